@@ -47,6 +47,8 @@ from graphshare.text.format import format_count, format_names
 from graphshare.text.names import did_you_mean, split_key
 from graphshare.text.summary import ShortRepr
 from graphshare.verification.comparison import ExportTolerance, tolerate_export
+from graphshare.verification.flow import ProofOptions
+from graphshare.verification.inputs import Inputs
 from graphshare.verification.onnx_checker import require_onnx
 from graphshare.verification.onnx_export import ExportReport, prove_export
 from graphshare.version import __version__
@@ -193,7 +195,8 @@ def export(
             if not proves:
                 return None
             parts = [(instance.static, instance.translated.names) for instance in instances]
-            proof = prove_export(source, parts, model.graph, model.encode, arrays, inputs, seed, bound)
+            options = ProofOptions(Inputs(seed=seed), bound, feeds=arrays, as_input=tuple(inputs))
+            proof = prove_export(source, parts, model.graph, model.encode, options)
             if not proof:
                 raise DisprovedError(Fault(proof.verdict, where=path, hint="nothing was written"))
             return proof

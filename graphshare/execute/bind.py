@@ -21,7 +21,7 @@ from graphshare.checkpoint.load import Model, Names, as_checkpoint, as_names
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameters import check_belongs, list_parameter_names
 from graphshare.errors import Fault, RefusedError, locate_refusals
-from graphshare.execute.backends.backend import Computation, DrawOptions, choose_executor, open_computation
+from graphshare.execute.backends.backend import Computation, DrawOptions, EngineOptions, choose_executor, open_computation
 from graphshare.execute.engines.executor import Executor, Program
 from graphshare.execute.interpreter import SMALL, Memo, run_plan
 from graphshare.execute.plan import ExecutionPlan, PlanStep, make_plan
@@ -72,7 +72,8 @@ def bind(
     """
     source = as_checkpoint(model)
     graph, params, names = source.graph, source.parameter_file, as_names(targets)
-    executor = choose_executor(graph, engine, where=source.where, strict=strict_engine, forwards=_CALLS, fixed=True)
+    use = EngineOptions(strict_engine, _CALLS, fixed=True)
+    executor = choose_executor(graph, engine, where=source.where, options=use)
     size = parse_size(max_memory) if isinstance(max_memory, str) else max_memory
     arguments = _Arguments(source, names, seed, engine, strict_engine, size)
     with locate_refusals(source):
@@ -82,7 +83,7 @@ def bind(
         outputs = name_outputs(graph, wanted)
         if not find_format(graph).knows_operators:
             with memory_limit(size):
-                return _BoundWhole(open_computation(part, params, source.where), outputs, arguments)
+                return _BoundWhole(open_computation(Checkpoint(part, params, source.where)), outputs, arguments)
         roles = assign_roles(part, held=list_parameter_names(params))
         nodes = post_order(entry.node for entry in part.heads)
         variables = [node for node in nodes if node.is_variable]

@@ -20,7 +20,7 @@ from graphshare.analysis.name_lists import name_outputs, resolve_targets
 from graphshare.arguments import Natural, Positive, Seconds
 from graphshare.checkpoint.load import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
 from graphshare.errors import Fault, RefusedError, UsageError, locate_refusals
-from graphshare.execute.backends.backend import REFERENCE, DrawOptions, choose_executor
+from graphshare.execute.backends.backend import REFERENCE, DrawOptions, EngineOptions, choose_executor
 from graphshare.execute.interpreter import Timing
 from graphshare.execute.prepare.fed_values import as_values
 from graphshare.execute.prepare.feeds import GivenShape
@@ -170,9 +170,8 @@ def run(
     _check_options(engine, batch, profile=profile, all_outputs=all_outputs)
     others = {"`profile`": profile, "`batch`": batch is not None}
     forwards, fixed = _count_batches(fed, batch), batch is not None
-    executor = choose_executor(
-        source.graph, engine, others, where=source.where, strict=strict_engine, forwards=forwards, fixed=fixed
-    )
+    use = EngineOptions(strict_engine, forwards, fixed=fixed)
+    executor = choose_executor(source.graph, engine, others, where=source.where, options=use)
     with locate_refusals(source), suggest_preparation(fed), resource_limits(max_memory, time_limit):
         input_shapes = as_shapes(shapes, source.graph)
         values, sizes, notes = spread_inputs(source.graph, fed, input_shapes, targets=names, held=source.held)

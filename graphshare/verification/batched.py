@@ -189,7 +189,6 @@ class _Runs:
         return everything
 
     def _describe(self, number: int, node: Node) -> list[str]:
-        """Return the name of an input with its branch."""
         shared = len(self.pairings) > 1 and all((node, node) in pairing.variables for pairing in self.pairings)
         label = "all branches" if shared else self._batch.labels[number] or "original"
         return [f"{node.name!r} ({label})"]

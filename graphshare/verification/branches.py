@@ -29,8 +29,9 @@ from graphshare.verification.flow import (
     find_obstacles,
     join_rounds,
     leave_drawn,
+    make_round,
 )
-from graphshare.verification.inputs import Draw, Drawer, name_branch, read_bits
+from graphshare.verification.inputs import Draw, Drawer, Setup, name_branch, read_bits
 from graphshare.verification.pairing import Side, pair_nodes, upgrade_model
 from graphshare.verification.report import (
     BranchReport,
@@ -44,16 +45,8 @@ from graphshare.verification.report import (
     training_stage,
     value_stage,
 )
-from graphshare.verification.runners import ComputationRunner, Round, Runner
+from graphshare.verification.runners import Round
 from graphshare.verification.training import Training, train_branches
-
-
-class Setup(msgspec.Struct, frozen=True, eq=False):
-    """The feeds and shapes of one branch, by variables of the reference; ``branch`` is None if both branches have the same."""
-
-    branch: str | None
-    feeds: Mapping[Node, Array]
-    shapes: Mapping[Node, GivenShape]
 
 
 def check_names(parts: Sequence[Graph], graphs: Sequence[Graph], options: ProofOptions, notes: dict[str, None]) -> None:
@@ -80,11 +73,8 @@ def check_names(parts: Sequence[Graph], graphs: Sequence[Graph], options: ProofO
 
 def open_in_engines(graphs: Sequence[Graph], side: Side, executors: ChosenEngines) -> list[list[Computation]]:
     """Return graphs of a model, opened in each engine."""
-    file, where = side.model.parameter_file, side.model.where
-    return [
-        [open_computation(graph, file, where, executor, as_input=side.as_input) for graph in graphs]
-        for executor in executors.values()
-    ]
+    models = [msgspec.structs.replace(side.model, graph=graph) for graph in graphs]
+    return [[open_computation(model, each, as_input=side.as_input) for model in models] for each in executors.values()]
 
 
 def verify_pairs(heads: Sequence[HeadPairs], model: Checkpoint, options: ProofOptions) -> Report:
@@ -107,33 +97,29 @@ def verify_pairs(heads: Sequence[HeadPairs], model: Checkpoint, options: ProofOp
     pairings = [pair_nodes(pair) for pair in heads]
     twins = Counterparts((pair, pairing.pairs) for pair, pairing in zip(heads, pairings, strict=True))
     side = Side(model, twins.expand(options.as_input))
-    coverage = BodyCoverage()
-    reports = [
-        _Branch(pair, pairing, side, twins, options, executors, notes, coverage).verify()
-        for pair, pairing in zip(heads, pairings, strict=True)
-    ]
+    proof = _Proof(side, twins, options, executors, notes)
+    reports = [_Branch(proof, pair, pairing).verify() for pair, pairing in zip(heads, pairings, strict=True)]
     notes.update(describe_engines(executors))
-    return Report(tuple(reports), (*notes, *coverage.describe()))
+    return Report(tuple(reports), (*notes, *proof.coverage.describe()))
+
+
+class _Proof(msgspec.Struct, eq=False):
+    """What the proofs of all branches have in common; ``notes`` and ``coverage`` collect what they find."""
+
+    side: Side
+    twins: Counterparts
+    options: ProofOptions
+    executors: ChosenEngines
+    notes: dict[str, None]
+    coverage: BodyCoverage = msgspec.field(default_factory=BodyCoverage)
 
 
 class _Branch:
     """The proof of one branch and its reference."""
 
-    def __init__(
-        self,
-        pair: HeadPairs,
-        pairing: Pairing,
-        side: Side,
-        twins: Counterparts,
-        options: ProofOptions,
-        executors: ChosenEngines,
-        notes: dict[str, None],
-        coverage: BodyCoverage,
-    ) -> None:
-        self.pair, self.pairing, self.side, self.twins, self.options = pair, pairing, side, twins, options
-        self._executors, self._notes, self._coverage = executors, notes, coverage
-        self._inputs = [(a, b) for a, b in pairing.variables if not side.is_parameter(a, b)]
-        self._tolerance = options.tolerance
+    def __init__(self, proof: _Proof, pair: HeadPairs, pairing: Pairing) -> None:
+        self._proof, self.pair, self.pairing = proof, pair, pairing
+        self.side, self.twins, self.options = proof.side, proof.twins, proof.options
         self.parameters: list[ParameterPair] = []
         self._setups: list[list[Setup]] = []
         self._computations: list[tuple[Computation, Computation]] = []
@@ -163,7 +149,9 @@ class _Branch:
         elif options.train_step:
             training = self._train()
             stages.append(training_stage(training, expect_tied=options.expect_tied))
-        return BranchReport(pair.reference, pair.label, tuple(stages), rounds, training, parameters, engines, self._tolerance)
+        return BranchReport(
+            pair.reference, pair.label, tuple(stages), rounds, training, parameters, engines, self.options.tolerance
+        )
 
     def _compare_parameters(self) -> list[ParameterPair]:
         """Return the pairs of parameters; a parameter that the user feeds does not count as missing."""
@@ -187,7 +175,7 @@ class _Branch:
         try:
             self._computations = self._open()
             rounds, engines = join_rounds(
-                compare_round(each, names, self._tolerance, nodes=self.pairing.pairs, heads=heads, layers=options.layers)
+                compare_round(each, names, self.options.tolerance, nodes=self.pairing.pairs, heads=heads, layers=options.layers)
                 for each in self._plan_rounds()
             )
         # If no values are needed, a failed run, or one on drawn numbers, must not hide the answer.
@@ -208,7 +196,7 @@ class _Branch:
             names = {a: self.twins.names(a)[label] for a, _ in self.pairing.variables}
             feeds = {a: feeds_by_name[name] for a, name in names.items() if name in feeds_by_name}
             shapes = {a: shapes_by_name[name] for a, name in names.items() if name in shapes_by_name}
-            setups.append(Setup(label, feeds, shapes))
+            setups.append(Setup(feeds, shapes, label))
         first, second = setups
         variables = [a for a, _ in self.pairing.variables]
         if first.shapes == second.shapes and all(
@@ -231,10 +219,9 @@ class _Branch:
         return (f"tied: {len(tied)} of {format_count(len(self.parameters) + len(inside), 'parameter')}{more}, {sizes}",)
 
     def _open(self) -> list[tuple[Computation, Computation]]:
-        """Open the reference and the branch in each engine."""
         graph = self.side.model.graph
         graphs = [msgspec.structs.replace(graph, heads=heads) for heads in (self.pair.left, self.pair.right)]
-        return [(left, right) for left, right in open_in_engines(graphs, self.side, self._executors)]
+        return [(left, right) for left, right in open_in_engines(graphs, self.side, self._proof.executors)]
 
     def _plan_rounds(self) -> Iterator[Round]:
         """Yield both branches in each engine, for all sets of inputs and sizes."""
@@ -246,34 +233,24 @@ class _Branch:
                 self.options.inputs,
                 training=self.options.train_step,
                 describe=self.twins.describe,
-                notes=self._notes,
+                notes=self._proof.notes,
             )
             if len(setups) > 1:
                 self._check_sizes(setups)
             count = 1 if self.options.inputs.sets is not None else None
             for setup in setups:
-                for number, draw in enumerate(drawer.draw(setup.feeds, setup.shapes, setup.branch, count=count)):
+                for number, draw in enumerate(drawer.draw(setup, count=count)):
                     self._firsts += [draw] if number == 0 else []
-                    self._coverage.look(sides[0], draw.values[0])
-                    yield Round(self._make_runners(draw), draw.sizes_of)
+                    self._proof.coverage.look(sides[0], draw.values[0])
+                    yield make_round(self._computations, draw, draw.outputs)
 
     def _list_shared(self) -> list[NodePair]:
         """Return the variables to which both branches give one value: inputs, and parameters not known to differ."""
         records = self.side.records
         missing = [p for p in self.parameters if p.how == "missing" and (records is None or records.of(p.right) is None)]
         shared = [p for p in self.parameters if p.how in ("tied", "equal", "fed")]
-        return [*self._inputs, *((p.left, p.right) for p in (*shared, *missing))]
-
-    def _make_runners(self, draw: Draw) -> dict[str, tuple[Runner, Runner]]:
-        runners: dict[str, tuple[Runner, Runner]] = {}
-        for number, both in enumerate(self._computations):
-            outputs = (None, None) if number else draw.outputs  # the draw has outputs of the first engine
-            left, right = (
-                ComputationRunner(side, values, known, seed=draw.seed)
-                for side, values, known in zip(both, draw.values, outputs, strict=True)
-            )
-            runners[both[0].engine] = left, right
-        return runners
+        inputs = [(a, b) for a, b in self.pairing.variables if not self.side.is_parameter(a, b)]
+        return [*inputs, *((p.left, p.right) for p in (*shared, *missing))]
 
     def _check_sizes(self, setups: Sequence[Setup]) -> None:
         """Reject sizes that a branch cannot take. Raises RefusedError that names every such branch with the sizes."""
@@ -302,12 +279,10 @@ class _Branch:
             raise RefusedError(faults)
 
     def _train(self) -> Training:
-        """Train both branches for one step and return the result."""
         first = self._firsts[: len(self._setups[0])]
-        if any(each is not None and each.engine is not None for each in self._executors.values()):
-            self._notes["training is computed with numpy"] = None
-        sides, roles = self._computations[0], self.side.roles
-        return train_branches(self.pair, self.pairing, self._inputs, self.parameters, first, sides, roles, self.options)
+        if any(each is not None and each.engine is not None for each in self._proof.executors.values()):
+            self._proof.notes["training is computed with numpy"] = None
+        return train_branches(self.pair, self.pairing, self.side, self.parameters, first, self._computations[0], self.options)
 
 
 def _format_sizes(setup: Setup, twins: Counterparts) -> str:

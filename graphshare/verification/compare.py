@@ -10,9 +10,7 @@ import msgspec
 
 from graphshare.checkpoint.load import Model, Names, Shapes, StrPath, as_checkpoint, as_names, as_path
 from graphshare.checkpoint.map_file import read_map
-from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault
-from graphshare.ops.kernel import Array
 from graphshare.resources import Resources
 from graphshare.text.urls import is_url, local_path
 from graphshare.verification.branches import check_names
@@ -105,41 +103,16 @@ def compare(
     right = msgspec.structs.replace(as_checkpoint(other))  # type: ignore[arg-type]
     options = options.with_values(feeds, shapes, left.graph, right.graph)
     least: Rung = "exact" if exact else "by weights" if by_weights else "on inputs"
-    return _compare_models(left, right, options, as_path(map), resources, least, reduce)
+    names = _read_names(as_path(map))
+    if reduce is None:
+        with limit_proof(resources, left, right):
+            return ModelComparison(left, right, options, names, least).run()
+    from graphshare.verification.reduction import reduce_difference, refuse_folder  # start-up: few proofs look for parts
 
-
-def _compare_models(
-    left: Checkpoint,
-    right: Checkpoint,
-    options: ProofOptions,
-    map_file: str | None,
-    resources: Resources | None,
-    least: Rung,
-    reduce: StrPath | None,
-) -> Report:
-    names = _read_names(map_file)
-    if reduce is not None:
-        from graphshare.verification.reduction import refuse_folder  # start-up: few proofs look for parts
-
-        refuse_folder(local_path(os.fspath(reduce)))
+    folder = local_path(os.fspath(reduce))
+    refuse_folder(folder)
     with limit_proof(resources, left, right):
-        comparison = ModelComparison(left, right, options, names, least)
-        report = comparison.run()
-        if reduce is None:
-            return report
-        from graphshare.verification.reduction import reduce_difference  # start-up: as above
-
-        return reduce_difference(
-            local_path(os.fspath(reduce)), report, comparison.departures, comparison.tolerate, options, _confirm
-        )
-
-
-def _confirm(left: Checkpoint, right: Checkpoint, feeds: Mapping[str, Array], options: ProofOptions) -> Report:
-    """Compare two models on inputs by name."""
-    own = msgspec.structs.replace(
-        options, feeds=feeds, shapes={}, targets=(), inputs=Inputs(seed=options.inputs.seed), layers=False
-    )
-    return ModelComparison(left, right, own, {}).run()
+        return reduce_difference(folder, ModelComparison(left, right, options, names, least), options)
 
 
 def _check_record_options(options: ProofOptions, needing_two: Mapping[str, object]) -> None:
@@ -151,6 +124,5 @@ def _check_record_options(options: ProofOptions, needing_two: Mapping[str, objec
 
 
 def _read_names(path: str | None) -> dict[str, str]:
-    """Return the new names of nodes from the map file of a rewrite."""
     entries = () if path is None else read_map(path).entries
     return {entry.source.name: entry.target.name for entry in entries if entry.target is not None}

@@ -20,13 +20,14 @@ from graphshare.formats.params.narrow_dtypes import is_floating, name_dtype, wid
 from graphshare.ir.graph import Entry, Node
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
-from graphshare.verification.runners import ABSENT, Refused, Runner
+from graphshare.verification.runners import ABSENT, Refused, Runner, has_refused
 
 # Fractions of the largest number in an output; the docstring of verify() states them for across_dtypes.
 _EXPORTED = {"bfloat16": 8e-2, "float16": 1e-2, "float32": 1e-4, "float64": 1e-9}
 # Two steps at 1: dtypes with fewer bits have no numbers between 0 and 10 steps.
 _EXPORTED |= {"float8e4m3fn": 0.25, "float8e4m3fnuz": 0.25, "float8e5m2": 0.5, "float8e5m2fnuz": 0.5, "float4e2m1": 1.0}
 _STEP = ("int8", "uint8")
+TITLES = ("the original", "the other model")
 _ARRAYS = (np.ndarray, np.generic)
 _APART = float("inf")
 _SAME = Comparison(True, True, 0.0, 0.0)
@@ -149,6 +150,11 @@ class Values(msgspec.Struct, frozen=True):
     def __bool__(self) -> bool:
         return bool(self.outputs) and not any(output.differs for output in self.outputs)
 
+    def with_outputs(self, outputs: Sequence[OutputComparison]) -> Values:
+        """Return the result with other comparisons; without a difference it has no first one."""
+        first = None if all(output.comparison for output in outputs) else self.first
+        return msgspec.structs.replace(self, outputs=tuple(outputs), first=first)
+
 
 class EngineComparison(msgspec.Struct, frozen=True):
     """The outputs of both branches in ``engine`` beside those in ``reference``, on one set of inputs.
@@ -186,7 +192,7 @@ def compare_runs(
     outputs = tuple(_compare_output(a, b, value, wanted, tolerance, reference.title) for (a, b), wanted, value in pairs)
     are_equal = all(output.comparison for output in outputs)
     # A side that rejects its inputs has no inner values.
-    is_refused = any(isinstance(value, Refused) for _, *both in pairs for value in both)
+    is_refused = any(has_refused(both) for _, *both in pairs)
     inner: list[InnerComparison] = []
     first: InnerComparison | None = None
     if not is_refused and (layers or not are_equal):
@@ -225,7 +231,6 @@ def _compare_output(reference: str, output: str, value: Any, wanted: Any, tolera
 def _find_variables(
     nodes: Sequence[tuple[Node, Node]], reference: Runner, runner: Runner, tolerance: Tolerance
 ) -> Iterator[InnerComparison]:
-    """Yield the variables whose values differ."""
     for a, b in nodes:
         if a in reference.variables and b in runner.variables:
             result = compare_values(runner.variables[b], reference.variables[a], tolerance)

@@ -19,6 +19,8 @@ from graphshare.errors import Fault, UsageError, locate_refusals
 from graphshare.execute.backends.backend import (
     ChosenEngine,
     ChosenEngines,
+    Computation,
+    EngineOptions,
     choose_executor,
     find_obstacle,
     list_unsupported,
@@ -42,9 +44,9 @@ from graphshare.verification.comparison import (
     tolerate_other_program,
 )
 from graphshare.verification.input_sets import read_sets
-from graphshare.verification.inputs import Inputs
+from graphshare.verification.inputs import Draw, Inputs
 from graphshare.verification.region import Region, RegionReport
-from graphshare.verification.runners import Round
+from graphshare.verification.runners import ComputationRunner, Outputs, Round, Runner
 
 Value = TypeVar("Value")
 
@@ -97,11 +99,9 @@ class ProofOptions(msgspec.Struct, frozen=True):
 
     def choose_executors(self, graph: Graph, where: str) -> dict[str | None, ChosenEngine]:
         """Return what computes a graph, by engine. Raises UsageError or RefusedError as :func:`choose_executor`."""
-        return {
-            # Not alone: branches and engines compute in turn, and threads that wait actively would block the others' cores.
-            name: choose_executor(graph, name, where=where, strict=self.strict_engine, forwards=self.inputs.rounds, alone=False)
-            for name in self.engines
-        }
+        # Not alone: branches and engines compute in turn, and threads that wait actively would block the others' cores.
+        options = EngineOptions(self.strict_engine, self.inputs.rounds, alone=False)
+        return {name: choose_executor(graph, name, where=where, options=options) for name in self.engines}
 
     def list_feeds(self, graph: Graph) -> list[Mapping[str, Array]]:
         """Return the feeds of each set of inputs, with ``feeds`` in all of them. Raises InputError for faulty sets."""
@@ -175,6 +175,27 @@ def refuse_options(faults: Sequence[Fault]) -> None:
 
 RoundComparisons = tuple[list[Values], list[EngineComparison]]
 """The comparisons of both sides in each engine, and of each other engine with the first."""
+
+
+def make_round(
+    engines: Iterable[tuple[Computation, Computation]],
+    draw: Draw,
+    known: tuple[Outputs | None, Outputs | None],
+    *,
+    by_output: bool = False,
+) -> Round:
+    """Return both sides in each engine on a set of inputs; ``known`` are the outputs in the first engine, if computed.
+
+    With ``by_output`` the first engine's inner outputs have their own names.
+    """
+    runners: dict[str, tuple[Runner, Runner]] = {}
+    for both in engines:
+        left, right = (
+            ComputationRunner(side, values, own, seed=draw.seed, by_output=by_output and not runners)
+            for side, values, own in zip(both, draw.values, (None, None) if runners else known, strict=True)
+        )
+        runners[both[0].engine] = left, right
+    return Round(runners, draw.sizes_of)
 
 
 def compare_round(

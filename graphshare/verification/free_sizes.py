@@ -91,7 +91,7 @@ def prove_fixed(fixed: Checkpoint, free: Checkpoint, options: ProofOptions) -> i
     names = [output_name(head) for head in free.graph.heads]
     changed: list[str] = []
     for exact in (False, True):
-        parts = [open_computation(m.graph, m.parameter_file, m.where, exact=exact) for m in (fixed, free)]
+        parts = [open_computation(model, exact=exact) for model in (fixed, free)]
         changed = []
         for number, feeds in enumerate(options.list_feeds(fixed.graph) * options.inputs.rounds):
             fed = {node: feeds[node.name] for node in parts[0].graph.variables() if node.name in feeds}
@@ -116,7 +116,7 @@ def measure_shapes(
     Raises:
         GraphshareError: onnxruntime cannot compute them.
     """
-    computation = open_computation(take_shapes(model.graph, entries), model.parameter_file, model.where)
+    computation = open_computation(msgspec.structs.replace(model, graph=take_shapes(model.graph, entries)))
     needed = {node: tuple(shapes[node.name]) for node in computation.graph.variables() if node.name in shapes}
     rows = computation.run(computation.draw(shapes=needed).values).outputs
     return {(entry.node, entry.index): row.tolist() for entry, row in zip(entries, rows, strict=True)}
@@ -133,7 +133,7 @@ class _Trial:
         self, freed: Checkpoint, rewrite: FreedGraph, source: Checkpoint, inputs: ProofOptions, tolerance: Tolerance
     ) -> None:
         self.freed, self.rewrite, self.source, self.tolerance = freed, rewrite, source, tolerance
-        self.original, self.changed = (self._open(model) for model in (source, freed))
+        self.original, self.changed = map(open_computation, (source, freed))
         self.inputs, self.sets = inputs.inputs, inputs.list_feeds(source.graph)
         self.names = [output_name(head) for head in source.graph.heads]
         self.batch = next((symbol for symbol in rewrite.symbols if symbol.name in rewrite.batches), None)
@@ -141,9 +141,6 @@ class _Trial:
         self.base = {symbol.name: rewrite.numbers[symbol.name] for symbol in rewrite.symbols}
         self.max_abs = self.of_largest = 0.0
         self.tells_apart = self.batch is None
-
-    def _open(self, model: Checkpoint, *, exact: bool = False) -> Computation:
-        return open_computation(model.graph, model.parameter_file, model.where, exact=exact)
 
     def prove(self) -> SizesProof:
         """Compare both models and return the proof. Raises DisprovedError."""
@@ -159,15 +156,21 @@ class _Trial:
         # The batch comes before other sizes: its runs are compared with the original's, sample by sample.
         batches = self._prove_batch(drawn, runs)
         free = [symbol for symbol in self.rewrite.symbols if symbol.name not in self.rewrite.batches]
-        tried = [self._try_sizes(sizes, free) for sizes in list_trials(free, self.base)] if free else []
+        tried = list_trials(free, self.base) if free else []
+        for sizes in tried:
+            self._try_sizes(sizes, free)
         moved = tuple({name: size for name, size in sizes.items() if size != self.base[name]} for sizes in tried)
         errors = self.max_abs, self.of_largest
         return SizesProof(len(self.names), batches, moved, *errors, is_optimized, self.tells_apart)
 
-    def _try_sizes(self, sizes: Mapping[str, int], free: Sequence[Symbol]) -> Mapping[str, int]:
-        """Compute the model at other sizes and return them. Raises DisprovedError, with a hint if multiples would work."""
+    def _try_sizes(self, sizes: Mapping[str, int], free: Sequence[Symbol]) -> None:
+        """Compute the model at other sizes, and compare its samples with single runs.
+
+        Raises DisprovedError, with a hint if multiples would work.
+        """
         try:
-            return self._prove_sizes(sizes)
+            drawn = self._draw(self.changed, sizes, 1 if self.batch is None else 2)
+            self._prove_batch(drawn, [self._run(values, sizes) for values in drawn])
         except _NotComputedError as error:
             changed = [symbol for symbol in free if sizes[symbol.name] != self.base[symbol.name]]
             hint = suggest_steps(changed, self.base, lambda tried: self._run(self._draw(self.changed, tried, 1)[0], tried))
@@ -223,16 +226,10 @@ class _Trial:
         if not list_changed(self.names, self._run(feeds, self.base), wanted):
             return True
         # Some optimizations need fixed sizes and sum in a different order; the rewrite is not to blame.
-        plain = [_compute(self._open(model, exact=True), feeds) for model in (self.freed, self.source)]
+        plain = [_compute(open_computation(model, exact=True), feeds) for model in (self.freed, self.source)]
         if names := list_changed(self.names, *plain):
             raise self._disprove(f"computes different bits at the sizes of the file: {format_names(names)}")
         return False
-
-    def _prove_sizes(self, sizes: Mapping[str, int]) -> Mapping[str, int]:
-        """Compute the model at other ``sizes`` and compare its samples with single runs; return the sizes."""
-        drawn = self._draw(self.changed, sizes, 1 if self.batch is None else 2)
-        self._prove_batch(drawn, [self._run(values, sizes) for values in drawn])
-        return sizes
 
     def _prove_batch(self, drawn: Sequence[Mapping[str, Array]], runs: Sequence[Sequence[Array]]) -> tuple[int, ...]:
         """Compare batches of other sizes with ``runs`` of single samples; return the sizes of these batches."""

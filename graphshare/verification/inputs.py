@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -25,7 +25,7 @@ from graphshare.execute.prepare.feeds import GivenShape
 from graphshare.execute.prepare.prepare import describe_conversions, describe_sizes
 from graphshare.ir.graph import EMPTY, Node
 from graphshare.ops.kernel import Array
-from graphshare.verification.runners import Refused
+from graphshare.verification.runners import Outputs, Refused, try_run
 
 AT_THE_SIZES = "at the sizes of "
 _BATCH = 2
@@ -37,6 +37,7 @@ _SEEDS = 64
 _APART = 1000  # distance from the seeds of other sets
 _ALONE = 1_000_000  # distance from the seeds of common inputs
 NodePair = tuple[Node, Node]
+Value = TypeVar("Value")
 
 
 class Inputs(Options, frozen=True, kw_only=True):
@@ -55,6 +56,17 @@ class Inputs(Options, frozen=True, kw_only=True):
     as_input: Names = ()
 
 
+class Setup(msgspec.Struct, frozen=True, eq=False):
+    """The feeds and shapes of inputs; ``branch`` is the branch that has them, None if all branches have the same."""
+
+    feeds: Mapping[Node, Array] = EMPTY
+    shapes: Mapping[Node, GivenShape] = EMPTY
+    branch: str | None = None
+
+
+_AS_DECLARED = Setup()
+
+
 class Draw(msgspec.Struct, frozen=True, eq=False):
     """A set of inputs: the values of both sides, by variable, and their outputs if already computed.
 
@@ -62,37 +74,34 @@ class Draw(msgspec.Struct, frozen=True, eq=False):
     """
 
     values: tuple[Mapping[Node, Array], Mapping[Node, Array]]
-    outputs: tuple[Sequence[Any] | Refused | None, Sequence[Any] | Refused | None] = (None, None)
+    outputs: tuple[Outputs | None, Outputs | None] = (None, None)
     sizes_of: str | None = None
     seed: int = 0
+
+    def compute(self, side: int, computation: Computation) -> Outputs:
+        """Return the outputs of a side, which may be known. Raises MemoryLimitError."""
+        known = self.outputs[side]
+        return try_run(computation, self.values[side], self.seed) if known is None else known
 
 
 class _Attempt:
     """Tries sizes on both sides; keeps their outputs, and the first values that only one side rejects."""
 
-    def __init__(self, drawer: Drawer, leader: int, feeds: Mapping[Node, Array]) -> None:
-        self._drawer, self._leader, self._feeds = drawer, leader, feeds
-        self.outputs: list[Sequence[Any] | Refused | None] = [None, None]
-        self.one_sided: tuple[Mapping[Node, Array], list[Sequence[Any] | Refused | None]] | None = None
+    def __init__(self, drawer: Drawer, feeds: Mapping[Node, Array]) -> None:
+        self._drawer, self._feeds = drawer, feeds
+        self.outputs: tuple[Outputs | None, Outputs | None] = (None, None)
+        self.one_sided: tuple[Mapping[Node, Array], tuple[Outputs, Outputs]] | None = None
 
     def __call__(self, values: Mapping[Node, Array]) -> None:
         """Compute both sides. Raises InputError if one rejects the values."""
         values = self._drawer.fit(values, self._feeds)
-        outputs: list[Sequence[Any] | Refused | None] = [None, None]
-        refusals: list[InputError | RefusedError] = []
-        for side, own in enumerate(self._drawer.share(values, self._leader)):
-            try:
-                outputs[side] = self._drawer.sides[side].run(own).outputs
-            except MemoryLimitError:
-                raise
-            except (InputError, RefusedError) as error:
-                outputs[side] = Refused(str(error.faults[0]))
-                refusals.append(error)
+        left, right = map(try_run, self._drawer.sides, self._drawer.share(values))
+        refusals = [each.error for each in (left, right) if isinstance(each, Refused)]
         if not refusals:
-            self.outputs = outputs
+            self.outputs = left, right
             return
         if len(refusals) == 1 and self.one_sided is None:
-            self.one_sided = values, outputs
+            self.one_sided = values, (left, right)
         raise InputError(refusals[0].faults)
 
 
@@ -115,149 +124,130 @@ class Drawer:
         describe: Callable[[Node], Sequence[str]] | None = None,
         notes: dict[str, None] | None = None,
     ) -> None:
-        self.sides, self._pairs, self._inputs, self._titles = sides, pairs, inputs, titles
+        self.sides, self._inputs = sides, inputs
         self._training, self._describe = training, describe or (lambda node: [repr(node.name)])
         self.notes: dict[str, None] = {} if notes is None else notes
-        # A side that infers sizes from its weights knows more than a side that declares them.
-        self._leader = int(sides[1].infers_sizes and not sides[0].infers_sizes)
-        self._order = [pair[self._leader].name for pair in pairs]
+        # A side that infers sizes from its weights knows more than a side that declares them, so it leads.
+        self._is_swapped = sides[1].infers_sizes and not sides[0].infers_sizes
+        self._leader, self._follower = self._swap(sides)
+        self._titles, self._pairs = self._swap(titles), [*map(self._swap, pairs)]
         self._drawn: list[Mapping[Node, Array]] = []
-        self._alone: tuple[Mapping[Node, Array], Mapping[Node, GivenShape]] = (EMPTY, EMPTY)
-        follower = sides[1 - self._leader]
-        paired = {pair[1 - self._leader] for pair in pairs}
-        own = [node for node in follower.graph.variables() if node not in paired and not follower.is_constant(node)]
+        self._alone = Setup()
+        paired = {b for _, b in self._pairs}
+        own = [node for node in self._follower.graph.variables() if node not in paired and not self._follower.is_constant(node)]
         # Parameters that no file contains are drawn by name.
         self._has_more = inputs.params_seed is not None or any(not node.details.holds_value for node in own)
 
-    def draw(
-        self,
-        feeds: Mapping[Node, Array] = EMPTY,
-        shapes: Mapping[Node, GivenShape] = EMPTY,
-        branch: str | None = None,
-        *,
-        count: int | None = None,
-    ) -> Iterator[Draw]:
-        """Yield sets of inputs with these feeds and shapes, given for left variables and for unpaired right ones.
+    def _swap(self, pair: tuple[Value, Value]) -> tuple[Value, Value]:
+        """Return a left and a right value as the leader's and the follower's, or the other way round."""
+        return (pair[1], pair[0]) if self._is_swapped else pair
+
+    def draw(self, setup: Setup = _AS_DECLARED, *, count: int | None = None) -> Iterator[Draw]:
+        """Yield sets of inputs with feeds and shapes, given for left variables and for unpaired right ones.
 
         ``count`` is their number, by default as many as needed.
 
         Raises:
             RefusedError: inputs cannot be drawn, or both sides fix different sizes.
         """
-        follower = set(self.sides[1 - self._leader].graph.variables()).difference(*map(set, self._pairs))
-        self._alone = _choose_nodes(feeds, follower), _choose_nodes(shapes, follower)
-        feeds = self._to_leader(feeds)
+        follower = set(self._follower.graph.variables()).difference(*map(set, self._pairs))
+        self._alone = Setup(_choose_nodes(setup.feeds, follower), _choose_nodes(setup.shapes, follower))
+        feeds = self._to_leader(setup.feeds)
         fed = {node: array.shape for node, array in feeds.items() if isinstance(array, np.ndarray)}
-        shapes = self._unify({**self._to_leader(shapes), **fed})
-        first, is_open = self._draw(feeds, shapes, branch, 0)
+        setup = Setup(feeds, self._unify({**self._to_leader(setup.shapes), **fed}), setup.branch)
+        first, is_open = self._draw(setup, 0)
         yield first
         if count is None and is_open:
-            yield from self._draw_batch(feeds, shapes, branch)
+            yield from self._draw_batch(setup)
         for number in range(_MORE if count is None and self._inputs.sets is None else 0):
-            seed = self._find_seed(feeds, shapes, number)
+            seed = self._find_seed(setup, number)
             if seed is not None:
-                yield self._draw(feeds, shapes, branch, seed)[0]
+                yield self._draw(setup, seed)[0]
         for number in range(1, self._inputs.rounds if count is None else count):
-            yield self._draw(feeds, shapes, branch, number + (_BATCH - 1 if is_open else 0))[0]
+            yield self._draw(setup, number + (_BATCH - 1 if is_open else 0))[0]
 
-    def share(self, values: Mapping[Node, Array], leader: int) -> list[Mapping[Node, Array]]:
-        """Return the values of both sides, derived from the leading side's values."""
-        twins = [(pair[leader], pair[1 - leader]) for pair in self._pairs]
-        others: Mapping[Node, Array] = {b: values[a] for a, b in twins if a in values}
+    def share(self, values: Mapping[Node, Array]) -> tuple[Mapping[Node, Array], Mapping[Node, Array]]:
+        """Return the values of the left and the right side, derived from the leader's values."""
+        others: Mapping[Node, Array] = {b: values[a] for a, b in self._pairs if a in values}
         if self._has_more:  # variables of only the other side
-            other = self.sides[1 - leader]
             # With the numbers of another input they would look like that input.
-            seeds = self._inputs.seed + _ALONE, self._inputs.params_seed
-            feeds, shapes = self._alone
-            others = other.draw({**others, **feeds}, shapes, DrawOptions(*seeds)).values
-        return [values, others] if leader == 0 else [others, values]
+            options = DrawOptions(self._inputs.seed + _ALONE, self._inputs.params_seed)
+            others = self._follower.draw({**others, **self._alone.feeds}, self._alone.shapes, options).values
+        return self._swap((values, others))
 
     def _to_leader(self, by_node: Mapping[Node, Any]) -> dict[Node, Any]:
-        twins = dict(self._pairs) if self._leader else {}
+        twins = {b: a for a, b in self._pairs} if self._is_swapped else {}
         by_node = {twins.get(node, node): value for node, value in by_node.items()}
-        return _choose_nodes(by_node, set(self.sides[self._leader].graph.variables()))
+        return _choose_nodes(by_node, set(self._leader.graph.variables()))
 
     def _unify(self, shapes: Mapping[Node, GivenShape]) -> dict[Node, GivenShape]:
-        """Return shapes of the leading side with all sizes that either side fixes."""
-        lead, other = self.sides[self._leader], self.sides[1 - self._leader]
-        twins = {pair[self._leader].name: pair[1 - self._leader].name for pair in self._pairs}
-        titles = (self._titles[self._leader], self._titles[1 - self._leader])
+        """Return shapes of the leader with all sizes that either side fixes."""
+        twins = {a.name: b.name for a, b in self._pairs}
         by_name = {node.name: shape for node, shape in shapes.items()}
-        known = unify_sizes((lead.graph, other.graph), twins, by_name, titles)
-        nodes = {pair[self._leader].name: pair[self._leader] for pair in self._pairs}
+        known = unify_sizes((self._leader.graph, self._follower.graph), twins, by_name, self._titles)
+        nodes = {a.name: a for a, _ in self._pairs}
         return {**shapes, **{nodes[name]: shape for name, shape in known.items() if name in nodes}}
 
-    def _draw(
-        self, feeds: Mapping[Node, Array], shapes: Mapping[Node, GivenShape], branch: str | None, number: int, batch: int = 1
-    ) -> tuple[Draw, bool]:
+    def _draw(self, setup: Setup, number: int, batch: int = 1) -> tuple[Draw, bool]:
         """Draw a set of inputs; return it and whether sizes were open. Raises RefusedError."""
-        lead = self.sides[self._leader]
-        taken = {node: shape for node, shape in shapes.items() if node not in feeds}
-        seed = self._inputs.seed + number
-        attempt = _Attempt(self, self._leader, feeds)
+        feeds, seed = setup.feeds, self._inputs.seed + number
+        taken = {node: shape for node, shape in setup.shapes.items() if node not in feeds}
+        attempt = _Attempt(self, feeds)
+        options = DrawOptions(
+            seed, self._inputs.params_seed, self._training, batch, attempt, self._list_wishes(), self._list_order()
+        )
         try:
-            options = DrawOptions(
-                seed, self._inputs.params_seed, self._training, batch, attempt, self._list_wishes(), self._order
-            )
-            assigned = lead.draw(feeds, taken, options)
+            assigned = self._leader.draw(feeds, taken, options)
         except InputError:
             if attempt.one_sided is None:
                 raise
             # One side rejects inputs that the other computes, and that is an answer.
             tried, refused = attempt.one_sided
-            left, right = self.share(tried, self._leader)
-            return Draw((left, right), (refused[0], refused[1]), branch, seed), True
+            return Draw(self.share(tried), refused, setup.branch, seed), True
         if not number:
-            add_notes(self.notes, describe_assigned(assigned, self._inputs.seed, self._describe), branch)
+            add_notes(self.notes, describe_assigned(assigned, self._inputs.seed, self._describe), setup.branch)
         values: Mapping[Node, Array] = assigned.values
         outputs = attempt.outputs
-        if assigned.outputs is None and attempt.one_sided is not None and outputs == [None, None]:
+        if assigned.outputs is None and attempt.one_sided is not None and outputs[0] is None:
             values, outputs = attempt.one_sided
         values = self.fit(values, feeds)
         self._drawn.append(values)
-        left, right = self.share(values, self._leader)
-        return Draw((left, right), (outputs[0], outputs[1]), branch, seed), bool(assigned.sized)
+        return Draw(self.share(values), outputs, setup.branch, seed), bool(assigned.sized)
 
-    def _draw_batch(self, feeds: Mapping[Node, Array], shapes: Mapping[Node, GivenShape], branch: str | None) -> Iterator[Draw]:
+    def _draw_batch(self, setup: Setup) -> Iterator[Draw]:
         """Yield a set of inputs with two samples, unless neither side can compute it."""
         try:
-            yield self._draw(feeds, shapes, branch, 1, _BATCH)[0]
+            yield self._draw(setup, 1, _BATCH)[0]
         except MemoryLimitError:
             raise
         except (InputError, RefusedError) as error:
             reason = error.faults[0].message
             self.notes[f"sizes are open, but a batch of {_BATCH} is not computed, so it was not compared: {reason}"] = None
 
-    def _find_seed(self, feeds: Mapping[Node, Array], shapes: Mapping[Node, GivenShape], turn: int) -> int | None:
+    def _find_seed(self, setup: Setup, turn: int) -> int | None:
         """Return an offset of the seed that separates inputs equal in all sets so far, or None if none helps."""
-        alike = self._list_alike(self._drawn, feeds)
+        alike = self._list_alike(self._drawn, setup.feeds)
         if not alike:
             return None
-        counts = {}
-        lead = self.sides[self._leader]
+        first = self._drawn[0]
+        known = {a: np.shape(first[a]) for a, _ in self._pairs if isinstance(first.get(a), np.ndarray)}
+        wishes, order, counts = self._list_wishes(), self._list_order(), dict[int, int]()
         for number in range(_APART * (turn + 1), _APART * (turn + 1) + _SEEDS):
-            seed, wishes = self._inputs.seed + number, self._list_wishes()
-            options = DrawOptions(seed, self._inputs.params_seed, wishes=wishes, order=self._order)
-            values = lead.draw(feeds, self._fix_sizes(shapes), options).values
-            counts[number] = len(self._list_alike([*self._drawn, values], feeds))
+            options = DrawOptions(self._inputs.seed + number, self._inputs.params_seed, wishes=wishes, order=order)
+            values = self._leader.draw(setup.feeds, {**setup.shapes, **known}, options).values
+            counts[number] = len(self._list_alike([*self._drawn, values], setup.feeds))
             if not counts[number]:
                 return number
         best = min(counts, key=counts.__getitem__)
         return best if counts[best] < len(alike) else None
 
-    def _fix_sizes(self, shapes: Mapping[Node, GivenShape]) -> dict[Node, GivenShape]:
-        return {
-            **shapes,
-            **{a: np.shape(self._drawn[0][a]) for a in self._list_shared() if isinstance(self._drawn[0].get(a), np.ndarray)},
-        }
-
-    def _list_shared(self) -> list[Node]:
-        return [pair[self._leader] for pair in self._pairs]
+    def _list_order(self) -> list[str]:
+        return [a.name for a, _ in self._pairs]
 
     def _list_alike(self, draws: Sequence[Mapping[Node, Array]], feeds: Mapping[Node, Array]) -> list[NodePair]:
         """Return pairs of inputs of one type that are equal in all sets."""
         # Labels and states of kernels are zeros on purpose, parameters may be large, and empty inputs cannot differ.
-        chosen = [a for a in self._list_shared() if a not in feeds and not self.sides[self._leader].is_constant(a)]
+        chosen = [a for a, _ in self._pairs if a not in feeds and not self._leader.is_constant(a)]
         groups: dict[Any, list[Node]] = {}
         for node in chosen:
             if all(node in draw for draw in draws) and np.size(draws[0][node]):
@@ -265,18 +255,14 @@ class Drawer:
         return [pair for group in groups.values() for pair in pairwise(group)]
 
     def _list_wishes(self) -> Mapping[str, Sequence[Any]]:
-        """Return the integers that the other side needs, by the leading side's names."""
-        other = self.sides[1 - self._leader].find_integers()
-        names = {pair[1 - self._leader].name: pair[self._leader].name for pair in self._pairs}
-        return {names[name]: wishes for name, wishes in other.items() if name in names}
+        """Return the integers that the follower needs, by the leader's names."""
+        needed = self._follower.find_integers()
+        return {a.name: needed[b.name] for a, b in self._pairs if b.name in needed}
 
     def fit(self, values: Mapping[Node, Array], feeds: Mapping[Node, Array]) -> dict[Node, Array]:
-        """Return ``values``, converted where not fed so that they fit the dtypes declared by the other side."""
-        declared = list_declared(self.sides[1 - self._leader].graph)
-        twins = {pair[self._leader]: pair[1 - self._leader].name for pair in self._pairs}
-        made_up = {
-            node: declared.get(name, (None, None))[0] for node, name in twins.items() if node in values and node not in feeds
-        }
+        """Return ``values``, converted where not fed so that they fit the dtypes declared by the follower."""
+        declared = list_declared(self._follower.graph)
+        made_up = {a: declared[b.name][0] for a, b in self._pairs if b.name in declared and a in values and a not in feeds}
         return {**values, **{node: draw_as(values[node], dtype) for node, dtype in made_up.items() if dtype}}
 
 
@@ -305,20 +291,12 @@ def describe_assigned(assigned: Assignment, seed: int, describe: Callable[[Node]
     """Yield notes on values converted, chosen or made up for inputs; ``describe`` returns a variable's names."""
     yield from describe_conversions(assigned)
     yield from describe_sizes(assigned.sized if assigned.outputs is None else ())
-    for nodes, source in ((assigned.inputs, describe_seed(seed)), (assigned.zeros, "zeros")):
+    for nodes, source in ((assigned.inputs, f"seeded ({seed})"), (assigned.zeros, "zeros")):
         for node in nodes:
-            yield describe_input(describe(node), source, assigned.values[node])
+            names = describe(node)
+            are = "is" if len(names) == 1 else "are"
+            yield f"{', '.join(names)} {are} {source}, {describe_fed(assigned.values[node])}"
     yield from assigned.notes
-
-
-def describe_input(names: Sequence[str], source: str, value: Array) -> str:
-    """Return a note on the value of an input (with all its names), and on its source."""
-    return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} {source}, {describe_fed(value)}"
-
-
-def describe_seed(seed: int) -> str:
-    """Describe an input drawn with ``seed``."""
-    return f"seeded ({seed})"
 
 
 def name_branch(label: str) -> str:

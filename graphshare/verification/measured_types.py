@@ -42,7 +42,7 @@ def measure_values(model: Checkpoint, entries: Sequence[Entry]) -> dict[Place, A
     """Return the values of ``entries`` for drawn inputs, without optimizations; uncomputed ones are left out."""
     try:
         graph = msgspec.structs.replace(model.graph, heads=tuple(entries))
-        computation = open_computation(graph, model.parameter_file, model.where, exact=True)
+        computation = open_computation(msgspec.structs.replace(model, graph=graph), exact=True)
         outputs = computation.run(computation.draw().values).outputs
     except GraphshareError as error:
         if is_chosen_limit(error):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache
+from itertools import chain
 from typing import Any, Literal
 
 import msgspec
@@ -33,9 +35,9 @@ from graphshare.verification.flow import (
     join_rounds,
     leave_drawn,
     leave_drawn_regions,
+    make_round,
 )
-from graphshare.verification.given_values import pair_parameters
-from graphshare.verification.inputs import Draw, Drawer, NodePair, choose_by_name
+from graphshare.verification.inputs import Draw, Drawer, NodePair, Setup, choose_by_name
 from graphshare.verification.noise import allow_noise, move_weights
 from graphshare.verification.pairing import ModelPairs, find_changes, pair_models
 from graphshare.verification.quantized import allow_steps
@@ -53,12 +55,28 @@ from graphshare.verification.report import (
     structure_stage,
     value_stage,
 )
-from graphshare.verification.runners import ComputationRunner, Refused, Round
+from graphshare.verification.runners import Outputs, Refused, has_refused
 
 Rung = Literal["exact", "by weights", "on inputs"]
 """How strongly two models are shown to be equal, strongest first."""
+_TOO_WEAK: dict[Rung, Stage] = {
+    "exact": Stage("exact", "fails", "equal on the inputs that were tried, and not exact for every input"),
+    "by weights": Stage("samples", "fails", "equal on the inputs that were tried, and not by weights for every input"),
+}
 _TOGETHER = 4
 """The sets of inputs whose regions are judged in one walk, with all values in memory."""
+
+
+class _Runs(msgspec.Struct, frozen=True, eq=False):
+    """Both models, open, and their outputs for each set of inputs."""
+
+    sides: tuple[Computation, Computation]
+    draws: Sequence[Draw]
+    outputs: Sequence[tuple[Any, Any]]
+
+    def list_computed(self) -> list[Draw]:
+        """Return the sets of inputs that both models compute."""
+        return [draw for draw, own in zip(self.draws, self.outputs, strict=True) if not has_refused(own)]
 
 
 class ModelComparison:
@@ -107,32 +125,26 @@ class ModelComparison:
         drawing = {**find_drawing(sides[1].graph), **find_drawing(sides[0].graph)}
         draws = self._draw(sides)
         try:
-            outputs = self._run(sides, draws)
+            runs = _Runs(sides, draws, self._run(sides, draws))
         except (InputError, RefusedError) as error:
             if drawing or not self._is_answer_without_values(error):
                 raise
             return self._judge_structure([fault.message for fault in error.faults])
-        self._adapt_tolerance(outputs)
-        rounds = self._judge_values(sides, draws, outputs, [*drawing.values()])
+        self._adapt_tolerance(runs.outputs)
+        rounds = self._judge_values(runs, [*drawing.values()])
         return self._report(tuple(leave_drawn(values, drawing) for values in rounds))
 
-    def _judge_values(
-        self,
-        sides: tuple[Computation, Computation],
-        draws: Sequence[Draw],
-        outputs: Sequence[tuple[Any, Any]],
-        drawing: Sequence[Node],
-    ) -> tuple[Values, ...]:
+    def _judge_values(self, runs: _Runs, drawing: Sequence[Node]) -> tuple[Values, ...]:
         """Judge the regions; return the comparison of all outputs, with differences that noise explains."""
-        rounds = self._compare(sides, draws, outputs)
+        rounds = self._compare(runs)
         if not self._is_exact:
-            for side in sides:
+            for side in runs.sides:
                 side.close()
-            self._judge_regions(sides, draws, outputs, drawing)
+            self._judge_regions(runs, drawing)
         if all(self._regions):  # no noise excuses a region
-            inputs = [draw.values for draw in draws]
-            rounds, allowed = allow_steps(self._sides, outputs, rounds)
-            rounds, notes = allow_noise(sides, inputs, outputs, rounds, self._tolerance, self._open_moved)
+            inputs = [draw.values for draw in runs.draws]
+            rounds, allowed = allow_steps(self._sides, runs.outputs, rounds)
+            rounds, notes = allow_noise(runs.sides, inputs, runs.outputs, rounds, self._tolerance, self._open_moved)
             self._notes.update(dict.fromkeys((*allowed, *notes)))
         return rounds
 
@@ -141,7 +153,6 @@ class ModelComparison:
         return self._is_exact and self._options.draws_all and not isinstance(error, MemoryLimitError)
 
     def _report(self, rounds: tuple[Values, ...]) -> Report:
-        """Return the report of both structures and of all sets of inputs."""
         stages = [self._structure, *self._gaps, value_stage(rounds)]
         if self._options.layers:
             stages.append(layer_stage(rounds))
@@ -156,12 +167,9 @@ class ModelComparison:
             regions=tuple(self._regions),
             is_exact=self._is_exact,
         )
-        if self._least == "exact" and not self._is_exact and branch:
-            more = Stage("exact", "fails", "equal on the inputs that were tried, and not exact for every input")
-            branch = msgspec.structs.replace(branch, stages=(*branch.stages, more))
-        if self._least == "by weights" and not (self._is_exact or branch.is_weighed) and branch:
-            more = Stage("samples", "fails", "equal on the inputs that were tried, and not by weights for every input")
-            branch = msgspec.structs.replace(branch, stages=(*branch.stages, more))
+        is_enough = self._is_exact or (self._least == "by weights" and branch.is_weighed)
+        if self._least in _TOO_WEAK and branch and not is_enough:
+            branch = msgspec.structs.replace(branch, stages=(*branch.stages, _TOO_WEAK[self._least]))
         self._notes.update({**describe_engines(self._executors[0]), **describe_engines(self._executors[1])})
         return Report((branch,), (*self._notes, *self._coverage.describe()))
 
@@ -215,7 +223,7 @@ class ModelComparison:
         return opened[0][0], opened[1][0]
 
     def _open_model(self, model: Checkpoint, executor: ChosenEngine) -> Computation:
-        return open_computation(model.graph, model.parameter_file, model.where, executor, as_input=self._options.as_input)
+        return open_computation(model, executor, as_input=self._options.as_input)
 
     def _open_moved(self, side: int) -> Iterator[Computation]:
         """Yield the model with weights a step off, if the models have two dtypes and its weights have the coarser one."""
@@ -224,46 +232,40 @@ class ModelComparison:
 
     def _choose_executors(self) -> list[ChosenEngines]:
         """Return what computes each model; an engine is for a model that has a choice of engines."""
-        chosen: list[ChosenEngines | None] = []
+        default = msgspec.structs.replace(self._options, engines=(None,), strict_engine=False)
+        chosen: list[ChosenEngines] = []
         refusals: list[RefusedError] = []
         for model in self._sides:
             try:
                 chosen.append(self._options.choose_executors(model.graph, model.where))
             except RefusedError as error:
                 refusals.append(error)
-                chosen.append(None)
+                chosen.append(default.choose_executors(model.graph, model.where))
         if len(refusals) == len(self._sides):
             raise refusals[0]
         if refusals and len(self._options.engines) > 1:
             message = "a graph that is compared with a model of another format is computed by one engine"
             raise UsageError(Fault(message, hint="give `engine` one name"))
-        default = msgspec.structs.replace(self._options, engines=(None,), strict_engine=False)
-        return [
-            default.choose_executors(model.graph, model.where) if own is None else own
-            for model, own in zip(self._sides, chosen, strict=True)
-        ]
+        return chosen
 
     def _draw(self, sides: tuple[Computation, Computation]) -> list[Draw]:
-        """Draw the sets of inputs."""
         sets = self._options.list_feeds(self._sides[0].graph)
         fed = {name for feeds in sets for name in feeds}
-        pairs, alone = [*self._pairs.inputs, *self._pair_parameters(sides, sets, fed)], self._pairs.alone
+        pairs, alone = [*self._pairs.inputs, *self._pair_parameters(sides, fed)], self._pairs.alone
         for name in sorted(fed - {node.name for pair in (*pairs, alone) for node in pair}):
             self._notes[f"the value of {name!r} was not used: neither model reads it"] = None
         titles = (self._sides[0].where or "the one model", self._sides[1].where or OTHER_MODEL)
         drawer = Drawer(sides, pairs, self._options.inputs, titles)
         count = 1 if self._options.inputs.sets is not None else None
         shapes = choose_by_name(self._options.shapes, pairs, alone)
-        draws = [draw for feeds in sets for draw in drawer.draw(choose_by_name(feeds, pairs, alone), shapes, count=count)]
+        setups = [Setup(choose_by_name(feeds, pairs, alone), shapes) for feeds in sets]
+        draws = [draw for setup in setups for draw in drawer.draw(setup, count=count)]
         self._notes.update(drawer.notes)
         return draws
 
-    def _pair_parameters(
-        self, sides: tuple[Computation, Computation], sets: Sequence[Mapping[str, Array]], fed: Collection[str]
-    ) -> list[NodePair]:
+    def _pair_parameters(self, sides: tuple[Computation, Computation], fed: Collection[str]) -> list[NodePair]:
         """Return pairs of parameters whose values are fed or made up; parameters from files need no pairs."""
-        seed = self._options.inputs.params_seed
-        parameters = pair_parameters(sides, self._pairs, self._pairing, self._held, sets, seed)
+        parameters = self._find_given_parameters(sides, fed)
         drawn = [a for a, b in parameters if a.name not in fed and b.name not in fed]
         if drawn:
             summary = f"{format_count(len(drawn), 'parameter')} not compared: no file has values, so they were made up for both"
@@ -272,45 +274,52 @@ class ModelComparison:
             self._held[side] = frozenset(self._held[side]) - {node.name for node in own}
         return parameters
 
+    def _find_given_parameters(self, sides: tuple[Computation, Computation], fed: Collection[str]) -> list[NodePair]:
+        """Return the parameters that are ``fed``, and those drawn because neither file contains them.
+
+        Pairs have the same place in graphs of one structure, or else the same name. Raises RefusedError with all
+        parameters that lack a value, or have one and are fed.
+        """
+        seed, inputs = self._options.inputs.params_seed, dict(self._pairs.inputs)
+
+        @cache
+        def find_defaults() -> set[str]:
+            # Defaults need an open session, so they are looked up only if they matter.
+            return {name for side in sides for name in side.list_defaults()}
+
+        def takes_value(a: Node, b: Node) -> bool:
+            values = {node.name for node in (a, b) if node.details.holds_value}
+            if a.name in fed or b.name in fed:
+                return not values or values <= find_defaults()
+            return seed is not None and not values and a.name not in self._held[0] and b.name not in self._held[1]
+
+        variables = self._pairing.variables if self._pairing else _pair_namesakes(sides)
+        chosen = [(a, b) for a, b in variables if a not in inputs and takes_value(a, b)]
+        names = [[pair[side].name for pair in chosen] for side in (0, 1)]
+        faults = [fault for side, own in zip(sides, names, strict=True) for fault in side.list_lacks(own, seed)]
+        known = {node.name for node in chain(*chosen, *self._pairs.inputs)}
+        others = {node.name for side in sides for node in side.graph.variables() if side.is_parameter(node)} - known
+        message = "is not an input of both: a model contains its value"
+        faults += [Fault(f"`feeds` {name!r} {message}") for name in sorted(others.intersection(fed))]
+        if faults:
+            raise RefusedError(faults)
+        return chosen
+
     def _run(self, sides: tuple[Computation, Computation], draws: Sequence[Draw]) -> list[tuple[Any, Any]]:
         """Return both models' outputs for each set of inputs. If both reject a set, raises the first one's error."""
-        results: list[list[Any]] = []
-        errors: dict[tuple[int, int], GraphshareError] = {}
+        results: list[list[Outputs]] = []
         for side, computation in enumerate(sides):
-            own: list[Any] = []
-            for number, draw in enumerate(draws):
-                try:
-                    known = draw.outputs[side]
-                    own.append(computation.run(draw.values[side], seed=draw.seed).outputs if known is None else known)
-                except MemoryLimitError:
-                    raise
-                except (InputError, RefusedError) as error:
-                    errors[side, number] = error
-                    own.append(Refused(str(error.faults[0])))
-            results.append(own)
+            results.append([draw.compute(side, computation) for draw in draws])
             computation.close()  # one of them is in memory at a time
-        for number in range(len(draws)):
-            if (0, number) in errors and (1, number) in errors:
-                raise errors[0, number]
-        return list(zip(*results, strict=True))
+        outputs = list(zip(*results, strict=True))
+        for left, right in outputs:
+            if isinstance(left, Refused) and isinstance(right, Refused):
+                raise left.error
+        return outputs
 
-    def _compare(
-        self, sides: tuple[Computation, Computation], draws: Sequence[Draw], outputs: Sequence[tuple[Any, Any]]
-    ) -> tuple[Values, ...]:
-        """Return the comparison of all outputs."""
-        rounds = []
-        for draw, own in zip(draws, outputs, strict=True):
-            runners = [
-                ComputationRunner(*each, seed=draw.seed, by_output=True) for each in zip(sides, draw.values, own, strict=True)
-            ]
-            engines = {sides[0].engine: (runners[0], runners[1])}
-            for left, right in self._others:
-                others = [
-                    ComputationRunner(side, values, seed=draw.seed)
-                    for side, values in zip((left, right), draw.values, strict=True)
-                ]
-                engines[left.engine] = (others[0], others[1])
-            rounds.append(Round(engines))
+    def _compare(self, runs: _Runs) -> tuple[Values, ...]:
+        engines = [runs.sides, *self._others]
+        rounds = [make_round(engines, draw, own, by_output=True) for draw, own in zip(runs.draws, runs.outputs, strict=True)]
         nodes = self._pair_nodes() if self._options.layers else ()
         heads = (self._sides[0].graph.heads, self._sides[1].graph.heads)
         names, layers = self._pairs.names, self._options.layers
@@ -326,25 +335,14 @@ class ModelComparison:
         named = [_index_names(side.graph) for side in self._sides]
         return [(node, named[1][name]) for name, node in named[0].items() if name in named[1]]
 
-    def _look_at_bodies(self, sides: tuple[Computation, Computation], draw: Draw) -> Mapping[str, bool]:
-        """Return the conditions of the first model's Ifs or, if it has none, of the other model's."""
-        return self._coverage.look(sides[0], draw.values[0]) or self._coverage.look(sides[1], draw.values[1])
-
-    def _judge_regions(
-        self,
-        sides: tuple[Computation, Computation],
-        draws: Sequence[Draw],
-        outputs: Sequence[tuple[Any, Any]],
-        drawing: Sequence[Node],
-    ) -> None:
+    def _judge_regions(self, runs: _Runs, drawing: Sequence[Node]) -> None:
         """Judge the regions on the sets of inputs that both models compute, a few sets at a time."""
-        computed = [
-            draw for draw, own in zip(draws, outputs, strict=True) if not any(isinstance(each, Refused) for each in own)
-        ]
+        (left, right), computed = runs.sides, runs.list_computed()
         for start in range(0, len(computed), _TOGETHER):
             together = computed[start : start + _TOGETHER]
-            taken = [self._look_at_bodies(sides, draw) for draw in together]
-            judged = self._judge.judge([_name_values(sides, draw, self._held) for draw in together], self.tolerate)
+            # The conditions of the first model's Ifs or, if it has none, of the other model's.
+            taken = [self._coverage.look(left, d.values[0]) or self._coverage.look(right, d.values[1]) for d in together]
+            judged = self._judge.judge([_name_values(runs.sides, draw, self._held) for draw in together], self.tolerate)
             if judged is None:
                 self._regions = []
                 return
@@ -364,6 +362,11 @@ def _name_values(
         for side, values, own in zip(sides, draw.values, held, strict=True)
     )
     return left, right
+
+
+def _pair_namesakes(sides: tuple[Computation, Computation]) -> list[NodePair]:
+    twins = {node.name: node for node in sides[1].graph.variables()}
+    return [(node, twins[node.name]) for node in sides[0].graph.variables() if node.name in twins]
 
 
 def make_judge(pairs: ModelPairs) -> Judge:
@@ -414,6 +417,6 @@ def _find_coarsest(model: Checkpoint) -> str | None:
 
 def _find_output_dtype(outputs: Sequence[tuple[Any, Any]]) -> str:
     """Return the least precise dtype of outputs whose dtypes differ between the models, else an empty text."""
-    pairs = [pair for own in outputs if not any(isinstance(each, Refused) for each in own) for pair in zip(*own, strict=False)]
+    pairs = [pair for own in outputs if not has_refused(own) for pair in zip(*own, strict=False)]
     dtypes = [{str(value.dtype) for value in pair if isinstance(value, np.ndarray)} for pair in pairs]
     return find_coarsest(name for names in dtypes if len(names) > 1 for name in names)

@@ -16,7 +16,7 @@ from graphshare.formats.params.records import STEPS
 from graphshare.ir.graph import Entry, Node
 from graphshare.ops.kernel import Array
 from graphshare.verification.comparison import EXACT, DtypeTolerance, Tolerance, Values, compare_values
-from graphshare.verification.runners import Refused
+from graphshare.verification.runners import has_refused
 
 _BELOW_ONE = ("Sigmoid", "Softmax")
 """Operators that compute fractions of 1, with errors relative to 1 even if all their results are almost 0."""
@@ -57,7 +57,7 @@ def allow_noise(
     """
     allowed, notes = list(rounds), list[str]()
     for number, own in enumerate(outputs):
-        if rounds[number] or any(isinstance(each, Refused) for each in own):
+        if rounds[number] or has_refused(own):
             continue
         noise = [
             _measure_noise(side, inputs[number][place], own[place], chain(side.vary(), open_moved(place)))
@@ -94,8 +94,7 @@ def _excuse(
         elif output.comparison.max_abs <= each:
             reason = f"{text}, where its inputs or the order of sums change a little: values show nothing"
             compared[place] = msgspec.structs.replace(output, unjudged=reason)
-    first = None if all(output.comparison for output in compared) else values.first
-    return msgspec.structs.replace(values, outputs=tuple(compared), first=first)
+    return values.with_outputs(compared)
 
 
 def move_weights(model: Checkpoint, dtype: str) -> Checkpoint:

@@ -6,8 +6,11 @@ bit for bit in onnxruntime.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
+
+import msgspec
+import numpy as np
 
 from graphshare.analysis.branches import HeadPairs, find_prefixes, pair_by_prefix
 from graphshare.analysis.name_lists import output_name
@@ -22,19 +25,28 @@ from graphshare.execute.prepare.variable_values import convert_feed
 from graphshare.formats.model_format import find_format
 from graphshare.formats.params.lookup import RecordsByName, compare_parameters
 from graphshare.ir.compare import Pairing, compare_structure
-from graphshare.ir.graph import Graph, Node
+from graphshare.ir.graph import Entry, Graph, Node
+from graphshare.ir.rebuild import rebuild, relink_all
+from graphshare.ir.terms import Place
 from graphshare.ir.walk import list_output_names
 from graphshare.ops.kernel import Array
 from graphshare.ops.normalization.signature import BARRIER_KEYS
+from graphshare.ops.registry import canonical
 from graphshare.text.format import format_count, format_names
 from graphshare.verification.comparison import EXACT, OutputComparison, Tolerance, Values, compare_runs
+from graphshare.verification.flow import ProofOptions
 from graphshare.verification.onnx_checker import check_model
-from graphshare.verification.ordering import judge_by_inputs
 from graphshare.verification.report import BranchReport, Report, value_stage
-from graphshare.verification.runners import ComputationRunner, PartRunner, Runner
+from graphshare.verification.runners import ComputationRunner, PartRunner, RecordRunner, Runner
 
-Names = Mapping[tuple[Node, int], str]
+Names = Mapping[Place, str]
 """The model's names of a graph's variables and outputs."""
+_ORDERING = frozenset(
+    """MultiBoxDetection MultiBoxTarget _contrib_MultiBoxDetection _contrib_MultiBoxTarget _contrib_MultiProposal
+    _contrib_Proposal _contrib_bipartite_matching _contrib_box_nms _npi_argmax _npi_argmin argmax argmax_channel argmin argsort
+    topk""".split()
+)
+"""Operators that put scores in order."""
 
 
 class ExportReport(Report, frozen=True, kw_only=True):
@@ -120,18 +132,15 @@ def prove_export(
     parts: Sequence[tuple[StaticPart, Names]],
     graph: Graph,
     encode: Callable[[Graph], tuple[bytes, str]],
-    feeds: Mapping[str, Array],
-    as_input: Collection[str],
-    seed: int,
-    tolerance: Tolerance,
+    options: ProofOptions,
 ) -> ExportReport:
     """Run a translated ``graph`` in onnxruntime and its source in the executor, on equal inputs, and compare every output.
 
     ``encode`` returns the file of the graph, or of a graph with other outputs, and the folder of its external data.
-    ``parts`` have the shapes to run at, and the model's names of variables and outputs; ``feeds`` have the sizes of the
-    first part. Inputs that are not fed are drawn with ``seed``; labels and states are zeros. The branches of a siamese
-    network are compared if all outputs are right. If an output differs, the first different inner value is searched
-    for.
+    ``parts`` have the shapes to run at, and the model's names of variables and outputs; the feeds of ``options`` have the
+    sizes of the first part. Inputs that are not fed are drawn with the seed; labels and states are zeros. The branches of
+    a siamese network are compared if all outputs are right. If an output differs, the first different inner value is
+    searched for.
 
     Raises:
         RefusedError: ONNX's checker rejects a dtype.
@@ -147,27 +156,25 @@ def prove_export(
     def encode_part(part: Graph) -> tuple[bytes, str]:
         return whole if part.heads == graph.heads else encode(part)
 
-    model = open_computation(graph, None, encode=encode_part, own=True, whole=True)
+    model = open_computation(Checkpoint(graph), encode=encode_part, own=True, whole=True)
     for static, names in parts:
         part = _StagedPart(model, static, names)
         # Feeds have the sizes of the first part, so for other parts all inputs are drawn.
-        ready = _prepare(source, part, {} if rounds else feeds, as_input, seed)
+        ready = _prepare(source, part, {} if rounds else options.feeds, options)
         inputs = {node: value for node, value in ready.values.items() if not static.roles[node].is_parameter}
         runner = part.open(inputs)
-        values = _compare_with_graph(static, ready, runner, tolerance)
+        values = _compare_with_graph(static, ready, runner, options.tolerance)
         if not values:
-            values, ordering = judge_by_inputs(source, ready, runner, values, tolerance, as_input)
+            values, ordering = judge_by_inputs(source, ready, runner, values, options)
             by_inputs |= dict.fromkeys(ordering)
         rounds.append(values)
         if len(rounds) == 1 and rounds[0]:
             branches = tuple(_prove_branches(list(_find_branches(source, static, inputs)), part, inputs))
-    report = BranchReport("the graph", "the model", (value_stage(rounds),), tuple(rounds), tolerance=tolerance)
+    report = BranchReport("the graph", "the model", (value_stage(rounds),), tuple(rounds), tolerance=options.tolerance)
     return ExportReport(branches, model=report, runtime=model.version, by_inputs=tuple(by_inputs))
 
 
-def _prepare(
-    source: Checkpoint, part: _StagedPart, feeds: Mapping[str, Array], as_input: Collection[str], seed: int
-) -> Prepared:
+def _prepare(source: Checkpoint, part: _StagedPart, feeds: Mapping[str, Array], options: ProofOptions) -> Prepared:
     """Return the graph with a value for each of its variables, at the shapes of ``part``, drawn in the model's dtypes."""
     static, variables = part.static, list(part.static.part.variables())
     types = {node.name: static.inference.types[node][0] for node in variables}
@@ -178,7 +185,8 @@ def _prepare(
             sizes.setdefault(node.name, set()).add(tuple(static.inference.shapes[node][0] or ()))
     # Labels of one name may differ in shape; their shapes follow from the inputs.
     shapes = {name: shape for name, (shape, *others) in sizes.items() if not others}
-    request = Request(draw=DrawOptions(seed), params=source.parameter_file, as_input=as_input)
+    draw = DrawOptions(options.inputs.seed)
+    request = Request(draw=draw, params=source.parameter_file, as_input=options.as_input)
     ready = prepare(static.part, request, own, shapes)
     for node in ready.values:
         stated = part.stated.get(part.names.get((node, 0), ""))
@@ -230,6 +238,56 @@ class _StagedRunner(ComputationRunner):
                 look(*place, value)
 
         super().watch(pass_on)
+
+
+def judge_by_inputs(
+    source: Checkpoint, ready: Prepared, runner: Runner, values: Values, options: ProofOptions
+) -> tuple[Values, list[str]]:
+    """Compare again with the model's inputs for ordering operators; return that and descriptions of the operators.
+
+    Two programs round differently, so nearly equal scores may swap places: indices change by whole numbers, and different
+    boxes are suppressed. So the inputs of such an operator must match the graph's, up to the tolerance, and on the model's
+    inputs the graph's operator must compute the model's outputs. Everything after it follows.
+
+    Returns the plain comparison ``values`` if there is no such operator, or if the new one does not hold either.
+    """
+    part = ready.part
+    ordering = [node for node in part.nodes if canonical(node.op) in _ORDERING]
+    read = {(entry.node, entry.index) for node in ordering for entry in node.inputs if not entry.node.is_variable}
+    inner: dict[Place, Any] = {}
+
+    def keep(node: Node, index: int, value: Any) -> None:
+        if (node, index) in read:
+            inner[node, index] = convert_feed("", np.array(value), ready.inference.types[node][index])
+
+    if read:
+        runner.watch(keep)
+    if not inner:
+        return values, []
+    names = {place: f"input {number}" for number, place in enumerate(inner)}
+    variables = find_format(part).editing.make_inputs(part, names)
+
+    def redirect(entry: Entry, user: Node) -> Entry | None:
+        variable = variables.get((entry.node, entry.index)) if user in ordering else None
+        return None if variable is None else Entry(variable)
+
+    images = rebuild(part.nodes, redirect=redirect)
+    entries = (*part.heads, *(Entry(*place) for place in inner))
+    graph = msgspec.structs.replace(
+        part,
+        nodes=(*variables.values(), *images.values()),
+        heads=relink_all(entries, images),
+        source=part.source.after_rewrite(),
+    )
+    computation = open_computation(msgspec.structs.replace(source, graph=graph), as_input=[*options.as_input, *names.values()])
+    reference = ComputationRunner(computation, {**ready.values, **{variables[place]: inner[place] for place in inner}})
+    pairs = [(output.reference, output.output) for output in values.outputs]
+    pairs += [(place[0].name, place[0].name) for place in inner]
+    judged = compare_runs(pairs, reference, RecordRunner("the model", [*runner.run(), *inner.values()]), options.tolerance)
+    if not judged:
+        return values, []
+    judged = msgspec.structs.replace(judged, outputs=judged.outputs[: len(values.outputs)])
+    return judged, [f"{node.name} ({node.operator_text})" for node in ordering]
 
 
 def _prove_branches(

@@ -362,7 +362,6 @@ def _list_sizing(parts: Sequence[Part], places: Sequence[Mapping[Place, Key]]) -
 
 
 def _are_sizes_read(parts: Sequence[Part], places: Sequence[Mapping[Place, Key]], key: Key) -> bool:
-    """Whether both sides read only the sizes of a value."""
     starts = {place for own in places for place, each in own.items() if each == key}
     readers = [node for part in parts for node in part.nodes if any((e.node, e.index) in starts for e in node.inputs)]
     return all(node.op in _MEASURING for node in readers)

@@ -33,9 +33,9 @@ from graphshare.ir.walk import own_inputs, post_order
 from graphshare.ops.normalization.signature import BARRIER_KEYS
 from graphshare.rewrite.upgrade import upgrade
 from graphshare.text.format import format_count, format_names
+from graphshare.verification.comparison import TITLES
 
 _NAMED = 6
-_TITLES = ("the original", "the other model")
 
 
 def pair_branches(graph: Graph, prefixes: Sequence[str], map_file: str | None) -> list[HeadPairs]:
@@ -241,7 +241,7 @@ def _pair_outputs(
     inner = [_find_inner(graph, wanted) for graph, wanted in zip((left, right), reversed(rest), strict=True)]
     in_order = [] if any(inner) else _pair_in_order("output", heads, rest)
     if not in_order:
-        missing.update({title: lost for title, lost in zip(_TITLES, rest, strict=True) if lost})
+        missing.update({title: lost for title, lost in zip(TITLES, rest, strict=True) if lost})
     reasons = {"outputs have other names, and are compared where one passes the other on": by_value,
                "the outputs have other names, and are compared in their order": in_order}  # fmt: skip
     notes += [f"{reason}: {', '.join(map(' with '.join, own))}" for reason, own in reasons.items() if own]
@@ -356,7 +356,6 @@ class _Inputs(msgspec.Struct, frozen=True):
         return [name for name in self.nodes if name not in other.nodes and name not in other.unread]
 
     def list_alone(self, paired: Collection[Node]) -> list[Node]:
-        """Return the unpaired inputs that need a value."""
         return [node for name, node in self.nodes.items() if node not in paired and name not in self.optional]
 
 
@@ -377,7 +376,7 @@ def _pair_inputs(
     paired = {node for pair in pairs for node in pair}
     # An input that only one model reads gets a separate value: if it matters, outputs differ.
     alone = [left.list_alone(paired), right.list_alone(paired)]
-    for title, nodes in zip(_TITLES, alone, strict=True):
+    for title, nodes in zip(TITLES, alone, strict=True):
         if nodes:
             notes.append(f"{format_names([repr(node.name) for node in nodes], _NAMED)}: an input of {title} alone")
     return pairs, frozenset((*alone[0], *alone[1]))

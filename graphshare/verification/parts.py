@@ -109,7 +109,7 @@ def open_part(model: Checkpoint, targets: Sequence[Entry], values: Values) -> Co
     places = [place for place in values if place[0].op]
     names = dict(zip(places, unique_names([output_name(Entry(*place)) for place in places]), strict=True))
     rewrite, inputs = cut_part(model, targets, values, names, has_sizes=False)
-    computation = open_computation(rewrite.graph, model.parameter_file, model.where, exact=True)
+    computation = open_computation(msgspec.structs.replace(model, graph=rewrite.graph), exact=True)
 
     def compute(values: Values) -> list[Any]:
         return computation.run({inputs.get(place, place[0]): value for place, value in values.items()}).outputs

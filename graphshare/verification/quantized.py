@@ -117,8 +117,7 @@ def allow_steps(
                 comparison = compare_values(values[1], values[0], Tolerance(atol=step * _ROUNDED))
                 compared[place] = msgspec.structs.replace(output, comparison=comparison)
                 notes.append(f"numbers of {output.reference!r} are at most one step of {step:.3g} apart, which is allowed")
-        first = None if all(output.comparison for output in compared) else rounds[number].first
-        allowed[number] = msgspec.structs.replace(rounds[number], outputs=tuple(compared), first=first)
+        allowed[number] = rounds[number].with_outputs(compared)
     return tuple(allowed), notes
 
 

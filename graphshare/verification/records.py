@@ -114,6 +114,11 @@ class _Recorded(msgspec.Struct, eq=False):
         if is_recordable(self.value) and is_recordable(self.wanted):
             self.wanted = narrow(self.wanted, self.value.dtype)
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether no record could contain it."""
+        return self.wanted is ABSENT and not is_recordable(self.value)
+
 
 class _RecordingComparer:
     """Runs a model on recorded inputs; ``missing`` is the largest number of inner outputs missing from a set."""
@@ -136,7 +141,12 @@ class _RecordingComparer:
             for number, (name, head, value) in enumerate(zip(ready.names, ready.part.heads, done.outputs, strict=True))
         ]
         outputs = [output for output in computed if output.name in ready.wanted]
-        _refuse_unrecordable(outputs)
+        lost = [output.name for output in outputs if output.is_lost]
+        if lost:
+            message = f"outputs cannot be recorded because they are not arrays of numbers: {format_names(lost)}"
+            raise RefusedError(
+                Fault(message, hint="`gs.compare` with another model compares them, and `gs.extract` leaves them out")
+            )
         inner = [output for output in computed if not output.place[0].is_variable]
         known = [output for output in inner if output.wanted is not ABSENT]
         self.missing = max(self.missing, len(inner) - len(known))
@@ -187,11 +197,3 @@ def _make_runner(
     title: str, outputs: Sequence[_Recorded], inner: Sequence[_Recorded], get: Callable[[_Recorded], Any]
 ) -> RecordRunner:
     return RecordRunner(title, list(map(get, outputs)), {each.place: (each.name, get(each)) for each in inner})
-
-
-def _refuse_unrecordable(outputs: Sequence[_Recorded]) -> None:
-    lost = [output.name for output in outputs if output.wanted is ABSENT and not is_recordable(output.value)]
-    if lost:
-        hint = "`gs.compare` with another model compares them, and `gs.extract` leaves them out"
-        message = f"outputs cannot be recorded because they are not arrays of numbers: {format_names(lost)}"
-        raise RefusedError(Fault(message, hint=hint))

@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,8 @@ from graphshare.text.markup import quote_markdown, quote_shell
 from graphshare.text.urls import redact
 from graphshare.verification.comparison import BY_ELEMENT, Tolerate, compare_values
 from graphshare.verification.flow import ProofOptions
+from graphshare.verification.inputs import Inputs
+from graphshare.verification.model_comparison import ModelComparison
 from graphshare.verification.parts import cast_value, compute_part, cut_part, name_dtype
 from graphshare.verification.region import Operator
 from graphshare.verification.region_plan import Pair, get_place
@@ -120,7 +122,6 @@ class Reducer:
         return parts
 
     def _list_whole(self) -> list[Parts]:
-        """Return the parts of the whole region, for each of its ends."""
         plan, cone, feeds = self._departure.plan, self._departure.cone, self._departure.feeds
         sources = self._find_sources()
         named = self._name_sources([*sources[0].values(), *sources[1].values()])
@@ -212,8 +213,6 @@ _HIDDEN = "the difference does not appear in parts that run by themselves, so no
 _OWN = rf"{re.escape(_PAGE)}|{re.escape(_INPUTS)}|({'|'.join(_STEMS)})[-.].+"
 _RUN = """import numpy as np, onnxruntime as rt; x = dict(np.load("inputs.npz")); \
 a, b = (rt.InferenceSession(name).run(None, x)[0] for name in ({})); print(abs(a - b).max())"""
-Confirm = Callable[[Checkpoint, Checkpoint, Mapping[str, Array], ProofOptions], Report]
-"""Compares two models on inputs by name."""
 
 
 def refuse_folder(folder: str) -> None:
@@ -237,25 +236,19 @@ def _has_page(folder: str) -> bool:
         return file.read(len(_HEAD)) == _HEAD.encode()
 
 
-def reduce_difference(
-    folder: str,
-    report: Report,
-    departures: Sequence[Departure],
-    tolerate: Tolerate,
-    options: ProofOptions,
-    confirm: Confirm,
-) -> Report:
-    """Write the smallest parts that show the first difference of a report, and return the report with them.
+def reduce_difference(folder: str, comparison: ModelComparison, options: ProofOptions) -> Report:
+    """Run a comparison with ``options``, write the smallest parts that show its first difference, and return its report.
 
-    ``confirm`` must reproduce the difference with the files; ``options`` are the options of the comparison.
+    The files must reproduce the difference.
 
     Raises:
         RefusedError: no region departs on equal inputs, or the difference does not show in separate parts.
         OutputError: a file could not be written; its previous contents are still there.
     """
+    report = comparison.run()
     if report:
         return replace(report, notes=(*report.notes, f"no difference, so nothing was written to {folder}"))
-    models, parts = _find_parts(folder, report, departures, tolerate)
+    models, parts = _find_parts(folder, report, comparison)
     with tempfile.TemporaryDirectory(prefix="graphshare-") as scratch:
         names = [_write_part(model, parts, side, scratch) for side, model in enumerate(models)]
         inputs = {name: widen(parts.values[name]) for name in parts.list_shared()}
@@ -263,7 +256,9 @@ def reduce_difference(
             write_arrays(inputs, file, find_parameter_format("npz"))
         left, right = (load(os.path.join(scratch, name)) for name in names)
         # From the written files, because parts in memory could depart although the files do not.
-        confirmed = confirm(left, right, inputs, options)
+        chosen = Inputs(seed=options.inputs.seed)
+        own = replace(options, feeds=inputs, shapes={}, targets=(), inputs=chosen, layers=False)
+        confirmed = ModelComparison(left, right, own, {}).run()
         if confirmed:
             raise _refuse(_HIDDEN, folder, report)
         verdict = confirmed.verdict.replace(os.path.join(scratch, ""), "")
@@ -278,14 +273,12 @@ def reduce_difference(
     return replace(report, reduced=reduction)
 
 
-def _find_parts(
-    folder: str, report: Report, departures: Sequence[Departure], tolerate: Tolerate
-) -> tuple[Sequence[Checkpoint], Parts]:
+def _find_parts(folder: str, report: Report, comparison: ModelComparison) -> tuple[Sequence[Checkpoint], Parts]:
     """Return both models, and the smallest parts of the first departing region that files can contain."""
-    if not departures:
+    if not comparison.departures:
         message = "the difference has no place: no region departs on equal inputs, so nothing was written"
         raise _refuse(message, folder, report)
-    reducer = Reducer(departures[0], tolerate)
+    reducer = Reducer(comparison.departures[0], comparison.tolerate)
     parts = reducer.reduce()
     if parts is None:
         raise _refuse(_HIDDEN, folder, report)

@@ -33,11 +33,11 @@ from graphshare.ir.terms import Facts, GraphTerms, Place, TermTable
 from graphshare.ir.walk import consumers, post_order
 from graphshare.ops.kernel import Array
 from graphshare.ops.registry import visible_outputs
+from graphshare.verification.comparison import TITLES
 from graphshare.verification.inner_pairs import FLOATS, can_be_one, pair_readers
 from graphshare.verification.parts import compute_part, name_dtype
 
 _COMPUTED_BYTES = 1 << 28  # most bytes of a constant that is computed for a comparison
-_TITLES = ("the original", "the other model")
 _STEPS = 6  # operators after a value, including Identities, whose result may have its name on the other side
 _CANDIDATES = 16  # values after a value that may have its name on the other side
 _INSIDE = 256  # values before it in its region that may
@@ -343,7 +343,7 @@ class Planner:
         others = {other: name for other, name in self._aliases.items() if name in known[0] and other in known[1]}
         names = {name: other for other, name in others.items()}
         try:
-            sizes = [unify_sizes((left, right), names, {}, _TITLES), unify_sizes((right, left), others, {}, _TITLES)]
+            sizes = [unify_sizes((left, right), names, {}, TITLES), unify_sizes((right, left), others, {}, TITLES)]
         except RefusedError:  # the models will not be computed
             sizes = [{}, {}]
         for side, own in zip(self.sides, sizes, strict=True):
@@ -418,7 +418,6 @@ class Planner:
         plan.cones += sorted(cones.values(), key=lambda cone: self.sides[0].order[cone.ends[0][0].node])
 
     def _find_other_dtype(self, a: Entry, b: Entry) -> str | None:
-        """Return the dtype of a value on the right if it differs from the left's."""
         dtypes = [side.find_parts(e)[0] for side, e in zip(self.sides, (a, b), strict=True)]
         # A symbol file states no dtypes, so the floats of the ONNX side apply.
         is_known = None not in dtypes or (self._is_mixed and dtypes[1] in FLOATS)

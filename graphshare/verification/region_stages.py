@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from graphshare.text.format import format_count
+from graphshare.verification.comparison import TITLES
 from graphshare.verification.region import Region, RegionReport, group_regions, merge_rounds, name_end, rank_region
-from graphshare.verification.report import OTHER_MODEL, SHOWS_MORE, Stage, Verdict, describe_difference
+from graphshare.verification.report import SHOWS_MORE, Stage, Verdict, describe_difference
 
 _SHOWN = 8
 """The most operators of a region, or notes, to list."""
@@ -106,6 +107,6 @@ def _describe_region(region: Region) -> Iterator[str]:
     else:
         how = region.unlike if region.comparison else describe_difference(region.comparison)
         yield f"first at {name_end(region)}: {how}"
-    for title, nodes in (("the original", region.nodes), (OTHER_MODEL, region.other_nodes)):
+    for title, nodes in zip(TITLES, (region.nodes, region.other_nodes), strict=True):
         more = f" and {len(nodes) - _SHOWN} more" if len(nodes) > _SHOWN else ""
         yield f"{title} computes it by {', '.join(map(str, nodes[-_SHOWN:])) or 'nothing'}{more}"

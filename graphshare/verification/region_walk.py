@@ -249,7 +249,6 @@ class RegionWalk:
                 self._add_judgement(cone, make_region(cone, steps=weighed.steps), 0)
 
     def _have_one_dtype(self, end: Pair) -> bool:
-        """Whether both values of an end are known to have one dtype."""
         left, right = (side.find_parts(entry)[0] for side, entry in zip(self._planner.sides, end, strict=True))
         return left is not None and left == right
 
@@ -394,7 +393,8 @@ class RegionWalk:
         # Of such an If, a run compares one body at most: the report counts over all rounds.
         switches = tuple(dict.fromkeys(node.name for node in unentered if node.op == "If"))
         hidden = self._name_hidden(step, rest, unentered, is_same=is_same, can_try=bool(region) and not entered)
-        note = self._find_departure(step) if region and not unentered else ""
+        trials = [self._make_trial(step, number) for number in range(len(self.draws))] if region and not unentered else []
+        note = describe_departure(trials, self._weigher.list_constants(cone)) if trials else ""
         return msgspec.structs.replace(region, hidden=hidden, switches=switches, note=note)
 
     def _name_hidden(self, step: _Step, rest: Cone, unentered: Sequence[Node], *, is_same: bool, can_try: bool) -> str:
@@ -413,10 +413,6 @@ class RegionWalk:
         if hidden == HIDDEN and self._planner.changes.lacks(leaks := self.plan.find_leaks(step.cone)):
             raise _Contradiction(leaks)
         return hidden
-
-    def _find_departure(self, step: _Step) -> str:
-        trials = [self._make_trial(step, number) for number in range(len(self.draws))]
-        return describe_departure(trials, self._weigher.list_constants(step.cone))
 
     def _learn(self, step: _Step, learned: PlanChanges, *, needs_ranks: bool) -> None:
         """Raise a contradiction if a region has revealed changes for the next plan."""

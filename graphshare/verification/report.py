@@ -16,6 +16,7 @@ from graphshare.ir.graph import VARIABLE_OP
 from graphshare.text.format import escape_control, format_count
 from graphshare.text.summary import ShortRepr, Table, format_html
 from graphshare.verification.comparison import (
+    TITLES,
     DtypeTolerance,
     EngineComparison,
     InnerComparison,
@@ -26,7 +27,7 @@ from graphshare.verification.comparison import (
 from graphshare.verification.region import Operator, RegionReport, merge_rounds, name_end
 from graphshare.verification.training import TrainedPair, Training
 
-OTHER_MODEL = "the other model"
+OTHER_MODEL = TITLES[1]
 _LISTED = 20
 _FATES = {
     "tied": "tied",
@@ -173,7 +174,6 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
         return [(branch, stage) for branch in self.branches for stage in branch.list_stages(*verdicts)]
 
     def _describe_equality(self) -> str:
-        """Describe what was compared, how closely, and what was not."""
         compared = f"{', '.join(b.title for b in self.branches)} and {self.branches[0].reference or 'the original'}"
         skipped = {stage.name: stage.details for _, stage in self.list_stages("skipped")}
         without = "; parameters not compared" if "parameters" in skipped else ""
@@ -187,7 +187,6 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
         return f"EQUAL: {compared}, {how}{differs}{regions}{without}{self._describe_fate()}"
 
     def _describe_closeness(self, outputs: Sequence[OutputComparison]) -> str:
-        """Describe the difference of equal outputs, and for two models the inputs."""
         if self.rung == "exact":
             return "exact for every input"
         if self.rung == "by weights":
@@ -227,7 +226,6 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
         return format_html(self.verdict, facts=[("note", note) for note in self.notes], tables=[table])
 
     def _describe_fate(self) -> str:
-        """Describe the effect of training on the branches, if requested."""
         trained = [branch.training for branch in self.branches if branch.training is not None]
         if not trained:
             return ""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from traceback import clear_frames
 from typing import Any
 
 import msgspec
 
 from graphshare.analysis.name_lists import output_name
+from graphshare.errors import InputError, MemoryLimitError, RefusedError
 from graphshare.execute.backends.backend import REFERENCE, Computation, Look
 from graphshare.ir.graph import EMPTY, Entry, Node
 from graphshare.ir.terms import Place
@@ -19,9 +21,36 @@ ABSENT = object()
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """Stands for the outputs of a side that rejects inputs which the other side computes, with the ``reason``."""
+    """Stands for the outputs of a side that rejects its inputs with an ``error``."""
 
-    reason: str
+    error: InputError | RefusedError
+
+    @property
+    def reason(self) -> str:
+        """The first fault."""
+        return str(self.error.faults[0])
+
+
+Outputs = Sequence[Any] | Refused
+
+
+def has_refused(outputs: Iterable[Any]) -> bool:
+    """Whether one side rejects its inputs."""
+    return any(isinstance(each, Refused) for each in outputs)
+
+
+def try_run(computation: Computation, values: Mapping[Node, Array], seed: int | None = None) -> Outputs:
+    """Return the outputs of a computation, or its refusal. Raises MemoryLimitError."""
+    try:
+        return computation.run(values, seed=seed).outputs
+    except MemoryLimitError:
+        raise
+    except (InputError, RefusedError) as error:
+        cause: BaseException | None = error
+        while cause is not None:
+            clear_frames(cause.__traceback__)  # or they would keep all values of the run in memory
+            cause = cause.__cause__ or cause.__context__
+        return Refused(error)
 
 
 class Runner(ABC):
@@ -59,7 +88,7 @@ class ComputationRunner(Runner):
         self,
         computation: Computation,
         values: Mapping[Node, Array],
-        outputs: Sequence[Any] | Refused | None = None,
+        outputs: Outputs | None = None,
         *,
         seed: int | None = None,
         by_output: bool = False,

@@ -13,7 +13,7 @@ import numpy as np
 
 from graphshare.analysis.branches import HeadPairs
 from graphshare.analysis.name_lists import output_name
-from graphshare.analysis.roles import Kind, Role
+from graphshare.analysis.roles import Role
 from graphshare.execute.backends.backend import Computation
 from graphshare.execute.prepare.memory import check_memory
 from graphshare.execute.prepare.variable_values import draw_inputs
@@ -28,6 +28,7 @@ from graphshare.ops.kernel import Array, Shape
 from graphshare.verification.comparison import Tolerance
 from graphshare.verification.flow import ProofOptions
 from graphshare.verification.inputs import Draw
+from graphshare.verification.pairing import Side
 
 _OTHER_SEED = 7919  # far from the seeds of rounds, so that inputs of the second branch never repeat another round's
 
@@ -84,14 +85,20 @@ class Training(msgspec.Struct, frozen=True):
         return tuple(pair for pair in self.pairs if pair.fate == "drifts" and not pair.auxiliary)
 
 
+class TrainingData(msgspec.Struct, frozen=True, eq=False):
+    """The values of all variables at the start of a step, and the shapes of outputs if these are already inferred."""
+
+    values: Mapping[Node, Array]
+    shapes: Mapping[Node, Sequence[Shape]] | None = None
+
+
 def train_branches(
     pair: HeadPairs,
     pairing: Pairing,
-    inputs: Sequence[tuple[Node, Node]],
+    side: Side,
     parameters: Sequence[ParameterPair],
     draws: Sequence[Draw],
     computations: tuple[Computation, Computation],
-    roles: Mapping[Node, Role],
     options: ProofOptions,
 ) -> Training:
     """Train one step on equal inputs, and one with separate inputs (fed or seeded) for the second branch.
@@ -101,13 +108,14 @@ def train_branches(
     """
 
     def complete(draw: Draw) -> list[tuple[Mapping[Node, Array], Inference]]:
-        return [side.complete(values) for side, values in zip(computations, draw.values, strict=True)]
+        return [each.complete(values) for each, values in zip(computations, draw.values, strict=True)]
 
     (left, inference), (right, right_inference) = complete(draws[0])
     (own_left, own_inference), (_, own_right_inference) = complete(draws[-1])
     # The backward pass needs the values of the forward pass, so all of them are kept.
     check_memory(inference.nodes, pair.left, inference, left, keeps_all=True)
-    equal = {**right, **left}
+    equal, roles = {**right, **left}, side.roles
+    inputs = [(a, b) for a, b in pairing.variables if not side.is_parameter(a, b)]
     # Only inputs that only the second branch reads may differ: a shared input trains both branches alike.
     of_its_own = [(a, b) for a, b in inputs if a is not b]
     fed = {a for a, b in of_its_own if len(draws) > 1 and b.name in options.feeds}
@@ -115,17 +123,14 @@ def train_branches(
     different = equal | {b: own[a] for a, b in of_its_own}
     shapes = inference.shapes
     return compare_training(
-        pair.left,
-        pair.right,
+        (pair.left, pair.right),
         pairing.pairs,
-        [(p.left, p.right, roles[p.left].kind is Kind.AUXILIARY) for p in parameters],
-        equal,
-        different,
+        [(p.left, p.right, side.is_auxiliary(p.left)) for p in parameters],
+        TrainingData(equal, {**right_inference.shapes, **shapes}),
+        # Shared nodes have the reference's shapes in both.
+        TrainingData(different, {**own_right_inference.shapes, **shapes}),
         rescale=batch_rescale(first_data([a for a, _ in inputs], left, roles), left),
         tolerance=options.tolerance,
-        shapes={**right_inference.shapes, **shapes},
-        # Shared nodes have the reference's shapes in both.
-        own_shapes={**own_right_inference.shapes, **shapes},
     )
 
 
@@ -147,40 +152,35 @@ def _draw_own(
 
 
 def compare_training(
-    left: Sequence[Entry],
-    right: Sequence[Entry],
+    branches: tuple[Sequence[Entry], Sequence[Entry]],
     nodes: Sequence[tuple[Node, Node]],
     parameters: Sequence[tuple[Node, Node, bool]],
-    equal: Mapping[Node, Array],
-    different: Mapping[Node, Array],
+    equal: TrainingData,
+    different: TrainingData,
     *,
     rescale: float,
     tolerance: Tolerance,
-    shapes: Mapping[Node, Sequence[Shape]] | None = None,
-    own_shapes: Mapping[Node, Sequence[Shape]] | None = None,
 ) -> Training:
-    """Train the heads ``left`` and ``right`` together for one step on ``equal``, then from the start on ``different``.
+    """Train the heads of both ``branches`` together for one step on ``equal``, then from the start on ``different``.
 
     ``nodes`` are the branches' nodes in pairs: twins draw equal random numbers. ``parameters`` are the pairs to compare, with
-    whether each is an auxiliary state. Gradients are multiplied by ``rescale``. ``shapes`` and ``own_shapes`` are the inferred
-    shapes of outputs for ``equal`` and for ``different``.
+    whether each is an auxiliary state. Gradients are multiplied by ``rescale``.
 
     Raises:
         RefusedError: an operator has no gradient, or a kernel rejects its inputs.
     """
     names = {twin: node.name for node, twin in nodes}
     trained = list(dict.fromkeys(node for a, b, auxiliary in parameters if not auxiliary for node in (a, b)))
-
+    left, right = branches
     heads, settings = [*left, *right], Sgd(rescale=rescale)
     streams = NodeStreams(name=lambda node: names.get(node, node.name))
     first, second = (
-        Trainer(heads, values, trained, settings, streams=streams, shapes=own)
-        for values, own in ((equal, shapes), (different, own_shapes))
+        Trainer(heads, own.values, trained, settings, streams=streams, shapes=own.shapes) for own in (equal, different)
     )
     before = first.outputs()
     first.step()
     second.step()
-    pairs = tuple(_pair(a, b, auxiliary, first, second, different) for a, b, auxiliary in parameters)
+    pairs = tuple(_pair(a, b, auxiliary, first, second, different.values) for a, b, auxiliary in parameters)
     after, count = first.outputs(), len(left)
     outputs = []
     values = before[:count], after[:count], before[count:], after[count:]

@@ -19,12 +19,12 @@ from graphshare.rewrite.fold.fold import Folding, FoldingProof
 from graphshare.text.format import format_count, format_names
 from graphshare.verification.comparison import EXACT, Tolerance, Values, compare_runs, compare_values, tolerate_export
 from graphshare.verification.model_comparison import weigh_models
-from graphshare.verification.region import RegionReport
 from graphshare.verification.report import value_stage
 from graphshare.verification.runners import ComputationRunner
 
 _ROUNDING = {"float16": 2**-9, "float32": 2**-22, "float64": 2**-51}
 """Two steps of a float at 1: the error of a Sigmoid, even if it is almost 0 everywhere."""
+_REPORT_IT = "nothing was written; please report it"
 ModelContent = Callable[[], tuple[bytes | Iterable[bytes | memoryview], str]]
 """Returns the bytes of a model and the directory of its external data."""
 
@@ -45,20 +45,19 @@ def compare_bits(model: Checkpoint, copy: Checkpoint, where: str, read: ModelCon
         InputError: a file of the model has changed meanwhile, so nothing can be concluded.
     """
     try:
-        source = open_computation(model.graph, model.parameter_file, model.where, whole=True)
+        source = open_computation(model, whole=True)
         drawn = source.draw()
         wanted = source.run(drawn.values).outputs if drawn.outputs is None else drawn.outputs
     except GraphshareError as error:
         return BitComparison(False, f"not computed: {_explain_failure(error, model)}")
-    hint = "nothing was written; please report it"
     try:
         encode = None if read is None else lambda graph: read()
-        part = open_computation(copy.graph, copy.parameter_file, model.where, encode=encode, whole=True)
+        part = open_computation(replace(copy, where=model.where), encode=encode, whole=True)
         values = part.run(drawn.values).outputs
     except GraphshareError as error:
         _refuse_changed(model)
         message = f"cannot be computed as its source can: {error.faults[0].message}"
-        raise DisprovedError(Fault(message, where=where, hint=hint)) from None
+        raise DisprovedError(Fault(message, where=where, hint=_REPORT_IT)) from None
     names = [output_name(head) for head in model.graph.heads]
     other = list_changed(names, values, wanted)
     if not other:
@@ -67,7 +66,7 @@ def compare_bits(model: Checkpoint, copy: Checkpoint, where: str, read: ModelCon
     if list_changed(names, source.run(drawn.values).outputs, wanted):
         return BitComparison(False, "not compared: two runs of the model itself differ")
     _refuse_changed(model)
-    raise DisprovedError(Fault(f"computes different bits from its source: {format_names(other)}", where=where, hint=hint))
+    raise DisprovedError(Fault(f"computes different bits from its source: {format_names(other)}", where=where, hint=_REPORT_IT))
 
 
 def list_changed(names: Sequence[str], values: Sequence[Any], wanted: Sequence[Any]) -> list[str]:
@@ -85,12 +84,15 @@ def prove_folding(
 
     Raises DisprovedError, and MemoryLimitError if the proof would exceed a chosen limit.
     """
-    weighed = _weigh_folding(folded, source)
+    weighed = None
+    try:
+        weighed = weigh_models(source, folded)
+    except GraphshareError as error:
+        _explain_failure(error, source)
     unlike = [] if weighed is None else [f"{region.ends[0][0]}: {region.unlike}" for region in weighed.regions if region.unlike]
     if unlike and tolerance is None:
         _refuse_changed(source)
-        hint = "nothing was written; please report it"
-        raise DisprovedError([Fault(text, where=source.where, hint=hint) for text in unlike])
+        raise DisprovedError([Fault(text, where=source.where, hint=_REPORT_IT) for text in unlike])
     # A chosen tolerance also allows weights that differ by more than rounding, but not silently.
     notes = [f"more than rounding, which `tolerance` allows: {text}" for text in unlike]
     if weighed is not None and not unlike:
@@ -102,15 +104,6 @@ def prove_folding(
         note = "not proved by weights, which do not decide all that differs; `gs.compare(FOLDED, MODEL)` compares values"
         return replace(folded, notes=(*folded.notes, note))
     return folded
-
-
-def _weigh_folding(folded: Checkpoint, source: Checkpoint) -> RegionReport | None:
-    """Compare a folded model with its source by weights; None if there is no report."""
-    try:
-        return weigh_models(source, folded)
-    except GraphshareError as error:
-        _explain_failure(error, source)
-    return None
 
 
 def _compare_folding(folded: Checkpoint, source: Checkpoint, dtypes: Collection[str], tolerance: float | None) -> Checkpoint:
@@ -168,7 +161,7 @@ def _open_with_inner(model: Checkpoint, names: Iterable[str]) -> Computation:
     known = {output_name(head) for head in graph.heads}
     nodes = {node.name: node for node in graph.nodes if node.op}
     inner = tuple(Entry(nodes[name]) for name in names if name not in known)
-    return open_computation(replace(graph, heads=graph.heads + inner), model.parameter_file, model.where)
+    return open_computation(replace(model, graph=replace(graph, heads=graph.heads + inner)))
 
 
 def _explain_failure(error: GraphshareError, model: Checkpoint) -> str:

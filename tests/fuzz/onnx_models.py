@@ -19,6 +19,7 @@ import numpy as np
 
 from graphshare.errors import GraphshareError, RefusedError
 from graphshare.execute.backends.confined_session import ConfinedSession
+from graphshare.execute.backends.session import SessionSettings
 from graphshare.resources import parse_size, resource_limits
 from tests.fuzz import graphs
 from tests.fuzz.heavy_models import make_heavy
@@ -213,7 +214,7 @@ def compute(path: str) -> dict[str, Any]:
     with np.load(FEEDS) as file:
         feeds = {prefix + name: file[name] for name in file for prefix in ("", "x_", "y_")}
     with resource_limits(MEMORY, SECONDS):
-        session = ConfinedSession(Path(path).read_bytes(), os.curdir, merge_equal=False, awake=False)
+        session = ConfinedSession(Path(path).read_bytes(), os.curdir, settings=SessionSettings(merge_equal=False, awake=False))
         return dict(zip(session.outputs, session.run(feeds), strict=True))
 
 

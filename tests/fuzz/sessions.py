@@ -21,6 +21,7 @@ from onnx import helper
 from graphshare.confined_process import GoneError
 from graphshare.errors import InputError, MemoryLimitError, RefusedError
 from graphshare.execute.backends.confined_session import ConfinedSession
+from graphshare.execute.backends.session import SessionSettings
 from graphshare.formats.onnx import inference
 from graphshare.resources import memory_limit, time_limit
 from tests.fuzz.heavy_models import make_heavy
@@ -63,7 +64,7 @@ def swell(chance: random.Random) -> None:
         _refuse(lambda: inference.infer_types(swelling() + b"\x08\x08" * chance.randint(0, 9)), MemoryLimitError)
     with memory_limit(50_000_000):
         try:
-            ConfinedSession(make_heavy(chance).SerializeToString(), merge_equal=False).run(
+            ConfinedSession(make_heavy(chance).SerializeToString(), settings=SessionSettings(merge_equal=False)).run(
                 {"data": np.ones((2, 2), np.float32)}
             )
         except (MemoryLimitError, InputError, GoneError):

@@ -18,6 +18,7 @@ import pytest
 from graphshare.cli import main
 from graphshare.errors import GraphshareError, InputError
 from graphshare.execute.backends.confined_session import ConfinedSession
+from graphshare.execute.backends.session import SessionSettings
 from graphshare.files.remote import listing
 from graphshare.fleet import manifest
 from graphshare.ops.registry import find_kernel
@@ -233,7 +234,7 @@ def test_heavy_models_are_heavy() -> None:
         model = make_heavy(random.Random(seed)).SerializeToString()
         try:
             with resource_limits("50M", 2):
-                session = ConfinedSession(model, merge_equal=False, awake=False)
+                session = ConfinedSession(model, settings=SessionSettings(merge_equal=False, awake=False))
                 answers.append(f"{len(session.run({'data': np.ones((2, 2), np.float32)}))} outputs")
         except GraphshareError as error:
             answers.append(str(error))

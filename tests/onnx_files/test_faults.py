@@ -42,7 +42,7 @@ def make_case(seed: int, folder: Path) -> Case:
     rewrite = make_rewrite(Random(seed), folder)
     onnx.save(rewrite.original, folder / "original.onnx")
     model = gs.load(folder / "original.onnx")
-    part = open_computation(model.graph, model.parameter_file, model.where)
+    part = open_computation(model)
     drawn = [part.draw(options=DrawOptions(number)).values for number in range(_ROUNDS)]
     feeds = [{node.name: value for node, value in each.items()} for each in drawn]
     session = Session(rewrite.original.SerializeToString())

@@ -385,7 +385,7 @@ def test_both_orders_of_two_models_are_computed_on_the_same_values(seed: int, tm
     for order in (["left", "right"], ["right", "left"]):
         left, right = (models[label] for label in order)
         pairs = pair_models(left, right, (), {})
-        sides = [open_computation(each.graph, each.parameter_file, each.where) for each in (pairs.left, pairs.right)]
+        sides = [open_computation(each) for each in (pairs.left, pairs.right)]
         draws = Drawer((sides[0], sides[1]), pairs.inputs, Inputs()).draw()
         values = [{node.name: value.tolist() for node, value in own.items()} for draw in draws for own in draw.values]
         drawn.append([{name: own[name] for name in names} for own in values])

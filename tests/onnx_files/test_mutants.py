@@ -18,6 +18,7 @@ from msgspec.structs import replace
 import graphshare as gs
 from graphshare.differences.diff import Difference
 from graphshare.execute.backends.confined_session import ConfinedSession
+from graphshare.execute.backends.session import SessionSettings
 from graphshare.verification.report import Report
 from tests.onnx_files.mutable import UNKNOWN, Source, draw_inputs
 from tests.onnx_files.mutants import Effect, Mutant, choose_mutants, list_mutants, read_source
@@ -64,7 +65,7 @@ def load_original(name: str, folder: Path) -> Original:
 def compute(path: Path, inputs: list[dict[str, Any]]) -> list[Any]:
     """Return the outputs for each of the inputs, or the error."""
     try:
-        session = ConfinedSession(path.read_bytes(), str(path.parent), merge_equal=False, awake=False)
+        session = ConfinedSession(path.read_bytes(), str(path.parent), settings=SessionSettings(merge_equal=False, awake=False))
     except gs.GraphshareError as error:
         return [str(error)] * len(inputs)
     outputs: list[Any] = []

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.interpreter import Run
@@ -34,6 +35,15 @@ ChosenEngines = Mapping[str | None, ChosenEngine]
 """The engines that compute the same, by the names that were asked for; one that was not has the name None."""
 REFERENCE = "numpy"
 """The backend with which others are compared; reports name others alone."""
+
+
+class EngineOptions(msgspec.Struct, frozen=True):
+    """How an engine computes: the arguments of :class:`~graphshare.execute.engines.executor.Executor` of these names."""
+
+    strict: bool = False
+    forwards: int = 1
+    alone: bool = True
+    fixed: bool = False
 
 
 class DrawOptions(msgspec.Struct, frozen=True):
@@ -166,12 +176,12 @@ class Backend(ABC):
         """
 
     def choose_executor(
-        self, graph: Graph, engine: str | None, others: Mapping[str, bool], where: str, *, strict: bool = False, **_: Any
+        self, graph: Graph, engine: str | None, others: Mapping[str, bool], where: str, options: EngineOptions
     ) -> ChosenEngine:
         """Return None: graphs are computed as a whole. Raises RefusedError for options that only kernels have."""
-        chosen = {f"`engine={engine!r}`": engine not in (None, self.name, "auto"), "`strict_engine`": strict, **others}
-        options = [what for what, is_chosen in chosen.items() if is_chosen]
-        if faults := find_format(graph).find_lacks(Operation.NUMPY, options, where=where):
+        chosen = {f"`engine={engine!r}`": engine not in (None, self.name, "auto"), "`strict_engine`": options.strict, **others}
+        names = [what for what, is_chosen in chosen.items() if is_chosen]
+        if faults := find_format(graph).find_lacks(Operation.NUMPY, names, where=where):
             raise RefusedError(faults)
         return None
 
@@ -188,9 +198,7 @@ class Backend(ABC):
 
 
 def open_computation(
-    graph: Graph,
-    parameters: ParameterFile | None,
-    where: str = "",
+    model: Checkpoint,
     executor: ChosenEngine = None,
     *,
     exact: bool = False,
@@ -199,7 +207,7 @@ def open_computation(
     own: bool = False,
     as_input: Collection[str] = (),
 ) -> Computation:
-    """Open the heads of a graph, with its parameters, in the first backend that its format lists.
+    """Open the heads of a model's graph in the first backend that its format lists.
 
     ``executor`` comes from :func:`choose_executor`. With ``exact`` each node is computed as written, without optimizations
     across nodes; with ``whole`` nodes that no head needs stay. ``as_input`` names variables that are inputs even if they look
@@ -211,11 +219,12 @@ def open_computation(
         RefusedError: the format has none.
         InputError: it refuses the graph.
     """
-    backend = _require_backend(graph, where)
+    graph = model.graph
+    backend = _require_backend(graph, model.where)
     nodes = graph.nodes if whole else tuple(post_order(entry.node for entry in graph.heads))
     part = msgspec.structs.replace(graph, nodes=nodes)
     options = {"exact": exact, "encode": encode, "own": own, "as_input": as_input}
-    return backend.open(part, parameters, where, executor, **options)
+    return backend.open(part, model.parameter_file, model.where, executor, **options)
 
 
 def choose_executor(
@@ -224,15 +233,11 @@ def choose_executor(
     others: Mapping[str, bool] = EMPTY,
     *,
     where: str = "",
-    strict: bool = False,
-    forwards: int = 1,
-    alone: bool = True,
-    fixed: bool = False,
+    options: EngineOptions,
 ) -> ChosenEngine:
     """Return what computes the operators of a graph in ``engine``; None for a graph that its backend computes as a whole.
 
-    ``others`` are options that only operators with kernels have, each with whether it is chosen. ``strict`` and the rest are
-    the arguments of :class:`~graphshare.execute.engines.executor.Executor`.
+    ``others`` are options that only operators with kernels have, each with whether it is chosen.
 
     Raises:
         RefusedError: the format has no backend, or it has no choice of engines, or not one of ``others``.
@@ -240,8 +245,7 @@ def choose_executor(
     """
     if engine is None and not any(others.values()) and not find_format(graph).supports(Operation.RUN):
         return None  # structure and parameters are compared without a run
-    options: dict[str, Any] = {"strict": strict, "forwards": forwards, "alone": alone, "fixed": fixed}
-    return _require_backend(graph, where).choose_executor(graph, engine, others, where, **options)
+    return _require_backend(graph, where).choose_executor(graph, engine, others, where, options)
 
 
 def list_unsupported(graph: Graph, nodes: Sequence[Node]) -> list[Fault]:

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 from graphshare.confined_process import find_process
 from graphshare.errors import InputError
 from graphshare.execute.backends.onnx_session import OnnxSession, has_runtime, load_runtime, require_runtime
-from graphshare.execute.backends.session import RemoteSession, Session, pack, serve_sessions, unpack
+from graphshare.execute.backends.session import (
+    DEFAULT_SETTINGS,
+    RemoteSession,
+    Session,
+    SessionSettings,
+    pack,
+    serve_sessions,
+    unpack,
+)
 from graphshare.resources import find_memory_limit
 
 if TYPE_CHECKING:
@@ -30,9 +38,9 @@ class ConfinedSession(RemoteSession):
         folder: str = "",
         *,
         arrays: Mapping[str, Array] | None = None,
-        **options: Any,
+        settings: SessionSettings = DEFAULT_SETTINGS,
     ) -> None:
-        """Load a model, its bytes or pieces of them. Options are the same as in :class:`OnnxSession`.
+        """Load a model, its bytes or pieces of them. The arguments are the same as in :class:`OnnxSession`.
 
         Raises:
             UsageError: onnxruntime is not installed.
@@ -44,17 +52,20 @@ class ConfinedSession(RemoteSession):
         beside: list[Any] = []
         packed = {name: pack(array, beside) for name, array in (arrays or {}).items()}
         pieces = [model] if isinstance(model, bytes) else model
-        options = {"folder": folder, **options}
-        self._open(packed, options, model=pieces, beside=beside)
+        self._open(folder, packed, settings, model=pieces, beside=beside)
 
 
 def open_session(
-    model: bytes | Iterable[bytes | memoryview], folder: str = "", *, arrays: Mapping[str, Array] | None = None, **options: Any
+    model: bytes | Iterable[bytes | memoryview],
+    folder: str = "",
+    *,
+    arrays: Mapping[str, Array] | None = None,
+    settings: SessionSettings = DEFAULT_SETTINGS,
 ) -> Session:
     """Return a session on a model that was translated here: in this process, unless the user limits memory."""
     if find_memory_limit() is not None:
-        return ConfinedSession(model, folder, arrays=arrays, **options)
-    return OnnxSession(model if isinstance(model, bytes) else b"".join(model), folder, arrays=arrays, **options)
+        return ConfinedSession(model, folder, arrays=arrays, settings=settings)
+    return OnnxSession(model if isinstance(model, bytes) else b"".join(model), folder, arrays=arrays, settings=settings)
 
 
 def start_process() -> None:
@@ -71,18 +82,19 @@ def serve(model: str) -> None:
     serve_sessions(partial(_make, model), load_runtime)
 
 
-def _make(path: str, data: list[bytes], arrays: Mapping[str, Any], options: dict[str, Any]) -> OnnxSession:
-    """Return a session on the model of a message."""
-    model = path or data.pop()
-    return _load(model, {**options, "arrays": {name: unpack(array, data) for name, array in arrays.items()}})
-
-
-def _load(model: str | bytes, options: dict[str, Any]) -> OnnxSession:
-    """Return a session on a model, from its path or its bytes."""
-    if isinstance(model, str):
-        if not options["folder"]:  # which onnxruntime heeds for bytes alone
-            with suppress(InputError):  # the message would name this file
-                return OnnxSession(model, **options)
-        with open(model, "rb") as file:
-            model = file.read()
-    return OnnxSession(model, **options)
+def _make(path: str, data: list[bytes], folder: str, arrays: Mapping[str, Any], settings: Mapping[str, Any]) -> OnnxSession:
+    """Return a session on the model of a message, from its path or its bytes."""
+    model = b"" if path else data.pop()
+    load = partial(
+        OnnxSession,
+        folder=folder,
+        arrays={name: unpack(array, data) for name, array in arrays.items()},
+        settings=SessionSettings(**settings),
+    )
+    if not path:
+        return load(model)
+    if not folder:  # which onnxruntime heeds for bytes alone
+        with suppress(InputError):  # the message would name this file
+            return load(path)
+    with open(path, "rb") as file:
+        return load(file.read())

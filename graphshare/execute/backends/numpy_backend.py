@@ -11,7 +11,7 @@ import numpy as np
 from graphshare.analysis.roles import Kind, assign_roles
 from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, RefusedError, locate_refusals
-from graphshare.execute.backends.backend import DEFAULT, REFERENCE, Backend, Computation, DrawOptions, Look
+from graphshare.execute.backends.backend import DEFAULT, REFERENCE, Backend, Computation, DrawOptions, EngineOptions, Look
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.registry import create_engine
 from graphshare.execute.interpreter import Run, run_plan
@@ -66,22 +66,11 @@ class KernelComputation(Computation):
         options: DrawOptions = DEFAULT,
     ) -> Assignment:
         make_plan(self.graph.heads)  # for its errors, before parameters are drawn and inferred
-
-        def assign(shapes: Mapping[Node, GivenShape]) -> Assignment:
-            return assign_values(
-                self.graph,
-                self.roles,
-                self._read_parameters(feeds),
-                feeds=feeds,
-                shapes=shapes,
-                options=options,
-                params=self.parameters,
-            )
-
-        assigned = assign(shapes)
+        assigned = self._assign(feeds, shapes, options)
         if options.batch > 1 and assigned.sized:
             sizes = {node: assigned.values[node].shape for node in assigned.sized}
-            assigned = assign({**shapes, **{node: (options.batch, *shape[1:]) for node, shape in sizes.items() if shape}})
+            batched = {node: (options.batch, *shape[1:]) for node, shape in sizes.items() if shape}
+            assigned = self._assign(feeds, {**shapes, **batched}, options)
         self._keep(assigned.values, assigned)
         return assigned
 
@@ -161,17 +150,26 @@ class KernelComputation(Computation):
             own = [node for node in self._variables if node in values]
             held = {node: values[node] for node in own if self.roles[node].is_parameter}
             fed = {node: values[node] for node in own if node not in held}
-            assigned = assign_values(
-                self.graph,
-                self.roles,
-                {**self._read_parameters(values), **held},
-                feeds=fed,
-                shapes=EMPTY,
-                options=DEFAULT,
-                params=self.parameters,
-            )
-            self._keep(values, assigned)
+            self._keep(values, self._assign(fed, EMPTY, DEFAULT, held))
         return self._cases[key]
+
+    def _assign(
+        self,
+        feeds: Mapping[Node, Array],
+        shapes: Mapping[Node, GivenShape],
+        options: DrawOptions,
+        held: Mapping[Node, Array] = EMPTY,
+    ) -> Assignment:
+        """Return a value for each variable; ``held`` are parameters in place of the file's."""
+        return assign_values(
+            self.graph,
+            self.roles,
+            {**self._read_parameters({**feeds, **held}), **held},
+            feeds=feeds,
+            shapes=shapes,
+            options=options,
+            params=self.parameters,
+        )
 
     def _keep(self, values: Mapping[Node, Array], assigned: Assignment) -> None:
         if len(self._cases) >= _KEPT:
@@ -202,11 +200,11 @@ class NumpyBackend(Backend):
         return KernelComputation(graph, parameters, where, executor or Executor(), as_input=as_input)
 
     def choose_executor(
-        self, graph: Graph, engine: str | None, others: Mapping[str, bool], where: str, **options: Any
+        self, graph: Graph, engine: str | None, others: Mapping[str, bool], where: str, options: EngineOptions
     ) -> Executor | None:
         """Return the executor of an engine. Raises UsageError for an engine that is not known or not installed."""
         name = REFERENCE if engine is None else engine
-        return Executor(create_engine(name), title=name, **options)
+        return Executor(create_engine(name), title=name, **msgspec.structs.asdict(options))
 
     def list_unsupported(self, nodes: Sequence[Node]) -> list[Fault]:
         """Return a fault for each operator without a kernel, and for attributes that cannot be read."""

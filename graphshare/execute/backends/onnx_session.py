@@ -9,7 +9,7 @@ from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from graphshare.errors import Fault, InputError, UsageError, install_command
-from graphshare.execute.backends.session import Session
+from graphshare.execute.backends.session import DEFAULT_SETTINGS, Session, SessionSettings
 from graphshare.formats.params.narrow_dtypes import NARROW, read_raw
 from graphshare.ir.onnx import dtype_code
 from graphshare.resources import count_threads
@@ -33,21 +33,11 @@ class OnnxSession(Session):
         folder: str = "",
         *,
         arrays: Mapping[str, Array] | None = None,
-        merge_equal: bool = True,
-        optimize: bool = True,
-        awake: bool = True,
-        threads: int = 0,
-        prepack: bool = True,
-        where: str = "",
+        settings: SessionSettings = DEFAULT_SETTINGS,
     ) -> None:
         """Load a model: a path, or its bytes, whose external data is ``arrays`` by name or lies in ``folder``.
 
-        Arrays are not copied and must not change. Without ``merge_equal`` nodes that compute the same from the same inputs are
-        all computed. Without ``optimize`` nodes are computed as written: opening takes a third of the time, and a network of
-        convolutions takes half as much longer to compute. ``awake`` threads wait for work without sleeping: faster, unless
-        other processes compute meanwhile. ``threads`` defaults to the number of threads of numpy's BLAS. Without ``prepack``
-        weights keep their layout in the file; this changes the order of sums. ``where`` is the name of a copied model in
-        messages.
+        Arrays are not copied and must not change.
 
         Raises:
             UsageError: onnxruntime is not installed.
@@ -55,11 +45,11 @@ class OnnxSession(Session):
         """
         require_runtime()
         onnxruntime = load_runtime()
-        options = _make_options(folder, optimize=optimize, awake=awake, threads=threads, prepack=prepack)
+        options = _make_options(folder, settings)
         if arrays:
             self._arrays = {name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in arrays.items()}
             options.add_external_initializers(list(self._arrays), list(self._arrays.values()))
-        disabled = [] if merge_equal else ["CommonSubexpressionElimination"]
+        disabled = [] if settings.merge_equal else ["CommonSubexpressionElimination"]
         self.version: str = onnxruntime.__version__
         try:
             self._session: InferenceSession = onnxruntime.InferenceSession(
@@ -72,7 +62,7 @@ class OnnxSession(Session):
             self.outputs = [value.name for value in self._session.get_outputs()]
             self.output_types = [_read_dtype(value.type) for value in self._session.get_outputs()]
         except Exception as error:  # its exceptions have no class of their own; names that are not UTF-8 raise another
-            name = where or (model if isinstance(model, str) else "")
+            name = model if isinstance(model, str) else ""
             raise InputError(Fault(f"onnxruntime {self.version} refuses the model: {error}", where=name)) from error
 
     def compute(self, feeds: Mapping[str, Any]) -> list[Any]:
@@ -123,18 +113,17 @@ def _read_dtype(text: str) -> str:
     return text.removeprefix("tensor(").removesuffix(")") if text.startswith("tensor(") else text
 
 
-def _make_options(folder: str, *, optimize: bool, awake: bool, threads: int, prepack: bool) -> SessionOptions:
-    """Return the options of a session; the arguments are the same as in :class:`OnnxSession`."""
+def _make_options(folder: str, settings: SessionSettings) -> SessionOptions:
     onnxruntime = load_runtime()
     options = onnxruntime.SessionOptions()
     options.log_severity_level = _QUIET
     # By itself onnxruntime takes one thread per physical core and ignores the user's limit on BLAS.
-    options.intra_op_num_threads = threads or count_threads()
-    if not optimize:
+    options.intra_op_num_threads = settings.threads or count_threads()
+    if not settings.optimize:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    if not awake:
+    if not settings.awake:
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    if not prepack:
+    if not settings.prepack:
         options.add_session_config_entry("session.disable_prepacking", "1")
     if folder:
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from graphshare.execute.backends.backend import Backend, Computation, Encode
 from graphshare.execute.backends.onnx_session import EXTRA, has_runtime
-from graphshare.execute.backends.session import Session
+from graphshare.execute.backends.session import Session, SessionSettings
 from graphshare.execute.backends.session_computation import SessionComputation
 from graphshare.execute.engines.executor import Executor
 from graphshare.formats.params.records import ParameterFile
@@ -19,13 +19,16 @@ from graphshare.ir.graph import EMPTY, Entry, Graph
 # The forms in which onnxruntime names a node in its messages.
 _NODE = re.compile(r"Name:'([^']+)'|Node ?\(([^)]+)\)")
 
+# Equal branches must both be computed, or a comparison would compare a branch with itself.
+_SETTINGS = SessionSettings(merge_equal=False)
+
 
 class OnnxComputation(SessionComputation):
     """Heads of a graph in a session of onnxruntime.
 
     ``encode`` returns the bytes of a graph that has other heads and the folder of its external data; by default they come from
     a stranger's model, and the session is confined. A model that was translated here is ``own``, and confined only under a
-    limit. ``options`` are the same as in :class:`OnnxSession`.
+    limit.
 
     Raises:
         UsageError: onnxruntime is not installed.
@@ -34,26 +37,28 @@ class OnnxComputation(SessionComputation):
     """
 
     engine = "onnxruntime"
+    variants = (
+        msgspec.structs.replace(_SETTINGS, optimize=False),
+        msgspec.structs.replace(_SETTINGS, threads=1),
+        msgspec.structs.replace(_SETTINGS, threads=2),
+        msgspec.structs.replace(_SETTINGS, prepack=False),
+    )
 
     def __init__(
         self,
         graph: Graph,
-        parameters: ParameterFile | None = None,
-        where: str = "",
+        parameters: ParameterFile | None,
+        where: str,
+        settings: SessionSettings,
         *,
         encode: Encode | None = None,
         own: bool = False,
-        **options: Any,
     ) -> None:
         self._encode, self._own = encode, own
-        super().__init__(graph, parameters, where, **options)
+        super().__init__(graph, parameters, where, settings)
 
-    def vary(self) -> Iterator[Computation]:
-        for options in ({"optimize": False}, {"threads": 1}, {"threads": 2}, {"prepack": False}):
-            yield self._copy(self.graph, **options)
-
-    def _copy(self, graph: Graph, **options: Any) -> SessionComputation:
-        return OnnxComputation(graph, self.parameters, self.where, encode=self._encode, own=self._own, **options)
+    def _copy(self, graph: Graph, settings: SessionSettings) -> SessionComputation:
+        return OnnxComputation(graph, self.parameters, self.where, settings, encode=self._encode, own=self._own)
 
     def _open(self, heads: Sequence[Entry]) -> Session:
         from graphshare.execute.backends.confined_session import ConfinedSession, open_session
@@ -63,12 +68,10 @@ class OnnxComputation(SessionComputation):
         self.check_sizes(EMPTY)
         with self.locate():
             model, folder = encode_for_session(part, self.parameters) if self._encode is None else self._encode(part)
-            # Equal branches must both be computed, or a comparison would compare a branch with itself.
-            options = {"merge_equal": False, **self._options}
             if self._own:
-                return open_session(model, folder, **options)
+                return open_session(model, folder, settings=self._settings)
             # Threads sleep: in the other process they would spin while this one computes.
-            return ConfinedSession(model, folder, awake=False, **options)
+            return ConfinedSession(model, folder, settings=msgspec.structs.replace(self._settings, awake=False))
 
     def _find_node(self, message: str) -> str | None:
         match = _NODE.search(message)
@@ -93,7 +96,8 @@ class OnnxruntimeBackend(Backend):
         **_: Any,
     ) -> Computation:
         # Optimizations would sum in another order on one side only, as both sides of a comparison have other operators.
-        return OnnxComputation(graph, parameters, where, encode=encode, own=own, optimize=not exact, prepack=not exact)
+        settings = msgspec.structs.replace(_SETTINGS, optimize=not exact, prepack=not exact)
+        return OnnxComputation(graph, parameters, where, settings, encode=encode, own=own)
 
     def find_obstacle(self) -> str:
         return "" if has_runtime() else f"onnxruntime, which computes ONNX models, is not installed: {EXTRA.format('it')}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -14,7 +14,7 @@ from graphshare.checkpoint.parameters import split_by_origin
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.backends.backend import Backend, Computation
 from graphshare.execute.backends.paddle_session import EXTRA, ConfinedPredictor, has_paddle, start_process
-from graphshare.execute.backends.session import Session
+from graphshare.execute.backends.session import Session, SessionSettings
 from graphshare.execute.backends.session_computation import SessionComputation
 from graphshare.execute.engines.executor import Executor
 from graphshare.formats.facets import TensorType
@@ -30,7 +30,7 @@ from graphshare.text.format import format_names
 
 
 class PaddleComputation(SessionComputation):
-    """Heads of a graph in a confined predictor. ``options`` are the same as in :class:`ConfinedPredictor`.
+    """Heads of a graph in a confined predictor.
 
     Raises:
         UsageError: paddle is not installed.
@@ -40,11 +40,9 @@ class PaddleComputation(SessionComputation):
 
     engine = "paddle"
 
-    def vary(self) -> Iterator[Computation]:
-        for options in ({"optimize": True}, {"threads": 1}, {"threads": 2}):
-            yield self._copy(self.graph, **options)
+    variants = SessionSettings(optimize=True), *(SessionSettings(optimize=False, threads=count) for count in (1, 2))
 
-    def _open(self, heads: Sequence[Entry], **more: Any) -> Session:
+    def _open(self, heads: Sequence[Entry], *, partial: bool = False) -> Session:
         self.check_sizes({})
         # The predictor loses a value that two outputs are, and one that an input is.
         places = [(entry.node, entry.index) for entry in map(find_fetched, heads)]
@@ -66,7 +64,8 @@ class PaddleComputation(SessionComputation):
                 params if parameters else "",
                 {node.name: _declare(Entry(node)) for node in inputs},
                 [(output_name(e), _declare(e)[0], read.get(p, p[0].name)) for e, p in zip(heads, places, strict=True)],
-                **{"threads": count_threads(), **self._options, **more},
+                msgspec.structs.replace(self._settings, threads=self._settings.threads or count_threads()),
+                partial=partial,
             )
 
     def _write_parameters(self, nodes: Sequence[Node], path: str) -> None:
@@ -102,7 +101,7 @@ class PaddleBackend(Backend):
     def open(
         self, graph: Graph, parameters: ParameterFile | None, where: str, executor: Executor | None, **_: Any
     ) -> Computation:
-        return PaddleComputation(graph, parameters, where)
+        return PaddleComputation(graph, parameters, where, SessionSettings(optimize=False))
 
     def find_obstacle(self) -> str:
         return "" if has_paddle() else f"paddle, which computes Paddle graphs, is not installed: {EXTRA.format('it')}"

@@ -12,7 +12,7 @@ from typing import Any
 
 from graphshare.confined_process import find_process
 from graphshare.errors import Fault, InputError, UsageError, install_command
-from graphshare.execute.backends.session import RemoteSession, Session, serve_sessions
+from graphshare.execute.backends.session import RemoteSession, Session, SessionSettings, serve_sessions
 
 Declared = Mapping[str, tuple[str, Sequence[int | str | None]]]
 """The dtype and the shape of each input by name."""
@@ -31,8 +31,7 @@ class ConfinedPredictor(RemoteSession):
 
     Each output is given by its name, its dtype and the name by which it is read, possibly an input's name.
 
-    The files are not needed once it is open. Operators are computed as written unless ``optimize`` is set. ``threads`` defaults
-    to the number of threads of numpy's BLAS. With ``partial`` None stands for outputs that cannot be read: memory that no
+    The files are not needed once it is open. With ``partial`` None stands for outputs that cannot be read: memory that no
     operator wrote to, or that another operator took.
 
     Raises:
@@ -49,14 +48,13 @@ class ConfinedPredictor(RemoteSession):
         parameters: str,
         inputs: Declared,
         outputs: Sequence[tuple[str, str, str]],
+        settings: SessionSettings,
         *,
-        optimize: bool = False,
         partial: bool = False,
-        threads: int,
     ) -> None:
         if not has_paddle():
             raise UsageError(Fault("paddle is not installed", hint=EXTRA.format("it")))
-        self._open(graph, parameters, inputs, outputs, optimize, threads, partial)
+        self._open((graph, parameters), inputs, outputs, settings, partial)
 
 
 def start_process() -> None:
@@ -72,25 +70,23 @@ class _Predictor(Session):
 
     def __init__(
         self,
-        graph: str,
-        parameters: str,
+        files: Sequence[str],
         inputs: Declared,
         outputs: Sequence[tuple[str, str, str]],
-        optimize: bool,
-        threads: int,
+        settings: Mapping[str, Any],
         partial: bool,
     ) -> None:
-        paddle, self._partial = _load(), partial
+        paddle, self._partial, own = _load(), partial, SessionSettings(**settings)
         self.version = paddle.__version__
         self.inputs = {name: shape for name, (_, shape) in inputs.items()}
         self.dtypes = {name: dtype for name, (dtype, _) in inputs.items()}
         self.outputs, self.output_types, self._read_as = (list(each) for each in zip(*outputs, strict=True))
         try:
-            config = paddle.inference.Config(graph, parameters) if parameters else paddle.inference.Config(graph, "")
+            config = paddle.inference.Config(*files)
             config.disable_glog_info()
             config.disable_mkldnn()  # Paddle 3.3 stops at nearest_interp with it
-            config.switch_ir_optim(optimize)
-            config.set_cpu_math_library_num_threads(threads)
+            config.switch_ir_optim(own.optimize)
+            config.set_cpu_math_library_num_threads(own.threads)
             self._predictor = paddle.inference.create_predictor(config)
         except Exception as error:  # its exceptions have no class of their own
             raise InputError(Fault(f"paddle {self.version} refuses the graph: {_summarize(error)}")) from error

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any, ClassVar
+
+import msgspec
 
 from graphshare.confined_process import ask_process
 from graphshare.confined_process import serve as answer_messages
@@ -15,6 +16,27 @@ from graphshare.formats.params.narrow_dtypes import INSTALL, NARROW, from_raw, i
 
 NO_ARRAY = re.compile(r"\b(bfloat16|float[48]\w+|u?int[24])\b")
 """Finds in a type the dtypes that numpy has no arrays of: ml_dtypes has, but programs give them as tensors alone."""
+
+
+class SessionSettings(msgspec.Struct, frozen=True):
+    """How a program computes a model.
+
+    Without ``optimize`` nodes are computed as written: in onnxruntime opening takes a third of the time, and a network of
+    convolutions takes half as much longer to compute. ``threads`` defaults to the number of threads of numpy's BLAS.
+
+    The others are onnxruntime's. Without ``merge_equal`` nodes that compute the same from the same inputs are all computed.
+    ``awake`` threads wait for work without sleeping: faster, unless other processes compute meanwhile. Without ``prepack``
+    weights keep their layout in the file; this changes the order of sums.
+    """
+
+    optimize: bool = True
+    threads: int = 0
+    merge_equal: bool = True
+    awake: bool = True
+    prepack: bool = True
+
+
+DEFAULT_SETTINGS = SessionSettings()
 
 
 class Session(ABC):
@@ -112,34 +134,36 @@ class RemoteSession(Session):
         self.close()
 
 
+class _Server:
+    """Opens, runs and closes sessions as messages say. An answer is a value and the data beside it."""
+
+    def __init__(self, make: Make) -> None:
+        self._make = make
+        self._sessions: dict[int, Session] = {}
+
+    def open(self, data: list[bytes], *values: Any) -> tuple[Any, list[Any]]:
+        """Open a session; return its number and the facts about its model."""
+        number = max(self._sessions, default=0) + 1
+        session = self._sessions[number] = self._make(data, *values)
+        own = session.inputs, session.defaults, session.dtypes, session.outputs, session.output_types
+        return (number, session.version, *own), []
+
+    def run(self, data: Sequence[bytes], number: int, feeds: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
+        """Return the outputs of a session."""
+        beside: list[Any] = []
+        outputs = self._sessions[number].compute({name: unpack(array, data) for name, array in feeds.items()})
+        return [pack(value, beside) for value in outputs], beside
+
+    def close(self, data: Sequence[bytes], number: int) -> tuple[None, list[Any]]:
+        """Close a session."""
+        del self._sessions[number]
+        return None, []
+
+
 def serve_sessions(make: Make, load: Callable[[], object]) -> None:
     """Open, run and close sessions as the messages say; the memory of ``load`` does not count against limits."""
-    sessions: dict[int, Session] = {}
-    answer_messages(
-        {"open": partial(_open, sessions, make), "run": partial(_run, sessions), "close": partial(_close, sessions)}, load
-    )
-
-
-def _open(sessions: dict[int, Session], make: Make, data: list[bytes], *values: Any) -> tuple[Any, list[Any]]:
-    """Open a session; return its number and the facts about its model."""
-    number = max(sessions, default=0) + 1
-    session = sessions[number] = make(data, *values)
-    own = session.inputs, session.defaults, session.dtypes, session.outputs, session.output_types
-    return (number, session.version, *own), []
-
-
-def _close(sessions: dict[int, Session], data: Sequence[bytes], number: int) -> tuple[None, list[Any]]:
-    del sessions[number]
-    return None, []
-
-
-def _run(
-    sessions: Mapping[int, Session], data: Sequence[bytes], number: int, feeds: Mapping[str, Any]
-) -> tuple[list[Any], list[Any]]:
-    """Return the outputs of a session, and the data beside them."""
-    beside: list[Any] = []
-    outputs = sessions[number].compute({name: unpack(array, data) for name, array in feeds.items()})
-    return [pack(value, beside) for value in outputs], beside
+    server = _Server(make)
+    answer_messages({"open": server.open, "run": server.run, "close": server.close}, load)
 
 
 def pack(value: Any, beside: list[Any]) -> Any:

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import product
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -14,7 +14,7 @@ from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import assign_roles
 from graphshare.errors import GraphshareError, InputError, RefusedError
 from graphshare.execute.backends.backend import DEFAULT, Computation, DrawOptions, Look
-from graphshare.execute.backends.session import Session
+from graphshare.execute.backends.session import Session, SessionSettings
 from graphshare.execute.interpreter import Run
 from graphshare.execute.prepare.assignment import Assignment, refuse_missing
 from graphshare.execute.prepare.declared_inputs import (
@@ -41,17 +41,19 @@ _HINT = "give sizes that the model computes with `shapes={NAME: SIZES}`, or valu
 
 
 class SessionComputation(Computation):
-    """Heads of a graph in a session, where equal nodes are computed separately. ``options`` are the session's options.
+    """Heads of a graph in a session, where equal nodes are computed separately. ``settings`` are the session's.
 
     Raises:
         UsageError: the program is not installed.
         InputError: it refuses the graph.
     """
 
+    variants: ClassVar[Sequence[SessionSettings]]
+    """Settings that may change how the program rounds."""
     _checked: Mapping[str, Sequence[int]] | None = None
 
-    def __init__(self, graph: Graph, parameters: ParameterFile | None = None, where: str = "", **options: Any) -> None:
-        self.graph, self.parameters, self.where, self._options = graph, parameters, where, options
+    def __init__(self, graph: Graph, parameters: ParameterFile | None, where: str, settings: SessionSettings) -> None:
+        self.graph, self.parameters, self.where, self._settings = graph, parameters, where, settings
         self._variables = {node.name: node for node in graph.nodes if node.is_variable}
         self.session = self._open(graph.heads)
 
@@ -136,8 +138,7 @@ class SessionComputation(Computation):
             self.session = self._open(self.graph.heads)
         try:
             with self.locate():
-                named = {node.name: array for node, array in values.items() if node.name in self.session.dtypes}
-                feeds = convert_inputs(self.session, named)
+                feeds = self._convert(values)
                 self.check_sizes(feeds)
                 return Run(self.session.run(feeds), {}, 0, [])
         except InputError as error:
@@ -151,8 +152,7 @@ class SessionComputation(Computation):
             entries = [entry for entry in entries if output_name(entry) not in session.unreadable]
             session = self._open_watched(entries)
         with self.locate():
-            feeds = {node.name: array for node, array in values.items() if node.name in session.dtypes}
-            outputs = session.run(convert_inputs(session, feeds))
+            outputs = session.run(self._convert(values, session))
         for entry, value in zip(entries, outputs, strict=True):
             if value is not None:
                 look(entry.node, entry.index, value)
@@ -160,16 +160,24 @@ class SessionComputation(Computation):
     def select(self, heads: Sequence[Entry]) -> SessionComputation:
         nodes = tuple(post_order(entry.node for entry in heads))
         part = msgspec.structs.replace(self.graph, nodes=nodes, heads=tuple(heads))
-        return self._copy(part, **self._options)
+        return self._copy(part, self._settings)
 
-    def _copy(self, graph: Graph, **options: Any) -> SessionComputation:
-        """Return the computation of another part of the graph, with ``options`` in place of this one's options."""
-        return type(self)(graph, self.parameters, self.where, **options)
+    def vary(self) -> Iterator[Computation]:
+        for settings in self.variants:
+            yield self._copy(self.graph, settings)
+
+    def _copy(self, graph: Graph, settings: SessionSettings) -> SessionComputation:
+        """Return the computation of another part of the graph, with its own settings."""
+        return type(self)(graph, self.parameters, self.where, settings)
 
     def complete(self, values: Mapping[Node, Array]) -> tuple[Mapping[Node, Array], Inference]:
-        named = {node.name: array for node, array in values.items() if node.name in self.session.dtypes}
-        converted = convert_inputs(self.session, named)
-        return {self._variables[name]: array for name, array in converted.items()}, Inference([], {}, {})
+        return {self._variables[name]: array for name, array in self._convert(values).items()}, Inference([], {}, {})
+
+    def _convert(self, values: Mapping[Node, Array], session: Session | None = None) -> dict[str, Any]:
+        """Return the values that a session takes, by default its own, by name and in the dtypes that it takes."""
+        session = session or self.session
+        named = {node.name: array for node, array in values.items() if node.name in session.dtypes}
+        return convert_inputs(session, named)
 
     def find_integers(self) -> Mapping[str, Sequence[Integers]]:
         return find_format(self.graph).types.find_integers(self.graph)

@@ -11,7 +11,7 @@ import numpy as np
 from graphshare.errors import InputError, RefusedError
 from graphshare.execute.backends.confined_session import open_session
 from graphshare.execute.backends.onnx_session import require_runtime
-from graphshare.execute.backends.session import Session
+from graphshare.execute.backends.session import Session, SessionSettings
 from graphshare.execute.engines.engine import Compiled, NodesRefusedError, Part
 from graphshare.export_onnx.opsets import DEFAULT
 from graphshare.export_onnx.translate import OnnxTarget, UntranslatedError, translate_graph
@@ -55,9 +55,8 @@ class OnnxRuntime:
             raise NodesRefusedError({node: reason for node in part.inference.nodes if not node.is_variable})
         translated = translate_part(part)
         try:
-            session = open_session(
-                translated.data, arrays=translated.arrays, optimize=part.repeated, awake=part.alone and part.repeated
-            )
+            settings = SessionSettings(optimize=part.repeated, awake=part.alone and part.repeated)
+            session = open_session(translated.data, arrays=translated.arrays, settings=settings)
         except InputError as error:
             raise NodesRefusedError(_blame(part, str(error))) from error
         return _CompiledSession(session, translated, part)

@@ -12,6 +12,7 @@ import msgspec
 
 from graphshare.analysis.name_lists import list_implied_variables, name_outputs, output_name, resolve_targets
 from graphshare.analysis.roles import Role, assign_roles
+from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameters import check_belongs, list_parameter_names
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.backends.backend import Computation, DrawOptions, open_computation
@@ -94,7 +95,8 @@ def prepare(graph: Graph, request: Request, feeds: Mapping[str, Any], shapes: Ma
     shaped = names.resolve(shapes, "`shapes`")
     output_names = name_outputs(graph, heads)
     own = frozenset(n for n, entry in zip(output_names, heads, strict=True) if (entry.node, entry.index) in wanted)
-    computation = open_computation(part, request.params, request.where, request.executor, as_input=request.as_input)
+    model = Checkpoint(part, request.params, request.where)
+    computation = open_computation(model, request.executor, as_input=request.as_input)
     if request.all_outputs and (left_out := set(computation.unreadable).difference(own)):
         notes.append(f"left out, as numpy has no such dtypes: {format_names(sorted(left_out), 6)}")
         part = msgspec.structs.replace(part, heads=tuple(e for e in part.heads if output_name(e) not in left_out))

@@ -11,7 +11,7 @@ import pytest
 import graphshare as gs
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.verification.comparison import Tolerance
-from graphshare.verification.training import Training, _apart, compare_training
+from graphshare.verification.training import Training, TrainingData, _apart, compare_training
 from tests.symbols import document, operator, variable
 
 
@@ -35,8 +35,8 @@ def compared(*, tied: bool = False, frozen: bool = False, second: float | None =
     different = {**values, node["q"]: array(2.0 if second is None else second)}
     pairs = [(node["a"], node["b"]), (node["p"], node["q"])]
     parameters = [(node["w_weight"], node[weights[1]], False)]
-    left, right = graph.heads[:1], graph.heads[1:]
-    return compare_training(left, right, pairs, parameters, values, different, rescale=1.0, tolerance=Tolerance(rtol=1e-6))
+    branches, steps = (graph.heads[:1], graph.heads[1:]), [TrainingData(each) for each in (values, different)]
+    return compare_training(branches, pairs, parameters, *steps, rescale=1.0, tolerance=Tolerance(rtol=1e-6))
 
 
 def test_copied_parameters_drift_on_different_inputs() -> None:
@@ -94,7 +94,13 @@ def test_outputs_and_their_twins_are_measured_one_by_one() -> None:
     values: dict[Any, Any] = {node[name]: np.array([number], "float32") for name, number in numbers.items()}
     parameters = [(node["w_weight"], node["q_weight"], False)]
     trained = compare_training(
-        graph.heads[:2], graph.heads[2:], [], parameters, values, values, rescale=1.0, tolerance=Tolerance(rtol=1e-6)
+        (graph.heads[:2], graph.heads[2:]),
+        [],
+        parameters,
+        TrainingData(values),
+        TrainingData(values),
+        rescale=1.0,
+        tolerance=Tolerance(rtol=1e-6),
     )
     # A weight moves by 0.01 of its gradient, 2 + 2 * product * 2.
     rows = [(each.before, each.after, each.twin_before, each.twin_after) for each in trained.outputs]

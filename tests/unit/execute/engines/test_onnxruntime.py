@@ -17,6 +17,7 @@ from graphshare.errors import InputError, RefusedError, UsageError
 from graphshare.execute.backends import onnx_session
 from graphshare.execute.backends.confined_session import ConfinedSession
 from graphshare.execute.backends.onnx_session import OnnxSession
+from graphshare.execute.backends.session import SessionSettings
 from graphshare.execute.engines import onnxruntime_engine
 from graphshare.execute.engines.engine import NodesRefusedError, Part
 from graphshare.execute.engines.onnxruntime_engine import OnnxRuntime, translate_part
@@ -228,10 +229,8 @@ def test_a_session_has_as_many_threads_as_blas(variables: dict[str, str], count:
 
 
 def test_options_of_a_session_are_set_where_they_are_asked_for() -> None:
-    def make(
-        *, optimize: bool = True, awake: bool = True, threads: int = 2, prepack: bool = True
-    ) -> tuple[bool, bool, int, bool]:
-        options = onnx_session._make_options("", optimize=optimize, awake=awake, threads=threads, prepack=prepack)
+    def make(**own: Any) -> tuple[bool, bool, int, bool]:
+        options = onnx_session._make_options("", SessionSettings(**{"threads": 2, **own}))
         entries = [("session.intra_op.allow_spinning", "0"), ("session.disable_prepacking", "1")]
         off = []
         for name, value in entries:
@@ -252,9 +251,9 @@ def test_options_of_a_session_are_set_where_they_are_asked_for() -> None:
 def test_a_model_that_is_refused_is_named(tmp_path: Path) -> None:
     (tmp_path / "m.onnx").write_bytes(b"no model")
     path = str(tmp_path / "m.onnx")
-    for model, where, name in ((path, "", path), (path, "here", "here"), (b"no model", "", ""), (b"no model", "here", "here")):
+    for model, name in ((path, path), (b"no model", "")):
         with pytest.raises(InputError, match="refuses the model") as caught:
-            OnnxSession(model, where=where)
+            OnnxSession(model)
         assert caught.value.faults[0].where == name
 
 
