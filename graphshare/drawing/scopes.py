@@ -24,7 +24,7 @@ class ScopedName(msgspec.Struct, frozen=True):
 
 
 def infer_scopes(branches: Mapping[str, Sequence[Node]], *, separator: str | None = None) -> dict[Node, ScopedName]:
-    """Return the scopes of each operator; ``branches`` are operators by the prefix of their names.
+    """Return the scopes of each operator; ``branches`` maps the prefix of a branch's names to its operators.
 
     ``separator`` separates scopes; by default ``/`` if any name has one, otherwise ``_``.
     """
@@ -45,7 +45,7 @@ def infer_scopes(branches: Mapping[str, Sequence[Node]], *, separator: str | Non
                 if _is_scope(members, strict):
                     pending.append(((*scopes, name), [(n, rest[1:] or rest) for n, rest in members]))
                     continue
-                # Not a scope: the first two parts are one, and longer names may still have scopes inside.
+                # Not a scope: join the first two parts; longer names may still have scopes inside.
                 longer = []
                 for node, rest in members:
                     if len(rest) > 1:
