@@ -137,7 +137,7 @@ def _match_prefixes(left: Graph, right: Graph, prefixes: Sequence[str], other: s
     branches = []
     for prefix in prefixes:
         rest = {name: iter(nodes) for name, nodes in by_name.items()}
-        # Names may repeat: nodes of one name are paired in file order.
+        # Names may repeat: nodes with the same name are paired in file order.
         images = {a: b for a in left.nodes if (b := next(rest.get(prefix + a.name, iter(())), None)) is not None}
         branches.append(PairedBranch(prefix, images, prefix=prefix))
     unmatched = [branch.label for branch in branches if not branch.images]

@@ -307,7 +307,7 @@ class _PictureBuilder:
     def _add_variables(self, picture: Picture, at: dict[Node, int], folded: Mapping[tuple[str, tuple[str, ...]], int]) -> None:
         """Add the boxes of inputs and parameters; an input of a ``folded`` body is inside its box."""
         users: dict[Node, dict[int, None]] = {}
-        alone: dict[Node, dict[int, None]] = {}  # by nodes of the first of two graphs alone; they share nothing
+        alone: dict[Node, dict[int, None]] = {}  # by nodes that only the first of two graphs has; they share nothing
         for node in self.nodes:
             for entry in node.inputs:
                 if entry.node.is_variable and node in at:

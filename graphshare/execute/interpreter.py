@@ -101,7 +101,7 @@ class Run(msgspec.Struct, eq=False):
 
 
 class Memo:
-    """The last result of each step from parameters alone. ``constant`` are the slots whose values never change."""
+    """The last result of each step that reads only parameters. ``constant`` are the slots whose values never change."""
 
     def __init__(self, constant: Collection[int]) -> None:
         self._constant = constant
@@ -149,7 +149,7 @@ def run_plan(
 
     ``shapes`` are the inferred shapes of outputs; operators without inputs may depend on them. ``watch`` is called with each
     node and its outputs; with it, or ``profile``, every node runs by itself. ``pool`` keeps buffers from one run to the next,
-    ``memo`` keeps values that are computed from parameters alone.
+    ``memo`` keeps values that are computed only from parameters.
 
     Raises:
         RefusedError: a kernel cannot take its inputs; node and shapes are named.

@@ -119,7 +119,7 @@ class GraphTranslation:
             self._translate_node(node)
 
     def _translate_node(self, node: Node) -> None:
-        """Translate one node, or add the faults for which it cannot be."""
+        """Translate one node, or add the faults that prevent it."""
         if node.is_variable:
             return
         signature = lookup(node.op)
@@ -183,7 +183,7 @@ class GraphTranslation:
             inner=inner_operators(node.subgraphs[0]) if node.subgraphs else (),
         )
         results = translator.translate(translation)
-        # Most operators have one output, and their translations return its name alone.
+        # Most operators have one output, and their translations return only its name.
         return [results] if isinstance(results, str) else list(results)
 
     def _inline(self, node: Node, number: int, inputs: Sequence[Value]) -> list[Value]:

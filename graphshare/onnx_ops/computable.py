@@ -1,4 +1,4 @@
-"""Values of a graph that follow from constants and shapes alone."""
+"""Values of a graph that follow only from constants and shapes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SIZES = frozenset(("Gather", "Shape", "Size", "Slice"))
 
 
 def find_computable(graph: Graph, types: Mapping[Place, StaticType]) -> tuple[list[Entry], dict[Place, int | tuple[int, ...]]]:
-    """Return the outputs of operators on constants alone that others read, and the sizes that operators return.
+    """Return the outputs of operators with only constant inputs that others read, and the sizes that operators return.
 
     Outputs of operators without a standard meaning, of bodies, and of those that draw numbers are not among them.
     """

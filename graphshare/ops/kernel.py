@@ -41,7 +41,7 @@ class Context(msgspec.Struct):
     inference knows (``_zeros`` of shape ``(2, 0, 200)``, or without axes under NumPy shapes); empty without inference.
     ``empty(shape, dtype)`` allocates large arrays, results and scratch, in buffers that the run reuses. ``inner`` are the
     operators of the node's first subgraph with their attributes, inputs before users. ``once(positions, key, compute)`` is the
-    result of ``compute()``; it must depend on the inputs at ``positions`` and on ``key`` alone: where those inputs are
+    result of ``compute()``; it must depend only on the inputs at ``positions`` and on ``key``: where those inputs are
     parameters of a bound graph, it is computed in the first call only.
     """
 

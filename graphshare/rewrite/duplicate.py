@@ -253,7 +253,7 @@ def _check_names(
 
 
 def _may_collide(kept: Collection[str], prefixes: Sequence[str]) -> bool:
-    """Whether a prefixed name can meet any other at all: an existing one begins with the prefix, or one prefix with another."""
+    """Whether a prefixed name can equal any other name: an existing one begins with the prefix, or one prefix with another."""
     if any(b.startswith(a) for a, b in pairwise(sorted(set(prefixes)))):  # what begins with a text follows it in order
         return True
     # One search over all names; a line break inside a name can only cause a needless full check.

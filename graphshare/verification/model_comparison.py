@@ -223,7 +223,7 @@ class ModelComparison:
             yield self._open_model(move_weights(self._sides[side], self._dtype), next(iter(self._executors[side].values())))
 
     def _choose_executors(self) -> list[ChosenEngines]:
-        """Return what computes each model; an engine is for a model that has a choice of engines."""
+        """Return the executors of each model; an engine applies only to a model with a choice of engines."""
         chosen: list[ChosenEngines | None] = []
         refusals: list[RefusedError] = []
         for model in self._sides:
@@ -261,7 +261,7 @@ class ModelComparison:
     def _pair_parameters(
         self, sides: tuple[Computation, Computation], sets: Sequence[Mapping[str, Array]], fed: Collection[str]
     ) -> list[NodePair]:
-        """Return pairs of parameters whose values are fed or made up; parameters from files need no pairs."""
+        """Return pairs of parameters whose values are fed or drawn; parameters from files need no pairs."""
         seed = self._options.inputs.params_seed
         parameters = pair_parameters(sides, self._pairs, self._pairing, self._held, sets, seed)
         drawn = [a for a, b in parameters if a.name not in fed and b.name not in fed]
@@ -373,7 +373,7 @@ def make_judge(pairs: ModelPairs) -> Judge:
 
 
 def weigh_models(left: Checkpoint, right: Checkpoint) -> RegionReport | None:
-    """Compare two models by weights alone, for every input; None if weights do not decide every region.
+    """Compare two models only by weights, for every input; None if weights do not decide every region.
 
     Raises:
         RefusedError: outputs or inputs cannot be paired.

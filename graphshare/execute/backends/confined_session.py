@@ -80,7 +80,7 @@ def _make(path: str, data: list[bytes], arrays: Mapping[str, Any], options: dict
 def _load(model: str | bytes, options: dict[str, Any]) -> OnnxSession:
     """Return a session on a model, from its path or its bytes."""
     if isinstance(model, str):
-        if not options["folder"]:  # which onnxruntime heeds for bytes alone
+        if not options["folder"]:  # which onnxruntime heeds only for bytes
             with suppress(InputError):  # the message would name this file
                 return OnnxSession(model, **options)
         with open(model, "rb") as file:

@@ -161,7 +161,7 @@ class _Cut(msgspec.Struct, frozen=True, eq=False):
 
 
 _CompiledCuts = dict[tuple[tuple[Node, ...], tuple[_Output, ...]], tuple[_Cut, Compiled | ExecutionPlan]]
-"""What computes a cut, by its nodes and outputs, with the cut of which it has the variables: another cut has new ones."""
+"""The computation of a cut, by nodes and outputs, with the cut that its variables belong to: each cut has new variables."""
 
 
 class Program:

@@ -30,7 +30,7 @@ from graphshare.ops.kernel import Array, Shape
 class Assignment(msgspec.Struct, eq=False):
     """A value for each variable of a graph, and the inference that they led to.
 
-    ``parameters``, ``inputs`` and ``zeros`` (labels and states) were not given but made up; ``sized`` are inputs
+    ``parameters``, ``inputs`` and ``zeros`` (labels and states) were not given but chosen here; ``sized`` are inputs
     whose shape was chosen; ``converted`` are fed arrays whose dtype was changed, with their original dtype. ``outputs`` are the
     graph's outputs where they were computed already; ``notes`` tell the user why values were chosen.
     """
@@ -63,7 +63,7 @@ def assign_values(
     params: ParameterFile | None = None,
     training: bool = False,
 ) -> Assignment:
-    """Assign a value to each variable that the heads of ``part`` need: a parameter, a feed, or one made up.
+    """Assign a value to each variable that the heads of ``part`` need: a parameter, a feed, or a drawn value.
 
     ``seed`` draws inputs, and chooses sizes that nothing determines; ``params_seed`` draws parameters. Labels and states are
     zeros; labels that only ``training`` reads have any size that fits. ``params`` is the file that ``parameters`` are from, for
@@ -84,7 +84,7 @@ def assign_values(
     refuse_missing(missing, roles, seed, params_seed, params)
     idle = [] if training else find_idle_labels(part, roles)
     chosen, examples = choose_sizes(assigned.inference, idle)
-    # Without a seed nothing else is made up, sizes included.
+    # Without a seed nothing else is chosen, not even sizes.
     if examples and (seed is not None or examples.keys() <= set(idle)):
         assigned.inference, assigned.sized = chosen, _list_inputs(examples, idle, roles)
     refuse_unknown_shapes(assigned.inference, missing, roles, examples)

@@ -1,6 +1,6 @@
 """Write a graph as the text of a symbol file, in any of the layouts, MXNet's own to the byte.
 
-MXNet's layout (since 1.0, and in 2015): two blanks a level, a blank behind every comma, graph and node
+MXNet's layout (since 1.0, and in 2015): two blanks a level, a blank after every comma, graph and node
 objects on lines of their own, attribute maps only from two keys on, lists from eleven elements on, no final newline, and in
 strings only the escapes ``\\" \\\\ \\n \\r \\t``. Nodes that differ in name and inputs only are formatted once.
 """
@@ -224,7 +224,7 @@ def _node_pieces(
 ) -> Iterator[str | bytes]:
     """Yield the array of nodes, some hundred at a time; the text of nodes that kept their places since reading is copied.
 
-    Nodes alike but for name and inputs are formatted once; this loop takes most of the time of writing.
+    Nodes that differ only in name and inputs are formatted once; this loop takes most of the time of writing.
     """
     if not graph.nodes:
         yield "[]"
@@ -264,7 +264,7 @@ def _format_entry(entry: Entry, ids: Mapping[Node, int], texts: JsonWriter, leve
     return texts.array(numbers, level, texts.break_entry)
 
 
-# The text of all nodes that differ in name and inputs only, in three parts around those two, behind the form and the unknown
+# The text of all nodes that differ in name and inputs only, in three parts around those two, after the form and the unknown
 # keys of the node it was made of. None where no such text can be.
 _Template = tuple[NodeForm | None, Mapping[str, Any], str, str, str] | None
 _NO_TEMPLATE = (None, EMPTY, "", "", "")

@@ -1,4 +1,4 @@
-"""Which BatchNorms can be folded into which weights, by the graph alone.
+"""Find the BatchNorms that can be folded, and the weights into which, from the graph only.
 
 A BatchNorm can be folded when it is all that uses the output of a linear layer (Convolution, FullyConnected, Deconvolution; in
 ONNX Conv, Gemm, ConvTranspose). Layers that share a weight are folded together or not at all.
@@ -162,7 +162,7 @@ def _unsuitable_variable(variables: list[Node], around: _Surroundings) -> str:
             return f"depends on {node.name!r}, {what}"
         if node in around.replaceable:
             return f"depends on {node.name!r}, an input, to which the caller of the model gives a value"
-        # Records are found by name, so variables of one name would get one folded array.
+        # Records are found by name, so variables with the same name would get one folded array.
         if around.names[node.name] > 1:
             return f"depends on {node.name!r}, a name that {around.names[node.name]} variables have"
         for user, position in around.list_consumers(node):

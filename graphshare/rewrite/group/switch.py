@@ -248,7 +248,7 @@ def _find_equal(left: _Side, right: _Side) -> dict[Node, Node]:
     """Return the parameters of the second graph that are equal to one of the first, with that one.
 
     If several are equal, each has its own partner, of the same name if possible: they are not tied to each other.
-    Arrays of one shape, dtype and storage are compared by a cryptographic hash of their bytes.
+    Arrays of the same shape, dtype and storage are compared by a cryptographic hash of their bytes.
     """
     first, second = _list_records(left), _list_records(right)
     forms = [{_describe_form(record) for _, record in records} for records in (first, second)]
