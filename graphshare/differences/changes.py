@@ -10,7 +10,7 @@ from itertools import zip_longest
 
 import msgspec
 
-from graphshare.differences.alignment import align, align_bodies, list_counterparts
+from graphshare.differences.alignment import align_bodies, list_counterparts
 from graphshare.formats.model_format import find_statement_changes
 from graphshare.ir.compare import Change, find_content_changes
 from graphshare.ir.graph import EMPTY, VARIABLE_OP, Entry, Graph, Node
@@ -279,11 +279,6 @@ def _find_moved_ties(left: Graph, branches: Sequence[PairedBranch], ids: _Ids) -
         yield from (TieMoved("tied", tuple(map(ids.old, olds)), (ids.new(b),)) for b, olds in tied)
         untied = [(a, news) for a, news in images.items() if len(news) > 1]
         yield from (TieMoved("untied", (ids.old(a),), tuple(map(ids.new, news))) for a, news in untied)
-
-
-def diff_graphs(left: Graph, right: Graph, *, renames: bool = True) -> GraphDiff:
-    """Return the changes between two graphs; :mod:`graphshare.differences.alignment` pairs their nodes."""
-    return compare(left, right, [PairedBranch("", align(left, right, renames=renames).images)])
 
 
 def format_node(node: NodeRef) -> str:

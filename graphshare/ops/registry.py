@@ -185,10 +185,6 @@ class Contributions(Generic[Item]):
             self._installed = {canonical(item.operator): item for point in points for item in point.load()}
         return self._installed
 
-    def forget_installed(self) -> None:
-        """Look installed packages up again at the next question, as after an installation."""
-        self._installed = None
-
     def all(self) -> dict[str, Item]:
         """Return the items of all families and installed packages, by canonical name. Loads every family."""
         items: dict[str, Item] = {}
@@ -232,5 +228,4 @@ register_kernel = KERNELS.register
 register_gradient = GRADIENTS.register
 register_translation = TRANSLATIONS.register
 known_kernels = KERNELS.all
-known_gradients = GRADIENTS.all
 known_translations = TRANSLATIONS.all
