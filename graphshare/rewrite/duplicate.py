@@ -164,12 +164,11 @@ def add_branches(
         # A head may itself be a shared statistic; its version counts on, too.
         all_heads.extend(_raise_version(entry, mutations) or relink(entry, images) for entry in heads)
     unchanged = 0 if drop_original else len(graph.nodes)
-    result = Graph(
-        tuple(nodes),
-        tuple(all_heads),
-        graph.attrs,
-        graph.source.after_rewrite(branches[0].images, unchanged=unchanged),
-        graph.extra,
+    result = replace(
+        graph,
+        nodes=tuple(nodes),
+        heads=tuple(all_heads),
+        source=graph.source.after_rewrite(branches[0].images, unchanged=unchanged),
     )
     return Rewrite(result, tuple(branches), _rename_implied(graph, source, prefixes))
 

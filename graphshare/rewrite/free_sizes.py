@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from math import prod
 
+from msgspec.structs import replace
+
 from graphshare.analysis.batch_axis import Coupling, follow
 from graphshare.analysis.free_sizes import BATCH, Symbol, join_places
 from graphshare.errors import Fault, GraphshareError, RefusedError, UsageError
@@ -356,7 +358,7 @@ class _Freeing:
             rebuild([node], self._restate, redirect=partial(_redirect, replaced), images=images)
             nodes.append(computed.scope.define(images[node]))
         source = self.graph.source.after_rewrite(images)
-        graph = Graph(tuple(nodes), relink_all(self.graph.heads, images), self.graph.attrs, source, self.graph.extra)
+        graph = replace(self.graph, nodes=tuple(nodes), heads=relink_all(self.graph.heads, images), source=source)
         return graph, images
 
     def _list_unread(self) -> set[Node]:

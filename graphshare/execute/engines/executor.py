@@ -335,4 +335,4 @@ def cut(segment: Segment, outputs: Sequence[_Output], inference: Inference, grap
     for (node, index), variable in stand_ins.items():
         own.shapes[variable], own.types[variable] = [inference.shapes[node][index]], [inference.types[node][index]]
     inputs = {variable: key for key, variable in stand_ins.items()}
-    return _Cut(segment, Graph(nodes, heads, graph.attrs, graph.source), own, inputs, tuple(outputs), images)
+    return _Cut(segment, msgspec.structs.replace(graph, nodes=nodes, heads=heads), own, inputs, tuple(outputs), images)

@@ -87,7 +87,7 @@ def plan_switch(members: Sequence[Member], name: str) -> Switching:
     top = dict.fromkeys([*images[0].values(), *images[1].values(), condition])
     results = tuple(Entry(operator, index) for index in range(len(outputs)))
     source = graphs[0].source.after_join([graphs[1].source]).after_rewrite()
-    graph = Graph((*top, operator), results, graphs[0].attrs, source, graphs[0].extra)
+    graph = replace(graphs[0], nodes=(*top, operator), heads=results, source=source)
     branches = [follow_member(Branch("", side.graph, own), side.member) for side, own in zip(sides, images, strict=True)]
     notes = [f"outputs are paired by position: {', '.join(by_position)}"] if by_position else []
     notes += list_renamed_functions(members, separated)
@@ -151,7 +151,7 @@ def take_branch(graph: Graph, name: str, value: bool) -> Rewrite:
     heads = tuple(taken.get((head.node, head.index)) or relink(head, images) for head in graph.heads)
     own = {node: image for node, image in images.items() if node not in chosen}
     source = graph.source.after_rewrite()
-    whole = Rewrite(Graph(tuple(nodes), heads, graph.attrs, source, graph.extra), (Branch("", graph, own),))
+    whole = Rewrite(replace(graph, nodes=tuple(nodes), heads=heads, source=source), (Branch("", graph, own),))
     # The body that is gone leaves inputs and parameters behind which nothing needs.
     return whole.then(extract_entries(whole.graph, heads))
 
