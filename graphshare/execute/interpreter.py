@@ -18,7 +18,7 @@ import numpy as np
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.plan import ExecutionPlan, PlanStep, make_plan
 from graphshare.execute.prepare.memory import check_memory
-from graphshare.ir.graph import Graph, Node
+from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ops.bodies import inner_variables
 from graphshare.ops.inference import Inference, ShapeTable, infer
 from graphshare.ops.kernel import Array, Context, KernelError, KernelResult, Once, RunSubgraph, Shape, compute_now
@@ -337,3 +337,8 @@ def infer_body(graph: Graph, values: Mapping[Node, Array], *, np_shape: bool = F
     inference = infer(graph, shapes, types, np_shape=np_shape)
     check_memory(inference.nodes, graph.heads, inference, values)
     return inference
+
+
+def run_graph(targets: Sequence[Entry], values: Mapping[Node, Array]) -> list[Array]:
+    """Return the values of ``targets`` for these variables."""
+    return run_plan(make_plan(targets), values).outputs

@@ -13,7 +13,7 @@ import pytest
 from graphshare.cli.main import FAILED
 from graphshare.cli.main import run as run_command
 from graphshare.errors import BugError, GraphshareError, RefusedError
-from graphshare.execute.interpreter import run_plan
+from graphshare.execute.interpreter import run_graph
 from graphshare.execute.plan import make_plan
 from graphshare.execute.train.tape import Tape
 from graphshare.formats.mxnet.symbol import read_symbol
@@ -75,7 +75,7 @@ def everything() -> None:
     data = net.nodes[0]
     infer(net, {data: (2, 3)}, {data: "float32"})
     values = {data: np.ones((2, 3), np.float32)}
-    run_plan(make_plan(net.heads), values)
+    run_graph(net.heads, values)
     tape = Tape(make_plan(net.heads), values, [data])
     tape.backward([np.ones((2, 3), np.float32)])
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from graphshare.errors import RefusedError
-from graphshare.execute.interpreter import run_plan
+from graphshare.execute.interpreter import run_graph, run_plan
 from graphshare.execute.plan import UnsupportedError, make_plan
 from graphshare.execute.run import make_profile
 from graphshare.formats.mxnet.symbol import read_symbol
@@ -202,4 +202,4 @@ def test_an_output_that_the_operator_does_not_have_is_refused() -> None:
     nodes = [variable("a"), operator("relu", "r", [0]), operator("tanh", "t", [(1, 9, 0)])]
     graph = read_symbol(json.dumps(document(nodes, [2])).encode())
     with pytest.raises(RefusedError, match="relu has 1 output, and output 9 is used"):
-        run_plan(make_plan(graph.heads), {graph.nodes[0]: np.ones(2, "float32")})
+        run_graph(graph.heads, {graph.nodes[0]: np.ones(2, "float32")})

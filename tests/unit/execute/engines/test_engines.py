@@ -13,8 +13,7 @@ import graphshare as gs
 from graphshare.errors import RefusedError, UsageError
 from graphshare.execute.engines import registry
 from graphshare.execute.engines.engine import Compiled, NodesRefusedError, Part
-from graphshare.execute.interpreter import run_plan
-from graphshare.execute.plan import make_plan
+from graphshare.execute.interpreter import run_graph
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ops.kernel import Array
 from tests.processes import ROOT
@@ -37,7 +36,7 @@ class Counting:
         self.parts.append(part)
 
         def compute(feeds: Mapping[Node, Array]) -> Sequence[Array]:
-            return [x + 1 for x in run_plan(make_plan(part.graph.heads), {**feeds, **part.constants}).outputs]
+            return [x + 1 for x in run_graph(part.graph.heads, {**feeds, **part.constants})]
 
         return compute
 

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphshare.execute.engines.executor import Segment, cut, partition
-from graphshare.execute.interpreter import run_plan
-from graphshare.execute.plan import make_plan
+from graphshare.execute.interpreter import run_graph
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ops.inference import infer
 
@@ -73,8 +72,8 @@ def test_a_cut_computes_what_the_graph_does() -> None:
     first, second = Segment((a,), False), Segment((b, c), True)
     one, two = cut(first, [(a, 0)], inference, graph), cut(second, [(c, 0)], inference, graph)
     assert list(two.inputs.values()) == [(a, 0)]
-    inner = run_plan(make_plan(one.graph.heads), values).outputs
+    inner = run_graph(one.graph.heads, values)
     (stand_in,) = two.inputs
     assert two.inference.shapes[stand_in] == [(3,)]
-    found = run_plan(make_plan(two.graph.heads), {**values, stand_in: inner[0]}).outputs
-    assert np.array_equal(found[0], run_plan(make_plan(graph.heads), values).outputs[0])
+    found = run_graph(two.graph.heads, {**values, stand_in: inner[0]})
+    assert np.array_equal(found[0], run_graph(graph.heads, values)[0])
