@@ -174,7 +174,7 @@ class ConfinedProcess:
             self._lock.release()
 
     def _place(self, model: Iterable[bytes | memoryview]) -> Sequence[bytes]:
-        """Write a model into the file in memory; return the bytes behind the message: the model if there is no such file."""
+        """Write a model into the file in memory; return the bytes after the message: the model if there is no such file."""
         if self._model is None:
             return [b"".join(model)]
         self._model.seek(0)

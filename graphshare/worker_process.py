@@ -42,7 +42,7 @@ class Worker:
         self.begun: float | None = None
 
     def _begin(self) -> None:
-        # Started anew, not forked: this process has threads, and the other would keep a copy of its memory for good.
+        # Spawned, not forked: this process has threads, and the other would keep a copy of its memory for good.
         connection, theirs = Pipe()
         self.connection: Connection[Any, Any] = connection
         self.begun = None

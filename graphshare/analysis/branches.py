@@ -132,7 +132,7 @@ def _pair_heads(
         name = form.replace(_PLACE, reference)
         if heads.get(name):
             pairs.append((heads[name].pop(0)[1], entry))
-        # Names of operators repeat in real graphs: a name must belong to one output alone, or to one with the same inputs.
+        # Names of operators repeat in real graphs: a name must belong to only one output, or to one with the same inputs.
         elif len(same := _keep_inputs(inner.get(name, []), entry, label)) == 1:
             pairs.append((same[0], entry))
             reaches_inside = True
@@ -252,7 +252,7 @@ def _group_ends(graph: Graph) -> list[list[Entry]]:
 def _pair_towers(graph: Graph) -> list[HeadPairs]:
     """Pair the towers of a block that is used several times, as Gluon exports it: every operator has its name several times.
 
-    The outputs of a tower are what the rest of the graph reads of it. A tower is told by the inputs that it alone reads, or by
+    The outputs of a tower are what the rest of the graph reads of it. A tower is found by the inputs that only it reads, or by
     its place in the file where all read the same ones.
     """
     groups = _group_ends(graph)

@@ -20,7 +20,7 @@ from graphshare.ops.unification import count_elements
 
 
 class OperatorTotals(msgspec.Struct):
-    """All nodes of one operator. ``parameters`` counts numbers; a tied parameter counts for the operator that uses it first.
+    """All nodes with the same operator. ``parameters`` counts numbers; a tied parameter counts where it is used first.
 
     Both counts are None where a shape that they need is not known.
     """

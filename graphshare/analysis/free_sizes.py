@@ -55,7 +55,7 @@ def is_size_name(text: str) -> bool:
 def split_names(shapes: NamedShapes, known: NamedShapes) -> tuple[dict[str, tuple[int | None, ...]], NamedShapes]:
     """Return shapes with a number for each named size, and the shapes that name sizes.
 
-    The number is the one behind the name (``h:480``), else the size in ``known`` shapes, else 1 for a first axis and 224 for
+    The number is the one after the name (``h:480``), else the size in ``known`` shapes, else 1 for a first axis and 224 for
     others.
     """
     numbers: dict[str, int] = {}

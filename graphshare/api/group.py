@@ -84,7 +84,7 @@ def group(
         sources, alignments = zip(*align_models(sources), strict=True)
     members = _make_members(sources, prefixes or [""] * len(sources), alignments)
     if switch is not None:
-        exported = {"`as_input`": as_input} if not shapes else {}  # an export has looked at it
+        exported = {"`as_input`": as_input} if not shapes else {}  # otherwise the export uses it
         options = {"`prefixes`": prefixes, "`connect`": connect, "`share_inputs`": share_inputs, "`as_parameter`": as_parameter}
         refuse_unused({**options, "`on_collision`": on_collision != "error", **exported}, "with `switch`")
         return _switch(sources, members, switch)
@@ -165,7 +165,7 @@ def _state_types(
     untyped = []
     for number, source in enumerate(sources):
         prefix = prefixes[number] if prefixes else ""
-        # A name may be the one that a value gets in the result, or its own.
+        # ``connected`` may use the name of a value in its model, or its name in the result.
         own = dict.fromkeys(each for name in connected for each in (name, name.removeprefix(prefix)))
         fed = find_outputs(own, topological(source.graph), source.graph.heads)
         untyped.append(find_untyped(source.graph, [*source.graph.heads, *fed]))

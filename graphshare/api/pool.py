@@ -185,7 +185,7 @@ def _place_data(data: str, targets: Sequence[str]) -> str:
         raise UsageError(Fault(message, hint=f"name the weights as in {DATA}"))
     name = data.lower()  # some systems ignore letter case in file names
     is_model = name.endswith(list_model_endings()) or name in [base_name(target).lower() for target in targets]
-    # A command on the folder would take the file for a model, or remove it as a remnant of a killed run.
+    # A command on the folder would mistake the file for a model, or remove it as a remnant of a killed run.
     if is_model or name.startswith(TEMPORARY_START):
         what = "a model" if is_model else "a temporary file"
         raise UsageError(Fault(f"`data={data!r}` is the name of {what}", hint=f"name the weights otherwise, as in {DATA}"))

@@ -164,7 +164,7 @@ class TrainingState:
         result.gradients = fill_zeros(result.gradients, nodes, values)
         variables = self._registry.variables
         parameters = [v.var for v in variables.values() if v.kind is Kind.PARAMETER and v.var.node in result.gradients]
-        if parameters:  # a pass for the gradients of inputs alone does not change the next update
+        if parameters:  # a pass for only the gradients of inputs does not change the next update
             inputs = [node for node in graph.variables() if variables[node.name].kind is Kind.INPUT]
             self.gradients = {var: result.gradients[var.node] for var in parameters}
             self._rescale = batch_rescale(first_data(inputs, values, assign_roles(graph)), values)

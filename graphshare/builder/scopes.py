@@ -3,7 +3,7 @@
 All are context managers; they nest, and restore the outer state when they exit, even after an exception. The state is
 one frozen record in a context variable, so threads (and tasks) do not see each other's scopes.
 
-Operators and inputs are named by the name scope. Parameters are named by the variable scope alone, after the scope
+Operators and inputs are named by the name scope. Parameters are named only by the variable scope, after the scope
 overrides of :func:`parameter_sharing` have resolved it. A variable scope is a name scope too. Caffe2's ``NameScope``
 names parameters and operators, so it corresponds to :func:`variable_scope`.
 """

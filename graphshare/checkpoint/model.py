@@ -68,7 +68,7 @@ class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False):
         return f"{quote_name(self.stem or self.where)}, {self.graph._summary()}{parameters}{branches}"
 
     def _repr_html_(self) -> str:
-        """Return a summary for notebooks: inputs, outputs, sizes and operators, from the files' indices alone."""
+        """Return a summary for notebooks: inputs, outputs, sizes and operators, read from the files' indices only."""
         return format_html(self._summary(), facts=self._list_facts(), tables=[self.graph.make_table()])
 
     def _list_facts(self) -> list[tuple[str, str]]:

@@ -72,7 +72,7 @@ class Alignment:
         if not rights:
             return
         by_name: dict[str, list[Node]] = {}
-        # In reverse, so that pop() hands out nodes of one name in file order.
+        # In reverse, so that pop() hands out nodes with the same name in file order.
         for node in reversed(rights):
             by_name.setdefault(node.name, []).append(node)
         for node in lefts:

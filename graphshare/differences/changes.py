@@ -10,7 +10,7 @@ from itertools import zip_longest
 
 import msgspec
 
-from graphshare.differences.alignment import align, align_bodies, list_counterparts
+from graphshare.differences.alignment import align_bodies, list_counterparts
 from graphshare.formats.model_format import find_statement_changes
 from graphshare.ir.compare import Change, find_content_changes
 from graphshare.ir.graph import EMPTY, VARIABLE_OP, Entry, Graph, Node
@@ -282,11 +282,6 @@ def _pair_variables(
             entry = twins[position] if position < len(twins) else None
             if entry is not None and entry.node.is_variable:
                 yield variable, entry.node
-
-
-def diff_graphs(left: Graph, right: Graph, *, renames: bool = True) -> GraphDiff:
-    """Return the changes between two graphs; :mod:`graphshare.differences.alignment` pairs their nodes."""
-    return compare(left, right, [PairedBranch("", align(left, right, renames=renames).images)])
 
 
 def format_node(node: NodeRef) -> str:

@@ -21,7 +21,7 @@ _Line = tuple[Node, int, Node]
 
 
 class Merged(msgspec.Struct, frozen=True, eq=False):
-    """Two graphs in one: ``first`` maps nodes of the first graph alone to their copies, ``second`` lists the second's."""
+    """Two graphs in one: ``first`` maps nodes that only the first graph has to their copies, ``second`` lists the second's."""
 
     graph: AnnotatedGraph
     first: Images
@@ -86,7 +86,7 @@ def merge(left: AnnotatedGraph, right: AnnotatedGraph, branches: Sequence[Images
 
 
 def _place_bodies(left: AnnotatedGraph, right: AnnotatedGraph, images: Images, alone: Images) -> dict[Node, OpenBody]:
-    """Return a body for each node of the left graph alone: the counterpart of its body, or a new one for its owner."""
+    """Return a body for each node that only the left graph has: the counterpart of its body, or a new one for its owner."""
     twins = {left.bodies[a]: right.bodies[b] for a, b in images.items() if a in left.bodies and b in right.bodies}
     for body in left.bodies.values():
         if body not in twins:

@@ -1,6 +1,6 @@
 """Kinds of operators, which a picture paints in one colour each: one table for the names of every format.
 
-An operator of MXNet whose name tells nothing has the kind of its family.
+An operator of MXNet whose name contains no known word has the kind of its family.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class ScopedName(msgspec.Struct, frozen=True):
 
 
 def infer_scopes(branches: Mapping[str, Sequence[Node]], *, separator: str | None = None) -> dict[Node, ScopedName]:
-    """Return the scopes of each operator; ``branches`` are operators by the prefix of their names.
+    """Return the scopes of each operator; ``branches`` maps the prefix of a branch's names to its operators.
 
     ``separator`` separates scopes; by default ``/`` if any name has one, otherwise ``_``.
     """

@@ -205,7 +205,7 @@ class Bound:
         return names[0]
 
     def _prepare_numpy(self) -> tuple[ExecutionPlan, Memo]:
-        """Return numpy's plan, and the cache for values that follow from parameters alone."""
+        """Return numpy's plan, and the cache for values that follow only from parameters."""
         plan = fold_batch_norm(make_plan(self._part.heads), self._parameters)
         constant = {slot for node, slot in plan.variables.items() if node in self._parameters}
         return plan, Memo(constant | plan.constants.keys())

@@ -27,7 +27,7 @@ class PlanStep(msgspec.Struct, frozen=True, eq=False):
     """One operator. ``inputs`` and ``outputs`` are slots, -1 for an unused output; ``last`` are slots that it uses last.
 
     ``inner`` are the operators of the node's first subgraph with their attributes. ``direct`` computes the output of the step
-    where it is small, from its inputs alone.
+    where it is small, from only its inputs.
     """
 
     node: Node

@@ -112,7 +112,7 @@ class NodeCost(msgspec.Struct, frozen=True):
 
 
 class OperatorCost(msgspec.Struct, frozen=True):
-    """The cost of all nodes of one operator together."""
+    """The cost of all nodes with the same operator together."""
 
     op: str
     nodes: int
@@ -266,7 +266,7 @@ def _run_batches(
     parts = []
     with task("computing", count, "images") as advance:
         for start in range(0, count, size):
-            # A full batch in the end as well: other shapes would be inferred and compiled anew.
+            # A full batch in the end as well: other shapes would be inferred and compiled again.
             indices = [min(number, count - 1) for number in range(start, start + size)]
             parts.append(compute({**feeds, **{name: value.take(indices) for name, value in images.items()}}))
             advance(min(size, count - start))

@@ -2,8 +2,8 @@
 
 The graph is translated for several sizes, and the translations are compared. Attributes and constants that are equal in all of
 them do not depend on the sizes. A row of integers that grows with them (the target of a Reshape) is computed in the model from
-the shape of an input, or, where it is the size of a value behind a stride, from the shape of that value, and so are numbers
-that count up along an axis (the places of a sequence). Anything else that differs is refused, with its node.
+the shape of an input, or from the shape of an earlier value if a stride makes the sizes differ. Numbers that count up along an
+axis (the positions of a sequence) are computed, too. Anything else that differs is refused, with its node.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Variant(msgspec.Struct, frozen=True, eq=False):
 
 
 class Law(msgspec.Struct, frozen=True, eq=False):
-    """Integers as ``rest`` plus, for each symbol, ``factors[symbol]`` times its size."""
+    """Integers that are ``rest`` plus, for each symbol, ``factors[symbol]`` times its size."""
 
     factors: Mapping[str, Array]
     rest: Array
@@ -60,8 +60,8 @@ class Law(msgspec.Struct, frozen=True, eq=False):
 def generalize(variants: Sequence[Variant], symbols: Sequence[Symbol], owners: Mapping[str, str] = EMPTY) -> Graph:
     """Return the graph that all ``variants`` are instances of.
 
-    Each variant from the second on changes one symbol more than the first does, in the order of ``symbols``; those after them
-    confirm what follows from the others. ``owners`` are the nodes that faults name, by the names of ONNX nodes.
+    The second and later variants differ from the first in one symbol each, in the order of ``symbols``; any further variants
+    confirm what follows from these. ``owners`` maps the names of ONNX nodes to the names of nodes in faults.
 
     Raises:
         RefusedError: nodes depend on the sizes differently; all are listed.
@@ -91,7 +91,7 @@ class _Generalization:
         if self.faults:
             raise RefusedError(self.faults)
         needed = set(post_order(operators))
-        # Constants for one size that computed rows replaced are not needed any more.
+        # A constant that a computed row replaces is no longer needed.
         kept = [node for node in initializers if node in needed]
         nodes, heads = declare_outputs((*inputs, *kept, *self.computed.added.values(), *operators), outputs)
         return msgspec.structs.replace(self.first, nodes=nodes, heads=heads)
@@ -192,7 +192,7 @@ class _Generalization:
         return self.computed.emit("Reshape", (places, self.computed.add_constant(f"{label}/axes", shape)), f"{label}/row")
 
     def _find_law(self, arrays: Sequence[Array]) -> Law | None:
-        """Return how rows of integers follow from the sizes; None where they do not."""
+        """Return the law by which rows of integers follow from the sizes; None if they do not."""
         if len(arrays) != len(self.variants) or len({a.shape for a in arrays}) != 1:
             return None
         base = self.variants[0].sizes
@@ -211,7 +211,7 @@ class _Generalization:
         return law if holds else None
 
     def _find_row(self, arrays: Sequence[Array], *, infers: bool = False) -> Law | None:
-        """Return how rows of integers follow from the sizes, or from sizes of earlier values; None where they do not.
+        """Return the law by which rows of integers follow from the sizes, or from sizes of earlier values; None if they do not.
 
         With ``infers`` one integer may be -1: it follows from the others.
         """
@@ -231,7 +231,7 @@ class _Generalization:
         return Law(factors, rest)
 
     def _find_size(self, column: Sequence[Array]) -> Law | None:
-        """Return how an integer follows from the size of a value before, such as one behind a stride; None where not."""
+        """Return the law by which an integer follows from a size of an earlier value; None if it does not."""
         numbers = [int(array[0]) for array in column]
         match = next(filter(None, map(partial(_fit, numbers), self._list_sizes())), None)
         if match is None:
@@ -241,11 +241,11 @@ class _Generalization:
         return Law({f"{value}.{axis}": np.array([factor])}, np.array([rest]))
 
     def _list_sizes(self) -> Iterator[tuple[str, int, tuple[int, ...]]]:
-        """Yield axes of the values that are defined so far, each with its size in all variants, where these differ."""
+        """Yield the axes of earlier values whose sizes differ between variants, each with its size in every variant."""
         if self._types is None:
             self._types = [_infer_shapes(variant.graph) for variant in self.variants]
         for name, entry in self.scope.values.items():
-            if entry.node.details.holds_value:  # a constant for one size says nothing of others
+            if entry.node.details.holds_value:  # a constant has only one size of several
                 continue
             shapes = [types.get(name, ()) for types in self._types]
             if len(set(map(len, shapes))) == 1:
@@ -285,7 +285,7 @@ _Sizes = tuple[str, int, tuple[int, ...]]
 
 
 def _fit(column: Sequence[int], sizes: _Sizes) -> tuple[_Sizes, int, int] | None:
-    """Return the factor of sizes and the addend that give a column of integers; None where there are none."""
+    """Return ``sizes``, and the factor and addend that turn them into ``column``; None if no factor and addend do."""
     known = sizes[2]
     place = next((place for place, size in enumerate(known) if size != known[0]), 0)
     factor, left = divmod(column[place] - column[0], known[place] - known[0])
@@ -302,7 +302,7 @@ def _infer_shapes(graph: Graph) -> dict[str, tuple[int | str | None, ...]]:
 
 
 class _ExportedSizes(SizeNodes):
-    """Rows of sizes whose constants are initializers, ``added`` by name, after ``count`` nodes."""
+    """Computes rows of sizes. Their constants are initializers, ``added`` by name, numbered from ``count`` on."""
 
     def __init__(self, scope: ValueScope, places: Mapping[str, tuple[str, int]], count: int) -> None:
         super().__init__(places, TakenNames(separator="#").take, scope)
@@ -337,7 +337,7 @@ def _label(node: Node) -> str:
 
 
 def _input_names(node: Node, captured: Mapping[Node, str]) -> list[str]:
-    """Return the names of the values that a node reads itself: empty where an input is left out."""
+    """Return the names of a node's inputs without those of its bodies; an empty name for an omitted input."""
     # A node's captured values follow its own inputs.
     count = len(node.inputs) - sum(len(body.captures) for body in node.subgraphs)
     names = [_name(entry, captured) for entry in node.inputs[:count]]
@@ -347,7 +347,7 @@ def _input_names(node: Node, captured: Mapping[Node, str]) -> list[str]:
 
 
 def _name_captures(node: Node, captured: Mapping[Node, str]) -> dict[Node, str]:
-    """Return the names of the values that the captures of a node's bodies stand for."""
+    """Return the names of the values that a node's bodies capture, by the variables that stand for them."""
     captures = [variable for body in node.subgraphs for variable in body.captures]
     entries = node.inputs[len(node.inputs) - len(captures) :]
     return {variable: _name(entry, captured) for variable, entry in zip(captures, entries, strict=True)}
@@ -380,9 +380,9 @@ def read_array(tensor: Tensor) -> Array:
 
 
 def _find_open_shape(rows: Sequence[Array]) -> list[int] | None:
-    """Return the rows as one shape with a -1; None where more than one size grows."""
+    """Return one shape that fits all rows, with a -1; None if more than one size changes."""
     if len({row.shape for row in rows}) != 1:
         return None
-    # -1 is the one size that follows from the others, whatever the law; beside a 0 it would be ambiguous.
+    # -1 stands for the one size that changes, by any law; next to a 0 it would be ambiguous.
     grows = np.any([row != rows[0] for row in rows], axis=0)
     return np.where(grows, -1, rows[0]).tolist() if grows.sum() == 1 and 0 not in np.array(rows) else None

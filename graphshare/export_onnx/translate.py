@@ -128,7 +128,7 @@ class GraphTranslation:
             self._translate_node(node)
 
     def _translate_node(self, node: Node) -> None:
-        """Translate one node, or add the faults for which it cannot be."""
+        """Translate one node, or add the faults that prevent it."""
         if node.is_variable:
             return
         signature = lookup(node.op)

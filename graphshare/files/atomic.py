@@ -1,10 +1,10 @@
-"""Write outputs that appear whole or not at all, several files atomically.
+"""Write several files as one: all of them appear complete, or none does.
 
 Each output is written to a temporary file beside its target. ``commit`` brings all of them to the disk, then puts them in place
 one after the other; when anything fails, the old files are put back. Recovery is promised for errors, full disks and
 signals that become exceptions, not for a power cut between two renames.
 
-Outputs at URLs follow when all local files are in place (:mod:`graphshare.files.remote.upload`).
+Outputs at URLs are uploaded after all local files are in place (:mod:`graphshare.files.remote.upload`).
 
 An output that is not a regular file (a pipe, a terminal, ``/dev/null``, ``/dev/stdout``) is written directly, and flushed
 before any file is put in place.
@@ -40,17 +40,17 @@ _SIGNALS = ("SIGHUP", "SIGTERM", "SIGINT")
 
 _LISTED = 5  # links
 
-# The answers for pipes, sockets and devices: they cannot be synchronized.
+# The errors of fsync() for pipes, sockets and devices, which it cannot synchronize.
 _NO_FSYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF})
 
 
 class OutputTransaction:
-    """Several outputs as one. A context manager: left without ``commit``, or on any exception, nothing has changed."""
+    """Several outputs as one. A context manager: after a block without ``commit``, or an exception, nothing has changed."""
 
     def __init__(self) -> None:
         self._outputs: list[_PlacedOutput] = []
         self._streams: dict[tuple[int, int], str] = {}  # files, pipes and sockets that are written directly
-        self._temporaries: dict[str, list[str]] = {}  # those in a directory, before the first of this transaction
+        self._temporaries: dict[str, list[str]] = {}  # by directory, listed before this transaction makes its own
         self._uploads: Uploads | None = None
 
     def __enter__(self) -> OutputTransaction:
@@ -62,7 +62,7 @@ class OutputTransaction:
                 self._roll_back(value)
 
     def open(self, path: str | os.PathLike[str], *, last: bool = False) -> StagedFile:
-        """Open a binary file whose content becomes ``path`` on :meth:`commit`; among URLs, ``last`` ones come last.
+        """Open a binary file whose content becomes ``path`` on :meth:`commit`; URLs with ``last`` are written after the others.
 
         Keeps the mode of a file that is replaced, and writes through symbolic links. Its other hard links keep the old content.
         Leftovers of a killed run beside ``path`` are removed. Raises OutputError when ``path`` cannot be written (a directory,
@@ -87,7 +87,7 @@ class OutputTransaction:
         return self._uploads.open(url, last=last)
 
     def claim_stdout(self) -> None:
-        """Note that stdout gets an output too, so that no other one goes to the same place. Raises RefusedError."""
+        """Note that stdout gets an output, so that no other output may go to the same file. Raises RefusedError."""
         with contextlib.suppress(OSError):  # it is closed
             self._claim("stdout", os.fstat(1))
 
@@ -129,7 +129,7 @@ class OutputTransaction:
         return output.file
 
     def _claim(self, target: str, status: os.stat_result) -> None:
-        """Refuse a stream that gets another output already; devices take several."""
+        """Refuse a stream that already gets another output; a character device may get several."""
         if stat.S_ISCHR(status.st_mode):
             return
         key = (status.st_dev, status.st_ino)
@@ -168,7 +168,7 @@ class OutputTransaction:
             self._uploads.complete()
 
     def place(self) -> None:
-        """Put all outputs in place; they are put back if the block is left without ``commit``. Raises OutputError."""
+        """Put all outputs in place; after a block without ``commit`` the old files are put back. Raises OutputError."""
         self.complete()
         with _hold_signals():
             self._place()
@@ -178,10 +178,10 @@ class OutputTransaction:
     def commit(self) -> None:
         """Bring every output to the disk, then put all in place. Raises OutputError, and then everything is as it was.
 
-        SIGINT, SIGTERM and SIGHUP take effect before the first file is put in place, or after all are there; while objects are
-        written to URLs, at once. Objects that remain after an error of an object store are named.
+        SIGINT, SIGTERM and SIGHUP take effect before the first file is put in place, or after the last one; during uploads they
+        take effect immediately. Objects that remain after an error of an object store are named.
         """
-        # Requests may take long, so that signals must not wait for them as they do for renames below.
+        # Requests may take long, so signals are not held back during them, as they are during the renames below.
         if self._uploads is not None:
             self.place()
         self.complete()
@@ -284,7 +284,7 @@ class _PlacedOutput(msgspec.Struct, eq=False):
 
 
 def _is_same_place(output: _PlacedOutput, place: str) -> bool:
-    """Return whether an output goes to ``place``, or to a name that differs from it by case alone where that is one file."""
+    """Return whether an output goes to ``place``, or to a name that differs only by case and is the same file."""
     if output.place == place or output.place.casefold() != place.casefold():
         return output.place == place
     folder, name = os.path.split(output.temporary)
@@ -309,7 +309,7 @@ def _complete(output: _PlacedOutput) -> None:
 def _put_in_place(output: _PlacedOutput) -> None:
     """Keep the old file as a backup, and give the new content its name. Raises OSError."""
     if output.existed:
-        if os.name == "nt":  # where another program has the file open this fails, before there is a second name of it
+        if os.name == "nt":  # fails if another program has the file open, before the file gets a second name
             os.rename(output.place, output.place)
         backup = temporary_path(output.place, ".old")
         output.backup = backup
@@ -322,14 +322,14 @@ def _put_in_place(output: _PlacedOutput) -> None:
 
 
 def _restore(output: _PlacedOutput) -> bool:
-    """Put back the old file of ``output``; return False when that fails, and then the backup is kept."""
+    """Put back the old file of ``output``; return False if that fails; the backup is then kept."""
     restored = True
-    # A signal may come after the rename and before output.placed is set; the temporary file itself tells.
+    # A signal may come after the rename and before output.placed is set; after the rename the temporary file is gone.
     placed = bool(output.temporary) and output.file is not None and not os.path.lexists(output.temporary)
     if output.backup and os.path.lexists(output.backup):
         restored = _put_back(output)
         if restored:
-            remove(output.backup)  # still there when both were names of one file
+            remove(output.backup)  # os.replace() does nothing if both names are links to the same file
     elif placed and not output.existed:
         remove(output.place)
     remove(output.temporary)
@@ -365,8 +365,8 @@ def _sync_directory(directory: str) -> None:
 def _hold_signals() -> Iterator[None]:
     """Let SIGINT, SIGTERM and SIGHUP take effect after the block instead of inside it.
 
-    Handlers are replaced, not masks: a process has threads (of BLAS) that would take a masked signal for the main thread. In
-    another thread than the main one nothing is held, because a signal does not interrupt that thread.
+    Handlers are replaced instead of signals masked, because threads of BLAS would receive the signals that the main thread
+    masks. Outside the main thread nothing is held back, because signals do not interrupt other threads.
     """
     received: list[int] = []
 
@@ -396,7 +396,7 @@ def _hold_signals() -> Iterator[None]:
 
 @contextmanager
 def make_folder(folder: str) -> Iterator[None]:
-    """Create a folder if it is not there; it is gone again after an error. Raises OutputError."""
+    """Create a folder if it does not exist; a new folder is removed after an error. Raises OutputError."""
     is_new = not exists(folder)
     try:
         os.makedirs(folder, exist_ok=True)
@@ -411,7 +411,7 @@ def make_folder(folder: str) -> Iterator[None]:
 
 
 def refuse_links(folder: str, paths: Iterable[str]) -> None:
-    """Refuse outputs that are links, or below one in ``folder``; ``folder`` itself may be a link. Raises RefusedError."""
+    """Refuse outputs that are links, or are below a link inside ``folder``, itself perhaps a link. Raises RefusedError."""
     has_links: dict[str, bool] = {}  # each folder is listed once: there may be a million outputs
     links: dict[str, None] = {}
     for path in paths:
@@ -438,9 +438,9 @@ _FOLDER: ContextVar[str] = ContextVar("folder_without_links", default="")
 
 @contextmanager
 def refusing_links(folder: str) -> Iterator[None]:
-    """Let transactions inside the block refuse links like :func:`refuse_links` on opening: a link may come at any time.
+    """Let transactions in the block refuse links on opening, because a link may be made after :func:`refuse_links`.
 
-    An empty folder, and one inside of another such block, changes nothing.
+    An empty ``folder`` has no effect; nor has a block inside another such block.
     """
     token = _FOLDER.set(_FOLDER.get() or folder)
     try:
@@ -450,7 +450,7 @@ def refusing_links(folder: str) -> Iterator[None]:
 
 
 def find_place(target: str) -> str:
-    """Return where an output goes, links followed. Raises RefusedError for a link that is refused here."""
+    """Return the path of an output with links resolved. Raises RefusedError for a link inside :func:`refusing_links`."""
     folder, path = _FOLDER.get(), os.path.abspath(target)
     top = os.path.abspath(folder)
     if not folder or not path.startswith(os.path.join(top, "")):
@@ -459,12 +459,12 @@ def find_place(target: str) -> str:
     for count in range(1, len(parts) + 1):
         if os.path.islink(os.path.join(top, *parts[:count])):
             raise RefusedError(_describe_link(folder, os.path.join(folder, *parts[:count])))
-    return os.path.join(os.path.realpath(top), *parts)  # a link that comes now is replaced, not followed
+    return os.path.join(os.path.realpath(top), *parts)  # a link made from now on is replaced, not followed
 
 
 def _has_links(folder: str) -> bool:
     try:
         with os.scandir(folder) as entries:
             return any(entry.is_symlink() for entry in entries)
-    except OSError:  # it may be written but not listed: each path is looked at
+    except OSError:  # the folder may allow writing but not listing: then check each path
         return True

@@ -39,7 +39,7 @@ def create_locked(place: str, mode: int, note: Callable[[str], None]) -> tuple[i
     """Create a temporary file for ``place``; return its descriptor, and a second one that keeps its lock (-1 without locks).
 
     ``note`` gets its path before it exists, so that an interrupt leaves nothing behind. Between its creation and its lock
-    another run may take it for a left-over; then a new one is created.
+    another run may mistake it for a left-over; then a new one is created.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
     raised = False

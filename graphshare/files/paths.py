@@ -109,7 +109,7 @@ def real_path(path: str) -> str:
 
 
 def ignores_case(folder: str) -> bool:
-    """Return whether names in a folder (if it is not there yet, in the one above) that differ by case alone are one file."""
+    """Return whether names in a folder (if it is not there yet, in the one above) that differ only by case are one file."""
     place = "" if is_url(folder) else os.path.realpath(folder)
     while place and not os.path.exists(place):
         place = os.path.dirname(place)

@@ -23,8 +23,6 @@ from graphshare.text.format import format_count
 from graphshare.text.summary import MOST_ROWS, ShortRepr, Table, format_html
 from graphshare.text.urls import is_url, local_path
 
-Outcomes = Iterator[tuple[Task, Result | Killed]]
-
 
 class FleetOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options of a fleet: the folder of outputs, where and how many tasks run, repetitions, and limits per model.

@@ -274,7 +274,7 @@ class Meaning:
     ) -> Inlined:
         """Return the graph of ``heads`` with nodes in place of calls, and of ``fused`` operators that have definitions.
 
-        Definitions in the format's standard are used if they contain ``known`` operators alone. Raises RefusedError.
+        Definitions in the format's standard are used if they contain only ``known`` operators. Raises RefusedError.
         """
         return Inlined(graph)
 

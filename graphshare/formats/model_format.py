@@ -72,7 +72,7 @@ _SUPPORTS: Mapping[Operation, Callable[[ModelFormat], bool]] = {
     Operation.STATED_TYPES: lambda format_: format_.types.are_inferred,
     Operation.SHAPES: lambda format_: format_.knows_operators or format_.types.are_inferred,
 }
-"""What an operation needs of a format, by its facets."""
+"""The facets that an operation needs."""
 
 WeightPlace = Literal["embed", "external", "params"]
 """The place of weights that no ONNX file holds: in the model, in one file beside it, or still in their parameter file."""

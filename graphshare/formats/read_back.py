@@ -61,7 +61,7 @@ def list_differences(actual: Graph, graph: Graph, path: str = "$", *, inner_name
 
 
 def list_changed_keys(actual: Mapping[str, Any], wanted: Mapping[str, Any], path: str) -> Iterator[Fault]:
-    """Yield the keys of one of two mappings alone, and those whose values differ."""
+    """Yield the keys that only one of two mappings has, and keys whose values differ."""
     for key in {**wanted, **actual}:
         if key not in wanted or key not in actual or wanted[key] != actual[key]:
             yield Fault("does not read back as it was", path=f"{path}.{key}")

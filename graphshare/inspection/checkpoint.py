@@ -1,4 +1,4 @@
-"""``inspect FOLDER`` of a checkpoint folder: its shards, tensors and ties, from headers alone."""
+"""``inspect FOLDER`` of a checkpoint folder: its shards, tensors and ties, read from headers only."""
 
 from __future__ import annotations
 

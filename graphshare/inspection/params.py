@@ -1,4 +1,4 @@
-"""``params list``, ``show`` and ``stats``: a parameter file from its headers alone, its arrays and their statistics."""
+"""``params list``, ``show`` and ``stats``: a parameter file from only its headers, its arrays and their statistics."""
 
 from __future__ import annotations
 

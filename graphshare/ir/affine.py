@@ -1,4 +1,4 @@
-"""Operators that multiply one operand by constants and add constants, as the operators of each format are read for a proof."""
+"""Operators that multiply one operand by constants and add constants: the form into which each format's operators are read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 class Constant(Struct, frozen=True, eq=False):
     """A constant by its term, with its dtype, shape and name.
 
-    ``read`` returns its elements; with a slice those of some rows, which are the elements along the first axis.
+    ``read()`` returns its elements; ``read(rows)``, with a slice of the first axis, returns these rows.
     """
 
     term: int
@@ -31,7 +31,7 @@ class Constant(Struct, frozen=True, eq=False):
     def put_outputs_first(self, groups: int) -> Constant | None:
         """Return the weight of a transposed convolution (inputs, outputs / groups, ...) as (outputs, inputs / groups, ...).
 
-        None where it has no such shape.
+        None if the shape does not fit the number of groups.
         """
         if len(self.shape) < 2 or groups < 1 or self.shape[0] % groups:
             return None
@@ -45,19 +45,19 @@ class Constant(Struct, frozen=True, eq=False):
 
 
 FindConstant = Callable[[int], Constant | None]
-"""Returns an operand of floats that is a constant, by its position; None for any other."""
+"""Returns the operand at a position if it is a constant of floats, else None."""
 
 
 class AffineStep(Struct, frozen=True, eq=False):
     """The effect of an operator on the operand at position ``source``: a product with constants, plus constants.
 
     A linear operator has a ``core``: all that it does except the numbers of its ``kernel``. Its output channels are
-    along ``out_axis`` of the kernel, and along ``axis`` of the output, counted from the last. One without a kernel
-    has the number of its result as its core. Any other one multiplies each
-    element by ``scale``, or divides by it, and ``shift`` is added, each in a shape that broadcasts; or it is a normalization
-    (gamma, beta, mean and variance) by the channels along ``norm_axis``. ``factor`` and ``shift_factor`` are additional
-    numbers, and ``rank`` is the rank of the result where the operator fixes it. With ``is_reshape`` it changes only the shape,
-    and keeps the elements and their order.
+    along ``out_axis`` of the kernel, and along ``axis`` of the output, counted from the last. A linear operator without a
+    kernel has the number of its result as its core. An elementwise operator multiplies each element by ``scale``, or divides
+    by it, and adds ``shift``; both broadcast. A normalization has ``norm`` (gamma, beta, mean and variance), with
+    the channels along ``norm_axis``. ``factor`` and ``shift_factor`` are additional
+    numbers, and ``rank`` is the rank of the result if the operator fixes it. With ``is_reshape`` the operator changes only the
+    shape, and keeps the elements in their order.
     """
 
     source: int
@@ -78,12 +78,12 @@ class AffineStep(Struct, frozen=True, eq=False):
 
 
 def read_arithmetic(op: str, first: Constant | None, second: Constant | None) -> AffineStep | None:
-    """Return the step of Add, Sub, Mul or Div with one constant; None without one, with two, or where it is divided."""
+    """Return the step of Add, Sub, Mul or Div with one constant; None for any other number, or a constant dividend."""
     if (first is None) == (second is None) or (op == "Div" and second is None):
         return None
     source = 0 if first is None else 1
     if op in ("Add", "Sub"):
-        # From a constant, each number is taken with the other sign.
+        # A constant minus the operand: the operand has the factor -1.
         signs = {("Sub", 0): (1.0, -1.0), ("Sub", 1): (-1.0, 1.0)}.get((op, source), (1.0, 1.0))
         return AffineStep(source, factor=signs[0], shift=first or second, shift_factor=signs[1])
     return AffineStep(source, scale=first or second, divides=op == "Div")

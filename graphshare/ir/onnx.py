@@ -55,7 +55,7 @@ class Tensor(msgspec.Struct, frozen=True, eq=False):
 
 
 class Float(msgspec.Struct, frozen=True):
-    """A list of numbers that an operator takes as floats, also where it is empty or holds integers alone."""
+    """A list of numbers that an operator takes as floats, also if it is empty or has only integers."""
 
     values: tuple[float, ...]
 

@@ -24,7 +24,7 @@ Name = Callable[[Node], Hashable | None]
 
 
 Content = tuple[str, tuple[int, ...], Hashable]
-"""What an array holds: its dtype, its shape, and its bytes or a hash of them."""
+"""The content of an array: its dtype, its shape, and its bytes or a hash of them."""
 ReadContent = Callable[[Node], Content | None]
 """Returns the content of a variable that has a value; None for any other."""
 _SHORT = 64  # bytes up to which a value is kept; of a longer one its length and a cryptographic hash
@@ -64,7 +64,7 @@ class TermTable:
 
 
 class Facts(Struct, frozen=True):
-    """Facts of a graph's values that follow from its inputs alone, by place: ``types``, and ``computed`` constants.
+    """Facts of a graph's values that follow only from its inputs, by place: ``types``, and ``computed`` constants.
 
     A constant is its dtype, shape and bytes. ``ranks`` are the ranks of values that a run computed.
     """

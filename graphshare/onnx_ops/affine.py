@@ -1,4 +1,4 @@
-"""ONNX's operators that multiply one operand by constants and add constants, as :class:`AffineStep` has them."""
+"""Read ONNX's operators that multiply one operand by constants and add constants as :class:`AffineStep`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graphshare.ir.terms import NormalForm
 from graphshare.onnx_ops.operators import find_meaning
 
 _LEAST_AXES = 3
-"""The axes of the weights of a convolution: channels on both sides, and one of the window."""
+"""The least number of axes of a convolution's weights: output channels, input channels, and one axis of the window."""
 _FIRST_INFERENCE = 7
 """The first version of BatchNormalization that uses stored statistics unless it is told to train."""
 
@@ -37,13 +37,13 @@ class _Operator:
 def read_step(
     form: NormalForm, opset: int, node: Node, operands: Sequence[int | None], find: FindConstant
 ) -> AffineStep | None:
-    """Return the factors and addends of an operator, as constants; None where it does something else."""
+    """Return the constant factors and addends of an operator; None if it has a different form."""
     rule = None if node.details.domain or len(operands) < 1 else _RULES.get(node.op)
     return None if rule is None else rule(_Operator(form, opset, node, operands, find))
 
 
 def _read_conv(operator: _Operator) -> AffineStep | None:
-    """Read a convolution: all that it does except its weights and its bias is one term, the operator without these."""
+    """Read a convolution: its core is the term of the same operator without a bias, and with weights that have no value."""
     node, operands = operator.node, operator.operands
     stated, bias = operator.find(1), operator.find(2)
     source = operands[0]
@@ -96,7 +96,7 @@ def _read_elementwise(operator: _Operator) -> AffineStep | None:
 
 
 def _read_pool(operator: _Operator) -> AffineStep | None:
-    """Read a mean: version 19 sums in another order, and is a new operator for windows that reach beyond the padding alone."""
+    """Read a mean, unless attributes of version 19 state windows beyond the padding: those sums have another order."""
     table, source = operator.form.table, operator.operands[0]
     if source is None:
         return None

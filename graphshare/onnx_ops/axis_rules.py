@@ -109,7 +109,7 @@ def _pool(call: Call) -> Outputs:
 def _pad(call: Call) -> Outputs:
     data = call.data
     axes, pads = call.integers("", 3) or list(range(len(data))), call.some_integers("pads", 1)
-    # A sample would move where one is added before and one taken away behind: the shape stays. A pad may be computed.
+    # With one element added in front and one removed at the end the shape stays, but samples move. A pad may be computed.
     padded = {axis % len(data) for axis, pad in zip(axes * 2, pads, strict=False) if pad != 0} if pads else range(len(data))
     call.refuse_batch([data[axis] for axis in padded], "changes the number of samples")
     return _along(_no_axis)(call)
@@ -271,7 +271,7 @@ def _fill(call: Call) -> Outputs:
     if call.node.op == "Range":
         start, end, step = (operand.row for operand in call.operands)
         row = end if (start, step) == (((0,),), ((),)) else None
-    return [tuple(map(fix, call.shape())) if row is None else row]  # where it is not followed the proof tells
+    return [tuple(map(fix, call.shape())) if row is None else row]  # a model that does not follow this fails in the proof
 
 
 def _concat(call: Call) -> Outputs:

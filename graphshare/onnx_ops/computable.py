@@ -1,4 +1,4 @@
-"""Values of a graph that follow from constants and shapes alone."""
+"""Values of a graph that follow only from constants and shapes."""
 
 from __future__ import annotations
 

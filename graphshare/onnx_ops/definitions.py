@@ -62,7 +62,7 @@ class Step(Struct, frozen=True):
 def find_definition(node: Node, opset: int, *, has_numbers: bool) -> list[Step] | None:
     """Return the operators that a fused one stands for in an operator set; None where it has no definition.
 
-    Only where a model ``has_numbers`` of float32 alone can a definition have constants.
+    A definition can have constants only if all floating point values of the model are float32 (``has_numbers``).
     """
     rule = _DEFINITIONS.get((node.details.domain, node.op))
     outputs = node.details.outputs
@@ -107,7 +107,7 @@ class _Fused:
 
 
 def _define_layer(op: str, names: Sequence[str], fused: _Fused) -> list[Step] | None:
-    """Define an operator with an activation behind it, and between them perhaps a sum with the fourth operand."""
+    """Define an operator followed by an activation, with an optional sum with the fourth operand between them."""
     values = {name: fused.values[name] for name in names if name in fused.values}
     steps = [Step(op, (0, 1, 2) if fused.has(2) else (0, 1), op, values)]
     if fused.has(3):

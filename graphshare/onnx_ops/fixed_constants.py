@@ -36,7 +36,7 @@ Place = tuple[Node, int]
 class FixedConstants:
     """Finds such constants. ``sizes`` are the numbers of free sizes in the file by name, ``axes`` the axes of values.
 
-    ``shapes`` are the shapes of all values in the file, ``computed`` the integers that operators compute from constants alone.
+    ``shapes`` are the shapes of all values in the file, ``computed`` the integers that operators compute only from constants.
     """
 
     def __init__(
@@ -182,7 +182,7 @@ class FixedConstants:
                     return
 
     def _match_places(self, entry: Entry, *, is_index: bool) -> Iterator[str]:
-        """Yield numbers that count on from a size: the places behind a past of that length; one alone is an index."""
+        """Yield numbers that count on from a size: the positions after a past of that length; a single number is an index."""
         values, origin = self._read(entry), _find_origin(entry)
         counts_on = all(later - earlier == 1 for earlier, later in pairwise(values))
         if values and counts_on and values[0] in self._sizes and (len(values) > 1 or is_index):

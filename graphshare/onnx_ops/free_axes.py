@@ -239,7 +239,7 @@ def _concat_rows(call: Call, _: Axes) -> Axes | None:
 
 
 def _gather_sizes(call: Call, first: Axes) -> Axes | None:
-    # No attribute has an empty name: the operand alone counts.
+    # No attribute has an empty name: only the operand counts.
     numbers = call.integers("", 1)
     return None if numbers is None else tuple(first[number] for number in numbers if -len(first) <= number < len(first))
 

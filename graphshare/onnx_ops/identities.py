@@ -251,7 +251,7 @@ class _Call:
             version = self._count_axis(attributes)
         count = len(self.node.details.outputs) if op == "Split" else _count_outputs(self.node) if op in _COUNTED else 0
         if op == "Split" and self.read_integer("num_outputs") == count:
-            del attributes["num_outputs"]  # before version 18 the outputs alone say it
+            del attributes["num_outputs"]  # before version 18 only the outputs say it
         if op == "BatchNormalization" and (version >= 14 or count == 1):
             # From version 14 on an attribute states training, before that it was the number of outputs.
             version, count = 14 if version == 9 else version, 0

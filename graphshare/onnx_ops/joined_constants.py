@@ -1,6 +1,6 @@
 """Constants with numbers for each place of a value that is joined to an axis of a free size.
 
-New tokens behind a past of a free length have the places that follow it. An exporter folds the rows of a table, or the cosines
+New tokens after a past of a free length have the places that follow it. An exporter folds the rows of a table, or the cosines
 of angles, at these places into a constant. It has a row for each new token, and nothing in it tells the length of the past.
 """
 

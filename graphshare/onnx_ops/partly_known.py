@@ -1,4 +1,4 @@
-"""Integers, only some of them known: pads behind a length that the caller chooses are 0 on every other axis."""
+"""Integers, only some of them known: pads after a length that the caller chooses are 0 on every other axis."""
 
 from __future__ import annotations
 

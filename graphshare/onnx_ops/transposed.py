@@ -136,7 +136,7 @@ def tie_transposed(graph: Graph, pairs: Mapping[Node, Node]) -> Rewrite:
         nodes |= dict.fromkeys([pairs.get(node) or images[node], *([end(node)] if node in ranks else [])])
     kept = {node: ends.get(node, images[node]) for node in graph.nodes if node not in pairs}
     source = graph.source.after_rewrite(kept)
-    result = Graph(tuple(nodes), relink_all(graph.heads, kept), graph.attrs, source, graph.extra)
+    result = replace(graph, nodes=tuple(nodes), heads=relink_all(graph.heads, kept), source=source)
     return Rewrite(result, (Branch("", graph, kept),))
 
 
@@ -162,5 +162,6 @@ def tie_reshaped(graph: Graph, pairs: Mapping[Node, Node]) -> Rewrite:
     for node in graph.nodes:  # a Constant that comes late is needed where the other one was
         nodes |= dict.fromkeys([pairs[node], *added[node]] if node in pairs else [images[node]])
     images |= ends
-    result = Graph(tuple(nodes), relink_all(graph.heads, images), graph.attrs, graph.source.after_rewrite(images), graph.extra)
+    source = graph.source.after_rewrite(images)
+    result = replace(graph, nodes=tuple(nodes), heads=relink_all(graph.heads, images), source=source)
     return Rewrite(result, (Branch("", graph, {**images, **pairs}),))

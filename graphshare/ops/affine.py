@@ -1,4 +1,4 @@
-"""MXNet's operators that multiply one operand by constants and add constants, as :class:`AffineStep` has them."""
+"""Read MXNet's operators that multiply one operand by constants and add constants as :class:`AffineStep`."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _ARITHMETIC = {
     "elemwise_mul": "Mul",
     "elemwise_div": "Div",
 }
-"""Operators on two operands of one dtype: a float if a constant is a float."""
+"""Operators with two operands of the same dtype, by the name in ONNX: if a constant is a float, so is the other operand."""
 
 
 class Operation:
-    """An operator by its name and attributes, with its constants. ``name_rest`` returns a term of all but its numbers."""
+    """An operator with its constants. ``name_rest`` returns a term that identifies it apart from its weights."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Operation:
         find: FindConstant,
         name_rest: Callable[[tuple[int, ...]], Hashable],
     ) -> None:
-        """Take the number of its operands as ``count``; ``name_rest`` takes the shape of its weight."""
+        """``count`` is the number of operands; ``name_rest`` is called with the shape of the weight."""
         self.op, self.attrs, self.count, self.find, self.name_rest = op, attrs, count, find, name_rest
 
     def find_layer(self) -> tuple[Constant, Constant | None] | None:
@@ -51,7 +51,7 @@ class Operation:
 
 
 def read_step(operation: Operation) -> AffineStep | None:
-    """Return the factors and addends of an operator, as constants; None where it does something else."""
+    """Return the constant factors and addends of an operator; None if it has a different form."""
     if operation.op in _ARITHMETIC and operation.count == 2:
         return read_arithmetic(_ARITHMETIC[operation.op], operation.find(0), operation.find(1))
     rule = _RULES.get(operation.op)

@@ -1,4 +1,4 @@
-"""The inputs and results of kernels: arrays, attributes, and shapes and dtypes that may be partly unknown."""
+"""Types of the arguments and results of kernels: arrays, attributes, and partly known shapes and dtypes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ Array = NDArray[Any]
 Attrs = Mapping[str, Any]
 
 NP_SHAPE = "is_np_shape"
-"""The attribute that shape rules find beside the operator's own where the graph has NumPy shapes.
+"""The key that is added to the attributes for shape rules if the graph has NumPy shapes.
 
-Sizes of 0 and arrays without axes are then ordinary shapes; otherwise they stand for unknown ones.
+A size of 0 and a shape without axes then mean what they say; otherwise they mean an unknown size and an unknown shape.
 """
 
 Dim = int | None

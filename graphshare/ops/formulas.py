@@ -40,7 +40,7 @@ ARRAYS = Functions(
     constant=lambda numbers, like: numbers,
     minimum=np.minimum,
     maximum=np.maximum,
-    # -0 + 0 is 0; maximum alone may return either zero of -0 and 0.
+    # -0 + 0 is 0; maximum by itself may return either zero of -0 and 0.
     at_least_0=lambda x: np.maximum(x + x.dtype.type(0), 0),
     clip=np.clip,
     round=np.rint,

@@ -19,7 +19,7 @@ from graphshare.ops.signature import Signature, is_free_key
 _PASSED_ON = frozenset(
     ("BlockGrad", "MakeLoss", "_contrib_gradientmultiplier", "_copy", "_np_copy", "make_loss", "IdentityAttachKLSparseReg")
 )
-"""Operators that pass their input on, and differ in the gradient alone."""
+"""Operators that return their input unchanged, and differ only in the gradient."""
 _IDLE: Mapping[str, tuple[str, ...]] = {"BatchNorm": ("momentum",)}
 """Attributes that only training reads, by operator."""
 _DEVICE = frozenset(("cudnn_off", "cudnn_tune", "workspace"))

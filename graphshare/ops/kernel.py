@@ -41,7 +41,7 @@ class Context(msgspec.Struct):
     inference knows (``_zeros`` of shape ``(2, 0, 200)``, or without axes under NumPy shapes); empty without inference.
     ``empty(shape, dtype)`` allocates large arrays, results and scratch, in buffers that the run reuses. ``inner`` are the
     operators of the node's first subgraph with their attributes, inputs before users. ``once(positions, key, compute)`` is the
-    result of ``compute()``; it must depend on the inputs at ``positions`` and on ``key`` alone: where those inputs are
+    result of ``compute()``; it must depend only on the inputs at ``positions`` and on ``key``: where those inputs are
     parameters of a bound graph, it is computed in the first call only.
     """
 
@@ -92,17 +92,17 @@ BodyTypeRule = Callable[[Attrs, Types, Types, Bodies], "tuple[Types, Types]"]
 
 
 class Normalize(msgspec.Struct, frozen=True):
-    """BatchNorm with these attributes; its other inputs follow."""
+    """BatchNorm with these attributes; the chain gets its other inputs, too."""
 
     attrs: Attrs
 
 
 class Add(msgspec.Struct, frozen=True):
-    """The sum with another array of the same shape; that array follows."""
+    """The sum with another array of the same shape; the chain gets that array as an input."""
 
 
 class Clip(msgspec.Struct, frozen=True):
-    """Bounds; None for none."""
+    """Clipping to bounds; None for no bound."""
 
     low: float | None = None
     high: float | None = None
@@ -132,16 +132,16 @@ class Kernel(msgspec.Struct, frozen=True):
     ``limits`` state which inputs the kernel does not compute. An unexpected exception outside of them is a refusal; within them
     every exception but a :class:`KernelError` is a bug.
 
-    ``direct(attrs, dtypes)`` is a function of the arrays alone that returns the result of ``forward`` for inputs of these
-    dtypes, bit for bit, as a new array of C order, where the result has axes; it is called with numpy's warnings off. It serves
-    results so small that finding a buffer takes longer than computing. None where there is no such function.
+    ``direct(attrs, dtypes)`` returns a function of the arrays only, or None. That function returns the same bits as ``forward``
+    for inputs of these dtypes, and a result with axes as a new array in C order; it is called with numpy's warnings off. It
+    serves results so small that finding a buffer takes longer than computing.
 
     ``linear`` and ``scaling`` are for operators that can be folded: a scaling of channels into the weight of a linear layer.
 
     The rest is for fusion. ``epilogue(attrs)`` is the operation that it applies to the result of an operator before it;
     ``begin(attrs)`` is the operator as a chain of one; ``extend(attrs, operation, place)`` is the operator or chain together
     with an operation whose input ``place`` is its result: the kernel that does both on the inputs of the first and the other
-    inputs of the second, and its attributes. Each returns None where that cannot be.
+    inputs of the second, and its attributes. Each returns None if that is not possible.
     """
 
     operator: str

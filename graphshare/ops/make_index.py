@@ -1,4 +1,4 @@
-"""Write ``ops/index.py`` anew from the families' signatures: ``python -m graphshare.ops.make_index``."""
+"""Generate ``ops/index.py`` from the families' signatures: ``python -m graphshare.ops.make_index``."""
 
 from __future__ import annotations
 

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 
 def canonical(name: str) -> str:
-    """Return the name that MXNet writes back: the operator behind an alias, any other name unchanged."""
+    """Return the name that MXNet writes back: of an alias the operator's own name, any other name unchanged."""
     return ALIASES.get(name, name)
 
 
 def lookup(name: str) -> Signature | None:
-    """Return the signature behind a canonical name or an alias, None for an unknown operator.
+    """Return the signature of an operator, given its own name or an alias; None for an unknown operator.
 
     Foreign operators have a signature too; their ``registered`` is False.
     """
@@ -87,7 +87,7 @@ def find_outputs(node: Node) -> OutputList | None:
 def output_name(entry: Entry) -> str:
     """Return the name of an output: a variable's own, the one that an ONNX file stores, else the one that MXNet makes.
 
-    That is node name, underscore, label; the label alone if the node has no name.
+    That is node name, underscore, label; only the label if the node has no name.
     """
     node = entry.node
     if node.is_variable:
@@ -138,7 +138,7 @@ def _signatures(family: str) -> dict[str, Signature]:
 
 
 def find_batch_rule(name: str) -> Rule | None:
-    """Return the batch-axis rule of an operator, by any of its names; None where its signature alone decides."""
+    """Return the batch-axis rule of an operator, by any of its names; None if only its signature decides."""
     name = canonical(name)
     family = FAMILY_OF.get(name)
     return None if family is None else _batch_rules(family).get(name)
@@ -185,10 +185,6 @@ class Contributions(Generic[Item]):
             self._installed = {canonical(item.operator): item for point in points for item in point.load()}
         return self._installed
 
-    def forget_installed(self) -> None:
-        """Look installed packages up again at the next question, as after an installation."""
-        self._installed = None
-
     def all(self) -> dict[str, Item]:
         """Return the items of all families and installed packages, by canonical name. Loads every family."""
         items: dict[str, Item] = {}
@@ -232,5 +228,4 @@ register_kernel = KERNELS.register
 register_gradient = GRADIENTS.register
 register_translation = TRANSLATIONS.register
 known_kernels = KERNELS.all
-known_gradients = GRADIENTS.all
 known_translations = TRANSLATIONS.all

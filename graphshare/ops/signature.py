@@ -220,7 +220,7 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     def input_names(self, attrs: Attributes, num_inputs: int = 0, *, subgraphs: Sequence[Any] = ()) -> tuple[str, ...] | None:
         """Return the formal inputs that these attributes decide; None where the operator registers no names.
 
-        ``num_inputs`` is how many the node has; it serves only operators whose inputs nothing else tells (Custom).
+        ``num_inputs`` is how many the node has; it serves only operators whose inputs follow from nothing else (Custom).
         """
         if not self.registers_inputs:
             return None
@@ -235,7 +235,7 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def inputs_known(self) -> bool:
-        """False for Custom alone, whose inputs the code behind its ``op_type`` declares."""
+        """False only for Custom, whose inputs are declared by the code that its ``op_type`` names."""
         return self.inputs != "*"
 
     def auxiliary_slots(self, attrs: Attributes, num_inputs: int, *, subgraphs: Sequence[Any] = ()) -> tuple[int, ...]:

@@ -208,7 +208,7 @@ def batch(
     nodes = [*work.join_inputs(), *work.rebuild_operators()]
     heads = [work.make_head(entry, label) for label in labels for entry in graph.heads]
     nodes += work.added
-    result = Graph(tuple(nodes), tuple(heads), graph.attrs, graph.source.after_rewrite(), graph.extra)
+    result = msgspec.structs.replace(graph, nodes=tuple(nodes), heads=tuple(heads), source=graph.source.after_rewrite())
     return Rewrite(result, tuple(Branch(label, graph, work.images(label)) for label in labels))
 
 

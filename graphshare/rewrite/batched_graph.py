@@ -53,4 +53,4 @@ def single_run(batched: Batched, number: int) -> tuple[Graph, dict[Node, Node]]:
     rebuild(nodes, redirect=redirect, images=images)
     new = tuple(map(redirect, heads))
     kept = tuple(post_order(entry.node for entry in new))
-    return Graph(kept, new, batched.graph.attrs, batched.graph.source.after_rewrite()), images
+    return msgspec.structs.replace(batched.graph, nodes=kept, heads=new, source=batched.graph.source.after_rewrite()), images

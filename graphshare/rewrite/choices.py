@@ -97,7 +97,7 @@ def note_unknown_roles(roles: Mapping[Node, Role], mode: ModeOrBatch) -> list[st
 
 
 def check_collisions(kept: Iterable[str], renamed: Iterable[tuple[str, str]]) -> None:
-    """Refuse new names that meet a name that stays, or that two different old names would both get.
+    """Refuse new names that are equal to a name that stays, or that two different old names would both get.
 
     ``kept`` are names that do not change, ``renamed`` pairs of old and new names. An old name may occur several times (real
     graphs repeat names): its new name may then repeat, too. Empty names never collide.

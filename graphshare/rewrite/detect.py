@@ -53,7 +53,7 @@ def detect(
     """Return groups of parameters with equal values in ``params``, then of equal form with related names; each pair once.
 
     The form is the shape and dtype where they are known, else the attributes of the operator that uses the parameter. Names are
-    related when one is the other behind a prefix (``sha-fc_weight``), or both are the same but for their first component
+    related when one is the other with a prefix (``sha-fc_weight``), or both are the same but for their first component
     (``left_fc_weight``, ``right_fc_weight``). Arrays of one repeated number, such as zeros, count only where names are related
     too.
     """

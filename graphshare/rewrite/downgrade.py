@@ -99,7 +99,7 @@ class OldVersion:
         name, text, value = f"{node.op}.{key}", node.attrs[key], signature.value(node.attrs, key)
         is_unused = key in _WINDOW and node.op == "Pooling" and signature.value(node.attrs, "global_pool")
         if is_unused or (name == "Deconvolution.target_shape" and not any(value)):
-            del attrs[key]  # older versions pad a global pooling too, and take zeros for a size
+            del attrs[key]  # older versions pad a global pooling too, and read 0 as a size
             return
         if isinstance(value, tuple) and not text.startswith(("(", "[")):
             attrs[key] = f"({text},)"  # older versions read a tuple of one number in parentheses

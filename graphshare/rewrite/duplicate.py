@@ -147,12 +147,11 @@ def add_branches(
         placed.update(images.keys() & shared)
         # A head may itself be a shared statistic; its version counts on, too.
         all_heads += [_raise_version(entry, mutations) or relink(entry, images) for entry in heads]
-    result = Graph(
-        tuple(nodes),
-        tuple(all_heads),
-        graph.attrs,
-        graph.source.after_rewrite(branches[0].images, unchanged=unchanged),
-        graph.extra,
+    result = replace(
+        graph,
+        nodes=tuple(nodes),
+        heads=tuple(all_heads),
+        source=graph.source.after_rewrite(branches[0].images, unchanged=unchanged),
     )
     return Rewrite(result, tuple(branches), _rename_implied(graph, source, prefixes))
 
@@ -226,7 +225,7 @@ def _list_names(nodes: Iterable[Node], implied: Iterable[Implied] = ()) -> list[
 
 
 def _may_collide(kept: Collection[str], prefixes: Sequence[str]) -> bool:
-    """Whether a prefixed name can meet any other at all: an existing one begins with the prefix, or one prefix with another."""
+    """Whether a prefixed name can equal any other name: an existing one begins with the prefix, or one prefix with another."""
     if any(b.startswith(a) for a, b in pairwise(sorted(set(prefixes)))):  # what begins with a text follows it in order
         return True
     # One search over all names; a line break inside a name can only cause a needless full check.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from graphshare.analysis.name_lists import name_outputs, resolve_targets
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.model_format import find_format
@@ -75,7 +77,7 @@ def extract_entries(
     _check_cuts(cuts, variables, images)
     nodes = _order_nodes(graph, images, variables)
     source = graph.source.after_rewrite(images)
-    return Rewrite(Graph(tuple(nodes), heads, graph.attrs, source, graph.extra), (Branch("", graph, images),))
+    return Rewrite(replace(graph, nodes=tuple(nodes), heads=heads, source=source), (Branch("", graph, images),))
 
 
 def _find_needed(targets: Sequence[Entry], cuts: Mapping[tuple[Node, int], str]) -> set[Node]:

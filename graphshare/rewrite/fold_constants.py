@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
 from graphshare.ir.onnx import Tensor
@@ -43,6 +45,6 @@ def fold_constants(graph: Graph, values: Mapping[Node, Tensor]) -> tuple[Rewrite
     present = set(nodes)
     # An operator that an initializer replaces is gone.
     kept = {node: image for node, image in images.items() if image in present and bool(node.op) == bool(image.op)}
-    folded = Graph(tuple(nodes), heads, graph.attrs, graph.source.after_rewrite(kept), graph.extra)
+    folded = replace(graph, nodes=tuple(nodes), heads=heads, source=graph.source.after_rewrite(kept))
     own = {node.name for node in nodes}
     return Rewrite(folded, (Branch("", graph, kept),)), {name: value for name, value in weights.items() if name in own}

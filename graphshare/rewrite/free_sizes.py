@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from math import prod
 
+from msgspec.structs import replace
+
 from graphshare.analysis.batch_axis import Coupling, follow
 from graphshare.analysis.free_sizes import BATCH, Symbol, join_places
 from graphshare.errors import Fault, GraphshareError, RefusedError, UsageError
@@ -65,7 +67,7 @@ Place = tuple[Node, int]
 Measure = Callable[[Sequence[Entry], Mapping[str, Sequence[int]]], Mapping[Place, Sequence[int]]]
 """Returns the shapes of values at shapes of inputs by name; raises GraphshareError where they are not computed."""
 Evaluate = Callable[[Sequence[Entry]], Mapping[Node, Tensor]]
-"""Returns the values of operators on constants alone."""
+"""Returns the values of operators with only constant inputs."""
 
 
 def free_sizes(graph: Graph, symbols: Sequence[Symbol], measure: Measure, evaluate: Evaluate) -> FreedGraph:
@@ -198,7 +200,7 @@ class _Freeing:
                 self.unmeasured = error.faults[0].message.splitlines()[0]
 
     def find_constants(self, evaluate: Evaluate) -> None:
-        """Find the integers that operators compute from constants alone, such as the pads of a padding layer."""
+        """Find the integers that operators compute only from constants, such as the pads of a padding layer."""
         computable, _ = find_format(self.graph).meaning.find_computable(self.graph, {})
         wanted = [e for e in computable if self.dtypes.get((e.node, e.index)) == "int64" and len(e.node.details.outputs) == 1]
         small = [e for e in wanted if prod(self.shapes.get((e.node, e.index), (MANY + 1,))) <= MANY]
@@ -352,7 +354,7 @@ class _Freeing:
             rebuild([node], self._restate, redirect=partial(_redirect, replaced), images=images)
             nodes.append(computed.scope.define(images[node]))
         source = self.graph.source.after_rewrite(images)
-        graph = Graph(tuple(nodes), relink_all(self.graph.heads, images), self.graph.attrs, source, self.graph.extra)
+        graph = replace(self.graph, nodes=tuple(nodes), heads=relink_all(self.graph.heads, images), source=source)
         return graph, images
 
     def _list_unread(self) -> set[Node]:

@@ -171,7 +171,7 @@ def _differences(
             faults.append(Fault(f"{pair} cannot be one: they have {what} {a} and {b}", where=where, hint=hint))
         notes += [f"{pair} have {what} {a} and {b}; the latter holds" for what, a, b in _hints(tied, kept, uses)]
         ours, theirs = records.get(tied.name), records.get(kept.name)
-        # Variables of one name have one record, whose values need no comparison.
+        # Variables with the same name have one record, whose values need no comparison.
         if ours is not None and theirs is not None and ours is not theirs and ours.shape == theirs.shape:
             unequal.append((tied, kept, ours, theirs))
     # Arrays are read only once nothing forbids the ties.

@@ -114,7 +114,7 @@ def tie(graph: Graph, ties: Mapping[Node, Node], names: Mapping[Node, str]) -> R
     nodes = tuple(dict.fromkeys(images[node] for node in graph.nodes))
     source = graph.source.after_rewrite(images) if ties else graph.source.after_rename(images)
     by_place = {node: images[node] for node in graph.nodes}
-    result = Graph(nodes, heads, graph.attrs, source, graph.extra)
+    result = msgspec.structs.replace(graph, nodes=nodes, heads=heads, source=source)
     renames = [
         Rename("", variable.name, name_implied(names[variable.node], variable.formal))
         for variable in list_implied_variables(graph)
@@ -221,7 +221,8 @@ def untie(graph: Graph, variables: Collection[Node]) -> Rewrite:
     for node in graph.nodes:
         nodes.append(images[node])
         nodes.extend(copies.get(node, {}).values())
-    result = Graph(tuple(nodes), relink_all(graph.heads, images), graph.attrs, graph.source.after_rewrite(images), graph.extra)
+    heads, source = relink_all(graph.heads, images), graph.source.after_rewrite(images)
+    result = msgspec.structs.replace(graph, nodes=tuple(nodes), heads=heads, source=source)
     branches = [Branch("", graph, {node: images[node] for node in graph.nodes})]
     for number in range(max((len(slots) for slots in copies.values()), default=0)):
         held = {variable: list(slots.values())[number] for variable, slots in copies.items() if len(slots) > number}

@@ -218,7 +218,7 @@ def _remove_casts(order: list[Draft]) -> None:
     """Let consumers of a cast read its own input, version included; a cast that a head or control dependency names stays.
 
     Raises:
-        RefusedError: a consumer of a cast finds no input behind it; MXNet crashes on that.
+        RefusedError: a cast has no input for one of its consumers; MXNet crashes on that.
     """
     faults = [
         Fault(f"{source.op} has no input {index} for its consumer {draft.name!r}", node=source.name)

@@ -49,7 +49,7 @@ def format_bytes(count: int) -> str:
 
 
 def format_count(count: int, noun: str = "") -> str:
-    """Return ``1 error``, ``2,000 errors``; without a ``noun`` the number alone. A file may claim counts beyond all measure."""
+    """Return ``1 error``, ``2,000 errors``; without a ``noun`` only the number. A file may claim counts beyond all measure."""
     number = f"{count:,}" if count < 10**30 else "more than 10^30"
     return f"{number} {noun if count == 1 else pluralize(noun)}" if noun else number
 
@@ -58,7 +58,7 @@ _PLURALS = {"index": "indices", "matrix": "matrices", "axis": "axes", "tie": "ti
 
 
 def pluralize(noun: str) -> str:
-    """Return the plural of a noun; adjectives before it and an attribute behind ``of`` are allowed: ``pairs of nodes``."""
+    """Return the plural of a noun; adjectives before it and an attribute after ``of`` are allowed: ``pairs of nodes``."""
     head, preposition, attribute = noun.partition(" of ")
     adjectives, space, word = head.rpartition(" ")
     if word in _PLURALS:

@@ -13,12 +13,12 @@ import re
 _URL = r"(?:[A-Za-z][\w+.-]+::)*([A-Za-z][\w+.-]+)://"
 _LINK = r"(?s)((?:[A-Za-z][\w+.-]+::)*[A-Za-z][\w+.-]+://)(.*?)((?:::.*)?)"
 _CREDENTIALS = r"(://)[^/@\s'\"]{0,999}@"
-# A password may hold a slash; digits behind the colon are a port instead.
+# A password may hold a slash; digits after the colon are a port instead.
 _SLASH_IN_PASSWORD = r"(://)[^/\s'\"@:]{0,99}:(?!\d{0,9}(?:[/?#:\s'\"]|$))[^\s'\"@]{0,999}@"
 _SECRETS = r"(?<=://)[^/?#]+(?=@)|(?<=[?#])[^?#]+(?=::|$)"
 # A text may be redacted twice: `?...` stays unchanged.
 _WEB_QUERY = r"(?i)(https?://[^\s'\"?#]{0,2999})[?#](?!\.\.\.)(?:(?!::)[^\s'\"])*"
-# Elsewhere ? may be a wildcard of a glob; it begins a query only if there is a = behind it.
+# Elsewhere ? may be a wildcard of a glob; it begins a query only if a = follows.
 _OTHER_QUERY = r"(://[^\s'\"?]{0,2999})\?(?!\.\.\.)(?=[^\s'\"=]{0,999}=)(?:(?!::)[^\s'\"])*"
 _INVISIBLE = r"[\0-\x20\x7f]"  # some of these are dropped from URLs before they are requested
 _MOST_QUOTED = 8  # times that a name may be percent-encoded

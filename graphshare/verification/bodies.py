@@ -12,7 +12,7 @@ from graphshare.analysis.name_lists import output_name
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.model_format import find_format
-from graphshare.ir.graph import Entry, Graph, Node
+from graphshare.ir.graph import Entry, Node
 from graphshare.ir.rebuild import keep, rebuild, relink
 from graphshare.ir.terms import GraphTerms, Place
 from graphshare.ir.walk import Body, list_bodies, list_operands, own_inputs, post_order
@@ -88,7 +88,7 @@ def _substitute(
     rebuild(order, keep, redirect=redirect, images=images)
     graph, heads = model.graph, tuple(map(redirect, heads))
     nodes = tuple(post_order(head.node for head in heads))
-    return msgspec.structs.replace(model, graph=Graph(nodes, heads, graph.attrs, graph.source, graph.extra))
+    return msgspec.structs.replace(model, graph=msgspec.structs.replace(graph, nodes=nodes, heads=heads))
 
 
 def pair_owners(plan: RegionPlan, cone: Cone) -> Iterator[Owners]:

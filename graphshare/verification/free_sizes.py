@@ -1,6 +1,7 @@
-"""Prove that sizes of a model are free: compute it in onnxruntime at several sizes, beside the fixed model.
+"""Prove that sizes of a model are free: run it in onnxruntime at several sizes, and compare it with the fixed model.
 
-A sample of a batch must have the values that the original gives for it alone, for any other samples.
+The values of a sample must not depend on the other samples of its batch: they must be the values that the original computes
+for this sample alone.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ _HINT = "nothing was written; leave these sizes fixed"
 
 
 class SizesProof(msgspec.Struct, frozen=True):
-    """The numbers of equal ``outputs`` at the sizes of the file and at ``fixed`` sizes; 0 if none were compared.
+    """The result of a proof: ``outputs`` are equal at the sizes of the file, ``fixed`` at fixed sizes; 0 if not compared.
 
-    ``batches`` are the compared numbers of samples, ``sizes`` the sizes at which the model was only computed;
+    ``batches`` are the compared batch sizes, ``sizes`` the other sizes at which the model was computed without a comparison;
     ``witnesses`` are models at other sizes, each with its verdict. ``max_abs`` and ``of_largest`` are the largest
     difference of a sample from the original's values: absolute, and relative to the largest number of the output.
     ``optimized`` says that the outputs at the sizes of the file are equal bit for bit even with onnxruntime's
-    optimizations, ``tells_apart`` that samples have different outputs at all.
+    optimizations, ``tells_apart`` that at least two samples have different outputs, so that mixed-up samples are noticed.
     """
 
     outputs: int = 0
@@ -61,7 +62,7 @@ def prove_sizes(
     options: ProofOptions | None = None,
     tolerance: float | None = None,
 ) -> SizesProof:
-    """Compare a model with free sizes with its source and with each ``witness``, given by path.
+    """Compare ``freed``, a model with free sizes, with its source, and with each model in ``witness`` (paths).
 
     Raises:
         UsageError: onnxruntime is not installed.
@@ -127,7 +128,7 @@ class _NotComputedError(DisprovedError):
 
 
 class _Trial:
-    """Both models in sessions. ``batch`` is the size whose samples are compared, ``per_run`` its value in the file."""
+    """Both models, open for runs. ``batch`` is the symbol of the batch size or None, ``per_run`` its value in the file."""
 
     def __init__(
         self, freed: Checkpoint, rewrite: FreedGraph, source: Checkpoint, inputs: ProofOptions, tolerance: Tolerance
@@ -195,7 +196,7 @@ class _Trial:
         return [first, *({**first, **{name: values[name] for name in batched}} for values in others)]
 
     def _feed(self, drawn: Mapping[Node, Array], number: int) -> dict[str, Array]:
-        """Return a set of inputs by name: given values, or for other sizes and further sets a choice of these values."""
+        """Return a set of inputs by name: the given values, or, for other shapes and further sets, random picks from them."""
         stated, rng = self.sets[number % len(self.sets)], np.random.default_rng(self.inputs.seed + number)
         values = {node.name: value for node, value in drawn.items()}
         for name, array in ((name, np.asarray(stated[name])) for name in values if name in stated):
@@ -205,7 +206,7 @@ class _Trial:
         return values
 
     def _list_places(self, symbol: Symbol) -> list[tuple[str, int]]:
-        """Return the inputs that have a size, each with the axis; inputs that no output needs are left out."""
+        """Return the inputs with this size, each with its axis; inputs that no output needs are left out."""
         needed = {node.name for node in self.original.graph.variables()}
         return [(name, axis) for name, axis in symbol.places if name in needed]
 

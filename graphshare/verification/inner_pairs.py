@@ -64,7 +64,7 @@ def _group_readers(pairs: Iterable[tuple[Node, Node]]) -> list[set[tuple[int, No
 
 
 def _find_readers(nodes: Sequence[Node]) -> dict[Node, Node]:
-    """Map each parameter with only one reader to it; readers computed from parameters alone do not count."""
+    """Map each parameter with only one reader to it; readers computed only from parameters do not count."""
     roots: dict[Node, tuple[Node, ...]] = {}
     readers: dict[Node, dict[Node, None]] = {}
     for node in nodes:

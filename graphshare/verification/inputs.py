@@ -288,7 +288,7 @@ def choose_by_name(values: Mapping[str, Any], pairs: Sequence[NodePair], nodes: 
 
 
 def describe_assigned(assigned: Assignment, seed: int, describe: Callable[[Node], Sequence[str]]) -> Iterator[str]:
-    """Yield notes on values converted, chosen or made up for inputs; ``describe`` returns a variable's names."""
+    """Yield notes on values converted, chosen or drawn for inputs; ``describe`` returns a variable's names."""
     yield from describe_conversions(assigned)
     yield from describe_sizes(assigned.sized if assigned.outputs is None else ())
     for nodes, source in ((assigned.inputs, f"seeded ({seed})"), (assigned.zeros, "zeros")):

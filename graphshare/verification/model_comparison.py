@@ -376,7 +376,7 @@ def make_judge(pairs: ModelPairs) -> Judge:
 
 
 def weigh_models(left: Checkpoint, right: Checkpoint) -> RegionReport | None:
-    """Compare two models by weights alone, for every input; None if weights do not decide every region.
+    """Compare two models only by weights, for every input; None if weights do not decide every region.
 
     Raises:
         RefusedError: outputs or inputs cannot be paired.

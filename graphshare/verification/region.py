@@ -81,7 +81,7 @@ class Region(msgspec.Struct, frozen=True):
 
     @property
     def is_fault(self) -> bool:
-        """Whether different weights give nearly equal values: one value with a fault, not two values of one name."""
+        """Whether different weights give nearly equal values: one value with a fault, not two values with the same name."""
         return bool(self.unlike) and self.error <= _NEARLY_EQUAL
 
     @property

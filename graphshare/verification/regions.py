@@ -69,7 +69,7 @@ class Judge:
         """Return the report of two models if every operator is exact, else None."""
         if self._plan is None:
             self._plan = self._planner.make_plan()
-            # Terms alone may be enough. Facts need inference of types and a run of the constants, so they come second.
+            # Terms may be enough. Facts need inference of types and a run of the constants, so they come second.
             while self._plan is not None and self._plan.cones:
                 self._planner.read_facts()
                 self._plan = self._planner.make_plan()
@@ -128,7 +128,7 @@ class Judge:
         return self._report(walk.plan, regions, inner)
 
     def weigh(self) -> RegionReport | None:
-        """Judge all regions by weights alone, without values; None if weights do not decide all of them.
+        """Judge all regions only by weights, without values; None if weights do not decide all of them.
 
         Raises MemoryLimitError.
         """
@@ -142,7 +142,7 @@ class Judge:
         return exact or self._weigh_plan(self._plan) or self._weigh_without_names()
 
     def _weigh_without_names(self, walk: RegionWalk | None = None, *, knows_shapes: bool = False) -> RegionReport | None:
-        """Judge two models as a single expression by weights alone; None if weights do not show that they are equal.
+        """Judge two models as a single expression only by weights; None if weights do not show that they are equal.
 
         Ranks that do not follow from the inputs are taken from the values of a ``walk``.
         """

@@ -9,14 +9,14 @@ from tests.surroundings import ROOT
 
 
 @pytest.mark.parametrize(
-    ("title", "tried"),
+    ("recipe", "title", "tried"),
     [
-        ("graphshare/formats/toy.py", "toy_format.py"),
-        ("graphshare/execute/backends/toy_backend.py", "toy_backend.py"),
+        ("Add a model format", "graphshare/formats/toy.py", "toy_format.py"),
+        ("Add a backend", "graphshare/execute/backends/toy_backend.py", "toy_backend.py"),
     ],
 )
-def test_the_recipe_has_the_format_that_is_tried(title: str, tried: str) -> None:
-    (block,) = (block for block in read_recipe("Add a model format") if block.title == title and not block.after)
+def test_the_recipe_has_the_format_that_is_tried(recipe: str, title: str, tried: str) -> None:
+    (block,) = (block for block in read_recipe(recipe) if block.title == title and not block.after)
     text = (ROOT / "tests" / "contract" / tried).read_text(encoding="utf-8")
     assert block.body == text
     assert title != "graphshare/formats/toy.py" or text.count("\n") < 80

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 import graphshare
-from graphshare.differences.changes import diff_graphs
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph
 from graphshare.verification.branches import upgrade_model
 from graphshare.verification.model_comparison import make_judge
 from graphshare.verification.pairing import pair_models
+from tests.graph_differences import diff_graphs
 from tests.surroundings import pick_everyday, size_of_day
 
 pytestmark = pytest.mark.corpus

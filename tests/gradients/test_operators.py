@@ -15,8 +15,9 @@ from graphshare.errors import RefusedError
 from graphshare.execute.plan import make_plan
 from graphshare.execute.train.tape import Tape
 from graphshare.formats.mxnet.symbol import read_symbol
+from graphshare.ops import registry
 from graphshare.ops.gradient import Gradient, NoGradient, sum_to_shape
-from graphshare.ops.registry import canonical, find_kernel, known_gradients
+from graphshare.ops.registry import canonical, find_kernel
 from tests.gradients.agreement import check_gradients, recorded_gradients
 from tests.gradients.checker import STEP, Check, check, slightly_wrong
 from tests.gradients.more_cases import CASES, CHECKED, drawn
@@ -27,7 +28,7 @@ from tests.kernels.unrecorded import UNRECORDED
 from tests.symbols import document, operator, variable
 
 LIMIT = 1e-5
-GRADIENTS = known_gradients()
+GRADIENTS = registry.GRADIENTS.all()
 
 PLACES: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("BatchNorm", "BatchNorm_v1", "_contrib_SyncBatchNorm", "_contrib_BatchNormWithReLU"), (3, 4)),

@@ -33,6 +33,7 @@ GENERATE = _generator()
 WRITTEN = GENERATE.written_pages()
 PAGES = [page for page in WRITTEN if not GENERATE.is_translation(page)]
 TRANSLATIONS = [page for page in WRITTEN if GENERATE.is_translation(page)]
+RECIPES = ("CONTRIBUTING.md", "translating.md", "model-formats.md", "options.md")
 STALE = "run `python docs/generate.py`"
 
 
@@ -342,10 +343,7 @@ def test_a_source_of_figures_exists() -> None:
             path = ROOT / module.replace(".", "/")
             assert path.with_suffix(".py").is_file() or path.with_suffix(".md").is_file(), (page, module)
         for path in re.findall(r"`(tests/[\w/.]+)`", text):
-            assert (ROOT / path).exists() or page.name in ("CONTRIBUTING.md", "translating.md", "model-formats.md"), (
-                page,
-                path,
-            )
+            assert (ROOT / path).exists() or page.name in RECIPES, (page, path)
 
 
 @pytest.mark.parametrize("name", ["onnx.md", "onnx-zh.md", "paddle.md", "paddle-zh.md"])

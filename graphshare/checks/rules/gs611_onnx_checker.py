@@ -6,7 +6,7 @@ from graphshare.checks.rule import CheckContext, Level, Violation, Violations, a
 from graphshare.errors import RefusedError, install_command
 
 _FRAME = re.compile(r"\[\w+Error\] (Inference error\(s\): )?")
-# The checker and its inference name a node in two ways.
+# The checker and its shape inference name a node in different ways.
 _NODE = re.compile(r"node name: (.+?)\)|Name: (.+?) OpType")
 
 

@@ -24,17 +24,17 @@ from graphshare.ops.inference import Inference
 from graphshare.ops.kernel import Array
 
 Look = Callable[[Node, int, Any], None]
-"""Receives an operator, the index of an output and its value; the value may not stay valid."""
+"""Receives an operator, the index of an output and its value, which may be valid only during the call."""
 Encode = Callable[[Graph], tuple[bytes | Iterable[bytes | memoryview], str]]
 """Returns the bytes of the file of a graph, and the directory of its external data."""
 Attempt = Callable[[Mapping[Node, Array]], None]
 """Computes values; raises InputError where that fails."""
 ChosenEngine = Executor | None
-"""What computes each operator by kernels; None where a backend computes the whole graph."""
+"""The executor that computes each operator with kernels; None if a backend computes the graph as a whole."""
 ChosenEngines = Mapping[str | None, ChosenEngine]
-"""The engines that compute the same, by the names that were asked for; one that was not has the name None."""
+"""The engines that compute the same model, by name; None is the name of an engine chosen by default."""
 REFERENCE = "numpy"
-"""The backend with which others are compared; reports name others alone."""
+"""The backend with which others are compared; reports name only other backends."""
 
 
 class EngineOptions(msgspec.Struct, frozen=True):
@@ -47,12 +47,12 @@ class EngineOptions(msgspec.Struct, frozen=True):
 
 
 class DrawOptions(msgspec.Struct, frozen=True):
-    """How values are made up: inputs with ``seed``, parameters with ``params_seed``; neither for None.
+    """Options of drawing: ``seed`` draws inputs, ``params_seed`` draws parameters; None draws nothing.
 
-    Open sizes of a batch are ``batch``; labels that only ``training`` reads have any size otherwise. A backend that must try
-    open sizes calls ``attempt`` with values; it raises InputError if they cannot be computed. By default the backend runs them
-    itself. ``wishes`` are integers that inputs need in addition to those that the graph itself shows. A backend whose draws
-    depend on the order of inputs draws those named in ``order`` first, in that order.
+    An open batch size becomes ``batch``. Without ``training``, labels that only training reads get any size. A backend that
+    must try open sizes calls ``attempt`` with values; it raises InputError if they cannot be computed. By default
+    the backend itself runs them. ``wishes`` are integers that inputs need in addition to those that the graph itself shows. A
+    backend whose draws depend on the order of inputs draws those named in ``order`` first, in that order.
     """
 
     seed: int | None = 0
@@ -71,8 +71,8 @@ class Computation(ABC):
     """The heads of ``graph``, open for runs on values of its variables. ``where`` is the name of the graph in messages.
 
     ``engine`` is the name of the program that computes, ``notes`` are for the user. ``unreadable`` are the names of outputs
-    whose values cannot be returned: with one of them no run succeeds. With ``infers_sizes`` shapes of inputs follow from shapes
-    of weights.
+    whose values cannot be returned: no run of these outputs succeeds. With ``infers_sizes`` shapes of inputs are inferred from
+    shapes of weights.
     """
 
     graph: Graph
@@ -98,16 +98,16 @@ class Computation(ABC):
         shapes: Mapping[Node, GivenShape] = EMPTY,
         options: DrawOptions = DEFAULT,
     ) -> Assignment:
-        """Return a value for each input: the feed, or one that is made up as :func:`assign_values` does.
+        """Return a value for each input: the feed, or a drawn value as in :func:`assign_values`.
 
         Raises:
             RefusedError: values are missing, or shapes do not fit or do not follow; all of a kind are listed.
-            InputError: no size for a ``batch`` above 1 is computed.
+            InputError: ``batch`` is above 1, and no sizes that were tried can be computed.
             MemoryLimitError: the values, or the run, pass the limit of memory.
         """
 
     def list_lacks(self, fed: Collection[str] = (), params_seed: int | None = None) -> Sequence[Fault]:
-        """Return the faults that no draw can fill in: missing outputs, parameters without a value."""
+        """Return the faults that drawing values cannot fix: missing outputs, parameters without a value."""
         return ()
 
     @abstractmethod
@@ -145,15 +145,15 @@ class Computation(ABC):
         return bool(node.details.holds_value)
 
     def is_constant(self, node: Node) -> bool:
-        """Return whether a variable that is not fed always has one value: from a file, or zeros of a label or state."""
+        """Return whether a variable without a feed has one value in all runs: from a file, or zeros (labels and states)."""
         return bool(node.details.holds_value)
 
     def vary(self) -> Iterator[Computation]:
-        """Yield computations of the same outputs in different ways, whose rounding may differ."""
+        """Yield computations of the same outputs with other settings, such as threads; their rounding may differ."""
         return iter(())
 
     def close(self) -> None:  # noqa: B027  (most have nothing to release)
-        """Release the memory that the computation takes until its next run."""
+        """Release memory; the next run allocates it again."""
 
 
 class Backend(ABC):
@@ -210,7 +210,7 @@ def open_computation(
     """Open the heads of a model's graph in the first backend that its format lists.
 
     ``executor`` comes from :func:`choose_executor`. With ``exact`` each node is computed as written, without optimizations
-    across nodes; with ``whole`` nodes that no head needs stay. ``as_input`` names variables that are inputs even if they look
+    across nodes; with ``whole``, nodes that no head needs stay. ``as_input`` names variables that are inputs even if they look
     like parameters. ``encode`` returns the file of a graph, for a backend that reads files: by default as it would be written.
     A file of our ``own`` translation is computed in this process unless memory is limited.
 
@@ -235,12 +235,12 @@ def choose_executor(
     where: str = "",
     options: EngineOptions,
 ) -> ChosenEngine:
-    """Return what computes the operators of a graph in ``engine``; None for a graph that its backend computes as a whole.
+    """Return the executor of ``engine`` for the operators of a graph; None if the backend computes the graph as a whole.
 
-    ``others`` are options that only operators with kernels have, each with whether it is chosen.
+    ``others`` maps options that need operators with kernels to whether they are chosen.
 
     Raises:
-        RefusedError: the format has no backend, or it has no choice of engines, or not one of ``others``.
+        RefusedError: the format has no backend or no choice of engines, or does not support one of ``others``.
         UsageError: the engine is not known, or it or the backend is not installed.
     """
     if engine is None and not any(others.values()) and not find_format(graph).supports(Operation.RUN):

@@ -144,7 +144,7 @@ class KernelComputation(Computation):
         return case, full
 
     def _find_case(self, values: Mapping[Node, Array]) -> Assignment:
-        """Return the inference from these shapes and dtypes, with the values that are made up beside them; cached."""
+        """Return the inference from these shapes and dtypes, with the values that are drawn for them; cached."""
         key = self._make_key(values)
         if key not in self._cases:
             own = [node for node in self._variables if node in values]

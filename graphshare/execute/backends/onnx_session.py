@@ -82,7 +82,7 @@ class OnnxSession(Session):
         return load_runtime().OrtValue.ortvalue_from_numpy_with_onnx_type(value, dtype_code(dtype))
 
     def _compute_narrow(self, feeds: Mapping[str, Any]) -> list[Any]:
-        """Return the outputs where numpy has no arrays of some: onnxruntime returns these in its own memory alone."""
+        """Return the outputs where numpy has no arrays of some: onnxruntime returns these only in its own memory."""
         make = load_runtime().OrtValue.ortvalue_from_numpy
         wrapped = {name: make(value) if hasattr(value, "dtype") else value for name, value in feeds.items()}
         values = self._session.run_with_ort_values(None, wrapped)

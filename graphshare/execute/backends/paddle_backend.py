@@ -53,7 +53,7 @@ class PaddleComputation(SessionComputation):
         for node in part.variables():
             (parameters if node.details.holds_value else inputs).append(node)
         with TemporaryDirectory(prefix="graphshare-") as folder, self.locate():
-            # It loads files alone, and has read them when it is open.
+            # It loads only files, and has read them when it is open.
             graph, params = os.path.join(folder, "model.json"), os.path.join(folder, "model.pdiparams")
             with open(graph, "wb") as file:
                 file.write(encode_program(part))

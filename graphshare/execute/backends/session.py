@@ -15,7 +15,7 @@ from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.formats.params.narrow_dtypes import INSTALL, NARROW, from_raw, is_installed, to_raw
 
 NO_ARRAY = re.compile(r"\b(bfloat16|float[48]\w+|u?int[24])\b")
-"""Finds in a type the dtypes that numpy has no arrays of: ml_dtypes has, but programs give them as tensors alone."""
+"""Finds in a type the dtypes that numpy has no arrays of: ml_dtypes has, but programs return them only as tensors."""
 
 
 class SessionSettings(msgspec.Struct, frozen=True):
@@ -62,7 +62,7 @@ class Session(ABC):
 
     @property
     def unreadable(self) -> dict[str, str]:
-        """Return the types of outputs that there are no arrays for, by name: it can run without them alone."""
+        """Return by name the types of outputs for which there are no arrays; runs must leave these outputs out."""
         known = NARROW if is_installed() else frozenset[str]()
         types = zip(self.outputs, self.output_types, strict=True)
         return {name: dtype for name, dtype in types if NO_ARRAY.search(dtype) and dtype not in known}

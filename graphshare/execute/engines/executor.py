@@ -161,7 +161,7 @@ class _Cut(msgspec.Struct, frozen=True, eq=False):
 
 
 _CompiledCuts = dict[tuple[tuple[Node, ...], tuple[_Output, ...]], tuple[_Cut, Compiled | ExecutionPlan]]
-"""What computes a cut, by its nodes and outputs, with the cut of which it has the variables: another cut has new ones."""
+"""The computation of a cut, by nodes and outputs, with the cut that its variables belong to: each cut has new variables."""
 
 
 class Program:
@@ -335,4 +335,4 @@ def cut(segment: Segment, outputs: Sequence[_Output], inference: Inference, grap
     for (node, index), variable in stand_ins.items():
         own.shapes[variable], own.types[variable] = [inference.shapes[node][index]], [inference.types[node][index]]
     inputs = {variable: key for key, variable in stand_ins.items()}
-    return _Cut(segment, Graph(nodes, heads, graph.attrs, graph.source), own, inputs, tuple(outputs), images)
+    return _Cut(segment, msgspec.structs.replace(graph, nodes=nodes, heads=heads), own, inputs, tuple(outputs), images)

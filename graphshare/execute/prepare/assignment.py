@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 class Assignment(msgspec.Struct, eq=False):
     """A value for each variable of a graph, and the inference that they led to.
 
-    ``parameters``, ``inputs`` and ``zeros`` (labels and states) were not given but made up; ``sized`` are inputs
+    ``parameters``, ``inputs`` and ``zeros`` (labels and states) were not given but chosen here; ``sized`` are inputs
     whose shape was chosen; ``converted`` are fed arrays whose dtype was changed, with their original dtype. ``outputs`` are the
     graph's outputs where they were computed already; ``notes`` tell the user why values were chosen.
     """
@@ -64,7 +64,7 @@ def assign_values(
     options: DrawOptions,
     params: ParameterFile | None = None,
 ) -> Assignment:
-    """Assign a value to each variable that the heads of ``part`` need: a parameter, a feed, or one made up.
+    """Assign a value to each variable that the heads of ``part`` need: a parameter, a feed, or a drawn value.
 
     Of ``options`` the seed of inputs also chooses sizes that nothing determines. Labels and states are zeros. ``params`` is
     the file that ``parameters`` are from, for messages.

@@ -195,7 +195,7 @@ class InputDrawer:
         """
         drawn: dict[str, Any] = {}
         taken, turn = 0, self._seed
-        # One stream for all inputs, begun anew: another open size changes the shapes only, not the order.
+        # One stream for all inputs, started again: another open size changes the shapes only, not the order.
         rng = np.random.default_rng(self._seed)
         for name in self._declared:
             dtype = find_dtype(self._session, name)

@@ -148,7 +148,7 @@ def upgrade_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, Mapping[
     A graph with operators that have no kernel, or that only a registered kernel knows, is not upgraded.
     """
     nodes = post_order(entry.node for entry in wanted)
-    part = Graph(tuple(nodes), tuple(wanted), graph.attrs, graph.source.after_rewrite())
+    part = msgspec.structs.replace(graph, nodes=tuple(nodes), heads=tuple(wanted), source=graph.source.after_rewrite())
     if not find_format(graph).supports(Operation.UPGRADE):
         return part, {}, 0
     implied = sum(1 for _ in list_implied_variables(part))

@@ -1,7 +1,7 @@
 """Stochastic gradient descent as MXNet's Module does it.
 
 The gradient is rescaled (by 1 / batch, by default), clipped, and the weight decay added; then
-``m = momentum * m - rate * g`` and ``w = w + m``. Weight decay holds for names that end in ``_weight`` or ``_gamma`` alone.
+``m = momentum * m - rate * g`` and ``w = w + m``. Weight decay applies only to names that end in ``_weight`` or ``_gamma``.
 ``__lr_mult__`` and ``__wd_mult__`` of a variable multiply its rate and decay, and the latter prevails over the ending.
 """
 

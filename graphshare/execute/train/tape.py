@@ -120,7 +120,7 @@ class Tape:
     def _record(
         self, step: PlanStep, gradient: Gradient, inputs: list[Array], result: KernelResult, subruns: Subruns
     ) -> RecordedStep:
-        """Return what the gradient of an operator needs."""
+        """Return the tape entry that the gradient of an operator needs."""
         streams = self._streams
         entry = TapeEntry(
             step.attrs,
@@ -166,8 +166,8 @@ class Tape:
     def backward(self, heads: Gradients) -> Backward:
         """Run the backward pass from the gradients of the targets; None is zero.
 
-        As in MXNet every loss and penalty starts with its own gradient, even behind a BlockGrad or an operator without a
-        gradient, and statistics are updated wherever a gradient could flow, even if it is zero.
+        As in MXNet every loss and penalty starts with its own gradient, even if a BlockGrad or an operator without a
+        gradient follows it, and statistics are updated wherever a gradient could flow, even if it is zero.
 
         Raises:
             RefusedError: a gradient cannot be computed; the node is named.
@@ -227,7 +227,7 @@ class _Sums:
 def _apply_vjp(recorded: RecordedStep, outputs: list[Array | None]) -> list[Array | None]:
     """Return the gradients of a step's inputs, one for each, from the gradients of its outputs."""
     step = recorded.step
-    # A loss starts without a gradient, and a gradient may reach a later output alone.
+    # A loss starts without a gradient, and a gradient may reach only a later output.
     if outputs[0] is None:
         shape, dtype = recorded.outputs[0]
         outputs[0] = np.zeros(shape, dtype)

@@ -118,7 +118,7 @@ def backpropagate(
     """Run a forward and a backward pass over ``plan``, the plan of ``targets``; ``values`` are not written to.
 
     ``heads`` are the gradients of the targets, ones where None. Losses ignore them. As in MXNet, a target that is listed
-    several times starts from the gradient of its last listing alone.
+    several times starts only from the gradient of its last listing.
 
     Raises:
         RefusedError: a kernel cannot take its inputs, an operator has no gradient, or a head's has another shape.

@@ -1,4 +1,4 @@
-"""fsspec's file system for a URL, and its failures as errors with hints. Only this module imports fsspec.
+"""Open fsspec's file system for a URL, and turn its failures into errors with hints. Only this module imports fsspec.
 
 fsspec and the packages for ``http`` and ``s3`` are installed by the extra ``remote``, packages for other protocols by the user.
 """
@@ -105,8 +105,8 @@ def _open_filesystem(fsspec: Any, url: str) -> tuple[Any, str]:
     configured = {**fsspec.config.conf.get("s3", {}), **fsspec.config.conf.get("s3a", {})}
     options = {scheme: s3_options(configured) for scheme in schemes & {"s3", "s3a"}}
     for scheme in options:
-        fsspec.filesystem(scheme, **options[scheme]).retries = 1  # botocore repeats requests, and knows which
-    if "::" in url:  # fsspec reads archives and waits without a limit
+        fsspec.filesystem(scheme, **options[scheme]).retries = 1  # botocore itself repeats requests, those that may be repeated
+    if "::" in url:  # fsspec itself reads archives, and by default waits without a limit
         options |= {scheme: http_options(fsspec.config.conf.get(scheme, {})) for scheme in schemes & {"http", "https"}}
     return fsspec.core.url_to_fs(url, **options)  # type: ignore[no-any-return]
 

@@ -1,6 +1,6 @@
 """Limits on waiting for a server. Each attempt of a request ends within the limits here, even if the server never answers.
 
-A server may be down, accept connections without answering, or send a byte now and then: a limit on silence alone would not end
+A server may be down, accept connections without answering, or send a byte now and then: a limit only on silence would not end
 the last of these, so that the bytes must also come at a pace.
 """
 

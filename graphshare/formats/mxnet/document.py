@@ -153,7 +153,7 @@ def parse_bare_nodes(data: Buffer, span: tuple[int, int], advance: Advance = noo
 
 
 def cut_nodes(data: Buffer, start: int, end: int) -> bytes:
-    """Return a text without its first nodes, ``data[start:end]``, and the comma behind them.
+    """Return a text without its first nodes, ``data[start:end]``, and the comma after them.
 
     Raises:
         ValueError: neither another node nor the end of the array follows.

@@ -1,6 +1,6 @@
 """Write a graph as the text of a symbol file, in any of the layouts, MXNet's own to the byte.
 
-MXNet's layout (since 1.0, and in 2015): two blanks a level, a blank behind every comma, graph and node
+MXNet's layout (since 1.0, and in 2015): two blanks a level, a blank after every comma, graph and node
 objects on lines of their own, attribute maps only from two keys on, lists from eleven elements on, no final newline, and in
 strings only the escapes ``\\" \\\\ \\n \\r \\t``. Nodes that differ in name and inputs only are formatted once.
 """
@@ -224,7 +224,7 @@ def _node_pieces(
 ) -> Iterator[str | bytes]:
     """Yield the array of nodes, some hundred at a time; the text of nodes that kept their places since reading is copied.
 
-    Nodes alike but for name and inputs are formatted once; this loop takes most of the time of writing.
+    Nodes that differ only in name and inputs are formatted once; this loop takes most of the time of writing.
     """
     if not graph.nodes:
         yield "[]"

@@ -72,7 +72,7 @@ class OwnText:
         yield text[close : self._members["nodes"].end]
 
     def frame(self, old: Pairs, new: Pairs, texts: JsonWriter) -> tuple[str, str]:
-        """Return the texts before and behind the array of nodes, with the values of ``new``."""
+        """Return the texts before and after the array of nodes, with the values of ``new``."""
         nodes = self._members["nodes"]
         others = {key: value for key, value in self._members.items() if key != "nodes"}
         before = {key: value for key, value in others.items() if value.start < nodes.start}
@@ -83,7 +83,7 @@ class OwnText:
         )
 
     def _blanks(self, i: int) -> tuple[str, str]:
-        """Return the white space before node ``i`` and the white space behind it, commas left out."""
+        """Return the white space before and after node ``i``, without commas."""
         text, spans = self._text, self._nodes
         begin = spans[i - 1].end if i else self._members["nodes"].start
         before = text[begin : spans[i].start].partition("," if i else "[")[2]

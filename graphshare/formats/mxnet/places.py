@@ -16,7 +16,7 @@ _DECODER = json.JSONDecoder(strict=False)
 
 
 class ValueSpan(NamedTuple):
-    """The place of a value in a text: the position of its first character, and the position behind its last."""
+    """The place of a value in a text: the position of its first character, and the position after its last."""
 
     start: int
     end: int

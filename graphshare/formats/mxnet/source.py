@@ -1,6 +1,6 @@
 """The style of a symbol file (a graph keeps it), and a writer of JSON that writes in the same style.
 
-MXNet breaks maps into lines from two keys on and lists from eleven elements on, puts a blank behind every comma, and escapes
+MXNet breaks maps into lines from two keys on and lists from eleven elements on, puts a blank after every comma, and escapes
 nothing but ``\\" \\\\ \\n \\r \\t``.
 """
 

@@ -1,8 +1,8 @@
 """Read symbol files that the typed decode of :mod:`graphshare.formats.mxnet.document` refuses, or explain their faults.
 
 It accepts raw control characters inside strings (MXNet writes them, strict JSON forbids them), and values of any type under
-unknown keys; if that fails too, the schema explains every fault. Refused with the reason: a byte order mark, invalid
-UTF-8, trailing bytes, unclosed brackets.
+unknown keys; if that fails too, the schema explains every fault. It refuses a byte order mark, invalid UTF-8, trailing bytes
+and unclosed brackets, and states the reason.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ Rest = tuple[tuple[tuple[int, Span], ...], tuple[tuple[int, NamedMessage], ...]]
 
 
 class Lists:
-    """The fields of a GraphProto, list by list; ``is_ordered`` tells whether they are in the order of their numbers."""
+    """The fields of a GraphProto, list by list; ``is_ordered`` says whether they are in the order of their numbers."""
 
     def __init__(self) -> None:
         self.is_ordered = True
@@ -93,7 +93,7 @@ class _NamedReader:
 
     def __init__(self, file: OnnxFile) -> None:
         self._file = file
-        self._rests: dict[int, dict[bytes, bytes]] = {number: {} for number in _NAMED}  # bytes behind a name that comes first
+        self._rests: dict[int, dict[bytes, bytes]] = {number: {} for number in _NAMED}  # bytes after a name that comes first
         self._forms: dict[bytes, _Form] = {}  # by the bytes before a name
 
     def read_values(self, fields: Iterable[Field], messages: list[NamedMessage]) -> None:
@@ -117,7 +117,7 @@ class _NamedReader:
                 messages.append(NamedMessage(file, start, end, name, 1, start, start + after, len(messages), None, rest))
                 continue
             message = _read_named(file, field, 1, len(messages))
-            # Only behind a name that comes first can the rest of a message be compared as bytes.
+            # The rest of a message can be compared as bytes only after a name that comes first.
             if message.name_start == start and message.name_end == start + after:
                 rest = known[head[after:]] = head[after:]
                 message = replace(message, rest=rest)

@@ -287,7 +287,7 @@ def _list_at_home(node: Node, lifted: Set[Node]) -> Iterator[Node]:
 def is_constant_in_file(node: Node, graph: Graph) -> bool:
     """Return whether a variable of the main graph is written as a Constant: one that it had, or some that a body had.
 
-    ONNX's inference of types takes sparse Constants for tensors, and does not take sparse initializers for them. Up to IR
+    ONNX's inference of types treats sparse Constants as tensors, but not sparse initializers. Up to IR
     version 3 initializers are inputs.
     """
     stored = find_stored(node.details)

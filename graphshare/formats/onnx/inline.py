@@ -89,7 +89,7 @@ def _read_standard(graph: Graph, fused: Collection[str], known: Collection[str])
 
 
 class _Inliner:
-    """Builds the nodes of one model anew. ``count`` is the number of replaced calls, ``defined`` of replaced fused operators.
+    """Rebuilds the nodes of one model. ``count`` is the number of replaced calls, ``defined`` of replaced fused operators.
 
     ``opsets`` are the model's, and the ones that it needs for functions alone.
     """
@@ -118,7 +118,7 @@ class _Inliner:
     ) -> list[Node]:
         """Return the nodes that replace ``nodes``, and add their values to ``links``, where the inputs' values are.
 
-        Nodes of a function get new names: those in ``names``, or their own behind ``prefix``.
+        Nodes of a function get new names: those in ``names``, or their own with ``prefix`` in front.
         """
         order: list[Node] = []
         for node in nodes:

@@ -21,7 +21,7 @@ from graphshare.ir.walk import format_cycle, order_by_references
 MAX_NESTING = 64
 """Levels of subgraphs; deeper ones are refused."""
 _SINGLE = once(3, 4, 6, 7, 8)
-_SHORT = 512  # bytes up to which the fields of a NodeProto behind its names are shared
+_SHORT = 512  # bytes up to which the fields of a NodeProto after its names are shared
 _CHUNK = 512  # nodes that are read at a time
 _NAME = r"(.)([ !#-~]*)"  # a byte that is the length of a name if it is followed by that many others
 _LABEL = r"(.)([ !#-~]+)"  # an empty label that is stated is read by scan, and written again
@@ -80,7 +80,7 @@ class NodeReader:
             yield inputs, (output,), label, kind
 
     def _read_kind(self, field: Field, rest: str) -> NodeKind | None:
-        """Return the fields of a NodeProto behind its names; None where there are other names, or these were not found."""
+        """Return the fields of a NodeProto after its names; None if it has other names, or these were not found."""
         others, results, name, kind = self._read_any(field[4] - len(rest), field[4])
         # A name is among the rest: the fields are in another order than protobuf writes them.
         if others or results or name or not kind.op:

@@ -136,7 +136,8 @@ def _restore(graph: Graph, converted: Graph, version: int) -> Rewrite:
         source = replace(source, ir_version=FIRST_CONSTANTS)
     source = replace(source, fields=tuple(fields), nodes=(), heads=())
     nodes = (*left, *images.values())
-    return Rewrite(Graph(nodes, relink_all(converted.heads, images), graph.attrs, source), (Branch("", graph, kept),))
+    result = replace(graph, nodes=nodes, heads=relink_all(converted.heads, images), source=source)
+    return Rewrite(result, (Branch("", graph, kept),))
 
 
 def _raise_function(field: Span, version: int) -> Span:

@@ -277,7 +277,7 @@ def scan_runs(data: Data, position: int, end: int, single: int = 0) -> Iterator[
 def _scan_run(block: bytes, base: int, position: int, end: int) -> list[Field]:
     """Return the first fields of the message from ``position`` to ``end`` that have one number below 16 and are short bytes.
 
-    ``block`` are the bytes from ``base`` on. Fields that begin behind them, and all that :func:`scan` refuses, are left out.
+    ``block`` are the bytes from ``base`` on. Fields that begin after them, and all that :func:`scan` refuses, are left out.
     """
     at, last, begin = position - base, end - base, position
     tag, run = block[at], list[Field]()

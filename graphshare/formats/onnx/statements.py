@@ -125,7 +125,7 @@ def read_functions(graph: Graph) -> Iterator[tuple[FunctionKey, StoredFunction]]
 def list_function_weights(graph: Graph, nodes: Iterable[Node] | None = None) -> dict[str, Node]:
     """Return the weights in the functions of a model, or in those that ``nodes`` call, by the names of function and value.
 
-    A function sees its inputs alone, so its weights stay in it, and all calls share them.
+    A function sees only its inputs, so its weights stay in it, and all calls share them.
     """
     functions = list_functions(graph)
     called = functions.keys() if nodes is None or not functions else list_uses(nodes, functions)[1]

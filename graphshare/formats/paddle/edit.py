@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import count
 
 import msgspec
 from msgspec.structs import replace
@@ -16,6 +15,7 @@ from graphshare.formats.paddle.types import find_type_text, parse_type, write_ty
 from graphshare.ir.graph import Entry, Graph, Node, NodeDetails
 from graphshare.ir.rebuild import rebuild, relink, relink_all
 from graphshare.ir.walk import topological
+from graphshare.text.names import TakenNames
 
 
 class PaddleEditing(Editing):
@@ -88,14 +88,13 @@ def settle_outputs(graph: Graph) -> Graph:
     """
     graph = _pass_by_fetches(graph)
     # One scope has inputs and outputs by name.
-    taken = {node.name for node in (*graph.variables(), *(head.node for head in graph.heads if head.node.op == FETCH))}
+    fetches = (head.node for head in graph.heads if head.node.op == FETCH)
+    taken = TakenNames(node.name for node in (*graph.variables(), *fetches))
     outputs, more = list[Node](), list[Node]()
     for head in graph.heads:
         node = head.node
         if node.op != FETCH or node in outputs:
-            base = name_value(head)
-            node = make_fetch(head, next(name for i in count() if (name := f"{base}_{i}" if i else base) not in taken))
-            taken.add(node.name)
+            node = make_fetch(head, taken.take(name_value(head)))
             more.append(node)
         outputs.append(node)
     nodes = (*topological(graph), *more)

@@ -1,6 +1,6 @@
 """PaddlePaddle 3's graph JSON as a model format: parameters are in a file beside it, without names.
 
-Operators are known to Paddle alone, and their names are unrelated to :mod:`graphshare.ops`.
+Operators are known only to Paddle, and their names are unrelated to :mod:`graphshare.ops`.
 """
 
 from __future__ import annotations

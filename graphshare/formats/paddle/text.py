@@ -64,7 +64,7 @@ def write_list(values: Iterable[bytes]) -> bytes:
 
 
 def write_text(text: str) -> bytes:
-    """Return a string as Paddle writes it: UTF-8, and escapes for control characters alone."""
+    """Return a string as Paddle writes it: UTF-8, and escapes only for control characters."""
     return json.dumps(text, ensure_ascii=False).encode()
 
 

@@ -1,4 +1,4 @@
-"""Copy and compare ranges of bytes: by the system alone where it can, else through a buffer of constant size."""
+"""Copy and compare ranges of bytes: inside the system where it can, else through a buffer of constant size."""
 
 from __future__ import annotations
 

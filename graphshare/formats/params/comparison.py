@@ -171,7 +171,7 @@ def compare_records(
 
 
 def count_unlike(a: Array, b: Array) -> int:
-    """Return how many elements of two arrays of one shape differ in their bits; 0 where the dtypes differ."""
+    """Return the number of elements of two arrays of the same shape whose bits differ; 0 if the dtypes differ."""
     if a.dtype != b.dtype:
         return 0
     integers = f"u{a.dtype.itemsize}"

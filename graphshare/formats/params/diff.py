@@ -28,7 +28,7 @@ How = Literal["equal", "values", "bits", "form", "added", "removed", "renamed"]
 class ParameterChange(msgspec.Struct, frozen=True):
     """One parameter in both files. ``old`` and ``new`` are its keys, None where a file does not have it.
 
-    ``how``: ``values`` differ, or their ``bits`` alone (0 is not -0), its ``form`` does (shape, type, storage: see ``detail``),
+    ``how``: ``values`` differ, or only their ``bits`` (0 and -0), its ``form`` does (shape, type, storage: see ``detail``),
     it was ``added`` or ``removed``, or it is ``renamed`` only (``arg:`` became ``aux:``). ``distance`` measures how far values
     are apart.
     """
@@ -121,7 +121,7 @@ def diff_parameters(
 
 
 def _find_place(file: ParameterFile, record: Record) -> tuple[object, ...]:
-    """Return what says where the bytes of a record are, and what they mean."""
+    """Return the facts of a record that give the place and the meaning of its bytes."""
     path = (record.other_file or file).path
     return os.path.realpath(path), record.offset, record.size, record.shape, record.element_type
 

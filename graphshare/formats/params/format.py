@@ -39,7 +39,7 @@ Chunks = Callable[[Record], Iterable[bytes | memoryview]]
 """Gives an array's bytes piece by piece; to a writer in dense C order, little endian."""
 #: Formats of models that hold their own parameters: they are read, and written as models.
 MODELS = {"onnx": "graphshare.formats.onnx.parameters"}
-_START = 24  # bytes that tell a format
+_START = 24  # bytes that identify a format
 _SHARDS = "graphshare.formats.params.shards"  # reads folders; loaded as a format is, when it is first asked for
 
 

@@ -96,7 +96,7 @@ def describe_difference(left: ArrayReader, x: Record, right: ArrayReader, y: Rec
 def find_equal_arrays(file: ParameterFile, records: Sequence[Record]) -> Iterator[tuple[str, list[str]]]:
     """Yield the names of equal arrays: the first in the file, then the others. Tied names are skipped.
 
-    Arrays of one shape, dtype and storage are compared by a cryptographic hash of their bytes.
+    Arrays of the same shape, dtype and storage are compared by a cryptographic hash of their bytes.
     """
     alike: dict[tuple[object, ...], dict[str, Record]] = {}
     for record in records:

@@ -149,7 +149,7 @@ def _read_names(cursor: Cursor, count: int) -> list[str]:
 
 
 def _read_array(cursor: Cursor, number: int, bare: bool) -> _Array:
-    """Return the fields of a record behind its key; the file has the keys at its end."""
+    """Return the fields of a record after its key; the file has the keys at its end."""
     cursor.record = number
     offset = cursor.position
     (word,) = cursor.unpack(_U32, "a record's first word")

@@ -104,7 +104,7 @@ def order_by_name(plan: Plan) -> Plan:
 
 
 def _order_parts(parts: Parts) -> Parts:
-    """Return the records of all files in the order of one; neighbours of one file are one part."""
+    """Return the records of all files in the order of one; neighbours in the same file are one part."""
     items = [(file, record, key) for file, plan in parts for record, key in plan]
     items.sort(key=lambda item: encode_key(item[2] or ""))
     ordered: list[tuple[ParameterFile, list[tuple[Record, str | None]]]] = []

@@ -7,8 +7,8 @@ The format::
                  it may end in spaces; "__metadata__" is not an array but an object of strings
     8 + N   ...  the data; offsets count from here, and the arrays cover it without a hole or an overlap
 
-The header's order of keys is free. graphshare writes the keys in the order of the plan and the data by falling element size, so
-that every array is aligned to its elements (readers that view the data in place need that) and the order still survives.
+The header's order of keys is free. graphshare writes the keys in the order of the plan and the data by descending element size,
+so that every array is aligned to its elements (readers that view the data in place need that) and the order still survives.
 
 The ``safetensors`` package is not used: its reader maps the file into memory and its writer needs all arrays at once, while an
 index takes a few kilobytes, and a conversion streams.

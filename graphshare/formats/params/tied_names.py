@@ -143,7 +143,7 @@ def _find(tensors: Mapping[str, object], name: str, least: int) -> str | None:
 
 
 def find_difference(left: tuple[Header, Entry], right: tuple[Header, Entry]) -> int | None:
-    """Return the position of the first byte that differs between two tensors of one size; None when they are equal.
+    """Return the position of the first byte that differs between two tensors of the same size; None when they are equal.
 
     Raises:
         InputError: a shard cannot be read, or has changed since its header was read.

@@ -23,7 +23,7 @@ NO_KERNEL = "it belongs to a running MXNet process"
 
 
 def not_knowable(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> None:
-    """Return None: the outputs depend on the code behind the operator."""
+    """Return None: the outputs depend on code that the operator names."""
     return
 
 

@@ -87,7 +87,7 @@ def extend_chain(attrs: Attrs, operation: Operation, place: int) -> tuple[Kernel
         return None
     elif isinstance(operation, Add):
         longer = msgspec.structs.replace(chain, adds=True)
-    # BatchNorm's input 0 alone is normalized, and channels first have their channels on axis 1.
+    # Only input 0 of BatchNorm is normalized, and channels first have their channels on axis 1.
     elif place or chain.normalization is not None or operation.attrs["axis"] != 1:
         return None
     else:

@@ -1,4 +1,4 @@
-"""Arrays created from attributes alone, or from the shape of another array. Their gradients are zero.
+"""Arrays created only from attributes, or from the shape of another array. Their gradients are zero.
 
 A dimension 0 (or -1) in ``shape`` is unknown; inference completes it from the uses of the array, and a run passes the shape in
 ``context.shapes``. Under NumPy shapes 0 is a size, and a shape may be empty.
@@ -193,7 +193,7 @@ def _window_shape(attrs: Attrs) -> Shape:
 
 
 def diagonal_indices(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return the indices of the main diagonal of an array with axes of one size: a row for each axis."""
+    """Return the indices of the main diagonal of an array with axes of the same size: a row for each axis."""
     return np.array(np.broadcast_to(np.arange(x.shape[0], dtype=np.int64), (x.ndim, x.shape[0])))
 
 

@@ -1,6 +1,6 @@
 """Arrays created from attributes, or from the shape of another array, in ONNX: constants that the kernels compute.
 
-An array of one value is not stored as a whole, so that the file stays small.
+An array with equal elements is emitted as an ``Expand`` of one number, so that the file stays small.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Boxes: overlaps, non-maximum suppression with its gradient, decoding; matches, and the offsets between boxes.
 
-A box is (left, top, right, bottom), in the format ``center`` (x, y, width, height). Formulas serve ONNX graphs too.
+A box is (left, top, right, bottom), or (x, y, width, height) in the format ``center``. Formulas on :class:`Functions` also
+translate boxes to ONNX.
 Suppression compares a box only with those whose left edge is near its own, so the time grows with the pairs of neighbours.
 """
 
@@ -29,13 +30,13 @@ class BoxSides(NamedTuple):
 
 
 def measure_sides(f: Functions, boxes: Any, pixels: bool = False) -> BoxSides:
-    """Return the corners and areas of boxes; with ``pixels`` the last pixel is part of a box."""
+    """Return the corners and areas of boxes; with ``pixels`` a box includes the pixels at right and bottom."""
     left, top, right, bottom = (f.column(boxes, i) for i in range(4))
     return BoxSides(left, top, right, bottom, _measure_area(f, left, top, right, bottom, pixels))
 
 
 def _measure_area(f: Functions, left: Any, top: Any, right: Any, bottom: Any, pixels: bool) -> Any:
-    """Return the area between corners, 0 where they are the wrong way round."""
+    """Return the area between corners, 0 if right is less than left or bottom less than top."""
     sides = [right - left, bottom - top]
     if pixels:
         sides = [side + 1 for side in sides]
@@ -44,7 +45,7 @@ def _measure_area(f: Functions, left: Any, top: Any, right: Any, bottom: Any, pi
 
 
 def measure_overlap(f: Functions, a: BoxSides, b: BoxSides, pixels: bool = False) -> tuple[Any, Any]:
-    """Return the intersections of boxes that broadcast, and these over the unions (NaN where both are 0)."""
+    """Return the areas of intersections of boxes that broadcast, and intersection over union (NaN if both are 0)."""
     low = f.maximum(a.left, b.left), f.maximum(a.top, b.top)
     high = f.minimum(a.right, b.right), f.minimum(a.bottom, b.bottom)
     both = _measure_area(f, *low, *high, pixels=pixels)
@@ -87,31 +88,31 @@ def encode_offsets(f: Functions, centers: tuple[Any, Any], targets: tuple[Any, A
 
 
 _SLACK = 64
-"""Rounding errors that the choice of neighbours allows for, in units of the precision of the dtype."""
+"""The margin for rounding errors in the choice of neighbours, in units of the dtype's epsilon."""
 
 _FEW = 1024
-"""Largest number of boxes that are compared with each other without a look at their places."""
+"""Up to this number, all boxes are compared with each other; of more, only neighbours."""
 
 _TOGETHER = 64
 """Number of boxes that are compared with all others at a time."""
 
 
 def compute_iou(a: Array, b: Array, *, pixels: bool = False) -> Array:
-    """Return intersection over union of boxes ``(..., 4)`` that broadcast; with ``pixels`` the last pixel is part of a box."""
+    """Return intersection over union of boxes ``(..., 4)`` that broadcast; ``pixels`` as in :func:`measure_sides`."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         both, share = measure_overlap(ARRAYS, measure_sides(ARRAYS, a, pixels), measure_sides(ARRAYS, b, pixels), pixels)
-    return np.asarray(np.where(both > 0, share, both))  # also where neither box has an area
+    return np.asarray(np.where(both > 0, share, both))  # 0 also where neither box has an area, and the union is 0
 
 
 def suppress_overlaps(
     boxes: Array, limit: float, *, most: int | None = None, classes: Array | None = None, pixels: bool = False
 ) -> list[int]:
-    """Return which boxes, in order of falling score, remain: those that no better one overlaps by more than ``limit``.
+    """Return the indices of the boxes that no better box overlaps by more than ``limit``.
 
-    With ``classes`` only boxes of one class suppress each other. At most ``most`` remain. With ``pixels`` the last pixel is
-    part of a box.
+    ``boxes`` are in order of descending score. With ``classes`` only boxes of the same class suppress each other. At most
+    ``most`` remain. With ``pixels`` a box includes the pixels at right and bottom.
     """
-    # NaN equals no class, and np.unique would make one of all NaN.
+    # NaN is not equal to itself, but np.unique would put all NaN into one class.
     if classes is not None and not np.isnan(classes).any():
         return _suppress_by_class(boxes, limit, most, classes, pixels)
     if classes is None and len(boxes) <= _FEW:
@@ -145,7 +146,7 @@ def suppress_overlaps(
 
 
 def _suppress_by_class(boxes: Array, limit: float, most: int | None, classes: Array, pixels: bool) -> list[int]:
-    """Return the boxes that remain where only boxes of one class suppress each other."""
+    """Return the indices of the boxes that remain if only boxes of the same class suppress each other."""
     chosen: list[int] = []
     for kind in np.unique(classes):
         places = np.flatnonzero(classes == kind)
@@ -155,7 +156,7 @@ def _suppress_by_class(boxes: Array, limit: float, most: int | None, classes: Ar
 
 
 def _suppress_few(boxes: Array, limit: float, most: int | None, pixels: bool) -> list[int]:
-    """Return the boxes that remain of few: the better ones are compared with all, ``_TOGETHER`` at a time."""
+    """Return the indices of the boxes that remain; ``_TOGETHER`` boxes at a time are compared with all later ones."""
     alive, bound = np.ones(len(boxes), bool), boxes.dtype.type(limit)
     for start in range(0, len(boxes), _TOGETHER):
         candidates = start + np.flatnonzero(alive[start : start + _TOGETHER])
@@ -169,11 +170,11 @@ def _suppress_few(boxes: Array, limit: float, most: int | None, pixels: bool) ->
 
 
 def find_neighbours(left: Array, widths: Array, areas: Array, limit: float) -> tuple[list[int], list[int]]:
-    """Return for each box, sorted by the left edge, the first box that it can suppress and the one after the last.
+    """Return for each box the index of the first box that it can suppress, and the index after the last.
 
-    Where intersection over union exceeds ``limit``, the intersection has more than this share of either width. A left edge is
-    therefore at most ``(1 - limit)`` of the left box's width before the other, and no width is more than ``1 / limit`` of the
-    other. A box without an area overlaps none.
+    Boxes are sorted by their left edges. If intersection over union exceeds ``limit``, the intersection is wider than ``limit``
+    times the width of either box. The left edges are therefore at most ``(1 - limit)`` times the width of the left box apart,
+    and neither box is more than ``1 / limit`` times as wide as the other. A box without an area overlaps none.
     """
     count, kind = len(left), np.finfo(left.dtype)
     positive = areas[areas > 0]
@@ -200,7 +201,7 @@ def corners(boxes: Array, form: str) -> Array:
 
 
 def box_nms(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return rows ``(..., N, width)``: the remaining ones first, by falling score; all others are -1.
+    """Return rows ``(..., N, width)``: the remaining rows first, by descending score; all others are -1.
 
     Candidates are the ``topk`` best rows with a score above ``valid_thresh`` that are not of the background class.
     """
@@ -217,7 +218,7 @@ def box_nms(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def survivors(attrs: Attrs, rows: Array) -> Array:
-    """Return the indices of the remaining rows, by falling score."""
+    """Return the indices of the remaining rows, by descending score."""
     score, first, number = rows[:, attrs["score_index"]], attrs["coord_start"], attrs["id_index"]
     valid = score > score.dtype.type(attrs["valid_thresh"])
     if number >= 0:
@@ -235,7 +236,7 @@ def survivors(attrs: Attrs, rows: Array) -> Array:
 
 
 def _convert_format(attrs: Attrs, rows: Array) -> None:
-    """Convert the boxes to the other format in place; as in MXNet, not those whose first number is negative."""
+    """Convert boxes to the other format in place; as in MXNet, a box whose first number is negative stays."""
     first = attrs["coord_start"]
     boxes = rows[..., first : first + 4]
     if attrs["out_format"] == "corner":
@@ -263,7 +264,7 @@ def _infer_nms_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
 
 
 def box_iou(context: Context, attrs: Attrs, a: Array, b: Array) -> Array:
-    """Return the overlaps of each box of ``a`` with each of ``b``, in the concatenated shapes without the last axis."""
+    """Return intersection over union of each box of ``a`` with each of ``b``: ``(*a.shape[:-1], *b.shape[:-1])``."""
     x, y = corners(a, attrs["format"]), corners(b, attrs["format"])
     first, second = x.reshape(-1, 1, 4), y.reshape(1, -1, 4)
     out: Array = np.empty((first.shape[0], second.shape[1]), np.result_type(x, y))
@@ -337,7 +338,7 @@ def box_encode(
 ) -> tuple[Array, Array]:
     """Return the offsets of the matched boxes ``refs`` from ``anchors`` in units of their size, and a mask of positive samples.
 
-    Samples and matches ``(B, N)``, anchors ``(B, N, 4)`` and refs ``(B, M, 4)`` by their corners; both results ``(B, N, 4)``.
+    Samples and matches ``(B, N)``, anchors ``(B, N, 4)`` and refs ``(B, M, 4)`` as corners; both results ``(B, N, 4)``.
     """
     with refuse_invalid_call():
         picked = np.take_along_axis(refs, matches.astype(np.intp)[..., None], axis=1)
@@ -373,7 +374,7 @@ KERNELS = with_limits(
 
 
 def box_nms_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
-    """Return the gradients of the remaining rows at their inputs. As in MXNet, a change of format is ignored."""
+    """Return ``dy`` of each remaining row at its input row, else zeros. As in MXNet, a change of format is ignored."""
     x = entry.inputs[0]
     if entry.attrs["topk"] == 0:
         return dy

@@ -27,7 +27,7 @@ from graphshare.ops.translation import Translation, Translator, Value
 
 
 class RankedBoxes(msgspec.Struct, frozen=True, eq=False):
-    """Boxes ``(B, K, 4)`` by their corners and falling score; ``alive`` ``(B, K)`` are those that take part.
+    """Boxes ``(B, K, 4)`` as corners, by descending score; ``alive`` ``(B, K)`` are those that take part.
 
     ``classes`` ``(B, K)`` keep boxes of different classes from suppressing each other; empty where they do not.
     """
@@ -131,7 +131,7 @@ def refuse_integers(t: Translation) -> None:
 
 
 def translate_box_nms(t: Translation) -> str:
-    """Emit the order by falling score, the suppression and the remaining rows before rows of -1."""
+    """Emit the order by descending score, the suppression and the remaining rows before rows of -1."""
     x, attrs = t.inputs[0], t.attrs
     if attrs["topk"] == 0:
         return t.emit("Identity", x)
@@ -155,7 +155,7 @@ def translate_box_nms(t: Translation) -> str:
 
 
 def _emit_best_rows(t: Translation, data: str, shape: tuple[int, int]) -> tuple[str, str]:
-    """Return the candidates' rows by falling score, then the others, and which are candidates."""
+    """Return the candidates' rows by descending score, then the others, and which are candidates."""
     dtype, attrs = t.inputs[0].dtype, t.attrs
     score = emit_column(t, data, attrs["score_index"])
     valid = t.emit("Greater", score, t.number(attrs["valid_thresh"], dtype))

@@ -71,7 +71,7 @@ def _infer_prior_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
 
 
 def multi_box_detection(context: Context, attrs: Attrs, scores: Array, offsets: Array, anchors: Array) -> Array:
-    """Return rows (class, score, left, top, right, bottom) ``(B, N, 6)`` by falling score; -1 without a detection.
+    """Return rows (class, score, left, top, right, bottom) ``(B, N, 6)`` by descending score; -1 without a detection.
 
     A suppressed row keeps score and box, its class becomes -1.
     """
@@ -92,7 +92,7 @@ def multi_box_detection(context: Context, attrs: Attrs, scores: Array, offsets: 
 
 
 def _suppress(attrs: Attrs, rows: Array) -> Array:
-    """Return the rows by falling score; the class of those that a better one overlaps too much becomes -1."""
+    """Return the rows by descending score; the class of those that a better one overlaps too much becomes -1."""
     limit = attrs["nms_threshold"]
     # As in MXNet, rows are not sorted either without suppression.
     if not 0 < limit <= 1:

@@ -64,7 +64,7 @@ def _emit_anchors(t: Translation, x: Value) -> str:
 
 
 def translate_multi_box_detection(t: Translation) -> str:
-    """Emit class, score and box of each anchor by falling score, and the suppression: it makes classes -1."""
+    """Emit class, score and box of each anchor by descending score, and the suppression: it makes classes -1."""
     refuse_integers(t)
     scores, offsets, anchors = t.inputs
     batch, _, count = scores.shape
@@ -101,7 +101,7 @@ def _top(t: Translation) -> int:
 
 
 def _emit_falling_order(t: Translation, valid: str, score: str, order: str) -> str:
-    """Return the order by falling score of the best ``nms_topk`` rows; after them, as in MXNet, rows stay in ``order``."""
+    """Return the order by descending score of the best ``nms_topk`` rows; after them, as in MXNet, rows stay in ``order``."""
     top, dtype = _top(t), t.inputs[0].dtype
     count = t.inputs[0].shape[2]
     key = t.emit("Where", valid, score, t.number(-np.inf, dtype))

@@ -77,7 +77,7 @@ def translate_where(t: Translation) -> str:
     """Emit ``Where``; a condition with one axis selects rows."""
     condition, x, y = t.inputs
     chosen = t.cast(condition, "bool")
-    # MXNet aligns a condition of one axis at the first axis, ONNX at the last.
+    # MXNet aligns a condition with one axis at the first axis, ONNX at the last.
     if condition.rank == 1 < x.rank:
         chosen = t.reshape(chosen, (condition.shape[0], *[1] * (x.rank - 1)))
     return emit_where(t, chosen, x, y, x.dtype)

@@ -32,7 +32,7 @@ from graphshare.text.format import format_count, format_shape
 
 
 def require_one_dtype(dtypes: Sequence[str]) -> None:
-    """Refuse dtypes of the inputs of a log likelihood that MXNet does not take."""
+    """Refuse dtypes that MXNet does not accept for the inputs of a log likelihood."""
     real = {dtype for i, dtype in enumerate(dtypes) if i != 5}
     names = ", ".join(sorted(real))
     require(len(real) == 1 and dtypes[0].startswith("float"), f"dtypes {names}, expected one floating-point dtype")
@@ -120,11 +120,11 @@ def log_likelihood_gradient(entry: TapeEntry, dy: Array, dmemory: Array | None =
 def softmax_output(context: Context, attrs: Attrs, x: Array, label: Array) -> Array:
     """Return the softmax over axis 1 (``multi_output``), the last axis (``preserve_shape``), or each sample as a whole.
 
-    Without either flag the fast path of MXNet's default build takes the last axis instead: at inference on float32 with 1, 2 or
-    4 axes. For two axes there is no difference.
+    Without either flag the fast path of MXNet's default build, for inference on float32 with 1, 2 or 4 axes, takes the softmax
+    over the last axis instead of each sample. For two axes there is no difference.
 
     Raises:
-        KernelError: ``multi_output`` with data of one axis, whose shapes MXNet infers too where labels have the shape of data.
+        KernelError: ``multi_output`` is set and data has one axis, which shape inference accepts for a label of that shape.
     """
     if attrs["multi_output"]:
         _require_axis(x.shape)
@@ -156,7 +156,7 @@ def _infer_softmax_output_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) 
         return [data, _unify_label(label, data[:-1])], [data]
     _require_axis(data)
     flat = (data[0], prod(d for d in data[2:] if d is not None) if is_known(data[2:]) else None)
-    # MXNet takes a label in each of these forms, and infers the first.
+    # MXNet accepts a label in each of these forms, and infers the first.
     forms: list[Shape] = [flat, (data[0], *data[2:]), (data[0], 1, *data[2:])]
     if label is None:
         return [data, flat], [data]
@@ -187,7 +187,7 @@ def _return_data(context: Context, attrs: Attrs, x: Array, label: Array) -> Arra
 
 
 def _infer_regression_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer the shape of the data for the label; for ``(N, 1)`` infer ``(N,)``."""
+    """Infer the shape of the label: the shape of the data, but ``(N,)`` for data ``(N, 1)``."""
     data, label = unify(inputs[0], outputs[0]), inputs[1]
     if data is None:
         return [data, label], [data]
@@ -249,7 +249,7 @@ KERNELS = with_limits(
 def make_loss_gradient(entry: TapeEntry, dy: Array) -> Array:
     """Return ``grad_scale``, divided by the number of rows (``batch``) or of values above ``valid_thresh`` (``valid``).
 
-    As in MXNet the rows are all along the last axis, not the samples of the first; one axis is one row.
+    As in MXNet, a row is a vector along the last axis, not a sample of the first axis; data with one axis is one row.
     """
     (x,) = entry.inputs
     scale = entry.attrs["grad_scale"]
@@ -273,7 +273,7 @@ def softmax_output_gradient(entry: TapeEntry, dy: Array) -> Array:
 
 
 def _class_gradient(attrs: Attrs, p: Array, label: Array) -> Array:
-    """Return the gradient for labels that are classes, in a view of samples, classes and positions."""
+    """Return the gradient for labels that are class numbers, computed in the shape (samples, classes, positions)."""
     view: Array = p.reshape(shape_classes(attrs, p.shape))
     classes = view_labels(attrs, label, len(view))
     count, alpha = view.shape[1], 0.0 if attrs["multi_output"] else attrs["smooth_alpha"]  # as in MXNet
@@ -307,7 +307,7 @@ def _regression_vjp(difference: Any) -> Any:
 
 
 def _sign_of_difference(x: Array, label: Array) -> Array:
-    """Return 1 above the label, else -1, also where both are equal."""
+    """Return 1 where ``x`` is greater than the label, else -1."""
     return np.asarray(np.where(x > label, x.dtype.type(1), x.dtype.type(-1)))
 
 

@@ -60,7 +60,7 @@ def _unify_dense(data: Dims, out: Shape, width: Dim, flatten: bool) -> tuple[Dim
     rest = data[1:]
     unknown = [i for i, d in enumerate(rest) if d is None]
     known = prod(d for d in rest if d is not None)
-    # Beside an axis of size 0 every size would give the width 0.
+    # With another axis of size 0, any size gives the width 0.
     if len(unknown) == 1 and width is not None and known:
         if width % known:
             raise KernelError(f"{format_shape(rest)} cannot have the {format_count(width, 'element')} that weight expects")
@@ -70,13 +70,13 @@ def _unify_dense(data: Dims, out: Shape, width: Dim, flatten: bool) -> tuple[Dim
 
 
 def dot(context: Context, attrs: Attrs, a: Array, b: Array) -> Array:
-    """Return the product over the last axis of ``a`` and the first of ``b``, the opposite one if transposed."""
+    """Return the product over the last axis of ``a`` (transposed: the first) and the first of ``b`` (transposed: the last)."""
     if a.ndim == b.ndim == 1:
         # MXNet has no arrays without axes: the product of two vectors has the shape (1,).
         return np.full(1, np.dot(to_compute_dtype(a), to_compute_dtype(b)), a.dtype)
     inner_a, inner_b = _inner_axes(attrs, a.ndim, b.ndim)
     left, right = to_compute_dtype(a), to_compute_dtype(b)
-    if a.ndim == b.ndim == 2:  # as tensordot does, in a third of the time
+    if a.ndim == b.ndim == 2:  # the result of tensordot, in a third of the time
         return np.asarray(np.dot(left if inner_a else left.T, right.T if inner_b else right), a.dtype)
     out: Array = np.tensordot(left, right, axes=(inner_a, inner_b))
     return out.astype(a.dtype, copy=False)
@@ -293,7 +293,7 @@ def gemm2_gradient(entry: TapeEntry, dy: Array) -> tuple[Array, ...]:
 
 
 def gemm_gradient(entry: TapeEntry, dy: Array) -> tuple[Array, ...]:
-    """Return the gradients of :func:`gemm2_gradient` and of the summand."""
+    """Return the gradients of a and b, as in :func:`gemm2_gradient`, and of c."""
     return (*gemm2_gradient(entry, dy), dy * dy.dtype.type(entry.attrs["beta"]))
 
 

@@ -1,4 +1,4 @@
-"""Convolutions that oneDNN fuses with the layers behind them, in floats or in 8-bit integers.
+"""Convolutions that oneDNN fuses with the layers after them, in floats or in 8-bit integers.
 
 The operator's flags and the operators of its subgraph state which operators are fused. In floats the subgraph is run. In
 integers the operator quantizes its weights itself, by filter where its own range is calibrated; a BatchNorm is folded into them
@@ -47,7 +47,7 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 _ACTIVATIONS = ("Activation", "LeakyReLU", "clip")
 _ACT_TYPES = {"Activation": ("relu", "sigmoid", "softrelu", "tanh"), "LeakyReLU": ("leaky", "elu", "gelu")}
-"""What oneDNN has; MXNet ends with "unknown activation type" for any other."""
+"""The activations of oneDNN; MXNet ends with "unknown activation type" for any other."""
 
 
 def is_calibrated(attrs: Attrs) -> bool:
@@ -131,7 +131,7 @@ def make_fused_kernel(
 
 
 class _Layer(NamedTuple):
-    """The part of an integer convolution that follows from parameters and ranges alone.
+    """The part of an integer convolution that follows only from parameters and ranges.
 
     The sums are multiplied by ``scale``, one number for each filter, the added array by ``factor``. Between the activations
     ``before`` and ``after`` it is added. The result is clipped to ``limits``, None where it may be NaN, and written as integers

@@ -82,7 +82,7 @@ def translate_pooling(t: Translation) -> str:
 
 
 def _require_elements(t: Translation) -> None:
-    """Refuse a pooling of padding alone: onnxruntime does not run it."""
+    """Refuse a pooling with windows of only padding: onnxruntime does not run it."""
     if 0 in t.inputs[0].shape:
         t.refuse("its data has no elements")
 

@@ -48,7 +48,7 @@ def _transpose_kernel(operator: str, order: Order) -> Kernel:
         axes = list(order(attrs, rank))
         known = dims_of_rank(x, rank)
         y = dims_of_rank(unify(tuple(known[axis] for axis in axes), y), rank)
-        # Where an axis is named twice, a different axis is not named, and its size is known from the input alone.
+        # Where an axis is named twice, a different axis is not named, and its size is known only from the input.
         return [tuple(y[axes.index(axis)] if axis in axes else known[axis] for axis in range(rank))], [y]
 
     return Kernel(operator, forward, shapes, same_dtypes)

@@ -30,7 +30,7 @@ View = Callable[[Attrs, Array], Array]
 
 
 def _views(view: View) -> tuple[Callable[[Context, Attrs, Array], Array], ShapeRule]:
-    """Return the kernel and shape rule of a view; the rule takes the view of an array without memory."""
+    """Return the kernel and shape rule of a view; the rule applies the view to an array that takes no memory."""
 
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         # ascontiguousarray adds an axis to an array without axes, and reshape removes it.
@@ -94,7 +94,7 @@ def roll(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def _tril_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer the shape of the array; one of one axis is every row of a matrix."""
+    """Infer the shape of the array; an array with one axis becomes every row of a square matrix."""
     shape = inputs[0]
     if shape is None or len(shape) == 1:
         return inputs, outputs if shape is None else [(shape[0], shape[0])]
@@ -102,7 +102,7 @@ def _tril_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
 
 
 def diag(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return a diagonal of two axes as the last axis; of one axis the matrix that has it on diagonal ``k``."""
+    """Return the diagonal of two axes as the last axis; for one axis, return the matrix with ``x`` on diagonal ``k``."""
     if x.ndim == 1:
         return np.diag(x, attrs["k"])
     with refuse_invalid_call():
@@ -136,7 +136,7 @@ def trace(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def clamp_offset(attrs: Attrs, shape: tuple[int, ...]) -> int:
-    """Return the offset of a diagonal of an array, or the nearest that still has no elements: numpy crashes far outside."""
+    """Return the offset of a diagonal, moved to the nearest empty diagonal if it is farther out: numpy crashes there."""
     return int(max(-shape[attrs["axis1"]], min(attrs["offset"], shape[attrs["axis2"]])))
 
 
@@ -169,7 +169,7 @@ def _infer_newshape(attrs: Attrs, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _apply_codes(codes: Sequence[int], shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape of codes: -1 the rest, -2 keep, -3 drop an axis of 1, -4 keep all further, -5 merge two, -6 split."""
+    """Apply codes: -1 infers a size, -2 keeps an axis, -3 drops one of size 1, -4 keeps the rest, -5 merges two, -6 splits."""
     sizes: list[int] = []
     at, steps = 0, iter(codes)
     try:
@@ -228,7 +228,7 @@ def _at_least(rank: int) -> Kernel:
         if shape is None or len(shape) >= rank:
             return shape
         one: Dims = (1,) * (rank - len(shape))
-        if rank == 3:  # (N,) is (1, N, 1), and (M, N) is (M, N, 1)
+        if rank == 3:  # (N,) becomes (1, N, 1), and (M, N) becomes (M, N, 1)
             return (1, *shape, 1)[3 - rank :] if len(shape) == 1 else (*shape, *one)
         return (*one, *shape)
 

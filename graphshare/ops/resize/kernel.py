@@ -151,7 +151,7 @@ def bin_counts(attrs: Attrs) -> tuple[int, int]:
 
 def _output_size(attrs: Attrs, shape: Dims, like: Dims | None) -> tuple[Dim, Dim]:
     mode = attrs["mode"]
-    scaled = attrs["scale_height"] is not None  # MXNet looks at the height alone
+    scaled = attrs["scale_height"] is not None  # MXNet looks only at the height
     if scaled and attrs["scale_width"] is None and mode == "size":
         raise KernelError("scale_height needs scale_width")
     if mode == "like":

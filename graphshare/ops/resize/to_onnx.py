@@ -33,7 +33,7 @@ def _repeat(t: Translation, x: Value, factor: int) -> str:
     """Return an image with each pixel ``factor`` high and wide."""
     if factor == 1:
         return x.name
-    # onnxruntime has Resize for these dtypes alone.
+    # onnxruntime has Resize only for these dtypes.
     if x.dtype in ("float32", "float16", "int32", "int8", "uint8"):
         scales = t.constant([1, 1, factor, factor], "float32")
         return t.emit(

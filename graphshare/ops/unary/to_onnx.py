@@ -81,9 +81,9 @@ def absolute(x: Term) -> Term:
 
 
 def _parts_of_cube_root(x: Term) -> tuple[Term, Term]:
-    """Return the size and the sign of the cube root; for a zero 1, and an infinity of the zero's sign.
+    """Return the absolute value and the sign of the cube root; for a zero, 1 and an infinity with the zero's sign.
 
-    A choice between terms need not keep the sign of a zero, so neither of them is one.
+    ``Where`` need not keep the sign of a zero, so neither part is ever zero.
     """
     is_zero = x.equals(0)
     return is_zero.choose(1.0, x.apply("Abs").apply("Pow", 1 / 3)), is_zero.choose(1 / x, x.apply("Sign"))
@@ -105,7 +105,7 @@ def _logarithm(base: float) -> Function:
 
 
 def _whole_part(function: Function, inverse: Callable[[Term], Term]) -> Function:
-    """Return a growing function truncated for integers: ``inverse`` shows whether the nearest integer is too large."""
+    """Return an increasing function, truncated for integers: ``inverse`` shows whether the nearest integer is too large."""
 
     def compute(x: Term) -> Term:
         if x.is_float:
@@ -192,7 +192,7 @@ FUNCTIONS: dict[str, Function] = {
 
 
 def fill_like(t: Translation, value: float, dtype: str) -> str:
-    """Return an array of the first input's shape that holds one value."""
+    """Return an array of the first input's shape, filled with one value."""
     number = np.asarray(value).astype(dtype)
     filler = Tensor(dtype, (1,), number.tobytes())
     return t.emit("ConstantOfShape", t.emit("Shape", t.inputs[0]), value=filler)
@@ -234,7 +234,7 @@ def translate_quadratic(t: Translation) -> str:
 
 
 def translate_smooth_l1(t: Translation) -> str:
-    """Emit the square near 0 and the absolute value beyond, of float32 or float64."""
+    """Emit the square near 0 and the absolute value elsewhere, computed in float32 or float64."""
     x = term(t)
     wide = x.widen()
     number = np.dtype(wide.dtype).type

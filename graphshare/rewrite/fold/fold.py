@@ -116,7 +116,7 @@ def _fold_graph(graph: Graph, groups: Sequence[Sequence[Pair]], variables: Mappi
         if node not in dropped:
             nodes.append(images[node])
     heads = relink_all(graph.heads, images)
-    result = Graph(tuple(nodes), heads, graph.attrs, graph.source.after_rewrite(), graph.extra)
+    result = replace(graph, nodes=tuple(nodes), heads=heads, source=graph.source.after_rewrite())
     kept = {node: images[node] for node in graph.nodes if node not in dropped}
     return Rewrite(result, (Branch("", graph, kept),))
 

@@ -1,4 +1,4 @@
-"""Which BatchNorms can be folded into which weights, by the graph alone.
+"""Find the BatchNorms that can be folded, and the weights into which, from the graph only.
 
 A BatchNorm can be folded when it is all that uses the output of a linear layer (Convolution, FullyConnected, Deconvolution; in
 ONNX Conv, Gemm, ConvTranspose). Layers that share a weight are folded together or not at all.

@@ -65,7 +65,7 @@ def plan_group(
         raise RefusedError(
             Fault("a group takes at least two graphs, each of them once", hint="load a file twice to use it twice")
         )
-    # Functions of one name and unlike bodies get other names first, or one of them would be lost.
+    # Functions with the same name and different bodies get other names first, or one of them would be lost.
     separated = list(find_format(members[0].graph).separate([member.graph for member in members]))
     parts = [msgspec.structs.replace(m, graph=graph) for m, (graph, _) in zip(members, separated, strict=True)]
     faults = find_incompatibilities(parts)

@@ -86,7 +86,7 @@ def plan_switch(members: Sequence[Member], name: str) -> Switching:
     top = dict.fromkeys([*images[0].values(), *images[1].values(), condition])
     results = tuple(Entry(operator, index) for index in range(len(outputs)))
     source = graphs[0].source.after_join([graphs[1].source]).after_rewrite()
-    graph = Graph((*top, operator), results, graphs[0].attrs, source, graphs[0].extra)
+    graph = replace(graphs[0], nodes=(*top, operator), heads=results, source=source)
     branches = [follow_member(Branch("", side.graph, own), side.member) for side, own in zip(sides, images, strict=True)]
     notes = [f"outputs are paired by position: {', '.join(by_position)}"] if by_position else []
     notes += list_renamed_functions(members, separated)
@@ -149,7 +149,7 @@ def take_branch(graph: Graph, name: str, value: bool) -> Rewrite:
     heads = tuple(taken.get((head.node, head.index)) or relink(head, images) for head in graph.heads)
     own = {node: image for node, image in images.items() if node not in chosen}
     source = graph.source.after_rewrite()
-    whole = Rewrite(Graph(tuple(nodes), heads, graph.attrs, source, graph.extra), (Branch("", graph, own),))
+    whole = Rewrite(replace(graph, nodes=tuple(nodes), heads=heads, source=source), (Branch("", graph, own),))
     # The body that is gone leaves inputs and parameters behind which nothing needs.
     return whole.then(extract_entries(whole.graph, heads))
 
@@ -260,7 +260,7 @@ def _find_equal(left: _Side, right: _Side) -> dict[Node, Node]:
     """Return the parameters of the second graph that are equal to one of the first, with that one.
 
     If several are equal, each has its own partner, of the same name if possible: they are not tied to each other.
-    Arrays of one shape, dtype and storage are compared by a cryptographic hash of their bytes.
+    Arrays of the same shape, dtype and storage are compared by a cryptographic hash of their bytes.
     """
     first, second = _list_records(left), _list_records(right)
     forms = [{_describe_form(record) for _, record in records} for records in (first, second)]

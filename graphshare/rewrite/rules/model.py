@@ -43,7 +43,7 @@ class Rule(msgspec.Struct, frozen=True, eq=False):
     - ``strip``: a prefix that is taken away; ``prefix``: one that is put before.
     - ``variable_scope``: a scope put before every name; ``name_scope``: one put before all but parameters.
 
-    ``within`` is the scope that a block of rules begins at: the rule sees the rest of a name behind it, and puts it back.
+    ``within`` is the scope that a block of rules begins at: the rule sees the rest of a name after it, and puts the scope back.
     ``place`` says where the rule was given; ``only`` limits it (empty: all); ``reuse`` is None where the plan's own holds.
     """
 

@@ -332,7 +332,7 @@ class Chooser:
         return chosen
 
     def is_unmentioned(self, name: str) -> bool:
-        """Whether look-ups alone show that no rule matches ``name``."""
+        """Whether look-ups are enough to show that no rule matches ``name``."""
         return not self._patterns and name not in self._literals
 
     def _spend(self, trials: int) -> None:

@@ -1,11 +1,12 @@
 """Scope overrides: a parameter of one scope is a parameter of another, resolved as Caffe2's ParameterSharing does.
 
-A scope is a tuple of whole components (``"g/b/"`` is ``("g", "b")``, the root is ``()``), so ``fc`` never meets ``fc_auto_0``.
-The deepest component with a rule decides; its target is resolved in turn, on its own; the rest of the scope is put behind the
-result and not resolved again. Overrides come in blocks that begin at some scope: both sides of a rule lie under the block's
-scope, and the rule is in force for parameters under that scope only. Of two rules for one scope the later one wins.
+A scope is a tuple of whole components (``"g/b/"`` is ``("g", "b")``, the root is ``()``): a rule for ``fc`` does not match
+``fc_auto_0``. The deepest component with a rule decides. The target of this rule is resolved in turn, by itself; then the rest
+of the scope is appended and not resolved again. Overrides come in blocks that begin at some scope: both sides of a rule lie
+under the block's scope, and the rule applies only to parameters under that scope. Of two rules for the same scope the later
+one wins.
 
-Pure text: nothing here knows graphs, so a file's rules and a builder's context managers share it.
+This module deals with text only, not with graphs, so that rules files and the builder's context managers can share it.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ Scope = tuple[str, ...]
 
 SEPARATOR = "/"
 MAX_CHARACTERS = 1 << 26  # of resolved scopes kept in one table: a chain of growing targets cannot fill the memory
-_STEP = 64  # characters that a resolved scope counts for beside its own: what keeping it takes
+_STEP = 64  # added to the characters of a resolved scope: the memory that an entry takes
 _SHOWN = 12  # rules of a long cycle that a message lists
 
 
 class Override(msgspec.Struct, frozen=True, eq=False):
     """One rule: parameters of the scope ``key`` are the parameters of ``target``.
 
-    Both are absolute. ``within`` is the scope whose parameters it is in force for (``()``: all), ``place`` says where it was
-    given, as a message shows it.
+    Both are absolute. The rule applies to parameters under the scope ``within`` (``()``: all); ``place`` says in messages where
+    the rule was given.
     """
 
     key: Scope
@@ -38,7 +39,7 @@ class Override(msgspec.Struct, frozen=True, eq=False):
 
 
 class Step(msgspec.Struct, frozen=True, eq=False):
-    """``override`` applied to the scope ``before``; ``after`` is its target, and ``tail`` waits to be put behind it."""
+    """One replacement: ``override`` turns the scope ``before`` into ``after``, its target; ``tail`` is appended at the end."""
 
     override: Override
     before: Scope
@@ -47,7 +48,7 @@ class Step(msgspec.Struct, frozen=True, eq=False):
 
 
 def split_scope(text: str, separator: str = SEPARATOR) -> Scope:
-    """Return the components of a scope; one separator at the end adds none. ``"a//"`` has an empty second one, as names may."""
+    """Return the components of a scope. One separator at the end is ignored, so ``"a//"`` has an empty second component."""
     parts = tuple(text.removesuffix(separator).split(separator))
     return () if parts == ("",) else parts
 
@@ -59,12 +60,12 @@ def split_name(name: str, separator: str = SEPARATOR) -> tuple[Scope, str]:
 
 
 def join_scope(scope: Sequence[str], separator: str = SEPARATOR) -> str:
-    """Return the text of a scope, as rules spell it: ``a/b``, and nothing for the root."""
+    """Return the text of a scope as written in rules: ``a/b``; an empty text for the root."""
     return separator.join(scope)
 
 
 def join_name(scope: Sequence[str], name: str, separator: str = SEPARATOR) -> str:
-    """Return the inverse of :func:`split_name`."""
+    """Return the name with this scope and last component; the inverse of :func:`split_name`."""
     return separator.join((*scope, name))
 
 
@@ -76,9 +77,9 @@ def make_overrides(
     separator: str = SEPARATOR,
     places: Sequence[str] = (),
 ) -> tuple[Override, ...]:
-    """Return the rules of one block: ``{"scope_b": "scope_a"}`` given in the scope ``current``; both sides are relative to it.
+    """Return the rules of one block, such as ``{"scope_b": "scope_a"}``; both sides are relative to the scope ``current``.
 
-    ``within`` limits them to parameters of that scope. ``places`` say where each pair was given.
+    ``within`` limits the rules to parameters of that scope. ``places`` say where each pair was given.
 
     Raises:
         RefusedError: a key is the root, or a target is the key itself or lies inside it; all are listed.
@@ -105,7 +106,7 @@ def make_overrides(
 
 
 class _Place:
-    """A scope in the tree of keys: the next components, the rules for it in order, and the blocks that begin at it."""
+    """A scope in the tree of keys: the next components, the rules for this scope in order, and whether a block begins at it."""
 
     __slots__ = ("block", "next", "rules")
 
@@ -116,12 +117,12 @@ class _Place:
 
 
 class Overrides:
-    """A table of overrides, later ones over earlier ones. Resolving a scope takes time in proportion to its length.
+    """A table of overrides; later overrides take precedence. Resolving a scope takes time in proportion to its length.
 
-    ``depth`` is how many components of a scope can matter: the rest is a tail.
+    Only the first ``depth`` components of a scope can match a rule.
 
     Raises:
-        RefusedError: when the table is made: rules lead back to themselves; each cycle is shown as a path.
+        RefusedError: rules form a cycle; the constructor shows each cycle as a path.
     """
 
     def __init__(self, rules: Iterable[Override] = (), *, separator: str = SEPARATOR) -> None:
@@ -129,10 +130,10 @@ class Overrides:
         self.separator = separator
         self._root = _Place()
         self._characters = 0
-        # The scope that a rule's target resolves to and by which rule, for parameters of one innermost block; or the fault.
+        # By rule and innermost block: the scope that the rule's target resolves to, with the next rule; or the fault.
         self._resolved: dict[tuple[Override, Scope], tuple[Scope, Override | None]] = {}
         self._broken: dict[tuple[Override, Scope], Fault] = {}
-        self._everywhere: set[Override] = set()  # rules whose targets resolve alike in every block; kept as of the block ()
+        self._everywhere: set[Override] = set()  # rules that resolve alike in every block; stored under the block ()
         self.depth = max((max(len(rule.key), len(rule.within)) for rule in self.rules), default=0)
         for rule in self.rules:
             self._place(rule.key).rules.append(rule)
@@ -163,7 +164,7 @@ class Overrides:
         """Return the scope whose parameters the scope ``scope`` uses.
 
         Raises:
-            RefusedError: rules that are in force here lead back to themselves.
+            RefusedError: rules that apply here form a cycle.
         """
         at = tuple(scope)
         override = self._deepest(at, at)
@@ -172,7 +173,7 @@ class Overrides:
         return self._resolve_target(override, self.block(at))[0] + at[len(override.key) :]
 
     def first_rule(self, scope: Sequence[str]) -> Override | None:
-        """Return the rule that decides about ``scope``; None when it is its own."""
+        """Return the rule that applies to ``scope``; None if ``scope`` has its own parameters."""
         at = tuple(scope)
         return self._deepest(at, at)
 
@@ -183,7 +184,7 @@ class Overrides:
         return place
 
     def block(self, scope: Scope) -> Scope:
-        """Return the innermost scope above or at ``scope`` where a block begins; it decides which rules are in force."""
+        """Return the innermost scope above or at ``scope`` where a block begins; it decides which rules apply."""
         place, depth = self._root, 0
         for i, part in enumerate(scope, start=1):
             following = place.next.get(part)
@@ -195,7 +196,7 @@ class Overrides:
         return scope[:depth]
 
     def _deepest(self, scope: Scope, block: Scope) -> Override | None:
-        """Return the last of the rules in force for the deepest scope above or at ``scope`` that has any."""
+        """Return the last applicable rule of the deepest scope, above or at ``scope``, that has an applicable rule."""
         return self._look_up(scope, block)[0]
 
     def _look_up(self, scope: Scope, block: Scope) -> tuple[Override | None, bool]:
@@ -212,7 +213,7 @@ class Overrides:
         return best, everywhere
 
     def block_key(self, rule: Override, block: Scope) -> Scope:
-        """Return ``block``, or ``()`` where ``rule`` leads to the same end in every block."""
+        """Return ``block``, or ``()`` if ``rule`` resolves to the same scope in every block."""
         return () if rule in self._everywhere else block
 
     @staticmethod
@@ -254,7 +255,7 @@ class Overrides:
         return self._resolved.get((rule, self.block_key(rule, block)))
 
     def _cycle(self, rules: Sequence[Override]) -> Fault:
-        # Every rule of a cycle finds it; from its first rule on it is one fault. For long ones the search would cost too much.
+        # Each rule of a cycle reports it; started at the first rule, the faults are equal. Long cycles take too long to search.
         first = rules.index(min(rules, key=self.rules.index)) if len(rules) <= _SHOWN else 0
         turned = [*rules[first:], *rules[:first]]
         path = [join_scope(rule.key, self.separator) or "(root)" for rule in turned[:_SHOWN]]

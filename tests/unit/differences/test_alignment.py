@@ -8,10 +8,11 @@ import random
 import pytest
 
 from graphshare.differences.alignment import align
-from graphshare.differences.changes import GraphDiff, diff_graphs
+from graphshare.differences.changes import GraphDiff
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph
 from tests.effort import grows_with
+from tests.graph_differences import diff_graphs
 from tests.surroundings import size_of_day
 from tests.symbols import Document, document, operator, siamese, two_layers, variable
 

@@ -10,10 +10,10 @@ import pytest
 from onnx import helper
 
 from graphshare.differences.alignment import Fingerprints, KeyNumbers, list_places
-from graphshare.differences.changes import diff_graphs
 from graphshare.formats.onnx import values
 from graphshare.formats.onnx.decode import read_model
 from graphshare.ir.graph import Graph
+from tests.graph_differences import diff_graphs
 from tests.seam.placed import PLACES, apply_add, knobs, place, tensor, write
 
 BODIES = PLACES[1:5]

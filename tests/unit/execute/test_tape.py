@@ -68,7 +68,7 @@ def test_values_are_freed_on_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a chain that reads outputs alone, one value and one gradient more than are kept live at a time."""
     alive: list[int] = []
     made: list[weakref.ref[Any]] = []
-    right = registry.known_gradients()["tanh"]
+    right = registry.GRADIENTS.all()["tanh"]
     assert isinstance(right, Gradient)
 
     def counted(record: Any, dy: Any) -> Any:
