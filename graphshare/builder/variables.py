@@ -34,7 +34,7 @@ _FIRST_VALUES = {
 class ParameterRequest(msgspec.Struct, frozen=True, eq=False):
     """A parameter that is wanted: ``local`` is its name in the scope.
 
-    ``own`` are the settings of this parameter alone; unset ones are inherited from the scope, except for an auxiliary
+    ``own`` are the settings of only this parameter; unset ones are inherited from the scope, except for an auxiliary
     state. ``formal`` is the operator's name for it (``weight``, ``bias``; empty for a standalone variable): a scope's
     initializer applies to weights and to standalone variables. An ``__init__`` in ``attrs`` comes from the operator and
     takes precedence.

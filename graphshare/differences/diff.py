@@ -152,7 +152,7 @@ def _match_prefixes(left: Graph, right: Graph, prefixes: Sequence[str], other: s
 def _pair_names(
     lefts: Mapping[str, Sequence[Node]], rights: Mapping[str, Sequence[Node]], prefix: str = ""
 ) -> Iterator[tuple[Node, Node]]:
-    """Yield pairs of nodes whose names differ by ``prefix``; nodes of one name are paired in file order."""
+    """Yield pairs of nodes whose names differ by ``prefix``; nodes with the same name are paired in file order."""
     for name, nodes in lefts.items():
         yield from zip(nodes, rights.get(prefix + name, ()), strict=False)
 

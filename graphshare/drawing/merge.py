@@ -65,7 +65,7 @@ def merge(left: AnnotatedGraph, right: AnnotatedGraph, branches: Sequence[Images
     counterparts = _Counterparts(left, branches)
     alone = counterparts.alone
     reached = {image for branch in branches for image in branch.values()}
-    # Where both graphs have the operator, inputs of one of them alone are lost or added lines.
+    # Where both graphs have the operator, inputs that only one of them has are lost or added lines.
     olds = counterparts.list_lines()
     news = {(entry.node, entry.index, node) for node in {*right.graph.nodes, *reached} for entry in node.inputs}
     lost: list[tuple[Entry, Node | None]] = [(entry, line[2]) for line, entry in olds.items() if line not in news]

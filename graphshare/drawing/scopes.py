@@ -53,7 +53,7 @@ def _infer_branch_scopes(parts: _NameParts, mark: str, strict: bool) -> dict[Nod
                 pending.append(((*scopes, name), [(node, rest[1:] or rest) for node, rest in members]))
                 continue
             scoped.update({node: ScopedName(scopes, rest[0]) for node, rest in members if len(rest) == 1})
-            # Not a scope: the first two parts are one, and longer names may still have scopes inside.
+            # Not a scope: join the first two parts; longer names may still have scopes inside.
             longer = [(node, [mark.join(rest[:2]), *rest[2:]]) for node, rest in members if len(rest) > 1]
             if longer:
                 pending.append((scopes, longer))

@@ -188,7 +188,7 @@ class GraphTranslation:
         results = translator.translate(
             Translation(node.op, attrs, inputs, outputs, self.writer, used=self.used[node], subgraphs=subgraphs)
         )
-        # Most operators have one output, and their translations return its name alone.
+        # Most operators have one output, and their translations return only its name.
         return [results] if isinstance(results, str) else list(results)
 
     def _inline(self, node: Node, number: int, inputs: Sequence[Value]) -> list[Value]:

@@ -19,7 +19,7 @@ _Sizes = int | tuple[int, ...]
 
 
 def find_computable(graph: Graph, types: Mapping[Place, StaticType]) -> tuple[list[Entry], dict[Place, _Sizes]]:
-    """Return the outputs of operators on constants alone that others read, and the sizes that operators return.
+    """Return the outputs of operators with only constant inputs that others read, and the sizes that operators return.
 
     Outputs of operators without a standard meaning, of bodies, and of those that draw numbers are not among them.
     """

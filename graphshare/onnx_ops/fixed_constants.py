@@ -148,7 +148,7 @@ class FixedConstants:
                     yield f"{number} is half of {self._name(2 * number)}"
 
     def _find_pads(self, operands: Sequence[Entry | None]) -> Iterator[str]:
-        """Yield a Pad behind the last place whose result is a multiple: its number fits the fixed size alone."""
+        """Yield a Pad at the end whose result is a multiple: its number fits only the fixed size."""
         axes, pads = self._list_axes(operands[0]), self._read_integers(operands, 1)
         places = self._read_integers(operands, 3) or range(len(axes))
         for place, before, after in zip(places, pads, pads[len(places) :], strict=False):

@@ -98,7 +98,7 @@ class ProofOptions(msgspec.Struct, frozen=True):
         return (*self.feeds, *self.shapes, *self.as_input)
 
     def choose_executors(self, graph: Graph, where: str) -> dict[str | None, ChosenEngine]:
-        """Return what computes a graph, by engine. Raises UsageError or RefusedError as :func:`choose_executor`."""
+        """Return the executor of a graph for each engine. Raises UsageError or RefusedError as :func:`choose_executor`."""
         # Not alone: branches and engines compute in turn, and threads that wait actively would block the others' cores.
         options = EngineOptions(self.strict_engine, self.inputs.rounds, alone=False)
         return {name: choose_executor(graph, name, where=where, options=options) for name in self.engines}

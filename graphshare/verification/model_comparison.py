@@ -231,7 +231,7 @@ class ModelComparison:
             yield self._open_model(move_weights(self._sides[side], self._dtype), next(iter(self._executors[side].values())))
 
     def _choose_executors(self) -> list[ChosenEngines]:
-        """Return what computes each model; an engine is for a model that has a choice of engines."""
+        """Return the executors of each model; an engine applies only to a model with a choice of engines."""
         default = msgspec.structs.replace(self._options, engines=(None,), strict_engine=False)
         chosen: list[ChosenEngines] = []
         refusals: list[RefusedError] = []
@@ -264,7 +264,7 @@ class ModelComparison:
         return draws
 
     def _pair_parameters(self, sides: tuple[Computation, Computation], fed: Collection[str]) -> list[NodePair]:
-        """Return pairs of parameters whose values are fed or made up; parameters from files need no pairs."""
+        """Return pairs of parameters whose values are fed or drawn; parameters from files need no pairs."""
         parameters = self._find_given_parameters(sides, fed)
         drawn = [a for a, b in parameters if a.name not in fed and b.name not in fed]
         if drawn:

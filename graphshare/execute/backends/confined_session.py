@@ -93,7 +93,7 @@ def _make(path: str, data: list[bytes], folder: str, arrays: Mapping[str, Any], 
     )
     if not path:
         return load(model)
-    if not folder:  # which onnxruntime heeds for bytes alone
+    if not folder:  # which onnxruntime heeds only for bytes
         with suppress(InputError):  # the message would name this file
             return load(path)
     with open(path, "rb") as file:

@@ -80,7 +80,7 @@ def assign_values(
     refuse_missing(missing, roles, options.seed, options.params_seed, params)
     idle = [] if options.training else find_idle_labels(part, roles)
     chosen, examples = choose_sizes(assigned.inference, idle)
-    # Without a seed nothing else is made up, sizes included.
+    # Without a seed nothing else is chosen, not even sizes.
     if examples and (options.seed is not None or examples.keys() <= set(idle)):
         assigned.inference, assigned.sized = chosen, _list_inputs(examples, idle, roles)
     refuse_unknown_shapes(assigned.inference, missing, roles, examples)

@@ -264,7 +264,7 @@ def _format_entry(entry: Entry, ids: Mapping[Node, int], texts: JsonWriter, leve
     return texts.array(numbers, level, texts.break_entry)
 
 
-# The text of all nodes that differ in name and inputs only, in three parts around those two, behind the form and the unknown
+# The text of all nodes that differ in name and inputs only, in three parts around those two, after the form and the unknown
 # keys of the node it was made of. All parts are empty where no such text can be.
 _Template = tuple[NodeForm | None, Mapping[str, Any], str, str, str]
 _NO_TEMPLATE: _Template = (None, EMPTY, "", "", "")

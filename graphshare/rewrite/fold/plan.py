@@ -164,7 +164,7 @@ def _list_variable_obstacles(node: Node, around: _Surroundings) -> Iterator[str]
         yield f"depends on {node.name!r}, {what}"
     if node in around.replaceable:
         yield f"depends on {node.name!r}, an input, to which the caller of the model gives a value"
-    # Records are found by name, so variables of one name would get one folded array.
+    # Records are found by name, so variables with the same name would get one folded array.
     if around.names[node.name] > 1:
         yield f"depends on {node.name!r}, a name that {around.names[node.name]} variables have"
     for user, position in around.list_consumers(node):
