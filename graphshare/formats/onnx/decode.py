@@ -437,10 +437,10 @@ class _GraphReader:
                 captured: list[Entry] = []
                 known = self._nodes.read_attributes(kind, self._subgraph_reader(scope, captured))
                 entries = (*entries, *captured)
-                is_constant = op == "Constant" and not domain and [*known.texts] in (["value"], ["sparse_value"])
-                weight = known.weight if is_constant and len(outputs) == len(stated) == 1 else None
+                is_constant = op == "Constant" and not domain and not inputs and len(outputs) == 1
+                weight = known.find_only_weight() if is_constant else None
                 # A body cannot return a value of the graph around it.
-                if weight is not None and not inputs and (home is None or name not in by_name.results):
+                if weight is not None and (home is None or name not in by_name.results):
                     stored = Stored(by_name.list_messages(outputs), span, (), (name,), label, home=home)
                     yield self._read_constant(weight, stored, rank, scope, begin)
                     continue

@@ -70,7 +70,7 @@ class NodeReader:
         rows = [_NO_NAMES if match is None else match.groups("") for match in map(_NAMES, texts)]
         columns = list(zip(*rows, strict=True))
         if not all([*map(_LENGTHS.get, columns[i])] == [*map(len, columns[i + 1])] for i in range(0, 10, 2)):
-            rows = [row if all(_LENGTHS.get(row[i]) == len(row[i + 1]) for i in range(0, 10, 2)) else _NO_NAMES for row in rows]
+            rows = [row if _has_lengths(row) else _NO_NAMES for row in rows]
         for field, (one, input1, two, input2, three, input3, _, output, _, label, rest) in zip(fields, rows, strict=True):
             kind = kinds.get(rest) or self._read_kind(field, rest)
             if kind is None:
@@ -124,6 +124,11 @@ class NodeReader:
             elif number == 9:
                 refuse_repeats(data, field, "pair")
         return tuple(inputs), tuple(outputs), label, NodeKind(op, name_domain(domain), overload, attributes, "")
+
+
+def _has_lengths(row: Sequence[str]) -> bool:
+    """Return whether each name of a match has the length that the byte before it states."""
+    return all(_LENGTHS.get(row[i]) == len(row[i + 1]) for i in range(0, 10, 2))
 
 
 class NodeSorter:
