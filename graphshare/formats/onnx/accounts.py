@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from graphshare.errors import BUG, Fault, SelfCheckError
 from graphshare.formats.model_format import Origins, RemovedMessage
-from graphshare.formats.onnx.graph_fields import ANNOTATION, INITIALIZER, INPUT, LIST_NAMES, NODE, SPARSE, VALUE_INFO
+from graphshare.formats.onnx.graph_fields import ANNOTATION, INPUT, LIST_NAMES, NODE, VALUE_INFO, find_tensor_list
 from graphshare.formats.onnx.graph_names import find_name_changes
 from graphshare.formats.onnx.stored import (
     GRAPH_METADATA,
@@ -56,7 +56,7 @@ def list_slots(stored: Stored) -> Iterator[tuple[Slot, Span]]:
     if stored.node is not None:
         yield (NODE, 0, 0), stored.node
     elif stored.tensor is not None:
-        yield (SPARSE if stored.is_sparse else INITIALIZER, 0, 0), stored.tensor
+        yield (find_tensor_list(stored), 0, 0), stored.tensor
     if stored.input is not None:
         yield (INPUT, 0, 0), stored.input
     yield from list_value_slots(stored.values)

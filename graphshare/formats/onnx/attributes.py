@@ -55,10 +55,6 @@ class Attributes(NamedTuple):
     outer: tuple[TensorPlace, ...] = ()
     weight: Weight | None = None
 
-    def find_only_weight(self) -> Weight | None:
-        """Return the weight of a Constant that states nothing else."""
-        return self.weight if [*self.texts] in (["value"], ["sparse_value"]) else None
-
 
 NO_ATTRIBUTES = Attributes()
 

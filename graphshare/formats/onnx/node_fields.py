@@ -11,7 +11,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from graphshare.errors import Fault, InputError
-from graphshare.formats.onnx.attributes import GRAPH, GRAPHS, NO_ATTRIBUTES, AttributeReader, Attributes, ReadGraph
+from graphshare.formats.onnx.attributes import GRAPH, GRAPHS, NO_ATTRIBUTES, AttributeReader, Attributes, ReadGraph, Weight
 from graphshare.formats.onnx.graph_fields import INITIALIZER, INPUT, SPARSE, scan_graph
 from graphshare.formats.onnx.protobuf import LENGTHS, Field, WireError, encode_field, encode_text, once, scan, text_at
 from graphshare.formats.onnx.stated_once import refuse_repeats
@@ -48,6 +48,12 @@ class NodeKind(NamedTuple):
     fields: Sequence[Field]
     key: str
     known: Attributes = NO_ATTRIBUTES
+
+
+def find_only_weight(inputs: Sequence[str], outputs: Sequence[str], kind: NodeKind, known: Attributes) -> Weight | None:
+    """Return the weight of a Constant that has one output and states nothing else."""
+    is_constant = kind.op == "Constant" and not kind.domain and not inputs and len(outputs) == 1
+    return known.weight if is_constant and [*known.texts] in (["value"], ["sparse_value"]) else None
 
 
 class NodeReader:

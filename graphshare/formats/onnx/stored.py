@@ -142,6 +142,11 @@ class TensorPlace(msgspec.Struct, frozen=True, gc=False):
     path: str = ""
     external: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def file_range(self) -> FileRange:
+        """Return the place of data in another file."""
+        return FileRange(self.path, self.start, self.end)
+
 
 class NamedMessage(Span, frozen=True, eq=False, gc=False):
     """A message, without its tag, that begins with or contains a name, and the field of the name in it.
