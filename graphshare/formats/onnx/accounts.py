@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from graphshare.errors import BUG, Fault, SelfCheckError
 from graphshare.formats.model_format import Origins, RemovedMessage
-from graphshare.formats.onnx.graph_fields import ANNOTATION, INITIALIZER, INPUT, LIST_NAMES, NODE, SPARSE, VALUE_INFO
+from graphshare.formats.onnx.graph_fields import ANNOTATION, INPUT, LIST_NAMES, NODE, VALUE_INFO, find_tensor_list
 from graphshare.formats.onnx.graph_names import find_name_changes
 from graphshare.formats.onnx.stored import (
     GRAPH_METADATA,
@@ -34,7 +34,7 @@ from graphshare.formats.onnx.stored import (
     read_metadata,
 )
 from graphshare.formats.onnx.write import is_untouched
-from graphshare.ir.graph import EMPTY, Graph, Node
+from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import iter_graphs, list_output_names
 
 # fmt: off
@@ -56,7 +56,7 @@ def list_slots(stored: Stored) -> Iterator[tuple[Slot, Span]]:
     if stored.node is not None:
         yield (NODE, 0, 0), stored.node
     elif stored.tensor is not None:
-        yield (SPARSE if stored.is_sparse else INITIALIZER, 0, 0), stored.tensor
+        yield (find_tensor_list(stored), 0, 0), stored.tensor
     if stored.input is not None:
         yield (INPUT, 0, 0), stored.input
     yield from list_value_slots(stored.values)
@@ -112,10 +112,9 @@ def _find_unread(graph: Graph) -> Iterator[Fault]:
         source = get_source(each)
         stated.update(source.counts)
         read.update([number for number, _ in source.orphans])
-        # Nearly every value has value_info alone. A large graph has many, and a call for each takes time.
-        values = [value for n in each.nodes if (s := n.details.stored) is not None and (value := s.values) is not NO_MESSAGES]
+        values = [stored.values for node in each.nodes if (stored := node.details.stored) is not None]
         read[VALUE_INFO] += sum([len(value.infos) for value in values])
-        for value in [v for v in values if v.results is not EMPTY or v.annotations is not EMPTY or v.repeated]:
+        for value in [value for value in values if value.has_others]:
             read.update({OUTPUT: len(value.results), ANNOTATION: len(value.annotations)})
             read.update([number for number, _, _ in value.repeated])
     for number in _LISTED:  # the others have one message for each name, and a second one is refused
@@ -189,12 +188,15 @@ class _Keeper:
     def _values(self) -> set[int]:
         return {id(find_stored(node.details).values) for each in iter_graphs(self._graph) for node in each.nodes}
 
+    def _find_lost_values(self, node: Node, stored: Stored) -> Iterator[RemovedMessage]:
+        """Yield the messages on outputs of a node without images, unless another node has these outputs now."""
+        if stored.values is not NO_MESSAGES and id(stored.values) not in self._values:
+            for (number, index, _), message in list_value_slots(stored.values):
+                yield RemovedMessage(LIST_NAMES[number], list_output_names(node)[index], "the value is gone", message.file.path)
+
     def _find_lost_messages(self, node: Node, stored: Stored, images: Sequence[Node]) -> Iterator[RemovedMessage | Fault]:
-        if not images:  # unless another node has the outputs of this one now
-            if stored.values is not NO_MESSAGES and id(stored.values) not in self._values:
-                for (number, index, _), stated in list_value_slots(stored.values):
-                    name = list_output_names(node)[index]
-                    yield RemovedMessage(LIST_NAMES[number], name, "the value is gone", stated.file.path)
+        if not images:
+            yield from self._find_lost_values(node, stored)
             return
         others = [dict(list_slots(find_stored(image.details))) for image in images]
         for slot, message in list_slots(stored):
@@ -214,16 +216,10 @@ def _find_lost_fields(own: OnnxSource, graph: Graph, *, is_joined: bool) -> Iter
     """Yield the fields of a model and its main graph, and the messages on no value, that ``graph`` does not have."""
     source, path = get_source(graph), own.file.path
     for names, fields, kept in ((_MODEL_FIELDS, own.fields, source.fields), (_GRAPH_FIELDS, own.rest, source.rest)):
-        spans, contents = {span for _, span in kept}, set[tuple[int, bytes]]()
         # A function that got another name, or whose tensor got another place, is a new field.
         new = [(number, span) for number, span in kept if isinstance(span.file, MemoryFile)]
         replaced = Counter([number for number, span in new if not _is_own(number, span)])
-        for number, span in fields:
-            if span in spans or (names is _MODEL_FIELDS and _is_own(number, span)):
-                continue
-            contents = contents or {(number, span.read()) for number, span in kept}
-            if (number, span.read()) in contents:
-                continue
+        for number, span in _list_missing(fields, kept):
             name = names.get(number, f"field {number}")
             if is_joined or number == 1:
                 key = read_metadata(span)[0] if number in (METADATA, GRAPH_METADATA) else ""
@@ -235,6 +231,14 @@ def _find_lost_fields(own: OnnxSource, graph: Graph, *, is_joined: bool) -> Iter
             else:
                 yield Fault(f"the field {name} is lost", where=path)
     yield from _find_lost_orphans(own, [source])
+
+
+def _list_missing(fields: Sequence[tuple[int, Span]], kept: Sequence[tuple[int, Span]]) -> list[tuple[int, Span]]:
+    """Return the fields that are not kept, by place or by content; digests of files beside a model need not be."""
+    spans = {span for _, span in kept}
+    moved = [(number, span) for number, span in fields if span not in spans and not _is_own(number, span)]
+    contents = {(number, span.read()) for number, span in kept} if moved else ()
+    return [(number, span) for number, span in moved if (number, span.read()) not in contents]
 
 
 def _find_lost_orphans(own: OnnxSource, sources: Iterable[OnnxSource]) -> Iterator[Fault]:

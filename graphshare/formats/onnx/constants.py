@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -20,11 +20,12 @@ _EMPTY: Mapping[object, object] = {1: 0.0, 2: 0, 3: "", 6: (), 7: ()}
 """The values of attributes that state none, by ONNX's number of their type."""
 FLOAT32, UINT8, INT8, INT32, INT64, STRING, BOOL = 1, 2, 3, 6, 7, 8, 9
 """ONNX's numbers of dtypes."""
-_INDICES = {2: "B", 3: "b", 4: "H", 5: "h", 6: "i", 7: "q", 12: "I", 13: "Q"}
+INTEGER_FORMS = {2: "B", 3: "b", 4: "H", 5: "h", 6: "i", 7: "q", 12: "I", 13: "Q"}
+"""The letters of struct for dtypes of integers, by ONNX's number of the dtype."""
 _LARGEST = 1 << 26  # bytes of a sparse constant with all of its zeros
 _Elements = tuple[int, tuple[int, ...], bytes]
 """The dtype, the shape and the elements of a tensor."""
-_LISTS = {"value_ints": (INT64, INTS, 8), "value_floats": (FLOAT32, FLOATS, 4)}
+_NUMBERS = {"value_ints": (INT64, INTS, 8), "value_floats": (FLOAT32, FLOATS, 4)}
 """The dtype of the attributes of a Constant that are lists of numbers, their field and the bytes of a number."""
 
 
@@ -42,23 +43,22 @@ def read_constant(attributes: Mapping[str, Any]) -> Content | None:
     ((name, value),) = attributes.items()
     if not isinstance(value, StoredValue):
         return None
-    parts = read_parts(value.content)
     if name in ("value_string", "value_strings"):
-        is_list = name == "value_strings"
-        texts = list(_list_fields(value.span, _TEXTS)) or ([] if is_list else [b""])
-        return STRING, (len(texts),) if is_list else (), shorten(p for t in texts for p in (len(t).to_bytes(8, "little"), t))
+        return _read_texts(value.span, is_list=name == "value_strings")
+    if name in _TENSORS:
+        number, read = _TENSORS[name]
+        tensor = value.span.find_field(number)
+        return None if tensor is None else read(tensor)
+    parts = read_parts(value.content)
     if name == "value_int":
         return INT64, (), (parts.get(INT, 0).to_bytes(8, "little", signed=True),)
     if name == "value_float":
         return FLOAT32, (), (parts.get(FLOAT, bytes(4)),)
-    if name in _LISTS:
-        code, field, width = _LISTS[name]
-        data = parts.get(field, (b"",))
+    if name in _NUMBERS:
+        code, number, width = _NUMBERS[name]
+        data = parts.get(number, (b"",))
         return code, (count_bytes(data) // width,), data
-    spans = {field[0]: Span(value.span.file, field[3], field[4]) for field in _scan(value.span)}
-    if name == "value" and TENSOR in spans:
-        return _read_dense(spans[TENSOR])
-    return read_sparse(spans[_SPARSE]) if name == "sparse_value" and _SPARSE in spans else None
+    return None
 
 
 def read_parts(content: Content) -> dict[int, Any]:
@@ -93,8 +93,11 @@ def _scan(span: Span) -> Iterator[Field]:
     return scan(span.file.data, span.start, span.end)
 
 
-def _list_fields(span: Span, numbers: Sequence[int]) -> Iterator[bytes]:
-    yield from (span.file.data[field[3] : field[4]] for field in _scan(span) if field[0] in numbers)
+def _read_texts(span: Span, *, is_list: bool) -> Content:
+    texts = [span.file.data[field[3] : field[4]] for field in _scan(span) if field[0] in _TEXTS]
+    if not texts and not is_list:
+        texts = [b""]
+    return STRING, (len(texts),) if is_list else (), shorten(p for t in texts for p in (len(t).to_bytes(8, "little"), t))
 
 
 def _read_dense(span: Span) -> Content:
@@ -120,6 +123,13 @@ def read_sparse(span: Span) -> Content:
     return ("sparse", read_sparse_tensor(span)) if content is None else content
 
 
+_TENSORS: Mapping[str, tuple[int, Callable[[Span], Content]]] = {
+    "value": (TENSOR, _read_dense),
+    "sparse_value": (_SPARSE, read_sparse),
+}
+"""The field of the attributes of a Constant that are tensors, and the function that reads it."""
+
+
 def _flatten_indices(indices: Sequence[int], shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return the places of elements whose indices on each axis follow each other; none where one is outside its axis."""
     rows = [indices[at : at + len(shape)] for at in range(0, len(indices), len(shape) or 1)]
@@ -129,23 +139,32 @@ def _flatten_indices(indices: Sequence[int], shape: tuple[int, ...]) -> tuple[in
     return tuple([sum(map(int.__mul__, row, strides)) for row in rows])
 
 
-def _add_zeros(values: _Elements, indices: _Elements, shape: tuple[int, ...]) -> Content | None:
-    """Return the content of a tensor with ``values`` at ``indices``; None where they do not say which."""
-    code, counts, data = values
+def _read_places(indices: _Elements, count: int, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Return the places of ``count`` elements in a tensor of this shape; None where ``indices`` do not say which."""
     kind, sizes, packed = indices
-    eight, form = data_size(TensorPlace((8,), code)), _INDICES.get(kind)
-    if eight is None or eight % 8 or form is None or len(counts) != 1 or any(size < 0 for size in shape):
-        return None
-    (count,), width, total = counts, eight // 8, prod(shape)
-    numbers = prod(sizes)
-    if total * width > _LARGEST or len(data) != count * width or len(packed) != numbers * struct.calcsize(f"<{form}"):
+    form, numbers, total = INTEGER_FORMS.get(kind), prod(sizes), prod(shape)
+    if form is None or len(packed) != numbers * struct.calcsize(f"<{form}"):
         return None
     places = struct.unpack(f"<{numbers}{form}", packed)
     if sizes == (count, len(shape)):  # of each value its index on each axis
         places = _flatten_indices(places, shape)
     elif sizes != (count,):
         return None
-    if len(set(places)) < count or any(not 0 <= place < total for place in places):
+    is_clear = len(set(places)) == count and all(0 <= place < total for place in places)
+    return places if is_clear else None
+
+
+def _add_zeros(values: _Elements, indices: _Elements, shape: tuple[int, ...]) -> Content | None:
+    """Return the content of a tensor with ``values`` at ``indices``; None where they do not say which."""
+    code, counts, data = values
+    eight = data_size(TensorPlace((8,), code))
+    if eight is None or eight % 8 or len(counts) != 1 or any(size < 0 for size in shape):
+        return None
+    (count,), width, total = counts, eight // 8, prod(shape)
+    if total * width > _LARGEST or len(data) != count * width:
+        return None
+    places = _read_places(indices, count, shape)
+    if places is None:
         return None
     dense = bytearray(total * width)
     for number, place in enumerate(places):

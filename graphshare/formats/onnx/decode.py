@@ -30,7 +30,7 @@ from graphshare.formats.onnx.graph_fields import (
     scan_graph,
 )
 from graphshare.formats.onnx.inner_tensors import list_outside_graph
-from graphshare.formats.onnx.node_fields import MAX_NESTING, NodeReader, NodeSorter, name_domain
+from graphshare.formats.onnx.node_fields import MAX_NESTING, NodeReader, NodeSorter, find_only_weight, name_domain
 from graphshare.formats.onnx.protobuf import BYTES, Field, WireError, expect, integer_at, once, scan, text_at
 from graphshare.formats.onnx.stated_once import refuse_repeats
 from graphshare.formats.onnx.stored import (
@@ -437,10 +437,9 @@ class _GraphReader:
                 captured: list[Entry] = []
                 known = self._nodes.read_attributes(kind, self._subgraph_reader(scope, captured))
                 entries = (*entries, *captured)
-                is_constant = op == "Constant" and not domain and [*known.texts] in (["value"], ["sparse_value"])
-                weight = known.weight if is_constant and len(outputs) == len(stated) == 1 else None
+                weight = find_only_weight(inputs, outputs, kind, known)
                 # A body cannot return a value of the graph around it.
-                if weight is not None and not inputs and (home is None or name not in by_name.results):
+                if weight is not None and (home is None or name not in by_name.results):
                     stored = Stored(by_name.list_messages(outputs), span, (), (name,), label, home=home)
                     yield self._read_constant(weight, stored, rank, scope, begin)
                     continue

@@ -79,45 +79,48 @@ class Placement:
         self._root = os.path.realpath(self._folder)
         self._locations: dict[str, str | None] = {}
         self._parameters: dict[str, str | Fault] = {}
-        self._places: dict[Node, ExternalRange] = {}
+        self._places: dict[Node | FileRange, ExternalRange] = {}
+        self._copied: dict[FileRange, ExternalRange] = {}
+        self._used: set[FileRange] = set()
         self._file = parameters
         self.records = {**list_records(graph, parameters), **embedded}
         self.outside: list[tuple[FileRange | Record, int]] = []
         self.embedded: list[str] = []
         self.size = 0
-        placed: dict[FileRange, int] = {}
-        used: set[FileRange] = set()
         for node in list_initializers(graph):
             record, place = self.records.get(node.name), find_stored(node.details).place
             if record is not None:
                 self._place_record(node, record, weights)
             elif place is not None and place.path:
-                moved = self._place_range(place, copies, placed, used)
-                self._places |= {} if moved is None else {node: moved}
-        self._inner: dict[FileRange, ExternalRange] = {}
+                self._place_range(node, place, copies)
         for tensor in list_inner_tensors(graph):
-            moved = self._place_range(tensor.place, "share", placed, used)
-            self._inner |= {} if moved is None else {FileRange(tensor.place.path, tensor.place.start, tensor.place.end): moved}
+            self._place_range(tensor.place.file_range, tensor.place, "share")
         self.beside = f"{target}{DATA_END}" if self.outside else ""
         faults = [location for location in self._parameters.values() if isinstance(location, Fault)]
         if faults:
             raise RefusedError(faults)
         self.files = tuple(self._parameters)
-        copied = dict.fromkeys(os.path.basename(data.path) for data, _ in self.outside if isinstance(data, FileRange))
-        if copied and no_copy:
+        if self.copies_data and no_copy:
+            files = dict.fromkeys(os.path.basename(data.path) for data in self._copied)
             hint = "write the model into the directory of its data, or leave `no_copy` out"
-            message = f"{format_bytes(self.size)} of {format_names(copied)} would have to be copied, and `no_copy` forbids that"
+            message = f"{format_bytes(self.size)} of {format_names(files)} would have to be copied, and `no_copy` forbids that"
             raise RefusedError(Fault(message, where=target, hint=hint))
+
+    @property
+    def copies_data(self) -> bool:
+        """Whether external data of ONNX files is copied beside the model."""
+        return bool(self._copied)
 
     @property
     def has_external(self) -> bool:
         """Whether data gets a place outside of the model."""
-        return bool(self._places or self._inner)
+        return bool(self._places)
 
     def move_inner(self, graph: Graph) -> Graph:
         """Return a graph whose tensors inside operators and functions name the new places of their data."""
         beside = os.path.basename(self.beside)
-        return move_inner_data(graph, {old: (new[0] or beside, new[1], new[2]) for old, new in self._inner.items()})
+        inner = {old: new for old, new in self._places.items() if isinstance(old, FileRange)}
+        return move_inner_data(graph, {old: (location or beside, start, end) for old, (location, start, end) in inner.items()})
 
     @contextmanager
     def open_records(self) -> Iterator[ArrayReader | None]:
@@ -164,22 +167,20 @@ class Placement:
                 if isinstance(location, str):
                     self._places[node] = (location, record.data_offset, record.data_offset + record.dense_size)
 
-    def _place_range(
-        self, place: TensorPlace, copies: CopiedWeights, placed: dict[FileRange, int], used: set[FileRange]
-    ) -> ExternalRange | None:
-        """Return the new place of external data of an ONNX file: it stays where it can be reached, else it is copied."""
-        where = FileRange(place.path, place.start, place.end)
-        location = self._find_location(place.path)
+    def _place_range(self, key: Node | FileRange, place: TensorPlace, copies: CopiedWeights) -> None:
+        """Give external data of an ONNX file its place: it stays where it can be reached, else it is copied."""
+        where, location = place.file_range, self._find_location(place.path)
         # The first user of a range keeps it.
-        is_copy = copies == "copy" and where in used
-        used.add(where)
+        is_copy = copies == "copy" and where in self._used
+        self._used.add(where)
         if location is not None and not is_copy:
-            # None: the message stays as it was read, byte for byte.
-            is_new = location != dict(place.external).get("location")
-            return (location, place.start, place.end) if is_new else None
-        if where not in placed or is_copy:
-            placed[where], _ = self._append(where, where.size, _PAGE if where.size >= _LARGE else _ALIGNMENT)
-        return "", placed[where], placed[where] + where.size
+            # A message that has this location already stays as it was read, byte for byte.
+            if location != dict(place.external).get("location"):
+                self._places[key] = location, place.start, place.end
+            return
+        if where not in self._copied or is_copy:
+            self._copied[where] = "", *self._append(where, where.size, _PAGE if where.size >= _LARGE else _ALIGNMENT)
+        self._places[key] = self._copied[where]
 
     def _append(self, data: FileRange | Record, size: int, alignment: int) -> tuple[int, int]:
         """Add data to the file beside the model, and return where it begins and ends there."""

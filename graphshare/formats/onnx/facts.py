@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import struct
 
-from graphshare.formats.onnx.protobuf import WireError, scan
+from graphshare.formats.onnx.constants import BOOL, FLOAT32, INTEGER_FORMS
+from graphshare.formats.onnx.protobuf import WireError
 from graphshare.formats.onnx.stored import Span, find_stored
 from graphshare.formats.onnx.tensors import is_weight, locate_tensor, read_elements
 from graphshare.formats.onnx.values import StoredValue
@@ -20,7 +21,9 @@ _TENSOR = 5  # the field of an AttributeProto
 _LARGEST = 160  # bytes of a constant whose numbers a picture shows
 _LONGEST = 28  # characters of them
 _ENDLESS = 1 << 31  # a Slice to the end has the largest number of its dtype
-_FLOATS = {"float16": "e", "float32": "f", "float64": "d"}
+_FLOATS = ("float16", "float32", "float64")
+_FORMS = {**INTEGER_FORMS, BOOL: "B", FLOAT32: "f", 10: "e", 11: "d"}
+"""The letters of struct for the dtypes whose numbers are read, by ONNX's number of the dtype."""
 _SHOWN = ("axis", "axes", "perm", "direction", "hidden_size", "equation", "mode", "alpha", "blocksize", "num_heads")
 _NAMED = frozenset(("direction", "equation", "mode"))  # attributes whose value says enough
 _FORMALS = {
@@ -113,24 +116,24 @@ def read_constant(node: Node, largest: int) -> tuple[str, tuple[int, ...], list[
     Raises:
         WireError: its tensor is malformed.
     """
-    stored = find_stored(node.details)
-    span: Span | None = stored.tensor if stored.tensor is not None and stored.place is not None else None
-    if node.op == "Constant" and "value" in node.attrs:
-        whole = node.details.values["value"].span
-        fields = scan(whole.file.data, whole.start, whole.end)
-        span = next((Span(whole.file, field[3], field[4]) for field in fields if field[0] == _TENSOR), None)
+    span = _find_tensor(node)
     if span is None:
         return "", (), None
     place = locate_tensor(span.file, span.start, span.end)
     dtype = DTYPE_NAMES.get(place.code, "")
-    is_integer = "int" in dtype or dtype == "bool"
-    if place.path or span.size > largest or not (is_integer or dtype in _FLOATS):
+    if place.path or span.size > largest or place.code not in _FORMS:
         return dtype, place.shape, None
     data, width = b"".join(read_elements(span, place)), ITEM_SIZES[dtype]
     if len(data) != element_count(place.shape) * width:  # in a field of another dtype any number of bytes may stand
         message = f"a tensor has {format_count(len(data), 'byte')} of data; its shape and dtype need a different number"
         raise WireError(message, span.start)
-    if not is_integer:
-        return dtype, place.shape, list(struct.unpack(f"<{len(data) // width}{_FLOATS[dtype]}", data))
-    pieces = (data[start : start + width] for start in range(0, len(data), width))
-    return dtype, place.shape, [int.from_bytes(piece, "little", signed=dtype.startswith("int")) for piece in pieces]
+    return dtype, place.shape, list(struct.unpack(f"<{len(data) // width}{_FORMS[place.code]}", data))
+
+
+def _find_tensor(node: Node) -> Span | None:
+    """Return the TensorProto of an initializer or a Constant."""
+    if node.op == "Constant" and "value" in node.attrs:
+        attribute: StoredValue = node.details.values["value"]
+        return attribute.span.find_field(_TENSOR)
+    stored = find_stored(node.details)
+    return None if stored.place is None else stored.tensor

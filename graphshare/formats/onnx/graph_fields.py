@@ -17,6 +17,7 @@ from graphshare.formats.onnx.stored import (
     NamedMessage,
     OnnxFile,
     Span,
+    Stored,
     TensorPlace,
     ValueMessages,
 )
@@ -44,6 +45,12 @@ _NAMED = tuple(number for number in LIST_NAMES if number != NODE)
 
 _ON_VALUES = (VALUE_INFO, OUTPUT, ANNOTATION)
 """The lists whose messages are on values that are defined elsewhere."""
+
+
+def find_tensor_list(stored: Stored) -> int:
+    """Return the number of the list that has the tensor of a variable."""
+    return SPARSE if stored.is_sparse else INITIALIZER
+
 
 Rest = tuple[tuple[tuple[int, Span], ...], tuple[tuple[int, NamedMessage], ...]]
 """Fields that belong to no node, and messages on values that do not exist."""

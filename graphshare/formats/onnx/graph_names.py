@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple
 
 from graphshare.formats.onnx.graph_fields import ANNOTATION
@@ -99,7 +100,7 @@ class GraphNames:
         names = {name for node in self.nodes for name in self.list_outputs(node) if name} if orphans else set()
         for number, message in orphans:
             around = self._find_around(message.file, message.name)
-            is_taken = message.name in names or any(message.name in level.definitions for level in self.outside)
+            is_taken = message.name in names or self._is_defined_around(message.name)
             yield number, message, around or (None if is_taken else message.name)
 
     def list_annotations(self) -> Iterator[NamedMessage]:
@@ -157,23 +158,28 @@ class GraphNames:
 
     def _rename_clashes(self) -> dict[str, str]:
         """Return new names for values that would hide a captured one, or be defined twice, unless they do so in the file."""
-        captured = {name: name == node.details.outputs[0] for node, name in self.captured.items()}
-        file, clashes, names = get_source(self.graph).file, set[str](), set[str]()
-        weights = {self._at_home[node] for node in self.weights}  # these keep their names
-        for node in self.nodes:
-            for name, old in zip(self._names_of(node), list_read_names(node), strict=False):
-                hides = name in captured and not (captured[name] and name == old)
-                hides |= name in weights and node not in self.weights
-                if name and (hides or (node.op and any(level.defines(name, file) for level in self.outside))):
-                    clashes.add(name)
-                names.add(name)
+        clashes = sorted(set(self._find_clashes()))
         renamed: dict[str, str] = {}
-        taken = TakenNames(names | captured.keys()) if clashes else TakenNames()
-        for name in sorted(clashes):
+        taken = TakenNames(chain(self.captured.values(), *map(self._names_of, self.nodes)) if clashes else ())
+        for name in clashes:
             renamed[name] = taken.take(name)
-            while any(renamed[name] in level.definitions for level in self.outside):
+            while self._is_defined_around(renamed[name]):
                 renamed[name] = taken.take(name)
         return renamed
+
+    def _find_clashes(self) -> Iterator[str]:
+        is_as_read = {name: name == node.details.outputs[0] for node, name in self.captured.items()}
+        file, weights = get_source(self.graph).file, {self._at_home[node] for node in self.weights}  # these keep their names
+        for node in self.nodes:
+            for name, old in zip(self._names_of(node), list_read_names(node), strict=False):
+                hides_captured = name in is_as_read and not (is_as_read[name] and name == old)
+                hides_weight = name in weights and node not in self.weights
+                is_repeated = bool(node.op) and any(level.defines(name, file) for level in self.outside)
+                if name and (hides_captured or hides_weight or is_repeated):
+                    yield name
+
+    def _is_defined_around(self, name: str) -> bool:
+        return any(name in level.definitions for level in self.outside)
 
 
 class Around(NamedTuple):
@@ -261,7 +267,11 @@ def find_at_home(graph: Graph) -> dict[Node, str]:
         uses.update([entry.node for entry in node.inputs])
         if node.subgraphs:
             homes.update(_list_at_home(node, lifted))
-    at_home = {node for node in homes if uses[node] == 1}
+    return _name_at_home(graph, {node for node in homes if uses[node] == 1})
+
+
+def _name_at_home(graph: Graph, at_home: Set[Node]) -> dict[Node, str]:
+    """Return the names in their bodies of weights that are written there."""
     taken = TakenNames(name for node in graph.nodes if node not in at_home for name in list_output_names(node))
     names: dict[Node, str] = {}
     for node in graph.nodes:

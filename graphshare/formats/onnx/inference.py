@@ -169,16 +169,7 @@ def _define_node(node: Any, version: int, types: Mapping[str, bytes]) -> bytes:
 
     try:
         schema: Any = defs.get_schema(node.op_type, version, "")
-        plain = [each for each in schema.function_opset_versions if each <= version]
-        by_types = [each for each in schema.context_dependent_function_opset_versions if each <= version]
-        if plain:
-            function = FunctionProto.FromString(schema.get_function_with_opset_version(max(plain)))
-        elif by_types:
-            stated = [types.get(name, b"") for name in node.input]
-            data = schema.get_context_dependent_function_with_opset_version(max(by_types), node.SerializeToString(), stated)
-            function = FunctionProto.FromString(data)
-        else:
-            return b""
+        function = FunctionProto.FromString(_read_definition(schema, node, version, types))
     except MemoryError:
         raise
     except Exception:  # it refuses types that it lacks, with errors of any kind
@@ -190,6 +181,19 @@ def _define_node(node: Any, version: int, types: Mapping[str, bytes]) -> bytes:
     del function.output[len(node.output) :]  # it need not define those that are left out
     encoded: bytes = function.SerializeToString()
     return encoded
+
+
+def _read_definition(schema: Any, node: Any, version: int, types: Mapping[str, bytes]) -> bytes:
+    """Return the newest function of a schema up to ``version``, for all types or those of the node; empty if it has none."""
+    plain = [each for each in schema.function_opset_versions if each <= version]
+    by_types = [each for each in schema.context_dependent_function_opset_versions if each <= version]
+    function = b""
+    if plain:
+        function = schema.get_function_with_opset_version(max(plain))
+    elif by_types:
+        stated = [types.get(name, b"") for name in node.input]
+        function = schema.get_context_dependent_function_with_opset_version(max(by_types), node.SerializeToString(), stated)
+    return function
 
 
 def _check(data: list[bytes], path: str) -> tuple[None, list[bytes]]:

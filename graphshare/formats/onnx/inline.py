@@ -6,7 +6,7 @@ if there would be too many nodes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import zip_longest
 
 from msgspec.structs import replace
@@ -72,9 +72,9 @@ def inline_calls(graph: Graph, heads: Sequence[Entry], fused: Collection[str] = 
     nodes = inliner.add(topological(graph), links)
     if not inliner.count:
         return Inlined(graph)
-    values = [links[head.node, head.index] for head in heads]
     source = import_opsets(get_source(graph), inliner.opsets)
-    graph = replace(graph, nodes=tuple(nodes), heads=tuple([entry for entry in values if entry is not None]), source=source)
+    heads = tuple([head for head in _follow(heads, links) if head is not None])
+    graph = replace(graph, nodes=tuple(nodes), heads=heads, source=source)
     return Inlined(graph, inliner.count, inliner.defined)
 
 
@@ -167,7 +167,7 @@ class _Inliner:
             raise _Opaque
         body = self._read_function(stored, node).graph
         inputs = [each for each in body.nodes if not each.op and not each.details.holds_value]
-        operands = [None if entry is None else links[entry.node, entry.index] for entry in list_operands(node)]
+        operands = _follow(list_operands(node), links)
         if len(operands) > len(inputs) or len(outputs) > len(body.heads):
             raise _Opaque
         bound: _Links = {(variable, 0): entry for variable, entry in zip_longest(inputs, operands)}
@@ -180,7 +180,7 @@ class _Inliner:
             order = self.add(body.nodes, bound, names, f"{next(filter(None, outputs), node.op)}/")
         finally:
             self._depth -= 1
-        returned = [bound[head.node, head.index] for head in body.heads[: len(outputs)]]
+        returned = _follow(body.heads[: len(outputs)], bound)
         if None in returned:  # an input that is left out, returned unchanged
             raise _Opaque
         links.update({(node, index): entry for index, entry in enumerate(returned)})
@@ -193,7 +193,7 @@ class _Inliner:
 
     def _define(self, node: Node, definition: Sequence[Step], outputs: Sequence[str], links: _Links) -> list[Node]:
         """Return the nodes of the definition of a fused operator, and add the value of the last one to ``links``."""
-        operands = [None if entry is None else links[entry.node, entry.index] for entry in list_operands(node)]
+        operands = _follow(list_operands(node), links)
         values: dict[str, Entry] = {}
         order: list[Node] = []
         for step in definition:
@@ -249,8 +249,8 @@ class _Inliner:
 
     def _relink(self, node: Node, links: _Links) -> Node:
         """Return a node on the values that its inputs have become, with the calls in its bodies opened."""
-        operands = [None if entry is None else links[entry.node, entry.index] for entry in list_operands(node)]
-        captured = [links[entry.node, entry.index] for entry in node.inputs[count_inputs(node) :]]
+        operands = _follow(list_operands(node), links)
+        captured = _follow(node.inputs[count_inputs(node) :], links)
         if None in captured:  # a body cannot do without it
             raise _Opaque
         inputs = [entry for entry in (*operands, *captured) if entry is not None]
@@ -267,8 +267,13 @@ class _Inliner:
             return body
         links: _Links = {(variable, 0): Entry(variable) for variable in body.captures}
         order = self.add(body.nodes, links)
-        heads = [links[head.node, head.index] for head in body.heads]
-        return replace(body, nodes=(*body.captures, *order), heads=tuple([head for head in heads if head is not None]))
+        heads = tuple([head for head in _follow(body.heads, links) if head is not None])
+        return replace(body, nodes=(*body.captures, *order), heads=heads)
+
+
+def _follow(entries: Iterable[Entry | None], links: _Links) -> list[Entry | None]:
+    """Return the values that these have become; None for an absent one."""
+    return [None if entry is None else links[entry.node, entry.index] for entry in entries]
 
 
 def _bind(span: Span, kind: str, values: Mapping[str, Span | None]) -> Message:

@@ -82,7 +82,7 @@ def move_inner_data(graph: Graph, moves: Moves) -> Graph:
 
     def move(span: Span) -> Message:
         place = locate_tensor(span.file, span.start, span.end)
-        where = moves.get(FileRange(place.path, place.start, place.end)) if place.path else None
+        where = moves.get(place.file_range) if place.path else None
         return rewrite_message(span, {}) if where is None else replace_data(span, where)
 
     return change_inner_tensors(graph, move, lambda node: bool(find_stored(node.details).outer), _list_parts(graph))

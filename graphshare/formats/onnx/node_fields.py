@@ -11,7 +11,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from graphshare.errors import Fault, InputError
-from graphshare.formats.onnx.attributes import GRAPH, GRAPHS, NO_ATTRIBUTES, AttributeReader, Attributes, ReadGraph
+from graphshare.formats.onnx.attributes import GRAPH, GRAPHS, NO_ATTRIBUTES, AttributeReader, Attributes, ReadGraph, Weight
 from graphshare.formats.onnx.graph_fields import INITIALIZER, INPUT, SPARSE, scan_graph
 from graphshare.formats.onnx.protobuf import LENGTHS, Field, WireError, encode_field, encode_text, once, scan, text_at
 from graphshare.formats.onnx.stated_once import refuse_repeats
@@ -50,6 +50,12 @@ class NodeKind(NamedTuple):
     known: Attributes = NO_ATTRIBUTES
 
 
+def find_only_weight(inputs: Sequence[str], outputs: Sequence[str], kind: NodeKind, known: Attributes) -> Weight | None:
+    """Return the weight of a Constant that has one output and states nothing else."""
+    is_constant = kind.op == "Constant" and not kind.domain and not inputs and len(outputs) == 1
+    return known.weight if is_constant and [*known.texts] in (["value"], ["sparse_value"]) else None
+
+
 class NodeReader:
     """Reads the nodes of one file; parts that several have in common are read once."""
 
@@ -70,7 +76,7 @@ class NodeReader:
         rows = [_NO_NAMES if match is None else match.groups("") for match in map(_NAMES, texts)]
         columns = list(zip(*rows, strict=True))
         if not all([*map(_LENGTHS.get, columns[i])] == [*map(len, columns[i + 1])] for i in range(0, 10, 2)):
-            rows = [row if all(_LENGTHS.get(row[i]) == len(row[i + 1]) for i in range(0, 10, 2)) else _NO_NAMES for row in rows]
+            rows = [row if _has_lengths(row) else _NO_NAMES for row in rows]
         for field, (one, input1, two, input2, three, input3, _, output, _, label, rest) in zip(fields, rows, strict=True):
             kind = kinds.get(rest) or self._read_kind(field, rest)
             if kind is None:
@@ -124,6 +130,11 @@ class NodeReader:
             elif number == 9:
                 refuse_repeats(data, field, "pair")
         return tuple(inputs), tuple(outputs), label, NodeKind(op, name_domain(domain), overload, attributes, "")
+
+
+def _has_lengths(row: Sequence[str]) -> bool:
+    """Return whether each name of a match has the length that the byte before it states."""
+    return all(_LENGTHS.get(row[i]) == len(row[i + 1]) for i in range(0, 10, 2))
 
 
 class NodeSorter:

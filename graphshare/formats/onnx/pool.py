@@ -7,12 +7,13 @@ where a run is killed between the file of the weights and a model. Arrays that i
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import cache, partial
 
 import msgspec
+from msgspec.structs import replace
 
 from graphshare.errors import BUG, Fault, GraphshareError, RefusedError, SelfCheckError
 from graphshare.files.atomic import OutputTransaction
@@ -85,6 +86,11 @@ class PoolMember:
         self.embedded = [weight for weight in weights if weight not in pooled and weight.place.path]
         self.contents: dict[WeightArray, Content] = {}
 
+    def embed(self, weight: WeightArray) -> None:
+        """Leave an array out of the pool: it goes into the model, or is there already."""
+        del self.contents[weight]
+        self.embedded += [weight] if weight.place.path else []
+
     @property
     def kept(self) -> int:
         """Bytes of weights that stay in the model although they are large enough for a pool."""
@@ -106,9 +112,8 @@ def list_weights(graph: Graph, parameters: ParameterFile | None) -> Iterator[Wei
         if record is not None and record.shape is not None:
             yield WeightArray(node.name, node, record, place)
     for tensor in list_inner_tensors(graph):
-        place = tensor.place
-        key = FileRange(place.path, place.start, place.end)
-        yield WeightArray(tensor.name, key, _make_record(tensor.name, place, files), place)
+        record = _make_record(tensor.name, tensor.place, files)
+        yield WeightArray(tensor.name, tensor.place.file_range, record, tensor.place)
 
 
 def _make_record(name: str, place: TensorPlace, files: dict[str, ParameterFile]) -> Record:
@@ -140,32 +145,32 @@ class WeightPool:
 
         Raises RefusedError for a file that another program has written.
         """
+        arrays = [(content, member, weight) for member in members for weight, content in member.contents.items()]
         sources: dict[Content, tuple[PoolMember, WeightArray]] = {}
-        wanted = list(dict.fromkeys(content for member in members for content in member.contents.values()))
-        for member in members:
-            for weight, content in [*member.contents.items()]:
-                if content in self.places:
-                    continue
-                if self.old is None or not self.is_indexed:
-                    sources.setdefault(content, (member, weight))
-                else:
-                    del member.contents[weight]
-                    member.embedded += [weight] if weight.place.path else []
+        for content, member, weight in arrays:
+            if content not in self.places and self.is_indexed and self.old is not None:
+                member.embed(weight)
+            elif content not in self.places:
+                sources.setdefault(content, (member, weight))
         if self.old is not None and not self.is_indexed:
-            # A run that was killed before its models were in place has left a file that begins, or goes on, as this one would.
-            places = [*_lay_out(wanted, 0).items(), *_lay_out(sources, self.used).items()]
-            for content, start in places:
-                end = start + content.size
-                if content in sources and end <= self.old.size and _hash_range(self.path, start, end) == content.digest:
-                    self.places[content] = start
-                    del sources[content]
-            if sources and self.old.size and not (self.used or self.places):
-                message = "is not a file of weights: no model beside it points into it"
-                raise RefusedError(Fault(message, where=self.path, hint="name another file with `data`, or remove this one"))
+            self._find_left([content for content, _, _ in arrays], sources, self.old.size)
         for content, start in _lay_out(sources, self.size).items():
             self.places[content] = start
             self.new.append((start, *sources[content]))
             self.size = start + content.size
+
+    def _find_left(self, wanted: Iterable[Content], sources: dict[Content, tuple[PoolMember, WeightArray]], size: int) -> None:
+        """Note where the existing file has arrays that no model points to, and remove them from ``sources``."""
+        # A run that was killed before its models were in place has left a file that begins, or goes on, as this one would.
+        places = [*_lay_out(dict.fromkeys(wanted), 0).items(), *_lay_out(sources, self.used).items()]
+        for content, start in places:
+            end = start + content.size
+            if content in sources and end <= size and _hash_range(self.path, start, end) == content.digest:
+                self.places[content] = start
+                del sources[content]
+        if sources and size and not (self.used or self.places):
+            message = "is not a file of weights: no model beside it points into it"
+            raise RefusedError(Fault(message, where=self.path, hint="name another file with `data`, or remove this one"))
 
     def locate(self, content: Content, name: str) -> ExternalRange:
         """Return the range that models point to; ``name`` is the name of the file, perhaps not in place yet."""
@@ -194,21 +199,20 @@ class WeightPool:
 
     def _write_indexed(self, out: StagedFile, readers: Mapping[PoolMember, ArrayReader]) -> None:
         """Write a parameter file, and note where it has the arrays. Each is called by the first name that it has."""
-        names, named, holders = TakenNames([_METADATA]), {}, {}
-        for _, member, weight in self.new:
-            name = names.take(escape_surrogates(weight.name))
-            named[name] = member.contents[weight]
-            holders[name] = msgspec.structs.replace(weight.record, key=name), readers[member], weight.record
-        format_ = choose_format(self.path)
-        plan = [(record, name) for name, (record, _, _) in holders.items()]
-        format_.write(
-            plan, out, lambda record: holders[record.key or ""][1].chunks(holders[record.key or ""][2]), WriteOptions()
-        )
+        names, format_ = TakenNames([_METADATA]), choose_format(self.path)
+        arrays = {names.take(escape_surrogates(weight.name)): (member, weight) for _, member, weight in self.new}
+
+        def read(record: Record) -> Iterable[bytes | memoryview]:
+            member, weight = arrays[record.key or ""]
+            return readers[member].chunks(weight.record)
+
+        format_.write([(replace(w.record, key=name), name) for name, (_, w) in arrays.items()], out, read, WriteOptions())
         out.flush()
         with open_source(out.name) as source:
             self.size = source.size
             for record in format_.index(source).records:
-                self.places[named[record.key or ""]] = record.data_offset or 0
+                member, weight = arrays[record.key or ""]
+                self.places[member.contents[weight]] = record.data_offset or 0
 
 
 def _lay_out(contents: Collection[Content], start: int) -> dict[Content, int]:
@@ -371,13 +375,12 @@ def _encode(member: PoolMember, pool: WeightPool | None, reader: ArrayReader, lo
     if pool is not None:
         places |= {weight.key: pool.locate(content, location) for weight, content in member.contents.items()}
     graph = move_inner_data(member.graph, {key: place for key, place in places.items() if isinstance(key, FileRange)})
-    source = get_source(graph)
-    fields = tuple([field for field in source.fields if not _read_digests(*field)[0]])
-    source = msgspec.structs.replace(source, fields=fields)
+    fields = [field for field in get_source(graph).fields if not _read_digests(*field)[0]]
+    source = replace(get_source(graph), fields=tuple(fields))
     if pool is not None and member.contents:
         ranges = sorted({(*pool.locate(content, "")[1:], content.digest) for content in member.contents.values()})
         source = add_metadata(source, {_KEY + pool.location: "".join(f"{s} {e} {digest}\n" for s, e, digest in ranges)})
-    graph = msgspec.structs.replace(graph, source=source)
+    graph = replace(graph, source=source)
 
     def encode(node: Node, name: str) -> Message | None:
         place, stored = places.get(node), find_stored(node.details)
@@ -438,26 +441,26 @@ def _is_placed(new: TensorPlace | None, old: TensorPlace, place: tuple[str, int,
     return (dict(new.external).get("location"), new.start, new.end) == (place or (None, new.start, new.end))
 
 
+def _read_written(stored: Stored, place: ExternalRange | None, pool: ByteSource | None) -> Iterator[bytes]:
+    """Yield the bytes of a written array: at ``place`` in the file of the pool, or else in the model."""
+    if place is not None and pool is not None:
+        return _read_range(pool, *place[1:])
+    return iter(()) if stored.tensor is None or stored.place is None else read_elements(stored.tensor, stored.place)
+
+
 def _compare(member: PoolMember, pool: WeightPool | None, reader: ArrayReader, path: str, data: ByteSource | None) -> None:
     """Compare the places and the bytes of arrays of a written model with their sources. Raises SelfCheckError."""
-    faults, compared = [], set()
-    nodes = set(member.graph.nodes)
+    faults, compared, nodes = [], set(), set(member.graph.nodes)
     with open_source(path) as source:
         read = {node.name: find_stored(node.details) for node in decode_model(OnnxFile(source, is_own=True)).nodes}
         for weight in [*member.contents, *(weight for weight in member.embedded if weight.key in nodes)]:
             stored, content = read.get(weight.name, Stored()), member.contents.get(weight)
-            new = stored.place
             place = None if pool is None or content is None else pool.locate(content, pool.location)
-            start, end = place[1:] if place is not None else (0, 0) if new is None else (new.start, new.end)
-            if weight.key in nodes and not _is_placed(new, weight.place, place):
+            if weight.key in nodes and not _is_placed(stored.place, weight.place, place):
                 faults.append(Fault("does not read back as it was written", where=member.target, node=weight.name, hint=BUG))
                 continue
-            if place is None and stored.tensor is not None and new is not None:
-                written = read_elements(stored.tensor, new)
-            else:
-                written = _read_range(source if data is None else data, start, end)
             pair = weight if place is None else (_find_source(member, weight), place)
-            if pair not in compared and not have_equal_bytes(reader.chunks(weight.record), written):
+            if pair not in compared and not have_equal_bytes(reader.chunks(weight.record), _read_written(stored, place, data)):
                 message = f"differs from its source in {member.target if place is None else place[0]}"
                 faults.append(Fault(message, where=member.target, node=weight.name, hint=BUG))
             compared.add(pair)

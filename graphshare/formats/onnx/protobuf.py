@@ -15,10 +15,10 @@ from typing import Protocol, cast
 
 from graphshare.files.byte_source import BLOCK, SourceBytes
 
-_VARINT, _BYTES, _FLOAT = 0, 2, 5
 _LITTLE, _JOINED = 1 << 12, 1 << 18  # bytes of a piece that is joined with others, and of the joined pieces
 Data = bytes | SourceBytes
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+_FIXED = {FIXED32: 4, FIXED64: 8}  # bytes
 _MASK64 = (1 << 64) - 1
 Field = tuple[int, int, int, int, int]
 """Number, wire type, begin of the tag, begin of the value and end; the value of a varint begins and ends as its bytes do."""
@@ -41,11 +41,11 @@ class Message:
 
     def add_integer(self, field: int, value: int) -> None:
         """Add an integer; a negative one is written as 64 bits."""
-        self._append(_tag(field, _VARINT) + encode_varint(value & 0xFFFFFFFFFFFFFFFF))
+        self._append(_tag(field, VARINT) + encode_varint(value & 0xFFFFFFFFFFFFFFFF))
 
     def add_float(self, field: int, value: float) -> None:
         """Add a float32. Numbers beyond its range become infinite."""
-        self._append(_tag(field, _FLOAT) + pack_float(value))
+        self._append(_tag(field, FIXED32) + pack_float(value))
 
     def add_bytes(self, field: int, value: bytes) -> None:
         """Add bytes."""
@@ -63,7 +63,7 @@ class Message:
 
     def add_data(self, field: int, data: Blob) -> None:
         """Add the bytes of a tensor; they are read when the message is written."""
-        self._append(_tag(field, _BYTES) + encode_varint(data.size))
+        self._append(_tag(field, BYTES) + encode_varint(data.size))
         self._pieces.append(data)
         self.size += data.size
 
@@ -74,13 +74,13 @@ class Message:
 
     def add_message(self, field: int, message: Message) -> None:
         """Add a message that is complete."""
-        self._append(_tag(field, _BYTES) + encode_varint(message.size))
+        self._append(_tag(field, BYTES) + encode_varint(message.size))
         self._pieces += message._pieces
         self.size += message.size
 
     def add_list(self, field: int, values: Iterable[bytes | Blob | Message]) -> None:
         """Add each value, bytes together: a graph has one for each node."""
-        tag = _tag(field, _BYTES)
+        tag = _tag(field, BYTES)
         for kind, run in groupby(values, type):
             if kind is bytes:
                 pieces = cast("list[bytes]", list(run))
@@ -145,12 +145,12 @@ class _Sizes(dict[int, bytes]):
 _SIZES = _Sizes()
 LENGTHS = [chr(length) for length in range(0x80)]
 """Lengths of a byte each as characters."""
-_SHORT_TAGS = [chr(number << 3 | _BYTES) for number in range(0x10)]
+_SHORT_TAGS = [chr(number << 3 | BYTES) for number in range(0x10)]
 
 
 def encode_field(field: int, value: bytes) -> bytes:
     """Return a field of bytes, with its tag."""
-    return _tag(field, _BYTES) + encode_varint(len(value)) + value
+    return _tag(field, BYTES) + encode_varint(len(value)) + value
 
 
 def encode_name(field: int, name: str) -> bytes:
@@ -242,8 +242,8 @@ def scan(data: Data, position: int, end: int, single: int = 0) -> Iterator[Field
                 position += 1
             else:
                 _, position = read_varint(data, position, end)
-        elif kind in (FIXED32, FIXED64):
-            position += 4 if kind == FIXED32 else 8
+        elif kind in _FIXED:
+            position += _FIXED[kind]
             if position > end:
                 raise WireError(f"field {number} is cut off", begin)
         else:

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import zip_longest
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, zip_longest
 from operator import itemgetter
 
 from graphshare.errors import Fault, InputError
@@ -15,7 +15,7 @@ from graphshare.files.byte_source import ByteSource
 from graphshare.files.open_source import open_source
 from graphshare.formats.onnx.accounts import list_slots
 from graphshare.formats.onnx.attributes import GRAPH, GRAPHS, SPARSE_TENSOR, TENSOR
-from graphshare.formats.onnx.decode import decode_model, scan_model
+from graphshare.formats.onnx.decode import ModelFields, decode_model, scan_model
 from graphshare.formats.onnx.graph_fields import (
     ANNOTATION,
     INITIALIZER,
@@ -41,6 +41,7 @@ from graphshare.formats.onnx.stored import (
     NamedMessage,
     NamesSpan,
     OnnxFile,
+    OnnxSource,
     Span,
     TensorPlace,
     find_stored,
@@ -104,7 +105,17 @@ def _compare_graphs(names: GraphNames, others: GraphNames) -> Iterator[Fault]:
     heads = [[each.find(entry) for entry in each.graph.heads] for each in (names, others)]
     if heads[0] != heads[1]:
         yield Fault(f"the outputs read back as {heads[1]}, expected {heads[0]}")
-    stated, read = _list_contents(names), _list_contents(others)
+    yield from _compare_contents(_list_contents(names), _list_contents(others))
+    if not _are_fields_equal(get_source(names.graph).rest, get_source(others.graph).rest):
+        yield Fault("the fields of a graph read back as others")
+
+
+_Contents = dict[tuple[int, str], list[bytes]]
+"""The contents of messages without their names, by list and name."""
+
+
+def _compare_contents(stated: _Contents, read: _Contents) -> Iterator[Fault]:
+    """Yield the differences between the messages that a graph has and those of one that was read."""
     for number, name in dict.fromkeys((*stated, *read)):
         # An output without a type in any file has one that was inferred, and an input without one its name.
         written = read.get((number, name), [])
@@ -112,13 +123,11 @@ def _compare_graphs(names: GraphNames, others: GraphNames) -> Iterator[Fault]:
         is_moved = number == NODE and not (expected and written)  # a Constant of a body; the main graph has it
         if sorted(expected) != sorted(written) and not is_moved:
             yield Fault(f"what {LIST_NAMES[number]} says of {name!r} reads back as something else", node=name)
-    if not _are_fields_equal(get_source(names.graph).rest, get_source(others.graph).rest):
-        yield Fault("the fields of a graph read back as others")
 
 
-def _list_contents(names: GraphNames) -> dict[tuple[int, str], list[bytes]]:
-    """Return the contents of a graph's messages without their names, by list and name."""
-    contents = dict[tuple[int, str], list[bytes]]()
+def _list_contents(names: GraphNames) -> _Contents:
+    """Return the contents of a graph's messages."""
+    contents: _Contents = {}
     heads = Counter([(head.node, head.index) for head in names.graph.heads])
     for node in (*names.captured, *names.nodes):
         stored, outputs = find_stored(node.details), names.list_outputs(node)
@@ -168,17 +177,20 @@ def reads_back(file: OnnxFile, graph: Graph, changed: Collection[str] = ()) -> b
         values = _match_variables(file, lists, graph, changed)
         if values is None or not _match_operators(file, lists, graph, values) or not _match_values(lists, graph):
             return False
-        source = get_source(graph)
-        if source.orphans or lists.named[ANNOTATION] or not _are_fields_equal(source.fields, model.fields):
-            return False
-        if not _are_fields_equal(source.rest, lists.rest):
+        if not _match_fields(model, lists, get_source(graph)):
             return False
     except (WireError, InputError):
         return False
-    names = [name for outputs in values.values() for name in outputs if name]
+    names = list(filter(None, chain.from_iterable(values.values())))
     defined, heads = set(names), [message.name for message in lists.named[OUTPUT]]
     is_whole = len(values) == len(graph.nodes) and len(defined) == len(names) and defined.issuperset(heads)
     return is_whole and heads == [_value(entry) for entry in graph.heads]
+
+
+def _match_fields(model: ModelFields, lists: Lists, source: OnnxSource) -> bool:
+    """Return whether a file has the fields of its source that are on no node, and no messages on values without one."""
+    has_orphans = bool(source.orphans or lists.named[ANNOTATION])
+    return not has_orphans and _are_fields_equal(source.fields, model.fields) and _are_fields_equal(source.rest, lists.rest)
 
 
 def _match_variables(
@@ -187,28 +199,28 @@ def _match_variables(
     """Return the names of the variables if a file has the variables of ``graph``, else None. Raises WireError, InputError."""
     tensors = index_by_name(lists.named[INITIALIZER], unique="initializers")
     inputs = index_by_name(lists.named[INPUT], unique="graph inputs")
-    variables = {node.name: node for node in graph.nodes if not node.op}
+    variables = {node.name: node for node in graph.variables()}
     if lists.named[SPARSE] or variables.keys() != inputs.keys() | tensors.keys() or "" in variables:
         return None
-    expected: list[NamedMessage] = []
-    actual: list[NamedMessage] = []
     for name, node in variables.items():
-        tensor, place = tensors.get(name), None
-        if tensor is not None:
-            place = tensor.place or locate_tensor(file, tensor.start, tensor.end)
-        stored, declared = find_stored(node.details), inputs.get(name)
+        tensor, declared, stored = tensors.get(name), inputs.get(name), find_stored(node.details)
+        place = None if tensor is None else tensor.place or locate_tensor(file, tensor.start, tensor.end)
         if name not in changed and _describe_place(place, holds_value=tensor is not None) != _describe_variable(node):
             return None
-        if tensor is not None:
-            if stored.tensor is None:
-                return None
-            if tensor.place is None or stored.tensor.place is None:  # else it is shape, dtype, name and data alone
-                expected.append(stored.tensor)
-                actual.append(tensor)
-        if declared is not None and _read_rest(declared) != (b"" if stored.input is None else _read_rest(stored.input)):
+        if tensor is not None and not _is_tensor_kept(stored.tensor, tensor):
             return None
-    are_equal = [*map(_read_tensor_rest, expected)] == [*map(_read_tensor_rest, actual)]
-    return {node: (name,) for name, node in variables.items()} if are_equal else None
+        if declared is not None and _read_rest(declared) != _read_rest(stored.input):
+            return None
+    return {node: (name,) for name, node in variables.items()}
+
+
+def _is_tensor_kept(expected: NamedMessage | None, actual: NamedMessage) -> bool:
+    """Return whether a written initializer has the other fields of the one that was read."""
+    if expected is None:
+        return False
+    if expected.place is not None and actual.place is not None:  # shape, dtype, name and data alone
+        return True
+    return _read_tensor_rest(expected) == _read_tensor_rest(actual)
 
 
 def _match_operators(file: OnnxFile, lists: Lists, graph: Graph, values: dict[Node, tuple[str, ...]]) -> bool:
@@ -220,12 +232,12 @@ def _match_operators(file: OnnxFile, lists: Lists, graph: Graph, values: dict[No
         WireError: a node is malformed, or has a body.
     """
     reader = NodeReader(file)
-    operators = [node for node in graph.nodes if node.op]
+    operators = list(_operators(graph))
     if len(operators) != len(lists.nodes):
         return False
-    sources = {id(node.details.stored): node for node in get_source(graph).nodes if node.attrs}
+    attributes = {id(node.details.stored): node.attrs for node in get_source(graph).nodes}
     for node, field, (inputs, outputs, label, kind) in zip(operators, lists.nodes, reader.read(lists.nodes), strict=True):
-        op, domain, _, stated, key, known = kind
+        op, domain, _, stated, key, _ = kind
         details, span = node.details, node.details.stored.node
         if (op, domain, outputs, label) != (node.op, details.domain, details.outputs, details.label) or node.subgraphs:
             return False
@@ -233,21 +245,26 @@ def _match_operators(file: OnnxFile, lists: Lists, graph: Graph, values: dict[No
         if (span.rest != key) if is_named else _read_node_rest(span) != _read_node_rest(Span(file, field[3], field[4])):
             return False
         # Equal bytes have equal attributes; they are only read where the node does not have those of its source.
-        if (node.attrs or stated) and getattr(sources.get(id(details.stored)), "attrs", None) is not node.attrs:
+        if (node.attrs or stated) and attributes.get(id(details.stored)) is not node.attrs:
             known = reader.read_attributes(kind, _refuse_body)
             if [*known.texts.items()] != [*node.attrs.items()]:
                 return False
         try:
-            names = [values[entry.node][entry.index] for entry in node.inputs]
-        except KeyError:  # it comes after this node
-            return False
-        # In rising order, so that each insertion is at its final place.
-        for position in details.absent:
-            names.insert(position, "")
-        if inputs != tuple(names):
+            if inputs != _name_inputs(node, values):
+                return False
+        except KeyError:  # one comes after this node
             return False
         values[node] = outputs
     return True
+
+
+def _name_inputs(node: Node, values: Mapping[Node, tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the names of a node's inputs, empty ones for those that are absent."""
+    names = [values[entry.node][entry.index] for entry in node.inputs]
+    # In rising order, so that each insertion is at its final place.
+    for position in node.details.absent:
+        names.insert(position, "")
+    return tuple(names)
 
 
 def _match_values(lists: Lists, graph: Graph) -> bool:
@@ -294,8 +311,8 @@ def _read_rests(messages: Iterable[NamedMessage]) -> list[bytes]:
     ]
 
 
-def _read_rest(message: NamedMessage) -> bytes:
-    return _read_rests([message])[0]
+def _read_rest(message: NamedMessage | None) -> bytes:
+    return b"" if message is None else _read_rests([message])[0]
 
 
 def _read_tensor_rest(tensor: Span, *, is_sparse: bool = False) -> bytes:

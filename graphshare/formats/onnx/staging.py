@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 
@@ -119,20 +119,15 @@ def stage_onnx(
     """
     place = "" if target == "-" else target
     placement = Placement(graph, place, parameters, weights=options.weights, copies=options.copies, no_copy=options.no_copy)
-    if any(isinstance(data, FileRange) for data, _ in placement.outside):
+    if placement.copies_data:
         refuse_missing_data(graph, parameters)
     graph = placement.move_inner(graph)
     if target == "-" and placement.outside:
         hint = "name a file with `out`; the data goes beside it"
         raise RefusedError(Fault("the model has external data, which cannot be written to stdout", hint=hint))
-    if placement.files:
-        hashes = {f"graphshare.sha256.{base_name(file)}": hash_file(file) for file in placement.files}
-        graph = msgspec.structs.replace(graph, source=add_metadata(get_source(graph), hashes))
+    graph = _add_hashes(graph, placement.files)
     with placement.open_records() as reader:
-        data = encode_graph_file(graph, placement.make_encoder(reader), find_head_types(graph))
-        if data.size > LARGEST:
-            message = f"the model would take {format_bytes(data.size)}, and the limit is 2 GiB"
-            raise RefusedError(Fault(message, hint=_EXPORTED if placement.records else _REWRITTEN))
+        data = _encode_file(graph, placement, reader)
         if target == "-":
             pieces = [bytes(piece) for piece in data.pieces()]
             return StagedOnnx(ModelBytes(graph, placement), (), data.size, (), pieces)
@@ -170,6 +165,21 @@ def _list_remote(graph: Graph, parameters: ParameterFile | None) -> dict[str, Re
         message = f"the model has {format_bytes(size)} of external data at a URL, which onnxruntime cannot open"
         raise RefusedError(Fault(message, hint=hint))
     return {name: records[name] for name in places}
+
+
+def _add_hashes(graph: Graph, files: Sequence[str]) -> Graph:
+    """Return a graph whose metadata states the SHA-256 of each parameter file that its model points into."""
+    hashes = {f"graphshare.sha256.{base_name(file)}": hash_file(file) for file in files}
+    return msgspec.structs.replace(graph, source=add_metadata(get_source(graph), hashes)) if hashes else graph
+
+
+def _encode_file(graph: Graph, placement: Placement, reader: ArrayReader | None) -> Blob:
+    """Return the bytes of the model's own file. Raises RefusedError for more than protobuf allows."""
+    data = encode_graph_file(graph, placement.make_encoder(reader), find_head_types(graph))
+    if data.size > LARGEST:
+        message = f"the model would take {format_bytes(data.size)}, and the limit is 2 GiB"
+        raise RefusedError(Fault(message, hint=_EXPORTED if placement.records else _REWRITTEN))
+    return data
 
 
 def _write_model(data: Blob, graph: Graph, out: StagedFile, target: str, changed: Collection[str]) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 
 from msgspec.structs import replace
 
@@ -39,6 +40,7 @@ from graphshare.text.format import format_count, format_shape
 from graphshare.text.names import TakenNames
 
 Pairs = Iterable[tuple[Node, Node]]
+_MISSING = object()
 FunctionKey = tuple[str, str, str]
 """The domain, the name and the overload of a function."""
 
@@ -212,9 +214,8 @@ def _compare_functions(
     domains = {key[0] for function in (x, y) for key in list_calls(function.graph.nodes)} if computed else None
     yield from _compare_opsets(f"function {name}, operator set", x.opsets, y.opsets, domains)
     for attribute in {**x.attributes, **y.attributes}:
-        ours, theirs = x.attributes, y.attributes
-        if (attribute in ours) != (attribute in theirs) or ours.get(attribute) != theirs.get(attribute):
-            texts = [_describe_default(values, attribute) for values in (ours, theirs)]
+        if x.attributes.get(attribute, _MISSING) != y.attributes.get(attribute, _MISSING):
+            texts = [_describe_default(each.attributes, attribute) for each in (x, y)]
             yield Change(f"function {name}, attribute", attribute, *texts)
     what = _find_other_body(x, y, computed)
     if what:
@@ -352,10 +353,7 @@ def separate_functions(graphs: Sequence[Graph]) -> Iterator[tuple[Graph, Mapping
     """
     models: list[Functions] = [list_functions(graph) for graph in graphs]
     graphs = align_unused_opsets(graphs, models)
-    calls = [
-        {*list_calls(graph.nodes), *(call for function in functions.values() for call in list_calls(function.nodes))}
-        for graph, functions in zip(graphs, models, strict=True)
-    ]
+    calls = [_list_all_calls(graph, functions) for graph, functions in zip(graphs, models, strict=True)]
     used = {key[:2] for keys in (*calls, *models) for key in keys}
     taken = {key: b"" for keys, functions in zip(calls, models, strict=True) for key in keys if key not in functions}
     for graph, functions in zip(graphs, models, strict=True):
@@ -365,6 +363,11 @@ def separate_functions(graphs: Sequence[Graph]) -> Iterator[tuple[Graph, Mapping
             taken[key] = contents[key] if names.keys().isdisjoint(list_calls(functions[key].nodes)) else b""
         renamed = _rename(graph, functions, names) if names else graph
         yield renamed, {name_function(key): name for key, name in names.items()}
+
+
+def _list_all_calls(graph: Graph, functions: Functions) -> set[FunctionKey]:
+    """Return the keys of the operators of a model, those in its functions too."""
+    return set(list_calls(chain(graph.nodes, *(function.nodes for function in functions.values()))))
 
 
 def list_used_domains(graph: Graph, functions: Functions) -> set[str]:

@@ -108,6 +108,11 @@ class Span(msgspec.Struct, frozen=True, eq=False, gc=False):
         """Return all bytes."""
         return self.file.data[self.start : self.end]
 
+    def find_field(self, number: int) -> Span | None:
+        """Return the value of the first field of this number in a message; None where there is none."""
+        fields = scan(self.file.data, self.start, self.end)
+        return next((Span(self.file, field[3], field[4]) for field in fields if field[0] == number), None)
+
     def open_field(self) -> tuple[int, Span]:
         """Return the number and the value of the field that these bytes are, with its tag."""
         ((number, _, _, start, end),) = scan(self.file.data, self.start, self.end)
@@ -136,6 +141,11 @@ class TensorPlace(msgspec.Struct, frozen=True, gc=False):
     pieces: int = 0
     path: str = ""
     external: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def file_range(self) -> FileRange:
+        """Return the place of data in another file."""
+        return FileRange(self.path, self.start, self.end)
 
 
 class NamedMessage(Span, frozen=True, eq=False, gc=False):
@@ -181,6 +191,11 @@ class ValueMessages(msgspec.Struct, frozen=True, eq=False, gc=False):
     results: Mapping[int, NamedMessage] = EMPTY
     annotations: Mapping[int, NamedMessage] = EMPTY
     repeated: tuple[tuple[int, int, NamedMessage], ...] = ()
+
+    @property
+    def has_others(self) -> bool:
+        """Return whether there are messages beside those in ``infos``: nearly every value has value_info alone."""
+        return self.results is not EMPTY or self.annotations is not EMPTY or bool(self.repeated)
 
 
 NO_MESSAGES = ValueMessages()

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from graphshare.formats.onnx.graph_fields import TENSOR_NAME
 from graphshare.formats.onnx.messages import describe_tensor, encode_pair
-from graphshare.formats.onnx.protobuf import Blob, Message, encode_text, encode_varint, enum_at, scan
-from graphshare.formats.onnx.stored import OWN_KEYS, MemoryFile, Span
+from graphshare.formats.onnx.protobuf import Blob, Field, Message, encode_text, encode_varint, enum_at, scan
+from graphshare.formats.onnx.stored import OWN_KEYS, MemoryFile, OnnxFile, Span
 from graphshare.formats.onnx.tensors import (
     DATA_FIELDS,
     EXTERNAL,
@@ -69,36 +69,49 @@ def replace_data(span: Span, data: Blob | ExternalRange, name: str | None = None
     """
     fields: list[tuple[int, Blob]] = []
     stored, is_stated, note = RAW, False, ""
-    for number, kind, begin, start, end in scan(span.file.data, span.start, span.end):
-        field = Span(span.file, begin, end)
-        is_pair = number == EXTERNAL or (number == TENSOR_METADATA and has_own_key(span.file.data, start, end))
-        pair = read_pair(span.file, start, end) if is_pair else ("", "")
-        if pair[0] == _KEY:
-            note = pair[1]
+    replaced = DATA_FIELDS if name is None else DATA_FIELDS | {TENSOR_NAME}
+    for field in scan(span.file.data, span.start, span.end):
+        number, _, begin, _, end = field
+        key, value = _read_known_pair(span.file, field)
+        stays_outside = number == EXTERNAL and isinstance(data, tuple) and key not in _PLACE  # a checksum for one
+        if key == _KEY:
+            note = value
         elif number in _FORMS:
             stored = number
         elif number == LOCATION:
-            is_stated = not enum_at(span.file.data, (number, kind, begin, start, end))
-        elif number == EXTERNAL and isinstance(data, tuple) and pair[0] not in _PLACE:
-            fields.append((number, field))  # a checksum for one
-        elif number not in DATA_FIELDS and (name is None or number != TENSOR_NAME):
-            fields.append((number, field))
+            is_stated = not enum_at(span.file.data, field)
+        elif stays_outside or number not in replaced:
+            fields.append((number, Span(span.file, begin, end)))
     if name is not None:
         fields.append((TENSOR_NAME, _encode_field(TENSOR_NAME, encode_text(name))))
     if isinstance(data, tuple):
         fields += _point_outside(data, note or (_FORMS[stored] + _STATED * is_stated))
     else:
-        # Only data that was taken out of the model comes back in the form that its note states.
-        stored = _NUMBERS.get(note.removesuffix(_STATED), RAW)
-        fields.append((stored, _encode_data(stored, data, span)))
-        if note.endswith(_STATED):
-            location = Message()
-            location.add_integer(LOCATION, 0)
-            fields.append((LOCATION, location))
+        fields += _put_inside(data, note, span)
     message = Message()
     for _, encoded in sorted(fields, key=lambda item: item[0]):
         message.add_encoded(encoded)
     return message
+
+
+def _read_known_pair(file: OnnxFile, field: Field) -> tuple[str, str]:
+    """Return key and value of a field that says where data is, or of this package's metadata; empty texts for another."""
+    number, _, _, start, end = field
+    is_known = number == EXTERNAL or (number == TENSOR_METADATA and has_own_key(file.data, start, end))
+    return read_pair(file, start, end) if is_known else ("", "")
+
+
+def _put_inside(data: Blob, note: str, span: Span) -> Iterator[tuple[int, Blob]]:
+    """Yield the fields, with their numbers, for data in the model.
+
+    Only data that was taken out of the model comes back in the form that its note states.
+    """
+    number = _NUMBERS.get(note.removesuffix(_STATED), RAW)
+    yield number, _encode_data(number, data, span)
+    if note.endswith(_STATED):
+        location = Message()
+        location.add_integer(LOCATION, 0)
+        yield LOCATION, location
 
 
 def _point_outside(data: ExternalRange, form: str) -> Iterator[tuple[int, Blob]]:

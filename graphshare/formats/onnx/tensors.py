@@ -82,18 +82,27 @@ def locate_tensor(file: OnnxFile, start: int, end: int) -> TensorPlace:
             refuse_repeats(data, field, "pair")
         elif which == LOCATION:
             location = enum_at(data, field)
-    if shape and min(shape) < 0:
-        raise WireError(f"a tensor has the shape {tuple(shape)}", start)
-    if element_count(tuple(shape)) > _LARGEST:
-        raise WireError(f"a tensor has the shape {tuple(shape)}, which no memory holds", start)
     place = TensorPlace(tuple(shape), code, number, first, last, pieces)
+    _refuse_shape(place.shape, start)
     if location == 1:
         return _locate_outside(file, place, tuple(external), start)
-    size = data_size(place)
-    if number == RAW and size is not None and last - first != size:
-        message = f"a tensor has {format_count(last - first, 'byte')} of data; its shape and dtype need {size:,}"
-        raise WireError(message, start)
+    if number == RAW:
+        _refuse_size(place, start)
     return place
+
+
+def _refuse_shape(shape: tuple[int, ...], at: int) -> None:
+    if shape and min(shape) < 0:
+        raise WireError(f"a tensor has the shape {shape}", at)
+    if element_count(shape) > _LARGEST:
+        raise WireError(f"a tensor has the shape {shape}, which no memory holds", at)
+
+
+def _refuse_size(place: TensorPlace, at: int) -> None:
+    """Refuse raw data in the model of another size than shape and dtype need."""
+    stated, size = place.end - place.start, data_size(place)
+    if size is not None and stated != size:
+        raise WireError(f"a tensor has {format_count(stated, 'byte')} of data; its shape and dtype need {size:,}", at)
 
 
 def locate_sparse(file: OnnxFile, start: int, end: int) -> TensorPlace | None:

@@ -16,7 +16,7 @@ from graphshare.formats.onnx import inference
 from graphshare.formats.onnx.compose import make_typed_input
 from graphshare.formats.onnx.inference import infer_types, is_installed
 from graphshare.formats.onnx.inner_tensors import change_inner_tensors
-from graphshare.formats.onnx.messages import describe_type
+from graphshare.formats.onnx.messages import describe_type, rewrite_message
 from graphshare.formats.onnx.protobuf import Message, WireError, encode_text, scan
 from graphshare.formats.onnx.stored import (
     FIRST_CONSTANTS,
@@ -271,24 +271,26 @@ def _shrink_tensor(span: Span, name: str | None = None, *, location: str = "", h
 
     Data that is left out, or that the message does not have, is in the file ``location`` if that is given.
     """
-    message, content, size = Message(), b"", None
+    content, size = b"", 0
     try:
         place = locate_tensor(span.file, span.start, span.end)
-        size = data_size(place)
-        if place.path and size is not None and size <= _LARGEST:
+        size = data_size(place) or 0
+        if place.path and size <= _LARGEST:
             content = b"".join(read_elements(span, place))
-        keeps_data = has_data and not place.path and (span.size <= _LARGEST or bool(location and place.code == _TEXT))
+        must_stay = bool(location) and place.code == _TEXT
+        keeps_data = has_data and not place.path and (span.size <= _LARGEST or must_stay)
     except (InputError, WireError):  # the shape is known without data that is missing
         keeps_data = False
-    for number, _, begin, _, end in scan(span.file.data, span.start, span.end):
-        if (number != _NAME or name is None) and (keeps_data or number not in DATA_FIELDS):
-            message.add_encoded(Span(span.file, begin, end))
+    left_out = set[int]() if keeps_data else set(DATA_FIELDS)
+    if name is not None:
+        left_out.add(_NAME)
+    message = rewrite_message(span, dict.fromkeys(left_out))
     if name is not None:
         message.add_bytes(_NAME, encode_text(name))
     if content:
         message.add_bytes(RAW, content)
     elif location and not keeps_data:
-        add_external(message, (location, 0, size or 0))
+        add_external(message, (location, 0, size))
     return message
 
 

@@ -133,25 +133,14 @@ def read_attribute(span: Span) -> Content:
         which = field[0]
         if which == _KIND:
             kind = enum_at(data, field)
-        elif which == _FLOAT:
-            expect(field, FIXED32, "a float")
-            # As bytes, so that NaN equals NaN, and 0 differs from -0.
-            single[which] = data[field[3] : field[4]]
-        elif which == _INT:
-            single[which] = integer_at(data, field)
-        elif which in (_STRING, _REFERENCE):
-            single[which] = _read_bytes(file, field)
+        elif which in _SINGLE:
+            single[which] = _SINGLE[which](file, field)
         elif which == _FLOATS:
             numbers.setdefault(which, []).append(data[field[3] : field[4]])
         elif which == _INTS:
             numbers.setdefault(which, []).append(pack_integers(data, field, 8))
-        elif which == _STRINGS:
-            lists.setdefault(which, []).append(_read_bytes(file, field))
-        elif which in _READERS:
-            expect(field, BYTES, "a value of an attribute")
-            lists.setdefault(which, []).append(_READERS[which](Span(file, field[3], field[4])))
         elif which not in (_NAME, _DOCUMENTATION):
-            lists.setdefault(which, []).append(shorten(file.pieces(field[2], field[4])))
+            lists.setdefault(which, []).append(_REPEATED.get(which, _read_unknown)(file, field))
     kind = kind or next((_KINDS[which] for which in (*single, *lists, *numbers) if which in _KINDS), 0)
     parts: dict[int, Hashable] = {which: value for which, value in single.items() if value not in _DEFAULTS}
     parts.update({which: tuple(values) for which, values in lists.items()})
@@ -160,12 +149,32 @@ def read_attribute(span: Span) -> Content:
     return kind, *sorted(parts.items(), key=lambda part: part[0])
 
 
+def _read_float(file: OnnxFile, field: Field) -> bytes:
+    """Return the bytes of a float, so that NaN equals NaN, and 0 differs from -0."""
+    expect(field, FIXED32, "a float")
+    return file.data[field[3] : field[4]]
+
+
+def _read_bytes(file: OnnxFile, field: Field) -> Content:
+    expect(field, BYTES, "a text")
+    return shorten(file.pieces(field[3], field[4]))
+
+
+def _read_unknown(file: OnnxFile, field: Field) -> Content:
+    return shorten(file.pieces(field[2], field[4]))
+
+
 def _read_type(span: Span) -> Content:
     stated = decode_type(span.file.data, span.start, span.end)
     return (stated,) if stated is not None else shorten(span.pieces())
 
 
-_READERS: dict[int, Callable[[Span], Content]] = {
+def _read_message(file: OnnxFile, field: Field) -> Content:
+    expect(field, BYTES, "a value of an attribute")
+    return _MESSAGES[field[0]](Span(file, field[3], field[4]))
+
+
+_MESSAGES: dict[int, Callable[[Span], Content]] = {
     _TENSOR: read_tensor,
     _TENSORS: read_tensor,
     _SPARSE: read_sparse_tensor,
@@ -173,12 +182,13 @@ _READERS: dict[int, Callable[[Span], Content]] = {
     _TYPE: _read_type,
     _TYPES: _read_type,
 }
-
-
-def _read_bytes(file: OnnxFile, field: Field) -> Content:
-    expect(field, BYTES, "a text")
-    return shorten(file.pieces(field[3], field[4]))
-
+_SINGLE: dict[int, Callable[[OnnxFile, Field], Hashable]] = {
+    _FLOAT: _read_float,
+    _INT: lambda file, field: integer_at(file.data, field),
+    _STRING: _read_bytes,
+    _REFERENCE: _read_bytes,
+}
+_REPEATED: dict[int, Callable[[OnnxFile, Field], Content]] = {_STRINGS: _read_bytes, **dict.fromkeys(_MESSAGES, _read_message)}
 
 _DEFAULTS = (b"\0\0\0\0", 0, (b"",))
 """Values that are the same whether a file states them or not."""

@@ -11,9 +11,11 @@ from functools import partial
 from operator import itemgetter, lt
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.onnx.attributes import GRAPH, GRAPHS, TENSOR
-from graphshare.formats.onnx.graph_fields import ANNOTATION, INITIALIZER, INPUT, NODE, SPARSE, VALUE_INFO
+from graphshare.formats.onnx.graph_fields import ANNOTATION, INITIALIZER, INPUT, NODE, SPARSE, VALUE_INFO, find_tensor_list
 from graphshare.formats.onnx.graph_names import GraphNames, find_at_home, is_constant_in_file
 from graphshare.formats.onnx.messages import (
     FieldChange,
@@ -33,6 +35,7 @@ from graphshare.formats.onnx.stored import (
     OnnxSource,
     Span,
     Stored,
+    ValueMessages,
     find_stored,
     get_source,
     list_results,
@@ -108,9 +111,9 @@ def list_as_read(graph: Graph) -> list[Node]:
     inputs = [node for node in variables if _is_input(node)]
     tensors: Ranked[Node] = {INITIALIZER: [], SPARSE: []}
     for node in variables:
-        stored = find_stored(node.details)
-        if stored.tensor is not None and not _is_input(node):
-            tensors[SPARSE if stored.is_sparse else INITIALIZER].append((_rank_tensor(stored), node))
+        if not _is_input(node):
+            stored = find_stored(node.details)
+            tensors[find_tensor_list(stored)].append((_rank_tensor(stored), node))
     others = [node for nodes in _order(tensors).values() for node in nodes]
     return [*inputs, *others, *(node for node in graph.nodes if node in steps)]
 
@@ -156,16 +159,21 @@ class _GraphWriter:
         """Whether the bytes of a subgraph still hold: neither its own names nor those that it captures have changed."""
         return (
             is_untouched(self._graph)
-            and not self._names.renamed
+            and self._has_old_names()
             and all(self._encode_tensor(node, node.name) is None for node in self._nodes if not node.op)
-            and all(self._is_kept(node) for node in self._names.weights)
-            and all(node.details.outputs == (name,) for node, name in self._names.captured.items())
-            and all(name == message.name for _, message, name in self._names.list_orphans())
-            and all(
-                b"".join(self._encode_annotation(each, each.name).pieces()) == each.read()
-                for each in self._names.list_annotations()
-            )
             and all(body.is_as_read() for node in self._nodes if node.subgraphs for body in self._bodies(node))
+        )
+
+    def _has_old_names(self) -> bool:
+        names = self._names
+        return (
+            not names.renamed
+            and all(self._is_kept(node) for node in names.weights)
+            and all(node.details.outputs == (name,) for node, name in names.captured.items())
+            and all(name == message.name for _, message, name in names.list_orphans())
+            and all(
+                b"".join(self._encode_annotation(each, each.name).pieces()) == each.read() for each in names.list_annotations()
+            )
         )
 
     def encode(self) -> Message:
@@ -295,7 +303,7 @@ class _GraphWriter:
                 tensor = rename_sparse(stored.tensor, name)
             else:
                 tensor = self._encode_tensor(node, name) or rename_message(stored.tensor, name)
-            tensors[SPARSE if stored.is_sparse else INITIALIZER].append((rank, tensor))
+            tensors[find_tensor_list(stored)].append((rank, tensor))
         return tensors
 
     def _encode_input(self, node: Node) -> bytes | Blob | Message:
@@ -334,26 +342,27 @@ class _GraphWriter:
             values = find_stored(node.details).values
             if values is NO_MESSAGES:
                 continue
-            names, results = (
-                node.details.outputs if node.op and self._names.is_plain else self._names.list_outputs(node),
-                values.results,
-            )
+            names = node.details.outputs if node.op and self._names.is_plain else self._names.list_outputs(node)
             for index, message in values.infos.items():
-                if index in results or (node, index) not in heads:
+                if index in values.results or (node, index) not in heads:
                     add(VALUE_INFO, message, names[index])
-            if results is EMPTY and values.annotations is EMPTY and not values.repeated:  # as nearly always
-                continue
-            for index, message in results.items():  # an output no more: its type is known anyway
-                if (node, index) not in heads and index not in values.infos and node.op:
-                    infos.append((_LAST, rename_message(message, names[index])))
-            for index, message in values.annotations.items():
-                add(ANNOTATION, message, names[index])
-            for number, index, message in values.repeated:
-                add(number, message, names[index])
+            if values.has_others:
+                for number, index, message in self._list_others(node, values):
+                    add(number, message, names[index])
         for number, message, name in self._names.list_orphans():
             if name is not None:
                 add(number, message, name)
         return {VALUE_INFO: infos, ANNOTATION: annotations}
+
+    def _list_others(self, node: Node, values: ValueMessages) -> Iterator[tuple[int, int, NamedMessage]]:
+        """Yield a node's messages beside value_info, each with the list that it goes into and the index of the output."""
+        for index, message in values.results.items():
+            # An output no more: its type is known anyway.
+            if node.op and (node, index) not in self._heads and index not in values.infos:
+                yield VALUE_INFO, index, replace(message, rank=_LAST)
+        for index, message in values.annotations.items():
+            yield ANNOTATION, index, message
+        yield from values.repeated
 
     def _encode_annotation(self, message: NamedMessage, name: str) -> Blob | Message:
         prefix = name.removesuffix(message.name) if name.endswith(message.name) else ""
