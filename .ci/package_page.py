@@ -1,7 +1,8 @@
 """The page of the package, made of README.md when it is built: its links lead to the repository, or nowhere.
 
-A link to a file of the checkout means nothing on a package index. With ``[project.urls] Repository`` in pyproject.toml links
-and pictures become absolute; without it links become their text, and pictures are left out.
+A link to a file of the checkout means nothing on a package index. With ``[project.urls]
+Repository`` in pyproject.toml links and pictures become absolute; without it links become their
+text, and pictures are left out.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ class PackagePage(MetadataHookInterface):
     def update(self, metadata: dict[str, Any]) -> None:
         text = (Path(self.root) / "README.md").read_text(encoding="utf-8")
         urls = metadata.get("urls", {})
-        metadata["readme"] = {"content-type": "text/markdown", "text": make_page(text, urls.get("Repository", ""))}
+        metadata["readme"] = {
+            "content-type": "text/markdown",
+            "text": make_page(text, urls.get("Repository", "")),
+        }
 
 
 def make_page(text: str, repository: str) -> str:

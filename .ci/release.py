@@ -36,12 +36,21 @@ class RefusedError(Exception):
 
 def run(*words: str | Path, cwd: Path = ROOT, **variables: str) -> str:
     """Run a command and return its stdout. Raises RefusedError with what it said when it fails."""
-    clean = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    clean = {
+        key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")
+    }
     done = subprocess.run(
-        list(map(str, words)), cwd=cwd, env={**clean, **variables}, capture_output=True, text=True, check=False
+        list(map(str, words)),
+        cwd=cwd,
+        env={**clean, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode:
-        raise RefusedError(f"{' '.join(map(str, words))}\n{done.stdout[-4000:]}{done.stderr[-4000:]}")
+        raise RefusedError(
+            f"{' '.join(map(str, words))}\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
+        )
     return done.stdout
 
 
@@ -67,7 +76,9 @@ def list_reasons(root: Path, version: str) -> list[str]:
 
 def list_missing(tools: Iterable[str] = TOOLS) -> list[str]:
     """Return a reason not to release for each module of ``tools`` that this Python lacks."""
-    return [f"{name} is not installed: pip install {name}" for name in tools if find_spec(name) is None]
+    return [
+        f"{name} is not installed: pip install {name}" for name in tools if find_spec(name) is None
+    ]
 
 
 def write_version(root: Path, version: str, day: str) -> None:
@@ -109,11 +120,15 @@ def check_contents(sdist: Path, wheel: Path) -> None:
     if strangers := [name for name in names if not name.startswith(("graphshare/", "graphshare-"))]:
         raise RefusedError(f"the wheel has {', '.join(strangers[:10])}")
     if broken := re.findall(r"\]\((?!https?://|#)[^)]*\)", metadata):
-        raise RefusedError(f"the page of the package has links that lead nowhere: {', '.join(broken[:10])}")
+        raise RefusedError(
+            f"the page of the package has links that lead nowhere: {', '.join(broken[:10])}"
+        )
 
 
 def try_wheel(wheel: Path, folder: Path) -> None:
-    """Install the wheel alone, outside of the checkout, and use it: main job, proof, pictures, a fleet, manual, ONNX."""
+    """Install the wheel alone, outside of the checkout, and use it: main job, proof, pictures, a
+    fleet, manual, ONNX.
+    """
     fixtures = ROOT / "fixtures"
     (folder / "work").mkdir()
     for name in ("lenet-symbol.json", "lenet-0000.params"):
@@ -132,18 +147,28 @@ def try_wheel(wheel: Path, folder: Path) -> None:
     if not (folder / "env" / "share" / "man" / "man1" / "graphshare.1").is_file():
         raise RefusedError("the wheel installs no manual page")
     run(bin_folder / "python", "-m", "pip", "install", "-q", f"{wheel}[onnx]")
-    run(bin_folder / "graphshare", *"export lenet --shape data=1,1,28,28 -o lenet.onnx".split(), cwd=folder / "work")
+    run(
+        bin_folder / "graphshare",
+        *"export lenet --shape data=1,1,28,28 -o lenet.onnx".split(),
+        cwd=folder / "work",
+    )
 
 
 def try_sdist(sdist: Path, folder: Path, tests: list[str]) -> str:
     """Unpack the sdist, install it with the needs of its tests, and run them there; return pytest's last line."""
     (folder / "unpacked").mkdir()
-    run("tar", "xzf", sdist, "-C", folder / "unpacked")  # early versions of Python 3.10 and 3.11 have no filters in tarfile
+    run(
+        "tar", "xzf", sdist, "-C", folder / "unpacked"
+    )  # early versions of Python 3.10 and 3.11 have no filters in tarfile
     (root,) = (folder / "unpacked").iterdir()
     run(sys.executable, "-m", "venv", folder / "tests")
     python = folder / "tests" / "bin" / "python"
     run(python, "-m", "pip", "install", "-q", f"{root}[test]")
-    return run(python, "-m", "pytest", "-q", "-n", "2", "--dist", "worksteal", *tests, cwd=root).strip().splitlines()[-1]
+    return (
+        run(python, "-m", "pytest", "-q", "-n", "2", "--dist", "worksteal", *tests, cwd=root)
+        .strip()
+        .splitlines()[-1]
+    )
 
 
 def check(folder: Path, tests: list[str]) -> tuple[Path, Path]:
@@ -168,31 +193,52 @@ def release(version: str, folder: Path) -> None:
         raise RefusedError("\n".join(reasons))
     write_version(ROOT, version, datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"))
     run("git", "commit", "-aqm", f"Release {version}")
-    (ROOT / "dist").mkdir(exist_ok=True)  # git ignores it; an upload that fails can be repeated from there
+    (ROOT / "dist").mkdir(
+        exist_ok=True
+    )  # git ignores it; an upload that fails can be repeated from there
     archives = [str(shutil.copy(archive, ROOT / "dist")) for archive in check(folder, [])]
     print(run(sys.executable, "-m", "twine", "check", "--strict", *archives))
     ask(f"tag the last commit as v{version}?")
     run("git", "tag", "-a", f"v{version}", "-m", f"graphshare {version}")
     ask("upload sdist and wheel to the package index?")
-    upload = (sys.executable, "-m", "twine", "upload", "--non-interactive", "--disable-progress-bar", *archives)
+    upload = (
+        sys.executable,
+        "-m",
+        "twine",
+        "upload",
+        "--non-interactive",
+        "--disable-progress-bar",
+        *archives,
+    )
     try:
         print(run(*upload))
-    except RefusedError as error:  # the tag stands, and a second release of this version would be refused
+    except (
+        RefusedError
+    ) as error:  # the tag stands, and a second release of this version would be refused
         raise RefusedError(f"{error}\nwhen the reason is gone: {' '.join(upload)}") from error
     print("now: git push --follow-tags")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("version", nargs="?", help="the version to release")
     parser.add_argument("--check", action="store_true", help="build and check the archives only")
-    parser.add_argument("--tests", nargs="*", default=[], help="with --check: tests to run in the unpacked sdist [all]")
+    parser.add_argument(
+        "--tests",
+        nargs="*",
+        default=[],
+        help="with --check: tests to run in the unpacked sdist [all]",
+    )
     options = parser.parse_args()
     if bool(options.version) == options.check:
         parser.error("give a version or --check")
     try:
         with tempfile.TemporaryDirectory(prefix="graphshare-release-") as folder:
-            check(Path(folder), options.tests) if options.check else release(options.version, Path(folder))
+            check(Path(folder), options.tests) if options.check else release(
+                options.version, Path(folder)
+            )
     except RefusedError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

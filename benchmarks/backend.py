@@ -1,10 +1,12 @@
-"""The models of onnx's tests of operators: ``compare`` of each with itself, and with the outputs that are recorded beside it.
+"""The models of onnx's tests of operators: ``compare`` of each with itself, and with the outputs
+that are recorded beside it.
 
     python -m benchmarks.backend FOLDER [--every N]
 
-FOLDER is onnx/backend/test/data of the wheel of onnx 1.22, the last one with these models; those that the onnx installed here
-makes beside them are judged too. With itself a model should be exact. The judgement of its recorded outputs is set beside that
-of onnx.backend.test (rtol 1e-3, atol 1e-7) on what a plain session of onnxruntime computes.
+FOLDER is onnx/backend/test/data of the wheel of onnx 1.22, the last one with these models; those
+that the onnx installed here makes beside them are judged too. With itself a model should be exact.
+The judgement of its recorded outputs is set beside that of onnx.backend.test (rtol 1e-3, atol 1e-7)
+on what a plain session of onnxruntime computes.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ tools.main()
 
 
 def make_cases(folder: Path, known: set[str]) -> list[Path]:
-    """Write the models that the installed onnx makes, with their data; return those that are not known by their names."""
+    """Write the models that the installed onnx makes, with their data; return those that are not
+    known by their names.
+    """
     words = [sys.executable, "-W", "ignore", "-c", _GENERATE, "generate-data", "-o", str(folder)]
     subprocess.run(words, check=True, capture_output=True)
     return [path for path in sorted(folder.glob("*/*/model.onnx")) if path.parent.name not in known]
@@ -55,7 +59,9 @@ def judge_itself(path: Path) -> str:
 
 
 def read_values(values: Any, folder: Path, word: str) -> Iterator[tuple[str, Any]]:
-    """Yield the values that are recorded in a folder as ``input`` or ``output``, by the names that a graph has for them."""
+    """Yield the values that are recorded in a folder as ``input`` or ``output``, by the names that
+    a graph has for them.
+    """
     kinds = {
         "tensor_type": (onnx.TensorProto, numpy_helper.to_array),
         "sequence_type": (onnx.SequenceProto, numpy_helper.to_list),
@@ -71,18 +77,26 @@ def read_values(values: Any, folder: Path, word: str) -> Iterator[tuple[str, Any
 
 
 def judge_plainly(path: Path, folder: Path) -> bool | None:
-    """Return whether onnxruntime's outputs are the recorded ones by the rule of onnx.backend.test; None where it has none."""
+    """Return whether onnxruntime's outputs are the recorded ones by the rule of onnx.backend.test;
+    None where it has none.
+    """
     graph = onnx.load(path).graph
     held = {tensor.name for tensor in graph.initializer}
     try:
-        feeds = dict(read_values([value for value in graph.input if value.name not in held], folder, "input"))
+        feeds = dict(
+            read_values([value for value in graph.input if value.name not in held], folder, "input")
+        )
         wanted = dict(read_values(graph.output, folder, "output"))
         outputs = Session(path.read_bytes(), str(path.parent)).run(feeds)
         own = [as_value(outputs[name]) for name in wanted]
         Runner.assert_similar_outputs(list(wanted.values()), own, _RTOL, _ATOL)
     except Unrunnable:
         return None
-    except (AssertionError, TypeError, AttributeError):  # these too, where a type is not what was recorded
+    except (
+        AssertionError,
+        TypeError,
+        AttributeError,
+    ):  # these too, where a type is not what was recorded
         return False
     return True
 
@@ -93,7 +107,9 @@ def judge_record(path: Path, folder: Path) -> str:
     try:
         report = gs.compare(path, folder)
     except gs.GraphshareError as error:
-        return f"refused: {error.faults[0].message[:60]}" if plain is not None else "neither computes"
+        return (
+            f"refused: {error.faults[0].message[:60]}" if plain is not None else "neither computes"
+        )
     own = {"equal": True, "not judged": None}.get(report.outcome, False)
     if plain is None:
         return f"onnxruntime's binding computes nothing, compare: {report.outcome}"
@@ -106,7 +122,9 @@ def judge_record(path: Path, folder: Path) -> str:
 
 def main() -> None:
     """Judge and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path, metavar="FOLDER")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="each Nth model alone")
     options = parser.parse_args()
@@ -127,7 +145,13 @@ def main() -> None:
             print(f"{sum(own.values())} models {title}; each with itself:")
             print(*(f"{count:6} {words}" for words, count in own.most_common()), sep="\n")
             print("with its recorded outputs:")
-            print(*(f"{count:6} {words}" for words, count in record.most_common()), "", *unlike, sep="\n", flush=True)
+            print(
+                *(f"{count:6} {words}" for words, count in record.most_common()),
+                "",
+                *unlike,
+                sep="\n",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

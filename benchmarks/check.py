@@ -2,8 +2,9 @@
 
     python benchmarks/check.py FOLDER [--files 1000] [--jobs 2] [--rounds 3]
 
-The symbol files in FOLDER are repeated until there are as many as asked for. Prints, of the fastest round, files a second and
-the processor's milliseconds for a file: on a machine that does other work too, the latter tells more.
+The symbol files in FOLDER are repeated until there are as many as asked for. Prints, of the fastest
+round, files a second and the processor's milliseconds for a file: on a machine that does other work
+too, the latter tells more.
 """
 
 from __future__ import annotations
@@ -35,25 +36,44 @@ def measured(folder: Path, *, files: int, jobs: int) -> Speed:
         for number, source in enumerate(islice(cycle(sources), files)):
             os.symlink(source.resolve(), Path(copies) / f"{number}-symbol.json")
         before, start = os.times(), time.perf_counter()
-        command = [sys.executable, "-m", "graphshare", "check", "--jobs", str(jobs), "-o", os.devnull, copies]
+        command = [
+            sys.executable,
+            "-m",
+            "graphshare",
+            "check",
+            "--jobs",
+            str(jobs),
+            "-o",
+            os.devnull,
+            copies,
+        ]
         done = subprocess.run(command, capture_output=True, check=False)
         seconds, after = time.perf_counter() - start, os.times()
     if done.returncode not in (0, 1):
         raise SystemExit(done.stderr.decode())
-    spent = after.children_user + after.children_system - before.children_user - before.children_system
+    spent = (
+        after.children_user + after.children_system - before.children_user - before.children_system
+    )
     return Speed(files / seconds, spent / files * 1000)
 
 
 def main() -> None:
     """Measures and prints."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--files", type=int, default=1000)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    best = max(measured(options.folder, files=options.files, jobs=options.jobs) for _ in range(options.rounds))
-    print(f"{best.files:.0f} files a second with {options.jobs} jobs, {best.milliseconds:.1f} ms of a processor each")
+    best = max(
+        measured(options.folder, files=options.files, jobs=options.jobs)
+        for _ in range(options.rounds)
+    )
+    print(
+        f"{best.files:.0f} files a second with {options.jobs} jobs, {best.milliseconds:.1f} ms of a processor each"
+    )
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
-"""Every recorded forward of a corpus of real graphs against MXNet's executor, both warmed up: one table, sorted by ratio.
+"""Every recorded forward of a corpus of real graphs against MXNet's executor, both warmed up: one
+table, sorted by ratio.
 
-    PYTHON -m benchmarks.corpus --oracle ORACLE_PYTHON [--corpus DIRECTORY] [NET ...] [--over 10] [--rounds 5] [--nodes 0]
+    PYTHON -m benchmarks.corpus --oracle ORACLE_PYTHON [--corpus DIRECTORY] [NET ...] [--over 10]
+    [--rounds 5] [--nodes 0]
 
-NET is a part of a graph's name. The inputs and parameters are those of ``tests/corpus/test_forward.py``. Each side is a process
-that binds one graph after the other; they are timed in turn, after a pause in which the threads of the other go to sleep and as
-many passes that are not timed.
-``--over`` leaves out graphs that take us less than so many milliseconds; ``--nodes`` lists the slowest nodes of each graph,
-each timed by itself.
+NET is a part of a graph's name. The inputs and parameters are those of
+``tests/corpus/test_forward.py``. Each side is a process that binds one graph after the other; they
+are timed in turn, after a pause in which the threads of the other go to sleep and as many passes
+that are not timed. ``--over`` leaves out graphs that take us less than so many milliseconds;
+``--nodes`` lists the slowest nodes of each graph, each timed by itself.
 """
 
 from __future__ import annotations
@@ -47,9 +49,15 @@ def ours(graph: Path, params: str, feeds: dict[str, Any], nodes: int) -> Callabl
     from graphshare.analysis.roles import assign_roles
 
     model = gs.load(str(graph), params=params or None)
-    inputs = {node.name for node, role in assign_roles(model.graph, held=model.held).items() if not role.is_parameter}
+    inputs = {
+        node.name
+        for node, role in assign_roles(model.graph, held=model.held).items()
+        if not role.is_parameter
+    }
     inputs &= set(_meta(graph)["input_names"])
-    net = gs.bind(model.with_params({name: array for name, array in feeds.items() if name not in inputs}))
+    net = gs.bind(
+        model.with_params({name: array for name, array in feeds.items() if name not in inputs})
+    )
     values = {name: feeds[name] for name in net.inputs if name in feeds}
     timings = gs.run(model, feeds=feeds, profile=True).timings if nodes else []
     for timing in sorted(timings, key=lambda timing: -timing.seconds)[:nodes]:
@@ -81,7 +89,9 @@ def _variables(symbol: Any) -> tuple[list[str], list[str]]:
 
 
 def _meta(graph: Path) -> dict[str, Any]:
-    meta: dict[str, Any] = json.loads((graph.parents[1] / "oracle" / f"{graph.stem}.meta.json").read_text())
+    meta: dict[str, Any] = json.loads(
+        (graph.parents[1] / "oracle" / f"{graph.stem}.meta.json").read_text()
+    )
     return meta
 
 
@@ -96,7 +106,9 @@ def serve(side: str, clock: str) -> None:
         if request is not None:
             graph, params, feeds, nodes = request
             with np.load(feeds) as arrays:
-                call = {"ours": ours, "theirs": theirs}[side](Path(graph), params, dict(arrays), nodes)
+                call = {"ours": ours, "theirs": theirs}[side](
+                    Path(graph), params, dict(arrays), nodes
+                )
             call()
             passes = max(1, min(50, int(_SPAN / _seconds(call, clock))))
         else:
@@ -118,7 +130,11 @@ class Side:
 
     def __init__(self, python: str, name: str, threads: str, clock: str, messages: IO[str]) -> None:
         self._command = [python, __file__, "--serve", name, clock]
-        self.environment = {**os.environ, "OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads}
+        self.environment = {
+            **os.environ,
+            "OPENBLAS_NUM_THREADS": threads,
+            "OMP_NUM_THREADS": threads,
+        }
         self._process: subprocess.Popen[str] | None = None
         self._messages = messages  # MXNet's on upgrades and backends, and of failures
 
@@ -154,7 +170,9 @@ class Side:
             self._process = None
 
 
-def compare(stem: str, corpus: Path, sides: tuple[Side, Side], options: argparse.Namespace) -> Row | None:
+def compare(
+    stem: str, corpus: Path, sides: tuple[Side, Side], options: argparse.Namespace
+) -> Row | None:
     """Both sides in turn; None where ours takes less than ``--over``, or one of them does not compute the graph."""
     import numpy as np
 
@@ -164,7 +182,11 @@ def compare(stem: str, corpus: Path, sides: tuple[Side, Side], options: argparse
 
     meta = json.loads((corpus / "oracle" / f"{stem}.meta.json").read_text())
     params = str(corpus / meta["params_file"]) if meta.get("params_file") else ""
-    held = {split_key(record.key or "")[1] for record in read_index(params).records} if params else set()
+    held = (
+        {split_key(record.key or "")[1] for record in read_index(params).records}
+        if params
+        else set()
+    )
     with tempfile.TemporaryDirectory() as directory:
         feeds = f"{directory}/feeds.npz"
         np.savez(feeds, **seeded_feeds(corpus, stem, held))
@@ -173,11 +195,17 @@ def compare(stem: str, corpus: Path, sides: tuple[Side, Side], options: argparse
         if first and median(first) < options.over:
             return None
         if not first or not (sides[1].ask(request) or _without_backend(sides[1], request)):
-            print(f"{stem}: {'MXNet' if first else 'graphshare'} does not compute it", file=sys.stderr)
+            print(
+                f"{stem}: {'MXNet' if first else 'graphshare'} does not compute it", file=sys.stderr
+            )
             return None
-    rounds = [(median(sides[0].ask(None)), median(sides[1].ask(None))) for _ in range(options.rounds)]
+    rounds = [
+        (median(sides[0].ask(None)), median(sides[1].ask(None))) for _ in range(options.rounds)
+    ]
     ratio = median(mine / other for mine, other in rounds)
-    return Row(stem, median(mine for mine, _ in rounds), median(other for _, other in rounds), ratio)
+    return Row(
+        stem, median(mine for mine, _ in rounds), median(other for _, other in rounds), ratio
+    )
 
 
 def _measure(options: argparse.Namespace, sides: tuple[Side, Side]) -> list[Row]:
@@ -190,7 +218,11 @@ def _measure(options: argparse.Namespace, sides: tuple[Side, Side]) -> list[Row]
         row = compare(stem, options.corpus, sides, options)
         if row is not None:
             rows.append(row)
-            print(f"{row.ours:10.2f}{row.theirs:10.2f}{row.ratio:8.2f}  {row.name}", file=sys.stderr, flush=True)
+            print(
+                f"{row.ours:10.2f}{row.theirs:10.2f}{row.ratio:8.2f}  {row.name}",
+                file=sys.stderr,
+                flush=True,
+            )
     for side in sides:
         side.end()
     return rows
@@ -207,7 +239,11 @@ def _without_backend(side: Side, request: Any) -> list[float]:
 def _stems(corpus: Path, names: list[str]) -> Iterator[str]:
     for path in sorted((corpus / "graphs").glob("*.json")):
         meta = json.loads((corpus / "oracle" / f"{path.stem}.meta.json").read_text())
-        if meta.get("forward") and meta.get("deterministic") and (not names or any(name in path.stem for name in names)):
+        if (
+            meta.get("forward")
+            and meta.get("deterministic")
+            and (not names or any(name in path.stem for name in names))
+        ):
             yield path.stem
 
 
@@ -217,20 +253,38 @@ def main() -> None:
         serve(*sys.argv[2:])
         return
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("names", nargs="*", metavar="NET", help="a part of the names of graphs [all]")
+    parser.add_argument(
+        "names", nargs="*", metavar="NET", help="a part of the names of graphs [all]"
+    )
     parser.add_argument("--oracle", required=True, help="a Python with MXNet 1.9.1")
-    parser.add_argument("--corpus", type=Path, default=os.environ.get("GRAPHSHARE_CORPUS", ROOT.parent / "shared" / "corpus"))
-    parser.add_argument("--over", type=float, default=0.0, metavar="MS", help="only graphs that take us at least so long [all]")
+    parser.add_argument(
+        "--corpus",
+        type=Path,
+        default=os.environ.get("GRAPHSHARE_CORPUS", ROOT.parent / "shared" / "corpus"),
+    )
+    parser.add_argument(
+        "--over",
+        type=float,
+        default=0.0,
+        metavar="MS",
+        help="only graphs that take us at least so long [all]",
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", default="2")
     parser.add_argument(
-        "--clock", choices=("wall", "processor"), default="wall", help="processor: for a busy machine, 1 thread"
+        "--clock",
+        choices=("wall", "processor"),
+        default="wall",
+        help="processor: for a busy machine, 1 thread",
     )
     parser.add_argument("--nodes", type=int, default=0, help="list so many of the slowest nodes")
     options = parser.parse_args()
     with tempfile.TemporaryFile("w+") as messages:
         common = (options.threads, options.clock, messages)
-        rows = _measure(options, (Side(sys.executable, "ours", *common), Side(options.oracle, "theirs", *common)))
+        rows = _measure(
+            options,
+            (Side(sys.executable, "ours", *common), Side(options.oracle, "theirs", *common)),
+        )
     print(f"{'ours ms':>10}{'MXNet ms':>10}{'ratio':>8}  graph")
     for row in sorted(rows, key=lambda row: -row.ratio):
         print(f"{row.ours:10.2f}{row.theirs:10.2f}{row.ratio:8.2f}  {row.name}")

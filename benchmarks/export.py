@@ -2,8 +2,8 @@
 
     python benchmarks/export.py [--size MIB]
 
-A model of dense layers with parameters of that size (2048 MiB by default) is exported with its weights embedded (where they are
-below 2 GiB), beside the model, and left in their file.
+A model of dense layers with parameters of that size (2048 MiB by default) is exported with its
+weights embedded (where they are below 2 GiB), beside the model, and left in their file.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ def write_model(folder: Path, size: int) -> int:
         nodes.append({"op": "null", "name": f"fc{number}_weight", "inputs": []})
         dense = {"num_hidden": str(width), "no_bias": "True"}
         inputs = [[before, 0, 0], [before + 1, 0, 0]]
-        nodes.append({"op": "FullyConnected", "name": f"fc{number}", "attrs": dense, "inputs": inputs})  # type: ignore[dict-item]
+        nodes.append(
+            {"op": "FullyConnected", "name": f"fc{number}", "attrs": dense, "inputs": inputs}
+        )  # type: ignore[dict-item]
     variables = [place for place, node in enumerate(nodes) if node["op"] == "null"]
     document = {
         "nodes": nodes,
@@ -44,13 +46,19 @@ def write_model(folder: Path, size: int) -> int:
     (folder / "dense-symbol.json").write_text(json.dumps(document))
     array = np.full((width, width), 0.01, np.float32)
     with open(folder / "dense-0000.params", "wb") as out:
-        write_arrays({f"arg:fc{number}_weight": array for number in range(LAYERS)}, out, find_format("params"))
+        write_arrays(
+            {f"arg:fc{number}_weight": array for number in range(LAYERS)},
+            out,
+            find_format("params"),
+        )
     return width
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--size", type=int, default=2048, metavar="MIB")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
@@ -62,7 +70,17 @@ def main() -> None:
         for weights in ("embed", "external", "params"):
             if weights == "embed" and options.size > LARGEST:
                 continue
-            words = [sys.executable, "-m", "graphshare", "export", stem, "--shape", shape, "--no-verify", "-q"]
+            words = [
+                sys.executable,
+                "-m",
+                "graphshare",
+                "export",
+                stem,
+                "--shape",
+                shape,
+                "--no-verify",
+                "-q",
+            ]
             run = run_once([*words, "--weights", weights, "-o", str(folder / f"{weights}.onnx")])
             print(f"{weights:>16} {run.seconds:7.2f} s {run.peak / 1024:7.0f} MiB")
 

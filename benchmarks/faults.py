@@ -6,12 +6,13 @@
     python -m benchmarks.faults moved [--count 100]
     python -m benchmarks.faults models --cache DIR [--count 150] [--largest MB]
 
-"rewrites" are small networks as onnxruntime rewrites them, with any fault that moves an output on the drawn inputs. "masked"
-are faults that a Relu, Clip, Where or MaxPool hides on these: none may be EQUAL. "layers" are folds of one layer, with a weight
-(the median or the largest) moved by 1e-5 and by 1e-3, a bias by 1e-5 of the largest, padding, a stride or a group changed, and
-two channels exchanged; "models" are the rewrites that ``benchmarks.rewrites`` keeps in DIR, with such faults in layers that
-weights decide. "moved" are regions that only move values, with an exchange or a Slice that is one off. Rewrites without a fault
-are judged too: one that is not EQUAL is a false alarm.
+"rewrites" are small networks as onnxruntime rewrites them, with any fault that moves an output on
+the drawn inputs. "masked" are faults that a Relu, Clip, Where or MaxPool hides on these: none may
+be EQUAL. "layers" are folds of one layer, with a weight (the median or the largest) moved by 1e-5
+and by 1e-3, a bias by 1e-5 of the largest, padding, a stride or a group changed, and two channels
+exchanged; "models" are the rewrites that ``benchmarks.rewrites`` keeps in DIR, with such faults in
+layers that weights decide. "moved" are regions that only move values, with an exchange or a Slice
+that is one off. Rewrites without a fault are judged too: one that is not EQUAL is a false alarm.
 """
 
 from __future__ import annotations
@@ -42,7 +43,10 @@ _LINEAR = ("Conv", "FusedConv", "Gemm", "FusedGemm", "MatMul", "FusedMatMul")
 
 
 class Planted(NamedTuple):
-    """A model, and its rewrite with a fault; ``node`` has the fault, where it is known. ``kind`` is empty without a fault."""
+    """A model, and its rewrite with a fault; ``node`` has the fault, where it is known.
+
+    ``kind`` is empty without a fault.
+    """
 
     kind: str
     original: onnx.ModelProto
@@ -50,11 +54,15 @@ class Planted(NamedTuple):
     node: str
 
 
-def change_weights(weight: Array, bias: Array | None, rng: Random) -> Iterator[tuple[str, Array, Array | None]]:
+def change_weights(
+    weight: Array, bias: Array | None, rng: Random
+) -> Iterator[tuple[str, Array, Array | None]]:
     """Yield a kind of fault with the weight of output channels `(M, ...)` and the bias `(M,)` that have it."""
     order = np.argsort(np.abs(weight), axis=None)
     order = order[np.count_nonzero(weight == 0) :]
-    for name, place in (("median", order[len(order) // 2]), ("largest", order[-1])) if len(order) else ():
+    for name, place in (
+        (("median", order[len(order) // 2]), ("largest", order[-1])) if len(order) else ()
+    ):
         for share in (1e-5, 1e-3):
             moved = weight.copy()
             moved.flat[place] *= weight.dtype.type(1 + share)
@@ -89,14 +97,19 @@ def make_layers(seed: int) -> Iterator[Planted]:
     if not is_picture:
         return
     (op, names, end, window), *others = fold.folded
-    changes = {"padding": {"pads": [0, 1, 2, 1]}, "stride": {"strides": [3 - window["strides"][0], window["strides"][1]]}}
+    changes = {
+        "padding": {"pads": [0, 1, 2, 1]},
+        "stride": {"strides": [3 - window["strides"][0], window["strides"][1]]},
+    }
     if window["group"] == 1 and not any(n % 2 for n in fold.joined["w"].shape[:2]):
         changes["group"] = {"group": 2}
     for kind, change in changes.items():
         joined = dict(fold.joined)
         if kind == "group":
             joined["w"] = joined["w"][:, : joined["w"].shape[1] // 2].copy()
-        yield Planted(kind, original, make([(op, names, end, {**window, **change}), *others], joined), "n")
+        yield Planted(
+            kind, original, make([(op, names, end, {**window, **change}), *others], joined), "n"
+        )
 
 
 def make_moved(seed: int) -> Iterator[Planted]:
@@ -108,9 +121,18 @@ def make_moved(seed: int) -> Iterator[Planted]:
     shuffled = np.arange(channels).reshape(groups, per_group).T.reshape(-1)
     cut = rng.randrange(1, channels - 1)
     numbers = {
-        "five": [1, groups, per_group, size, size], "four": shape, "i": shuffled, "zero": [0], "cut": [cut], "end": [channels],
-        "axis": [1], "r": np.roll(np.arange(channels), -cut), "less": [cut - 1], "one": [1], "past": [channels - 1],
-    }  # fmt: skip
+        "five": [1, groups, per_group, size, size],
+        "four": shape,
+        "i": shuffled,
+        "zero": [0],
+        "cut": [cut],
+        "end": [channels],
+        "axis": [1],
+        "r": np.roll(np.arange(channels), -cut),
+        "less": [cut - 1],
+        "one": [1],
+        "past": [channels - 1],
+    }
     arrays = {name: np.array(values, np.int64) for name, values in numbers.items()}
     last = ("Neg", "n", "y", {})
 
@@ -121,10 +143,17 @@ def make_moved(seed: int) -> Iterator[Planted]:
         return model
 
     def shuffle(*perm: int) -> Any:
-        return [("Reshape", "x five", "a", {}), ("Transpose", "a", "b", {"perm": perm}), ("Reshape", "b four", "n", {})]
+        return [
+            ("Reshape", "x five", "a", {}),
+            ("Transpose", "a", "b", {"perm": perm}),
+            ("Reshape", "b four", "n", {}),
+        ]
 
     def roll(*order: str, start: str = "cut", end: str = "end") -> Any:
-        parts = [("Slice", f"x {start} {end} axis", "late", {}), ("Slice", "x zero cut axis", "early", {})]
+        parts = [
+            ("Slice", f"x {start} {end} axis", "late", {}),
+            ("Slice", "x zero cut axis", "early", {}),
+        ]
         return [*parts, ("Concat", " ".join(order), "n", {"axis": 1})]
 
     gather = ("Gather", "x i", "n", {"axis": 1})
@@ -138,7 +167,9 @@ def make_moved(seed: int) -> Iterator[Planted]:
     yield Planted("", whole, make(roll("late", "early")), "")
     if cut * 2 != channels:
         yield Planted("operands exchanged", whole, make(roll("early", "late")), "n")
-    yield Planted("a Slice one off", whole, make(roll("late", "early", start="less", end="past")), "late")
+    yield Planted(
+        "a Slice one off", whole, make(roll("late", "early", start="less", end="past")), "late"
+    )
 
 
 def make_masked(seed: int) -> Iterator[Planted]:
@@ -149,7 +180,9 @@ def make_masked(seed: int) -> Iterator[Planted]:
 
 
 def plant_in_model(original: Path, rewrite: Path, seed: int) -> Iterator[Planted]:
-    """Yield faults in layers of a rewrite that weights decide, as many as ``_OF_EACH``, of different kinds where it can be."""
+    """Yield faults in layers of a rewrite that weights decide, as many as ``_OF_EACH``, of
+    different kinds where it can be.
+    """
     report = gs.compare(original, rewrite)
     if not report:
         return
@@ -170,11 +203,15 @@ def plant_in_model(original: Path, rewrite: Path, seed: int) -> Iterator[Planted
         if not weighed & {node.name, *node.output} or not own or own[0] != node.input[1]:
             continue
         arrays = [numpy_helper.to_array(tensors[name]) for name in own]
-        is_by_rows = "Conv" in node.op_type or any(each.name == "transB" and each.i for each in node.attribute)
+        is_by_rows = "Conv" in node.op_type or any(
+            each.name == "transB" and each.i for each in node.attribute
+        )
         weight = arrays[0] if is_by_rows else np.moveaxis(arrays[0], -1, 0)
         if weight.dtype != np.float32:
             continue
-        for kind, *changed in change_weights(np.ascontiguousarray(weight), arrays[1] if len(arrays) > 1 else None, rng):
+        for kind, *changed in change_weights(
+            np.ascontiguousarray(weight), arrays[1] if len(arrays) > 1 else None, rng
+        ):
             changed[0] = changed[0] if is_by_rows else np.moveaxis(changed[0], 0, -1)
             faults.append((kind, place, dict(zip(own, changed, strict=False))))
     rng.shuffle(faults)
@@ -196,14 +233,22 @@ def plant_in_model(original: Path, rewrite: Path, seed: int) -> Iterator[Planted
 def make_models(cache: Path, largest: float) -> Iterator[Planted]:
     """Yield faults in the rewrites that ``benchmarks.rewrites`` keeps, of the smallest models first."""
     originals = sorted(cache.glob("models/*/original.onnx"), key=lambda path: path.stat().st_size)
-    for seed, original in enumerate(path for path in originals if path.stat().st_size <= largest * 1e6):
+    for seed, original in enumerate(
+        path for path in originals if path.stat().st_size <= largest * 1e6
+    ):
         for rewrite in sorted(original.parent.glob("*.onnx")):
-            is_other = rewrite != original and "float16" not in rewrite.name and "exchanged" not in rewrite.name
+            is_other = (
+                rewrite != original
+                and "float16" not in rewrite.name
+                and "exchanged" not in rewrite.name
+            )
             if is_other and rewrite.stat().st_size <= largest * 1e6:
                 yield from plant_in_model(original, rewrite, seed)
 
 
-def judge_planted(planted: Iterator[Planted], count: int, folder: Path) -> tuple[Counter[str], list[str]]:
+def judge_planted(
+    planted: Iterator[Planted], count: int, folder: Path
+) -> tuple[Counter[str], list[str]]:
     """Return how many faults of each kind were planted, found and named in both orders, and what is wrong in words."""
     seen: Counter[str] = Counter()
     wrong: list[str] = []
@@ -218,9 +263,19 @@ def judge_planted(planted: Iterator[Planted], count: int, folder: Path) -> tuple
             continue
         is_found = all(report.outcome in ("not equal", "not proved") for report in reports)
         are_named = is_found and has_region(reports[0], each)
-        seen.update({each.kind: 1, "faults": 1, "found": is_found, "named": are_named, f"{each.kind}, found": is_found})
+        seen.update(
+            {
+                each.kind: 1,
+                "faults": 1,
+                "found": is_found,
+                "named": are_named,
+                f"{each.kind}, found": is_found,
+            }
+        )
         if not is_found or not are_named:
-            wrong.append(f"{each.kind} in {each.node or 'a layer'}: {', '.join(report.verdict for report in reports)}")
+            wrong.append(
+                f"{each.kind} in {each.node or 'a layer'}: {', '.join(report.verdict for report in reports)}"
+            )
         if seen["faults"] >= count:
             break
     return seen, wrong
@@ -233,13 +288,17 @@ def has_region(report: Report, planted: Planted) -> bool:
 
 def main() -> None:
     """Plant, judge and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     counts = {"rewrites": 2000, "masked": 200, "layers": 300, "moved": 100, "models": 150}
     parser.add_argument("where", choices=counts)
     parser.add_argument("--count", type=int, metavar="N")
     parser.add_argument("--seed", type=int, default=2_000_000, metavar="S")
     parser.add_argument("--cache", type=Path, default=Path("rewrites"), metavar="DIR")
-    parser.add_argument("--largest", type=float, default=8, metavar="MB", help="models up to this size alone")
+    parser.add_argument(
+        "--largest", type=float, default=8, metavar="MB", help="models up to this size alone"
+    )
     options = parser.parse_args()
     count = options.count or counts[options.where]
     makers = {"masked": make_masked, "layers": make_layers, "moved": make_moved}
@@ -247,10 +306,14 @@ def main() -> None:
         if options.where == "rewrites":
             seen, wrong = judge(count, Path(name), first=options.seed)
         elif options.where == "models":
-            seen, wrong = judge_planted(make_models(options.cache, options.largest), count, Path(name))
+            seen, wrong = judge_planted(
+                make_models(options.cache, options.largest), count, Path(name)
+            )
         else:
             make = makers[options.where]
-            planted = (each for seed in range(options.seed, options.seed + count) for each in make(seed))
+            planted = (
+                each for seed in range(options.seed, options.seed + count) for each in make(seed)
+            )
             seen, wrong = judge_planted(planted, count, Path(name))
     for kind, number in sorted(seen.items()):
         print(f"{number:6} {kind}")

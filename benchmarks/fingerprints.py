@@ -2,10 +2,11 @@
 
     python -m benchmarks.fingerprints [--models DIR] [--count 300] [--faults 2000] [--seed S]
 
-DIR is ``onnx/backend/test/data`` of onnx 1.22; without it the wheel of the installed onnx is read. Each of ``--count`` models,
-among them those of the tests, is renamed, saved anew by onnx, with external data, in a pool, with initializers for Constants,
-and with its nodes in another order that is possible: all have one fingerprint. Each of ``--faults`` single changes of what is
-computed (``tests/onnx_files/mutants.py``) has another one.
+DIR is ``onnx/backend/test/data`` of onnx 1.22; without it the wheel of the installed onnx is read.
+Each of ``--count`` models, among them those of the tests, is renamed, saved anew by onnx, with
+external data, in a pool, with initializers for Constants, and with its nodes in another order that
+is possible: all have one fingerprint. Each of ``--faults`` single changes of what is computed
+(``tests/onnx_files/mutants.py``) has another one.
 """
 
 from __future__ import annotations
@@ -37,7 +38,13 @@ def save_anew(path: Path, out: Path, _: random.Random) -> None:
 
 
 def save_external(path: Path, out: Path, _: random.Random) -> None:
-    onnx.save(onnx.load(path), out, save_as_external_data=True, location=f"{out.stem}.bin", size_threshold=0)
+    onnx.save(
+        onnx.load(path),
+        out,
+        save_as_external_data=True,
+        location=f"{out.stem}.bin",
+        size_threshold=0,
+    )
 
 
 def pool(path: Path, out: Path, _: random.Random) -> None:
@@ -51,7 +58,9 @@ def make_initializers(path: Path, out: Path, _: random.Random) -> None:
     graph = model.graph
     heads = {value.name for value in graph.output}
     for node in [*graph.node]:
-        is_tensor = node.op_type == "Constant" and node.domain == "" and node.attribute[0].name == "value"
+        is_tensor = (
+            node.op_type == "Constant" and node.domain == "" and node.attribute[0].name == "value"
+        )
         if is_tensor and len(node.output) == 1 and node.output[0] not in heads:
             tensor = graph.initializer.add()
             tensor.CopyFrom(node.attribute[0].t)
@@ -63,7 +72,11 @@ def make_initializers(path: Path, out: Path, _: random.Random) -> None:
 def reorder(path: Path, out: Path, chance: random.Random) -> None:
     """Write a model with its nodes in another order in which each value is computed before it is read."""
     model = onnx.load(path)
-    known = {"", *(value.name for value in model.graph.input), *(tensor.name for tensor in model.graph.initializer)}
+    known = {
+        "",
+        *(value.name for value in model.graph.input),
+        *(tensor.name for tensor in model.graph.initializer),
+    }
     known.update(tensor.values.name for tensor in model.graph.sparse_initializer)
     left, order = [*model.graph.node], list[onnx.NodeProto]()
     while left:
@@ -111,7 +124,11 @@ def choose_models(data: Path, count: int, chance: random.Random) -> Iterator[byt
 def _count_effects(model: onnx.ModelProto) -> int:
     """Return how much of a model there is to change: several nodes, Constants, initializers."""
     graph = model.graph
-    return (len(graph.node) > 1) + any(node.op_type == "Constant" for node in graph.node) + (len(graph.initializer) > 0)
+    return (
+        (len(graph.node) > 1)
+        + any(node.op_type == "Constant" for node in graph.node)
+        + (len(graph.initializer) > 0)
+    )
 
 
 def compare_changes(data: Path, count: int, chance: random.Random) -> Counter[str]:
@@ -121,7 +138,9 @@ def compare_changes(data: Path, count: int, chance: random.Random) -> Counter[st
         with tempfile.TemporaryDirectory() as name:
             path = Path(name) / "m.onnx"
             path.write_bytes(content)
-            (Path(name) / "w.bin").write_bytes(bytes(range(32)))  # the external data of one of the tests' own
+            (Path(name) / "w.bin").write_bytes(
+                bytes(range(32))
+            )  # the external data of one of the tests' own
             try:
                 before = gs.fingerprint(path)
             except GraphshareError as error:
@@ -136,13 +155,17 @@ def compare_changes(data: Path, count: int, chance: random.Random) -> Counter[st
                 try:
                     apply(path, folder / "out.onnx", chance)
                 except Exception as error:  # of any of the tools
-                    print(f"model {number}: {change}: not written: {type(error).__name__}: {str(error).splitlines()[:1]}")
+                    print(
+                        f"model {number}: {change}: not written: {type(error).__name__}: {str(error).splitlines()[:1]}"
+                    )
                     kinds[f"{change}: not written"] += 1
                     continue
                 is_kept = gs.fingerprint(folder / "out.onnx") == before
                 kinds[f"{change}: {'one fingerprint' if is_kept else 'ANOTHER'}"] += 1
                 if not is_kept:
-                    print(f"model {number}: {change}: another fingerprint; a {before.structure[:12]}")
+                    print(
+                        f"model {number}: {change}: another fingerprint; a {before.structure[:12]}"
+                    )
     return kinds
 
 
@@ -167,7 +190,9 @@ def compare_faults(count: int, chance: random.Random) -> Counter[str]:
 
 def main() -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--models", type=Path, default=WHEEL, metavar="DIR")
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--faults", type=int, default=2000)

@@ -2,10 +2,10 @@
 
     python -m benchmarks.fleet [--models 1000] [--small 100000] [--only NAME] [--rounds N]
 
-``processes`` compares one worker with as many processes of the command in turn (a sample of them, alternated), ``jobs`` two
-workers with one, ``overhead`` is the CPU time per small model beyond that of the command itself, ``memory`` the peak of
-resident memory over ever more small models, ``resume`` kills a run three times at random and goes on. The machine should be
-quiet.
+``processes`` compares one worker with as many processes of the command in turn (a sample of them,
+alternated), ``jobs`` two workers with one, ``overhead`` is the CPU time per small model beyond that
+of the command itself, ``memory`` the peak of resident memory over ever more small models,
+``resume`` kills a run three times at random and goes on. The machine should be quiet.
 """
 
 from __future__ import annotations
@@ -71,13 +71,24 @@ def compare_with_processes(folder: Path, count: int, rounds: int) -> None:
         started = time.perf_counter()
         for path in files[:20]:
             out = folder / "alone-symbol.json"
-            command = [*GRAPHSHARE, "duplicate", path, "--prefix", "b-", "-o", out, "--map-out", folder / "alone-map.json"]
+            command = [
+                *GRAPHSHARE,
+                "duplicate",
+                path,
+                "--prefix",
+                "b-",
+                "-o",
+                out,
+                "--map-out",
+                folder / "alone-map.json",
+            ]
             subprocess.run(command, check=True, capture_output=True)
         alone = (time.perf_counter() - started) / 20 * count
         together, _, _ = run_foreach(pattern, folder / "out")
         ratios.append(alone / together)
         print(
-            f"round {i + 1}: {count} processes in turn {alone:.1f} s, foreach {together:.1f} s: {ratios[-1]:.1f} times as fast"
+            f"round {i + 1}: {count} processes in turn {alone:.1f} s, foreach {together:.1f} s: "
+            f"{ratios[-1]:.1f} times as fast"
         )
     print(f"processes: {median(ratios):.1f} times as fast (goal: at least 10)")
 
@@ -90,7 +101,9 @@ def compare_jobs(folder: Path, count: int, rounds: int) -> None:
         one, _, _ = run_foreach(pattern, folder / "out")
         two, _, _ = run_foreach(pattern, folder / "out", "--jobs", "2")
         ratios.append(one / two)
-        print(f"round {i + 1}: one worker {one:.1f} s, two {two:.1f} s: {ratios[-1]:.2f} times as fast")
+        print(
+            f"round {i + 1}: one worker {one:.1f} s, two {two:.1f} s: {ratios[-1]:.2f} times as fast"
+        )
     print(f"jobs: two workers {median(ratios):.2f} times as fast as one (goal: at least 1.7)")
 
 
@@ -108,13 +121,26 @@ def measure_overhead(folder: Path, count: int, rounds: int) -> None:
         first = time.process_time()
         for path in files:
             run_captured(
-                ["duplicate", str(path), "--prefix", "b-", "-o", str(folder / "o.json"), "--map-out", str(folder / "o.map")]
+                [
+                    "duplicate",
+                    str(path),
+                    "--prefix",
+                    "b-",
+                    "-o",
+                    str(folder / "o.json"),
+                    "--map-out",
+                    str(folder / "o.map"),
+                ]
             )
         alone = (time.process_time() - first) / len(files)
         _, cpu_of_start, _ = run_foreach(nothing, folder / "out")
-        _, cpu, _ = run_foreach(pattern, folder / "out", "--manifest", str(folder / f"{time.time()}.jsonl"))
+        _, cpu, _ = run_foreach(
+            pattern, folder / "out", "--manifest", str(folder / f"{time.time()}.jsonl")
+        )
         each = (cpu - cpu_of_start) / count
-        print(f"overhead: {1e3 * (each - alone):.2f} ms of CPU per model (goal: below 5), of {1e3 * each:.2f} ms in all")
+        print(
+            f"overhead: {1e3 * (each - alone):.2f} ms of CPU per model (goal: below 5), of {1e3 * each:.2f} ms in all"
+        )
 
 
 def measure_memory(folder: Path, small: int) -> None:
@@ -129,8 +155,12 @@ def measure_memory(folder: Path, small: int) -> None:
             "print(*run_foreach(sys.argv[1], None, '--manifest', sys.argv[2]))"
         )
         command = [sys.executable, "-c", code, pattern, folder / f"{count}.jsonl"]
-        seconds, cpu, peak = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
-        print(f"memory: {count:,} models: {int(peak) >> 10} MiB, {float(seconds):.0f} s, {float(cpu):.0f} s of CPU")
+        seconds, cpu, peak = subprocess.run(
+            command, check=True, capture_output=True, text=True
+        ).stdout.split()
+        print(
+            f"memory: {count:,} models: {int(peak) >> 10} MiB, {float(seconds):.0f} s, {float(cpu):.0f} s of CPU"
+        )
         shutil.rmtree(models)
 
 
@@ -139,7 +169,20 @@ def kill_and_resume(folder: Path, count: int) -> None:
     pattern = make_models(folder / "models", count, RESNET)
     seconds, _, _ = run_foreach(pattern, folder / "whole", "--jobs", "2")
     manifest = folder / "run.jsonl"
-    command = [*GRAPHSHARE, "foreach", pattern, "-o", folder / "out", "--jobs", "2", "--manifest", manifest, "-q", "--", *WORDS]
+    command = [
+        *GRAPHSHARE,
+        "foreach",
+        pattern,
+        "-o",
+        folder / "out",
+        "--jobs",
+        "2",
+        "--manifest",
+        manifest,
+        "-q",
+        "--",
+        *WORDS,
+    ]
     for _ in range(3):
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -150,11 +193,15 @@ def kill_and_resume(folder: Path, count: int) -> None:
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     found = [_contents(folder / name) for name in ("whole", "out")]
     lines = manifest.read_text().count('"result":"done"')
-    print(f"resume: the same files: {found[0] == found[1]}; {lines - count} of {count} models were done twice")
+    print(
+        f"resume: the same files: {found[0] == found[1]}; {lines - count} of {count} models were done twice"
+    )
 
 
 def _contents(top: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(top)): path.read_bytes() for path in top.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(top)): path.read_bytes() for path in top.rglob("*") if path.is_file()
+    }
 
 
 def main() -> None:
@@ -166,7 +213,9 @@ def main() -> None:
     parser.add_argument("--only", help="the name of one benchmark")
     arguments = parser.parse_args()
     benchmarks: dict[str, Callable[[Path], None]] = {
-        "processes": lambda folder: compare_with_processes(folder, arguments.models, arguments.rounds),
+        "processes": lambda folder: compare_with_processes(
+            folder, arguments.models, arguments.rounds
+        ),
         "jobs": lambda folder: compare_jobs(folder, arguments.models, arguments.rounds),
         "overhead": lambda folder: measure_overhead(folder, arguments.models, arguments.rounds),
         "memory": lambda folder: measure_memory(folder, arguments.small),

@@ -2,11 +2,12 @@
 
     PYTHON benchmarks/forward.py STEM [--shape 1,3,224,224] [--engine NAME] [--oracle PYTHON] [--rounds 8] [--threads 2]
 
-STEM names ``STEM-symbol.json`` and ``STEM-0000.params``; the input is called ``data``. Each side is a process that has loaded
-the network and ran it before; they are timed in turn, A B C A B C, so that a machine that slows down slows all: a few passes
-after one that does not count and a pause, in which the threads of the one before go to sleep. MXNet runs both with its default
-backend and with ``MXNET_SUBGRAPH_BACKEND=NONE``. The largest difference between the outputs is given
-relative to the largest output.
+STEM names ``STEM-symbol.json`` and ``STEM-0000.params``; the input is called ``data``. Each side is
+a process that has loaded the network and ran it before; they are timed in turn, A B C A B C, so
+that a machine that slows down slows all: a few passes after one that does not count and a pause, in
+which the threads of the one before go to sleep. MXNet runs both with its default backend and with
+``MXNET_SUBGRAPH_BACKEND=NONE``. The largest difference between the outputs is given relative to the
+largest output.
 """
 
 from __future__ import annotations
@@ -77,11 +78,29 @@ class Side:
     """One process that runs the network when asked."""
 
     def __init__(
-        self, name: str, python: str, threads: str, directory: str, stem: str, engine: str = "numpy", **environment: str
+        self,
+        name: str,
+        python: str,
+        threads: str,
+        directory: str,
+        stem: str,
+        engine: str = "numpy",
+        **environment: str,
     ) -> None:
         self.name, self.times = name, list[float]()
-        self.environment = {**os.environ, "OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads, **environment}
-        command = [python, __file__, stem, "--serve", "theirs" if environment or name.startswith("MXNet") else "ours"]
+        self.environment = {
+            **os.environ,
+            "OPENBLAS_NUM_THREADS": threads,
+            "OMP_NUM_THREADS": threads,
+            **environment,
+        }
+        command = [
+            python,
+            __file__,
+            stem,
+            "--serve",
+            "theirs" if environment or name.startswith("MXNet") else "ours",
+        ]
         self.process = subprocess.Popen(
             [*command, "--directory", directory, "--engine", engine],
             stdin=subprocess.PIPE,
@@ -117,7 +136,11 @@ def image_for(shape: tuple[int, ...], directory: str) -> None:
     import numpy as np
 
     rng = np.random.default_rng(0)
-    image = rng.integers(0, 30_000, shape).astype(np.float32) if len(shape) == 2 else rng.standard_normal(shape, np.float32)
+    image = (
+        rng.integers(0, 30_000, shape).astype(np.float32)
+        if len(shape) == 2
+        else rng.standard_normal(shape, np.float32)
+    )
     np.save(f"{directory}/image.npy", image)
 
 
@@ -143,7 +166,9 @@ def main() -> None:
         sides = [Side("graphshare", sys.executable, *common, options.engine)]
         if options.oracle:
             sides.append(Side("MXNet", options.oracle, *common))
-            sides.append(Side("MXNet, backend NONE", options.oracle, *common, MXNET_SUBGRAPH_BACKEND="NONE"))
+            sides.append(
+                Side("MXNet, backend NONE", options.oracle, *common, MXNET_SUBGRAPH_BACKEND="NONE")
+            )
         for _ in range(options.rounds):
             for side in sides:
                 side.once()
@@ -154,7 +179,9 @@ def main() -> None:
             ratio = median(a / b for a, b in zip(sides[0].times, side.times, strict=True))
             output = np.load(side.output)
             far = float(np.abs(first - output).max() / np.abs(output).max())
-            print(f"{side.name:22}{min(side.times):9.1f}{median(side.times):11.1f}{ratio:9.2f}{far:12.1e}")
+            print(
+                f"{side.name:22}{min(side.times):9.1f}{median(side.times):11.1f}{ratio:9.2f}{far:12.1e}"
+            )
 
 
 if __name__ == "__main__":

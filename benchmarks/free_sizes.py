@@ -3,12 +3,14 @@
     python -m benchmarks.free_sizes exports --torch PYTHON --cache DIR [--only TEXT]
     python -m benchmarks.free_sizes models --cache DIR [--only TEXT]
 
-``exports`` frees a length of small networks (``torch_nets.py``, under a PYTHON that has torch), with ``--witness`` the same
-network exported at another length, and without, and compares the freed file with that export in onnxruntime. A constant that
-is listed is innocent if it has the same numbers in both exports.
+``exports`` frees a length of small networks (``torch_nets.py``, under a PYTHON that has torch),
+with ``--witness`` the same network exported at another length, and without, and compares the freed
+file with that export in onnxruntime. A constant that is listed is innocent if it has the same
+numbers in both exports.
 
-``models`` frees the batch of each model that packages on PyPI ship, of those with a free one after it was fixed at 1, and
-compares each row in onnxruntime with the original's run on that sample alone, at batches of 2, 3 and 5.
+``models`` frees the batch of each model that packages on PyPI ship, of those with a free one after
+it was fixed at 1, and compares each row in onnxruntime with the original's run on that sample
+alone, at batches of 2, 3 and 5.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ SHAPES = {"ch_PP-OCRv4_rec_infer": {"x": ("batch", 3, 48, 320)}}
 
 
 class Finding(NamedTuple):
-    """What became of an export: ``without`` and ``with`` a witness, the nodes listed and those of them that are innocent.
+    """What became of an export: ``without`` and ``with`` a witness, the nodes listed and those of
+    them that are innocent.
 
     ``truth`` is whether the freed file agrees with the export at the other size: same, different, or not computed.
     """
@@ -56,7 +59,9 @@ class Finding(NamedTuple):
     def is_wrong(self) -> bool:
         """Whether a proof says what is not so, or a file differs and nothing is listed to blame."""
         is_blamed = len(self.innocent) < len(self.listed)
-        return (self.witness == "EQUAL") != (self.truth == "same") or (self.truth == "different" and not is_blamed)
+        return (self.witness == "EQUAL") != (self.truth == "same") or (
+            self.truth == "different" and not is_blamed
+        )
 
 
 def make_exports(python: str, folder: Path) -> dict[str, Mapping[str, Sequence[Any]]]:
@@ -77,8 +82,14 @@ def judge_export(folder: Path, name: str, shapes: Mapping[str, Sequence[Any]]) -
         return Finding(name, f"refused: {error}", "refused", "refused")
     path = folder / f"{name}.free.onnx"
     gs.save(freed, path)
-    listed = tuple(dict.fromkeys(note.partition("'")[2].partition("'")[0] for note in freed.notes if "witness" in note))
-    innocent = tuple(node for node in listed if not is_changed(onnx.load(old), onnx.load(new), node))
+    listed = tuple(
+        dict.fromkeys(
+            note.partition("'")[2].partition("'")[0] for note in freed.notes if "witness" in note
+        )
+    )
+    innocent = tuple(
+        node for node in listed if not is_changed(onnx.load(old), onnx.load(new), node)
+    )
     try:
         gs.reshape(old, shapes=wanted, witness=str(new))
         witness = "EQUAL"
@@ -108,7 +119,11 @@ def _list_constants(model: onnx.ModelProto, name: str) -> list[Any]:
         if value not in made:
             return None if value in inputs else ""
         operands = [read(each) for each in made[value].input]
-        return None if None in operands else [made[value].op_type, *map(str, made[value].attribute), *operands]
+        return (
+            None
+            if None in operands
+            else [made[value].op_type, *map(str, made[value].attribute), *operands]
+        )
 
     return [*map(str, node.attribute), *map(read, node.input)]
 
@@ -122,25 +137,34 @@ def compare_files(freed: Path, other: Path) -> str:
             got, expected = (session.run(None, feeds) for session in sessions)
         except Exception as error:  # onnxruntime has no common class of errors
             return f"not computed: {str(error).splitlines()[0]}"
-        if not all(x.shape == y.shape and np.allclose(x, y, rtol=1e-4, atol=1e-5) for x, y in zip(got, expected, strict=True)):
+        if not all(
+            x.shape == y.shape and np.allclose(x, y, rtol=1e-4, atol=1e-5)
+            for x, y in zip(got, expected, strict=True)
+        ):
             return "different"
     return "same"
 
 
-def draw(session: onnxruntime.InferenceSession, rng: np.random.Generator, sizes: Mapping[str, int]) -> dict[str, Any]:
+def draw(
+    session: onnxruntime.InferenceSession, rng: np.random.Generator, sizes: Mapping[str, int]
+) -> dict[str, Any]:
     """Return inputs of a session; a size that is no number is one of ``sizes``."""
     feeds: dict[str, Any] = {}
     for each in session.get_inputs():
         shape = [size if isinstance(size, int) else sizes[size] for size in each.shape]
         if "float" in each.type:
-            feeds[each.name] = rng.standard_normal(shape).astype("f2" if "16" in each.type else "f4")
+            feeds[each.name] = rng.standard_normal(shape).astype(
+                "f2" if "16" in each.type else "f4"
+            )
         else:
             feeds[each.name] = rng.integers(0, 6, shape).astype(each.type[len("tensor(") : -1])
     return feeds
 
 
 def judge_model(folder: Path, source: Any) -> tuple[str, str]:
-    """Free the batch of a model, and compare rows of batches with runs on each sample alone; return the kind and a note."""
+    """Free the batch of a model, and compare rows of batches with runs on each sample alone; return
+    the kind and a note.
+    """
     path, note = write_original(folder, source), ""
     shapes = next((shapes for part, shapes in SHAPES.items() if part in folder.name), None)
     options: dict[str, Any] = {"dynamic_batch": True} if shapes is None else {"shapes": shapes}
@@ -162,8 +186,15 @@ def judge_model(folder: Path, source: Any) -> tuple[str, str]:
 def _compare_rows(original: Path, freed: Path, report: Any) -> str:
     """Return whether each row of batches is what the original computes of it."""
     single, many = (onnxruntime.InferenceSession(str(path)) for path in (original, freed))
-    axes = {name: shape.index("batch") for name, shape in report.inputs.items() if "batch" in (shape or ())}
-    outputs = {name: shape.index("batch") if "batch" in (shape or ()) else None for name, shape in report.outputs.items()}
+    axes = {
+        name: shape.index("batch")
+        for name, shape in report.inputs.items()
+        if "batch" in (shape or ())
+    }
+    outputs = {
+        name: shape.index("batch") if "batch" in (shape or ()) else None
+        for name, shape in report.outputs.items()
+    }
     rng = np.random.default_rng(0)
     own = {each.name: each.shape for each in single.get_inputs()}
     # Sizes of the freed file: some that the original leaves open are fixed there, as the model needs them.
@@ -173,8 +204,16 @@ def _compare_rows(original: Path, freed: Path, report: Any) -> str:
     compared = 0
     for count in BATCHES:
         first = draw(many, rng, sizes)
-        sets = [{**first, **{name: draw(many, rng, sizes)[name] for name in axes}} for _ in range(count)]
-        feeds = {**first, **{name: np.concatenate([each[name] for each in sets], axis) for name, axis in axes.items()}}
+        sets = [
+            {**first, **{name: draw(many, rng, sizes)[name] for name in axes}} for _ in range(count)
+        ]
+        feeds = {
+            **first,
+            **{
+                name: np.concatenate([each[name] for each in sets], axis)
+                for name, axis in axes.items()
+            },
+        }
         try:
             got = dict(zip(outputs, many.run([*outputs], feeds), strict=True))
             rows = [dict(zip(outputs, single.run([*outputs], each), strict=True)) for each in sets]
@@ -184,7 +223,10 @@ def _compare_rows(original: Path, freed: Path, report: Any) -> str:
             if axis is not None:
                 wanted = np.concatenate([row[name] for row in rows], axis).astype(float)
                 scale = max(1e-6, float(np.abs(wanted).max(initial=0)))
-                if got[name].shape != wanted.shape or np.abs(got[name].astype(float) - wanted).max(initial=0) > 1e-4 * scale:
+                if (
+                    got[name].shape != wanted.shape
+                    or np.abs(got[name].astype(float) - wanted).max(initial=0) > 1e-4 * scale
+                ):
                     return f"WRONG: {name} at batch {count}"
                 compared += 1
     return "freed, right" if compared else "freed, no output has the batch as an axis"
@@ -195,14 +237,30 @@ def run_exports(python: str, cache: Path, only: str) -> int:
     findings = []
     for net, shapes in make_exports(python, cache / "torch").items():
         for name in (f"{net}.{exporter}" for exporter in EXPORTERS):
-            if only in name and all((cache / "torch" / f"{name}.{size}.onnx").exists() for size in (OLD, NEW)):
+            if only in name and all(
+                (cache / "torch" / f"{name}.{size}.onnx").exists() for size in (OLD, NEW)
+            ):
                 findings.append(finding := judge_export(cache / "torch", name, shapes))
-                marks = [f"{node} (innocent)" if node in finding.innocent else node for node in finding.listed]
-                words = ("WRONG" if finding.is_wrong else "", finding.without, finding.witness, finding.truth, *marks)
+                marks = [
+                    f"{node} (innocent)" if node in finding.innocent else node
+                    for node in finding.listed
+                ]
+                words = (
+                    "WRONG" if finding.is_wrong else "",
+                    finding.without,
+                    finding.witness,
+                    finding.truth,
+                    *marks,
+                )
                 print(f"{name}: {'; '.join(word for word in words if word)}", flush=True)
     wrong = sum(finding.is_wrong for finding in findings)
-    listed, innocent = (sum(map(len, each)) for each in zip(*((f.listed, f.innocent) for f in findings), strict=True))
-    print(f"{len(findings)} exports: {dict(Counter(finding.truth.partition(':')[0] for finding in findings))}")
+    listed, innocent = (
+        sum(map(len, each))
+        for each in zip(*((f.listed, f.innocent) for f in findings), strict=True)
+    )
+    print(
+        f"{len(findings)} exports: {dict(Counter(finding.truth.partition(':')[0] for finding in findings))}"
+    )
     print(f"{wrong} wrong; {listed} nodes listed, {innocent} innocent")
     return int(wrong > 0 or 2 * innocent > listed)
 
@@ -219,12 +277,18 @@ def run_models(cache: Path, only: str) -> int:
 
 
 def _choose(cache: Path, only: str) -> Iterator[tuple[str, Any]]:
-    return ((label, source) for label, source in read_models(cache) if only in label and len(source.data) <= LARGEST)
+    return (
+        (label, source)
+        for label, source in read_models(cache)
+        if only in label and len(source.data) <= LARGEST
+    )
 
 
 def main() -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("what", choices=("exports", "models"))
     parser.add_argument("--torch", default=sys.executable, metavar="PYTHON")
     parser.add_argument("--cache", type=Path, required=True, metavar="DIR")

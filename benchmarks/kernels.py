@@ -1,10 +1,12 @@
-"""How long the convolutions of ResNet-50 take, layer by layer and in sum, and the whole network, against MXNet's executor.
+"""How long the convolutions of ResNet-50 take, layer by layer and in sum, and the whole network,
+against MXNet's executor.
 
     PYTHON benchmarks/kernels.py [--oracle ORACLE_PYTHON] [--repeat 10] [--threads 2]
 
-One image of 224x224, float32. A layer's time is the best of ``--repeat``; its share of the network is that times how often it
-occurs. The whole network is every layer, one kernel after the other, with what nobody needs any more written over. With
-``--oracle``, MXNet times each layer on its own and the network in one executor.
+One image of 224x224, float32. A layer's time is the best of ``--repeat``; its share of the network
+is that times how often it occurs. The whole network is every layer, one kernel after the other,
+with what nobody needs any more written over. With ``--oracle``, MXNet times each layer on its own
+and the network in one executor.
 """
 
 from __future__ import annotations
@@ -46,7 +48,10 @@ LAYERS = [
 def attributes(layer: tuple[int, ...]) -> dict[str, str]:
     """The texts of a layer's attributes."""
     _, _, _, filters, kernel, stride = layer
-    texts = {key: f"({n}, {n})" for key, n in (("kernel", kernel), ("stride", stride), ("pad", kernel // 2))}
+    texts = {
+        key: f"({n}, {n})"
+        for key, n in (("kernel", kernel), ("stride", stride), ("pad", kernel // 2))
+    }
     return {**texts, "num_filter": str(filters), "no_bias": "True"}
 
 
@@ -76,8 +81,12 @@ def ours(repeat: int) -> list[float]:
         _, channels, size, filters, extent, _ = layer
         attrs, _ = signature.parse(attributes(layer))
         x = np.random.default_rng(0).standard_normal((1, channels, size, size), dtype=np.float32)
-        weight = np.random.default_rng(1).standard_normal((filters, channels, extent, extent), dtype=np.float32)
-        found.append(best(lambda a=attrs, x=x, w=weight: kernel.forward(Context(), a, x, w), repeat))
+        weight = np.random.default_rng(1).standard_normal(
+            (filters, channels, extent, extent), dtype=np.float32
+        )
+        found.append(
+            best(lambda a=attrs, x=x, w=weight: kernel.forward(Context(), a, x, w), repeat)
+        )
     return found
 
 
@@ -135,8 +144,15 @@ def our_network(repeat: int) -> float:
             return [np.full(x.shape[1], n, np.float32) for n in (1, 0, 0, 1)]
         if operator == "Convolution":
             shape = (attrs["num_filter"], x.shape[1], *attrs["kernel"])
-            return [rng.standard_normal(shape, dtype=np.float32) / np.float32(np.sqrt(shape[1] * shape[2] * shape[3]))]
-        return [np.zeros((1000, 2048), np.float32), np.zeros(1000, np.float32)] if operator == "FullyConnected" else []
+            return [
+                rng.standard_normal(shape, dtype=np.float32)
+                / np.float32(np.sqrt(shape[1] * shape[2] * shape[3]))
+            ]
+        return (
+            [np.zeros((1000, 2048), np.float32), np.zeros(1000, np.float32)]
+            if operator == "FullyConnected"
+            else []
+        )
 
     def first(operator: str, texts: dict[str, str], *inputs: Any) -> Any:
         if operator == "elemwise_add":
@@ -157,7 +173,9 @@ def our_network(repeat: int) -> float:
             if operator == "elemwise_add":
                 return np.add(inputs[0], inputs[1], out=inputs[0])
             forward, attrs, values = next(following)
-            return forward(Context(dead=(operator in ("BatchNorm", "Activation"),)), attrs, *inputs, *values)
+            return forward(
+                Context(dead=(operator in ("BatchNorm", "Activation"),)), attrs, *inputs, *values
+            )
 
         chain(again, image)
 
@@ -168,7 +186,10 @@ def their_network(repeat: int) -> float:
     """The whole network by MXNet; runs in the oracle's Python."""
     import mxnet as mx  # type: ignore[import-not-found,unused-ignore]
 
-    symbol = chain(lambda operator, attrs, *inputs: getattr(mx.sym, operator)(*inputs, **attrs), mx.sym.Variable("data"))
+    symbol = chain(
+        lambda operator, attrs, *inputs: getattr(mx.sym, operator)(*inputs, **attrs),
+        mx.sym.Variable("data"),
+    )
     executor = symbol.simple_bind(mx.cpu(), data=(1, 3, 224, 224), grad_req="null")
     for array in (*executor.arg_dict.values(), *executor.aux_dict.values()):
         array[:] = mx.nd.random.uniform(low=0.01, high=0.1, shape=array.shape)
@@ -190,15 +211,28 @@ def main() -> None:
     sys.path.insert(0, str(Path(__file__).parents[1]))
     columns = {"graphshare": [*ours(options.repeat), our_network(options.repeat)]}
     if options.oracle:
-        command = [options.oracle, __file__, "--theirs", "--repeat", str(options.repeat), "--threads", options.threads]
+        command = [
+            options.oracle,
+            __file__,
+            "--theirs",
+            "--repeat",
+            str(options.repeat),
+            "--threads",
+            options.threads,
+        ]
         columns["MXNet"] = json.loads(
-            subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1]
+            subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[
+                -1
+            ]
         )
     print(f"{'layer':<34}{''.join(f'{name:>12}' for name in columns)}  ms")
     for i, (count, channels, size, filters, kernel, stride) in enumerate(LAYERS):
         title = f"{count} x {channels}x{size}x{size} -> {filters}, {kernel}x{kernel}/{stride}"
         print(f"{title:<34}{''.join(f'{times[i]:12.3f}' for times in columns.values())}")
-    sums = [sum(layer[0] * t for layer, t in zip(LAYERS, times[:-1], strict=True)) for times in columns.values()]
+    sums = [
+        sum(layer[0] * t for layer, t in zip(LAYERS, times[:-1], strict=True))
+        for times in columns.values()
+    ]
     print(f"{'all convolutions':<34}{''.join(f'{total:12.1f}' for total in sums)}")
     print(f"{'whole network':<34}{''.join(f'{times[-1]:12.1f}' for times in columns.values())}")
 

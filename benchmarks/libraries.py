@@ -1,4 +1,5 @@
-"""What is built here beside the library that does it: the ONNX codec, remote headers, graph layout, the progress bar, JSON.
+"""What is built here beside the library that does it: the ONNX codec, remote headers, graph layout,
+the progress bar, JSON.
 
     python -m benchmarks.libraries [--nodes N] [--rounds N]
 
@@ -35,7 +36,10 @@ _REMOTE = {
     "fsspec": "import fsspec, sys; f = fsspec.open(sys.argv[1]).open(); f.read(int.from_bytes(f.read(8), 'little'))",
     "graphshare": "import graphshare as gs, sys; gs.list_params(sys.argv[1])",
 }
-_BAR = {"rich": "import graphshare.cli.console, rich.progress", "graphshare": "import graphshare.cli.console"}
+_BAR = {
+    "rich": "import graphshare.cli.console, rich.progress",
+    "graphshare": "import graphshare.cli.console",
+}
 _JSON = {
     "json": "import json, sys; json.dump(json.load(open(sys.argv[1])), open(sys.argv[2], 'w'), indent=2)",
     "graphshare": "import graphshare as gs, sys; gs.save(gs.load(sys.argv[1]), sys.argv[2])",
@@ -55,15 +59,26 @@ def measure(command: list[str], rounds: int) -> str:
 def write_chain(path: Path, nodes: int, size: int) -> None:
     """Write an ONNX model: a chain of ``nodes`` Adds, each with a vector of ``size`` float32 numbers."""
     content = np.ones(size, np.float32).tobytes()
-    vectors = [helper.make_tensor(f"w{i}", TensorProto.FLOAT, [size], content, raw=True) for i in range(nodes)]
-    adds = [helper.make_node("Add", [f"x{i}", f"w{i}"], [f"x{i + 1}"], name=f"add{i}") for i in range(nodes)]
-    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [size]) for name in ("x0", f"x{nodes}"))
+    vectors = [
+        helper.make_tensor(f"w{i}", TensorProto.FLOAT, [size], content, raw=True)
+        for i in range(nodes)
+    ]
+    adds = [
+        helper.make_node("Add", [f"x{i}", f"w{i}"], [f"x{i + 1}"], name=f"add{i}")
+        for i in range(nodes)
+    ]
+    x, y = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [size])
+        for name in ("x0", f"x{nodes}")
+    )
     onnx.save(helper.make_model(helper.make_graph(adds, "chain", [x], [y], vectors)), path)
 
 
 def write_weights(path: Path, size: int) -> None:
     """Write a ``.safetensors`` file with one float32 array of ``size`` bytes."""
-    header = json.dumps({"w": {"dtype": "F32", "shape": [size // 4], "data_offsets": [0, size]}}).encode()
+    header = json.dumps(
+        {"w": {"dtype": "F32", "shape": [size // 4], "data_offsets": [0, size]}}
+    ).encode()
     path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(size))
 
 
@@ -78,7 +93,11 @@ class _Ranges(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         match = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
-        start, end = (int(match[1]), int(match[2] or len(self.body) - 1)) if match else (0, len(self.body) - 1)
+        start, end = (
+            (int(match[1]), int(match[2] or len(self.body) - 1))
+            if match
+            else (0, len(self.body) - 1)
+        )
         part = self.body[start : end + 1]
         type(self).sent += len(part)
         self._answer(part, len(part), 206 if match else 200, start)
@@ -89,7 +108,9 @@ class _Ranges(BaseHTTPRequestHandler):
         self.send_header("ETag", '"1"')
         self.send_header("Content-Length", str(length))
         if status == 206:
-            self.send_header("Content-Range", f"bytes {start}-{start + len(part) - 1}/{len(self.body)}")
+            self.send_header(
+                "Content-Range", f"bytes {start}-{start + len(part) - 1}/{len(self.body)}"
+            )
         self.end_headers()
         self.wfile.write(part)
 
@@ -115,7 +136,10 @@ def compare(folder: Path, nodes: int, rounds: int) -> Iterator[str]:
     write_chain(heavy := folder / "heavy.onnx", 4, 8 << 20)
     for model, what in ((nodes_only, f"{nodes:,} nodes"), (heavy, "128 MiB of weights")):
         for name, code in _CODEC.items():
-            yield f"{name:11} read and write ONNX, {what}  {run_python(code, model, folder / 'out.onnx', rounds=rounds)}"
+            yield (
+                f"{name:11} read and write ONNX, {what}  "
+                f"{run_python(code, model, folder / 'out.onnx', rounds=rounds)}"
+            )
     write_weights(weights := folder / "w.safetensors", 64 << 20)
     with serve(weights) as url:
         for name, code in _REMOTE.items():
@@ -124,7 +148,10 @@ def compare(folder: Path, nodes: int, rounds: int) -> Iterator[str]:
             yield f"{name:11} header of 64 MiB at a URL, {_Ranges.sent:,} bytes  {cost}"
     symbol = chain(nodes, folder / "chain-symbol.json")
     for name, code in _JSON.items():
-        yield f"{name:11} read and write JSON, {nodes:,} nodes  {run_python(code, symbol, folder / 'out.json', rounds=rounds)}"
+        yield (
+            f"{name:11} read and write JSON, {nodes:,} nodes  "
+            f"{run_python(code, symbol, folder / 'out.json', rounds=rounds)}"
+        )
     draw = [sys.executable, "-m", "graphshare", "draw", str(symbol), "-o"]
     subprocess.run([*draw, str(folder / "chain.dot")], check=True, stderr=subprocess.DEVNULL)
     yield f"dot         place and draw {nodes:,} nodes  {measure(['dot', '-Tsvg', str(folder / 'chain.dot')], rounds)}"
@@ -134,7 +161,9 @@ def compare(folder: Path, nodes: int, rounds: int) -> Iterator[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--nodes", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 
 class Run(NamedTuple):
-    """Seconds of wall clock, the peak of resident memory in KiB (of the largest process, as the kernel accounts it), and
+    """Seconds of wall clock, the peak of resident memory in KiB (of the largest process, as the
+    kernel accounts it), and
     seconds of processors."""
 
     seconds: float
@@ -63,8 +64,15 @@ def try_once(command: Sequence[str]) -> Run | str:
     return Run(float(seconds), int(peak), float(processor))
 
 
-def side_by_side(ours: Sequence[str], theirs: Sequence[str], *, rounds: int, before: Callable[[], None] = lambda: None) -> Pair:
-    """Both commands in turn, ``rounds`` times after a first run of each that does not count; with 0 rounds the first counts.
+def side_by_side(
+    ours: Sequence[str],
+    theirs: Sequence[str],
+    *,
+    rounds: int,
+    before: Callable[[], None] = lambda: None,
+) -> Pair:
+    """Both commands in turn, ``rounds`` times after a first run of each that does not count; with 0
+    rounds the first counts.
 
     ``before`` runs before each.
     """
@@ -80,7 +88,9 @@ def side_by_side(ours: Sequence[str], theirs: Sequence[str], *, rounds: int, bef
 
 
 def _typical(runs: list[Run]) -> Run:
-    return Run(*(median(column) for column in zip(*runs, strict=True)))._replace(peak=max(run.peak for run in runs))
+    return Run(*(median(column) for column in zip(*runs, strict=True)))._replace(
+        peak=max(run.peak for run in runs)
+    )
 
 
 def settle() -> None:

@@ -2,9 +2,9 @@
 
 python benchmarks/mxnet_nets.py NAME STEM
 
-NAME is one of Gluon's model zoo, ``bert_base`` (an encoder of 12 layers of 768), ``lstm`` (2 layers of 512) or ``small_steps``
-(1,000 elementwise operators on 64 numbers).
-Prints the shape of the input ``data``.
+NAME is one of Gluon's model zoo, ``bert_base`` (an encoder of 12 layers of 768), ``lstm`` (2 layers
+of 512) or ``small_steps`` (1,000 elementwise operators on 64 numbers). Prints the shape of the
+input ``data``.
 """
 
 import sys
@@ -45,7 +45,9 @@ def bert_base(stem):
 def lstm(stem):
     state = mx.sym.zeros(shape=(2, 1, UNITS))
     data, parameters = mx.sym.var("data"), mx.sym.var("lstm_parameters")
-    out = mx.sym.RNN(data, parameters, state, state, state_size=UNITS, num_layers=2, mode="lstm", name="lstm")
+    out = mx.sym.RNN(
+        data, parameters, state, state, state_size=UNITS, num_layers=2, mode="lstm", name="lstm"
+    )
     return symbol(out, stem, (STEPS, 1, UNITS))
 
 
@@ -71,7 +73,9 @@ def symbol(net, stem, shape):
     with open(f"{stem}-symbol.json", "w", encoding="utf-8") as file:
         file.write(net.tojson())
     draw = {
-        f"arg:{name}": mx.nd.ones(wanted) if name.endswith("gamma") else mx.nd.random.normal(0, 0.05, shape=wanted)
+        f"arg:{name}": mx.nd.ones(wanted)
+        if name.endswith("gamma")
+        else mx.nd.random.normal(0, 0.05, shape=wanted)
         for name, wanted in zip(net.list_arguments(), shapes)  # noqa: B905 (Python 3.8 has no strict)
         if name != "data"
     }

@@ -4,11 +4,13 @@
     python -m benchmarks.old_versions load WHEELS GRAPHS
     python -m benchmarks.old_versions numbers WHEELS [CORPUS]
 
-WHEELS is a folder with the unpacked wheels of ``VERSIONS`` and of 1.9.1, a folder each by its version (``pip download``,
-``python -m zipfile -e``). ``record`` writes ``graphshare/rewrite/old_versions.json``. ``load`` brings the graphs of a folder
-down to each version, and asks the library of that version whether it loads them; it prints what is refused, and why.
-``numbers`` compares what each library computes of graphs that go down, by its interface for predictions, with what graphshare
-computes of the originals: graphs of the corpus or, without it, the recorded cases of single operators.
+WHEELS is a folder with the unpacked wheels of ``VERSIONS`` and of 1.9.1, a folder each by its
+version (``pip download``, ``python -m zipfile -e``). ``record`` writes
+``graphshare/rewrite/old_versions.json``. ``load`` brings the graphs of a folder down to each
+version, and asks the library of that version whether it loads them; it prints what is refused, and
+why. ``numbers`` compares what each library computes of graphs that go down, by its interface for
+predictions, with what graphshare computes of the originals: graphs of the corpus or, without it,
+the recorded cases of single operators.
 """
 
 from __future__ import annotations
@@ -40,12 +42,16 @@ _UNLIKE = {"False": "0", "True": "1", "None": "()"}
 
 def ask(wheels: Path, version: str, *words: str, text: str = "") -> str:
     """Return what this script prints in a process with the library of a version."""
-    folder = next(path for path in wheels.iterdir() if path.name.startswith(version) and path.is_dir())
+    folder = next(
+        path for path in wheels.iterdir() if path.name.startswith(version) and path.is_dir()
+    )
     # Wheels of 0.12 lack libgfortran; that of 1.2 is the same one.
     libraries = ":".join(str(path / "mxnet") for path in (folder, *wheels.iterdir()))
     command = [sys.executable, __file__, *words, str(folder / "mxnet" / "libmxnet.so")]
     environment = {**os.environ, "LD_LIBRARY_PATH": libraries}
-    return subprocess.run(command, env=environment, input=text, capture_output=True, text=True, check=False).stdout
+    return subprocess.run(
+        command, env=environment, input=text, capture_output=True, text=True, check=False
+    ).stdout
 
 
 def list_operators(path: str) -> None:
@@ -59,19 +65,31 @@ def list_operators(path: str) -> None:
         name, text, key, result, number = (*(ctypes.c_char_p() for _ in range(4)), ctypes.c_uint())
         names, types, described = texts(), texts(), texts()
         fields = (name, text, number, names, types, described, key, result)
-        library.MXSymbolGetAtomicSymbolInfo(ctypes.c_void_p(creators[i]), *map(ctypes.byref, fields))
-        arguments[name.value.decode()] = [(names[k].decode(), types[k].decode()) for k in range(number.value)]
+        library.MXSymbolGetAtomicSymbolInfo(
+            ctypes.c_void_p(creators[i]), *map(ctypes.byref, fields)
+        )
+        arguments[name.value.decode()] = [
+            (names[k].decode(), types[k].decode()) for k in range(number.value)
+        ]
     names = texts()
     library.MXListAllOpNames(ctypes.byref(count), ctypes.byref(names))
-    print(json.dumps({"names": [names[i].decode() for i in range(count.value)], "arguments": arguments}))
+    print(
+        json.dumps(
+            {"names": [names[i].decode() for i in range(count.value)], "arguments": arguments}
+        )
+    )
 
 
 def load_graphs(path: str) -> None:
-    """Print whether each symbol of standard input, a line each, loads: an empty line, or the fault; each in its own process."""
+    """Print whether each symbol of standard input, a line each, loads: an empty line, or the fault;
+    each in its own process.
+    """
     library = ctypes.CDLL(path)
     library.MXGetLastError.restype = ctypes.c_char_p
     # The oldest operators are registered when all are listed first.
-    library.MXSymbolListAtomicSymbolCreators(ctypes.byref(ctypes.c_uint()), ctypes.byref(ctypes.POINTER(ctypes.c_void_p)()))
+    library.MXSymbolListAtomicSymbolCreators(
+        ctypes.byref(ctypes.c_uint()), ctypes.byref(ctypes.POINTER(ctypes.c_void_p)())
+    )
     for line in sys.stdin:
         sys.stdout.flush()
         if os.fork() == 0:
@@ -84,10 +102,14 @@ def load_graphs(path: str) -> None:
 
 
 def predict(path: str) -> None:
-    """Compute the graph in each folder of standard input, a line each, in a process of its own; print its fault, or nothing."""
+    """Compute the graph in each folder of standard input, a line each, in a process of its own;
+    print its fault, or nothing.
+    """
     library = ctypes.CDLL(path)
     library.MXGetLastError.restype = ctypes.c_char_p
-    library.MXSymbolListAtomicSymbolCreators(ctypes.byref(ctypes.c_uint()), ctypes.byref(ctypes.POINTER(ctypes.c_void_p)()))
+    library.MXSymbolListAtomicSymbolCreators(
+        ctypes.byref(ctypes.c_uint()), ctypes.byref(ctypes.POINTER(ctypes.c_void_p)())
+    )
     for line in sys.stdin:
         sys.stdout.flush()
         if os.fork() == 0:
@@ -106,7 +128,10 @@ def _predict(library: Any, folder: Path) -> str:
         if getattr(library, function)(*arguments):
             raise ValueError(library.MXGetLastError().decode().splitlines()[0])
 
-    inputs = {name: np.ascontiguousarray(array, "float32") for name, array in np.load(folder / "inputs.npz").items()}
+    inputs = {
+        name: np.ascontiguousarray(array, "float32")
+        for name, array in np.load(folder / "inputs.npz").items()
+    }
     ends = np.cumsum([0, *(array.ndim for array in inputs.values())]).tolist()
     sizes = [size for array in inputs.values() for size in array.shape]
     keys = (ctypes.c_char_p * len(inputs))(*(name.encode() for name in inputs))
@@ -115,9 +140,26 @@ def _predict(library: Any, folder: Path) -> str:
     params = file.read_bytes() if file.exists() else struct.pack("<4Q", 0x112, 0, 0, 0)
     handle, outputs = ctypes.c_void_p(), list[Any]()
     try:
-        call("MXPredCreate", symbol, params, len(params), 1, 0, len(inputs), keys, *shapes, ctypes.byref(handle))
+        call(
+            "MXPredCreate",
+            symbol,
+            params,
+            len(params),
+            1,
+            0,
+            len(inputs),
+            keys,
+            *shapes,
+            ctypes.byref(handle),
+        )
         for name, array in inputs.items():
-            call("MXPredSetInput", handle, name.encode(), array.ctypes.data_as(ctypes.c_void_p), ctypes.c_uint(array.size))
+            call(
+                "MXPredSetInput",
+                handle,
+                name.encode(),
+                array.ctypes.data_as(ctypes.c_void_p),
+                ctypes.c_uint(array.size),
+            )
         call("MXPredForward", handle)
         for i in range(int((folder / "outputs").read_text())):
             shape, rank = ctypes.POINTER(ctypes.c_uint)(), ctypes.c_uint()
@@ -138,22 +180,42 @@ class Records:
         from graphshare.ops.index import ALIASES, FAMILY_OF
         from graphshare.ops.registry import lookup
 
-        self.answers = [json.loads(ask(wheels, version, "list")) for version in (*VERSIONS, _LATEST)]
+        self.answers = [
+            json.loads(ask(wheels, version, "list")) for version in (*VERSIONS, _LATEST)
+        ]
         self.signatures = {name: lookup(name) for name in FAMILY_OF if lookup(name).registered}
-        self.aliases = {name: [alias for alias, real in ALIASES.items() if real == name] for name in self.signatures}
+        self.aliases = {
+            name: [alias for alias, real in ALIASES.items() if real == name]
+            for name in self.signatures
+        }
 
     def name(self, operator: str, index: int) -> str | None:
-        """Return what a version calls an operator; None where it has none that takes the same inputs in the same order."""
+        """Return what a version calls an operator; None where it has none that takes the same
+        inputs in the same order.
+        """
         names = set(self.answers[index]["names"])
         name = next((each for each in (operator, *self.aliases[operator]) if each in names), None)
         old, new = (self._inputs(operator, i) for i in (index, len(VERSIONS)))
-        moved = (not old and new) or (sorted(old) == sorted(new) and old != new) or operator.startswith("_scatter_set")
-        return None if moved and operator.startswith(("_sample", "_contrib_count", "_scatter_set")) else name
+        moved = (
+            (not old and new)
+            or (sorted(old) == sorted(new) and old != new)
+            or operator.startswith("_scatter_set")
+        )
+        return (
+            None
+            if moved and operator.startswith(("_sample", "_contrib_count", "_scatter_set"))
+            else name
+        )
 
     def arguments(self, operator: str, index: int) -> dict[str, str]:
         """Return the types of all arguments."""
         known = self.answers[index]["arguments"]
-        return dict(map(tuple, next((known[n] for n in (operator, *self.aliases[operator]) if n in known), [])))
+        return dict(
+            map(
+                tuple,
+                next((known[n] for n in (operator, *self.aliases[operator]) if n in known), []),
+            )
+        )
 
     def _inputs(self, operator: str, index: int) -> list[str]:
         return [name for name, kind in self.arguments(operator, index).items() if "Symbol" in kind]
@@ -165,7 +227,12 @@ def record(wheels: Path) -> dict[str, Any]:
     operators: list[list[str]] = [[] for _ in VERSIONS]
     attributes: list[list[str]] = [[] for _ in range(count + 1)]
     choices: list[list[str]] = [[] for _ in range(count + 1)]
-    tables: dict[str, dict[str, Any]] = {"aliases": {}, "explicit": {}, "nonnegative": {}, "not_none": {}}
+    tables: dict[str, dict[str, Any]] = {
+        "aliases": {},
+        "explicit": {},
+        "nonnegative": {},
+        "not_none": {},
+    }
     for operator, signature in records.signatures.items():
         names = [records.name(operator, i) for i in range(count)]
         first = next((i for i, name in enumerate(names) if name), None)
@@ -187,18 +254,28 @@ def record(wheels: Path) -> dict[str, Any]:
                 attributes[since].append(key)
             latest = new.get(parameter.name, "")
             for choice in _list_choices(latest):
-                came = next((i for i, kind in kinds.items() if choice in _list_choices(kind)), count)
+                came = next(
+                    (i for i, kind in kinds.items() if choice in _list_choices(kind)), count
+                )
                 if came > since:
                     choices[came].append(f"{key}={choice}")
             for i, kind in kinds.items():
-                if parameter.default is not None and key not in _SAME and _find_default(kind) != _find_default(latest):
+                if (
+                    parameter.default is not None
+                    and key not in _SAME
+                    and _find_default(kind) != _find_default(latest)
+                ):
                     tables["explicit"][key] = i + 1
                 if "non-negative" in kind and "non-negative" not in latest:
                     tables["nonnegative"][key] = i + 1
                 if " or None" not in kind and "or None" in latest:
                     tables["not_none"][key] = i + 1
     lists = {"operators": operators, "attributes": attributes, "choices": choices}
-    return {"versions": VERSIONS, **{name: [" ".join(each) for each in rows] for name, rows in lists.items()}, **tables}
+    return {
+        "versions": VERSIONS,
+        **{name: [" ".join(each) for each in rows] for name, rows in lists.items()},
+        **tables,
+    }
 
 
 def _list_choices(kind: str) -> list[str]:
@@ -209,9 +286,17 @@ def _list_choices(kind: str) -> list[str]:
 def _find_default(kind: str) -> object:
     """Return a default as it is read: its numbers, or its text."""
     match = re.search(r"default='?(.*?)'?$", kind)
-    text = match[1].replace("[", "(").replace("]", ")").replace(" ", "").replace(",)", ")") if match else None
+    text = (
+        match[1].replace("[", "(").replace("]", ")").replace(" ", "").replace(",)", ")")
+        if match
+        else None
+    )
     try:
-        return [f"{float(each):.5g}" for each in _UNLIKE.get(text, text).strip("()").split(",")] if text else text
+        return (
+            [f"{float(each):.5g}" for each in _UNLIKE.get(text, text).strip("()").split(",")]
+            if text
+            else text
+        )
     except ValueError:
         return _UNLIKE.get(text or "", text)
 
@@ -228,20 +313,31 @@ def load(wheels: Path, corpus: Path) -> None:
             try:
                 graph = gs.downgrade(str(path), version).graph
             except GraphshareError as error:
-                reasons.update({re.sub(r"'[^']*'", "...", fault.message): 1 for fault in error.faults})
+                reasons.update(
+                    {re.sub(r"'[^']*'", "...", fault.message): 1 for fault in error.faults}
+                )
                 print(f"{version} refused {path.name}: {error.faults[0].message}")
                 continue
             texts[path.name] = b"".join(find_format(graph).encode(graph)).decode()
-        answers = ask(wheels, version, "graphs", text="".join(json.dumps(text) + "\n" for text in texts.values())).splitlines()
+        answers = ask(
+            wheels,
+            version,
+            "graphs",
+            text="".join(json.dumps(text) + "\n" for text in texts.values()),
+        ).splitlines()
         assert len(answers) == len(texts)
         for name, answer in zip(texts, answers, strict=True):
             if answer:
                 print(f"{version} DOES NOT LOAD {name}: {answer}")
-        print(f"{version}: {len(texts)} go down, {sum(not answer for answer in answers)} of them load")
+        print(
+            f"{version}: {len(texts)} go down, {sum(not answer for answer in answers)} of them load"
+        )
 
 
 def list_graphs(corpus: Path) -> Iterator[tuple[str, Any, dict[str, Any], list[Any]]]:
-    """Yield the graphs of float32 of the corpus that are computed fast, with drawn parameters, recorded inputs, and outputs."""
+    """Yield the graphs of float32 of the corpus that are computed fast, with drawn parameters,
+    recorded inputs, and outputs.
+    """
     import numpy as np
 
     import graphshare as gs
@@ -258,9 +354,15 @@ def list_graphs(corpus: Path) -> Iterator[tuple[str, Any, dict[str, Any], list[A
         for name, shape in shapes.items():
             if name not in meta["input_names"]:
                 array = stream.standard_normal(shape) / math.sqrt(max(math.prod(shape[1:]), 1))
-                arrays[name] = (np.abs(array) + 0.5 if name.endswith(("var", "gamma")) else array).astype("float32")
+                arrays[name] = (
+                    np.abs(array) + 0.5 if name.endswith(("var", "gamma")) else array
+                ).astype("float32")
         with np.load(corpus / "oracle" / f"{meta['stem']}.io.npz") as recorded:
-            inputs = {name.removeprefix("in__"): recorded[name] for name in recorded if name.startswith("in__")}
+            inputs = {
+                name.removeprefix("in__"): recorded[name]
+                for name in recorded
+                if name.startswith("in__")
+            }
         model = gs.load(str(corpus / meta["file"])).with_params(arrays)
         yield meta["stem"], model, inputs, list(gs.run(model, feeds=inputs).outputs.values())
 
@@ -274,18 +376,30 @@ def list_cases() -> Iterator[tuple[str, Any, dict[str, Any], list[Any]]]:
     with tempfile.TemporaryDirectory() as folder:
         for family, number in ((name, i) for name in FAMILIES for i in range(len(cases_of(name)))):
             arrays, wanted = recorded_inputs(family, number), recorded_outputs(family, number)
-            if not (arrays and wanted) or any(str(a.dtype) != "float32" or not a.ndim or not a.size for a in arrays + wanted):
+            if not (arrays and wanted) or any(
+                str(a.dtype) != "float32" or not a.ndim or not a.size for a in arrays + wanted
+            ):
                 continue
             case, names = cases_of(family)[number], [f"i{i}" for i in range(len(arrays))]
             attrs = {key: str(value) for key, value in case.get("attrs", {}).items()}
-            nodes = [*map(variable, names), operator(case["op"], "y", list(range(len(names))), attrs=attrs)]
+            nodes = [
+                *map(variable, names),
+                operator(case["op"], "y", list(range(len(names))), attrs=attrs),
+            ]
             heads = [[len(names), i, 0] for i in range(len(wanted))]
             path = Path(folder) / f"{family}-{number}-symbol.json"
             path.write_text(json.dumps(document(nodes, heads)))
-            yield f"{case['op']} {attrs}", gs.load(str(path)), dict(zip(names, arrays, strict=True)), wanted
+            yield (
+                f"{case['op']} {attrs}",
+                gs.load(str(path)),
+                dict(zip(names, arrays, strict=True)),
+                wanted,
+            )
 
 
-def compare_numbers(wheels: Path, computations: Sequence[tuple[str, Any, dict[str, Any], list[Any]]]) -> None:
+def compare_numbers(
+    wheels: Path, computations: Sequence[tuple[str, Any, dict[str, Any], list[Any]]]
+) -> None:
     """Print, for each version, of how many graphs its library computes the outputs that are wanted, and the others."""
     import numpy as np
 
@@ -308,11 +422,21 @@ def compare_numbers(wheels: Path, computations: Sequence[tuple[str, Any, dict[st
                 np.savez(folder / "inputs.npz", **inputs)
                 (folder / "outputs").write_text(str(len(wanted)))
                 asked[folder] = f"{name}, notes {old.notes}", wanted
-            lines = ask(wheels, version, "predict", text="".join(f"{folder}\n" for folder in asked)).splitlines()
-            answers = [line.removeprefix("answer: ") for line in lines if line.startswith("answer: ")]
+            lines = ask(
+                wheels, version, "predict", text="".join(f"{folder}\n" for folder in asked)
+            ).splitlines()
+            answers = [
+                line.removeprefix("answer: ") for line in lines if line.startswith("answer: ")
+            ]
             for (folder, (name, wanted)), fault in zip(asked.items(), answers, strict=True):
                 got = [] if fault else [*np.load(folder / "outputs.npz").values()]
-                result = "failed" if fault else "equal" if all(map(_is_near, got, wanted)) else "different"
+                result = (
+                    "failed"
+                    if fault
+                    else "equal"
+                    if all(map(_is_near, got, wanted))
+                    else "different"
+                )
                 results[result] += 1
                 if result != "equal":
                     print(f"{version} {result}: {name} {fault}")
@@ -324,7 +448,9 @@ def _is_near(got: Any, wanted: Any) -> bool:
     import numpy as np
 
     largest = np.max(np.abs(wanted[np.isfinite(wanted)]), initial=1)
-    return got.shape == wanted.shape and bool(np.all(np.isclose(got, wanted, 0, _TOLERANCE * largest) | np.isnan(wanted)))
+    return got.shape == wanted.shape and bool(
+        np.all(np.isclose(got, wanted, 0, _TOLERANCE * largest) | np.isnan(wanted))
+    )
 
 
 def main(words: list[str]) -> None:
@@ -334,7 +460,9 @@ def main(words: list[str]) -> None:
     elif words[0] == "predict":
         predict(words[1])
     elif words[0] == "numbers":
-        compare_numbers(Path(words[1]), list(list_graphs(Path(words[2])) if words[2:] else list_cases()))
+        compare_numbers(
+            Path(words[1]), list(list_graphs(Path(words[2])) if words[2:] else list_cases())
+        )
     elif words[0] == "graphs":
         load_graphs(words[1])
     elif words[0] == "record":

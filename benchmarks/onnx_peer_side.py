@@ -1,4 +1,5 @@
-"""The tasks of ``onnx_peers.py`` with other tools, as their documentation does them. Runs under a Python that has these tools.
+"""The tasks of ``onnx_peers.py`` with other tools, as their documentation does them. Runs under a
+Python that has these tools.
 
 python benchmarks/onnx_peer_side.py TOOL TASK SOURCE OUT EXTERNAL
 
@@ -27,14 +28,18 @@ def compose(task, source, out, external):
     import onnx
     from onnx import compose, utils
 
-    os.chdir(os.path.dirname(source))  # its checker looks for external data in the working directory
+    os.chdir(
+        os.path.dirname(source)
+    )  # its checker looks for external data in the working directory
     model = without_external(onnx.load, source, external)
     if task == "prefix":
         done = compose.add_prefix(model, PREFIX)
     elif task == "copy":
         done = compose.merge_models(model, compose.add_prefix(model, PREFIX), io_map=[])
     elif task == "tie":
-        done = compose.merge_models(model, compose.add_prefix(model, PREFIX, rename_initializers=False), io_map=[])
+        done = compose.merge_models(
+            model, compose.add_prefix(model, PREFIX, rename_initializers=False), io_map=[]
+        )
     elif task == "extract":
         utils.extract_model(source, out, ["data"], [MIDDLE])
         return
@@ -60,7 +65,9 @@ def surgeon(task, source, out, external):
         if task == "tie":
             ours = graph.tensors()
             for node in other.nodes:
-                node.inputs = [ours[x.name] if isinstance(x, gs.Constant) else x for x in node.inputs]
+                node.inputs = [
+                    ours[x.name] if isinstance(x, gs.Constant) else x for x in node.inputs
+                ]
         graph.nodes += other.nodes
         graph.inputs += other.inputs
         graph.outputs += other.outputs
@@ -71,7 +78,10 @@ def surgeon(task, source, out, external):
         users = {}
         for node in graph.nodes:
             for place, value in enumerate(node.inputs):
-                if isinstance(value, gs.Constant) and users.setdefault(value.name, node) is not node:
+                if (
+                    isinstance(value, gs.Constant)
+                    and users.setdefault(value.name, node) is not node
+                ):
                     node.inputs[place] = gs.Constant(PREFIX + value.name, value.values.copy())
     model = gs.export_onnx(graph)
     onnx.save(model, out)
@@ -116,11 +126,18 @@ def onnx_ir(task, source, out, external):
         graph.inputs.extend(inputs)
         graph.outputs.extend(outputs)
     elif task == "extract":
-        model = ir.Model(ir.convenience.extract(graph, ["data"], [MIDDLE]), ir_version=model.ir_version)
+        model = ir.Model(
+            ir.convenience.extract(graph, ["data"], [MIDDLE]), ir_version=model.ir_version
+        )
     elif task == "untie":
         for value in list(graph.initializers.values()):
             for node, place in list(value.uses())[1:]:
-                copy = ir.Value(name=PREFIX + value.name, type=value.type, shape=value.shape, const_value=value.const_value)
+                copy = ir.Value(
+                    name=PREFIX + value.name,
+                    type=value.type,
+                    shape=value.shape,
+                    const_value=value.const_value,
+                )
                 graph.register_initializer(copy)
                 node.replace_input_with(place, copy)
     ir.save(model, out)

@@ -2,8 +2,9 @@
 
     python benchmarks/pages.py GRAPH ...
 
-Prints seconds of ``draw --to html``, seconds until the page has drawn itself (light and dark), and the median and longest of 30
-frames at four zooms, in milliseconds. Needs Playwright (the extra ``browser``) and Chromium.
+Prints seconds of ``draw --to html``, seconds until the page has drawn itself (light and dark), and
+the median and longest of 30 frames at four zooms, in milliseconds. Needs Playwright (the extra
+``browser``) and Chromium.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ def measure(browser: Any, graph: str, folder: Path) -> str:
     """Return the figures of one graph in a line."""
     page = folder / "page.html"
     start = time.perf_counter()
-    subprocess.run([sys.executable, "-m", "graphshare", "draw", graph, "-q", "-o", str(page)], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "graphshare", "draw", graph, "-q", "-o", str(page)], check=True
+    )
     wrote = time.perf_counter() - start
     opened, frames = [], []
     for scheme in ("light", "dark"):
@@ -55,17 +58,24 @@ def measure(browser: Any, graph: str, folder: Path) -> str:
         tab.close()
     median, longest = statistics.median(frames), max(frames)
     size = page.stat().st_size / 1e6
-    return f"{wrote:6.2f} {size:8.2f} {opened[0]:10.2f} {opened[1]:9.2f} {median:10.1f} {longest:11.1f}  {Path(graph).name}"
+    return (
+        f"{wrote:6.2f} {size:8.2f} {opened[0]:10.2f} {opened[1]:9.2f} {median:10.1f} "
+        f"{longest:11.1f}  {Path(graph).name}"
+    )
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("graphs", nargs="+", metavar="GRAPH")
     options = parser.parse_args()
     from playwright.sync_api import sync_playwright
 
-    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    chromium = next(
+        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+    )
     print("draw s  page MB  light s  dark s  median ms  longest ms")
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as folder:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])

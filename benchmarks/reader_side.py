@@ -2,8 +2,9 @@
 
 python benchmarks/reader_side.py READER SECONDS
 
-Each line of stdin names a model; ``inputs.npz`` beside it has the inputs by name. A process reads the model and writes
-``READER.npz``, the outputs by position, and ``READER.log``. stdout gets a line with its exit code, or ``late`` after SECONDS.
+Each line of stdin names a model; ``inputs.npz`` beside it has the inputs by name. A process reads
+the model and writes ``READER.npz``, the outputs by position, and ``READER.log``. stdout gets a line
+with its exit code, or ``late`` after SECONDS.
 """
 
 import importlib
@@ -48,7 +49,9 @@ def tie_again(graph, net):
     first, held = {}, {tensor.name for tensor in graph.initializer}
     layers = [layer for name, layer in net.named_children() if name != "initializers"]
     for node, layer in zip(graph.node, layers, strict=True):
-        for weight, key in zip(filter(held.__contains__, node.input), layer.state_dict(), strict=False):
+        for weight, key in zip(
+            filter(held.__contains__, node.input), layer.state_dict(), strict=False
+        ):
             setattr(layer, key, first.setdefault(weight, getattr(layer, key)))
 
 
@@ -77,7 +80,10 @@ def read(name, model):
         os.dup2(log.fileno(), 2)
         os.dup2(log.fileno(), 1)
         outputs = READERS[name](model, dict(np.load(os.path.join(folder, "inputs.npz"))))
-        np.savez(os.path.join(folder, f"{name}.npz"), **{str(index): np.asarray(x) for index, x in enumerate(outputs)})
+        np.savez(
+            os.path.join(folder, f"{name}.npz"),
+            **{str(index): np.asarray(x) for index, x in enumerate(outputs)},
+        )
 
 
 def main(name, limit):

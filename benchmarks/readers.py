@@ -1,13 +1,14 @@
 """Which programs read the ONNX files that ``export`` writes: the recorded forwards of a corpus, by readers.
 
-    GRAPHSHARE_CORPUS=DIR python -m benchmarks.readers --cache DIR [--only TEXT] [--reader NAME ...] [--again [KIND ...]]
-                                                       [--limit SECONDS] [--markdown FILE]
+    GRAPHSHARE_CORPUS=DIR python -m benchmarks.readers --cache DIR [--only TEXT] [--reader NAME ...]
+                                                       [--again [KIND ...]] [--limit SECONDS] [--markdown FILE]
 
-Each graph is exported with the parameters and inputs of ``tests/corpus``. Each reader has an environment of its own in the
-cache and reads each file in a process of its own (``reader_side.py``); its outputs are compared with those that MXNet recorded.
-onnxruntime, after ONNX's checker, is the control. Graphs with inputs that are indices are exported with
-int64 for them as well, and with open sizes.
-The cache keeps models, verdicts and outputs; a model with other bytes is read again.
+Each graph is exported with the parameters and inputs of ``tests/corpus``. Each reader has an
+environment of its own in the cache and reads each file in a process of its own
+(``reader_side.py``); its outputs are compared with those that MXNet recorded. onnxruntime, after
+ONNX's checker, is the control. Graphs with inputs that are indices are exported with int64 for them
+as well, and with open sizes. The cache keeps models, verdicts and outputs; a model with other bytes
+is read again.
 """
 
 from __future__ import annotations
@@ -46,8 +47,16 @@ KINDS = ("right", "differs", "stops", "too slow")
 
 
 REASONS = (
-    ("onnx2torch", r"Converter is not implemented .*operation_type='(\w+)', version=(\d+)", r"no converter for \1 \2"),
-    ("onnx2torch", r"shapes \[", "an output that is one of several of a node is returned as the list of them all"),
+    (
+        "onnx2torch",
+        r"Converter is not implemented .*operation_type='(\w+)', version=(\d+)",
+        r"no converter for \1 \2",
+    ),
+    (
+        "onnx2torch",
+        r"shapes \[",
+        "an output that is one of several of a node is returned as the list of them all",
+    ),
     (
         "openvino",
         r"yolo",
@@ -58,18 +67,36 @@ REASONS = (
         r"int8-symbol",
         "float64 is computed as float32, which rounds int8 weights halfway between two steps to the other",
     ),
-    ("openvino", r"hand_binary_scalar_ops", "Mod of floats is not exact: 0 where the remainder is 0.09999998"),
+    (
+        "openvino",
+        r"hand_binary_scalar_ops",
+        "Mod of floats is not exact: 0 where the remainder is 0.09999998",
+    ),
     ("openvino", r"hand_creation_ops", "float16 is computed as float32 where the precision is f32"),
-    ("reference", r"No implementation for operator 'DequantizeLinear'", "no DequantizeLinear before opset 19: `--opset 20`"),
-    ("reference", r"GridSample interpolation", "GridSample does not know `bilinear`, its name before opset 20: `--opset 20`"),
+    (
+        "reference",
+        r"No implementation for operator 'DequantizeLinear'",
+        "no DequantizeLinear before opset 19: `--opset 20`",
+    ),
+    (
+        "reference",
+        r"GridSample interpolation",
+        "GridSample does not know `bilinear`, its name before opset 20: `--opset 20`",
+    ),
     ("reference", r"cannot reshape array of size", "ConvTranspose of groups fails"),
-    ("reference", r"alexnet", "LRN is wrong: one node with random numbers is apart from onnxruntime by more than its largest"),
+    (
+        "reference",
+        r"alexnet",
+        "LRN is wrong: one node with random numbers is apart from onnxruntime by more than its largest",
+    ),
 )
 """Reasons of misses: a reader, what is in the graph's name or the message, and the reason, which may cite it."""
 
 
 class Cell(NamedTuple):
-    """What became of a model in a reader: one of ``KINDS``, how far its outputs are from the recorded ones, what was said."""
+    """What became of a model in a reader: one of ``KINDS``, how far its outputs are from the
+    recorded ones, what was said.
+    """
 
     kind: str
     apart: float = -1.0
@@ -98,12 +125,25 @@ def export_model(corpus: Path, stem: str, folder: Path, variant: str) -> Path | 
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "model.onnx"
     stated = dict.fromkeys(indices if variant else (), "int64")
-    options: dict[str, Any] = {"feeds": feeds, "as_input": tuple(feeds), "input_dtypes": stated, "verify": False}
+    options: dict[str, Any] = {
+        "feeds": feeds,
+        "as_input": tuple(feeds),
+        "input_dtypes": stated,
+        "verify": False,
+    }
     exported = gs.export(model, path, **options)
-    values = {name: feeds[name].astype(stated.get(name, feeds[name].dtype)) for name in exported.report.inputs}
+    values = {
+        name: feeds[name].astype(stated.get(name, feeds[name].dtype))
+        for name in exported.report.inputs
+    }
     if variant == "open":
         try:
-            gs.export(model, path, shapes={name: ("batch", "length")[: x.ndim] for name, x in values.items()}, **options)
+            gs.export(
+                model,
+                path,
+                shapes={name: ("batch", "length")[: x.ndim] for name, x in values.items()},
+                **options,
+            )
         except gs.RefusedError:
             path.unlink()
             return None
@@ -117,8 +157,12 @@ def install_reader(cache: Path, reader: str) -> str:
     python = cache / f"env-{reader}" / "bin" / "python"
     if not python.exists():
         venv.create(python.parents[1], with_pip=True)
-        _, _, messages = run_limited([str(python), "-m", "pip", "install", "-q", *ENVIRONMENTS[reader], "numpy"], 3600)
-        code, _, messages = run_limited([str(python), "-c", f"import {reader.replace('reference', 'onnx.reference')}"], 60)
+        _, _, messages = run_limited(
+            [str(python), "-m", "pip", "install", "-q", *ENVIRONMENTS[reader], "numpy"], 3600
+        )
+        code, _, messages = run_limited(
+            [str(python), "-c", f"import {reader.replace('reference', 'onnx.reference')}"], 60
+        )
         if code:
             raise SystemExit(messages)
     return str(python)
@@ -131,7 +175,9 @@ class Reader:
         self.name = name
         self._limit = limit
         words = [install_reader(cache.absolute(), name), str(SIDE), name, str(limit)]
-        self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
 
     def read(self, model: Path) -> tuple[list[Any], Cell]:
         """Return the outputs of a model, and a cell that says why there are none."""
@@ -158,7 +204,10 @@ def judge(corpus: Path, stem: str, outputs: Sequence[Any]) -> Cell:
     """Return whether outputs are those that were recorded."""
     wanted = recorded_outputs(corpus, stem)
     if [x.shape for x in outputs] != [x.shape for x in wanted]:
-        return Cell("differs", note=f"shapes {[x.shape for x in outputs]}, expected {[x.shape for x in wanted]}"[:300])
+        return Cell(
+            "differs",
+            note=f"shapes {[x.shape for x in outputs]}, expected {[x.shape for x in wanted]}"[:300],
+        )
     apart, how = distance(stem, graph_of(corpus, stem), outputs, wanted)
     return Cell("right" if apart <= TOLERANCE else "differs", apart, how)
 
@@ -196,16 +245,25 @@ def format_table(table: dict[str, dict[str, Cell]], readers: Sequence[str]) -> s
     """Return counts by reader, and what is not right, in Markdown."""
     lines = format_head("", *readers)
     for kind in KINDS:
-        counts = Counter(reader for cells in table.values() for reader, cell in cells.items() if cell.kind == kind)
+        counts = Counter(
+            reader
+            for cells in table.values()
+            for reader, cell in cells.items()
+            if cell.kind == kind
+        )
         lines.append(f"| {kind} | " + " | ".join(str(counts[reader]) for reader in readers) + " |")
     lines += ["", *format_head("reader", "kind", "reason", "graphs")]
     reasons: Counter[tuple[str, str, str]] = Counter()
     for label, cells in table.items():
         missed = [(reader, cell) for reader, cell in cells.items() if cell.kind != "right"]
         reasons.update(
-            (reader, cell.kind, cell.explain(reader, label) or f"UNEXPLAINED: {cell.note}") for reader, cell in missed
+            (reader, cell.kind, cell.explain(reader, label) or f"UNEXPLAINED: {cell.note}")
+            for reader, cell in missed
         )
-    lines += [f"| {reader} | {kind} | {escape(reason)} | {count} |" for (reader, kind, reason), count in reasons.most_common()]
+    lines += [
+        f"| {reader} | {kind} | {escape(reason)} | {count} |"
+        for (reader, kind, reason), count in reasons.most_common()
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -215,9 +273,17 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=Path("readers"), metavar="DIR")
     parser.add_argument("--only", default="", metavar="TEXT", help="graphs with this in their name")
     parser.add_argument("--reader", choices=READERS, action="append", help="these readers alone")
-    parser.add_argument("--again", nargs="*", choices=KINDS, metavar="KIND", help="read these again, or all")
-    parser.add_argument("--keep", action="store_true", help="read the models in the cache, and export none that is there")
-    parser.add_argument("--limit", type=float, default=300, metavar="SECONDS", help="for each model and reader")
+    parser.add_argument(
+        "--again", nargs="*", choices=KINDS, metavar="KIND", help="read these again, or all"
+    )
+    parser.add_argument(
+        "--keep",
+        action="store_true",
+        help="read the models in the cache, and export none that is there",
+    )
+    parser.add_argument(
+        "--limit", type=float, default=300, metavar="SECONDS", help="for each model and reader"
+    )
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables here")
     options = parser.parse_args()
     corpus = corpus_directory()
@@ -230,7 +296,10 @@ def main() -> None:
         row = table.setdefault(model.parent.name, {})
         for side in sides:
             cell = row[side.name] = run_cell(side, corpus, stem, model, again)
-            print(f"{model.parent.name:70} {side.name:12} {cell.kind:8} {cell.apart:9.1e} {cell.note[:200]}", flush=True)
+            print(
+                f"{model.parent.name:70} {side.name:12} {cell.kind:8} {cell.apart:9.1e} {cell.note[:200]}",
+                flush=True,
+            )
     for side in sides:
         side.end()
     if options.markdown:

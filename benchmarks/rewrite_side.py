@@ -1,4 +1,5 @@
-"""The tools of ``rewrites.py``, as their documentation calls them, and the check of verdicts. Runs under a Python with them.
+"""The tools of ``rewrites.py``, as their documentation calls them, and the check of verdicts. Runs
+under a Python with them.
 
 python benchmarks/rewrite_side.py rewrite TOOL SOURCE OUT
 python benchmarks/rewrite_side.py exchange SOURCE OUT
@@ -50,7 +51,9 @@ def run_onnxruntime(source, out, level):
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, f"ORT_ENABLE_{level}")
+    options.graph_optimization_level = getattr(
+        onnxruntime.GraphOptimizationLevel, f"ORT_ENABLE_{level}"
+    )
     options.optimized_model_filepath = out
     options.log_severity_level = 3
     onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
@@ -97,7 +100,9 @@ def list_reads(node):
     """Return the names that a node and the graphs within it read."""
     graphs = list(list_graphs([node]))
     nodes = [node, *(inner for graph in graphs for inner in graph.node)]
-    return [name for each in nodes for name in each.input] + [value.name for graph in graphs for value in graph.output]
+    return [name for each in nodes for name in each.input] + [
+        value.name for graph in graphs for value in graph.output
+    ]
 
 
 def exchange(source, out):
@@ -105,15 +110,26 @@ def exchange(source, out):
     rng = np.random.default_rng(0)
     model = onnx.load(source, load_external_data=False)
     graph, nodes, within = model.graph, list(model.graph.node), list(list_graphs(model.graph.node))
-    kept = {value.name for part in (graph, *within) for value in (*part.input, *part.output, *part.initializer)}
+    kept = {
+        value.name
+        for part in (graph, *within)
+        for value in (*part.input, *part.output, *part.initializer)
+    }
     kept |= {"", *(name for part in within for node in part.node for name in node.output)}
     inner = [name for node in nodes for name in node.output if name not in kept]
     names = dict(zip(inner, rng.permutation(inner).tolist(), strict=True))
     makers = {name: at for at, node in enumerate(nodes) for name in node.output if name}
-    reads = {at: {makers[name] for name in list_reads(node) if name in makers} for at, node in enumerate(nodes)}
+    reads = {
+        at: {makers[name] for name in list_reads(node) if name in makers}
+        for at, node in enumerate(nodes)
+    }
     counts = Counter(node.name for node in nodes)
-    unique = [node for node in nodes if counts[node.name] == 1]  # onnxruntime lets Constants alone share a name
-    for node, name in zip(unique, rng.permutation([node.name for node in unique]).tolist(), strict=True):
+    unique = [
+        node for node in nodes if counts[node.name] == 1
+    ]  # onnxruntime lets Constants alone share a name
+    for node, name in zip(
+        unique, rng.permutation([node.name for node in unique]).tolist(), strict=True
+    ):
         node.name = name
     for part in (graph, *within):
         for node in part.node:
@@ -150,17 +166,27 @@ def draw_inputs(session, size, seed):
     rng = np.random.default_rng(seed)
     feeds = {}
     for value in session.get_inputs():
-        shape = [length if isinstance(length, int) and length > 0 else size for length in value.shape]
-        samples = next((axis for axis, length in enumerate(value.shape) if length != shape[axis]), None)
+        shape = [
+            length if isinstance(length, int) and length > 0 else size for length in value.shape
+        ]
+        samples = next(
+            (axis for axis, length in enumerate(value.shape) if length != shape[axis]), None
+        )
         if samples is not None and len(shape) > 1 and 1 not in value.shape[:samples]:
             shape[samples] = 1
-        dtype = np.dtype({"float": "f4", "float16": "f2", "double": "f8"}.get(value.type[7:-1], value.type[7:-1]))
+        dtype = np.dtype(
+            {"float": "f4", "float16": "f2", "double": "f8"}.get(value.type[7:-1], value.type[7:-1])
+        )
         if value.name in KNOWN:
             feeds[value.name] = np.full(shape, KNOWN[value.name], dtype)
         elif dtype.kind == "f":
-            feeds[value.name] = rng.standard_normal(shape).astype(np.float16).astype(dtype)  # equal in either dtype
+            feeds[value.name] = (
+                rng.standard_normal(shape).astype(np.float16).astype(dtype)
+            )  # equal in either dtype
         else:
-            feeds[value.name] = (rng.integers(0, 4, shape) if dtype.itemsize > 1 else np.ones(shape)).astype(dtype)
+            feeds[value.name] = (
+                rng.integers(0, 4, shape) if dtype.itemsize > 1 else np.ones(shape)
+            ).astype(dtype)
     return feeds
 
 
@@ -179,9 +205,15 @@ def run_as(session, feeds):
     """Return the outputs of a session by name, on ``feeds`` in the dtypes of its inputs."""
     names = {"tensor(float16)": np.float16, "tensor(float)": np.float32}
     inputs = {value.name: value for value in session.get_inputs()}
-    cast = {name: feeds[name].astype(names.get(value.type, feeds[name].dtype)) for name, value in inputs.items()}
+    cast = {
+        name: feeds[name].astype(names.get(value.type, feeds[name].dtype))
+        for name, value in inputs.items()
+    }
     outputs = session.run(None, cast)
-    return {value.name: np.asarray(output) for value, output in zip(session.get_outputs(), outputs, strict=True)}
+    return {
+        value.name: np.asarray(output)
+        for value, output in zip(session.get_outputs(), outputs, strict=True)
+    }
 
 
 def measure_outputs(one, other):
@@ -198,7 +230,11 @@ def measure_outputs(one, other):
         if not same.all():
             finite = a[np.isfinite(a)]
             span = float(np.ptp(finite)) if finite.size else 0.0
-            worst = max(worst, float(np.abs(a - b)[~same].max()) / (span or float(np.abs(finite).max(initial=0)) or 1.0))
+            worst = max(
+                worst,
+                float(np.abs(a - b)[~same].max())
+                / (span or float(np.abs(finite).max(initial=0)) or 1.0),
+            )
     return worst
 
 
@@ -209,7 +245,10 @@ def measure(source, out):
     size = find_size(original)
     apart, spread = [], []
     for seed in SEEDS:
-        feeds = {**draw_inputs(rewrite, size, seed), **draw_inputs(original, size, seed)}  # some tools leave inputs of weights
+        feeds = {
+            **draw_inputs(rewrite, size, seed),
+            **draw_inputs(original, size, seed),
+        }  # some tools leave inputs of weights
         outputs = run_as(original, feeds)
         apart.append(measure_outputs(outputs, run_as(rewrite, feeds)))
         spread.append(measure_outputs(outputs, run_as(optimized, feeds)))

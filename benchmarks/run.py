@@ -2,8 +2,9 @@
 
     python benchmarks/run.py --oracle PATH [--only NAME] [--rounds N] [--size MIB] [--json FILE]
 
-PATH is a Python with MXNet 1.9.1; without it, what needs it is left out. The graphshare that is measured is the one installed
-for the Python that runs this (``python -m graphshare``). Needs five times ``--size`` on the disk of the temporary directory.
+PATH is a Python with MXNet 1.9.1; without it, what needs it is left out. The graphshare that is
+measured is the one installed for the Python that runs this (``python -m graphshare``). Needs five
+times ``--size`` on the disk of the temporary directory.
 """
 
 from __future__ import annotations
@@ -60,23 +61,35 @@ def resnet_graph(settings: Settings) -> list[Row]:
     """The graph of ResNet-50; graphshare reads its result back and checks it."""
     graph = Path(f"{_resnet(settings)}-symbol.json")
     outs = (settings.directory / "ours.json", settings.directory / "theirs.json")
-    pair = side_by_side(duplicate(graph, outs[0]), mxnet(settings, graph, outs[1]), rounds=settings.rounds)
+    pair = side_by_side(
+        duplicate(graph, outs[0]), mxnet(settings, graph, outs[1]), rounds=settings.rounds
+    )
     return [Row("ResNet-50, graph", pair, "8 times faster", pair.ratio >= 8)]
 
 
 def resnet_params(settings: Settings) -> list[Row]:
     """With its 102 MB of parameters; graphshare syncs them to the disk, MXNet does not."""
     stem = _resnet(settings)
-    theirs = (settings.directory / "theirs.json", f"{stem}-0000.params", settings.directory / "theirs.params")
+    theirs = (
+        settings.directory / "theirs.json",
+        f"{stem}-0000.params",
+        settings.directory / "theirs.params",
+    )
     ours = duplicate(stem, settings.directory / "ours")
-    pair = side_by_side(ours, mxnet(settings, f"{stem}-symbol.json", *theirs), rounds=settings.rounds, before=settle)
+    pair = side_by_side(
+        ours, mxnet(settings, f"{stem}-symbol.json", *theirs), rounds=settings.rounds, before=settle
+    )
     reached = pair.ratio >= 3 and pair.ours.peak < PEAK
     return [Row("ResNet-50, parameters", pair, "3 times faster, below 60 MiB", reached)]
 
 
 def _resnet(settings: Settings) -> Path:
     stem = settings.directory / "resnet"
-    return stem if Path(f"{stem}-symbol.json").exists() else sources.resnet(settings.oracle, settings.directory)
+    return (
+        stem
+        if Path(f"{stem}-symbol.json").exists()
+        else sources.resnet(settings.oracle, settings.directory)
+    )
 
 
 def large_graphs(settings: Settings) -> list[Row]:
@@ -86,7 +99,9 @@ def large_graphs(settings: Settings) -> list[Row]:
         graph = sources.chain(nodes, settings.directory / "chain.json")
         outs = (settings.directory / "ours.json", settings.directory / "theirs.json")
         rounds = settings.rounds if nodes < 1_000_000 else 0  # a minute for MXNet
-        pair = side_by_side(duplicate(graph, outs[0]), mxnet(settings, graph, outs[1]), rounds=rounds)
+        pair = side_by_side(
+            duplicate(graph, outs[0]), mxnet(settings, graph, outs[1]), rounds=rounds
+        )
         each = pair.ours.peak / (2 * nodes)
         note = f"{each:.2f} KiB and {pair.ours.seconds / (2 * nodes) * 1e6:.1f} us per output node"
         goal = "5 times faster, below 0.75 KiB per output node"
@@ -99,7 +114,11 @@ def large_graphs(settings: Settings) -> list[Row]:
 def parameter_file(settings: Settings) -> list[Row]:
     """A large parameter file against ``cat f f > g && sync g``; both end with the data on the disk."""
     stem = sources.checkpoint(settings.size, settings.directory)
-    file, copy, out = Path(f"{stem}-0000.params"), settings.directory / "copy", settings.directory / "twice"
+    file, copy, out = (
+        Path(f"{stem}-0000.params"),
+        settings.directory / "copy",
+        settings.directory / "twice",
+    )
 
     def clean() -> None:
         for path in (copy, Path(f"{out}-0000.params")):
@@ -111,7 +130,14 @@ def parameter_file(settings: Settings) -> list[Row]:
     clean()
     file.unlink()
     reached = 1 / pair.ratio <= 1.3 and pair.ours.peak < PEAK
-    return [Row(f"{settings.size} MiB of parameters, against cat", pair, "within 1.3, below 60 MiB", reached)]
+    return [
+        Row(
+            f"{settings.size} MiB of parameters, against cat",
+            pair,
+            "within 1.3, below 60 MiB",
+            reached,
+        )
+    ]
 
 
 def start(settings: Settings) -> list[Row]:
@@ -120,7 +146,9 @@ def start(settings: Settings) -> list[Row]:
     rows = []
     for option in ("--help", "--version"):
         pair = side_by_side([*GRAPHSHARE, option], bare, rounds=settings.rounds * 3)
-        rows.append(Row(f"{option}, against two imports", pair, "within 1.5", 1 / pair.ratio <= 1.5))
+        rows.append(
+            Row(f"{option}, against two imports", pair, "within 1.5", 1 / pair.ratio <= 1.5)
+        )
     return rows
 
 
@@ -136,12 +164,15 @@ BENCHMARKS: dict[str, tuple[Callable[[Settings], list[Row]], bool]] = {
 
 def table(rows: list[Row]) -> str:
     """Seconds, the other's time divided by graphshare's, and peak memory in MiB."""
-    lines = [f"{'work':36} {'ours s':>8} {'other s':>8} {'other/ours':>10} {'ours MiB':>9} {'other MiB':>9}  to reach"]
+    lines = [
+        f"{'work':36} {'ours s':>8} {'other s':>8} {'other/ours':>10} {'ours MiB':>9} {'other MiB':>9}  to reach"
+    ]
     for row in rows:
         ours, theirs, ratio = row.pair
         lines.append(
             f"{row.name:36} {ours.seconds:8.3f} {theirs.seconds:8.3f} {ratio:10.2f} {ours.peak / 1024:9.1f} "
-            f"{theirs.peak / 1024:9.1f}  {row.goal}: {'yes' if row.reached else 'NO'}{'; ' + row.note if row.note else ''}"
+            f"{theirs.peak / 1024:9.1f}  {row.goal}: "
+            f"{'yes' if row.reached else 'NO'}{'; ' + row.note if row.note else ''}"
         )
     return "\n".join(lines)
 
@@ -157,9 +188,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--oracle", default="", help="a Python with MXNet 1.9.1")
     parser.add_argument("--only", choices=BENCHMARKS, action="append", help="repeat for more")
-    parser.add_argument("--rounds", type=int, default=5, help="runs of each command that count; 0 counts the first")
-    parser.add_argument("--size", type=int, default=512, help="MiB of the parameter file; 2048 is what the goal speaks of")
-    parser.add_argument("--nodes", type=int, action="append", help="of the large graphs; repeatable [100000 and 1000000]")
+    parser.add_argument(
+        "--rounds", type=int, default=5, help="runs of each command that count; 0 counts the first"
+    )
+    parser.add_argument(
+        "--size",
+        type=int,
+        default=512,
+        help="MiB of the parameter file; 2048 is what the goal speaks of",
+    )
+    parser.add_argument(
+        "--nodes",
+        type=int,
+        action="append",
+        help="of the large graphs; repeatable [100000 and 1000000]",
+    )
     parser.add_argument("--directory", help="where to work; the disk matters")
     parser.add_argument("--json", help="write the figures there too")
     options = parser.parse_args()
@@ -176,7 +219,9 @@ def main() -> None:
             rows += work(settings)
     print(table(rows))
     if options.json:
-        Path(options.json).write_text(json.dumps([record(row) for row in rows], indent=2) + "\n", encoding="utf-8")
+        Path(options.json).write_text(
+            json.dumps([record(row) for row in rows], indent=2) + "\n", encoding="utf-8"
+        )
 
 
 if __name__ == "__main__":

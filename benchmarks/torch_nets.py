@@ -1,4 +1,5 @@
-"""Exports small networks at two sizes each, by both exporters of PyTorch. Runs under a Python with torch, onnx and onnxscript.
+"""Exports small networks at two sizes each, by both exporters of PyTorch. Runs under a Python with
+torch, onnx and onnxscript.
 
 python benchmarks/torch_nets.py OUT
 
@@ -45,7 +46,9 @@ def _draw_waves(count):
 
 def attend(net, q, k, v, bias=None):
     """Attention of HEADS heads over (batch, tokens, WIDTH)."""
-    q, k, v = (each.reshape(each.shape[0], -1, HEADS, WIDTH // HEADS).transpose(1, 2) for each in (q, k, v))
+    q, k, v = (
+        each.reshape(each.shape[0], -1, HEADS, WIDTH // HEADS).transpose(1, 2) for each in (q, k, v)
+    )
     scores = q @ k.transpose(-1, -2) / math.sqrt(WIDTH // HEADS)
     scores = scores if bias is None else scores + bias
     return (scores.softmax(-1) @ v).transpose(1, 2).flatten(2)
@@ -131,8 +134,13 @@ def _mask_causal(net, x):
 
 
 def _mask_causal_of_torch(net, x):
-    heads = [part(x).reshape(1, -1, HEADS, WIDTH // HEADS).transpose(1, 2) for part in (net.query, net.key, net.value)]
-    return functional.scaled_dot_product_attention(*heads, is_causal=True).transpose(1, 2).flatten(2)
+    heads = [
+        part(x).reshape(1, -1, HEADS, WIDTH // HEADS).transpose(1, 2)
+        for part in (net.query, net.key, net.value)
+    ]
+    return (
+        functional.scaled_dot_product_attention(*heads, is_causal=True).transpose(1, 2).flatten(2)
+    )
 
 
 def _mask_window(net, x):
@@ -158,7 +166,9 @@ def _bias_by_distance(net, x):
 
 def _bias_by_bucket(net, x):
     places = torch.arange(x.shape[1])
-    return attend_itself(net, x, net.buckets(bucket((places[:, None] - places).abs())).permute(2, 0, 1))
+    return attend_itself(
+        net, x, net.buckets(bucket((places[:, None] - places).abs())).permute(2, 0, 1)
+    )
 
 
 def _encoder(net, x):
@@ -317,7 +327,11 @@ NETS = {
     "mask_as_input": (_mask_as_input, MASKED, {}),
     "bias_by_distance": (_bias_by_distance, TOKENS, {}),
     "bias_by_bucket": (_bias_by_bucket, TOKENS, {"buckets": lambda: nn.Embedding(16, HEADS)}),
-    "encoder": (_encoder, TOKENS, {"layer": lambda: nn.TransformerEncoderLayer(WIDTH, HEADS, 16, batch_first=True)}),
+    "encoder": (
+        _encoder,
+        TOKENS,
+        {"layer": lambda: nn.TransformerEncoderLayer(WIDTH, HEADS, 16, batch_first=True)},
+    ),
     "attention_of_torch": (
         _attention_of_torch,
         TOKENS,
@@ -333,12 +347,32 @@ NETS = {
     "cache_step_rotated": (_cache_rotated, STEP, {}),
     "cache_with_layer": (_cache_with_layer, PAST, {"layer": lambda: nn.LayerNorm(WIDTH)}),
     "cache_of_last_tokens": (_cache_of_last_tokens, PAST, {}),
-    "recurrent_last": (_recurrent_last, TOKENS, {"layer": lambda: nn.LSTM(WIDTH, WIDTH, batch_first=True)}),
-    "recurrent_mean": (_recurrent_mean, TOKENS, {"layer": lambda: nn.GRU(WIDTH, WIDTH, batch_first=True)}),
-    "convolution_mean": (_convolution_mean, TOKENS, {"layer": lambda: nn.Conv1d(WIDTH, WIDTH, 3, padding=1)}),
-    "convolution_flat": (_convolution_flat, TOKENS, {"layer": lambda: nn.Conv1d(WIDTH, WIDTH, 3, padding=1)}),
+    "recurrent_last": (
+        _recurrent_last,
+        TOKENS,
+        {"layer": lambda: nn.LSTM(WIDTH, WIDTH, batch_first=True)},
+    ),
+    "recurrent_mean": (
+        _recurrent_mean,
+        TOKENS,
+        {"layer": lambda: nn.GRU(WIDTH, WIDTH, batch_first=True)},
+    ),
+    "convolution_mean": (
+        _convolution_mean,
+        TOKENS,
+        {"layer": lambda: nn.Conv1d(WIDTH, WIDTH, 3, padding=1)},
+    ),
+    "convolution_flat": (
+        _convolution_flat,
+        TOKENS,
+        {"layer": lambda: nn.Conv1d(WIDTH, WIDTH, 3, padding=1)},
+    ),
     "upsampled": (_upsampled, TOKENS, {"layer": lambda: nn.Conv1d(WIDTH, WIDTH, 3, padding=1)}),
-    "upsampled_to_size": (_upsampled_to_size, TOKENS, {"layer": lambda: nn.Conv1d(WIDTH, WIDTH, 3, padding=1)}),
+    "upsampled_to_size": (
+        _upsampled_to_size,
+        TOKENS,
+        {"layer": lambda: nn.Conv1d(WIDTH, WIDTH, 3, padding=1)},
+    ),
     "halves": (_halves, TOKENS, {}),
     "flipped": (_flipped, TOKENS, {}),
     "cumulative": (_cumulative, TOKENS, {}),
@@ -360,19 +394,25 @@ def export(net, shapes, size, path, *, dynamo):
     inputs = []
     for name, shape in shapes.items():
         shape = [size if axis == "t" else axis for axis in shape]
-        inputs.append(torch.ones(shape, dtype=torch.int64) if name in WHOLE else torch.rand(shape) + 0.5)
+        inputs.append(
+            torch.ones(shape, dtype=torch.int64) if name in WHOLE else torch.rand(shape) + 0.5
+        )
     names = {"input_names": [*shapes]}
     with torch.no_grad():
         if dynamo:
             program = torch.onnx.export(net, tuple(inputs), dynamo=True, **names)
             program.save(path, external_data=False)
         else:
-            torch.onnx.export(net, tuple(inputs), str(path), dynamo=False, opset_version=17, **names)
+            torch.onnx.export(
+                net, tuple(inputs), str(path), dynamo=False, opset_version=17, **names
+            )
 
 
 def main(folder):
     logging.disable(logging.WARNING)  # the exporter names each library that it does not have
-    torch.backends.mha.set_fastpath_enabled(False)  # a kernel of its own, which one exporter does not translate
+    torch.backends.mha.set_fastpath_enabled(
+        False
+    )  # a kernel of its own, which one exporter does not translate
     folder.mkdir(parents=True, exist_ok=True)
     for name, (function, shapes, parts) in NETS.items():
         torch.manual_seed(0)
@@ -388,7 +428,9 @@ def main(folder):
                         export(net, shapes, size, path, dynamo=dynamo)
                 except Exception as error:  # the exporters raise whatever they like
                     print(f"{name}.{kind}.{size}: not exported: {str(error).splitlines()[0]}")
-    (folder / "nets.json").write_text(json.dumps({name: shapes for name, (_, shapes, _) in NETS.items()}))
+    (folder / "nets.json").write_text(
+        json.dumps({name: shapes for name, (_, shapes, _) in NETS.items()})
+    )
 
 
 if __name__ == "__main__":

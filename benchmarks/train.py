@@ -2,9 +2,10 @@
 
     PYTHON benchmarks/train.py --oracle ORACLE_PYTHON [--corpus DIRECTORY] [--rounds 8] [--threads 2] [NET ...]
 
-The nets are those of ``tests/training/nets.py``, with their data, settings and first values; those that come from the corpus
-need it. Each side is a process that has made the net and trained it before; they are timed in turn, so that a machine that
-slows down slows both: a few steps after one that does not count and a pause, in which the threads of the other go to sleep.
+The nets are those of ``tests/training/nets.py``, with their data, settings and first values; those
+that come from the corpus need it. Each side is a process that has made the net and trained it
+before; they are timed in turn, so that a machine that slows down slows both: a few steps after one
+that does not count and a pause, in which the threads of the other go to sleep.
 """
 
 from __future__ import annotations
@@ -67,7 +68,11 @@ def serve(side: str, name: str, corpus: str) -> None:
 
 def peak_mebibytes() -> float:
     """The most memory that this process has had; Linux counts it from the start of its program."""
-    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    (line,) = (
+        line
+        for line in Path("/proc/self/status").read_text().splitlines()
+        if line.startswith("VmHWM")
+    )
     return int(line.split()[1]) / 1024
 
 
@@ -75,7 +80,12 @@ def started(python: str, side: str, name: str, corpus: str, threads: int) -> sub
     """A side that is ready."""
     limits = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(threads))
     command = [python, __file__, "--serve", side, name, corpus]
-    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+    pipes: dict[str, Any] = {
+        "stdin": subprocess.PIPE,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.DEVNULL,
+        "text": True,
+    }
     process = subprocess.Popen(command, env={**os.environ, **limits}, **pipes)
     assert process.stdout is not None
     while (line := process.stdout.readline()) and line != "ready\n":
@@ -98,7 +108,10 @@ def timed(process: subprocess.Popen[str]) -> tuple[float, float]:
 def compare(name: str, arguments: argparse.Namespace) -> float:
     """How many times as long as Module this package takes, by the median of each."""
     corpus, threads = str(arguments.corpus), arguments.threads
-    sides = [started(sys.executable, "ours", name, corpus, threads), started(arguments.oracle, "theirs", name, corpus, threads)]
+    sides = [
+        started(sys.executable, "ours", name, corpus, threads),
+        started(arguments.oracle, "theirs", name, corpus, threads),
+    ]
     seconds: list[list[float]] = [[], []]
     peaks = [0.0, 0.0]
     for _ in range(arguments.rounds):
@@ -132,7 +145,8 @@ def main() -> None:
     able = [
         name
         for name, net in NETS.items()
-        if not net.get("spelled_out") and (arguments.corpus.is_dir() or not net["graph"].startswith("corpus:"))
+        if not net.get("spelled_out")
+        and (arguments.corpus.is_dir() or not net["graph"].startswith("corpus:"))
     ]
     ratios = [compare(name, arguments) for name in arguments.nets or able]
     print(f"geometric mean     {prod(ratios) ** (1 / len(ratios)):.2f} times as long")

@@ -2,9 +2,10 @@
 
     PYTHON benchmarks/zoo.py --oracle ORACLE_PYTHON [NAME ...] [--engine numpy] [--batch 1 8] [--rounds 7] [--threads 2]
 
-The networks come from MXNet with random weights, about 1 GB in a temporary directory; how each is timed stands in
-``forward.py``: both sides are processes of their own, which take turns. A round gives one ratio of medians; the table has the
-median of all rounds with the lowest and the highest. ``--backend`` is MXNET_SUBGRAPH_BACKEND, MXNet's own default without it.
+The networks come from MXNet with random weights, about 1 GB in a temporary directory; how each is
+timed stands in ``forward.py``: both sides are processes of their own, which take turns. A round
+gives one ratio of medians; the table has the median of all rounds with the lowest and the highest.
+``--backend`` is MXNET_SUBGRAPH_BACKEND, MXNet's own default without it.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ FIXED = ("lstm",)  # its states have the batch in the graph
 
 
 class Row(NamedTuple):
-    """Median milliseconds of both, the ratio of each round, and the largest difference relative to the largest output."""
+    """Median milliseconds of both, the ratio of each round, and the largest difference relative to
+    the largest output.
+    """
 
     ours: float
     theirs: float
@@ -85,7 +88,9 @@ def measure_all(options: argparse.Namespace) -> dict[int, list[float]]:
                 if name in VISION:
                     means[batch].append(ratio)
                 spread = f"{min(row.ratios):.2f} to {max(row.ratios):.2f}"
-                figures = f"{row.ours:9.1f}{row.theirs:10.1f}{ratio:12.2f}   {spread:14}{row.error:9.1e}"
+                figures = (
+                    f"{row.ours:9.1f}{row.theirs:10.1f}{ratio:12.2f}   {spread:14}{row.error:9.1e}"
+                )
                 print(f"{name:18}{batch:6}{figures}", flush=True)
     return means
 
@@ -93,20 +98,28 @@ def measure_all(options: argparse.Namespace) -> dict[int, list[float]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="networks [all]")
-    parser.add_argument("--oracle", default=os.environ.get("GRAPHSHARE_ORACLE"), help="a Python with MXNet 1.9.1")
+    parser.add_argument(
+        "--oracle", default=os.environ.get("GRAPHSHARE_ORACLE"), help="a Python with MXNet 1.9.1"
+    )
     parser.add_argument("--engine", default="numpy", help="what computes our side [numpy]")
-    parser.add_argument("--batch", type=int, nargs="+", default=[1], metavar="N", help="samples at a time [1]")
+    parser.add_argument(
+        "--batch", type=int, nargs="+", default=[1], metavar="N", help="samples at a time [1]"
+    )
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", default="2")
     parser.add_argument("--backend", default="")
     options = parser.parse_args()
     if not options.oracle:
         parser.error("--oracle (or GRAPHSHARE_ORACLE) names a Python with MXNet 1.9.1")
-    print(f"{'network':18}{'batch':>6}{'ours ms':>9}{'MXNet ms':>10}{'ours/MXNet':>12}   {'of the rounds':14}{'error':>9}")
+    print(
+        f"{'network':18}{'batch':>6}{'ours ms':>9}{'MXNet ms':>10}{'ours/MXNet':>12}   {'of the rounds':14}{'error':>9}"
+    )
     for batch, ratios in reversed(measure_all(options).items()):
         if ratios:
             mean = math.prod(ratios) ** (1 / len(ratios))
-            print(f"{options.engine} over MXNet at batch {batch}, geometric mean of the image networks: {mean:.2f}")
+            print(
+                f"{options.engine} over MXNet at batch {batch}, geometric mean of the image networks: {mean:.2f}"
+            )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Every parameter of every function of the library, for ``docs/api.md``; a part of ``docs/generate.py``.
 
-Signatures and docstrings are the source. A text stands once: parameters that one sentence explains share a row, and those that
-many functions have are explained in one table.
+Signatures and docstrings are the source. A text stands once: parameters that one sentence explains
+share a row, and those that many functions have are explained in one table.
 """
 
 from __future__ import annotations
@@ -51,7 +51,14 @@ def render_reference() -> str:
     import graphshare
 
     functions = {name: getattr(graphshare, name) for name in (*list_functions(), *CONSTRUCTED)}
-    lines = [*_describe_shared(), *(line for name, function in functions.items() for line in describe_function(name, function))]
+    lines = [
+        *_describe_shared(),
+        *(
+            line
+            for name, function in functions.items()
+            for line in describe_function(name, function)
+        ),
+    ]
     return "\n".join(lines)
 
 
@@ -59,7 +66,9 @@ def list_functions() -> list[str]:
     """Return the names of the functions of the library."""
     import graphshare
 
-    return sorted(name for name in graphshare.__all__ if name[0].islower() and not name.startswith("_"))
+    return sorted(
+        name for name in graphshare.__all__ if name[0].islower() and not name.startswith("_")
+    )
 
 
 def _describe_shared() -> Iterator[str]:
@@ -88,12 +97,18 @@ def describe_function(name: str, function: Callable[..., object]) -> Iterator[st
     result = "" if inspect.isclass(function) else f"Returns `{signature.return_annotation}`."
     ending = " ".join(part for part in (result, *rest) if part)
     yield from ("", ending, "") if ending else ("",)
-    faults = [to_code(" ".join(part.split())) for part in re.split(r"\n    (?=\S)", raises) if part.strip()]
+    faults = [
+        to_code(" ".join(part.split()))
+        for part in re.split(r"\n    (?=\S)", raises)
+        if part.strip()
+    ]
     if faults:
         yield from ("Raises:", "", *(f"- {part}" for part in faults), "")
 
 
-def _list_rows(function: str, names: list[str], sentences: list[str]) -> list[tuple[list[str], str]]:
+def _list_rows(
+    function: str, names: list[str], sentences: list[str]
+) -> list[tuple[list[str], str]]:
     """Return rows of parameters with their meaning: each parameter is in one row, and each sentence too."""
     own: list[tuple[list[str], list[str]]] = []
     row_of: dict[str, int] = {}
@@ -109,7 +124,9 @@ def _list_rows(function: str, names: list[str], sentences: list[str]) -> list[tu
     for name in names:
         if name not in row_of:
             others.setdefault(_find_meaning(function, name, sentences[0]), []).append(name)
-    rows = [(new, " ".join(texts)) for new, texts in own] + [(group, meaning) for meaning, group in others.items()]
+    rows = [(new, " ".join(texts)) for new, texts in own] + [
+        (group, meaning) for meaning, group in others.items()
+    ]
     return sorted(rows, key=lambda row: names.index(row[0][0]))
 
 
@@ -130,7 +147,9 @@ def _format_parameter(parameter: inspect.Parameter) -> str:
     """Return ``` `seed: Natural = 0` ```."""
     annotation = parameter.annotation
     type_ = annotation.__name__ if inspect.isclass(annotation) else annotation
-    default = "" if parameter.default is parameter.empty else f" = {_format_default(parameter.default)}"
+    default = (
+        "" if parameter.default is parameter.empty else f" = {_format_default(parameter.default)}"
+    )
     return f"`{parameter.name}: {str(type_).replace('|', 'or')}{default}`"
 
 
@@ -139,7 +158,12 @@ def _format_default(value: object) -> str:
 
 
 def _list_sentences(text: str) -> list[str]:
-    return [s for part in text.split("\n\n") for s in re.split(r"(?<=\.) (?=[A-Z`])", to_code(" ".join(part.split()))) if s]
+    return [
+        s
+        for part in text.split("\n\n")
+        for s in re.split(r"(?<=\.) (?=[A-Z`])", to_code(" ".join(part.split())))
+        if s
+    ]
 
 
 def to_code(text: str) -> str:

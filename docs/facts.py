@@ -1,7 +1,8 @@
 """The figures that several pages state, in every language; a part of ``docs/generate.py``.
 
-A figure has a mark behind it: ``611<!-- fact: operators -->``. It is a fact of the program (``count_facts``), or was measured:
-then one page states it, as ``2.7<!-- measured: time of numpy -->``, and the others copy it.
+A figure has a mark behind it: ``611<!-- fact: operators -->``. It is a fact of the program
+(``count_facts``), or was measured: then one page states it, as ``2.7<!-- measured: time of numpy
+-->``, and the others copy it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from pathlib import Path
 
 PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
 
-_MARK = re.compile(r"(?P<value>\d[\d.,]*|GS\d+|\?)(?P<tick>`?)<!-- (?P<kind>fact|measured): (?P<name>.+?) -->")
+_MARK = re.compile(
+    r"(?P<value>\d[\d.,]*|GS\d+|\?)(?P<tick>`?)<!-- (?P<kind>fact|measured): (?P<name>.+?) -->"
+)
 _BLOCK = re.compile(r"^```.*?^```$", re.M | re.S)
 _CODE = re.compile(r"`[^`]*`|\]\([^)]*\)")
 _UNIT = r" (?:[KkMGT]i?B|m?s|bytes|pixels|seconds)\b"
@@ -31,8 +34,14 @@ def count_facts() -> dict[str, str]:
     from graphshare.ops.translation import NoTranslation
 
     registered, kernels = registry.load_registered_signatures(), registry.known_kernels()
-    translated = [name for name, entry in registry.known_translations().items() if not isinstance(entry, NoTranslation)]
-    codes = {kind: sorted(code for code in RULES if code.startswith(kind)) for kind in ("GS6", "GS8")}
+    translated = [
+        name
+        for name, entry in registry.known_translations().items()
+        if not isinstance(entry, NoTranslation)
+    ]
+    codes = {
+        kind: sorted(code for code in RULES if code.startswith(kind)) for kind in ("GS6", "GS8")
+    }
     numbers = {
         "operators": len(registered),
         "operators computed": len(registered.keys() & kernels.keys()),
@@ -47,9 +56,19 @@ def count_facts() -> dict[str, str]:
         "MiB unpacked": MAX_UNPACKED >> 20,
         "seconds of inference": round(SECONDS),
     }
-    rules = {f"{place} {kind} rule": codes[kind][index] for kind in codes for place, index in (("first", 0), ("last", -1))}
-    bounds = re.findall(r'^requires-python = ">=(.*)"$', PYPROJECT.read_text(encoding="utf-8"), re.M)
-    return {**{name: f"{number:,}" for name, number in numbers.items()}, **rules, "lowest Python": "".join(bounds)}
+    rules = {
+        f"{place} {kind} rule": codes[kind][index]
+        for kind in codes
+        for place, index in (("first", 0), ("last", -1))
+    }
+    bounds = re.findall(
+        r'^requires-python = ">=(.*)"$', PYPROJECT.read_text(encoding="utf-8"), re.M
+    )
+    return {
+        **{name: f"{number:,}" for name, number in numbers.items()},
+        **rules,
+        "lowest Python": "".join(bounds),
+    }
 
 
 def read_measured(pages: Iterable[str]) -> dict[str, str]:
@@ -59,9 +78,13 @@ def read_measured(pages: Iterable[str]) -> dict[str, str]:
         ValueError: two places state one figure.
     """
     measured: dict[str, str] = {}
-    for match in (match for page in pages for match in _MARK.finditer(page) if match["kind"] == "measured"):
+    for match in (
+        match for page in pages for match in _MARK.finditer(page) if match["kind"] == "measured"
+    ):
         if match["name"] in measured:
-            raise ValueError(f"two places state the measured figure {match['name']!r}; let one of them be a fact")
+            raise ValueError(
+                f"two places state the measured figure {match['name']!r}; let one of them be a fact"
+            )
         measured[match["name"]] = match["value"]
     return measured
 
@@ -76,7 +99,9 @@ def fill_facts(page: str, facts: Mapping[str, str]) -> str:
     def fill(match: re.Match[str]) -> str:
         if match["name"] not in facts:
             raise ValueError(f"no fact is called {match['name']!r}")
-        return f"{facts[match['name']]}{match['tick']}{match[0][match.end('tick') - match.start() :]}"
+        return (
+            f"{facts[match['name']]}{match['tick']}{match[0][match.end('tick') - match.start() :]}"
+        )
 
     return _MARK.sub(fill, page)
 
@@ -87,7 +112,8 @@ def list_facts(page: str) -> list[str]:
 
 
 def find_unmarked(page: str, facts: Mapping[str, str]) -> list[str]:
-    """Return the lines of a page, outside of code, in which an integer of ``facts`` has no mark, of three or more digits.
+    """Return the lines of a page, outside of code, in which an integer of ``facts`` has no mark, of
+    three or more digits.
 
     A number that is followed by another unit than the figure, whose name may begin with one, is another figure.
     """

@@ -2,14 +2,16 @@
 
     python docs/generate.py
 
-writes ``docs/commands/``, ``docs/operators.md``, ``man/graphshare.1``, the tables of commands, functions and layers, the
-commands in ``mkdocs.yml``, the formats in the schemas of parameter reports, the figures of several pages (``facts.py``),
-and the output of every console block (``--no-run`` leaves that unchanged). A translation shows what its original shows. A test
-compares the files with the generated texts, so none is out of date.
-``python docs/generate.py cookbook`` runs only the pages whose path contains this word.
+writes ``docs/commands/``, ``docs/operators.md``, ``man/graphshare.1``, the tables of commands,
+functions and layers, the commands in ``mkdocs.yml``, the formats in the schemas of parameter
+reports, the figures of several pages (``facts.py``), and the output of every console block
+(``--no-run`` leaves that unchanged). A translation shows what its original shows. A test compares
+the files with the generated texts, so none is out of date. ``python docs/generate.py cookbook``
+runs only the pages whose path contains this word.
 
-The blocks of a page run in one folder that contains the checkpoints ``lenet`` and ``nin``, for a page of the cookbook those of
-``fixtures/make_cookbook.py`` too; a block with ``title="name"`` is written to a file there, and a Python block is run.
+The blocks of a page run in one folder that contains the checkpoints ``lenet`` and ``nin``, for a
+page of the cookbook those of ``fixtures/make_cookbook.py`` too; a block with ``title="name"`` is
+written to a file there, and a Python block is run.
 """
 
 from __future__ import annotations
@@ -48,8 +50,12 @@ GROUPS_BY_LANGUAGE = {
     }
 }
 """Titles of the groups of commands in the table of a README in another language."""
-_ROUNDING = re.compile(r"(?<=max abs )\d(\.\d+)?e-\d+|\d(\.\d+)?e-\d+(?= of the largest)")  # what onnxruntime leaves
-_NEAR = re.compile(r"(?<= equal), \d+ of them near\b")  # sums that another processor rounds otherwise
+_ROUNDING = re.compile(
+    r"(?<=max abs )\d(\.\d+)?e-\d+|\d(\.\d+)?e-\d+(?= of the largest)"
+)  # what onnxruntime leaves
+_NEAR = re.compile(
+    r"(?<= equal), \d+ of them near\b"
+)  # sums that another processor rounds otherwise
 _SECONDS = re.compile(r"\bin \d+\.\d+ s\b")
 _NUMBER = re.compile(r"-?\b\d+(?:\.\d+)?\b")
 _LONG = re.compile(r"\.\d{6}")
@@ -77,7 +83,10 @@ def list_options(command: click.Command) -> dict[str, list[tuple[str, str]]]:
 
     context = click.Context(command, help_option_names=[])
     sections = list_sections(command, context)
-    return {title: [describe_option(option, context) for option in options] for title, options in sections.items()}
+    return {
+        title: [describe_option(option, context) for option in options]
+        for title, options in sections.items()
+    }
 
 
 def split_help(command: click.Command) -> list[str]:
@@ -100,18 +109,26 @@ def render_command_pages() -> dict[Path, str]:
             *(line for part in rest for line in (to_markdown(part), "")),
         ]
         for title, options in list_options(command).items():
-            rows = [f"| `{names.replace('|', ' or ')}` | {to_markdown(text)} |" for names, text in options]
+            rows = [
+                f"| `{names.replace('|', ' or ')}` | {to_markdown(text)} |"
+                for names, text in options
+            ]
             lines += [f"| {title.lower()} | |", "| --- | --- |", *rows, ""]
         if examples.get(path):
             lines += ["Examples:", "", "```sh"]
-            lines += [line for comment, example in examples[path] for line in (f"# {comment}", example)]
+            lines += [
+                line for comment, example in examples[path] for line in (f"# {comment}", example)
+            ]
             lines.append("```")
-        pages.setdefault(DOCS / "commands" / f"{path.split()[0]}.md", []).append("\n".join(lines).rstrip() + "\n")
+        pages.setdefault(DOCS / "commands" / f"{path.split()[0]}.md", []).append(
+            "\n".join(lines).rstrip() + "\n"
+        )
     return {path: "\n".join(parts) for path, parts in pages.items()}
 
 
 def render_tables() -> dict[Path, str]:
-    """Return the pages with their tables, each from a comment with its name (``<!-- commands -->``) to the next empty line.
+    """Return the pages with their tables, each from a comment with its name (``<!-- commands -->``)
+    to the next empty line.
 
     A page in another language keeps its own text of a command that it describes already.
     """
@@ -120,28 +137,43 @@ def render_tables() -> dict[Path, str]:
     tables: dict[Path, str] = {}
     for path in READMES:
         text = path.read_text(encoding="utf-8")
-        own = {} if path.name == "README.md" else dict(re.findall(r"^\| \[`([\w-]+)`\]\(.*?\) \| (.*) \|$", text, re.M))
+        own = (
+            {}
+            if path.name == "README.md"
+            else dict(re.findall(r"^\| \[`([\w-]+)`\]\(.*?\) \| (.*) \|$", text, re.M))
+        )
         titles = GROUPS_BY_LANGUAGE.get(path.name, {})
         rows = []
         for title, commands in group_commands().items():
             rows.append(f"| **{titles.get(title, title)}** | |")
-            rows += [f"| [`{name}`](docs/commands/{name}.md) | {own.get(name, line)} |" for name, line in commands.items()]
+            rows += [
+                f"| [`{name}`](docs/commands/{name}.md) | {own.get(name, line)} |"
+                for name, line in commands.items()
+            ]
         tables[path] = _replace_table(text, "commands", rows)
     for path in (ROOT / "CONTRIBUTING.md", DOCS / "how-it-works.md"):
         tables[path] = _replace_table(path.read_text(encoding="utf-8"), "layers", _layer_rows())
     path = DOCS / "api.md"
-    head = _replace_table(path.read_text(encoding="utf-8"), "functions", _function_rows()).partition(REFERENCE)[0]
+    head = _replace_table(
+        path.read_text(encoding="utf-8"), "functions", _function_rows()
+    ).partition(REFERENCE)[0]
     tables[path] = f"{head}{REFERENCE}\n\n{render_reference()}"
     path = ROOT / "SECURITY.md"
-    tables[path] = _replace_table(path.read_text(encoding="utf-8"), "doings", security_table.format_rows(list_commands()))
+    tables[path] = _replace_table(
+        path.read_text(encoding="utf-8"), "doings", security_table.format_rows(list_commands())
+    )
     path = DOCS / "images.md"
     tables[path] = _replace_table(path.read_text(encoding="utf-8"), "presets", _preset_rows())
     path = DOCS / "index.md"
     links = ", ".join(f"[{name}](commands/{name}.md)" for name in COMMANDS)
-    tables[path] = re.sub(r"(<!-- command-links -->).*", rf"\g<1> {links}", path.read_text(encoding="utf-8"))
+    tables[path] = re.sub(
+        r"(<!-- command-links -->).*", rf"\g<1> {links}", path.read_text(encoding="utf-8")
+    )
     path = ROOT / "mkdocs.yml"
     nav = "".join(f"      - {name}: commands/{name}.md\n" for name in COMMANDS)
-    tables[path] = re.sub(r"(  - Commands:\n)(?:      - .*\n)*", rf"\g<1>{nav}", path.read_text(encoding="utf-8"))
+    tables[path] = re.sub(
+        r"(  - Commands:\n)(?:      - .*\n)*", rf"\g<1>{nav}", path.read_text(encoding="utf-8")
+    )
     return tables
 
 
@@ -155,10 +187,17 @@ def _replace_table(text: str, name: str, rows: list[str]) -> str:
 
 def _layer_rows() -> list[str]:
     """Return a row for each layer of the import contract, with the comment above it."""
-    layers = (ROOT / "pyproject.toml").read_text(encoding="utf-8").partition("\nlayers = [\n")[2].partition("\n]")[0]
+    layers = (
+        (ROOT / "pyproject.toml")
+        .read_text(encoding="utf-8")
+        .partition("\nlayers = [\n")[2]
+        .partition("\n]")[0]
+    )
     rows = []
     for text, names in re.findall(r'^ *# (.+)\n *"(.+)",$', layers, re.MULTILINE):
-        marks = re.sub(r"graphshare\.(\w+)", r"`\1`", names).replace(" | ", ", ").replace(" : ", ": ")
+        marks = (
+            re.sub(r"graphshare\.(\w+)", r"`\1`", names).replace(" | ", ", ").replace(" : ", ": ")
+        )
         rows.append(f"| {marks} | {text} |")
     return rows
 
@@ -169,7 +208,9 @@ def _function_rows() -> list[str]:
     rows = []
     for name in list_functions():
         first = (inspect.getdoc(getattr(graphshare, name)) or "").partition("\n\n")[0]
-        rows.append(f"| `{name}` | {' '.join(first.split()).replace('``', '`').replace('|', ' or ')} |")
+        rows.append(
+            f"| `{name}` | {' '.join(first.split()).replace('``', '`').replace('|', ' or ')} |"
+        )
     return rows
 
 
@@ -177,12 +218,17 @@ def _preset_rows() -> list[str]:
     from graphshare.cli.image_options import format_options
     from graphshare.formats.images.settings import PRESETS
 
-    return [f"| `{name}` | {p.models} | `{format_options(p.settings)}` | {p.source} |" for name, p in PRESETS.items()]
+    return [
+        f"| `{name}` | {p.models} | `{format_options(p.settings)}` | {p.source} |"
+        for name, p in PRESETS.items()
+    ]
 
 
 def _escape_roff(text: str) -> str:
     escaped = text.replace("\\", "\\e").replace("-", "\\-")
-    return "\n".join(f"\\&{line}" if line[:1] in (".", "'") else line for line in escaped.split("\n"))
+    return "\n".join(
+        f"\\&{line}" if line[:1] in (".", "'") else line for line in escaped.split("\n")
+    )
 
 
 def render_manual() -> str:
@@ -191,21 +237,38 @@ def render_manual() -> str:
     from graphshare.cli.main import cli
 
     examples = list_examples()
-    lines = [f'.TH GRAPHSHARE 1 "" "graphshare {graphshare.__version__}" "User Commands"', ".SH NAME"]
+    lines = [
+        f'.TH GRAPHSHARE 1 "" "graphshare {graphshare.__version__}" "User Commands"',
+        ".SH NAME",
+    ]
     summary = split_help(cli)[0].rstrip(".")
     lines += [_escape_roff(f"graphshare - {summary[0].lower()}{summary[1:]}"), ".SH SYNOPSIS"]
     lines += [".B graphshare", _escape_roff("[OPTIONS] COMMAND [ARGS]..."), ".SH DESCRIPTION"]
     lines += [line for part in split_help(cli) for line in (_escape_roff(part), ".PP")][:-1]
     lines += [".SH OPTIONS", *_roff_options(cli), ".SH COMMANDS"]
     for path, command in list_commands():
-        lines += [f".SS {_escape_roff(path)}", f".B {_escape_roff(format_usage(path, command))}", ".PP"]
+        lines += [
+            f".SS {_escape_roff(path)}",
+            f".B {_escape_roff(format_usage(path, command))}",
+            ".PP",
+        ]
         lines += [line for part in split_help(command) for line in (_escape_roff(part), ".PP")]
         lines += _roff_options(command)
         for comment, example in examples.get(path, ()):
-            lines += [".PP", _escape_roff(f"Example: {comment}"), ".RS 4", ".EX", _escape_roff(example), ".EE", ".RE"]
+            lines += [
+                ".PP",
+                _escape_roff(f"Example: {comment}"),
+                ".RS 4",
+                ".EX",
+                _escape_roff(example),
+                ".EE",
+                ".RE",
+            ]
     lines += [".SH EXIT STATUS", ".TP", "0", "The command succeeded, or the answer is yes."]
     lines += [".TP", "1", "The answer is no.", ".TP", "2"]
-    lines += ["There is no answer: wrong usage, broken input, a refused request, or a system error."]
+    lines += [
+        "There is no answer: wrong usage, broken input, a refused request, or a system error."
+    ]
     lines += [
         ".SH ENVIRONMENT",
         ".TP",
@@ -214,7 +277,9 @@ def render_manual() -> str:
         _escape_roff("--color always"),
     ]
     lines += ["is given.", ".SH SEE ALSO", "The tutorials, pages of the documentation:"]
-    for page in sorted(path for path in (DOCS / "tutorials").glob("*.md") if not is_translation(path)):
+    for page in sorted(
+        path for path in (DOCS / "tutorials").glob("*.md") if not is_translation(path)
+    ):
         title = page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
         lines += [".TP", _escape_roff(f"docs/tutorials/{page.name}"), _escape_roff(title)]
     return "\n".join(lines) + "\n"
@@ -226,15 +291,25 @@ def _roff_options(command: click.Command) -> list[str]:
     lines = []
     for title, options in list_options(command).items():
         lines += [".PP", f"{title}:"] if isinstance(command, Command) else []
-        lines += [line for names, text in options for line in (".TP", f".B {_escape_roff(names)}", _escape_roff(text))]
+        lines += [
+            line
+            for names, text in options
+            for line in (".TP", f".B {_escape_roff(names)}", _escape_roff(text))
+        ]
     return lines
 
 
 def render_generated() -> dict[Path, str]:
     """Return every generated file, and the pages with generated tables."""
-    pages = {**render_command_pages(), **render_tables(), ROOT / "man" / "graphshare.1": render_manual()}
+    pages = {
+        **render_command_pages(),
+        **render_tables(),
+        ROOT / "man" / "graphshare.1": render_manual(),
+    }
     pages |= {OPERATORS: render_operators(), **render_format_schemas()}
-    stating = {path: pages.get(path) or path.read_text(encoding="utf-8") for path in list_stating_pages()}
+    stating = {
+        path: pages.get(path) or path.read_text(encoding="utf-8") for path in list_stating_pages()
+    }
     figures = {**facts.count_facts(), **facts.read_measured(stating.values())}
     return {**pages, **{path: facts.fill_facts(text, figures) for path, text in stating.items()}}
 
@@ -248,9 +323,14 @@ def render_format_schemas() -> dict[Path, str]:
     """Return the schemas of reports on a parameter file, with the formats that there are."""
     from graphshare.formats.model_names import PARAMETER_FORMATS
 
-    schemas = [ROOT / "schemas" / f"params-{report}.schema.json" for report in ("list", "show", "stats")]
+    schemas = [
+        ROOT / "schemas" / f"params-{report}.schema.json" for report in ("list", "show", "stats")
+    ]
     names = f'"format": {{"enum": {json.dumps(list(PARAMETER_FORMATS))}}}'
-    return {path: re.sub(r'"format": \{"enum": \[.*?\]\}', names, path.read_text(encoding="utf-8")) for path in schemas}
+    return {
+        path: re.sub(r'"format": \{"enum": \[.*?\]\}', names, path.read_text(encoding="utf-8"))
+        for path in schemas
+    }
 
 
 def is_translation(page: Path) -> bool:
@@ -292,7 +372,14 @@ def written_pages() -> list[Path]:
 
 
 def _list_pages() -> list[Path]:
-    return [*READMES, *sorted(path for path in DOCS.rglob("*.md") if path != OPERATORS and path.parent != DOCS / "commands")]
+    return [
+        *READMES,
+        *sorted(
+            path
+            for path in DOCS.rglob("*.md")
+            if path != OPERATORS and path.parent != DOCS / "commands"
+        ),
+    ]
 
 
 class Installation(NamedTuple):
@@ -306,7 +393,9 @@ class Installation(NamedTuple):
 def find_checkout() -> Installation:
     """Return the graphshare of this checkout."""
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-    return Installation((sys.executable, str(ROOT / "tests" / "command.py")), sys.executable, {"PYTHONPATH": path})
+    return Installation(
+        (sys.executable, str(ROOT / "tests" / "command.py")), sys.executable, {"PYTHONPATH": path}
+    )
 
 
 def run_blocks(text: str, folder: Path, installation: Installation | None = None) -> str:
@@ -325,7 +414,9 @@ def run_blocks(text: str, folder: Path, installation: Installation | None = None
             _run_python(body, folder, used)
         elif match["language"] == "console":
             lines = re.findall(r"^\$ (.*)$", body, re.M)
-            current = "\n".join(f"$ {line}\n{_run_command(line, folder, used)}".rstrip() + "\n" for line in lines)
+            current = "\n".join(
+                f"$ {line}\n{_run_command(line, folder, used)}".rstrip() + "\n" for line in lines
+            )
             body = body if is_same_output(body, current) else current
         return f"```{match['language']}{head}\n{body}```"
 
@@ -337,11 +428,16 @@ def is_same_output(old: str, new: str) -> bool:
 
     The last digits depend on the processor, which may also turn 0.0999999977 into 0.1. A page never shows fewer digits.
     """
-    old, new = (_NEAR.sub("", _ROUNDING.sub("0", _SECONDS.sub("in 0.0 s", text))) for text in (old, new))
+    old, new = (
+        _NEAR.sub("", _ROUNDING.sub("0", _SECONDS.sub("in 0.0 s", text))) for text in (old, new)
+    )
     if _NUMBER.sub("", old) != _NUMBER.sub("", new):
         return False
     numbers = zip(_NUMBER.findall(old), _NUMBER.findall(new), strict=True)
-    return all(a == b or (_LONG.search(a) and math.isclose(float(a), float(b), rel_tol=1e-5)) for a, b in numbers)
+    return all(
+        a == b or (_LONG.search(a) and math.isclose(float(a), float(b), rel_tol=1e-5))
+        for a, b in numbers
+    )
 
 
 def prepare_folder(folder: Path, page: Path | None = None) -> Path:
@@ -374,7 +470,12 @@ def _run_command(line: str, folder: Path, installation: Installation) -> str:
         words = shlex.join(installation.command)
         command = ["sh", "-ec", re.sub(r"(^|\| *)graphshare", lambda match: match[1] + words, line)]
     run = subprocess.run(
-        command, cwd=folder, env=_environment(installation), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300
+        command,
+        cwd=folder,
+        env=_environment(installation),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=300,
     )
     output = run.stdout.decode()
     if "Traceback" in output or "bug in graphshare" in output:
@@ -384,7 +485,9 @@ def _run_command(line: str, folder: Path, installation: Installation) -> str:
 
 def _run_python(body: str, folder: Path, installation: Installation) -> None:
     command = [installation.python, "-c", body]
-    run = subprocess.run(command, cwd=folder, env=_environment(installation), capture_output=True, timeout=300)
+    run = subprocess.run(
+        command, cwd=folder, env=_environment(installation), capture_output=True, timeout=300
+    )
     if run.returncode:
         raise ValueError(f"{body}\n{run.stderr.decode()}")
 
@@ -399,10 +502,15 @@ def main() -> None:
             continue
         if is_translation(path):
             original = find_original(path).read_text(encoding="utf-8")
-            path.write_text(copy_transcripts(path.read_text(encoding="utf-8"), original), encoding="utf-8")
+            path.write_text(
+                copy_transcripts(path.read_text(encoding="utf-8"), original), encoding="utf-8"
+            )
             continue
         with tempfile.TemporaryDirectory() as folder:
-            path.write_text(run_blocks(path.read_text(encoding="utf-8"), prepare_folder(Path(folder), path)), encoding="utf-8")
+            path.write_text(
+                run_blocks(path.read_text(encoding="utf-8"), prepare_folder(Path(folder), path)),
+                encoding="utf-8",
+            )
 
 
 if __name__ == "__main__":

@@ -8,9 +8,14 @@ from functools import cache
 
 import click
 
-_CODE = re.compile(r"(`[^`]*`)|(?<![\w-])(--[a-z][a-z-]*|__\w+__)(?!\w)(?: (?P<value>'[^']+'|[\w./:=,*-]*[\w=/*]))?")
+_CODE = re.compile(
+    r"(`[^`]*`)|(?<![\w-])(--[a-z][a-z-]*|__\w+__)(?!\w)(?: (?P<value>'[^']+'|[\w./:=,*-]*[\w=/*]))?"
+)
 
-FREE_VALUES = {"--engine": ("numpy", "onnxruntime", "auto", "numpy,onnxruntime"), "--layout": ("mxnet", "compact")}
+FREE_VALUES = {
+    "--engine": ("numpy", "onnxruntime", "auto", "numpy,onnxruntime"),
+    "--layout": ("mxnet", "compact"),
+}
 """Values that the help names of options without a list of choices."""
 
 
@@ -30,7 +35,9 @@ def list_commands() -> Iterator[tuple[str, click.Command]]:
 @cache
 def list_values() -> dict[str, frozenset[str]]:
     """Return the words that may follow each option as its value: choices, names of values, and parts of these."""
-    values: dict[str, frozenset[str]] = {flag: frozenset(words) for flag, words in FREE_VALUES.items()}
+    values: dict[str, frozenset[str]] = {
+        flag: frozenset(words) for flag, words in FREE_VALUES.items()
+    }
     for _, command in list_commands():
         for option in command.params:
             if not isinstance(option, click.Option) or option.is_flag:
@@ -43,7 +50,9 @@ def list_values() -> dict[str, frozenset[str]]:
 
 
 def to_markdown(text: str) -> str:
-    """Return text of a help page as Markdown: options, with their values, and hidden attributes are code, a star is a star."""
+    """Return text of a help page as Markdown: options, with their values, and hidden attributes are
+    code, a star is a star.
+    """
 
     def mark(match: re.Match[str]) -> str:
         if match[1]:
@@ -52,8 +61,13 @@ def to_markdown(text: str) -> str:
         if not value:
             return f"`{match[2]}`"
         known = list_values().get(match[2], frozenset())
-        is_value = value in known or (bool(known) and (value[0] in "'0123456789" or value.isupper() or "=" in value))
+        is_value = value in known or (
+            bool(known) and (value[0] in "'0123456789" or value.isupper() or "=" in value)
+        )
         return f"`{match[2]} {value}`" if is_value else f"`{match[2]}` {value}"
 
     parts = re.split("(`[^`]*`)", _CODE.sub(mark, text))
-    return "".join(part if i % 2 else part.replace("|", " or ").replace("*", r"\*") for i, part in enumerate(parts))
+    return "".join(
+        part if i % 2 else part.replace("|", " or ").replace("*", r"\*")
+        for i, part in enumerate(parts)
+    )

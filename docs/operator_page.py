@@ -20,7 +20,7 @@ Every operator can be read, renamed, shared, cut and written, known or not. This
   and axes; "no" means that the operator mixes samples, or that nothing is known.
 - **fused**: in inference a Convolution runs in one step with the operators marked here that follow it (Activation: only relu).
 
-Another name that MXNet accepts for an operator stands behind "also"."""
+Another name that MXNet accepts for an operator stands behind "also"."""  # noqa: E501
 
 
 def render_operators() -> str:
@@ -35,13 +35,19 @@ def render_operators() -> str:
         aliases.setdefault(name, []).append(alias)
     lines = [_HEAD]
     for family in sorted(set(FAMILY_OF.values())):
-        names = sorted((name for name in signatures if FAMILY_OF[name] == family), key=lambda name: name.lower().lstrip("_"))
+        names = sorted(
+            (name for name in signatures if FAMILY_OF[name] == family),
+            key=lambda name: name.lower().lstrip("_"),
+        )
         lines += [
             f"\n## {family}\n",
             "| operator | forward | gradient | batch | fused | notes |",
             "| --- | --- | --- | --- | --- | --- |",
         ]
-        lines += [_operator_row(signatures[name], kernels.get(name), aliases.get(name, [])) for name in names]
+        lines += [
+            _operator_row(signatures[name], kernels.get(name), aliases.get(name, []))
+            for name in names
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -58,8 +64,19 @@ def _operator_row(signature: Signature, kernel: Kernel | None, aliases: list[str
         slope = "0" if gradient.is_zero else "no"
     else:
         slope = "no" if gradient is None else "loss" if gradient.is_loss else "yes"
-    fused = "yes" if kernel is not None and (kernel.begin is not None or kernel.epilogue is not None) else ""
-    cells = (f"`{signature.name}`", "yes" if kernel else "no", slope, _batch_cell(signature), fused, "; ".join(notes))
+    fused = (
+        "yes"
+        if kernel is not None and (kernel.begin is not None or kernel.epilogue is not None)
+        else ""
+    )
+    cells = (
+        f"`{signature.name}`",
+        "yes" if kernel else "no",
+        slope,
+        _batch_cell(signature),
+        fused,
+        "; ".join(notes),
+    )
     return f"|{'|'.join(f' {cell} ' if cell else ' ' for cell in cells)}|"
 
 

@@ -2,14 +2,24 @@
 
     python -m examples.caffe2_sharing
 
-Caffe2's NameScope is :func:`variable_scope` here: parameters and outputs both take it. An override moves parameters alone.
+Caffe2's NameScope is :func:`variable_scope` here: parameters and outputs both take it. An override
+moves parameters alone.
 """
 
 from __future__ import annotations
 
 from contextlib import ExitStack
 
-from graphshare.builder import BREW, CAFFE2, Session, Var, parameter_sharing, placeholder, variable, variable_scope
+from graphshare.builder import (
+    BREW,
+    CAFFE2,
+    Session,
+    Var,
+    parameter_sharing,
+    placeholder,
+    variable,
+    variable_scope,
+)
 from graphshare.builder import operators as op
 
 
@@ -22,7 +32,9 @@ def parameter_name(*scopes: str) -> str:
 
 
 def reference_table() -> dict[str, str]:
-    """Overrides ``{scope_b: scope_a}`` and, inside of ``scope_b``, ``{shared_child: ''}``: where ``w`` is for each scope."""
+    """Overrides ``{scope_b: scope_a}`` and, inside of ``scope_b``, ``{shared_child: ''}``: where
+    ``w`` is for each scope.
+    """
     with Session(CAFFE2), parameter_sharing({"scope_b": "scope_a"}):
         found = {scope: parameter_name(scope) for scope in ("scope_a", "scope_b", "scope_c")}
         with variable_scope("scope_b"), parameter_sharing({"shared_child": ""}):
@@ -50,7 +62,11 @@ def nested_sharing() -> dict[str, str]:
 
 def sharing_of_subscopes() -> dict[str, str]:
     """Overrides that are given from outside, by paths."""
-    with Session(CAFFE2), parameter_sharing({"global_scope/b": "global_scope/a"}), variable_scope("global_scope"):
+    with (
+        Session(CAFFE2),
+        parameter_sharing({"global_scope/b": "global_scope/a"}),
+        variable_scope("global_scope"),
+    ):
         return {"": parameter_name(), **{scope: parameter_name(scope) for scope in "abc"}}
 
 
@@ -101,7 +117,9 @@ def brew_model() -> tuple[list[str], list[str]]:
 
 
 def layer(x: Var, size: int = 2, name: str | None = None) -> tuple[str, str]:
-    """A fully connected layer, named automatically unless ``name`` is given: the name of its weight, and of its output."""
+    """A fully connected layer, named automatically unless ``name`` is given: the name of its
+    weight, and of its output.
+    """
     output = op.FullyConnected(x, num_hidden=size, name=name)
     return output.node.inputs[1].node.name, output.name
 
@@ -144,7 +162,10 @@ def two_uses(*, shared: bool = True) -> tuple[Session, Var]:
     with Session(CAFFE2) as session:
         x = placeholder("float_features", (4, 2))
         outputs = []
-        with variable_scope("global_scope"), parameter_sharing({"scope_1": "scope_0"} if shared else {}):
+        with (
+            variable_scope("global_scope"),
+            parameter_sharing({"scope_1": "scope_0"} if shared else {}),
+        ):
             for scope in ("scope_0", "scope_1"):
                 with variable_scope(scope):
                     outputs.append(op.FullyConnected(x, num_hidden=2, name="fc"))
@@ -152,7 +173,10 @@ def two_uses(*, shared: bool = True) -> tuple[Session, Var]:
 
 
 def descend(session: Session, cost: Var, features: list[list[float]], rate: float) -> float:
-    """A step as Caffe2 spells it: for each parameter a weighted sum of it and its gradient. Returns the cost after it."""
+    """A step as Caffe2 spells it: for each parameter a weighted sum of it and its gradient.
+
+    Returns the cost after it.
+    """
     session.gradients(cost, {"float_features": features})
     for param in session.params:
         param_grad = session.param_to_grad[param]

@@ -65,7 +65,9 @@ def siamese_net(mode: Literal["copy", "tie"] = "tie") -> tuple[Session, list[Var
             weight = variable(f"{prefix}conv1_weight", (1, 1, 3, 3)) if own else tied
             with unique_names(prefix=prefix):
                 data = placeholder(f"{prefix}data", (None, 1, 3, 3))
-                conv = op.Convolution(data, weight=weight, kernel=(3, 3), num_filter=1, no_bias=True, name="conv1")
+                conv = op.Convolution(
+                    data, weight=weight, kernel=(3, 3), num_filter=1, no_bias=True, name="conv1"
+                )
                 losses.append(op.MakeLoss(conv, name="loss"))
         for parameter in session.params:
             session.set_value(parameter, ROWS)
@@ -94,9 +96,13 @@ def trained_on_two() -> list[float]:
 
 
 def batched_net() -> tuple[Session, list[Var]]:
-    """What the experiment's author thought of later: one net, fed with both pictures in one batch that is parted afterwards."""
+    """What the experiment's author thought of later: one net, fed with both pictures in one batch
+    that is parted afterwards.
+    """
     with Session() as session:
-        both = op.concat(placeholder("data", (1, 1, 3, 3)), placeholder("sha-data", (1, 1, 3, 3)), dim=0)
+        both = op.concat(
+            placeholder("data", (1, 1, 3, 3)), placeholder("sha-data", (1, 1, 3, 3)), dim=0
+        )
         conv = op.Convolution(both, kernel=(3, 3), num_filter=1, no_bias=True, name="conv1")
         parts = op.SliceChannel(op.MakeLoss(conv, name="loss"), num_outputs=2, axis=0)
         session.set_value("conv1_weight", ROWS)
@@ -110,7 +116,9 @@ def forward_batched() -> list[float]:
 
 
 def trained_batched() -> list[float]:
-    """What it says after a step: as the tied net, for Module divides by the batch of its first input, not of what it joins."""
+    """What it says after a step: as the tied net, for Module divides by the batch of its first
+    input, not of what it joins.
+    """
     session, parts = batched_net()
     session.step(parts, {"data": ROWS, "sha-data": ROWS})
     return [value.item() for value in session.run(parts, {"data": ROWS, "sha-data": ROWS})]
@@ -132,15 +140,18 @@ def named_net() -> Graph:
     with Session() as session:
         data = placeholder("data")
         weight = variable("kw")
-        conv = op.Convolution(data, weight=weight, kernel=(3, 3), num_filter=1, no_bias=True, name="conv1")
+        conv = op.Convolution(
+            data, weight=weight, kernel=(3, 3), num_filter=1, no_bias=True, name="conv1"
+        )
         return session.graph(conv)
 
 
 def renamed_alone(graph: Graph) -> Graph:
     """What ``_set_attr(name="yy")`` does to ``conv1``: the operator has another name, and nothing else has.
 
-    A name is a label of one node. A parameter is a node of its own, so it keeps its name, and of two nets that were told apart
-    in this way the parameters still bear the same names. What tells the branches apart is to rename every node.
+    A name is a label of one node. A parameter is a node of its own, so it keeps its name, and of
+    two nets that were told apart in this way the parameters still bear the same names. What tells
+    the branches apart is to rename every node.
     """
     names = {node: "yy" for node in graph.nodes if node.name == "conv1"}
     return graphshare.rename(graph, names=names).graph
@@ -155,18 +166,37 @@ def nin() -> Graph:
     """Network in Network up to ``drop`` and the layer that was taken as features, then its classifier."""
 
     def conv(x: Var, name: str, filters: int, kernel: int, stride: int = 1, pad: int = 0) -> Var:
-        options: dict[str, Any] = {"kernel": (kernel, kernel), "stride": (stride, stride), "pad": (pad, pad)}
-        options |= {"dilate": (1, 1), "num_filter": filters, "num_group": 1, "no_bias": False, "workspace": 1024}
+        options: dict[str, Any] = {
+            "kernel": (kernel, kernel),
+            "stride": (stride, stride),
+            "pad": (pad, pad),
+        }
+        options |= {
+            "dilate": (1, 1),
+            "num_filter": filters,
+            "num_group": 1,
+            "no_bias": False,
+            "workspace": 1024,
+        }
         x = op.Convolution(x, cudnn_off=False, cudnn_tune="off", name=name, **options)
         return op.Activation(x, act_type="relu", name=f"relu_{name}")
 
     with Session() as session:
         x = placeholder("data")
-        for i, (filters, kernel, stride, pad) in enumerate(((96, 11, 4, 0), (256, 5, 1, 2), (384, 3, 1, 1)), start=1):
+        for i, (filters, kernel, stride, pad) in enumerate(
+            ((96, 11, 4, 0), (256, 5, 1, 2), (384, 3, 1, 1)), start=1
+        ):
             x = conv(x, f"conv{i}", filters, kernel, stride, pad)
             x = conv(x, f"cccp{2 * i - 1}", filters, 1)
             x = conv(x, f"cccp{2 * i}", filters, 1)
-            x = op.Pooling(x, kernel=(3, 3), stride=(2, 2), pool_type="max", pooling_convention="full", name=f"pool{i}")
+            x = op.Pooling(
+                x,
+                kernel=(3, 3),
+                stride=(2, 2),
+                pool_type="max",
+                pooling_convention="full",
+                name=f"pool{i}",
+            )
         x = op.Dropout(x, p=0.5, name="drop")
         x = conv(x, "conv4_1024", 1024, 3, pad=1)
         x = conv(conv(x, "cccp7_1024", 1024, 1), "cccp8_1024", 1000, 1)

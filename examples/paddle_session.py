@@ -2,8 +2,8 @@
 
     python -m examples.paddle_session
 
-A small net for pictures of digits with two heads, which are two sub-models of one graph: one tells the digit, one whether a
-digit is even. Only the costs need labels.
+A small net for pictures of digits with two heads, which are two sub-models of one graph: one tells
+the digit, one whether a digit is even. Only the costs need labels.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ def digits() -> Net:
     x = op.Convolution(image, kernel=(5, 5), num_filter=8, name="conv1")
     x = op.Activation(x, act_type="tanh", name="tanh1")
     x = op.Pooling(x, kernel=(2, 2), stride=(2, 2), pool_type="max", name="pool1")
-    features = op.Activation(op.FullyConnected(x, num_hidden=32, name="hidden"), act_type="tanh", name="features")
+    features = op.Activation(
+        op.FullyConnected(x, num_hidden=32, name="hidden"), act_type="tanh", name="features"
+    )
     scores = op.FullyConnected(features, num_hidden=10, name="digit_scores")
     even_scores = op.FullyConnected(features, num_hidden=2, name="even_scores")
     return Net(
@@ -55,7 +57,11 @@ def changed(session: Session, cost: Var, feed: dict[Var, Any], steps: int = 1) -
     before = {parameter: session.value(parameter) for parameter in session.params}
     for _ in range(steps):
         session.step(cost, feed, Sgd(learning_rate=0.1))
-    return [parameter.name for parameter, value in before.items() if (session.value(parameter) != value).any()]
+    return [
+        parameter.name
+        for parameter, value in before.items()
+        if (session.value(parameter) != value).any()
+    ]
 
 
 def main() -> None:
@@ -72,8 +78,14 @@ def main() -> None:
         print("even:", session.run(net.even, {net.image: pictures}).argmax(axis=1))
         feed = {net.image: pictures, net.label: [3, 1, 4], net.parity: [0, 0, 1]}
         print("costs:", *session.run([net.digit_cost, net.even_cost], feed))
-        print("training the digits changes", *changed(session, net.digit_cost, {net.image: pictures, net.label: [3, 1, 4]}))
-        print("training the rest changes", *changed(session, net.even_cost, {net.image: pictures, net.parity: [0, 0, 1]}))
+        print(
+            "training the digits changes",
+            *changed(session, net.digit_cost, {net.image: pictures, net.label: [3, 1, 4]}),
+        )
+        print(
+            "training the rest changes",
+            *changed(session, net.even_cost, {net.image: pictures, net.parity: [0, 0, 1]}),
+        )
         print("costs:", *session.run([net.digit_cost, net.even_cost], feed))
 
 

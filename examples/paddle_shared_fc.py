@@ -82,7 +82,10 @@ def two_level_blocks() -> tuple[Session, list[Var]]:
     """Four blocks on four inputs: the first three share, the fourth has parameters of its own."""
     with Session(PADDLE_NUMBERED) as session:
         inputs = [placeholder(f"a{i}", (None, SIZE)) for i in range(1, 5)]
-        return session, [two_level_fc(x, prefix) for x, prefix in zip(inputs, ("fc0", "fc0", "fc0", None), strict=True)]
+        return session, [
+            two_level_fc(x, prefix)
+            for x, prefix in zip(inputs, ("fc0", "fc0", "fc0", None), strict=True)
+        ]
 
 
 def scopes_with_defaults() -> dict[str, Var]:
@@ -108,7 +111,9 @@ def main() -> None:
     for made in (share_weight, not_share_weight):
         for naming in (PADDLE, PADDLE_PER_KIND):
             session, *hidden = made(naming)
-            print(f"{made.__name__}: {[x.name for x in session.params]}, outputs {[x.name for x in hidden]}")
+            print(
+                f"{made.__name__}: {[x.name for x in session.params]}, outputs {[x.name for x in hidden]}"
+            )
     session, blocks = two_level_blocks()
     print("two-level blocks:", *(x.name for x in session.params))
     for scope, nodes in groups(operators(blocks)).items():

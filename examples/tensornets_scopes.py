@@ -2,7 +2,8 @@
 
     python -m examples.tensornets_scopes
 
-Parameters take the variable scope alone; operators and inputs take both. What TensorFlow calls ``mul:0`` is ``mul_output``.
+Parameters take the variable scope alone; operators and inputs take both. What TensorFlow calls
+``mul:0`` is ``mul_output``.
 """
 
 from __future__ import annotations
@@ -28,11 +29,15 @@ from graphshare.errors import RefusedError
 PICTURES = (None, 3, 224, 224)
 
 
-def unit(x: Var, name: str, filters: int, kernel: int = 1, stride: int = 1, *, relu: bool = True) -> Var:
+def unit(
+    x: Var, name: str, filters: int, kernel: int = 1, stride: int = 1, *, relu: bool = True
+) -> Var:
     """A convolution with its BatchNorm, in a scope of its own."""
     with variable_scope(name):
         pad = (kernel // 2,) * 2
-        x = op.Convolution(x, kernel=(kernel,) * 2, stride=(stride,) * 2, pad=pad, num_filter=filters, name="conv")
+        x = op.Convolution(
+            x, kernel=(kernel,) * 2, stride=(stride,) * 2, pad=pad, num_filter=filters, name="conv"
+        )
         x = op.BatchNorm(x, fix_gamma=False, eps=1e-5, name="bn")
         return op.Activation(x, act_type="relu", name="relu") if relu else x
 
@@ -130,8 +135,12 @@ def clones(size: int = 224, classes: int = 1000) -> tuple[Model, Model]:
 @model("small")
 def small(x: Var, label: Var) -> Var:
     """A small net with its cost."""
-    x = op.Pooling(unit(x, "conv1", 4, 3), kernel=(1, 1), global_pool=True, pool_type="avg", name="avgpool")
-    return op.softmax_cross_entropy(op.FullyConnected(x, num_hidden=3, name="logits"), label, name="cost")
+    x = op.Pooling(
+        unit(x, "conv1", 4, 3), kernel=(1, 1), global_pool=True, pool_type="avg", name="avgpool"
+    )
+    return op.softmax_cross_entropy(
+        op.FullyConnected(x, num_hidden=3, name="logits"), label, name="cost"
+    )
 
 
 def training_clones() -> tuple[Session, list[Var]]:

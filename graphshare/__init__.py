@@ -1,7 +1,7 @@
 """graphshare: share parameters inside serialized MXNet/NNVM graphs, and prove that the result is right.
 
-The library is the command line: every command is a typed function here. A rewrite takes a model and returns one, and prints
-nothing; nothing is written before :func:`save`::
+The library is the command line: every command is a typed function here. A rewrite takes a model and
+returns one, and prints nothing; nothing is written before :func:`save`::
 
     import graphshare as gs
 
@@ -13,7 +13,8 @@ nothing; nothing is written before :func:`save`::
 Names are imported when first used, so that a command loads only the modules that it needs.
 """
 
-# With -m the current folder is on the path until __main__ runs: before that nothing is imported, not even from __future__.
+# With -m the current folder is on the path until __main__ runs: before that nothing is imported,
+# not even from __future__.
 from graphshare.version import __version__
 
 TYPE_CHECKING = False  # typing is not imported: the command handles Ctrl-C before it imports anything that takes time
@@ -152,7 +153,9 @@ if not TYPE_CHECKING:  # type checkers know the names above, and no others
 
         value = getattr(import_module(f"graphshare.{_HOMES[name]}"), name)
         if name[0].islower():  # a function
-            from graphshare.arguments import check_arguments  # start-up: a command checks its options itself
+            from graphshare.arguments import (
+                check_arguments,
+            )  # start-up: a command checks its options itself
 
             value = check_arguments(value)
             value.__module__ = __name__  # where pickle finds it

@@ -11,9 +11,13 @@ def _is_current_folder(path: str) -> bool:
         return False
 
 
-# The entry that -m has put there goes before the first import of anything that Python does not start with, even __future__:
-# beside a model may lie a file with the name of any module.
-if __name__ == "__main__" and not getattr(sys.flags, "safe_path", False) and _is_current_folder(sys.path[0]):
+# The entry that -m has put there goes before the first import of anything that Python does not
+# start with, even __future__: beside a model may lie a file with the name of any module.
+if (
+    __name__ == "__main__"
+    and not getattr(sys.flags, "safe_path", False)
+    and _is_current_folder(sys.path[0])
+):
     del sys.path[0]
 
 import _signal as signal  # type: ignore[import-not-found]  # noqa: E402  # a part of the interpreter; signal itself imports enum first
@@ -33,13 +37,17 @@ def _end_early(number: int, frame: object) -> "NoReturn":
 
 def main() -> "NoReturn":
     """Run the ``graphshare`` command and end the process."""
-    if signal.getsignal(signal.SIGINT) != signal.SIG_IGN:  # ignored by a shell that runs it in the background
+    if (
+        signal.getsignal(signal.SIGINT) != signal.SIG_IGN
+    ):  # ignored by a shell that runs it in the background
         signal.signal(signal.SIGINT, _end_early)
     import gc  # after the handler: an interrupt of its search would have a traceback
 
     # Imports, and frozen graphs, leave no cycles to collect, and every collection would walk a million nodes.
     gc.disable()
-    from graphshare.cli.main import main as run_command  # takes most of the start; a Ctrl-C in it shows no traceback
+    from graphshare.cli.main import (
+        main as run_command,
+    )  # takes most of the start; a Ctrl-C in it shows no traceback
 
     run_command()
 

@@ -29,7 +29,16 @@ NotNegative = Annotated[float, msgspec.Meta(ge=0)]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 
-_PRINTED = (str, int, float, list, tuple, dict, set, NoneType)  # the text of others, such as arrays, is long
+_PRINTED = (
+    str,
+    int,
+    float,
+    list,
+    tuple,
+    dict,
+    set,
+    NoneType,
+)  # the text of others, such as arrays, is long
 _ONCE = "each name once, and none empty"
 Misfit = tuple[Any, Any]
 """A value, the argument or one inside it, and the type that it does not have."""
@@ -42,8 +51,9 @@ class Options(msgspec.Struct, frozen=True):
 def check_arguments(function: F) -> F:
     """Return ``function`` with a check of its arguments against its annotations: UsageError lists all that do not fit.
 
-    A name or path is not empty, unless that is the default, and a list of names has each of them once. An iterator becomes a
-    list. Missing and unknown arguments stay a TypeError. Of :class:`Options` each field is an argument.
+    A name or path is not empty, unless that is the default, and a list of names has each of them
+    once. An iterator becomes a list. Missing and unknown arguments stay a TypeError. Of
+    :class:`Options` each field is an argument.
     """
 
     @wraps(function)
@@ -71,23 +81,31 @@ def check_arguments(function: F) -> F:
     return call  # type: ignore[return-value]
 
 
-def _refuse_unknown(function: str, parameters: Mapping[str, inspect.Parameter], count: int, named: Iterable[str]) -> None:
+def _refuse_unknown(
+    function: str, parameters: Mapping[str, inspect.Parameter], count: int, named: Iterable[str]
+) -> None:
     """Raise TypeError for a keyword that resembles a parameter, and for more than the positional arguments."""
     for name in named:
         if name not in parameters and (hint := did_you_mean(name, list(parameters))):
             raise TypeError(f"{function}() has no argument {name!r}: {hint}")
-    keywords = [name for name, parameter in parameters.items() if parameter.kind is parameter.KEYWORD_ONLY]
+    keywords = [
+        name for name, parameter in parameters.items() if parameter.kind is parameter.KEYWORD_ONLY
+    ]
     if keywords and count > len(parameters) - len(keywords):
         first = ", ".join(f"{name}=" for name in keywords[:3])
         most = len(parameters) - len(keywords)
-        raise TypeError(f"{function}() takes {most} by position, all other arguments by name: {first} ...")
+        raise TypeError(
+            f"{function}() takes {most} by position, all other arguments by name: {first} ..."
+        )
 
 
 @cache
 def _inspect(function: Callable[..., Any]) -> tuple[Any, dict[str, Any]]:
     """Return a function's signature and the types of its arguments; the type of its result may not be importable."""
     own = SimpleNamespace(__annotations__={**function.__annotations__, "return": None})
-    return inspect.signature(function), get_type_hints(own, inspect.unwrap(function).__globals__, include_extras=True)
+    return inspect.signature(function), get_type_hints(
+        own, inspect.unwrap(function).__globals__, include_extras=True
+    )
 
 
 def _check_fields(options: Options) -> Iterator[Fault]:
@@ -123,10 +141,15 @@ def _find_in_union(value: Any, hint: Any) -> Misfit | None:
     options = get_args(hint)
     misfits = [_find_misfit(value, option) for option in options]
     # Where names or paths are allowed, one text is a name or a path itself: not empty, and without null characters.
-    is_name = isinstance(value, str) and any(get_origin(option) in (os.PathLike, Iterable) for option in options)
+    is_name = isinstance(value, str) and any(
+        get_origin(option) in (os.PathLike, Iterable) for option in options
+    )
     if None in misfits and not (is_name and (not value or "\0" in value)):
         return None
-    return next((misfit for misfit in misfits if misfit is not None and misfit[0] is not value), (value, hint))
+    return next(
+        (misfit for misfit in misfits if misfit is not None and misfit[0] is not value),
+        (value, hint),
+    )
 
 
 def _is_within_bounds(value: Any, options: tuple[Any, ...]) -> bool:
@@ -154,7 +177,11 @@ _TESTS: dict[object, Callable[[Any, tuple[Any, ...]], bool]] = {
 
 def _is_list(value: Any) -> bool:
     # An array without axes has the method __iter__, so it is an Iterable, but it cannot be iterated over.
-    return isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping) and getattr(value, "shape", None) != ()
+    return (
+        isinstance(value, Iterable)
+        and not isinstance(value, str | bytes | Mapping)
+        and getattr(value, "shape", None) != ()
+    )
 
 
 def _find_in_items(value: Any, origin: type, options: tuple[Any, ...]) -> Misfit | None:
@@ -166,7 +193,9 @@ def _find_in_items(value: Any, origin: type, options: tuple[Any, ...]) -> Misfit
     kinds = options if has_fixed_length else cycle(options if origin is Mapping else options[:1])
     misfit = next(filter(None, map(_find_misfit, items, kinds)), None)
     if misfit is None and origin is Iterable and options[0] is str:
-        misfit = next(((name, _ONCE) for name, count in Counter(value).items() if not name or count > 1), None)
+        misfit = next(
+            ((name, _ONCE) for name, count in Counter(value).items() if not name or count > 1), None
+        )
     return misfit
 
 
@@ -187,14 +216,24 @@ def _format(hint: Any) -> str:
     """Return a type in words."""
     origin, options = get_origin(hint) or hint, get_args(hint)
     if origin in (Union, UnionType, Literal):
-        *parts, last = dict.fromkeys(repr(each) if origin is Literal else _format(each) for each in options)
+        *parts, last = dict.fromkeys(
+            repr(each) if origin is Literal else _format(each) for each in options
+        )
         return f"{', '.join(parts)} or {last}" if parts else last
     if origin is Annotated:
         least, above = options[1].ge, options[1].gt
-        limit = "that is not empty" if least is above else f"from {least} on" if above is None else f"above {above}"
+        limit = (
+            "that is not empty"
+            if least is above
+            else f"from {least} on"
+            if above is None
+            else f"above {above}"
+        )
         return f"{_format(options[0])} {limit}"
     if origin is Mapping:
         return f"a mapping of {_format(options[0])} to {_format(options[1])}"
     if options and isinstance(origin, type) and issubclass(origin, Iterable):
-        return f"a {'tuple' if origin is tuple else 'list'} of {' and '.join(map(_format, options))}"
+        return (
+            f"a {'tuple' if origin is tuple else 'list'} of {' and '.join(map(_format, options))}"
+        )
     return "None" if origin is NoneType else str(getattr(origin, "__name__", origin))

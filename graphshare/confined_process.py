@@ -1,8 +1,8 @@
 """Native code of other packages on a stranger's model: in its own process, with limits, and ending with this one.
 
-A few bytes of a model can make a package take any amount of memory or time, or end its process. Both sides send messages of
-msgpack; the numbers of arrays follow as raw bytes, and the model of a session is in a file in memory that both have open, where
-the system has such files.
+A few bytes of a model can make a package take any amount of memory or time, or end its process.
+Both sides send messages of msgpack; the numbers of arrays follow as raw bytes, and the model of a
+session is in a file in memory that both have open, where the system has such files.
 """
 
 from __future__ import annotations
@@ -26,7 +26,13 @@ import msgspec
 
 from graphshare.errors import Fault, GraphshareError, InputError, MemoryLimitError, RefusedError
 from graphshare.python_process import start_python
-from graphshare.resources import MORE_MEMORY, available_memory, can_limit_process, find_memory_limit, find_time_left
+from graphshare.resources import (
+    MORE_MEMORY,
+    available_memory,
+    can_limit_process,
+    find_memory_limit,
+    find_time_left,
+)
 from graphshare.text.format import format_bytes
 
 if sys.platform != "win32":
@@ -34,11 +40,21 @@ if sys.platform != "win32":
 
 _OPEN_FILE = "/proc/self/fd/{}"
 _LENGTH = 8
-_BESIDE = 64 << 20  # bytes beside the computed values: stacks of threads, and memory that the allocator keeps
+_BESIDE = (
+    64 << 20
+)  # bytes beside the computed values: stacks of threads, and memory that the allocator keeps
 _GRACE = 1.0  # seconds after the user's limit
 _FULL = 75  # the exit code where a message does not fit below the limit
-_NO_MEMORY = ("bad_alloc", "bad allocation", "Failed to allocate", "Fail to alloc memory", "Cannot allocate memory")
-_FAULTY = {-getattr(signal, name, 0) for name in ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL")}  # not caused by a lack of memory
+_NO_MEMORY = (
+    "bad_alloc",
+    "bad allocation",
+    "Failed to allocate",
+    "Fail to alloc memory",
+    "Cannot allocate memory",
+)
+_FAULTY = {
+    -getattr(signal, name, 0) for name in ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL")
+}  # not caused by a lack of memory
 
 Handler = Callable[..., tuple[Any, list[Any]]]
 """Takes the data beside a message and its values; returns the value of the answer and the data beside that."""
@@ -51,13 +67,17 @@ class GoneError(RefusedError):
 class ConfinedProcess:
     """A process that answers messages with native code; all that it takes together counts against a limit.
 
-    ``module`` is the one whose ``serve`` it runs, ``name`` is the name of the program in messages to the user. It ends where an
-    answer takes more than ``seconds``, unless the user has set another limit of time, and, if given, after ``idle`` seconds
-    without a message.
+    ``module`` is the one whose ``serve`` it runs, ``name`` is the name of the program in messages
+    to the user. It ends where an answer takes more than ``seconds``, unless the user has set
+    another limit of time, and, if given, after ``idle`` seconds without a message.
     """
 
-    def __init__(self, module: str, name: str, *, seconds: float | None = None, idle: float | None = None) -> None:
-        self.closed: deque[int] = deque()  # sent later: garbage is collected at any time, in the middle of a message too
+    def __init__(
+        self, module: str, name: str, *, seconds: float | None = None, idle: float | None = None
+    ) -> None:
+        self.closed: deque[int] = (
+            deque()
+        )  # sent later: garbage is collected at any time, in the middle of a message too
         self.owner = os.getpid()
         self._name, self._seconds, self._idle = name, seconds, idle
         self._waiting: Timer | None = None
@@ -84,11 +104,16 @@ class ConfinedProcess:
         return self.owner == os.getpid() and self._end.alive and self._process.poll() is None
 
     def ask(
-        self, kind: str, *values: Any, model: Iterable[bytes | memoryview] | None = None, beside: Sequence[Any] = ()
+        self,
+        kind: str,
+        *values: Any,
+        model: Iterable[bytes | memoryview] | None = None,
+        beside: Sequence[Any] = (),
     ) -> tuple[Any, list[bytes]]:
         """Return the answer to a message, and the data beside it. ``beside`` is the data of the message.
 
-        A ``model`` is put where the other process finds it. No more memory is taken than the user's limit or than is available.
+        A ``model`` is put where the other process finds it. No more memory is taken than the user's
+        limit or than is available.
 
         Raises:
             InputError: the error that there was.
@@ -99,16 +124,26 @@ class ConfinedProcess:
         limit = find_memory_limit()
         left = find_time_left()
         # An error of the user's limit comes first.
-        seconds = None if self._seconds is None else self._seconds if left is None else left + _GRACE
-        with self._lock if self.owner == os.getpid() else Lock():  # a fork has no thread that would release it
+        seconds = (
+            None if self._seconds is None else self._seconds if left is None else left + _GRACE
+        )
+        with (
+            self._lock if self.owner == os.getpid() else Lock()
+        ):  # a fork has no thread that would release it
             if not self.goes_on:
-                raise GoneError(Fault("the process of the model's session has ended", hint="load the model again"))
+                raise GoneError(
+                    Fault(
+                        "the process of the model's session has ended", hint="load the model again"
+                    )
+                )
             if self._waiting is not None:
                 self._waiting.cancel()
             # Inside of the lock: all messages share the one file.
             beside = beside if model is None else [*beside, *self._place(model)]
             memory = available_memory() if limit is None else limit
-            (outcome, value), data = self._exchange((kind, memory, seconds, *values), beside, seconds)
+            (outcome, value), data = self._exchange(
+                (kind, memory, seconds, *values), beside, seconds
+            )
             if outcome in ("late", "memory", "end"):
                 self._end()
             elif self._idle is not None:
@@ -121,8 +156,13 @@ class ConfinedProcess:
             raise InputError([Fault(text, where=where) for text, where in value])
         raise self._describe_end(outcome, value, limit, seconds)
 
-    def _exchange(self, message: tuple[Any, ...], beside: Sequence[Any], seconds: float | None) -> tuple[Any, list[bytes]]:
-        """Send a message; return the outcome with its value, and the data beside it. Without an answer the value is a code."""
+    def _exchange(
+        self, message: tuple[Any, ...], beside: Sequence[Any], seconds: float | None
+    ) -> tuple[Any, list[bytes]]:
+        """Send a message; return the outcome with its value, and the data beside it.
+
+        Without an answer the value is a code.
+        """
         try:
             with self._kill_after(seconds) as is_over:
                 while self.closed:
@@ -138,17 +178,25 @@ class ConfinedProcess:
         code = self._process.wait()  # with its stdout the process has ended
         return ("late" if is_over.is_set() else "memory" if code == _FULL else "end", code), []
 
-    def _describe_end(self, outcome: str, code: int, limit: int | None, seconds: float | None) -> RefusedError:
+    def _describe_end(
+        self, outcome: str, code: int, limit: int | None, seconds: float | None
+    ) -> RefusedError:
         """Return the error of an answer that did not come."""
         if outcome == "late":
             hint = "`time_limit=S` allows more"
-            return RefusedError(Fault(f"{self._name} took more than {seconds:g} s and was ended", hint=hint))
+            return RefusedError(
+                Fault(f"{self._name} took more than {seconds:g} s and was ended", hint=hint)
+            )
         if outcome == "end":
             ending = f"signal {-code}" if code < 0 else f"exit code {code}"
             hint = "" if code in _FAULTY else MORE_MEMORY
-            return MemoryLimitError(Fault(f"{self._name} ended without an answer ({ending})", hint=hint))
+            return MemoryLimitError(
+                Fault(f"{self._name} ended without an answer ({ending})", hint=hint)
+            )
         allowed = "is available" if limit is None else f"the limit of {format_bytes(limit)} allows"
-        return MemoryLimitError(Fault(f"the model takes more memory in {self._name} than {allowed}", hint=MORE_MEMORY))
+        return MemoryLimitError(
+            Fault(f"the model takes more memory in {self._name} than {allowed}", hint=MORE_MEMORY)
+        )
 
     @contextmanager
     def _kill_after(self, seconds: float | None) -> Iterator[Event]:
@@ -174,7 +222,9 @@ class ConfinedProcess:
             self._lock.release()
 
     def _place(self, model: Iterable[bytes | memoryview]) -> Sequence[bytes]:
-        """Write a model into the file in memory; return the bytes after the message: the model if there is no such file."""
+        """Write a model into the file in memory; return the bytes after the message: the model if
+        there is no such file.
+        """
         if self._model is None:
             return [b"".join(model)]
         self._model.seek(0)
@@ -198,7 +248,9 @@ def _open_memory() -> IO[bytes] | None:
     return file if os.path.exists(_OPEN_FILE.format(file.fileno())) else None
 
 
-_kept: dict[str, ConfinedProcess] = {}  # by module, also for later calls: starting one takes as long as many proofs
+_kept: dict[
+    str, ConfinedProcess
+] = {}  # by module, also for later calls: starting one takes as long as many proofs
 _finding = Lock()
 
 
@@ -212,7 +264,9 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_release)
 
 
-def find_process(module: str, name: str, *, seconds: float | None = None, idle: float | None = None) -> ConfinedProcess:
+def find_process(
+    module: str, name: str, *, seconds: float | None = None, idle: float | None = None
+) -> ConfinedProcess:
     """Return the process of a module, a new one where none goes on; a fork of this process has its own."""
     with _finding:
         if module not in _kept or not _kept[module].goes_on:
@@ -290,7 +344,11 @@ def _answer(compute: Callable[[], tuple[Any, list[Any]]]) -> tuple[tuple[str, An
         return ("memory", None), []
     except GraphshareError as error:
         faults = [(fault.message, fault.where) for fault in error.faults]
-        return (("memory", None) if any(text in str(error) for text in _NO_MEMORY) else ("error", faults)), []
+        return (
+            ("memory", None)
+            if any(text in str(error) for text in _NO_MEMORY)
+            else ("error", faults)
+        ), []
     return ("value", value), beside
 
 
@@ -308,15 +366,23 @@ def _limit_memory(held: int, size: int | None) -> None:
     """Let this process take ``size`` bytes beside ``held``, where the system has such a limit: Linux has."""
     if held and can_limit_process():
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-        bounds = [bound for bound in (hard, -1 if size is None else held + size + _BESIDE) if bound >= 0]  # below 0: none
-        resource.setrlimit(resource.RLIMIT_DATA, (min(bounds, default=resource.RLIM_INFINITY), hard))
+        bounds = [
+            bound for bound in (hard, -1 if size is None else held + size + _BESIDE) if bound >= 0
+        ]  # below 0: none
+        resource.setrlimit(
+            resource.RLIMIT_DATA, (min(bounds, default=resource.RLIM_INFINITY), hard)
+        )
 
 
 def _limit_time(seconds: float | None) -> None:
-    """Let this process compute for so long, where the system can limit that: native code may not see the end of stdin."""
+    """Let this process compute for so long, where the system can limit that: native code may not
+    see the end of stdin.
+    """
     if seconds is not None and sys.platform != "win32":
         _, hard = resource.getrlimit(resource.RLIMIT_CPU)
-        bounds = [bound for bound in (hard, math.ceil(time.process_time() + seconds) + 1) if bound >= 0]  # below 0: none
+        bounds = [
+            bound for bound in (hard, math.ceil(time.process_time() + seconds) + 1) if bound >= 0
+        ]  # below 0: none
         resource.setrlimit(resource.RLIMIT_CPU, (min(bounds), hard))
 
 

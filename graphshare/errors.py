@@ -1,7 +1,8 @@
 """User errors: faults with the place of an error, a message, and a hint how to fix it.
 
-User errors derive from :class:`GraphshareError`; any other exception that escapes is a bug. A check collects every fault and
-raises once, so that one run reports all of them. ``cli/main.py`` alone maps errors to exit codes.
+User errors derive from :class:`GraphshareError`; any other exception that escapes is a bug. A check
+collects every fault and raises once, so that one run reports all of them. ``cli/main.py`` alone
+maps errors to exit codes.
 """
 
 from __future__ import annotations
@@ -26,16 +27,19 @@ _PACKAGES = {
 
 
 def install_command(extra: str) -> str:
-    """Return the command that installs the packages of an extra, by their own names: this package's may be a stranger's."""
+    """Return the command that installs the packages of an extra, by their own names: this package's
+    may be a stranger's.
+    """
     return f"pip install {_PACKAGES[extra]}"
 
 
 class Fault(msgspec.Struct, frozen=True):
     """One thing that is wrong.
 
-    ``where`` is the file (or ``<stdin>``), ``path`` a place in it (a JSON path such as ``$.nodes[12].inputs[0]``, a byte offset
-    or a record name), ``node`` the name of the node. Any of them may be empty. ``hint`` is a way to fix it. URLs in the texts
-    lose their credentials and queries.
+    ``where`` is the file (or ``<stdin>``), ``path`` a place in it (a JSON path such as
+    ``$.nodes[12].inputs[0]``, a byte offset or a record name), ``node`` the name of the node. Any
+    of them may be empty. ``hint`` is a way to fix it. URLs in the texts lose their credentials and
+    queries.
     """
 
     message: str
@@ -72,7 +76,8 @@ class GraphshareError(Exception):
         """Return every fault with its hint, each on lines of its own; a hint that repeats is there once."""
         following = (*(fault.hint for fault in self.faults[1:]), "")
         ends = [
-            f"\n  hint: {f.hint}" if f.hint and f.hint != after else "" for f, after in zip(self.faults, following, strict=True)
+            f"\n  hint: {f.hint}" if f.hint and f.hint != after else ""
+            for f, after in zip(self.faults, following, strict=True)
         ]
         return "\n".join(f"{fault}{end}" for fault, end in zip(self.faults, ends, strict=True))
 
@@ -84,7 +89,10 @@ class GraphshareError(Exception):
 
     def with_location(self, where: str) -> GraphshareError:
         """Return the same error with ``where`` filled in for the faults that do not name a file yet."""
-        named = (fault if fault.where else msgspec.structs.replace(fault, where=where) for fault in self.faults)
+        named = (
+            fault if fault.where else msgspec.structs.replace(fault, where=where)
+            for fault in self.faults
+        )
         return type(self)(list(named))
 
 
@@ -134,4 +142,6 @@ class DisprovedError(GraphshareError):
 
 
 class BugError(Exception):
-    """A fault of the program, or of an operator registered with it: never of the user, so not a :class:`GraphshareError`."""
+    """A fault of the program, or of an operator registered with it: never of the user, so not a
+    :class:`GraphshareError`.
+    """

@@ -1,7 +1,8 @@
 """Progress of long work. Nothing is printed here, and without a listener nothing is reported.
 
-A piece of work reports itself: ``with task("copying", total, "B") as advance: ... advance(n)``. The command line installs a
-listener that draws a bar; a library user may install one too (:func:`progress_listener`).
+A piece of work reports itself: ``with task("copying", total, "B") as advance: ... advance(n)``. The
+command line installs a listener that draws a bar; a library user may install one too
+(:func:`progress_listener`).
 """
 
 from __future__ import annotations

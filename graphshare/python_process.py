@@ -1,4 +1,6 @@
-"""Start Python once more: the same one, with this package and where this process finds modules, but not the current folder."""
+"""Start Python once more: the same one, with this package and where this process finds modules, but
+not the current folder.
+"""
 
 from __future__ import annotations
 
@@ -26,23 +28,40 @@ getattr(import_module(module), function)(*rest[int(count) :])
 def start_python(
     module: str, function: str, *arguments: str, inherited: Sequence[int] = (), **options: Any
 ) -> subprocess.Popen[bytes]:
-    """Start a process that calls a function of a module with texts; ``options`` are the same as in ``subprocess.Popen``.
+    """Start a process that calls a function of a module with texts; ``options`` are the same as in
+    ``subprocess.Popen``.
 
-    ``inherited`` are descriptors that it has as well, on Windows handles. Beside a model may lie any file: nothing is imported
-    from the current folder, also where this process does so.
+    ``inherited`` are descriptors that it has as well, on Windows handles. Beside a model may lie
+    any file: nothing is imported from the current folder, also where this process does so.
 
     Raises:
         RefusedError: it cannot be started: a program with Python inside may not know where Python is.
     """
     flags = ["-I", f"-Xutf8={sys.flags.utf8_mode}", *(["-B"] if sys.dont_write_bytecode else [])]
-    package, places = os.path.abspath(os.path.join(os.path.dirname(__file__), "__init__.py")), _list_module_places()
-    command = [sys.executable, *flags, "-c", _START, package, module, function, str(len(places)), *places, *arguments]
+    package, places = (
+        os.path.abspath(os.path.join(os.path.dirname(__file__), "__init__.py")),
+        _list_module_places(),
+    )
+    command = [
+        sys.executable,
+        *flags,
+        "-c",
+        _START,
+        package,
+        module,
+        function,
+        str(len(places)),
+        *places,
+        *arguments,
+    ]
     if sys.platform != "win32":
         options["pass_fds"] = inherited
     elif inherited:
         for handle in inherited:
             os.set_handle_inheritable(handle, True)
-        options["startupinfo"] = subprocess.STARTUPINFO(lpAttributeList={"handle_list": list(inherited)})
+        options["startupinfo"] = subprocess.STARTUPINFO(
+            lpAttributeList={"handle_list": list(inherited)}
+        )
     try:
         return subprocess.Popen(command, **options)
     except (OSError, TypeError) as error:
@@ -53,4 +72,6 @@ def start_python(
 def _list_module_places() -> list[str]:
     """Return where this process finds modules, the current folder left out."""
     here = os.path.realpath(os.curdir)
-    return [os.path.abspath(entry) for entry in sys.path if entry and os.path.realpath(entry) != here]
+    return [
+        os.path.abspath(entry) for entry in sys.path if entry and os.path.realpath(entry) != here
+    ]

@@ -1,7 +1,9 @@
-"""Limits of memory, time and threads. Sizes are compared with the limit before memory is taken; long work ends at its limit.
+"""Limits of memory, time and threads. Sizes are compared with the limit before memory is taken;
+long work ends at its limit.
 
-A piece of work that is about to take memory asks :func:`describe_excess`. Without a user's limit the bound depends on the
-machine: the limit of the process's control group minus its use, else the available memory.
+A piece of work that is about to take memory asks :func:`describe_excess`. Without a user's limit
+the bound depends on the machine: the limit of the process's control group minus its use, else the
+available memory.
 """
 
 from __future__ import annotations
@@ -25,11 +27,23 @@ if sys.platform != "win32":
 from graphshare.text.format import format_bytes
 
 _FREE = 32 << 20  # bytes that may be taken without asking the system for the available memory
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+_UNITS = {
+    "": 1,
+    "k": 10**3,
+    "m": 10**6,
+    "g": 10**9,
+    "t": 10**12,
+    "ki": 2**10,
+    "mi": 2**20,
+    "gi": 2**30,
+    "ti": 2**40,
+}
 _UNLIMITED = 1 << 60  # control groups without a limit state about 2^63
 _SIZE = r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?\s*"
 
-_REPEAT = 1.0  # seconds until the timer fires once more, in case that the first time was in a callback that drops exceptions
+# seconds until the timer fires once more, in case that the first time was in a callback that drops
+# exceptions
+_REPEAT = 1.0
 _GRACE = 1.0  # seconds that a single call of native code may go on after the limit
 
 _LIMIT: ContextVar[int | None] = ContextVar("memory_limit", default=None)
@@ -47,7 +61,9 @@ def parse_size(text: str) -> int:
     match = re.fullmatch(_SIZE, text, re.IGNORECASE)
     size = int(float(match[1]) * _UNITS[(match[2] or "").lower()]) if match is not None else 0
     if not size:
-        raise UsageError(Fault(f"{text!r} is not a size of memory", hint="write it as 2G, 512M or 1.5GiB"))
+        raise UsageError(
+            Fault(f"{text!r} is not a size of memory", hint="write it as 2G, 512M or 1.5GiB")
+        )
     return size
 
 
@@ -66,7 +82,8 @@ def memory_limit(count: int | None) -> Iterator[None]:
 
 @contextmanager
 def resource_limits(max_memory: int | str | None, seconds: float | None) -> Iterator[None]:
-    """Bound memory, in bytes or as :func:`parse_size` reads it, and time of the work inside the block, unless they are None.
+    """Bound memory, in bytes or as :func:`parse_size` reads it, and time of the work inside the
+    block, unless they are None.
 
     Raises:
         RefusedError: the time limit has passed.
@@ -127,12 +144,20 @@ def describe_excess(count: int, held: int = 0) -> str:
     if count <= _FREE:
         return ""
     available = available_memory()
-    return f"and {format_bytes(available)} are available" if available is not None and count > available else ""
+    return (
+        f"and {format_bytes(available)} are available"
+        if available is not None and count > available
+        else ""
+    )
 
 
 def available_memory() -> int | None:
     """Return the bytes that this process can still take; None where the system does not state it."""
-    known = [size for size in (_free_in_groups(), _free_in_machine(), _free_in_address_space()) if size is not None]
+    known = [
+        size
+        for size in (_free_in_groups(), _free_in_machine(), _free_in_address_space())
+        if size is not None
+    ]
     return max(0, min(known)) if known else None
 
 
@@ -157,11 +182,15 @@ def _free_in_groups() -> int | None:
         elif "memory" in controllers.split(","):
             # In version 1 only the values that begin with total_ include the groups below, as the usage does.
             root = "/sys/fs/cgroup/memory"
-            free += _free_up_to_root(root, group, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_")
+            free += _free_up_to_root(
+                root, group, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_"
+            )
     return min(free, default=None)
 
 
-def _free_up_to_root(root: str, group: str, limit_file: str, use_file: str, prefix: str) -> Iterator[int]:
+def _free_up_to_root(
+    root: str, group: str, limit_file: str, use_file: str, prefix: str
+) -> Iterator[int]:
     """Yield the bytes that each group from ``group`` up leaves. Cached files count as use, but give way."""
     # Inside of a namespace a group beyond its root begins with '/..'.
     parts = [part for part in group.split("/") if part and part != ".."]
@@ -172,7 +201,11 @@ def _free_up_to_root(root: str, group: str, limit_file: str, use_file: str, pref
         if limit.isdigit() and use.isdigit() and int(limit) < _UNLIMITED:
             cached = [line.split() for line in _read(f"{folder}/memory.stat").splitlines()]
             names = (f"{prefix}inactive_file", f"{prefix}active_file")
-            yield int(limit) - int(use) + sum(int(entry[1]) for entry in cached if len(entry) == 2 and entry[0] in names)
+            yield (
+                int(limit)
+                - int(use)
+                + sum(int(entry[1]) for entry in cached if len(entry) == 2 and entry[0] in names)
+            )
 
 
 def _free_in_address_space() -> int | None:
@@ -181,7 +214,11 @@ def _free_in_address_space() -> int | None:
         return None
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     pages = _read("/proc/self/statm").split()
-    return limit - int(pages[0]) * resource.getpagesize() if limit != resource.RLIM_INFINITY and pages else None
+    return (
+        limit - int(pages[0]) * resource.getpagesize()
+        if limit != resource.RLIM_INFINITY and pages
+        else None
+    )
 
 
 def _read(path: str) -> str:
@@ -194,7 +231,10 @@ def _read(path: str) -> str:
 
 
 class TimeUp(BaseException):
-    """Ends the work inside of :func:`time_limit`; that turns it into an error. No handler of errors on the way catches it."""
+    """Ends the work inside of :func:`time_limit`; that turns it into an error.
+
+    No handler of errors on the way catches it.
+    """
 
 
 class _Watchdog:
@@ -204,7 +244,9 @@ class _Watchdog:
 
 
 @contextmanager
-def time_limit(seconds: float | None, *, overrun: Callable[[], None] | None = None) -> Iterator[None]:
+def time_limit(
+    seconds: float | None, *, overrun: Callable[[], None] | None = None
+) -> Iterator[None]:
     """End the work inside the block after ``seconds``, unless that is None. Only the main thread can have one.
 
     ``overrun`` is called in another thread where a single call of native code goes on for too long after the limit.
@@ -217,8 +259,13 @@ def time_limit(seconds: float | None, *, overrun: Callable[[], None] | None = No
         yield
         return
     # Python runs handlers of signals in the main thread only.
-    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
-        raise UsageError(Fault("a time limit needs the main thread of a system with interval timers"))
+    if (
+        not hasattr(signal, "setitimer")
+        or threading.current_thread() is not threading.main_thread()
+    ):
+        raise UsageError(
+            Fault("a time limit needs the main thread of a system with interval timers")
+        )
     before = signal.signal(signal.SIGALRM, _raise_time_up)
     try:
         try:
@@ -240,13 +287,19 @@ def time_limit(seconds: float | None, *, overrun: Callable[[], None] | None = No
 def time_error(seconds: float) -> RefusedError:
     """Return the error for work that has reached its time limit."""
     hint = "`time_limit=S` allows more; smaller inputs, or fewer at a time, need less"
-    return RefusedError(Fault(f"the time limit of {seconds:g} s has passed; nothing was written", hint=hint))
+    return RefusedError(
+        Fault(f"the time limit of {seconds:g} s has passed; nothing was written", hint=hint)
+    )
 
 
 def end_time_limit() -> None:
     """Let the rest of the work finish: the answer is there, and files are about to be written."""
     is_main = threading.current_thread() is threading.main_thread()  # no other has a limit
-    if is_main and hasattr(signal, "setitimer") and signal.getsignal(signal.SIGALRM) is _raise_time_up:
+    if (
+        is_main
+        and hasattr(signal, "setitimer")
+        and signal.getsignal(signal.SIGALRM) is _raise_time_up
+    ):
         signal.setitimer(signal.ITIMER_REAL, 0)
         _stop_watchdog()
 
@@ -254,7 +307,11 @@ def end_time_limit() -> None:
 def find_time_left() -> float | None:
     """Return the seconds until the limit of :func:`time_limit`; None without one, and always None in threads."""
     is_main = threading.current_thread() is threading.main_thread()
-    if is_main and hasattr(signal, "setitimer") and signal.getsignal(signal.SIGALRM) is _raise_time_up:
+    if (
+        is_main
+        and hasattr(signal, "setitimer")
+        and signal.getsignal(signal.SIGALRM) is _raise_time_up
+    ):
         return signal.getitimer(signal.ITIMER_REAL)[0] or None
     return None
 

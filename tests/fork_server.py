@@ -1,9 +1,10 @@
 """Runs of the command that need not wait for the interpreter: one process has imported it, and forks for every run.
 
-What a run sees is what it would see: its own arguments, directory, environment and pipes, and ``main`` until the process ends.
-Only importing is not done anew, nor finding installed packages and reading tables; what imports when is tested in processes of
-their own. Everyday the confined processes of a run are forked from it too, without the imports of numpy and onnx; where large
-sizes are required they are started as users start them.
+What a run sees is what it would see: its own arguments, directory, environment and pipes, and
+``main`` until the process ends. Only importing is not done anew, nor finding installed packages and
+reading tables; what imports when is tested in processes of their own. Everyday the confined
+processes of a run are forked from it too, without the imports of numpy and onnx; where large sizes
+are required they are started as users start them.
 """
 
 from __future__ import annotations
@@ -50,7 +51,13 @@ class ForkServer:
         other.close()
 
     def run(
-        self, arguments: list[str], *, data: bytes | Path, cwd: str, environment: dict[str, str], timeout: float
+        self,
+        arguments: list[str],
+        *,
+        data: bytes | Path,
+        cwd: str,
+        environment: dict[str, str],
+        timeout: float,
     ) -> subprocess.CompletedProcess[bytes]:
         """One run to its end. Raises TimeoutExpired, and ends the run, when it takes longer.
 
@@ -58,7 +65,9 @@ class ForkServer:
         """
         out, said = os.pipe(), os.pipe()
         given, feed = (os.open(data, os.O_RDONLY), None) if isinstance(data, Path) else os.pipe()
-        with self.start(arguments, ends=(given, out[1], said[1]), cwd=cwd, environment=environment) as pid:
+        with self.start(
+            arguments, ends=(given, out[1], said[1]), cwd=cwd, environment=environment
+        ) as pid:
             read = [_Reader(out[0]), _Reader(said[0])]
             writer = threading.Thread(target=write_pipe, args=(feed, data))
             writer.start()
@@ -75,7 +84,12 @@ class ForkServer:
 
     @contextlib.contextmanager
     def start(
-        self, arguments: list[str], *, ends: tuple[int, int, int], cwd: str, environment: dict[str, str]
+        self,
+        arguments: list[str],
+        *,
+        ends: tuple[int, int, int],
+        cwd: str,
+        environment: dict[str, str],
     ) -> Iterator[int]:
         """Yield the process id of a run that has ``ends`` as its streams; the caller waits for it inside of the block.
 
@@ -126,10 +140,15 @@ def write_pipe(end: int | None, data: bytes | Path) -> None:
 
 
 class _ForkedPython(subprocess.Popen[bytes]):
-    """A process that calls a function of a module with texts, as ``start_python`` starts one, but forked from this one."""
+    """A process that calls a function of a module with texts, as ``start_python`` starts one, but
+    forked from this one.
+    """
 
     def _execute_child(self, args: list[str], *options: Any) -> None:
-        pass_fds, ends = options[3], options[9:15]  # as subprocess passes them: both ends of stdin, stdout and stderr
+        pass_fds, ends = (
+            options[3],
+            options[9:15],
+        )  # as subprocess passes them: both ends of stdin, stdout and stderr
         self.pid = os.fork()
         if not self.pid:
             try:
@@ -156,7 +175,9 @@ def _call(args: list[str], inherited: set[int], streams: tuple[int, int, int]) -
     getattr(import_module(module), function)(*rest)
 
 
-def _fork_python(*args: str, inherited: tuple[int, ...] = (), **options: Any) -> subprocess.Popen[bytes]:
+def _fork_python(
+    *args: str, inherited: tuple[int, ...] = (), **options: Any
+) -> subprocess.Popen[bytes]:
     return _ForkedPython(list(args), pass_fds=inherited, **options)
 
 
@@ -167,10 +188,19 @@ def _prepare(command: Any) -> None:
 
     for contributions in (KERNELS, GRADIENTS, TRANSLATIONS):
         contributions.load_installed()
-    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
+    with (
+        open(os.devnull, "w") as nowhere,
+        contextlib.redirect_stdout(nowhere),
+        contextlib.redirect_stderr(nowhere),
+    ):
         command.run(["check", str(ROOT / "fixtures" / "lenet")])
     if not is_required("large"):
-        for name in ("numpy", "onnx", "onnx.checker", "onnx.shape_inference"):  # onnxruntime opens files of its own
+        for name in (
+            "numpy",
+            "onnx",
+            "onnx.checker",
+            "onnx.shape_inference",
+        ):  # onnxruntime opens files of its own
             with contextlib.suppress(ImportError):
                 import_module(name)
         confined_process.start_python = _fork_python

@@ -1,4 +1,6 @@
-"""What hints say, followed: the options that they name exist, and a line that they give does not meet the same refusal."""
+"""What hints say, followed: the options that they name exist, and a line that they give does not
+meet the same refusal.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ _REMOVED = re.compile(r"leave ((?:-[-\w]+(?: and |, )?)+) out")
 
 
 def find_command(words: Sequence[str]) -> tuple[click.Command, list[str]]:
-    """Return the command that a line calls and its words before the options; the program itself where no word names one."""
+    """Return the command that a line calls and its words before the options; the program itself
+    where no word names one.
+    """
     command: click.Command = cli
     path: list[str] = []
     context = click.Context(cli, info_name="graphshare", **CONTEXT)
@@ -72,21 +76,36 @@ def find_faults(words: Sequence[str], hint: str) -> list[str]:
             named.append(called)
             if not path and not line.startswith("--"):
                 faults.append(f"there is no command `graphshare {line}`")
-            faults += [f"{flag} is no option of {path}" for flag in _OPTION.findall(line) if flag not in list_options(called)]
-    if any(not find_command(phrase.split())[1] for phrase in re.findall("`([^`]+)`", rest)) or "paddle2onnx" in rest:
+            faults += [
+                f"{flag} is no option of {path}"
+                for flag in _OPTION.findall(line)
+                if flag not in list_options(called)
+            ]
+    if (
+        any(not find_command(phrase.split())[1] for phrase in re.findall("`([^`]+)`", rest))
+        or "paddle2onnx" in rest
+    ):
         return faults  # programs of others have options of their own
     # Other commands are named in front of their options.
     rest = re.sub(r"`[^`]*`(?= takes? | and `)", lambda match: match[0].strip("`"), rest)
-    named += [find_command([word])[0] for word in re.findall(r"\b[a-z]+\b", rest) if find_command([word])[1]]
+    named += [
+        find_command([word])[0]
+        for word in re.findall(r"\b[a-z]+\b", rest)
+        if find_command([word])[1]
+    ]
     known = set().union(*(list_options(each) for each in (cli, find_command(words)[0], *named)))
     # An inner command behind -- has its own options.
     if "--" in words:
         known |= set(list_options(find_command(words[list(words).index("--") + 1 :])[0]))
     rest = re.sub(r"`[^`]*`", "", rest)
-    return faults + [f"{flag} is no option of {words[:2]}" for flag in _OPTION.findall(rest) if flag not in known]
+    return faults + [
+        f"{flag} is no option of {words[:2]}" for flag in _OPTION.findall(rest) if flag not in known
+    ]
 
 
-def follow(words: Sequence[str], hint: str, values: Mapping[str, str] = EMPTY) -> Iterator[list[str]]:
+def follow(
+    words: Sequence[str], hint: str, values: Mapping[str, str] = EMPTY
+) -> Iterator[list[str]]:
     """Yield the lines that a hint leads to from the line ``words``, as far as it spells them out.
 
     ``values`` stand for words of hints such as FILE, which a user replaces.
@@ -129,7 +148,9 @@ def _leave_single(words: Sequence[str], line: Sequence[str]) -> list[str]:
     kept = _remove(words, [flag for flag in line if flag in options and not options[flag].multiple])
     names = [word.partition("=")[0] for word in line if "=" in word]
     # A value without a name, where one is wanted, is what was wrong.
-    plain = [i for i, word in enumerate(kept[1:], 1) if names and kept[i - 1] in line and "=" not in word]
+    plain = [
+        i for i, word in enumerate(kept[1:], 1) if names and kept[i - 1] in line and "=" not in word
+    ]
     repeated = [*plain, *(i for i, word in enumerate(kept) if word.partition("=")[0] in names)]
     return [word for i, word in enumerate(kept) if i not in repeated and i + 1 not in repeated]
 

@@ -35,9 +35,17 @@ class Block:
         self.program, self.ops = program, list[dict[str, Any]]()
         self.args, self.kwargs = list[dict[str, Any]](), list[dict[str, Any]]()
 
-    def parameter(self, name: str, *shape: int, dtype: str = "float32", persistable: bool = True) -> int:
+    def parameter(
+        self, name: str, *shape: int, dtype: str = "float32", persistable: bool = True
+    ) -> int:
         result = self.program.new_result(shape, dtype)
-        flags = {"A": [0, 1, 1, name], "DA": [], "O": result, "OA": [int(persistable), 0, 1], "QA": []}
+        flags = {
+            "A": [0, 1, 1, name],
+            "DA": [],
+            "O": result,
+            "OA": [int(persistable), 0, 1],
+            "QA": [],
+        }
         self.ops.append({"#": "p", **flags})
         return int(result["%"])
 
@@ -50,7 +58,9 @@ class Block:
         ]
         return self.op("1.data", shape=shape, dtype=dtype, attributes=attributes)
 
-    def fetch(self, value: int, name: str, column: int = 0, *, shape: Sequence[int] = (-1, 2)) -> int:
+    def fetch(
+        self, value: int, name: str, column: int = 0, *, shape: Sequence[int] = (-1, 2)
+    ) -> int:
         attributes = [attribute("name", "0.a_str", name), attribute("col", "0.a_i32", column)]
         return self.op("1.fetch", value, shape=shape, attributes=attributes)
 
@@ -65,7 +75,9 @@ class Block:
         **more: object,
     ) -> int:
         """Add an operator of one value; ``more`` are further keys of its object."""
-        return self.several(tag, *inputs, shapes=[shape], dtype=dtype, attributes=attributes, bodies=bodies, **more)[0]
+        return self.several(
+            tag, *inputs, shapes=[shape], dtype=dtype, attributes=attributes, bodies=bodies, **more
+        )[0]
 
     def several(
         self,
@@ -80,7 +92,11 @@ class Block:
         """Add an operator that gives a value for each of ``shapes``."""
         results = [self.program.new_result(shape, dtype) for shape in shapes]
         flags = [booleans("stop_gradient", *(False for _ in shapes))]
-        entry: dict[str, Any] = {"#": tag, "A": list(attributes), "I": [{"%": number} for number in inputs]}
+        entry: dict[str, Any] = {
+            "#": tag,
+            "A": list(attributes),
+            "I": [{"%": number} for number in inputs],
+        }
         self.ops.append({**entry, "O": results, "OA": flags, **more})
         if bodies:
             self.ops[-1]["regions"] = [self.program.region(body) for body in bodies]
@@ -110,7 +126,9 @@ class Program(Block):
         self.regions += 1
         number, block = self.regions, Block(self)
         given = build(block)
-        block.ops.append({"#": "2.yield", "A": [], "I": [{"%": value} for value in given], "O": [], "OA": []})
+        block.ops.append(
+            {"#": "2.yield", "A": [], "I": [{"%": value} for value in given], "O": [], "OA": []}
+        )
         inner = {"#": f"block_{number}", "args": block.args, "ops": block.ops}
         if block.kwargs:
             inner["kwargs"] = block.kwargs
@@ -144,14 +162,22 @@ def pdiparams(arrays: Mapping[str, bytes]) -> bytes:
     return b"".join(arrays[name] for name in sorted(arrays))
 
 
-def record(shape: Sequence[int], dtype: str = "float32", data: bytes | None = None, *, levels: Sequence[bytes] = ()) -> bytes:
+def record(
+    shape: Sequence[int],
+    dtype: str = "float32",
+    data: bytes | None = None,
+    *,
+    levels: Sequence[bytes] = (),
+) -> bytes:
     """A record of a parameter file; without ``data`` with bytes that tell its place."""
     code, item = PDIPARAMS_CODES[dtype]
     count = item
     for size in shape:
         count *= size
     description = b"\x08" + varint(code) + b"".join(b"\x10" + varint(size) for size in shape)
-    head = struct.pack("<IQ", 0, len(levels)) + b"".join(struct.pack("<Q", len(level)) + level for level in levels)
+    head = struct.pack("<IQ", 0, len(levels)) + b"".join(
+        struct.pack("<Q", len(level)) + level for level in levels
+    )
     content = bytes((sum(shape) * 31 + i * 7) % 251 for i in range(count)) if data is None else data
     return head + struct.pack("<Ii", 0, len(description)) + description + content
 
@@ -173,14 +199,21 @@ def dense() -> tuple[Program, dict[str, bytes]]:
     program = Program()
     bias, weight = program.parameter("fc.b", 2), program.parameter("fc.w", 3, 2)
     x = program.data("x", -1, 3)
-    flags = [attribute("transpose_x", "0.a_bool", False), attribute("transpose_y", "0.a_bool", False)]
-    product = program.op("1.matmul", x, weight, attributes=[*flags, attribute("struct_name", "0.a_str", "/Linear/")])
+    flags = [
+        attribute("transpose_x", "0.a_bool", False),
+        attribute("transpose_y", "0.a_bool", False),
+    ]
+    product = program.op(
+        "1.matmul", x, weight, attributes=[*flags, attribute("struct_name", "0.a_str", "/Linear/")]
+    )
     program.fetch(program.op("1.add", product, bias), "out")
     return program, {"fc.b": record((2,)), "fc.w": record((3, 2))}
 
 
 def bodies() -> tuple[Program, dict[str, bytes]]:
-    """An ``if`` whose branches capture a parameter, and a ``while`` with arguments, an ``if`` and a capture in its body."""
+    """An ``if`` whose branches capture a parameter, and a ``while`` with arguments, an ``if`` and a
+    capture in its body.
+    """
     program = Program()
     weight, x = program.parameter("层.w", 2), program.data("x", -1, 2)
     condition = program.op("1.any", x, shape=(), dtype="bool")
@@ -190,17 +223,27 @@ def bodies() -> tuple[Program, dict[str, bytes]]:
 
     def branch(block: Block) -> list[int]:
         added = block.op("1.add", x, weight)
-        return [block.op("1.add", added, block.op("1.if", condition, shape=(2,), bodies=[inner, inner]))]
+        return [
+            block.op("1.add", added, block.op("1.if", condition, shape=(2,), bodies=[inner, inner]))
+        ]
 
-    chosen = program.op("1.if", condition, bodies=[branch, lambda block: [block.op("1.multiply", x, weight)]])
+    chosen = program.op(
+        "1.if", condition, bodies=[branch, lambda block: [block.op("1.multiply", x, weight)]]
+    )
 
     def loop(block: Block) -> list[int]:
         value = block.argument(-1, 2)
         step = block.argument(-1, 2, key="step")
         value = block.op("1.add", value, step)
-        return [block.op("1.any", value, shape=(), dtype="bool"), block.op("1.add", value, weight), step]
+        return [
+            block.op("1.any", value, shape=(), dtype="bool"),
+            block.op("1.add", value, weight),
+            step,
+        ]
 
-    result, _ = program.several("1.while", condition, chosen, x, shapes=[(-1, 2), (-1, 2)], bodies=[loop])
+    result, _ = program.several(
+        "1.while", condition, chosen, x, shapes=[(-1, 2), (-1, 2)], bodies=[loop]
+    )
     program.fetch(result, "out")
     return program, {"层.w": record((2,))}
 
@@ -211,9 +254,15 @@ def odd() -> tuple[Program, dict[str, bytes]]:
     scratch = program.parameter("scratch", 2, persistable=False)
     weight, x = program.parameter("w", 2), program.data("x", -1, 2)
     program.values = 40
-    left, right = program.several("1.split", x, 0, weight, 0, shapes=[(-1, 1), (-1, 1)], note={"k": [1.5e-07]})
+    left, right = program.several(
+        "1.split", x, 0, weight, 0, shapes=[(-1, 1), (-1, 1)], note={"k": [1.5e-07]}
+    )
     joined = program.op(
-        "3.mine", left, right, 0, attributes=[attribute("scale", "0.a_f32", 1e-05), attribute("é\n", "9.a_z", None)]
+        "3.mine",
+        left,
+        right,
+        0,
+        attributes=[attribute("scale", "0.a_f32", 1e-05), attribute("é\n", "9.a_z", None)],
     )
     total = program.op("1.add", joined, scratch)
     program.fetch(joined, "first", 0)

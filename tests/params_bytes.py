@@ -72,21 +72,52 @@ def never_filled(magic: int = V2) -> bytes:
     return struct.pack("<Iii", magic, 0, 0 if magic == V2 else -1)
 
 
-def row_sparse(shape: Sequence[int], rows: Sequence[int], values: bytes, dtype: str = "float32") -> bytes:
+def row_sparse(
+    shape: Sequence[int], rows: Sequence[int], values: bytes, dtype: str = "float32"
+) -> bytes:
     stored = (len(rows), *shape[1:])
     head = struct.pack("<Ii", V2, 1) + shape64(stored) + shape64(shape) + tail(dtype)
-    return head + struct.pack("<i", 6) + shape64((len(rows),)) + values + struct.pack(f"<{len(rows)}q", *rows)
+    return (
+        head
+        + struct.pack("<i", 6)
+        + shape64((len(rows),))
+        + values
+        + struct.pack(f"<{len(rows)}q", *rows)
+    )
 
 
-def csr(shape: Sequence[int], indptr: Sequence[int], columns: Sequence[int], values: bytes, dtype: str = "float32") -> bytes:
+def csr(
+    shape: Sequence[int],
+    indptr: Sequence[int],
+    columns: Sequence[int],
+    values: bytes,
+    dtype: str = "float32",
+) -> bytes:
     head = struct.pack("<Ii", V2, 2) + shape64((len(columns),)) + shape64(shape) + tail(dtype)
-    aux = struct.pack("<i", 6) + shape64((len(indptr),)) + struct.pack("<i", 6) + shape64((len(columns),))
-    return head + aux + values + struct.pack(f"<{len(indptr)}q", *indptr) + struct.pack(f"<{len(columns)}q", *columns)
+    aux = (
+        struct.pack("<i", 6)
+        + shape64((len(indptr),))
+        + struct.pack("<i", 6)
+        + shape64((len(columns),))
+    )
+    return (
+        head
+        + aux
+        + values
+        + struct.pack(f"<{len(indptr)}q", *indptr)
+        + struct.pack(f"<{len(columns)}q", *columns)
+    )
 
 
-def container(records: Sequence[bytes], names: Iterable[str | bytes] = (), *, reserved: int = 0) -> bytes:
+def container(
+    records: Sequence[bytes], names: Iterable[str | bytes] = (), *, reserved: int = 0
+) -> bytes:
     encoded = [name.encode() if isinstance(name, str) else name for name in names]
-    parts = [struct.pack("<QQQ", 0x112, reserved, len(records)), *records, struct.pack("<Q", len(encoded))]
+    parts = [
+        struct.pack("<QQQ", 0x112, reserved, len(records)),
+        *records,
+        struct.pack("<Q", len(encoded)),
+    ]
     for name in encoded:
         parts += [struct.pack("<Q", len(name)), name]
     return b"".join(parts)
@@ -115,7 +146,15 @@ def every_form() -> tuple[list[bytes], list[str]]:
     return records, [f"arg:a{number}" for number in range(len(records) - 1)] + ["aux:été/层"]
 
 
-def npy(descr: str, shape: Sequence[int], data: bytes, *, fortran: bool = False, version: int = 1, text: str = "") -> bytes:
+def npy(
+    descr: str,
+    shape: Sequence[int],
+    data: bytes,
+    *,
+    fortran: bool = False,
+    version: int = 1,
+    text: str = "",
+) -> bytes:
     dims = "(" + "".join(f"{dim}," for dim in shape) + ")"
     text = text or f"{{'descr': {descr!r}, 'fortran_order': {fortran}, 'shape': {dims}, }}"
     raw = text.encode("latin-1" if version < 3 else "utf-8") + b"\n"

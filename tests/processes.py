@@ -29,7 +29,15 @@ COMMAND = [sys.executable, str(ROOT / "tests" / "command.py")]
 SYSTEM: dict[str, str] = {}
 """Variables that put the commands under the rules of another system (tests/systems); empty for those of this one."""
 
-_UNWANTED = ("GITHUB_ACTIONS", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "TERM", "PYTHONUNBUFFERED", "PYTHONIOENCODING")
+_UNWANTED = (
+    "GITHUB_ACTIONS",
+    "NO_COLOR",
+    "FORCE_COLOR",
+    "COLUMNS",
+    "TERM",
+    "PYTHONUNBUFFERED",
+    "PYTHONIOENCODING",
+)
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -44,7 +52,10 @@ def module_path() -> str:
 
 
 def graphshare(
-    *arguments: str | os.PathLike[str], data: bytes | Path = b"", cwd: Path | None = None, **more: str
+    *arguments: str | os.PathLike[str],
+    data: bytes | Path = b"",
+    cwd: Path | None = None,
+    **more: str,
 ) -> subprocess.CompletedProcess[bytes]:
     """One run to its end; a run that hangs fails the test. With variables of its own it gets an interpreter of its own.
 
@@ -53,14 +64,22 @@ def graphshare(
     words = [os.fspath(argument) for argument in arguments]
     if sys.platform == "linux" and not more and not any("\0" in word for word in words):
         where = os.fspath(cwd or Path.cwd())
-        run = _server(tuple(SYSTEM.items())).run(words, data=data, cwd=where, environment=environment(), timeout=120)
+        run = _server(tuple(SYSTEM.items())).run(
+            words, data=data, cwd=where, environment=environment(), timeout=120
+        )
         return _read_as_there(run) if SYSTEM else run
     with contextlib.ExitStack() as stack:
         source: dict[str, Any] = {"input": data}
         if isinstance(data, Path):
             source = {"stdin": stack.enter_context(data.open("rb"))}
         return subprocess.run(
-            [*COMMAND, *arguments], **source, capture_output=True, timeout=120, cwd=cwd, env=environment(**more), check=False
+            [*COMMAND, *arguments],
+            **source,
+            capture_output=True,
+            timeout=120,
+            cwd=cwd,
+            env=environment(**more),
+            check=False,
         )
 
 
@@ -85,13 +104,17 @@ def _read_as_there(run: subprocess.CompletedProcess[bytes]) -> subprocess.Comple
 def in_process(
     *arguments: str | os.PathLike[str], data: bytes | Path = b"", cwd: Path | None = None
 ) -> subprocess.CompletedProcess[bytes]:
-    """One run in this process, ten times as fast as in its own: for many short ones, of commands that start no process."""
+    """One run in this process, ten times as fast as in its own: for many short ones, of commands
+    that start no process.
+    """
     from graphshare.cli.main import run  # what imports this needs the command alone
 
     if SYSTEM:  # the rules of another system would hold for the tests as well
         return graphshare(*arguments, data=data, cwd=cwd)
     words = [os.fspath(argument) for argument in arguments]
-    out, messages = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    out, messages = (
+        io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2)
+    )
     with contextlib.ExitStack() as stack:
         stack.enter_context(patch.dict(os.environ, environment(), clear=True))
         stack.callback(os.chdir, Path.cwd())
@@ -100,7 +123,9 @@ def in_process(
         stack.enter_context(contextlib.redirect_stdout(out))
         stack.enter_context(contextlib.redirect_stderr(messages))
         code = run(words)
-    return subprocess.CompletedProcess(words, code, *(stream.buffer.getvalue() for stream in (out, messages)))
+    return subprocess.CompletedProcess(
+        words, code, *(stream.buffer.getvalue() for stream in (out, messages))
+    )
 
 
 @contextlib.contextmanager
@@ -130,12 +155,19 @@ def on_terminal(*arguments: str, cwd: Path, **more: str) -> tuple[int, str, str]
     (out, slave_of_out), (said, slave_of_said) = pty.openpty(), pty.openpty()
     ends = (os.open(os.devnull, os.O_RDONLY), slave_of_out, slave_of_said)
     if not more:
-        with _server(tuple(SYSTEM.items())).start(list(arguments), ends=ends, cwd=os.fspath(cwd), environment=environment()):
+        with _server(tuple(SYSTEM.items())).start(
+            list(arguments), ends=ends, cwd=os.fspath(cwd), environment=environment()
+        ):
             shown = [_read_terminal(master) for master in (out, said)]
             status = os.waitstatus_to_exitcode(_server(tuple(SYSTEM.items())).wait())
         return status, shown[0], shown[1]
     run = subprocess.Popen(
-        [*COMMAND, *arguments], stdin=ends[0], stdout=ends[1], stderr=ends[2], cwd=cwd, env=environment(**more)
+        [*COMMAND, *arguments],
+        stdin=ends[0],
+        stdout=ends[1],
+        stderr=ends[2],
+        cwd=cwd,
+        env=environment(**more),
     )
     for end in ends:
         os.close(end)
@@ -190,13 +222,18 @@ def write_json(path: Path, found: Document) -> Path:
 def write_params(path: Path, keys: Sequence[str], shape: tuple[int, ...] = (2,)) -> Path:
     """A parameter file; each record's data differ."""
     size = params_bytes.count_bytes(shape, "float32")
-    records = [params_bytes.dense(shape, "float32", params_bytes.pattern(size, i)) for i, _ in enumerate(keys)]
+    records = [
+        params_bytes.dense(shape, "float32", params_bytes.pattern(size, i))
+        for i, _ in enumerate(keys)
+    ]
     path.write_bytes(params_bytes.container(records, keys))
     return path
 
 
 def keys_of(path: Path) -> list[str]:
-    listing: dict[str, Any] = json.loads(done(graphshare("params", "list", str(path), "--format", "json")).stdout)
+    listing: dict[str, Any] = json.loads(
+        done(graphshare("params", "list", str(path), "--format", "json")).stdout
+    )
     return [array["key"] for array in listing["arrays"]]
 
 

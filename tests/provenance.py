@@ -19,10 +19,16 @@ def provenance():
 
     ``instructions`` is the set that oneDNN used, ``instructions_limit`` the limit set for it.
     """
-    flags = next(line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("flags")).split()
-    script = "import mxnet as mx; mx.nd.Activation(mx.nd.ones((1, 4)), act_type='relu').wait_to_read()"
+    flags = next(
+        line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("flags")
+    ).split()
+    script = (
+        "import mxnet as mx; mx.nd.Activation(mx.nd.ones((1, 4)), act_type='relu').wait_to_read()"
+    )
     verbose = dict(os.environ, DNNL_VERBOSE="1")
-    lines = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, env=verbose, check=True).stdout.decode()
+    lines = subprocess.run(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, env=verbose, check=True
+    ).stdout.decode()
     reported = dict(re.findall(r"^dnnl_verbose,info,(oneDNN|cpu,isa:)(.*)$", lines, re.MULTILINE))
     features = mx.runtime.Features()
     return {

@@ -15,25 +15,42 @@ Tensors = Mapping[str, bytes] | Sequence[str]
 
 def make_values(name: str, count: int = 80) -> bytes:
     """Return float32 numbers that depend on the name, those of an output layer on the name of its embedding."""
-    seed = zlib.crc32(b"words" if any(part in name for part in ("embed", "wte", "head", "shared")) else name.encode())
+    seed = zlib.crc32(
+        b"words"
+        if any(part in name for part in ("embed", "wte", "head", "shared"))
+        else name.encode()
+    )
     return b"".join(struct.pack("<f", ((seed * (i + 1)) % 1009) / 1009) for i in range(count))
 
 
-def encode_shard(tensors: Tensors, *, forms: Mapping[str, tuple[str, list[int]]] | None = None, **metadata: str) -> bytes:
+def encode_shard(
+    tensors: Tensors, *, forms: Mapping[str, tuple[str, list[int]]] | None = None, **metadata: str
+) -> bytes:
     """Return a shard of (20, 4) tensors in float32, or of other forms (dtype and shape)."""
-    named = tensors if isinstance(tensors, Mapping) else {name: make_values(name) for name in tensors}
+    named = (
+        tensors if isinstance(tensors, Mapping) else {name: make_values(name) for name in tensors}
+    )
     header: dict[str, Any] = {"__metadata__": metadata or {"format": "pt"}}
     data = b""
     for name, content in named.items():
         dtype, shape = (forms or {}).get(name, ("F32", [len(content) // 16, 4]))
-        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(content)]}
+        header[name] = {
+            "dtype": dtype,
+            "shape": shape,
+            "data_offsets": [len(data), len(data) + len(content)],
+        }
         data += content
     text = json.dumps(header).encode()
     return struct.pack("<Q", len(text)) + text + data
 
 
 def write_shards(
-    folder: Path, shards: Mapping[str, Tensors], *, tied: bool | None = None, indexed: bool = True, **config: object
+    folder: Path,
+    shards: Mapping[str, Tensors],
+    *,
+    tied: bool | None = None,
+    indexed: bool = True,
+    **config: object,
 ) -> Path:
     """Write shards, the index that fits them, and a configuration; ``tied`` None leaves its word out."""
     folder.mkdir(parents=True)

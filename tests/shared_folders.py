@@ -22,7 +22,9 @@ def shared_folder(factory: pytest.TempPathFactory, name: str) -> Path:
 
 
 def compute_once(folder: Path, name: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Return what ``compute`` says, in JSON: it is called where no process has kept an answer of this name in the folder."""
+    """Return what ``compute`` says, in JSON: it is called where no process has kept an answer of
+    this name in the folder.
+    """
     kept = folder / f"{name}.json"
     if not kept.exists():
         text = json.dumps(compute())

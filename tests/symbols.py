@@ -16,12 +16,22 @@ def variable(name: str, **more: Any) -> Record:
 
 def operator(op: str, name: str, inputs: Iterable[Any], **more: Any) -> Record:
     """An operator; an input is a node id, or an entry as the file has it."""
-    return {"op": op, "name": name, **more, "inputs": [[i, 0, 0] if isinstance(i, int) else list(i) for i in inputs]}
+    return {
+        "op": op,
+        "name": name,
+        **more,
+        "inputs": [[i, 0, 0] if isinstance(i, int) else list(i) for i in inputs],
+    }
 
 
-def document(nodes: list[Record], heads: Iterable[Any], *, version: int | None = 10901, row_ptr: bool = True) -> Document:
+def document(
+    nodes: list[Record], heads: Iterable[Any], *, version: int | None = 10901, row_ptr: bool = True
+) -> Document:
     """A graph object in the order of keys that MXNet writes. Every node counts one output."""
-    found: Document = {"nodes": nodes, "arg_nodes": [i for i, node in enumerate(nodes) if node["op"] == "null"]}
+    found: Document = {
+        "nodes": nodes,
+        "arg_nodes": [i for i, node in enumerate(nodes) if node["op"] == "null"],
+    }
     if row_ptr:
         found["node_row_ptr"] = list(range(len(nodes) + 1))
     found["heads"] = [[i, 0, 0] if isinstance(i, int) else list(i) for i in heads]
@@ -53,7 +63,12 @@ def two_layers() -> Document:
         variable("bn_beta"),
         variable("bn_moving_mean"),
         variable("bn_moving_var"),
-        operator("BatchNorm", "bn", [3, 4, 5, (6, 0, 1), (7, 0, 1)], attrs={"eps": "0.001", "fix_gamma": "False"}),
+        operator(
+            "BatchNorm",
+            "bn",
+            [3, 4, 5, (6, 0, 1), (7, 0, 1)],
+            attrs={"eps": "0.001", "fix_gamma": "False"},
+        ),
         variable("fc2_weight"),
         operator("FullyConnected", "fc2", [8, 9], attrs={"no_bias": "True", "num_hidden": "2"}),
         variable("softmax_label"),
@@ -66,11 +81,19 @@ def two_layers() -> Document:
 
 
 def old_batch_norm() -> Document:
-    """As MXNet of 2015 wrote it: ``param``, entries of two numbers, no version, the moving statistics not there at all."""
+    """As MXNet of 2015 wrote it: ``param``, entries of two numbers, no version, the moving
+    statistics not there at all.
+    """
 
     def old(record: Record, param: dict[str, str]) -> Record:
         inputs = [entry[:2] for entry in record["inputs"]]
-        return {"op": record["op"], "param": param, "name": record["name"], "inputs": inputs, "backward_source_id": -1}
+        return {
+            "op": record["op"],
+            "param": param,
+            "name": record["name"],
+            "inputs": inputs,
+            "backward_source_id": -1,
+        }
 
     nodes = [
         old(variable("data"), {}),
@@ -96,7 +119,9 @@ def _graph(found: Document, level: int) -> str:
         "node_row_ptr": lambda v: _list([str(i) for i in v], level + 1, 11),
         "heads": lambda v: _list([_entry(entry) for entry in v], level + 1, 11),
     }
-    pairs = [(key, values.get(key, lambda v: _any(v, level + 1))(value)) for key, value in found.items()]
+    pairs = [
+        (key, values.get(key, lambda v: _any(v, level + 1))(value)) for key, value in found.items()
+    ]
     return _object(pairs, level, 1)
 
 
@@ -106,7 +131,9 @@ def _node(record: Record, level: int) -> str:
         "control_deps": lambda v: _list([str(i) for i in v], level + 1, 11),
         "subgraphs": lambda v: _list([_graph(graph, level + 2) for graph in v], level + 1, 1),
     }
-    pairs = [(key, values.get(key, lambda v: _any(v, level + 1))(value)) for key, value in record.items()]
+    pairs = [
+        (key, values.get(key, lambda v: _any(v, level + 1))(value)) for key, value in record.items()
+    ]
     return _object(pairs, level, 1)
 
 
@@ -125,7 +152,13 @@ def _entry(entry: list[int]) -> str:
 
 
 def _string(text: str) -> str:
-    for plain, escaped in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t")):
+    for plain, escaped in (
+        ("\\", "\\\\"),
+        ('"', '\\"'),
+        ("\n", "\\n"),
+        ("\r", "\\r"),
+        ("\t", "\\t"),
+    ):
         text = text.replace(plain, escaped)
     return f'"{text}"'
 

@@ -1,6 +1,7 @@
 """All faults of a graph object. Tests check rewrites and the builder with it.
 
-Ids, forward references and cycles are faults of files: an object graph has no ids, and frozen nodes cannot refer to later ones.
+Ids, forward references and cycles are faults of files: an object graph has no ids, and frozen nodes
+cannot refer to later ones.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ def validate(graph: Graph) -> list[Fault]:
         path, inner = pending.pop()
         faults.extend(_graph_faults(inner, path))
         for i, node in enumerate(inner.nodes):
-            pending.extend((f"{path}.nodes[{i}].subgraphs[{k}]", part) for k, part in enumerate(node.subgraphs))
+            pending.extend(
+                (f"{path}.nodes[{i}].subgraphs[{k}]", part) for k, part in enumerate(node.subgraphs)
+            )
     return faults
 
 
@@ -29,13 +32,17 @@ def _graph_faults(graph: Graph, path: str) -> Iterator[Fault]:
     for i, node in enumerate(graph.nodes):
         first = known.setdefault(node, i)
         if first != i:
-            yield Fault(f"is the same node as $.nodes[{first}]", path=f"{path}.nodes[{i}]", node=node.name)
+            yield Fault(
+                f"is the same node as $.nodes[{first}]", path=f"{path}.nodes[{i}]", node=node.name
+            )
     for i, node in enumerate(graph.nodes):
         if known[node] == i:
             for place, message in _node_faults(node, known):
                 yield Fault(message, path=f"{path}.nodes[{i}]{place}", node=str(node.name))
     for i, entry in enumerate(graph.heads):
-        yield from (Fault(message, path=f"{path}.heads[{i}]") for message in _entry_faults(entry, known))
+        yield from (
+            Fault(message, path=f"{path}.heads[{i}]") for message in _entry_faults(entry, known)
+        )
 
 
 def _node_faults(node: Node, known: Mapping[Node, int]) -> Iterator[tuple[str, str]]:
@@ -65,7 +72,11 @@ def _entry_faults(entry: Entry, known: Mapping[Node, Any]) -> Iterator[str]:
         yield f"refers to {node.name!r}, which is not in the graph"
     count = 1 if node.is_variable else node.num_outputs
     if entry.index < 0 or (count is not None and entry.index >= count):
-        has = "an unknown number of outputs" if count is None else f"{count} output{'s' * (count != 1)}"
+        has = (
+            "an unknown number of outputs"
+            if count is None
+            else f"{count} output{'s' * (count != 1)}"
+        )
         yield f"refers to output {entry.index} of {node.name!r}, which has {has}"
     if entry.version is not None and entry.version < 0:
         yield f"has the version {entry.version}"

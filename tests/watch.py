@@ -1,8 +1,8 @@
 """What command lines write and start, watched; ``python -m tests.watch [COMMAND ...]`` measures them anew.
 
-The Python that does so needs onnx, onnxruntime and paddlepaddle.
-An audit hook sees what Python opens, in the process of the command and in those that it starts (:mod:`tests.audit`). What
-native code writes is seen by the files that have changed in the folder of the run.
+The Python that does so needs onnx, onnxruntime and paddlepaddle. An audit hook sees what Python
+opens, in the process of the command and in those that it starts (:mod:`tests.audit`). What native
+code writes is seen by the files that have changed in the folder of the run.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ MODELS: dict[str, dict[str, str]] = {
         "siam": "models/pair", "copies": "models/pair", "folded_inputs": "models/sum-inputs", "older": "models/sum",
     },
 }  # fmt: skip
-"""By format the words that stand in lines: files of :func:`make_models`, names and shapes; what a format lacks is empty."""
+"""By format the words that stand in lines: files of :func:`make_models`, names and shapes; what a
+format lacks is empty.
+"""
 
 _TRANSPOSES = [attribute(f"transpose_{which}", "0.a_bool", False) for which in "xy"]
 
@@ -66,7 +68,9 @@ class NotInstalledError(Exception):
 
 
 class Doings(NamedTuple):
-    """What a command did: files in its folder that are new or changed, and all that it wrote to, started and connected to."""
+    """What a command did: files in its folder that are new or changed, and all that it wrote to,
+    started and connected to.
+    """
 
     code: int
     messages: str
@@ -113,23 +117,36 @@ def watch(words: list[str], folder: Path) -> Doings:
 
 def _list_files(folder: Path) -> dict[str, tuple[int, ...]]:
     """Return the files below a folder by their paths in it, with what changes when one is written."""
-    files = {str(path.relative_to(folder)): path.stat() for path in sorted(folder.rglob("*")) if not path.is_dir()}
+    files = {
+        str(path.relative_to(folder)): path.stat()
+        for path in sorted(folder.rglob("*"))
+        if not path.is_dir()
+    }
     return {path: (stat.st_ino, stat.st_size, stat.st_mtime_ns) for path, stat in files.items()}
 
 
 def list_stray_writes(doings: Doings, folder: Path) -> list[str]:
-    """Return what was written neither beside a new or changed file, as parts of that, nor in the folder for temporary files."""
+    """Return what was written neither beside a new or changed file, as parts of that, nor in the
+    folder for temporary files.
+    """
     places = {str((folder / "run" / path).parent) for path in (*doings.new, *doings.changed)}
-    stray = {path for path in doings.writes if path not in places and os.path.dirname(path) not in places}
+    stray = {
+        path for path in doings.writes if path not in places and os.path.dirname(path) not in places
+    }
     own = (str(folder / "temporary") + os.sep, str(folder / "temporary"))
     # Python compiles the modules that it imports.
-    return sorted(path for path in stray - {os.devnull} if not path.startswith(own) and f"{os.sep}__pycache__" not in path)
+    return sorted(
+        path
+        for path in stray - {os.devnull}
+        if not path.startswith(own) and f"{os.sep}__pycache__" not in path
+    )
 
 
 def list_writing_options(doings: Doings, words: list[str], options: str) -> list[str]:
     """Return the options, or the argument, of a line that say where its new files are.
 
-    ``options``, for which the line is there, stand for files that it changes, and new ones in no place that the line names.
+    ``options``, for which the line is there, stand for files that it changes, and new ones in no
+    place that the line names.
     """
     writing = {options} if doings.changed else set()
     for path in doings.new:
@@ -142,7 +159,9 @@ def list_writing_options(doings: Doings, words: list[str], options: str) -> list
     return sorted(writing)
 
 
-def measure(name: str, line: str, model: str, models: Path, folder: Path) -> tuple[dict[str, list[str]] | None, Doings]:
+def measure(
+    name: str, line: str, model: str, models: Path, folder: Path
+) -> tuple[dict[str, list[str]] | None, Doings]:
     """Return what a line does with a model in an empty folder, as the table has it; None where it refuses the format.
 
     Raises:
@@ -155,16 +174,25 @@ def measure(name: str, line: str, model: str, models: Path, folder: Path) -> tup
     writes = list_writing_options(doings, words, TABLE.split_name(name)[1])
     if "is not installed" in doings.messages:
         raise NotInstalledError(doings.messages)
-    if doings.code == 2 and ("ONNX" in doings.messages or "Paddle" in doings.messages) and not writes:
+    if (
+        doings.code == 2
+        and ("ONNX" in doings.messages or "Paddle" in doings.messages)
+        and not writes
+    ):
         return None, doings
     assert doings.code in (0, 1), doings.messages
     return {"writes": writes, "starts": sorted(doings.starts)}, doings
 
 
-def judge(name: str, model: str, models: Path, folder: Path) -> tuple[dict[str, list[str]] | None, list[str]]:
+def judge(
+    name: str, model: str, models: Path, folder: Path
+) -> tuple[dict[str, list[str]] | None, list[str]]:
     """Return what :func:`measure` does, and what no line may do: stray and temporary files, and connections."""
     did, doings = measure(name, TABLE.read_measured()[name]["line"], model, models, folder)
-    faults = [*list_stray_writes(doings, folder), *(path for path in doings.new if ".graphshare-" in path)]
+    faults = [
+        *list_stray_writes(doings, folder),
+        *(path for path in doings.new if ".graphshare-" in path),
+    ]
     return did, [*faults, *map(str, doings.connects)]
 
 
@@ -175,7 +203,11 @@ def make_models(folder: Path) -> None:
     for name in GENERATE.CHECKPOINT_FOLDERS:
         shutil.copytree(ROOT / "fixtures" / name, folder / name)
     symbol = (folder / "lenet-symbol.json").read_text(encoding="utf-8")
-    for name, text in (("copy", symbol), ("changed", symbol.replace('"tanh"', '"relu"')), ("faulty", "\ufeff" + symbol)):
+    for name, text in (
+        ("copy", symbol),
+        ("changed", symbol.replace('"tanh"', '"relu"')),
+        ("faulty", "\ufeff" + symbol),
+    ):
         (folder / f"{name}-symbol.json").write_text(text, encoding="utf-8")
         shutil.copy(folder / "lenet-0000.params", folder / f"{name}-0000.params")
     gs.save(gs.duplicate(gs.load(folder / "lenet"), "b-"), folder / "siam")
@@ -189,7 +221,9 @@ def make_models(folder: Path) -> None:
         ("many-programs", "sum.json", "sum.pdiparams"),
     ):
         (folder / name).mkdir()
-        for number, file in product(range(17), files):  # more than a process of `check --jobs` gets at once
+        for number, file in product(
+            range(17), files
+        ):  # more than a process of `check --jobs` gets at once
             shutil.copy(folder / file, folder / name / f"{number}-{file}")
     for name, sample in (
         ("lenet", {"data": np.ones((1, 1, 28, 28), "float32")}),
@@ -206,19 +240,29 @@ def _make_programs(folder: Path) -> None:
     """Make a matrix product with two sums, and one with the last of them alone."""
     for name, biases in (("sum", "bc"), ("less", "c")):
         program = Program()
-        first, *others = [program.parameter(key, 2, 2) if key == "w" else program.parameter(key, 2) for key in ("w", *biases)]
+        first, *others = [
+            program.parameter(key, 2, 2) if key == "w" else program.parameter(key, 2)
+            for key in ("w", *biases)
+        ]
         value = program.op("1.matmul", program.data("x", -1, 2), first, attributes=_TRANSPOSES)
         for bias in others:
             value = program.op("1.add", value, bias)
         program.fetch(value, "out")
         program.save(
-            folder, {"w": record((2, 2), data=floats(*range(4))), **{b: record((2,), data=floats(1, 2)) for b in biases}}, name
+            folder,
+            {
+                "w": record((2, 2), data=floats(*range(4))),
+                **{b: record((2,), data=floats(1, 2)) for b in biases},
+            },
+            name,
         )
     gs.save(gs.duplicate(gs.load(folder / "sum"), "b-"), folder / "pair")
 
 
 def _make_onnx_models(folder: Path) -> None:
-    """Make two convolutions, an output without a type, and a table with its transpose, in one file and with external data."""
+    """Make two convolutions, an output without a type, and a table with its transpose, in one file
+    and with external data.
+    """
     import onnx  # optional, as for the next one
 
     from tests.onnx_files.mutable import BOOL, INT64, body, build, declare, node, weight
@@ -230,15 +274,29 @@ def _make_onnx_models(folder: Path) -> None:
         model.opset_import[0].version = opset
         onnx.save(model, folder / f"{name}.onnx")
     table = np.arange(8, dtype="float32").reshape(4, 2)
-    weights = [onnx.numpy_helper.from_array(np.ascontiguousarray(a), name) for a, name in ((table, "table"), (table.T, "head"))]
+    weights = [
+        onnx.numpy_helper.from_array(np.ascontiguousarray(a), name)
+        for a, name in ((table, "table"), (table.T, "head"))
+    ]
     nodes = [node("Gather", "table x", "h"), node("MatMul", "h head", "y")]
     bare = onnx.ValueInfoProto(name="y")
-    branches = {f"{each}_branch": body(each, [node("Relu", "x", "y")], [], [bare]) for each in ("then", "else")}
-    untyped = build([node("If", "flag", "y", **branches)], [declare("flag", (), BOOL), declare("x")], [bare])
+    branches = {
+        f"{each}_branch": body(each, [node("Relu", "x", "y")], [], [bare])
+        for each in ("then", "else")
+    }
+    untyped = build(
+        [node("If", "flag", "y", **branches)], [declare("flag", (), BOOL), declare("x")], [bare]
+    )
     onnx.save(untyped, folder / "untyped.onnx")
     model = build(nodes, [declare("x", (3,), INT64)], [declare("y", (3, 4))], weights)
     onnx.save(model, folder / "tables.onnx")
-    onnx.save(model, folder / "outside.onnx", save_as_external_data=True, location="outside.data", size_threshold=0)
+    onnx.save(
+        model,
+        folder / "outside.onnx",
+        save_as_external_data=True,
+        location="outside.data",
+        size_threshold=0,
+    )
 
 
 def main(commands: Collection[str]) -> None:
@@ -251,11 +309,19 @@ def main(commands: Collection[str]) -> None:
         for number, (name, entry) in enumerate(measured.items()):
             if not commands or TABLE.split_name(name)[0] in commands:
                 line = entry["line"]
-                found = {model: measure(name, line, model, models, Path(top, f"{number}-{model}"))[0] for model in MODELS}
-                measured[name] = {"line": line, **{model: did for model, did in found.items() if did is not None}}
+                found = {
+                    model: measure(name, line, model, models, Path(top, f"{number}-{model}"))[0]
+                    for model in MODELS
+                }
+                measured[name] = {
+                    "line": line,
+                    **{model: did for model, did in found.items() if did is not None},
+                }
     entries = []
     for name, entry in measured.items():
-        rows = ",\n".join(f"    {json.dumps(key)}: {json.dumps(value)}" for key, value in entry.items())
+        rows = ",\n".join(
+            f"    {json.dumps(key)}: {json.dumps(value)}" for key, value in entry.items()
+        )
         entries.append(f"  {json.dumps(name)}: {{\n{rows}\n  }}")
     text = ",\n".join(entries)
     TABLE.MEASURED.write_text(f"{{\n{text}\n}}\n", encoding="utf-8")

@@ -1,8 +1,9 @@
 """Where the samples of a batch are while they pass through a graph, and which operators mix them.
 
-The batch is followed from the inputs: on which axis of each output its samples lie, as transposes and reshapes move them. A
-reshape may fold other axes into axis 0 behind the samples; the data of one sample then still lies together, so that equal parts
-of the axis are equal parts of the batch. An operator that mixes samples, or may mix them, is named.
+The batch is followed from the inputs: on which axis of each output its samples lie, as transposes
+and reshapes move them. A reshape may fold other axes into axis 0 behind the samples; the data of
+one sample then still lies together, so that equal parts of the axis are equal parts of the batch.
+An operator that mixes samples, or may mix them, is named.
 """
 
 from __future__ import annotations
@@ -33,16 +34,28 @@ Placed = tuple[Sequence[Place | None], Coupling | None]
 
 
 def follow_batch(
-    nodes: Sequence[Node], inputs: Mapping[Node, int], *, rank: int | None = None, np_shape: bool = False
+    nodes: Sequence[Node],
+    inputs: Mapping[Node, int],
+    *,
+    rank: int | None = None,
+    np_shape: bool = False,
 ) -> tuple[dict[tuple[Node, int], At], list[Coupling]]:
-    """Return the batch axis of every output of ``nodes`` that depends on the batch, and every operator that mixes samples.
+    """Return the batch axis of every output of ``nodes`` that depends on the batch, and every
+    operator that mixes samples.
 
-    ``nodes`` stand in topological order; ``inputs`` are the variables that hold a batch, with its axis; ``rank`` is theirs,
-    where it is known; ``np_shape`` says that the graph has NumPy shapes. After an operator that mixes samples the batch axis
-    is assumed to be 0, so that one coupling is not reported for everything that follows.
+    ``nodes`` stand in topological order; ``inputs`` are the variables that hold a batch, with its
+    axis; ``rank`` is theirs, where it is known; ``np_shape`` says that the graph has NumPy shapes.
+    After an operator that mixes samples the batch axis is assumed to be 0, so that one coupling is
+    not reported for everything that follows.
     """
-    declared = {node: read_declared_shape(node.attrs.get("__shape__", ""), np_shape=np_shape) for node in inputs}
-    ranks = {node: len(shape) if rank is None and shape is not None else rank for node, shape in declared.items()}
+    declared = {
+        node: read_declared_shape(node.attrs.get("__shape__", ""), np_shape=np_shape)
+        for node in inputs
+    }
+    ranks = {
+        node: len(shape) if rank is None and shape is not None else rank
+        for node, shape in declared.items()
+    }
     places_at = {(node, 0): At(axis, ranks[node]) for node, axis in inputs.items()}
 
     def place(node: Node, inputs_at: Sequence[At | None]) -> Placed[At]:
@@ -53,7 +66,9 @@ def follow_batch(
         if isinstance(outcome, Mixes):
             coupling = Coupling(node, outcome.why, outcome.only_training)
             outcome = outcome.places
-        return outcome if isinstance(outcome, list) else [outcome] * (total_outputs(node) or 1), coupling
+        return outcome if isinstance(outcome, list) else [outcome] * (
+            total_outputs(node) or 1
+        ), coupling
 
     return places_at, follow(nodes, places_at, place)
 
@@ -63,10 +78,11 @@ def follow(
     known: dict[tuple[Node, int], Place],
     find_places: Callable[[Node, Sequence[Place | None]], Placed[Place]],
 ) -> list[Coupling]:
-    """Follow the places of inputs in ``known`` to all outputs that depend on them; return the operators that mix samples.
+    """Follow the places of inputs in ``known`` to all outputs that depend on them; return the
+    operators that mix samples.
 
-    The places of outputs are added to ``known``. ``find_places`` takes a node and the places of its inputs and returns the
-    places of its outputs, and the coupling where it mixes samples.
+    The places of outputs are added to ``known``. ``find_places`` takes a node and the places of its
+    inputs and returns the places of its outputs, and the coupling where it mixes samples.
     """
     couplings = []
     for node in nodes:
@@ -85,7 +101,10 @@ def _check_axes(outcome: Outcome) -> Outcome:
     if isinstance(outcome, Mixes):
         return outcome
     places = outcome if isinstance(outcome, list) else [outcome]
-    lost = (isinstance(at, At) and (at.axis < 0 or (at.rank is not None and at.axis >= at.rank)) for at in places)
+    lost = (
+        isinstance(at, At) and (at.axis < 0 or (at.rank is not None and at.axis >= at.rank))
+        for at in places
+    )
     return "moves the samples to an axis that there is not" if any(lost) else outcome
 
 

@@ -1,8 +1,9 @@
-"""The branches of a graph: heads that belong together, by prefix or by the names of the outputs, and their twin variables.
+"""The branches of a graph: heads that belong together, by prefix or by the names of the outputs,
+and their twin variables.
 
-A value that is given for a variable of one branch holds for its twins: a shape or a feed of ``data`` holds for the input of
-every other branch that has the place of ``data`` there and none of its own. ``run``, ``train``, ``verify`` and ``export``
-follow this rule.
+A value that is given for a variable of one branch holds for its twins: a shape or a feed of
+``data`` holds for the input of every other branch that has the place of ``data`` there and none of
+its own. ``run``, ``train``, ``verify`` and ``export`` follow this rule.
 """
 
 from __future__ import annotations
@@ -40,8 +41,12 @@ class HeadPairs(msgspec.Struct, frozen=True, eq=False):
     right: tuple[Entry, ...]
 
 
-def _sort_heads(graph: Graph, prefixes: Sequence[str], shared: Collection[Node]) -> dict[str, list[tuple[str, Entry]]]:
-    """Return the heads by prefix, without ``shared`` ones, each with its name in which ``_PLACE`` stands for the prefix."""
+def _sort_heads(
+    graph: Graph, prefixes: Sequence[str], shared: Collection[Node]
+) -> dict[str, list[tuple[str, Entry]]]:
+    """Return the heads by prefix, without ``shared`` ones, each with its name in which ``_PLACE``
+    stands for the prefix.
+    """
     known = KnownPrefixes(prefixes)
     begun = {known.find_longest(output_name(entry)) for entry in graph.heads}
     inside = sorted((prefix for prefix in prefixes if prefix not in begun), key=len, reverse=True)
@@ -58,7 +63,8 @@ def _sort_heads(graph: Graph, prefixes: Sequence[str], shared: Collection[Node])
 
 
 def pair_by_prefix(graph: Graph, prefixes: Sequence[str]) -> list[HeadPairs]:
-    """Return the branches that have these prefixes. The reference has none of them, or the first where every head has one.
+    """Return the branches that have these prefixes. The reference has none of them, or the first
+    where every head has one.
 
     A prefix that no head begins with is a part of the names elsewhere: ``_b`` of ``out_b_output``.
     A variable that all branches share (tied, or a shared input) is a head of each of them under one name.
@@ -78,19 +84,30 @@ def pair_by_prefix(graph: Graph, prefixes: Sequence[str]) -> list[HeadPairs]:
 
 
 def _check_branches(
-    graph: Graph, labels: Sequence[str], named: Mapping[str, Sequence[object]], shared: Mapping[Node, Sequence[Entry]]
+    graph: Graph,
+    labels: Sequence[str],
+    named: Mapping[str, Sequence[object]],
+    shared: Mapping[Node, Sequence[Entry]],
 ) -> None:
     """Refuse prefixes without heads, a single branch, and shared heads that are not listed once for each branch."""
     hint = f"outputs are {', '.join(map(output_name, graph.heads[:8]))}"
-    faults = [Fault(f"no output begins with the prefix {label!r}", hint=hint) for label in labels if not named[label]]
+    faults = [
+        Fault(f"no output begins with the prefix {label!r}", hint=hint)
+        for label in labels
+        if not named[label]
+    ]
     if not faults and len(labels) < 2:
-        faults.append(Fault("there is only one branch", hint="give the prefix of another with `prefixes`"))
+        faults.append(
+            Fault("there is only one branch", hint="give the prefix of another with `prefixes`")
+        )
     hint = "list an output that all branches share once for each of them"
     branches = format_count(len(labels), "branch")
     for node, entries in shared.items():
         if len(entries) % len(labels):
             count = format_count(len(entries), "time")
-            faults.append(Fault(f"output {node.name!r} is listed {count} for {branches}", hint=hint))
+            faults.append(
+                Fault(f"output {node.name!r} is listed {count} for {branches}", hint=hint)
+            )
     RefusedError.raise_any(faults)
 
 
@@ -102,9 +119,13 @@ def _find_shared_heads(graph: Graph, prefixes: Sequence[str]) -> dict[Node, list
         heads.setdefault(entry.node, []).append(entry)
 
     def has_copy(name: str) -> bool:
-        return name.startswith(tuple(prefixes)) or not names.isdisjoint(prefix + name for prefix in prefixes)
+        return name.startswith(tuple(prefixes)) or not names.isdisjoint(
+            prefix + name for prefix in prefixes
+        )
 
-    repeated = {node: entries for node, entries in heads.items() if len(entries) > 1 and node.is_variable}
+    repeated = {
+        node: entries for node, entries in heads.items() if len(entries) > 1 and node.is_variable
+    }
     return {node: entries for node, entries in repeated.items() if not has_copy(node.name)}
 
 
@@ -119,8 +140,8 @@ def _pair_heads(
 
     ``inner`` has all outputs of the graph by name.
 
-    A copy made up to an inner output (``--upto``) has that as a head, while the original keeps its own heads: then the twin is
-    the inner output, and the original's heads have none.
+    A copy made up to an inner output (``--upto``) has that as a head, while the original keeps its
+    own heads: then the twin is the inner output, and the original's heads have none.
     """
     heads: dict[str, list[tuple[str, Entry]]] = {}
     for form, entry in named[reference]:
@@ -132,21 +153,29 @@ def _pair_heads(
         name = form.replace(_PLACE, reference)
         if heads.get(name):
             pairs.append((heads[name].pop(0)[1], entry))
-        # Names of operators repeat in real graphs: a name must belong to only one output, or to one with the same inputs.
+        # Names of operators repeat in real graphs: a name must belong to only one output, or to one
+        # with the same inputs.
         elif len(same := _keep_inputs(inner.get(name, []), entry, label)) == 1:
             pairs.append((same[0], entry))
             reaches_inside = True
         else:
-            faults.append(Fault(f"output {form.replace(_PLACE, label)!r} has no counterpart {name!r}"))
+            faults.append(
+                Fault(f"output {form.replace(_PLACE, label)!r} has no counterpart {name!r}")
+            )
     rest = {} if reaches_inside else heads
     for name, entries in rest.items():
-        faults += [Fault(f"output {name!r} has no counterpart {form.replace(_PLACE, label)!r}") for form, _ in entries]
+        faults += [
+            Fault(f"output {name!r} has no counterpart {form.replace(_PLACE, label)!r}")
+            for form, _ in entries
+        ]
     RefusedError.raise_any(faults)
     return HeadPairs(reference, label, tuple(a for a, _ in pairs), tuple(b for _, b in pairs))
 
 
 def _keep_inputs(same: list[Entry], entry: Entry, label: str) -> list[Entry]:
-    """Return the outputs that need the variables of ``entry``, whose names may begin with ``label``; a lone one anyway."""
+    """Return the outputs that need the variables of ``entry``, whose names may begin with
+    ``label``; a lone one anyway.
+    """
     if len(same) < 2:
         return same
     wanted = {name.removeprefix(label) for name in _list_variables(entry)}
@@ -168,11 +197,17 @@ def find_prefixes(graph: Graph) -> list[str]:
     # A variable that all branches share is a head of each under one name; that name shows no prefix.
     first = next((i for i, entry in enumerate(graph.heads) if entry.node.op), 0)
     base = names[first] if names else ""
-    prefixes = [prefix for name in names[first + 1 :] if (prefix := name.removesuffix(base)) not in ("", name)]
+    prefixes = [
+        prefix
+        for name in names[first + 1 :]
+        if (prefix := name.removesuffix(base)) not in ("", name)
+    ]
     if prefixes:
         reference = graph.heads[: len(names) // (len(prefixes) + 1)]
         shared = _find_shared_heads(graph, prefixes)
-        wanted = [output_name(entry) for entry in reference if entry.node in shared] * (len(prefixes) + 1)
+        wanted = [output_name(entry) for entry in reference if entry.node in shared] * (
+            len(prefixes) + 1
+        )
         own = [output_name(entry) for entry in reference if entry.node not in shared]
         wanted += [prefix + name for prefix in ("", *prefixes) for name in own]
         if sorted(wanted) == sorted(names):
@@ -183,14 +218,18 @@ def find_prefixes(graph: Graph) -> list[str]:
     )
     if len(graph.heads) == 1:
         hint = (
-            "it has one output: make a second branch, as in `gs.duplicate(GRAPH, prefixes='b-')`; or cut out what is to be"
+            "it has one output: make a second branch, as in `gs.duplicate(GRAPH, prefixes='b-')`; "
+            "or cut out what is to be"
             " compared with `gs.extract`, and `gs.compare` the files"
         )
-    raise RefusedError(Fault("the names of the outputs do not show which branches there are", hint=hint))
+    raise RefusedError(
+        Fault("the names of the outputs do not show which branches there are", hint=hint)
+    )
 
 
 def find_branches(graph: Graph) -> list[HeadPairs]:
-    """Return branches whose outputs differ by a suffix or another part of their names, or the towers of a block used twice.
+    """Return branches whose outputs differ by a suffix or another part of their names, or the
+    towers of a block used twice.
 
     Names are a guess there, so only branches of one structure count; empty where there are none.
     """
@@ -214,7 +253,9 @@ def _have_one_structure(pair: HeadPairs) -> bool:
 
 
 def _find_words(names: Sequence[str]) -> list[str]:
-    """Return the one word in which all these names differ, of each name; empty where they differ in more, or in length."""
+    """Return the one word in which all these names differ, of each name; empty where they differ in
+    more, or in length.
+    """
     words = [re.split(r"[\W_]+", name) for name in names]
     columns = {column for column in zip_longest(*words, fillvalue="") if len(set(column)) > 1}
     column = columns.pop() if len(columns) == 1 else ()
@@ -222,11 +263,17 @@ def _find_words(names: Sequence[str]) -> list[str]:
 
 
 def _find_endings(names: Sequence[str]) -> list[str]:
-    """Return the text that each name has in addition to the first name, at one place; empty where a name differs otherwise."""
+    """Return the text that each name has in addition to the first name, at one place; empty where a
+    name differs otherwise.
+    """
     base, *others = names
     parts = []
     for name in others:
-        unlike = (i for i, (a, b) in enumerate(zip(reversed(base), reversed(name), strict=False)) if a != b)
+        unlike = (
+            i
+            for i, (a, b) in enumerate(zip(reversed(base), reversed(name), strict=False))
+            if a != b
+        )
         end = next(unlike, len(base))
         begin = len(base) - end
         if len(name) > len(base) and name.startswith(base[:begin]):
@@ -235,12 +282,18 @@ def _find_endings(names: Sequence[str]) -> list[str]:
 
 
 def _group_ends(graph: Graph) -> list[list[Entry]]:
-    """Return the outputs of operators of one name that the heads, or operators with names of their own, read, by name."""
+    """Return the outputs of operators of one name that the heads, or operators with names of their
+    own, read, by name.
+    """
     operators = [node for node in graph.nodes if node.op]
     counts = Counter(node.name for node in operators)
     repeated = {node for node in operators if counts[node.name] > 1}
     read = [entry for node in operators if node not in repeated for entry in node.inputs]
-    ends = {(entry.node, entry.index): entry for entry in (*graph.heads, *read) if entry.node in repeated}
+    ends = {
+        (entry.node, entry.index): entry
+        for entry in (*graph.heads, *read)
+        if entry.node in repeated
+    }
     groups: dict[tuple[str, int], list[Entry]] = {}
     for node in graph.nodes:
         for entry in visible_outputs(node):
@@ -250,10 +303,11 @@ def _group_ends(graph: Graph) -> list[list[Entry]]:
 
 
 def _pair_towers(graph: Graph) -> list[HeadPairs]:
-    """Pair the towers of a block that is used several times, as Gluon exports it: every operator has its name several times.
+    """Pair the towers of a block that is used several times, as Gluon exports it: every operator
+    has its name several times.
 
-    The outputs of a tower are what the rest of the graph reads of it. A tower is found by the inputs that only it reads, or by
-    its place in the file where all read the same ones.
+    The outputs of a tower are what the rest of the graph reads of it. A tower is found by the
+    inputs that only it reads, or by its place in the file where all read the same ones.
     """
     groups = _group_ends(graph)
     count = len(groups[0]) if groups else 0
@@ -270,7 +324,9 @@ def _pair_towers(graph: Graph) -> list[HeadPairs]:
 
 
 def _label_towers(ends: Sequence[Entry]) -> list[str]:
-    """Return a label for the tower of each end: the inputs that not all read, or numbers where these do not tell them apart."""
+    """Return a label for the tower of each end: the inputs that not all read, or numbers where
+    these do not tell them apart.
+    """
     reads = list(map(_list_variables, ends))
     common = set(reads[0]).intersection(*reads)
     labels = [", ".join(name for name in names if name not in common) for names in reads]
@@ -321,7 +377,9 @@ class Counterparts:
     def spread(
         self, feeds: Mapping[str, F], shapes: Mapping[str, S], own: Collection[str] = ()
     ) -> tuple[dict[str, F], dict[str, S]]:
-        """Return feeds and shapes that hold for twins too which have none; variables in ``own`` have a value elsewhere."""
+        """Return feeds and shapes that hold for twins too which have none; variables in ``own``
+        have a value elsewhere.
+        """
         givers = self.find_givers({**feeds, **shapes})
         taken = [(name, giver) for name, giver in givers.items() if name not in own]
         more_feeds = {name: feeds[giver] for name, giver in taken if giver in feeds}
@@ -336,7 +394,10 @@ def find_twins(graph: Graph) -> Counterparts:
     except RefusedError:
         # Most graphs have no branches, and run and export ask on every call: without branches there are no twins.
         return Counterparts(())
-    return Counterparts((pair, compare_structure(pair.left, pair.right, exempt=BARRIER_KEYS).pairs) for pair in pairs)
+    return Counterparts(
+        (pair, compare_structure(pair.left, pair.right, exempt=BARRIER_KEYS).pairs)
+        for pair in pairs
+    )
 
 
 def spread_inputs(
@@ -351,23 +412,34 @@ def spread_inputs(
 ) -> tuple[dict[str, F], dict[str, S], list[str]]:
     """Return feeds and shapes that hold for the twins of their inputs too, and notes on these.
 
-    Twins are inputs that ``targets`` (of ``option``) or the heads need; parameters keep the values that they have. ``held`` are
-    the names in the parameter file.
+    Twins are inputs that ``targets`` (of ``option``) or the heads need; parameters keep the values
+    that they have. ``held`` are the names in the parameter file.
 
     Raises:
         RefusedError: targets are not in the graph.
     """
     twins = find_twins(graph) if feeds or shapes else Counterparts(())
-    if not twins.find_givers({**feeds, **shapes}):  # most graphs have one branch, and need no roles here
+    if not twins.find_givers(
+        {**feeds, **shapes}
+    ):  # most graphs have one branch, and need no roles here
         return dict(feeds), dict(shapes), []
     roles = assign_roles(graph, held=held, as_input=as_input)
-    heads = resolve_targets(targets, graph.nodes, option=option, heads=graph.heads) if targets else graph.heads
+    heads = (
+        resolve_targets(targets, graph.nodes, option=option, heads=graph.heads)
+        if targets
+        else graph.heads
+    )
     needed = set(post_order(entry.node for entry in heads))
     own = {node.name for node, role in roles.items() if role.is_parameter or node not in needed}
     more_feeds, more_shapes = twins.spread(feeds, shapes, own)
     notes = []
-    for what, verb, own_values, more in (("values", "hold", feeds, more_feeds), ("shape", "holds", shapes, more_shapes)):
+    for what, verb, own_values, more in (
+        ("values", "hold", feeds, more_feeds),
+        ("shape", "holds", shapes, more_shapes),
+    ):
         names = [name for name in more if name not in own_values]
         if names:
-            notes.append(f"the {what} of an input {verb} for its twins in other branches too: {format_names(names)}")
+            notes.append(
+                f"the {what} of an input {verb} for its twins in other branches too: {format_names(names)}"
+            )
     return more_feeds, more_shapes, notes

@@ -33,8 +33,8 @@ class OperatorTotals(msgspec.Struct):
 class LayerCost(msgspec.Struct, frozen=True):
     """One operator of the graph, with the shapes of its visible outputs.
 
-    ``parameters`` counts the numbers, auxiliary states included, that no earlier layer uses; ``shared`` those that one does;
-    either is None where a shape is not known.
+    ``parameters`` counts the numbers, auxiliary states included, that no earlier layer uses;
+    ``shared`` those that one does; either is None where a shape is not known.
     """
 
     name: str
@@ -46,7 +46,10 @@ class LayerCost(msgspec.Struct, frozen=True):
 
 
 class Totals(msgspec.Struct, frozen=True):
-    """The whole graph. ``parameters`` and ``auxiliary`` count numbers, each node once; None where a shape is not known."""
+    """The whole graph.
+
+    ``parameters`` and ``auxiliary`` count numbers, each node once; None where a shape is not known.
+    """
 
     parameters: int | None
     auxiliary: int | None
@@ -56,37 +59,60 @@ class Totals(msgspec.Struct, frozen=True):
 
 
 def multiply_adds(node: Node, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> int | None:
-    """Return the multiply-adds of one node; 0 for an operator without a cost, None for a shape or operator that is unknown."""
+    """Return the multiply-adds of one node; 0 for an operator without a cost, None for a shape or
+    operator that is unknown.
+    """
     kernel, signature = find_node_kernel(node), find_signature(node)
     if kernel is None or signature is None:
         return 0 if node.details.domain == MXNET_DOMAIN else None
     if kernel.body_cost is not None and node.subgraphs:
         attrs = signature.parse(node.attrs)[0]
-        return kernel.body_cost(attrs, inputs, lambda i, shapes: _of_graph(node.subgraphs[i], shapes))
+        return kernel.body_cost(
+            attrs, inputs, lambda i, shapes: _of_graph(node.subgraphs[i], shapes)
+        )
     if kernel.cost is None:
         return 0
     # Costs follow from the first output; further ones may be hidden, and of unknown shape.
     if any(shape is None or None in shape for shape in (*inputs, *outputs[:1])):
         return None
-    known = [[tuple(d for d in shape or () if d is not None) for shape in shapes] for shapes in (inputs, outputs)]
+    known = [
+        [tuple(d for d in shape or () if d is not None) for shape in shapes]
+        for shapes in (inputs, outputs)
+    ]
     return kernel.cost(signature.parse(node.attrs)[0], *known)
 
 
 def _of_graph(graph: Graph, variables: Sequence[Shape]) -> int | None:
     """Return the multiply-adds of a subgraph whose variables have these shapes."""
-    shapes = {node: shape for node, shape in zip(inner_variables(graph), variables, strict=True) if shape is not None}
+    shapes = {
+        node: shape
+        for node, shape in zip(inner_variables(graph), variables, strict=True)
+        if shape is not None
+    }
     inference = infer(graph, shapes, {})
-    return _sum([multiply_adds(node, _list_input_shapes(node, inference), inference.shapes[node]) for node in inference.nodes])
+    return _sum(
+        [
+            multiply_adds(node, _list_input_shapes(node, inference), inference.shapes[node])
+            for node in inference.nodes
+        ]
+    )
 
 
 def count_multiply_adds(inference: Inference) -> int:
     """Return the multiply-adds of all that ``inference`` covers; nodes of unknown shapes count nothing."""
     operators = (node for node in inference.nodes if not node.is_variable)
-    return sum(multiply_adds(node, _list_input_shapes(node, inference), inference.shapes[node]) or 0 for node in operators)
+    return sum(
+        multiply_adds(node, _list_input_shapes(node, inference), inference.shapes[node]) or 0
+        for node in operators
+    )
 
 
 def _list_input_shapes(node: Node, inference: Inference) -> list[Shape]:
-    return [row[e.index] if e.index < len(row) else None for e in node.inputs for row in (inference.shapes[e.node],)]
+    return [
+        row[e.index] if e.index < len(row) else None
+        for e in node.inputs
+        for row in (inference.shapes[e.node],)
+    ]
 
 
 def _list_layers(inference: Inference, roles: Mapping[Node, Role]) -> list[LayerCost]:
@@ -98,9 +124,14 @@ def _list_layers(inference: Inference, roles: Mapping[Node, Role]) -> list[Layer
             continue
         # A layer may read one parameter twice, and has it once.
         held = {e.node for e in node.inputs if e.node.is_variable and roles[e.node].is_parameter}
-        new, old = _count_numbers(held - counted, inference), _count_numbers(held & counted, inference)
+        new, old = (
+            _count_numbers(held - counted, inference),
+            _count_numbers(held & counted, inference),
+        )
         counted |= held
-        outputs = tuple(shape for shape, _ in zip(inference.shapes[node], visible_outputs(node), strict=False))
+        outputs = tuple(
+            shape for shape, _ in zip(inference.shapes[node], visible_outputs(node), strict=False)
+        )
         cost = multiply_adds(node, _list_input_shapes(node, inference), inference.shapes[node])
         layers.append(LayerCost(node.name, node.op, outputs, new, old, cost))
     return layers
@@ -121,8 +152,12 @@ def totals(inference: Inference, roles: Mapping[Node, Role]) -> Totals:
         total.parameters = _sum([total.parameters, layer.parameters])
     kinds = {node: roles[node].kind for node in inference.nodes if node in roles}
     return Totals(
-        parameters=_count_numbers([node for node, kind in kinds.items() if kind is Kind.PARAMETER], inference),
-        auxiliary=_count_numbers([node for node, kind in kinds.items() if kind is Kind.AUXILIARY], inference),
+        parameters=_count_numbers(
+            [node for node, kind in kinds.items() if kind is Kind.PARAMETER], inference
+        ),
+        auxiliary=_count_numbers(
+            [node for node, kind in kinds.items() if kind is Kind.AUXILIARY], inference
+        ),
         multiply_adds=_sum([total.multiply_adds for total in operators.values()]),
         operators=operators,
         layers=layers,

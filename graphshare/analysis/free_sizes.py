@@ -15,7 +15,10 @@ from graphshare.text.names import did_you_mean
 
 BATCH = "batch"
 _BATCHES = (3, 5, 7)  # never 1: broadcasting and squeezing treat that differently
-_ASSUMED = (1, 224)  # numbers of sizes that only have a name: one sample, and a common size of pictures
+_ASSUMED = (
+    1,
+    224,
+)  # numbers of sizes that only have a name: one sample, and a common size of pictures
 _STEPS = (2, 4, 8, 16, 32, 64, 128)
 NamedShapes = Mapping[str, Sequence[int | str | None]]
 """Shapes of inputs by name; a text names a size that the caller of the model chooses: ``n``, ``h:480``, ``32*h``."""
@@ -52,16 +55,22 @@ def is_size_name(text: str) -> bool:
     return _NAMED.fullmatch(text) is not None
 
 
-def split_names(shapes: NamedShapes, known: NamedShapes) -> tuple[dict[str, tuple[int | None, ...]], NamedShapes]:
+def split_names(
+    shapes: NamedShapes, known: NamedShapes
+) -> tuple[dict[str, tuple[int | None, ...]], NamedShapes]:
     """Return shapes with a number for each named size, and the shapes that name sizes.
 
-    The number is the one after the name (``h:480``), else the size in ``known`` shapes, else 1 for a first axis and 224 for
-    others.
+    The number is the one after the name (``h:480``), else the size in ``known`` shapes, else 1 for
+    a first axis and 224 for others.
     """
     numbers: dict[str, int] = {}
     for name, axis, match in _list_named(shapes):
         own = known.get(name, ())
-        number = match["number"] or (own[axis] if axis < len(own) else None) or _assume(axis, match["step"])
+        number = (
+            match["number"]
+            or (own[axis] if axis < len(own) else None)
+            or _assume(axis, match["step"])
+        )
         if match["number"] or match["name"] not in numbers:
             numbers[match["name"]] = int(number)
     fixed: dict[str, list[Any]] = {name: list(shape) for name, shape in shapes.items()}
@@ -84,7 +93,10 @@ def _match(name: str, size: str) -> re.Match[str]:
     match = _NAMED.fullmatch(size)
     if match is None:
         raise UsageError(
-            Fault(f"`shapes` names a size of {name!r} {size!r}", hint="write `shapes={'data': ('n', 3, 'h', 'w')}`")
+            Fault(
+                f"`shapes` names a size of {name!r} {size!r}",
+                hint="write `shapes={'data': ('n', 3, 'h', 'w')}`",
+            )
         )
     return match
 
@@ -96,7 +108,10 @@ def _assume(axis: int, step: str | None) -> int:
 
 
 def choose_symbols(
-    shapes: NamedShapes, dynamic_batch: bool, inputs: Mapping[str, Sequence[object]], find_batch: Callable[[], Symbol]
+    shapes: NamedShapes,
+    dynamic_batch: bool,
+    inputs: Mapping[str, Sequence[object]],
+    find_batch: Callable[[], Symbol],
 ) -> list[Symbol]:
     """Return the sizes that ``shapes`` names, each with all its places, or the batch size.
 
@@ -108,7 +123,12 @@ def choose_symbols(
     faults = []
     for name, shape in shapes.items():
         if name not in inputs:
-            faults.append(Fault(f"`shapes` {name!r} is not an input of the model", hint=did_you_mean(name, inputs)))
+            faults.append(
+                Fault(
+                    f"`shapes` {name!r} is not an input of the model",
+                    hint=did_you_mean(name, inputs),
+                )
+            )
         elif len(shape) != len(inputs[name]):
             message = f"`shapes` lists {format_count(len(shape), 'axis')} for {name!r}, which has {len(inputs[name])}"
             faults.append(Fault(message, hint="name each of its axes, or give its size"))
@@ -118,9 +138,16 @@ def choose_symbols(
         places.setdefault(match["name"], []).append((name, axis))
     if dynamic_batch and places:
         raise UsageError(
-            Fault("`dynamic_batch` and names in `shapes` cannot be combined", hint="name the batch in `shapes` as well")
+            Fault(
+                "`dynamic_batch` and names in `shapes` cannot be combined",
+                hint="name the batch in `shapes` as well",
+            )
         )
-    return [find_batch()] if dynamic_batch else [join_places(size, own) for size, own in places.items()]
+    return (
+        [find_batch()]
+        if dynamic_batch
+        else [join_places(size, own) for size, own in places.items()]
+    )
 
 
 def list_trials(symbols: Sequence[Symbol], base: Mapping[str, int]) -> list[dict[str, int]]:
@@ -129,16 +156,25 @@ def list_trials(symbols: Sequence[Symbol], base: Mapping[str, int]) -> list[dict
     None is a multiple of that in ``base``, nor of a power of 2 that a network may need.
     """
     trials = [{**base, symbol.name: _pick_other(symbol, base, 0)} for symbol in symbols]
-    return trials + [{**base, **{each.name: _pick_other(each, base, number) for each in symbols}} for number in (1, 2)]
+    return trials + [
+        {**base, **{each.name: _pick_other(each, base, number) for each in symbols}}
+        for number in (1, 2)
+    ]
 
 
 def _pick_other(symbol: Symbol, base: Mapping[str, int], number: int, step: int = 0) -> int:
-    if symbol.axis == 0 and symbol.step == 1 and not step:  # most often the batch: any size is valid
+    if (
+        symbol.axis == 0 and symbol.step == 1 and not step
+    ):  # most often the batch: any size is valid
         return _BATCHES[number]
     own, step = base[symbol.name], step or symbol.step
     # One of them is smaller, so that a table of places need not be much longer than the size in the file.
     steps = own // step
-    other = steps + (33, -(steps // 4) if steps >= 64 else 69, 101)[number] if step == 1 else steps + (3, 5, 9)[number]
+    other = (
+        steps + (33, -(steps // 4) if steps >= 64 else 69, 101)[number]
+        if step == 1
+        else steps + (3, 5, 9)[number]
+    )
     while other % 2 == 0 or (own > step and other * step % own == 0):
         other += 1
     return other * step
@@ -146,20 +182,32 @@ def _pick_other(symbol: Symbol, base: Mapping[str, int], number: int, step: int 
 
 def pick_small(symbols: Sequence[Symbol], base: Mapping[str, int]) -> dict[str, int]:
     """Return a quarter of the sizes in ``base``, batch sizes left out: at least one step each, and odd."""
-    return {s.name: max(base[s.name] // s.step // 4, 1) // 2 * 2 * s.step + s.step for s in symbols if s.axis}
+    return {
+        s.name: max(base[s.name] // s.step // 4, 1) // 2 * 2 * s.step + s.step
+        for s in symbols
+        if s.axis
+    }
 
 
-def suggest_steps(symbols: Sequence[Symbol], base: Mapping[str, int], compute: Callable[[dict[str, int]], object]) -> str:
+def suggest_steps(
+    symbols: Sequence[Symbol], base: Mapping[str, int], compute: Callable[[dict[str, int]], object]
+) -> str:
     """Return a hint where a model takes the sizes only as multiples of a power of 2; empty where that does not help.
 
     ``compute`` raises GraphshareError for sizes that the model does not take.
     """
     steps = {symbol.name: _find_step(symbol, base, compute) for symbol in symbols}
     multiples = [f"{step}*{name.rpartition('*')[2]}" for name, step in steps.items() if step]
-    return f"name it {' and '.join(multiples)} in `shapes`: only multiples can be computed" if multiples else ""
+    return (
+        f"name it {' and '.join(multiples)} in `shapes`: only multiples can be computed"
+        if multiples
+        else ""
+    )
 
 
-def _find_step(symbol: Symbol, base: Mapping[str, int], compute: Callable[[dict[str, int]], object]) -> int | None:
+def _find_step(
+    symbol: Symbol, base: Mapping[str, int], compute: Callable[[dict[str, int]], object]
+) -> int | None:
     for step in _STEPS:
         if step % symbol.step == 0 and step > symbol.step:
             with suppress(GraphshareError):

@@ -1,11 +1,12 @@
 """The names of a graph as in MXNet: lists of arguments, auxiliary states, outputs and internals, and lookup by name.
 
-All follow MXNet's depth-first order from the heads, never file order. Whether a variable is auxiliary is a property of the
-node: it feeds a slot that some operator mutates.
+All follow MXNet's depth-first order from the heads, never file order. Whether a variable is
+auxiliary is a property of the node: it feeds a slot that some operator mutates.
 
-Files of the oldest generations imply variables without a node; MXNet creates them while loading. Before 0.9 (and in any file
-without a version) an operator with fewer inputs than it needs gets variables named ``<node>_<input>``. In real files these are
-BatchNorm's moving statistics. Their parameter records must follow a rename of the operator anyway.
+Files of the oldest generations imply variables without a node; MXNet creates them while loading.
+Before 0.9 (and in any file without a version) an operator with fewer inputs than it needs gets
+variables named ``<node>_<input>``. In real files these are BatchNorm's moving statistics. Their
+parameter records must follow a rename of the operator anyway.
 """
 
 from __future__ import annotations
@@ -19,19 +20,29 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import MXNET_DOMAIN, Entry, Graph, Kept, Node
 from graphshare.ir.rebuild import rebuild_graph, rename_node
-from graphshare.ops.registry import auxiliary_slots, find_signature, name_inputs, total_outputs, visible_outputs
+from graphshare.ops.registry import (
+    auxiliary_slots,
+    find_signature,
+    name_inputs,
+    total_outputs,
+    visible_outputs,
+)
 from graphshare.ops.registry import output_name as output_name
 from graphshare.text.format import format_count, format_names
 from graphshare.text.names import did_you_mean, find_numbered, unique_names
 from graphshare.text.patterns import compile_pattern, is_literal
 
 _ALL_NAMES = "`model.graph.nodes` lists them all"
-_HINTED = 20  # unknown names that are compared with all others, which takes a while in a large graph
+_HINTED = (
+    20  # unknown names that are compared with all others, which takes a while in a large graph
+)
 IMPLIED_BEFORE = 900  # NNVM (0.9.0) writes auxiliary states as nodes
 
 
 class Implied(msgspec.Struct, frozen=True, eq=False):
-    """A variable without a node: input ``slot`` of ``node``, called ``formal`` there and ``name`` in parameter files."""
+    """A variable without a node: input ``slot`` of ``node``, called ``formal`` there and ``name``
+    in parameter files.
+    """
 
     node: Node
     slot: int
@@ -60,7 +71,9 @@ def list_implied_inputs(node: Node) -> Iterator[Implied]:
         return
     mutated = signature.auxiliary_slots(node.attrs, len(formals), subgraphs=node.subgraphs)
     for slot in range(len(node.inputs), len(formals)):
-        yield Implied(node, slot, formals[slot], name_implied(node.name, formals[slot]), slot in mutated)
+        yield Implied(
+            node, slot, formals[slot], name_implied(node.name, formals[slot]), slot in mutated
+        )
 
 
 def name_implied(node_name: str, formal: str) -> str:
@@ -99,7 +112,10 @@ class NameLists:
             if node.is_variable:
                 self.variables.append(Listed(node.name, node, node in auxiliary))
             elif implies:  # the invented variables are the operator's last inputs, so they come right before it
-                self.variables += [Listed(implied.name, None, implied.auxiliary) for implied in list_implied_inputs(node)]
+                self.variables += [
+                    Listed(implied.name, None, implied.auxiliary)
+                    for implied in list_implied_inputs(node)
+                ]
 
     @property
     def arguments(self) -> list[str]:
@@ -135,12 +151,18 @@ def match_nodes(pattern: str, nodes: Iterable[Node]) -> list[Node]:
         UsageError: the pattern is empty, or is not a regular expression.
     """
     nodes, matches = list(nodes), compile_pattern(pattern)
-    one = find_numbered(pattern.removeprefix("="), list_by_name(nodes, ())) if "#" in pattern else None
+    one = (
+        find_numbered(pattern.removeprefix("="), list_by_name(nodes, ()))
+        if "#" in pattern
+        else None
+    )
     return [node for node in nodes if matches(node.name)] if one is None else [one]
 
 
 def number_variables(graph: Graph, names: Iterable[str]) -> tuple[Graph, Mapping[Node, Node]]:
-    """Return a graph whose variables that ``names`` mean by numbers, as ``NAME#1``, have these names, and the nodes' images."""
+    """Return a graph whose variables that ``names`` mean by numbers, as ``NAME#1``, have these
+    names, and the nodes' images.
+    """
     numbered = [name for name in names if "#" in name]
     named = list_by_name(list(graph.variables()), ()) if numbered else {}
     new = {one: name for name in numbered if (one := find_numbered(name, named)) is not None}
@@ -164,7 +186,9 @@ def find_missing_outputs(nodes: Iterable[Node], heads: Iterable[Entry]) -> list[
         count = total_outputs(node)
         if count is not None and index >= max(count, 1):
             owner = "a variable" if node.is_variable else node.op
-            message = f"{owner} has {format_count(max(count, 1), 'output')}, and output {index} is used"
+            message = (
+                f"{owner} has {format_count(max(count, 1), 'output')}, and output {index} is used"
+            )
             faults.append(Fault(message, node=node.name, hint="outputs count from 0"))
     return faults
 
@@ -173,14 +197,19 @@ def find_odd_variables(nodes: Iterable[Node]) -> list[Fault]:
     """Return a fault for each variable with inputs or control dependencies."""
     hint = "a variable takes its value from outside; should it be an operator? `gs.check` lists such nodes"
     odd = [node for node in nodes if node.is_variable and (node.inputs or node.control_deps)]
-    return [Fault("is a variable with inputs or control dependencies", node=node.name, hint=hint) for node in odd]
+    return [
+        Fault("is a variable with inputs or control dependencies", node=node.name, hint=hint)
+        for node in odd
+    ]
 
 
 def list_numbered(nodes: Sequence[Node], heads: Iterable[Entry]) -> Iterator[tuple[str, Entry]]:
     """Yield each output with its name in the order that ``NAME#1`` counts: ``heads`` first, as a run numbers them."""
     listed = {(head.node, head.index): head for head in heads}
     yield from ((output_name(head), head) for head in listed.values())
-    yield from ((name, entry) for name, entry in internals(nodes) if (entry.node, entry.index) not in listed)
+    yield from (
+        (name, entry) for name, entry in internals(nodes) if (entry.node, entry.index) not in listed
+    )
 
 
 def name_outputs(graph: Graph, entries: Sequence[Entry]) -> list[str]:
@@ -188,31 +217,45 @@ def name_outputs(graph: Graph, entries: Sequence[Entry]) -> list[str]:
     if list(entries) == list(graph.heads):
         return unique_names([output_name(entry) for entry in entries])
     wanted = {output_name(entry) for entry in entries}
-    listed = [(name, entry) for name, entry in list_numbered(graph.nodes, graph.heads) if name in wanted]
+    listed = [
+        (name, entry) for name, entry in list_numbered(graph.nodes, graph.heads) if name in wanted
+    ]
     names: dict[tuple[Node, int], str] = {}
     for name, (_, entry) in zip(unique_names([name for name, _ in listed]), listed, strict=True):
         names.setdefault((entry.node, entry.index), name)
-    return unique_names([names.get((entry.node, entry.index)) or output_name(entry) for entry in entries])
+    return unique_names(
+        [names.get((entry.node, entry.index)) or output_name(entry) for entry in entries]
+    )
 
 
-def resolve_targets(names: Sequence[str], nodes: Sequence[Node], *, option: str, heads: Sequence[Entry] = ()) -> list[Entry]:
+def resolve_targets(
+    names: Sequence[str], nodes: Sequence[Node], *, option: str, heads: Sequence[Entry] = ()
+) -> list[Entry]:
     """Return the outputs that ``names`` mean, in their order.
 
-    A name is an output's (``conv1_output``) or a node's (``conv1``, all its visible outputs); an output's comes first, so
-    with an operator ``fc1`` and another ``fc1_output`` the name ``fc1_output`` means the output of the first, as in MXNet. A
-    node of an ONNX model can be called by the name of its first value, and by its own name; the two usually differ. A pattern
-    (see :func:`graphshare.text.patterns.compile_pattern`) that is not itself a name means the visible outputs of all operators
-    whose name or output it matches, in file order and each once. Where several outputs or nodes have one name, ``NAME#0`` means
-    the first and ``NAME#1`` the second: ``heads`` count first, in their order, then the others in file order.
+    A name is an output's (``conv1_output``) or a node's (``conv1``, all its visible outputs); an
+    output's comes first, so with an operator ``fc1`` and another ``fc1_output`` the name
+    ``fc1_output`` means the output of the first, as in MXNet. A node of an ONNX model can be called
+    by the name of its first value, and by its own name; the two usually differ. A pattern (see
+    :func:`graphshare.text.patterns.compile_pattern`) that is not itself a name means the visible
+    outputs of all operators whose name or output it matches, in file order and each once. Where
+    several outputs or nodes have one name, ``NAME#0`` means the first and ``NAME#1`` the second:
+    ``heads`` count first, in their order, then the others in file order.
 
     Raises:
         RefusedError: every name that no node or several nodes have, every pattern that matches nothing.
         UsageError: a pattern is malformed.
     """
-    return [entry for entries in resolve_each(names, nodes, option=option, heads=heads) for entry in entries]
+    return [
+        entry
+        for entries in resolve_each(names, nodes, option=option, heads=heads)
+        for entry in entries
+    ]
 
 
-def resolve_each(names: Sequence[str], nodes: Sequence[Node], *, option: str, heads: Sequence[Entry] = ()) -> list[list[Entry]]:
+def resolve_each(
+    names: Sequence[str], nodes: Sequence[Node], *, option: str, heads: Sequence[Entry] = ()
+) -> list[list[Entry]]:
     """Return the outputs that each of ``names`` means, as in :func:`resolve_targets`, which also has the errors."""
     known = _Outputs(nodes, heads)
     targets: list[list[Entry]] = []
@@ -228,7 +271,12 @@ def resolve_each(names: Sequence[str], nodes: Sequence[Node], *, option: str, he
             ops = ", ".join(node.operator_text for node in owners)
             order = {node: place for place, node in enumerate(nodes)}
             hint = _tell_apart(name, sorted(entries, key=lambda entry: order[entry.node]))
-            faults.append(Fault(f"{option} {name!r} means {format_count(len(owners), 'node')} ({ops})", hint=hint))
+            faults.append(
+                Fault(
+                    f"{option} {name!r} means {format_count(len(owners), 'node')} ({ops})",
+                    hint=hint,
+                )
+            )
         elif owners:
             targets.append(entries)
         elif name and not is_literal(name):
@@ -236,7 +284,9 @@ def resolve_each(names: Sequence[str], nodes: Sequence[Node], *, option: str, he
             entries = known.match(name)
             if not entries:
                 hint = suggest_names(known.hint_on_pattern, name)
-                faults.append(Fault(f"{option} {name!r} matches no output and no operator", hint=hint))
+                faults.append(
+                    Fault(f"{option} {name!r} matches no output and no operator", hint=hint)
+                )
             targets.append([entry for entry in entries if (entry.node, entry.index) not in chosen])
         else:
             hint = suggest_names(known.hint, name)
@@ -245,11 +295,20 @@ def resolve_each(names: Sequence[str], nodes: Sequence[Node], *, option: str, he
     return targets
 
 
-def find_outputs(names: Iterable[str], nodes: Sequence[Node], heads: Sequence[Entry]) -> list[Entry]:
-    """Return the outputs that ``names`` mean, as in :func:`resolve_targets`; names of no node or of several are left out."""
+def find_outputs(
+    names: Iterable[str], nodes: Sequence[Node], heads: Sequence[Entry]
+) -> list[Entry]:
+    """Return the outputs that ``names`` mean, as in :func:`resolve_targets`; names of no node or of
+    several are left out.
+    """
     known = _Outputs(nodes, heads)
     meanings = (known.find(name) for name in names)
-    return [entry for entries in meanings if len({each.node for each in entries}) == 1 for entry in entries]
+    return [
+        entry
+        for entries in meanings
+        if len({each.node for each in entries}) == 1
+        for entry in entries
+    ]
 
 
 class _Outputs:
@@ -272,7 +331,9 @@ class _Outputs:
             name = name.removeprefix("=")
         if self._has(name):
             nodes = self._by_node.get(name, ())
-            return self._by_output.get(name) or [entry for node in nodes for entry in visible_outputs(node)]
+            return self._by_output.get(name) or [
+                entry for node in nodes for entry in visible_outputs(node)
+            ]
         entry = find_numbered(name, self._heads) or find_numbered(name, self._by_output)
         if entry is not None:
             return [entry]
@@ -290,18 +351,28 @@ class _Outputs:
             if node.op:
                 outputs = visible_outputs(node)
                 is_match = any(map(matches, node_names(node)))
-                matched += outputs if is_match else [entry for entry in outputs if matches(output_name(entry))]
+                matched += (
+                    outputs
+                    if is_match
+                    else [entry for entry in outputs if matches(output_name(entry))]
+                )
         return matched
 
     def hint(self, name: str) -> str:
-        """Return the operators or outputs that resemble ``name``, one name of each node; variables where there are none."""
+        """Return the operators or outputs that resemble ``name``, one name of each node; variables
+        where there are none.
+        """
         known = {text: nodes[0] for text, nodes in self._by_node.items()}
         known |= {text: entries[0].node for text, entries in self._by_output.items()}
         operators = {text: node for text, node in known.items() if not node.is_variable}
-        return did_you_mean(name, operators, key=known.__getitem__) or did_you_mean(name, known, key=known.__getitem__)
+        return did_you_mean(name, operators, key=known.__getitem__) or did_you_mean(
+            name, known, key=known.__getitem__
+        )
 
     def hint_on_pattern(self, pattern: str) -> str:
-        """Return the right form of an expression that matches only a part of a name, else the result of :meth:`hint`."""
+        """Return the right form of an expression that matches only a part of a name, else the
+        result of :meth:`hint`.
+        """
         if pattern.startswith("re:"):
             body = pattern.removeprefix("re:").removeprefix("^").removesuffix("$")
             wide = f"re:.*({body}).*"
@@ -311,7 +382,9 @@ class _Outputs:
 
 
 def _tell_apart(name: str, entries: Sequence[Entry]) -> str:
-    """Return how to name one of several nodes of one name: in an ONNX model by a value, because only one of them has it."""
+    """Return how to name one of several nodes of one name: in an ONNX model by a value, because
+    only one of them has it.
+    """
     values = list(dict.fromkeys(map(output_name, entries)))
     if len(values) == len(entries) and all(entry.node.details.label for entry in entries):
         return f"name a value instead: {format_names(values)}"

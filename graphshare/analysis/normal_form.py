@@ -1,4 +1,6 @@
-"""The normal form of a graph: which unlike nodes compute the same value, by the rules of its format or of its operators."""
+"""The normal form of a graph: which unlike nodes compute the same value, by the rules of its format
+or of its operators.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from graphshare.ir.terms import Content, Facts, NormalForm, TermTable, shorten
 from graphshare.ops.identities import OperatorForm
 
 
-def make_form(graph: Graph, parameters: ParameterFile | None, table: TermTable, facts: Facts) -> NormalForm | None:
+def make_form(
+    graph: Graph, parameters: ParameterFile | None, table: TermTable, facts: Facts
+) -> NormalForm | None:
     """Return the rules by which the nodes of a graph become terms; None where its format has no normal form."""
     records = None if parameters is None else RecordsByName(parameters)
 
@@ -25,12 +29,16 @@ def make_form(graph: Graph, parameters: ParameterFile | None, table: TermTable, 
     def read_replaced(node: Node) -> Content | None:
         record = None if records is None else records.of(node)
         # A model in Python may have arrays that replace the arrays of its file.
-        is_replaced = record is not None and record.origin is not None and record.origin.file is None
+        is_replaced = (
+            record is not None and record.origin is not None and record.origin.file is None
+        )
         return read(node) if is_replaced else None
 
     format_ = find_format(graph)
     own = read if format_.supports(Operation.PARAMETER_FILE) else read_replaced
     form = format_.meaning.make_normal_form(graph, table, facts, own)
-    if form is not None or any(node.op and node.details.domain != MXNET_DOMAIN for node in graph.nodes):
+    if form is not None or any(
+        node.op and node.details.domain != MXNET_DOMAIN for node in graph.nodes
+    ):
         return form
     return OperatorForm(graph, table, read)

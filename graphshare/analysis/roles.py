@@ -1,8 +1,9 @@
 """The role of each variable (input, parameter or auxiliary state), and the evidence for it.
 
-In an ONNX file initializers are parameters. A symbol file does not mark them: there the first of these that applies decides: an
-option of the user; a slot that an operator mutates; a record in the parameter file; a formal input other than data (weight,
-bias, gamma); labels and RNN states; an initializer or a known suffix; unknown operators; otherwise it is an input.
+In an ONNX file initializers are parameters. A symbol file does not mark them: there the first of
+these that applies decides: an option of the user; a slot that an operator mutates; a record in the
+parameter file; a formal input other than data (weight, bias, gamma); labels and RNN states; an
+initializer or a known suffix; unknown operators; otherwise it is an input.
 """
 
 from __future__ import annotations
@@ -18,12 +19,27 @@ from graphshare.ir.graph import Graph, Node
 from graphshare.ops.registry import auxiliary_slots, find_signature, name_inputs
 from graphshare.ops.signature import PARAMETER_FORMALS
 
-# Formal inputs for values that training changes. All others (data, lhs, indices, rois ...) carry values through the graph.
+# Formal inputs for values that training changes. All others (data, lhs, indices, rois ...) carry
+# values through the graph.
 LABEL_FORMALS = frozenset(("label", "data_lengths", "label_lengths"))
 STATE_FORMALS = frozenset(("state", "state_cell", "sequence_length"))
 # The endings in MXNet's initializers, in Gluon, in its quantizer, and for the fused RNN.
-SUFFIXES = ("weight", "bias", "gamma", "beta", "moving_mean", "moving_var", "moving_inv_var", "moving_avg", "running_mean",
-            "running_var", "_quantize", "_min", "_max", "_parameters")  # fmt: skip
+SUFFIXES = (
+    "weight",
+    "bias",
+    "gamma",
+    "beta",
+    "moving_mean",
+    "moving_var",
+    "moving_inv_var",
+    "moving_avg",
+    "running_mean",
+    "running_var",
+    "_quantize",
+    "_min",
+    "_max",
+    "_parameters",
+)
 
 
 class Kind(str, Enum):
@@ -58,7 +74,9 @@ class Role(msgspec.Struct, frozen=True, eq=False, gc=False):
     @property
     def reason(self) -> str:
         """Return the reason in words, with the operator."""
-        return f"{self.why} {self.user.op} {self.user.name!r}" if self.user is not None else self.why
+        return (
+            f"{self.why} {self.user.op} {self.user.name!r}" if self.user is not None else self.why
+        )
 
 
 def list_parameters(roles: Mapping[Node, Role]) -> list[Node]:
@@ -83,7 +101,8 @@ def assign_roles(
 ) -> dict[Node, Role]:
     """Return the role of every variable of ``graph``, in file order.
 
-    ``held`` are the names in a parameter file, or None without one; ``as_input`` and ``as_parameter`` the user's options.
+    ``held`` are the names in a parameter file, or None without one; ``as_input`` and
+    ``as_parameter`` the user's options.
     """
     uses = _decisive_uses(graph)
     has_options = bool(as_input or as_parameter)
@@ -96,10 +115,18 @@ def assign_roles(
             role = Role(Kind.INPUT, AS_INPUT)
         elif has_options and node.name in as_parameter:
             # The option tells parameters from inputs; which parameters are auxiliary is a fact of the graph.
-            role = Role(Kind.AUXILIARY if use.rank == _MUTATED else Kind.PARAMETER, "`as_parameter`")
+            role = Role(
+                Kind.AUXILIARY if use.rank == _MUTATED else Kind.PARAMETER, "`as_parameter`"
+            )
         elif node.details.holds_value is not None:
-            held_why = _DECLARED if node.details.domain else _INITIALIZER  # as in Node.operator_text
-            role = Role(Kind.PARAMETER, held_why) if node.details.holds_value else Role(Kind.INPUT, _NO_VALUE)
+            held_why = (
+                _DECLARED if node.details.domain else _INITIALIZER
+            )  # as in Node.operator_text
+            role = (
+                Role(Kind.PARAMETER, held_why)
+                if node.details.holds_value
+                else Role(Kind.INPUT, _NO_VALUE)
+            )
         else:
             role = _by_graph(node, use)
             if held is not None:
@@ -129,7 +156,9 @@ _UNUSED = _Use(_NONE)
 def _decisive_uses(graph: Graph) -> dict[Node, _Use]:
     """Return for each variable that an operator uses the use that prevails."""
     uses: dict[Node, _Use] = {}
-    formals: dict[tuple[str, int, int], tuple[tuple[int, str], ...]] = {}  # ranks and formal names of inputs
+    formals: dict[
+        tuple[str, int, int], tuple[tuple[int, str], ...]
+    ] = {}  # ranks and formal names of inputs
     for node in graph.nodes:
         if not node.op:
             continue
@@ -141,10 +170,17 @@ def _decisive_uses(graph: Graph) -> dict[Node, _Use]:
             names, mutated = name_inputs(node) or (), auxiliary_slots(node)
             named = [names[slot] if slot < len(names) else "" for slot in range(len(inputs))]
             other = _FOREIGN if find_signature(node) is None else _DATA
-            ranked = tuple([(_MUTATED if i in mutated else _RANKS.get(name, other), name) for i, name in enumerate(named)])
+            ranked = tuple(
+                [
+                    (_MUTATED if i in mutated else _RANKS.get(name, other), name)
+                    for i, name in enumerate(named)
+                ]
+            )
             if not node.subgraphs:
                 formals[key] = ranked
-        for slot, (rank, formal) in enumerate(ranked):  # zip with `strict` takes three times as long
+        for slot, (rank, formal) in enumerate(
+            ranked
+        ):  # zip with `strict` takes three times as long
             variable = inputs[slot].node
             if not variable.op and (variable not in uses or rank < uses[variable].rank):
                 uses[variable] = _Use(rank, formal, node)
@@ -169,20 +205,28 @@ def _by_graph(node: Node, use: _Use) -> Role:
         return Role(Kind.PARAMETER, f"its name ends in {suffix}")
     if use.rank == _FOREIGN:
         return Role(Kind.UNKNOWN, "only unknown operators use it")
-    return Role(Kind.INPUT, "nothing makes it a parameter" if use.rank == _DATA else "no operator uses it")
+    return Role(
+        Kind.INPUT, "nothing makes it a parameter" if use.rank == _DATA else "no operator uses it"
+    )
 
 
 def assign_implied_role(implied: Implied) -> Role:
     """Return the role of a variable without a node, by its slot: MXNet names it after its formal input."""
     rank = _MUTATED if implied.auxiliary else _RANKS.get(implied.formal, _DATA)
-    kind = Kind.AUXILIARY if rank == _MUTATED else Kind.PARAMETER if rank == _TRAINED else Kind.INPUT
-    why = "the file implies it:" if rank == _MUTATED else f"the file implies it: {implied.formal} of"
+    kind = (
+        Kind.AUXILIARY if rank == _MUTATED else Kind.PARAMETER if rank == _TRAINED else Kind.INPUT
+    )
+    why = (
+        "the file implies it:" if rank == _MUTATED else f"the file implies it: {implied.formal} of"
+    )
     return Role(kind, why, implied.node, is_label=rank == _LABEL, is_state=rank == _STATE)
 
 
 def list_implied_parameters(graph: Graph) -> list[Implied]:
     """Return the parameters and auxiliary states of ``graph`` that have no node."""
-    return [state for state in list_implied_variables(graph) if assign_implied_role(state).is_parameter]
+    return [
+        state for state in list_implied_variables(graph) if assign_implied_role(state).is_parameter
+    ]
 
 
 def refuse_implied(states: Iterable[Implied]) -> list[Fault]:
@@ -200,7 +244,11 @@ def _with_file(node: Node, role: Role, held: Collection[str]) -> Role:
 
 
 def disagreements(roles: Mapping[Node, Role], held: Collection[str]) -> tuple[list[str], list[str]]:
-    """Return the names on which a parameter file and the graph disagree: parameters it does not hold, and inputs it holds."""
-    missing = [node.name for node, role in roles.items() if role.is_parameter and node.name not in held]
+    """Return the names on which a parameter file and the graph disagree: parameters it does not
+    hold, and inputs it holds.
+    """
+    missing = [
+        node.name for node, role in roles.items() if role.is_parameter and node.name not in held
+    ]
     taken = [node.name for node, role in roles.items() if role.why == _HELD]
     return list(dict.fromkeys(missing)), list(dict.fromkeys(taken))

@@ -22,20 +22,35 @@ def align(sources: Sequence[Checkpoint]) -> list[tuple[Checkpoint, str]]:
         DisprovedError: a converted model computes different outputs.
     """
     sets = [find_format(source.graph).operator_sets for source in sources]
-    versions = [None if own is None else own.find_used_version(source.graph) for own, source in zip(sets, sources, strict=True)]
+    versions = [
+        None if own is None else own.find_used_version(source.graph)
+        for own, source in zip(sets, sources, strict=True)
+    ]
     newest = max((version for version in versions if version is not None), default=0)
     if all(version in (newest, None) for version in versions):
-        raise UsageError(Fault("`align` changes nothing: no ONNX model has an older operator set", hint="leave `align` out"))
+        raise UsageError(
+            Fault(
+                "`align` changes nothing: no ONNX model has an older operator set",
+                hint="leave `align` out",
+            )
+        )
     return [
-        (source, "") if own is None or version in (newest, None) else _raise(source, own, version, newest)
+        (source, "")
+        if own is None or version in (newest, None)
+        else _raise(source, own, version, newest)
         for source, own, version in zip(sources, sets, versions, strict=True)
     ]
 
 
-def _raise(source: Checkpoint, sets: OperatorSets, old: int | None, version: int) -> tuple[Checkpoint, str]:
+def _raise(
+    source: Checkpoint, sets: OperatorSets, old: int | None, version: int
+) -> tuple[Checkpoint, str]:
     with locate_refusals(source):
         result = follow_rewrite(source, sets.raise_version(source.graph, version))
-    return result, f"operator set {old} became {version}, and the results are equal, {_prove(source, result)}"
+    return (
+        result,
+        f"operator set {old} became {version}, and the results are equal, {_prove(source, result)}",
+    )
 
 
 def _prove(source: Checkpoint, result: Checkpoint) -> str:
@@ -44,8 +59,20 @@ def _prove(source: Checkpoint, result: Checkpoint) -> str:
 
     report = compare(source, result, allow_unsupported=True)
     if not report:
-        reasons = [text for _, stage in report.list_stages("skipped") if stage.name == "values" for text in stage.details]
-        message = f"its conversion to another operator set is not equal for sure: {'; '.join([report.verdict, *reasons])}"
-        fault = Fault(message, where=source.where, hint="nothing was written; export the model at the later operator set")
+        reasons = [
+            text
+            for _, stage in report.list_stages("skipped")
+            if stage.name == "values"
+            for text in stage.details
+        ]
+        message = (
+            f"its conversion to another operator set is not equal for sure: "
+            f"{'; '.join([report.verdict, *reasons])}"
+        )
+        fault = Fault(
+            message,
+            where=source.where,
+            hint="nothing was written; export the model at the later operator set",
+        )
         raise (DisprovedError if report.outcome == "not equal" else RefusedError)(fault)
     return report.rung

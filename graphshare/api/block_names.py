@@ -38,25 +38,42 @@ class _Layer(msgspec.Struct, frozen=True, eq=False):
     @property
     def kind(self) -> Kind:
         """Return the attributes with their shapes."""
-        return tuple(sorted((attribute, shape) for attribute, (_, shape) in self.parameters.items()))
+        return tuple(
+            sorted((attribute, shape) for attribute, (_, shape) in self.parameters.items())
+        )
 
     def fits(self, kind: Kind) -> bool:
         """Whether the shapes are compatible with the known shapes in ``kind``."""
-        pairs = [(own, shape or ()) for (_, own), (_, shape) in zip(self.kind, kind, strict=False) if own is not None]
-        sizes = [(a, b) for own, shape in pairs for a, b in zip((len(own), *own), (len(shape), *shape), strict=False)]
-        return [name for name, _ in self.kind] == [name for name, _ in kind] and all(a in (None, b) for a, b in sizes)
+        pairs = [
+            (own, shape or ())
+            for (_, own), (_, shape) in zip(self.kind, kind, strict=False)
+            if own is not None
+        ]
+        sizes = [
+            (a, b)
+            for own, shape in pairs
+            for a, b in zip((len(own), *own), (len(shape), *shape), strict=False)
+        ]
+        return [name for name, _ in self.kind] == [name for name, _ in kind] and all(
+            a in (None, b) for a, b in sizes
+        )
 
     def describe(self) -> str:
         return ", ".join(f"{attribute} {format_shape(shape)}" for attribute, shape in self.kind)
 
 
 def name_for_graph(graph: Graph, file: ParameterFile, plan: Plan) -> Plan:
-    """Return a plan that replaces names of blocks by names of the graph. Raises RefusedError as :func:`match_blocks`."""
+    """Return a plan that replaces names of blocks by names of the graph.
+
+    Raises RefusedError as :func:`match_blocks`.
+    """
     auxiliary = {node.name for node in auxiliary_variables(reachable(graph))}
     names = {record.key or "": split_key(record.key or "")[1] for record in file.records}
     if not {node.name for node in graph.variables()}.issuperset(names.values()):
         names = match_blocks(graph, file, {})
-    keys = {old: join_key("aux" if name in auxiliary else "arg", name) for old, name in names.items()}
+    keys = {
+        old: join_key("aux" if name in auxiliary else "arg", name) for old, name in names.items()
+    }
     return [(record, keys[record.key or ""]) for record, _ in plan]
 
 
@@ -70,9 +87,17 @@ def name_for_blocks(graph: Graph, file: ParameterFile, plan: Plan, blocks: str) 
     records = {split_key(record.key or "")[1]: record for record, _ in plan}
     known = {name: record.shape for name, record in records.items() if record.shape is not None}
     keys = match_blocks(graph, read_index(blocks), known)
-    faults = [Fault(f"has no array for {name!r}", where=file.path) for name in keys.values() if name not in records]
+    faults = [
+        Fault(f"has no array for {name!r}", where=file.path)
+        for name in keys.values()
+        if name not in records
+    ]
     used = set(keys.values())
-    faults += [Fault(f"{name!r} is not a parameter of the blocks", where=file.path) for name in records if name not in used]
+    faults += [
+        Fault(f"{name!r} is not a parameter of the blocks", where=file.path)
+        for name in records
+        if name not in used
+    ]
     if faults:
         raise RefusedError(faults)
     return [(records[name], key) for key, name in keys.items()]
@@ -82,7 +107,10 @@ def _read_layers(blocks: ParameterFile) -> dict[str, _Layer]:
     layers: dict[str, _Layer] = {}
     for record in blocks.records:
         layer, _, attribute = (record.key or "").rpartition(".")
-        layers.setdefault(layer, _Layer(layer, {})).parameters[attribute] = (record.key or "", record.shape)
+        layers.setdefault(layer, _Layer(layer, {})).parameters[attribute] = (
+            record.key or "",
+            record.shape,
+        )
     return layers
 
 
@@ -96,37 +124,65 @@ def match_blocks(graph: Graph, blocks: ParameterFile, known: Mapping[str, Sizes]
         raise RefusedError(Fault("has arrays without names", where=blocks.path))
     left = _read_layers(blocks)
     nodes = reachable(graph)
-    right = _list_layers(nodes, graph, known, {attribute for layer in left.values() for attribute in layer.parameters})
+    right = _list_layers(
+        nodes,
+        graph,
+        known,
+        {attribute for layer in left.values() for attribute in layer.parameters},
+    )
     kinds = _assign_kinds([*left.values()], right)
     flow = _Flow(nodes, right)
-    pairings = [_pair_in_order(left.values(), order, kinds) for order in (right, _sort_numbers(right))]
+    pairings = [
+        _pair_in_order(left.values(), order, kinds) for order in (right, _sort_numbers(right))
+    ]
     scores = list(map(flow.rate, pairings))
-    winners = [pairs for score, pairs in zip(scores, pairings, strict=True) if score == max(scores) >= 0]
-    unsure = [layer.name for layer in left.values() if len({pairs[layer] for pairs in winners}) != 1]
+    winners = [
+        pairs for score, pairs in zip(scores, pairings, strict=True) if score == max(scores) >= 0
+    ]
+    unsure = [
+        layer.name for layer in left.values() if len({pairs[layer] for pairs in winners}) != 1
+    ]
     if unsure:
         hint = "the net's own code knows: load_parameters, then export"
         message = f"blocks of equal shapes cannot be told apart: {format_names(unsure, 6)}"
         raise RefusedError(Fault(message, where=blocks.path, hint=hint))
-    return {key: winners[0][layer].parameters[own][0] for layer in left.values() for own, (key, _) in layer.parameters.items()}
+    return {
+        key: winners[0][layer].parameters[own][0]
+        for layer in left.values()
+        for own, (key, _) in layer.parameters.items()
+    }
 
 
-def _pair_in_order(blocks: Iterable[_Layer], layers: Sequence[_Layer], kinds: Mapping[_Layer, Kind]) -> dict[_Layer, _Layer]:
+def _pair_in_order(
+    blocks: Iterable[_Layer], layers: Sequence[_Layer], kinds: Mapping[_Layer, Kind]
+) -> dict[_Layer, _Layer]:
     """Pair each layer of the blocks with the next layer of the graph that has its kind."""
-    rest = {kind: iter([layer for layer in layers if kinds[layer] == kind]) for kind in kinds.values()}
+    rest = {
+        kind: iter([layer for layer in layers if kinds[layer] == kind]) for kind in kinds.values()
+    }
     return {block: next(rest[block.kind]) for block in blocks}
 
 
-def _list_layers(nodes: Sequence[Node], graph: Graph, known: Mapping[str, Sizes], attributes: Collection[str]) -> list[_Layer]:
+def _list_layers(
+    nodes: Sequence[Node], graph: Graph, known: Mapping[str, Sizes], attributes: Collection[str]
+) -> list[_Layer]:
     """Return the layers of the graph: variables whose names end in one of ``attributes``, by the rest of the name."""
     variables = [node for node in nodes if node.is_variable]
-    shapes = infer(graph, {node: known[node.name] for node in variables if node.name in known}, None).shapes
+    shapes = infer(
+        graph, {node: known[node.name] for node in variables if node.name in known}, None
+    ).shapes
     layers: dict[str, _Layer] = {}
     for node in variables:
-        endings = [each for each in attributes if node.name == each or node.name.endswith(f"_{each}")]
+        endings = [
+            each for each in attributes if node.name == each or node.name.endswith(f"_{each}")
+        ]
         if endings:
             attribute = max(endings, key=len)
             layer = node.name[: -len(attribute)].removesuffix("_")
-            layers.setdefault(layer, _Layer(layer, {})).parameters[attribute] = (node.name, shapes[node][0])
+            layers.setdefault(layer, _Layer(layer, {})).parameters[attribute] = (
+                node.name,
+                shapes[node][0],
+            )
     return list(layers.values())
 
 
@@ -149,7 +205,10 @@ def _assign_kinds(left: Sequence[_Layer], right: Sequence[_Layer]) -> dict[_Laye
     unlike = [("the graph", layer) for layer in right if layer not in kinds]
     unlike += [("the blocks", layer) for layer in left if rest[layer.kind]]
     if unlike:
-        texts = [f"{layer.name!r} of {owner} has no counterpart, or several: {layer.describe()}" for owner, layer in unlike]
+        texts = [
+            f"{layer.name!r} of {owner} has no counterpart, or several: {layer.describe()}"
+            for owner, layer in unlike
+        ]
         raise RefusedError(list(map(Fault, texts)))
     return kinds
 
@@ -160,7 +219,10 @@ def _sort_numbers(layers: Sequence[_Layer]) -> list[_Layer]:
     for layer in layers:
         forms.setdefault(_NUMBER.sub("#", layer.name), []).append(layer)
     for same in forms.values():
-        same.sort(key=lambda layer: [int(number[:18]) for number in _NUMBER.findall(layer.name)], reverse=True)
+        same.sort(
+            key=lambda layer: [int(number[:18]) for number in _NUMBER.findall(layer.name)],
+            reverse=True,
+        )
     return [forms[_NUMBER.sub("#", layer.name)].pop() for layer in layers]
 
 
@@ -168,12 +230,18 @@ class _Flow:
     """For each layer of a graph, the layers that data passes through before it, as bits."""
 
     def __init__(self, nodes: Sequence[Node], layers: Sequence[_Layer]) -> None:
-        bits = {name: 1 << i for i, layer in enumerate(layers) for name, _ in layer.parameters.values()}
+        bits = {
+            name: 1 << i for i, layer in enumerate(layers) for name, _ in layer.parameters.values()
+        }
         self._bit = {layer: 1 << i for i, layer in enumerate(layers)}
         self._before = dict.fromkeys(self._bit.values(), 0)
         behind: dict[Node, int] = {}  # the layers whose parameters a value depends on
         for node in nodes:
-            own = [bits[entry.node.name] for entry in node.inputs if entry.node.is_variable and entry.node.name in bits]
+            own = [
+                bits[entry.node.name]
+                for entry in node.inputs
+                if entry.node.is_variable and entry.node.name in bits
+            ]
             behind[node] = bits.get(node.name, 0) if node.is_variable else 0
             for entry in node.inputs:
                 behind[node] |= behind[entry.node]

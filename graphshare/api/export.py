@@ -22,15 +22,37 @@ from graphshare.api.onnx_translation import (
     translate_sizes,
 )
 from graphshare.arguments import Natural, NotNegative, Seconds
-from graphshare.checkpoint.load import Model, Names, Shape, StrPath, as_checkpoint, as_names, as_shapes, check_roles
+from graphshare.checkpoint.load import (
+    Model,
+    Names,
+    Shape,
+    StrPath,
+    as_checkpoint,
+    as_names,
+    as_shapes,
+    check_roles,
+)
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.save import input_files, place_result
 from graphshare.errors import DisprovedError, Fault, RefusedError, UsageError, locate_refusals
-from graphshare.execute.prepare.variable_values import as_arrays, check_shapes, convert_feed, index_limits, largest_integer
+from graphshare.execute.prepare.variable_values import (
+    as_arrays,
+    check_shapes,
+    convert_feed,
+    index_limits,
+    largest_integer,
+)
 from graphshare.export_onnx.opsets import DEFAULT, check_opset, refuse_versions
 from graphshare.export_onnx.translate import OnnxTarget
 from graphshare.files.atomic import OutputTransaction
-from graphshare.files.paths import UsedFile, base_name, extend, is_directory, is_stem, refuse_inputs_as_outputs
+from graphshare.files.paths import (
+    UsedFile,
+    base_name,
+    extend,
+    is_directory,
+    is_stem,
+    refuse_inputs_as_outputs,
+)
 from graphshare.formats.facets import TensorType
 from graphshare.formats.model_format import Operation, SaveOptions, WeightPlace, require
 from graphshare.formats.model_names import name_of_file
@@ -116,9 +138,9 @@ def export(
     the model's inputs (``{"data0": "int64"}`` for tokens); the model casts them to the graph's dtypes where a node
     needs that.
 
-    With ``dynamic_batch`` the caller of the model chooses the batch; names in ``shapes`` are sizes that the caller chooses
-    (``{"data": ("n", 3, "h", "w")}``; ``"h:480"`` is translated at 480). Nodes without a translation are written in
-    ``custom_domain`` if one is given.
+    With ``dynamic_batch`` the caller of the model chooses the batch; names in ``shapes`` are sizes
+    that the caller chooses (``{"data": ("n", 3, "h", "w")}``; ``"h:480"`` is translated at 480).
+    Nodes without a translation are written in ``custom_domain`` if one is given.
 
     With ``verify`` the model is checked and run before a file is in place: on ``feeds`` and inputs drawn with ``seed``
     every output must match graphshare's own executor, up to ``tolerance`` of the output's largest number (by default
@@ -164,7 +186,11 @@ def export(
     fed_shapes = {name: array.shape for name, array in arrays.items()}
     fixed, named = split_names(sizes, fed_shapes)
     all_shapes = {**fed_shapes, **fixed}
-    with locate_refusals(source), resource_limits(max_memory, time_limit), _open_weights(source) as reader:
+    with (
+        locate_refusals(source),
+        resource_limits(max_memory, time_limit),
+        _open_weights(source) as reader,
+    ):
         target = OnnxTarget(
             opset=opset,
             name=_name(source),
@@ -189,7 +215,11 @@ def export(
         faults = refuse_versions(translated.graph, opset)
         if faults:
             raise RefusedError(faults)
-        exported = Checkpoint(translated.graph, list_parameters(instances[0], source.parameter_file), path or source.where)
+        exported = Checkpoint(
+            translated.graph,
+            list_parameters(instances[0], source.parameter_file),
+            path or source.where,
+        )
 
         def prove(model: ModelBytes) -> ExportReport | None:
             if not proves:
@@ -202,10 +232,14 @@ def export(
             return proof
 
         if not path:
-            proof = prove(keep_in_memory(exported.graph, exported.parameter_file)) if proves else None
+            proof = (
+                prove(keep_in_memory(exported.graph, exported.parameter_file)) if proves else None
+            )
             return _report(exported, instances[0], opset, notes, proof)
         with OutputTransaction() as stage:
-            staged = stage_onnx(exported.graph, exported.parameter_file, path, stage, SaveOptions(weights=weights))
+            staged = stage_onnx(
+                exported.graph, exported.parameter_file, path, stage, SaveOptions(weights=weights)
+            )
             proof = prove(staged.model)
             # The proof is done: the limit must not strike while files are put in place.
             end_time_limit()
@@ -223,19 +257,29 @@ def _place(out: StrPath | None, source: Checkpoint, weights: WeightPlace) -> str
     return ""
 
 
-def _find_fed_shapes(nodes: Sequence[Node], shapes: Mapping[str, tuple[int, ...]]) -> dict[Node, tuple[int, ...]]:
+def _find_fed_shapes(
+    nodes: Sequence[Node], shapes: Mapping[str, tuple[int, ...]]
+) -> dict[Node, tuple[int, ...]]:
     return {node: shapes[node.name] for node in nodes if node.is_variable and node.name in shapes}
 
 
-def _choose_tolerance(instance: Instance, tolerance: float | None) -> tuple[ExportTolerance, list[str]]:
+def _choose_tolerance(
+    instance: Instance, tolerance: float | None
+) -> tuple[ExportTolerance, list[str]]:
     """Return the tolerance of the outputs, and a note if the least precise float inside the model decides it."""
     chosen, types = tolerate_export(tolerance).by_dtype, instance.static.inference.types
     coarsest = find_coarsest(dtype for dtypes in types.values() for dtype in dtypes)
     heads = [types[head.node][head.index] or "" for head in instance.static.part.heads]
-    if tolerance is not None or not any(chosen[dtype] < chosen[coarsest] for dtype in heads if dtype in chosen):
+    if tolerance is not None or not any(
+        chosen[dtype] < chosen[coarsest] for dtype in heads if dtype in chosen
+    ):
         return ExportTolerance(by_dtype=chosen), []
-    note = f"compared up to {chosen[coarsest]:g} of the largest value, as values inside are {coarsest}"
-    return ExportTolerance(by_dtype={name: max(limit, chosen[coarsest]) for name, limit in chosen.items()}), [note]
+    note = (
+        f"compared up to {chosen[coarsest]:g} of the largest value, as values inside are {coarsest}"
+    )
+    return ExportTolerance(
+        by_dtype={name: max(limit, chosen[coarsest]) for name, limit in chosen.items()}
+    ), [note]
 
 
 def _cast(source: Checkpoint, dtype: str | None) -> tuple[Checkpoint, list[str]]:
@@ -243,9 +287,18 @@ def _cast(source: Checkpoint, dtype: str | None) -> tuple[Checkpoint, list[str]]
     if dtype is None:
         return source, []
     if source.parameter_file is None:
-        raise UsageError(Fault("`dtype` needs parameters", where=source.where, hint="name the parameter file with `params`"))
+        raise UsageError(
+            Fault(
+                "`dtype` needs parameters",
+                where=source.where,
+                hint="name the parameter file with `params`",
+            )
+        )
     file, done = cast_in_memory(source.parameter_file, dtype)
-    notes = [f"{format_count(count, 'number')} of {key!r} became infinite in {dtype}" for key, count in done.overflows.items()]
+    notes = [
+        f"{format_count(count, 'number')} of {key!r} became infinite in {dtype}"
+        for key, count in done.overflows.items()
+    ]
     if done.kept:
         names = format_names((split_key(key)[1] for key in done.kept), 4)
         notes.append(f"{format_count(len(done.kept), 'array')} of BatchNorm stay float32: {names}")
@@ -256,7 +309,10 @@ def _check_dtypes(stated: Mapping[str, str]) -> dict[str, str]:
     """Return dtypes by input. Raises UsageError with all dtypes that inputs cannot have."""
     known = ", ".join(sorted(TYPE_FLAGS.values()))
     faults = [
-        Fault(f"`input_dtypes` has the dtype {dtype!r}, which no input can have", hint=f"the dtypes are {known}")
+        Fault(
+            f"`input_dtypes` has the dtype {dtype!r}, which no input can have",
+            hint=f"the dtypes are {known}",
+        )
         for dtype in stated.values()
         if dtype not in TYPE_FLAGS.values()
     ]
@@ -266,7 +322,9 @@ def _check_dtypes(stated: Mapping[str, str]) -> dict[str, str]:
 
 
 def _check_inputs(instance: Instance, stated: Mapping[str, str], keep_io: bool) -> None:
-    """Refuse names without an input, dtypes that do not hold the indices of a table, and ``keep_io`` that keeps nothing."""
+    """Refuse names without an input, dtypes that do not hold the indices of a table, and
+    ``keep_io`` that keeps nothing.
+    """
     static, types = instance.static, input_types(instance.translated.graph)
     inputs = [node for node in static.roles if instance.translated.names.get((node, 0)) in types]
     limits = index_limits(static.inference.nodes)
@@ -288,11 +346,15 @@ def _check_inputs(instance: Instance, stated: Mapping[str, str], keep_io: bool) 
         raise UsageError(faults)
 
 
-def _translate(request: Request, shapes: Mapping[str, Shape], named: NamedShapes, dynamic_batch: bool) -> list[Instance]:
+def _translate(
+    request: Request, shapes: Mapping[str, Shape], named: NamedShapes, dynamic_batch: bool
+) -> list[Instance]:
     """Return the translation at the given sizes, with free sizes where requested, then instances at other sizes."""
     instance = translate_instance(request, shapes)
     inputs = instance.input_shapes()
-    own = {name: node.name for node, name in instance.translated.variables.items() if name in inputs}
+    own = {
+        name: node.name for node, name in instance.translated.variables.items() if name in inputs
+    }
     # Inputs of one name have one shape, although ONNX tells them apart; a label that is left out has none.
     free = {name: named[variable] for name, variable in own.items() if variable in named}
     symbols = choose_symbols(free, dynamic_batch, inputs, lambda: batch_symbol(instance))
@@ -325,9 +387,21 @@ def place_model(out: str, source: Checkpoint) -> str:
         RefusedError: the path is a file from which the model is made.
     """
     if out == "-":
-        raise UsageError(Fault("a model is proved from its file, so it cannot go to stdout", hint="name a file with `out`"))
-    path = extend(out, ".onnx") if is_stem(out) and not is_directory(out) else place_result(out, source, ".onnx")
-    refuse_inputs_as_outputs([UsedFile(path, "graph"), UsedFile(extend(path, ".data"), "parameters")], input_files(source))
+        raise UsageError(
+            Fault(
+                "a model is proved from its file, so it cannot go to stdout",
+                hint="name a file with `out`",
+            )
+        )
+    path = (
+        extend(out, ".onnx")
+        if is_stem(out) and not is_directory(out)
+        else place_result(out, source, ".onnx")
+    )
+    refuse_inputs_as_outputs(
+        [UsedFile(path, "graph"), UsedFile(extend(path, ".data"), "parameters")],
+        input_files(source),
+    )
     return path
 
 
@@ -351,7 +425,9 @@ def _describe_source(source: Checkpoint) -> dict[str, str]:
     if source.data:
         metadata["source.sha256"] = sha256(source.data).hexdigest()
     if version is not None:
-        metadata["source.version"] = f"MXNet {version // 10000}.{version // 100 % 100}.{version % 100}"
+        metadata["source.version"] = (
+            f"MXNet {version // 10000}.{version // 100 % 100}.{version % 100}"
+        )
     return {f"graphshare.{key}": value for key, value in metadata.items()}
 
 
@@ -367,7 +443,9 @@ def _report(
     translated = instance.translated
     notes = [*notes, *instance.static.notes]
     if translated.custom:
-        notes.append(f"written in a custom domain, and not proved: {format_names(translated.custom)}")
+        notes.append(
+            f"written in a custom domain, and not proved: {format_names(translated.custom)}"
+        )
     report = ExportFacts(
         staged.files[0] if staged is not None else "",
         staged.files if staged is not None else (),

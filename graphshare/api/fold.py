@@ -49,11 +49,15 @@ def fold(
     source = as_checkpoint(model)
     require(source.graph, Operation.FOLD, where=source.where)
     chosen = ["`tolerance`"] if tolerance is not None else []
-    if lacks := find_format(source.graph).find_lacks(Operation.FOLD_VALUES, chosen, where=source.where):
+    if lacks := find_format(source.graph).find_lacks(
+        Operation.FOLD_VALUES, chosen, where=source.where
+    ):
         raise RefusedError(lacks)
     if source.parameter_file is None:
         hint = "name the parameter file with `params`"
-        raise UsageError(Fault("there are no parameters to fold into", where=source.where, hint=hint))
+        raise UsageError(
+            Fault("there are no parameters to fold into", where=source.where, hint=hint)
+        )
     with resource_limits(max_memory, time_limit):
         with locate_refusals(source):
             check_belongs(source.parameter_file, source.graph)
@@ -65,6 +69,10 @@ def fold(
         folded = follow_rewrite(source, rewrite, report=report, notes=notes).with_params(arrays)
         if not (verify and report.count):
             return folded
-        from graphshare.verification.whole_model import prove_folding  # start-up: --help must not import numpy
+        from graphshare.verification.whole_model import (
+            prove_folding,
+        )  # start-up: --help must not import numpy
 
-        return prove_folding(folded, report, source, {str(array.dtype) for array in arrays.values()}, tolerance)
+        return prove_folding(
+            folded, report, source, {str(array.dtype) for array in arrays.values()}, tolerance
+        )

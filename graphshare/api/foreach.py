@@ -12,7 +12,10 @@ from graphshare.fleet.foreach import FleetOptions, FleetRun
 from graphshare.fleet.foreach import foreach as run_fleet
 
 _COMMANDS = "graphshare.cli.fleet"
-"""The name of the module that runs commands. Workers import it by name, and nothing here depends on the command line."""
+"""The name of the module that runs commands.
+
+Workers import it by name, and nothing here depends on the command line.
+"""
 
 
 def foreach(

@@ -10,7 +10,15 @@ from graphshare.analysis.name_lists import find_outputs, output_name
 from graphshare.api.share import refuse_unused
 from graphshare.api.stated_types import find_untyped, parse_types, refuse_types, state_untyped
 from graphshare.arguments import Text
-from graphshare.checkpoint.load import Model, Names, Shapes, as_checkpoint, as_names, as_shapes, check_roles
+from graphshare.checkpoint.load import (
+    Model,
+    Names,
+    Shapes,
+    as_checkpoint,
+    as_names,
+    as_shapes,
+    check_roles,
+)
 from graphshare.checkpoint.model import Checkpoint, follow_group, follow_rewrite
 from graphshare.checkpoint.parameters import check_belongs, notes_on
 from graphshare.errors import Fault, GraphshareError, UsageError
@@ -25,7 +33,10 @@ from graphshare.rewrite.group.switch import plan_switch
 from graphshare.text.format import format_count, format_names
 
 _LISTED = 6
-_EXPORTED = "an MXNet model in a group with an ONNX model is exported first: give the shapes of its inputs with `shapes`"
+_EXPORTED = (
+    "an MXNet model in a group with an ONNX model is exported first: give the shapes of its "
+    "inputs with `shapes`"
+)
 
 
 def group(
@@ -65,8 +76,8 @@ def group(
     Raises:
         UsageError: there are fewer than two models, or more or fewer prefixes than models; ``align`` has nothing to do;
             a type is malformed, or given for a value whose type is known.
-        RefusedError: models do not fit together, names match nothing or too much, an input is fed twice, or names collide; all
-            are listed.
+        RefusedError: models do not fit together, names match nothing or too much, an input is fed
+            twice, or names collide; all are listed.
         DisprovedError: a model with another operator set does not compute the same.
     """
     sources: Sequence[Checkpoint] = [as_checkpoint(model) for model in models]
@@ -85,8 +96,15 @@ def group(
     members = _make_members(sources, prefixes or [""] * len(sources), alignments)
     if switch is not None:
         exported = {"`as_input`": as_input} if not shapes else {}  # otherwise the export uses it
-        options = {"`prefixes`": prefixes, "`connect`": connect, "`share_inputs`": share_inputs, "`as_parameter`": as_parameter}
-        refuse_unused({**options, "`on_collision`": on_collision != "error", **exported}, "with `switch`")
+        options = {
+            "`prefixes`": prefixes,
+            "`connect`": connect,
+            "`share_inputs`": share_inputs,
+            "`as_parameter`": as_parameter,
+        }
+        refuse_unused(
+            {**options, "`on_collision`": on_collision != "error", **exported}, "with `switch`"
+        )
         return _switch(sources, members, switch)
     report = plan_group(
         members,
@@ -103,10 +121,20 @@ def group(
     return follow_group(sources, report, report=report, notes=notes)
 
 
-def _make_members(sources: Sequence[Checkpoint], prefixes: Sequence[str], alignments: Sequence[str]) -> list[Member]:
+def _make_members(
+    sources: Sequence[Checkpoint], prefixes: Sequence[str], alignments: Sequence[str]
+) -> list[Member]:
     return [
-        Member(source.graph, prefix, source.where or f"graph {number}", source.parameter_file, alignment)
-        for number, (source, prefix, alignment) in enumerate(zip(sources, prefixes, alignments, strict=True), start=1)
+        Member(
+            source.graph,
+            prefix,
+            source.where or f"graph {number}",
+            source.parameter_file,
+            alignment,
+        )
+        for number, (source, prefix, alignment) in enumerate(
+            zip(sources, prefixes, alignments, strict=True), start=1
+        )
     ]
 
 
@@ -118,7 +146,9 @@ def _switch(sources: Sequence[Checkpoint], members: Sequence[Member], name: str)
 
 
 def find_count_faults(count: int, options: Mapping[str, Sequence[str]]) -> list[Fault]:
-    """Return faults in the number of graphs, and in the number of values of options that take one value for each graph."""
+    """Return faults in the number of graphs, and in the number of values of options that take one
+    value for each graph.
+    """
     faults = []
     if count < 2:
         faults.append(
@@ -131,12 +161,17 @@ def find_count_faults(count: int, options: Mapping[str, Sequence[str]]) -> list[
         if values and len(values) != count:
             hint = f"give {option} once for each graph, in their order; '' for none"
             faults.append(
-                Fault(f"{option} has {format_count(len(values), 'value')} for {format_count(count, 'graph')}", hint=hint)
+                Fault(
+                    f"{option} has {format_count(len(values), 'value')} for {format_count(count, 'graph')}",
+                    hint=hint,
+                )
             )
     return faults
 
 
-def _as_one_format(sources: Sequence[Checkpoint], shapes: Shapes, as_input: Sequence[str]) -> Sequence[Checkpoint]:
+def _as_one_format(
+    sources: Sequence[Checkpoint], shapes: Shapes, as_input: Sequence[str]
+) -> Sequence[Checkpoint]:
     """Return the models; export MXNet models if there are ONNX models beside them.
 
     Raises:
@@ -146,14 +181,19 @@ def _as_one_format(sources: Sequence[Checkpoint], shapes: Shapes, as_input: Sequ
     if len({_is_exportable(source) for source in sources}) > 1:
         sources = _export_members(sources, shapes, as_input)
     elif shapes:
-        raise UsageError(Fault("`shapes` are for MXNet models beside ONNX models", hint="leave `shapes` out"))
+        raise UsageError(
+            Fault("`shapes` are for MXNet models beside ONNX models", hint="leave `shapes` out")
+        )
     for source in sources:
         check_belongs(source.parameter_file, source.graph)
     return sources
 
 
 def _state_types(
-    sources: Sequence[Checkpoint], prefixes: Sequence[str], connected: Sequence[str], types: Mapping[str, str]
+    sources: Sequence[Checkpoint],
+    prefixes: Sequence[str],
+    connected: Sequence[str],
+    types: Mapping[str, str],
 ) -> Sequence[Checkpoint]:
     """State the types of outputs and of ``connected`` values that neither the models nor ONNX's inference give.
 
@@ -166,22 +206,34 @@ def _state_types(
     for number, source in enumerate(sources):
         prefix = prefixes[number] if prefixes else ""
         # ``connected`` may use the name of a value in its model, or its name in the result.
-        own = dict.fromkeys(each for name in connected for each in (name, name.removeprefix(prefix)))
+        own = dict.fromkeys(
+            each for name in connected for each in (name, name.removeprefix(prefix))
+        )
         fed = find_outputs(own, topological(source.graph), source.graph.heads)
         untyped.append(find_untyped(source.graph, [*source.graph.heads, *fed]))
         for entry in untyped[-1]:
-            names += [(name, entry) for name in dict.fromkeys((output_name(entry), prefix + output_name(entry)))]
+            names += [
+                (name, entry)
+                for name in dict.fromkeys((output_name(entry), prefix + output_name(entry)))
+            ]
     stated = parse_types(types, names, "an output or a connected value")
-    rewrites = [state_untyped(source, source.graph, own, stated) for source, own in zip(sources, untyped, strict=True)]
+    rewrites = [
+        state_untyped(source, source.graph, own, stated)
+        for source, own in zip(sources, untyped, strict=True)
+    ]
     pairs = zip(sources, rewrites, strict=True)
-    return [source if rewrite is None else follow_rewrite(source, rewrite) for source, rewrite in pairs]
+    return [
+        source if rewrite is None else follow_rewrite(source, rewrite) for source, rewrite in pairs
+    ]
 
 
 def _is_exportable(source: Checkpoint) -> bool:
     return find_format(source.graph).supports(Operation.EXPORT)
 
 
-def _export_members(sources: Sequence[Checkpoint], shapes: Shapes, as_input: Sequence[str]) -> list[Checkpoint]:
+def _export_members(
+    sources: Sequence[Checkpoint], shapes: Shapes, as_input: Sequence[str]
+) -> list[Checkpoint]:
     """Return the models; export MXNet models for the operator set of the first ONNX model.
 
     Raises:
@@ -204,9 +256,14 @@ def _export_members(sources: Sequence[Checkpoint], shapes: Shapes, as_input: Seq
         own = {node.name for node in source.graph.variables()}
         known = {name: shape for name, shape in shapes.items() if name in own}
         try:
-            exported = export(source, shapes=known, as_input=own.intersection(as_input), opset=opset, verify=False)
+            exported = export(
+                source, shapes=known, as_input=own.intersection(as_input), opset=opset, verify=False
+            )
         except GraphshareError as error:
-            faults = [msgspec.structs.replace(fault, hint=fault.hint or _EXPORTED) for fault in error.faults]
+            faults = [
+                msgspec.structs.replace(fault, hint=fault.hint or _EXPORTED)
+                for fault in error.faults
+            ]
             raise type(error)(faults) from None
         members.append(exported)
     return members
@@ -217,7 +274,9 @@ def _describe_forgotten_inputs(report: Grouping) -> list[str]:
     parts = report.parts
     return [
         f"{parts[i].label}: input {parts[i].name(node)!r} is not connected, but {other.name!r} of {parts[j].label} is"
-        for (i, node), (j, other) in find_forgotten_inputs(parts, report.roles, report.connect, report.tied)
+        for (i, node), (j, other) in find_forgotten_inputs(
+            parts, report.roles, report.connect, report.tied
+        )
     ]
 
 
@@ -229,5 +288,7 @@ def _without_file(sources: Sequence[Checkpoint], report: Grouping) -> list[str]:
     for source, roles in zip(sources, report.roles, strict=True):
         names = [node.name for node, role in roles.items() if role.is_parameter]
         if source.parameter_file is None and names:
-            notes.append(f"{source.where} has no parameter file; that of the result will lack {format_names(names, _LISTED)}")
+            notes.append(
+                f"{source.where} has no parameter file; that of the result will lack {format_names(names, _LISTED)}"
+            )
     return notes

@@ -9,7 +9,14 @@ import msgspec
 from msgspec.structs import replace
 
 from graphshare.analysis.batch_axis import follow_batch
-from graphshare.analysis.free_sizes import BATCH, Symbol, join_places, list_trials, pick_small, suggest_steps
+from graphshare.analysis.free_sizes import (
+    BATCH,
+    Symbol,
+    join_places,
+    list_trials,
+    pick_small,
+    suggest_steps,
+)
 from graphshare.analysis.roles import Kind, Role
 from graphshare.checkpoint.load import Shape
 from graphshare.checkpoint.model import Checkpoint
@@ -34,7 +41,9 @@ _BATCH = 2  # never 1, which broadcasting and squeezing treat in their own way
 
 
 class Request(msgspec.Struct, frozen=True, eq=False):
-    """The model to translate: its selected outputs, the ``reader`` of its parameters, dtypes of inputs, and its ``target``."""
+    """The model to translate: its selected outputs, the ``reader`` of its parameters, dtypes of
+    inputs, and its ``target``.
+    """
 
     source: Checkpoint
     reader: ArrayReader | None
@@ -54,7 +63,10 @@ class Instance(msgspec.Struct, frozen=True, eq=False):
     def input_shapes(self) -> dict[str, tuple[int, ...]]:
         """Return the shapes of the inputs by name."""
         types = find_format(self.translated.graph).types.list_input_types(self.translated.graph)
-        return {name: tuple(int(size or 0) for size in stated.parts[1] or ()) for name, stated in types.items()}
+        return {
+            name: tuple(int(size or 0) for size in stated.parts[1] or ())
+            for name, stated in types.items()
+        }
 
     def shapes(self, symbols: Sequence[Symbol], sizes: Mapping[str, int]) -> dict[str, Shape]:
         """Return the shapes of the inputs when symbols have these sizes, by variable name."""
@@ -86,15 +98,21 @@ def translate_instance(request: Request, shapes: Mapping[str, Shape]) -> Instanc
     records = _find_records(variables, static.roles, source.parameter_file)
     values, tensors = _list_weights(records, request.reader)
     translated = translate_graph(static.part, static.inference, values, tensors, request.target)
-    return Instance(static, translated, {translated.variables[node]: record for node, record in records.items()})
+    return Instance(
+        static, translated, {translated.variables[node]: record for node, record in records.items()}
+    )
 
 
-def _find_records(variables: Sequence[Node], roles: Mapping[Node, Role], file: ParameterFile | None) -> dict[Node, Record]:
+def _find_records(
+    variables: Sequence[Node], roles: Mapping[Node, Role], file: ParameterFile | None
+) -> dict[Node, Record]:
     """Map each variable that the parameter file contains to its record."""
     if file is None:
         return {}
     by_name = RecordsByName(file)
-    records = {node: by_name.of(node, auxiliary=roles[node].kind is Kind.AUXILIARY) for node in variables}
+    records = {
+        node: by_name.of(node, auxiliary=roles[node].kind is Kind.AUXILIARY) for node in variables
+    }
     return {
         node: record
         for node, record in records.items()
@@ -102,14 +120,18 @@ def _find_records(variables: Sequence[Node], roles: Mapping[Node, Role], file: P
     }
 
 
-def _list_weights(records: Mapping[Node, Record], reader: ArrayReader | None) -> tuple[dict[Node, Value], dict[Node, Tensor]]:
+def _list_weights(
+    records: Mapping[Node, Record], reader: ArrayReader | None
+) -> tuple[dict[Node, Value], dict[Node, Tensor]]:
     """Return parameters as readable values, and as initializers whose data stays in their records."""
     values: dict[Node, Value] = {}
     tensors: dict[Node, Tensor] = {}
     for node, record in records.items():
         shape, dtype = record.shape_and_dtype()
         # numpy has no bfloat16; the reader gives its numbers as float32.
-        values[node] = Value("", shape, "float32" if dtype == "bfloat16" else dtype, _read_later(reader, record))
+        values[node] = Value(
+            "", shape, "float32" if dtype == "bfloat16" else dtype, _read_later(reader, record)
+        )
         tensors[node] = Tensor(dtype, shape, None)
     return values, tensors
 
@@ -129,7 +151,11 @@ def list_parameters(instance: Instance, source: ParameterFile | None) -> Paramet
     for node in instance.translated.graph.variables():
         if node in constants:
             value = constants[node]
-            records.append(record_of_bytes(node.name, value.dtype, value.shape, memoryview(value.content or b"")))
+            records.append(
+                record_of_bytes(
+                    node.name, value.dtype, value.shape, memoryview(value.content or b"")
+                )
+            )
         elif node.details.holds_value:
             record = instance.records[node.name]
             origin = record.origin or Origin(record.key, source)
@@ -141,7 +167,9 @@ def list_parameters(instance: Instance, source: ParameterFile | None) -> Paramet
     return replace(source, records=tuple(records), named=True)
 
 
-def translate_sizes(request: Request, instance: Instance, symbols: Sequence[Symbol]) -> list[Instance]:
+def translate_sizes(
+    request: Request, instance: Instance, symbols: Sequence[Symbol]
+) -> list[Instance]:
     """Return ``instance`` with a graph whose caller chooses the sizes of ``symbols``, and instances at other sizes.
 
     Raises:
@@ -162,10 +190,17 @@ def translate_sizes(request: Request, instance: Instance, symbols: Sequence[Symb
             others.append(translate(chosen))
         except RefusedError as error:
             at = ", ".join(f"{name} {size}" for name, size in chosen.items())
-            hint = suggest_steps([s for s in symbols if chosen[s.name] != base[s.name]], base, translate)
-            faults = [replace(f, message=f"with {at}: {f.message}", hint=hint or f.hint) for f in error.faults]
+            hint = suggest_steps(
+                [s for s in symbols if chosen[s.name] != base[s.name]], base, translate
+            )
+            faults = [
+                replace(f, message=f"with {at}: {f.message}", hint=hint or f.hint)
+                for f in error.faults
+            ]
             raise RefusedError(faults) from error
-    variants = [Variant(other.translated.graph, chosen) for other, chosen in zip(others, sizes, strict=True)]
+    variants = [
+        Variant(other.translated.graph, chosen) for other, chosen in zip(others, sizes, strict=True)
+    ]
     graph = generalize(variants, symbols, others[0].translated.owners)
     translated = replace(instance.translated, graph=graph)
     # A batch may have any size. For other free sizes, each size that was tried is proved, and a small one too if the
@@ -188,16 +223,27 @@ def batch_symbol(instance: Instance) -> Symbol:
     left = instance.input_shapes()
     # States of an RNN have the layers on the first axis, and the batch on the second.
     layers = (node for node in instance.static.inference.nodes if node.op == "RNN")
-    named = (pair for node in layers for pair in zip(name_inputs(node) or (), node.inputs, strict=False))
+    named = (
+        pair for node in layers for pair in zip(name_inputs(node) or (), node.inputs, strict=False)
+    )
     states = {entry.node for name, entry in named if name in ("state", "state_cell")}
     names = instance.translated.names
     axes = {node: int(node in states) for node in instance.static.roles if names[node, 0] in left}
     if not axes:
         raise UsageError(
-            Fault("`dynamic_batch` leaves nothing open: the model has no inputs", hint="leave `dynamic_batch` out")
+            Fault(
+                "`dynamic_batch` leaves nothing open: the model has no inputs",
+                hint="leave `dynamic_batch` out",
+            )
         )
-    _, couplings = follow_batch(instance.static.inference.nodes, axes, np_shape=has_np_shape(instance.static.part.attrs))
-    faults = [Fault(f"{c.node.op} {c.why}", node=c.node.name, hint=_FIXED_BATCH) for c in couplings if not c.only_training]
+    _, couplings = follow_batch(
+        instance.static.inference.nodes, axes, np_shape=has_np_shape(instance.static.part.attrs)
+    )
+    faults = [
+        Fault(f"{c.node.op} {c.why}", node=c.node.name, hint=_FIXED_BATCH)
+        for c in couplings
+        if not c.only_training
+    ]
     if faults:
         raise RefusedError(faults)
     return join_places(BATCH, [(names[node, 0], axis) for node, axis in axes.items()])

@@ -5,7 +5,15 @@ from __future__ import annotations
 import os
 
 from graphshare.arguments import Natural, NotNegative
-from graphshare.checkpoint.load import Names, StrPath, as_checkpoint, as_names, find_both_params, find_params, name_by_stem
+from graphshare.checkpoint.load import (
+    Names,
+    StrPath,
+    as_checkpoint,
+    as_names,
+    find_both_params,
+    find_params,
+    name_by_stem,
+)
 from graphshare.errors import Fault, UsageError
 from graphshare.files.atomic import OutputTransaction
 from graphshare.files.paths import (
@@ -16,7 +24,13 @@ from graphshare.files.paths import (
 )
 from graphshare.formats.model_format import Operation, require
 from graphshare.formats.model_names import PARAMETER_FORMATS, name_of_file
-from graphshare.formats.params.convert import Conversion, choose_cast, describe_conversion, plan_conversion, stage_params
+from graphshare.formats.params.convert import (
+    Conversion,
+    choose_cast,
+    describe_conversion,
+    plan_conversion,
+    stage_params,
+)
 from graphshare.formats.params.diff import ParameterDiff, diff_parameters, pair_records
 from graphshare.formats.params.format import WriteOptions, choose_format, find_format, read_index
 from graphshare.formats.params.records import select_keys
@@ -68,23 +82,40 @@ def convert(
     """
     path, target = local_path(find_params(source, epoch=epoch)), local_path(os.fspath(target))
     if to not in (None, *PARAMETER_FORMATS):
-        raise UsageError(Fault(f"there is no format {to!r}", hint=f"the formats are {', '.join(PARAMETER_FORMATS)}"))
+        raise UsageError(
+            Fault(
+                f"there is no format {to!r}", hint=f"the formats are {', '.join(PARAMETER_FORMATS)}"
+            )
+        )
     target = place_output(target, base_name(path) if to is None else f"{name_of_file(path)}.{to}")
     format_ = choose_format(target) if to is None else find_format(to)
-    refuse_inputs_as_outputs([UsedFile(target, "parameters")], [UsedFile(path, "parameters")], in_place=in_place)
+    refuse_inputs_as_outputs(
+        [UsedFile(target, "parameters")], [UsedFile(path, "parameters")], in_place=in_place
+    )
     file = name_by_stem(read_index(path), source)
     plan = plan_conversion(file, format_, as_names(select), tie, as_names(leave_out))
     if graph is not None:
-        from graphshare.api.block_names import name_for_blocks, name_for_graph  # shapes need numpy, other conversions do not
+        from graphshare.api.block_names import (
+            name_for_blocks,
+            name_for_graph,
+        )  # shapes need numpy, other conversions do not
 
         nodes = as_checkpoint(graph).graph
         require(nodes, Operation.PARAMETER_FILE, what="`graph`")
-        named = name_for_graph(nodes, file, plan) if blocks is None else name_for_blocks(nodes, file, plan, find_params(blocks))
+        named = (
+            name_for_graph(nodes, file, plan)
+            if blocks is None
+            else name_for_blocks(nodes, file, plan, find_params(blocks))
+        )
         plan = list(named)
     elif blocks is not None:
-        raise UsageError(Fault("`blocks` needs `graph`", hint="name the symbol file that the net exported"))
+        raise UsageError(
+            Fault("`blocks` needs `graph`", hint="name the symbol file that the net exported")
+        )
     cast = choose_cast(file, plan, dtype, None if keep is None else as_names(keep))
-    np_shape |= any(record.layout == "V3" for record, _ in plan)  # MXNet reads no file with V2 and V3 records
+    np_shape |= any(
+        record.layout == "V3" for record, _ in plan
+    )  # MXNet reads no file with V2 and V3 records
     options = WriteOptions(densify=densify, np_shape=np_shape)
     with OutputTransaction() as stage:
         stage_params([(file, plan)], stage, target, to=format_.name, options=options, cast=cast)
@@ -119,12 +150,18 @@ def diff_params(
     """
     paths = zip(find_both_params(left, right, epoch=epoch), (left, right), strict=True)
     one, other = (name_by_stem(read_index(path), source) for path, source in paths)
-    keys, keys_there = ([record.key for record in file.records if record.key is not None] for file in (one, other))
+    keys, keys_there = (
+        [record.key for record in file.records if record.key is not None] for file in (one, other)
+    )
 
     def match(patterns: Names, option: str) -> set[str]:
         """Return the names that patterns match in either file."""
         there = [*keys, *keys_there]
-        return {k for file in (one, other) for k in select_keys(file, as_names(patterns), option=option, others=there)}
+        return {
+            k
+            for file in (one, other)
+            for k in select_keys(file, as_names(patterns), option=option, others=there)
+        }
 
     chosen = match(select, "`select`") if select else None
     left_out = match(leave_out, "`leave_out`") if leave_out else ()

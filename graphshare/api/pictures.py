@@ -12,7 +12,14 @@ from graphshare.checkpoint.model import Checkpoint
 from graphshare.differences.alignment import align
 from graphshare.differences.changes import PairedBranch, compare, format_change, format_tie
 from graphshare.differences.diff import Difference, match_nodes
-from graphshare.drawing.draw import Drawing, Theme, annotate, draw_comparison, find_branches, find_known_shapes
+from graphshare.drawing.draw import (
+    Drawing,
+    Theme,
+    annotate,
+    draw_comparison,
+    find_branches,
+    find_known_shapes,
+)
 from graphshare.drawing.merge import merge
 from graphshare.drawing.picture import MARKS, AnnotatedGraph, Section
 from graphshare.files.paths import base_name
@@ -48,28 +55,53 @@ def draw_difference(
     """
     a, b = as_checkpoint(left), as_checkpoint(right)
     first, second = _annotate(a), _annotate(b)
-    branches = _open_branches(first, second, match_nodes(a, b, prefixes=prefixes, map=map, renames=renames))
+    branches = _open_branches(
+        first, second, match_nodes(a, b, prefixes=prefixes, map=map, renames=renames)
+    )
     changes = compare(first.graph, second.graph, branches)
     merged = merge(first, second, [branch.images for branch in branches])
     nodes = second.graph.nodes
-    marks = {**dict.fromkeys(merged.first.values(), "removed"), **dict.fromkeys(merged.second, "added")}
-    notes = {nodes[each.new.id]: [format_change(change) for change in each.changes] for each in changes.changed}
-    for node, note in _note_parameters(difference, [node for node in merged.graph.graph.variables() if node not in marks]):
+    marks = {
+        **dict.fromkeys(merged.first.values(), "removed"),
+        **dict.fromkeys(merged.second, "added"),
+    }
+    notes = {
+        nodes[each.new.id]: [format_change(change) for change in each.changes]
+        for each in changes.changed
+    }
+    for node, note in _note_parameters(
+        difference, [node for node in merged.graph.graph.variables() if node not in marks]
+    ):
         notes.setdefault(node, []).append(note)
-    renamed = {nodes[each.new.id]: f"was {each.old.name}" for each in changes.renamed if difference.graph.renamed}
-    labels = {node: text for node, text in renamed.items() if node not in second.bodies}  # a diff has no differences in bodies
+    renamed = {
+        nodes[each.new.id]: f"was {each.old.name}"
+        for each in changes.renamed
+        if difference.graph.renamed
+    }
+    labels = {
+        node: text for node, text in renamed.items() if node not in second.bodies
+    }  # a diff has no differences in bodies
     # Later marks win: a node that was renamed and changed is shown as changed.
     marks = {**dict.fromkeys(labels, "highlight"), **dict.fromkeys(notes, "changed"), **marks}
     graph = replace(merged.graph, marks=marks, notes=notes, labels=labels)
-    sections = [Section(difference.verdict, [(text, None) for text in _list_texts(difference)]), *_list_marked(graph)]
+    sections = [
+        Section(difference.verdict, [(text, None) for text in _list_texts(difference)]),
+        *_list_marked(graph),
+    ]
     return _draw(graph, (b, a), sections, theme)
 
 
-def _note_parameters(difference: Difference, variables: Sequence[Node]) -> Iterator[tuple[Node, str]]:
+def _note_parameters(
+    difference: Difference, variables: Sequence[Node]
+) -> Iterator[tuple[Node, str]]:
     """Yield the variables whose parameters differ, with the change."""
     for parameter in difference.parameters.changes if difference.parameters else ():
         name = split_key(parameter.new or parameter.old or "")[1]
-        text = parameter.detail or f"{parameter.how} differ" if parameter.how != "renamed" else "renamed"
+        text = (
+            parameter.detail or f"{parameter.how} differ"
+            if parameter.how != "renamed"
+            else "renamed"
+        )
         yield from ((node, f"parameter: {text}") for node in variables if node.name == name)
 
 
@@ -77,7 +109,10 @@ def _list_texts(difference: Difference) -> Iterator[str]:
     """Yield common changes, and changes that no node shows."""
     yield from (summary.text for summary in difference.summary if summary.count > 1)
     yield from (f"{tie.how}: {format_tie(tie)}" for tie in difference.graph.ties)
-    yield from (format_change(change) for change in (*difference.graph.outputs, *difference.graph.attributes))
+    yield from (
+        format_change(change)
+        for change in (*difference.graph.outputs, *difference.graph.attributes)
+    )
 
 
 def draw_proof(report: Report, model: Model, other: Model, *, theme: Theme = "auto") -> Drawing:
@@ -93,19 +128,35 @@ def draw_proof(report: Report, model: Model, other: Model, *, theme: Theme = "au
     first, second = _annotate(a), _annotate(b)
     images = align(first.graph, second.graph).images
     merged = merge(first, second, [images])
-    place = {node.name: images.get(node) or merged.first.get(node, node) for node in first.graph.nodes}
+    place = {
+        node.name: images.get(node) or merged.first.get(node, node) for node in first.graph.nodes
+    }
     names = (place, {node.name: node for node in second.graph.nodes})
     marks: dict[Node, str] = {}
     regions: list[tuple[str, Node | None]] = []
     for region in _find_worst(report):
-        operators = [names[i].get(each.name) for i, side in enumerate((region.nodes, region.other_nodes)) for each in side]
+        operators = [
+            names[i].get(each.name)
+            for i, side in enumerate((region.nodes, region.other_nodes))
+            for each in side
+        ]
         inside = [node for node in operators if node is not None]
         marks.update(dict.fromkeys(inside, _mark_region(region)))
-        regions.append((f"{MARKS[_mark_region(region)]}: {_describe_region(region)}", next(reversed(inside), None)))
+        regions.append(
+            (
+                f"{MARKS[_mark_region(region)]}: {_describe_region(region)}",
+                next(reversed(inside), None),
+            )
+        )
     # Without regions only the outputs of operators were compared.
     marks.update(() if regions else _mark_values(report, second))
-    only = {**dict.fromkeys(merged.first.values(), "only in the original"), **dict.fromkeys(merged.second, "only in the other")}
-    graph = replace(merged.graph, marks=marks, labels={node: text for node, text in only.items() if node.op})
+    only = {
+        **dict.fromkeys(merged.first.values(), "only in the original"),
+        **dict.fromkeys(merged.second, "only in the other"),
+    }
+    graph = replace(
+        merged.graph, marks=marks, labels={node: text for node, text in only.items() if node.op}
+    )
     sections = [Section(report.verdict, [(text, None) for text in _list_stages(report)])]
     if regions:
         sections.append(Section(format_count(len(regions), "region"), regions))
@@ -114,8 +165,13 @@ def draw_proof(report: Report, model: Model, other: Model, *, theme: Theme = "au
 
 def _find_worst(report: Report) -> Iterable[Region]:
     """Return the gravest region of those with equal ends, from mild to grave."""
-    regions = (region for branch in report.branches for each in branch.regions for region in each.regions)
-    return {region.ends: region for region in sorted(regions, key=lambda region: _GRAVE.index(_mark_region(region)))}.values()
+    regions = (
+        region for branch in report.branches for each in branch.regions for region in each.regions
+    )
+    return {
+        region.ends: region
+        for region in sorted(regions, key=lambda region: _GRAVE.index(_mark_region(region)))
+    }.values()
 
 
 def _list_stages(report: Report) -> Iterator[str]:
@@ -133,8 +189,14 @@ def _mark_values(report: Report, side: AnnotatedGraph) -> Iterator[tuple[Node, s
     heads = {output_name(head): head.node for head in side.graph.heads}
     nodes = {node.name: node for node in side.graph.nodes}
     for values in (values for branch in report.branches for values in branch.rounds):
-        yield from ((heads[o.output], "apart") for o in values.outputs if not o.comparison and o.output in heads)
-        yield from ((nodes[o.node], "apart") for o in values.layers if not o.comparison and o.node in nodes)
+        yield from (
+            (heads[o.output], "apart")
+            for o in values.outputs
+            if not o.comparison and o.output in heads
+        )
+        yield from (
+            (nodes[o.node], "apart") for o in values.layers if not o.comparison and o.node in nodes
+        )
 
 
 def _describe_region(region: Region) -> str:
@@ -154,7 +216,11 @@ def _describe_judgement(region: Region) -> str:
         return f"{ends}: at most one step apart"
     if region and region.comparison.identical:
         return f"{ends}: bit for bit"
-    far = "" if region.of_largest is None else f"{region.of_largest:.2g} of the largest number, {region.tolerance:.2g} allowed"
+    far = (
+        ""
+        if region.of_largest is None
+        else f"{region.of_largest:.2g} of the largest number, {region.tolerance:.2g} allowed"
+    )
     return f"{ends}: {far if region else ', '.join(filter(None, (region.comparison.reason, far)))}"
 
 
@@ -163,14 +229,19 @@ def _annotate(model: Checkpoint) -> AnnotatedGraph:
     return annotate(graph, params, find_known_shapes(graph, {}, params), find_branches(graph, ()))
 
 
-def _open_branches(left: AnnotatedGraph, right: AnnotatedGraph, branches: Sequence[PairedBranch]) -> list[PairedBranch]:
+def _open_branches(
+    left: AnnotatedGraph, right: AnnotatedGraph, branches: Sequence[PairedBranch]
+) -> list[PairedBranch]:
     """Return the branches of the unfolded graphs, in which nodes in bodies are paired as well."""
     outer = {*left.images.values(), *right.images.values()}
     opened: list[PairedBranch] = []
     for branch in branches:
         images = {left.images.get(a, a): right.images.get(b, b) for a, b in branch.images.items()}
         if left.bodies and right.bodies:
-            taken = {*outer, *(node for each in opened for node in each.images.values())} - {*images, *images.values()}
+            taken = {*outer, *(node for each in opened for node in each.images.values())} - {
+                *images,
+                *images.values(),
+            }
             images = align(left.graph, right.graph, known=images, taken=taken).images
         names = {left.images.get(node, node): name for node, name in branch.names.items()}
         opened.append(replace(branch, images=images, names=names))
@@ -181,7 +252,9 @@ def _list_marked(graph: AnnotatedGraph) -> Iterator[Section]:
     """Yield a section for each mark: the operators and variables with this mark, and their changes."""
     for mark, word in MARKS.items():
         nodes = [node for node in graph.graph.nodes if graph.marks.get(node) == mark]
-        lines: list[tuple[str, Node | None]] = [(_describe_node(node, graph), node) for node in nodes[:_LISTED]]
+        lines: list[tuple[str, Node | None]] = [
+            (_describe_node(node, graph), node) for node in nodes[:_LISTED]
+        ]
         if len(nodes) > _LISTED:
             lines.append((f"and {len(nodes) - _LISTED} more", None))
         if nodes:
@@ -190,10 +263,20 @@ def _list_marked(graph: AnnotatedGraph) -> Iterator[Section]:
 
 def _describe_node(node: Node, graph: AnnotatedGraph) -> str:
     label = graph.labels.get(node, "")
-    parts = (f"{node.op or 'variable'} {node.shown_name or '(no name)'}", label, *graph.notes.get(node, ()))
+    parts = (
+        f"{node.op or 'variable'} {node.shown_name or '(no name)'}",
+        label,
+        *graph.notes.get(node, ()),
+    )
     return "; ".join(filter(None, parts))
 
 
-def _draw(graph: AnnotatedGraph, models: Sequence[Checkpoint], sections: Sequence[Section], theme: Theme) -> Drawing:
-    title = " → ".join(base_name(model.stem or model.where) or "graph" for model in reversed(models))
-    return draw_comparison(graph, [model.parameter_file for model in models], sections, title=title, theme=theme)
+def _draw(
+    graph: AnnotatedGraph, models: Sequence[Checkpoint], sections: Sequence[Section], theme: Theme
+) -> Drawing:
+    title = " → ".join(
+        base_name(model.stem or model.where) or "graph" for model in reversed(models)
+    )
+    return draw_comparison(
+        graph, [model.parameter_file for model in models], sections, title=title, theme=theme
+    )

@@ -16,7 +16,15 @@ from graphshare.errors import Fault, InputError, RefusedError, UsageError, locat
 from graphshare.files.atomic import OutputTransaction, make_folder, refuse_links, refusing_links
 from graphshare.files.leftovers import TEMPORARY_START, hold_folder
 from graphshare.files.open_source import describe_file
-from graphshare.files.paths import UsedFile, base_name, exists, find_identity, is_folder, is_snapshot, refuse_inputs_as_outputs
+from graphshare.files.paths import (
+    UsedFile,
+    base_name,
+    exists,
+    find_identity,
+    is_folder,
+    is_snapshot,
+    refuse_inputs_as_outputs,
+)
 from graphshare.formats.facets import Pooling as FormatPooling
 from graphshare.formats.facets import StagedModel
 from graphshare.formats.model_format import Operation, find_format
@@ -87,14 +95,15 @@ def pool(
     ``embed`` the weights move back into the models' own files. ``in_place`` allows pooled models to replace their
     sources.
 
-    Every array is read back and compared with its source, byte by byte. With ``verify`` onnxruntime computes each model before
-    and after, on drawn inputs, and all outputs must be equal bit for bit. All files are put in place together, or none.
+    Every array is read back and compared with its source, byte by byte. With ``verify`` onnxruntime
+    computes each model before and after, on drawn inputs, and all outputs must be equal bit for
+    bit. All files are put in place together, or none.
 
     Raises:
         UsageError: there is no model; ``out`` is not a folder; ``data`` is not the name of a file in it, or names a
             model.
-        RefusedError: a model is not an ONNX model; two would have one name; an output is an input, a link in ``out``, or a file
-            of weights that another program has written.
+        RefusedError: a model is not an ONNX model; two would have one name; an output is an input,
+            a link in ``out``, or a file of weights that another program has written.
         InputError: a file cannot be read; weights in a pool are not the ones that a model was pooled with.
         DisprovedError: onnxruntime computes different outputs.
         OutputError: a file could not be written; all files are left unchanged.
@@ -105,74 +114,154 @@ def pool(
     location = "" if embed else _place_data(data, targets)
     refuse_links(folder, [*targets, os.path.join(folder, location)])
     outputs = [UsedFile(target, "graph") for target in targets]
-    refuse_inputs_as_outputs(outputs, [file for source in sources for file in input_files(source)], in_place=in_place)
+    refuse_inputs_as_outputs(
+        outputs, [file for source in sources for file in input_files(source)], in_place=in_place
+    )
     pooling = _find_pooling(sources)
     before = _count_bytes(sources)  # pooled models may replace their sources
     sizes = [describe_file(source.where).size for source in sources]
-    with make_folder(folder), hold_folder(folder), refusing_links(folder), OutputTransaction() as stage:
-        members = [(source.graph, source.parameter_file, target) for source, target in zip(sources, targets, strict=True)]
+    with (
+        make_folder(folder),
+        hold_folder(folder),
+        refusing_links(folder),
+        OutputTransaction() as stage,
+    ):
+        members = [
+            (source.graph, source.parameter_file, target)
+            for source, target in zip(sources, targets, strict=True)
+        ]
         path = os.path.join(folder, location) if location else ""
         staged, size = pooling.stage(members, path, stage)
-        proofs = [_prove(*pair) for pair in zip(sources, staged, strict=True)] if verify else [""] * len(staged)
+        proofs = (
+            [_prove(*pair) for pair in zip(sources, staged, strict=True)]
+            if verify
+            else [""] * len(staged)
+        )
         stage.commit()
-        pooled = tuple(_describe_model(*each) for each in zip(sources, sizes, staged, proofs, strict=True))
+        pooled = tuple(
+            _describe_model(*each) for each in zip(sources, sizes, staged, proofs, strict=True)
+        )
         if any(one.contents for one in staged) and path:
-            return _sum_up(pooled, staged, before, data=path, size=size, orphans=pooling.count_orphans(path))
+            return _sum_up(
+                pooled, staged, before, data=path, size=size, orphans=pooling.count_orphans(path)
+            )
         return _sum_up(pooled, staged, before, data="", size=0, orphans=0)
 
 
 def _find_pooling(sources: Sequence[Checkpoint]) -> FormatPooling:
-    """Return the pooling of the models' format. Raises RefusedError without one, InputError for faults of the models."""
+    """Return the pooling of the models' format.
+
+    Raises RefusedError without one, InputError for faults of the models.
+    """
     format_ = find_format(sources[0].graph)
     pooling = format_.demand(format_.pooling, Operation.POOL)
-    if faults := [fault for source in sources for fault in pooling.find_faults(source.graph, source.parameter_file)]:
+    if faults := [
+        fault
+        for source in sources
+        for fault in pooling.find_faults(source.graph, source.parameter_file)
+    ]:
         raise InputError(faults)
     return pooling
 
 
-def _describe_model(source: Checkpoint, before: int, staged: StagedModel, proof: str) -> PooledModel:
+def _describe_model(
+    source: Checkpoint, before: int, staged: StagedModel, proof: str
+) -> PooledModel:
     """Return the facts of a model that is in place; its source is not read, because it may have been replaced."""
     weights = sum(content.size for content in staged.contents)
-    return PooledModel(source.where, staged.target, before, staged.size, len(staged.contents), weights, staged.kept, proof)
+    return PooledModel(
+        source.where,
+        staged.target,
+        before,
+        staged.size,
+        len(staged.contents),
+        weights,
+        staged.kept,
+        proof,
+    )
 
 
 def _sum_up(
-    models: tuple[PooledModel, ...], staged: Sequence[StagedModel], before: int, *, data: str, size: int, orphans: int
+    models: tuple[PooledModel, ...],
+    staged: Sequence[StagedModel],
+    before: int,
+    *,
+    data: str,
+    size: int,
+    orphans: int,
 ) -> Pooling:
-    distinct = sum(content.size for content in {content for one in staged for content in one.contents})
-    weights, after = sum(model.weights for model in models), distinct + sum(model.after for model in models)
+    distinct = sum(
+        content.size for content in {content for one in staged for content in one.contents}
+    )
+    weights, after = (
+        sum(model.weights for model in models),
+        distinct + sum(model.after for model in models),
+    )
     return Pooling(models, data, size, orphans, before, after, weights, distinct)
 
 
 def _check_folder(folder: str) -> None:
     """Raise UsageError or RefusedError if models cannot be written into ``folder``."""
     if is_url(folder):
-        raise UsageError(Fault("is a URL, but models are pooled in a local folder", where=folder, hint="copy the folder there"))
+        raise UsageError(
+            Fault(
+                "is a URL, but models are pooled in a local folder",
+                where=folder,
+                hint="copy the folder there",
+            )
+        )
     if is_snapshot(folder):
         reason = "is in a model hub's cache, which is not written to"
         raise RefusedError(Fault(reason, where=folder, hint="name another folder with `out`"))
     if exists(folder) and not is_folder(folder):
-        raise UsageError(Fault("is not a folder", where=folder, hint="models are pooled in a folder, under their own names"))
+        raise UsageError(
+            Fault(
+                "is not a folder",
+                where=folder,
+                hint="models are pooled in a folder, under their own names",
+            )
+        )
 
 
 def _place_models(sources: Sequence[Checkpoint], folder: str) -> list[str]:
     """Return the paths of the new models. Raises UsageError or RefusedError listing all models without a valid path."""
     if not sources:
-        raise UsageError(Fault("there is no model to pool", hint="as in `gs.pool(['a.onnx', 'b.onnx'], out=DIR)`"))
+        raise UsageError(
+            Fault(
+                "there is no model to pool", hint="as in `gs.pool(['a.onnx', 'b.onnx'], out=DIR)`"
+            )
+        )
     _check_folder(folder)
     faults = []
     for source in sources:
         where = source.where or "a graph"
         faults += find_format(source.graph).find_lacks(Operation.POOL, [""], where=where)
         # A rewritten graph differs from its file, whose bytes would be compared and counted.
-        if not source.where or source.where.startswith("<") or source.rewrite is not None or source.needs_params:
-            faults.append(Fault("is not in a file", where=where, hint="save it first: a model is pooled from its file"))
+        if (
+            not source.where
+            or source.where.startswith("<")
+            or source.rewrite is not None
+            or source.needs_params
+        ):
+            faults.append(
+                Fault(
+                    "is not in a file",
+                    where=where,
+                    hint="save it first: a model is pooled from its file",
+                )
+            )
     names = [base_name(source.where) for source in sources]
     for name, count in Counter(names).items():
         if count > 1:
             same = ", ".join(source.where for source in sources if base_name(source.where) == name)
             hint = "give them other names, or pool them into folders of their own"
-            faults.append(Fault(f"{count} models would have this name: {same}", where=os.path.join(folder, name), hint=hint))
+            faults.append(
+                Fault(
+                    f"{count} models would have this name: {same}",
+                    where=os.path.join(folder, name),
+                    hint=hint,
+                )
+            )
     if faults:
         raise RefusedError(faults)
     return [os.path.join(folder, name) for name in names]
@@ -180,27 +269,47 @@ def _place_models(sources: Sequence[Checkpoint], folder: str) -> list[str]:
 
 def _place_data(data: str, targets: Sequence[str]) -> str:
     """Return the name of the file of weights. Raises UsageError if it is not in the folder of the models."""
-    if data != base_name(data) or data in (os.curdir, os.pardir, "-") or "\\" in data or "\0" in data:
+    if (
+        data != base_name(data)
+        or data in (os.curdir, os.pardir, "-")
+        or "\\" in data
+        or "\0" in data
+    ):
         message = f"`data` is the name of a file in the folder of the models, not {data!r}"
         raise UsageError(Fault(message, hint=f"name the weights as in {DATA}"))
     name = data.lower()  # some systems ignore letter case in file names
-    is_model = name.endswith(list_model_endings()) or name in [base_name(target).lower() for target in targets]
+    is_model = name.endswith(list_model_endings()) or name in [
+        base_name(target).lower() for target in targets
+    ]
     # A command on the folder would mistake the file for a model, or remove it as a remnant of a killed run.
     if is_model or name.startswith(TEMPORARY_START):
         what = "a model" if is_model else "a temporary file"
-        raise UsageError(Fault(f"`data={data!r}` is the name of {what}", hint=f"name the weights otherwise, as in {DATA}"))
+        raise UsageError(
+            Fault(
+                f"`data={data!r}` is the name of {what}",
+                hint=f"name the weights otherwise, as in {DATA}",
+            )
+        )
     return data
 
 
 def _count_bytes(sources: Iterable[Checkpoint]) -> int:
     """Return the bytes of the files of models, each file once."""
-    paths = [path for source in sources for path in (source.where, *(file.path for file in input_files(source)))]
+    paths = [
+        path
+        for source in sources
+        for path in (source.where, *(file.path for file in input_files(source)))
+    ]
     # Several models may point into one file of weights.
-    return sum(describe_file(path).size for path in {find_identity(path): path for path in paths}.values())
+    return sum(
+        describe_file(path).size for path in {find_identity(path): path for path in paths}.values()
+    )
 
 
 def _prove(source: Checkpoint, staged: StagedModel) -> str:
-    from graphshare.verification.whole_model import compare_bits  # start-up: --help must not import numpy
+    from graphshare.verification.whole_model import (
+        compare_bits,
+    )  # start-up: --help must not import numpy
 
     with locate_refusals(source):
         return compare_bits(source, source, staged.target, staged.read).text

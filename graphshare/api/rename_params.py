@@ -71,32 +71,59 @@ def rename_params(
     from graphshare.rewrite.rename import rename  # start-up: the other functions need no rewrite
 
     path = local_path(find_params(source, epoch=epoch))
-    target = place_output(local_path(os.fspath(target)), base_name(path)) if target is not None else ""
-    refuse_inputs_as_outputs([UsedFile(target, "parameters")], [UsedFile(path, "parameters")], in_place=in_place)
+    target = (
+        place_output(local_path(os.fspath(target)), base_name(path)) if target is not None else ""
+    )
+    refuse_inputs_as_outputs(
+        [UsedFile(target, "parameters")], [UsedFile(path, "parameters")], in_place=in_place
+    )
     file = read_index(path)
     chosen = select_keys(file, as_names(select), leave_out=as_names(leave_out))
-    variables = {split_key(r.key)[1]: None for r in file.records if r.key is not None and r.key in chosen}
+    variables = {
+        split_key(r.key)[1]: None for r in file.records if r.key is not None and r.key in chosen
+    }
     # The names as a graph that contains only parameters.
     graph = Graph(tuple(Node("", name) for name in variables), ())
     model = Checkpoint(graph, file, where=path)
-    renamed = rename(model, rules, prefix=prefix, strip_prefix=strip_prefix, names=names, map=map, inverse=inverse, match=match)
+    renamed = rename(
+        model,
+        rules,
+        prefix=prefix,
+        strip_prefix=strip_prefix,
+        names=names,
+        map=map,
+        inverse=inverse,
+        match=match,
+    )
     assert renamed.parameter_file is not None
     if target:
         _write(renamed.parameter_file, target)
     unrelated = notes_on(file, graph)  # notes on names that are not selected
     notes = tuple(note for note in renamed.notes if note not in unrelated)
-    return RenamedKeys(target, len(renamed.parameter_file.records), _list_renamed(renamed.parameter_file), notes)
+    return RenamedKeys(
+        target, len(renamed.parameter_file.records), _list_renamed(renamed.parameter_file), notes
+    )
 
 
 def _list_renamed(file: ParameterFile) -> dict[str, str]:
     """Return the old and the new name of each record that has another one than in its source."""
-    pairs = ((record.origin.key if record.origin else record.key, record.key) for record in file.records)
+    pairs = (
+        (record.origin.key if record.origin else record.key, record.key) for record in file.records
+    )
     return {old: new for old, new in pairs if old and new and old != new}
 
 
 def _write(file: ParameterFile, target: str) -> None:
     format_ = choose_format(target)
-    np_shape = any(record.layout == "V3" for record in file.records)  # MXNet reads no file with V2 and V3 records
+    np_shape = any(
+        record.layout == "V3" for record in file.records
+    )  # MXNet reads no file with V2 and V3 records
     with OutputTransaction() as stage:
-        stage_params(split_by_origin(file), stage, target, to=format_.name, options=WriteOptions(np_shape=np_shape))
+        stage_params(
+            split_by_origin(file),
+            stage,
+            target,
+            to=format_.name,
+            options=WriteOptions(np_shape=np_shape),
+        )
         stage.commit()

@@ -101,7 +101,12 @@ def reshape(
                 )
                 raise UsageError(Fault(message, hint="leave it out"))
             if fold and not numbers:
-                raise UsageError(Fault("`fold` folds what fixed sizes decide, and none gets fixed", hint="leave it out"))
+                raise UsageError(
+                    Fault(
+                        "`fold` folds what fixed sizes decide, and none gets fixed",
+                        hint="leave it out",
+                    )
+                )
             stages, rewrite = _change_sizes(source, symbols, numbers)
         folded = 0
         if fold:
@@ -110,7 +115,9 @@ def reshape(
             stages = (*stages[:2], result)
         proof = None
         if verify:
-            from graphshare.verification.flow import make_options  # start-up: --help must not import numpy
+            from graphshare.verification.flow import (
+                make_options,
+            )  # start-up: --help must not import numpy
             from graphshare.verification.inputs import Inputs  # start-up: as above
 
             options = make_options(Inputs(sets=sets, rounds=rounds, seed=seed), None, ())
@@ -123,9 +130,13 @@ def reshape(
         changed = rewrite.changed
         notes += rewrite.notes
         if proof is not None and not proof.tells_apart:
-            notes.append("all drawn samples have the same outputs, so only the operators show that no sample depends on others")
+            notes.append(
+                "all drawn samples have the same outputs, so only the operators show that no sample depends on others"
+            )
     inputs, outputs = list_shapes(result.graph)
-    report = Reshaping(inputs, outputs, tuple(node.details.label or node.name for node in changed), proof, folded)
+    report = Reshaping(
+        inputs, outputs, tuple(node.details.label or node.name for node in changed), proof, folded
+    )
     return msgspec.structs.replace(result, report=report, notes=tuple(notes))
 
 
@@ -139,12 +150,23 @@ def _choose_sizes(
     inputs = list_inputs(source.graph)
     axes = find_batch_axes(source.graph, inputs)
     if dynamic_batch and fix_batch is not None:
-        raise UsageError(Fault("`dynamic_batch` and `fix_batch` cannot be combined", hint="leave one of them out"))
+        raise UsageError(
+            Fault(
+                "`dynamic_batch` and `fix_batch` cannot be combined", hint="leave one of them out"
+            )
+        )
     symbols = choose_symbols(shapes, dynamic_batch, inputs, lambda: find_batch(inputs, axes))
-    wanted = {(name, axis): size for name, shape in shapes.items() for axis, size in enumerate(shape) if isinstance(size, int)}
+    wanted = {
+        (name, axis): size
+        for name, shape in shapes.items()
+        for axis, size in enumerate(shape)
+        if isinstance(size, int)
+    }
     if fix_batch is not None:
         wanted |= dict.fromkeys(find_batch_places(inputs, axes), fix_batch)
-    numbers = {(name, axis): size for (name, axis), size in wanted.items() if inputs[name][axis] != size}
+    numbers = {
+        (name, axis): size for (name, axis), size in wanted.items() if inputs[name][axis] != size
+    }
     moved: dict[tuple[int, int, bool], list[tuple[str, int]]] = {}
     for (name, axis), size in numbers.items():
         if isinstance(own := inputs[name][axis], int):
@@ -152,7 +174,10 @@ def _choose_sizes(
     for (_, _, is_batch), places in moved.items():
         symbols.append(join_places(BATCH if is_batch else "{}.{}".format(*places[0]), places))
     if not symbols and not numbers:
-        hint = "`dynamic_batch` frees the batch, `shapes={'data': ('n', 3, 'h', 'w')}` sizes by name; a number fixes one"
+        hint = (
+            "`dynamic_batch` frees the batch, `shapes={'data': ('n', 3, 'h', 'w')}` sizes by "
+            "name; a number fixes one"
+        )
         raise UsageError(Fault("no size changes", hint=hint))
     return symbols, numbers
 
@@ -166,7 +191,10 @@ def _change_sizes(
     """
     inputs = list_inputs(source.graph)
     is_open = {place: not isinstance(inputs[place[0]][place[1]], int) for place in numbers}
-    early, late = ({place: size for place, size in numbers.items() if is_open[place] is wanted} for wanted in (True, False))
+    early, late = (
+        {place: size for place, size in numbers.items() if is_open[place] is wanted}
+        for wanted in (True, False)
+    )
     fixed = _fix(source, early)
     if not symbols:
         return (fixed, fixed, fixed), None
@@ -176,7 +204,11 @@ def _change_sizes(
 
 
 def _fix(model: Checkpoint, numbers: Mapping[tuple[str, int], int]) -> Checkpoint:
-    return follow_rewrite(model, fix_sizes(model.graph, list_inputs(model.graph), numbers)) if numbers else model
+    return (
+        follow_rewrite(model, fix_sizes(model.graph, list_inputs(model.graph), numbers))
+        if numbers
+        else model
+    )
 
 
 def _fold(model: Checkpoint) -> tuple[Checkpoint, int]:
@@ -188,13 +220,20 @@ def _fold(model: Checkpoint) -> tuple[Checkpoint, int]:
     from graphshare.export_onnx.dynamic import read_array  # start-up: --help must not import numpy
 
     rewrite, weights = fold_constants(model.graph, values)
-    counts = [sum(node.op not in ("", "Constant") for node in graph.nodes) for graph in (model.graph, rewrite.graph)]
+    counts = [
+        sum(node.op not in ("", "Constant") for node in graph.nodes)
+        for graph in (model.graph, rewrite.graph)
+    ]
     arrays = {name: read_array(tensor) for name, tensor in weights.items()}
-    return follow_rewrite(model, rewrite, drop_unused=True).with_params(arrays), counts[0] - counts[1]
+    return follow_rewrite(model, rewrite, drop_unused=True).with_params(arrays), counts[0] - counts[
+        1
+    ]
 
 
 def _evaluate(model: Checkpoint, entries: Sequence[Entry]) -> Mapping[Node, Tensor]:
-    from graphshare.verification.measured_types import measure_constants  # start-up: --help must not import numpy
+    from graphshare.verification.measured_types import (
+        measure_constants,
+    )  # start-up: --help must not import numpy
 
     return measure_constants(model, entries)
 
@@ -207,7 +246,11 @@ def _prove(
     options: ProofOptions,
     tolerance: float | None,
 ) -> SizesProof:
-    from graphshare.verification.free_sizes import SizesProof, prove_fixed, prove_sizes  # start-up: as above
+    from graphshare.verification.free_sizes import (
+        SizesProof,
+        prove_fixed,
+        prove_sizes,
+    )  # start-up: as above
 
     fixed, freed, result = stages
     if rewrite is None:
@@ -222,6 +265,8 @@ def _prove(
 def _measure(
     model: Checkpoint, entries: Sequence[Entry], shapes: Mapping[str, Sequence[int]]
 ) -> Mapping[tuple[Node, int], Sequence[int]]:
-    from graphshare.verification.free_sizes import measure_shapes  # start-up: --help must not import numpy
+    from graphshare.verification.free_sizes import (
+        measure_shapes,
+    )  # start-up: --help must not import numpy
 
     return measure_shapes(model, entries, shapes)

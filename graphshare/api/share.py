@@ -30,11 +30,16 @@ _EQUAL = ("values", "bytes")
 
 def _alias_equal(candidates: Iterable[Candidates]) -> list[Rule]:
     groups = [each.names for each in candidates if each.why in _EQUAL]
-    return [Rule("alias", f"={name}", names[0], place=EQUAL) for names in groups for name in names[1:]]
+    return [
+        Rule("alias", f"={name}", names[0], place=EQUAL) for names in groups for name in names[1:]
+    ]
 
 
 def _make_rules(kind: Kind, option: str, pairs: Mapping[str, str]) -> list[Rule]:
-    return [Rule(kind, old, new, place=f"`{option}={{{old!r}: {new!r}}}`", option=True) for old, new in pairs.items()]
+    return [
+        Rule(kind, old, new, place=f"`{option}={{{old!r}: {new!r}}}`", option=True)
+        for old, new in pairs.items()
+    ]
 
 
 def share(
@@ -74,25 +79,37 @@ def share(
         InputError: the rules file cannot be read or has faults; all are listed.
         UsageError: there are no rules, or rules together with another mode; a type is malformed, or given for a value
             whose type is known.
-        RefusedError: nothing would change, the rules do not fit the graph, or parameters of different kinds, shapes or dtypes
-            would be one; all are listed.
+        RefusedError: nothing would change, the rules do not fit the graph, or parameters of
+            different kinds, shapes or dtypes would be one; all are listed.
         DisprovedError: onnxruntime computes different bits.
     """
     has_rules = rules is not None or bool(aliases or overrides)
     purposes = sum((has_rules, bool(as_names(untie)), doctor is not None, transposed, equal))
     if purposes != 1:
         raise UsageError(
-            Fault("several purposes cannot be combined" if purposes else "no rule or option for sharing", hint=PURPOSES)
+            Fault(
+                "several purposes cannot be combined"
+                if purposes
+                else "no rule or option for sharing",
+                hint=PURPOSES,
+            )
         )
     unused: dict[str, object] = {} if has_rules else {"`separator`": separator, "`reuse`": reuse}
-    unused |= {"`as_input`": as_names(as_input), "`as_parameter`": as_names(as_parameter)} if transposed else {}
+    unused |= (
+        {"`as_input`": as_names(as_input), "`as_parameter`": as_names(as_parameter)}
+        if transposed
+        else {}
+    )
     refuse_unused(unused, "without rules" if not transposed else "with `transposed`")
     refuse_unused({} if transposed else {"`types`": types}, "without `transposed`")
     source = as_checkpoint(model)
     if equal:
         extra = _alias_equal(detect(source, as_input=as_input, as_parameter=as_parameter))
     else:
-        extra = [*_make_rules("scope", "overrides", overrides), *_make_rules("alias", "aliases", aliases)]
+        extra = [
+            *_make_rules("scope", "overrides", overrides),
+            *_make_rules("alias", "aliases", aliases),
+        ]
     if transposed:
         with locate_refusals(source):
             return _tie_transposed(source, types)
@@ -111,7 +128,11 @@ def share(
         else:
             ruleset = make_ruleset(rules, extra, separator=separator, reuse=reuse)
             report = plan_share(source.graph, ruleset, **roles)
-    notes = [*notes_on(source.parameter_file, source.graph, report.roles), *_note_repeated_names(source, doctor), *report.notes]
+    notes = [
+        *notes_on(source.parameter_file, source.graph, report.roles),
+        *_note_repeated_names(source, doctor),
+        *report.notes,
+    ]
     notes += [] if untie else note_copied_attributes(source.graph)
     needs_params = any((report.ties.tied, report.ties.renamed, report.ties.copied, report.renames))
     tied = follow_rewrite(source, report, report=report, notes=notes, needs_params=needs_params)
@@ -122,7 +143,11 @@ def share(
 
 def refuse_unused(options: Mapping[str, object], where: str) -> None:
     """Reject given options that have no effect ``where`` they are used. Raises UsageError; all are listed."""
-    faults = [Fault(f"{option} has no effect {where}", hint="leave it out") for option, value in options.items() if value]
+    faults = [
+        Fault(f"{option} has no effect {where}", hint="leave it out")
+        for option, value in options.items()
+        if value
+    ]
     if faults:
         raise UsageError(faults)
 
@@ -133,26 +158,45 @@ def _tie_transposed(source: Checkpoint, types: Mapping[str, str]) -> Checkpoint:
     from graphshare.onnx_ops.transposed import find_tables, list_gathers, tie_transposed
 
     find_format(source.graph).require(Operation.POOL, what="`transposed`", where=source.where)
-    pairs = {} if source.parameter_file is None else dict(find_tables(source.graph, source.parameter_file))
+    pairs = (
+        {}
+        if source.parameter_file is None
+        else dict(find_tables(source.graph, source.parameter_file))
+    )
     if not pairs:
-        message = "no parameter would change: no table that Gathers read has its transpose beside it"
+        message = (
+            "no parameter would change: no table that Gathers read has its transpose beside it"
+        )
         hint = "Gathers in bodies stay: tie models before they are merged; `gs.detect(GRAPH)` lists other ties"
         raise RefusedError(Fault(message, hint=hint))
-    untyped = find_untyped(source.graph, [gather.inputs[1] for gather in list_gathers(source.graph, pairs)])
-    stated = parse_types(types, [(output_name(entry), entry) for entry in untyped], "the index of a table")
+    untyped = find_untyped(
+        source.graph, [gather.inputs[1] for gather in list_gathers(source.graph, pairs)]
+    )
+    stated = parse_types(
+        types, [(output_name(entry), entry) for entry in untyped], "the index of a table"
+    )
     stating = state_untyped(source, source.graph, untyped, stated)
     source = source if stating is None else follow_rewrite(source, stating)
     rewrite = tie_transposed(source.graph, pairs)
     tied = [Tied(table.name, twin.name, "") for table, twin in pairs.items()]
     own = {node.to for node in tied}
-    names = [node.name for node in rewrite.graph.variables() if node.details.holds_value and node.name not in own]
+    names = [
+        node.name
+        for node in rewrite.graph.variables()
+        if node.details.holds_value and node.name not in own
+    ]
     report = Sharing(rewrite.graph, rewrite.branches, roles={}, ties=Ties(tied, [], [], names))
     return _prove(source, follow_rewrite(source, rewrite, report=report, drop_unused=True))
 
 
 def _prove(source: Checkpoint, model: Checkpoint) -> Checkpoint:
-    """Return the model, with a note if it could not be compared with its source. Raises DisprovedError if bits differ."""
-    from graphshare.verification.whole_model import compare_bits  # start-up: --help must not import numpy
+    """Return the model, with a note if it could not be compared with its source.
+
+    Raises DisprovedError if bits differ.
+    """
+    from graphshare.verification.whole_model import (
+        compare_bits,
+    )  # start-up: --help must not import numpy
 
     comparison = compare_bits(source, model, source.where)
     if comparison.were_compared:
@@ -181,5 +225,8 @@ def detect(model: Model, *, as_input: Names = (), as_parameter: Names = ()) -> l
         check_belongs(source.parameter_file, source.graph)
         check_roles(source.graph.variables(), as_input, as_parameter)
         return find_candidates(
-            source.graph, params=source.parameter_file, as_input=as_names(as_input), as_parameter=as_names(as_parameter)
+            source.graph,
+            params=source.parameter_file,
+            as_input=as_names(as_input),
+            as_parameter=as_names(as_parameter),
         )

@@ -40,7 +40,13 @@ class Splitting(ShortRepr, msgspec.Struct, frozen=True, eq=False):
     unused: tuple[str, ...]
 
 
-def split(model: Model, *, at: Names = (), into: Natural | None = None, types: Mapping[str, str] | None = None) -> Splitting:
+def split(
+    model: Model,
+    *,
+    at: Names = (),
+    into: Natural | None = None,
+    types: Mapping[str, str] | None = None,
+) -> Splitting:
     """Divide a model into parts that compute it in sequence.
 
     Each name in ``at`` is a value (as for :func:`extract`) that ends a part, starting from the inputs; the last part
@@ -60,7 +66,12 @@ def split(model: Model, *, at: Names = (), into: Natural | None = None, types: M
     """
     names = as_names(at)
     if bool(names) == (into is not None):
-        raise UsageError(Fault("a split takes `at` or `into`", hint="name values with `at`, or give `into` a number of parts"))
+        raise UsageError(
+            Fault(
+                "a split takes `at` or `into`",
+                hint="name values with `at`, or give `into` a number of parts",
+            )
+        )
     source = as_checkpoint(model)
     with locate_refusals(source):
         check_belongs(source.parameter_file, source.graph)
@@ -81,10 +92,14 @@ def _describe(source: Checkpoint, divided: GraphParts) -> Splitting:
     graph = source.graph
     parts = tuple(follow_rewrite(source, rewrite, drop_unused=True) for rewrite in divided.rewrites)
     crossing = {each.name for each in divided.crossings}
-    free = Counter(n.name for part in parts for n in part.graph.variables() if not _is_weight(part, n))
+    free = Counter(
+        n.name for part in parts for n in part.graph.variables() if not _is_weight(part, n)
+    )
     inputs = tuple(name for name, count in free.items() if count > 1 and name not in crossing)
     outputs = tuple(output_name(head) for head in graph.heads if output_name(head) in crossing)
-    unused = tuple(n.name for n in graph.variables() if n.name not in free and not _is_weight(source, n))
+    unused = tuple(
+        n.name for n in graph.variables() if n.name not in free and not _is_weight(source, n)
+    )
     return Splitting(parts, divided.crossings, inputs, outputs, unused)
 
 
@@ -106,13 +121,19 @@ def _measure_weights(source: Checkpoint) -> Callable[[Node], int]:
     return measure
 
 
-def _state_crossing(source: Checkpoint, places: Mapping[Node, int], types: Mapping[str, str]) -> Checkpoint:
+def _state_crossing(
+    source: Checkpoint, places: Mapping[Node, int], types: Mapping[str, str]
+) -> Checkpoint:
     """State the types of values that cross between parts, where neither the file nor ONNX's inference gives them."""
     refuse_types(source.graph, types)
-    read = [(entry, place) for node, place in places.items() for entry in node.inputs if entry.node.op]
+    read = [
+        (entry, place) for node, place in places.items() for entry in node.inputs if entry.node.op
+    ]
     crossing = {(e.node, e.index): e for e, place in read if places.get(e.node, place) != place}
     untyped = find_untyped(source.graph, [*crossing.values()])
-    stated = parse_types(types, [(output_name(entry), entry) for entry in untyped], "a value that crosses")
+    stated = parse_types(
+        types, [(output_name(entry), entry) for entry in untyped], "a value that crosses"
+    )
     rewrite = state_untyped(source, source.graph, untyped, stated)
     return source if rewrite is None else follow_rewrite(source, rewrite)
 
@@ -125,12 +146,21 @@ def _prove(source: Checkpoint, splitting: Splitting) -> None:
     """Raise SelfCheckError unless the joined parts equal the model, node by node."""
     names = {each.name: each.name for each in splitting.crossings}
     joined = group(
-        splitting.parts, connect=names, share_inputs=[f"={name}" for name in splitting.inputs], on_collision="tie-if-equal"
+        splitting.parts,
+        connect=names,
+        share_inputs=[f"={name}" for name in splitting.inputs],
+        on_collision="tie-if-equal",
     )
     values = dict(internals(joined.graph.nodes))
     heads = [values[output_name(head)] for head in source.graph.heads]
     whole = follow_rewrite(joined, extract_entries(joined.graph, heads), drop_unused=True)
-    needed = follow_rewrite(source, extract_entries(source.graph, source.graph.heads), drop_unused=True)
+    needed = follow_rewrite(
+        source, extract_entries(source.graph, source.graph.heads), drop_unused=True
+    )
     difference = diff(needed, whole)
     if difference:
-        raise SelfCheckError(Fault(f"the parts are not the model: {difference.verdict}", where=source.where, hint=BUG))
+        raise SelfCheckError(
+            Fault(
+                f"the parts are not the model: {difference.verdict}", where=source.where, hint=BUG
+            )
+        )

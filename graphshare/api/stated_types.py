@@ -23,7 +23,9 @@ Place = tuple[Node, int]
 Types = dict[Place, tuple[str, Sequence[int | str | None]]]
 
 
-def state_types(source: Checkpoint, graph: Graph, names: Sequence[str], types: Mapping[str, str]) -> Rewrite | None:
+def state_types(
+    source: Checkpoint, graph: Graph, names: Sequence[str], types: Mapping[str, str]
+) -> Rewrite | None:
     """Return the rewrite that states types of the values ``names`` without one, or None if all have a type.
 
     Raises:
@@ -31,10 +33,14 @@ def state_types(source: Checkpoint, graph: Graph, names: Sequence[str], types: M
     """
     refuse_types(graph, types)
     try:
-        untyped = find_untyped(graph, resolve_targets(names, topological(graph), option="`targets`"))
+        untyped = find_untyped(
+            graph, resolve_targets(names, topological(graph), option="`targets`")
+        )
     except GraphshareError:  # the caller rejects these names with its own message
         return None
-    stated = parse_types(types, [(output_name(entry), entry) for entry in untyped], "a target or cut")
+    stated = parse_types(
+        types, [(output_name(entry), entry) for entry in untyped], "a target or cut"
+    )
     return state_untyped(source, graph, untyped, stated)
 
 
@@ -46,16 +52,24 @@ def refuse_types(graph: Graph, types: Mapping[str, str]) -> None:
 
 def find_untyped(graph: Graph, entries: Sequence[Entry]) -> list[Entry]:
     """Return the outputs of operators whose types the file does not state and ONNX does not infer, if it is ONNX."""
-    return [*find_format(graph).types.list_untyped(graph, [entry for entry in entries if entry.node.op])]
+    return [
+        *find_format(graph).types.list_untyped(graph, [entry for entry in entries if entry.node.op])
+    ]
 
 
-def state_untyped(source: Checkpoint, graph: Graph, untyped: Sequence[Entry], stated: Types) -> Rewrite | None:
-    """Return the rewrite that states types of the values ``untyped``, taken from ``stated`` or else from onnxruntime."""
+def state_untyped(
+    source: Checkpoint, graph: Graph, untyped: Sequence[Entry], stated: Types
+) -> Rewrite | None:
+    """Return the rewrite that states types of the values ``untyped``, taken from ``stated`` or else
+    from onnxruntime.
+    """
     places = {(entry.node, entry.index): entry for entry in untyped}
     kinds = {place: stated[place] for place in places if place in stated}
     measured = [entry for place, entry in places.items() if place not in kinds]
     if measured:
-        from graphshare.verification.measured_types import measure_types  # start-up: few values have no type
+        from graphshare.verification.measured_types import (
+            measure_types,
+        )  # start-up: few values have no type
 
         kinds |= measure_types(msgspec.structs.replace(source, graph=graph), measured)
     if not kinds:
@@ -88,13 +102,25 @@ def parse_types(types: Mapping[str, str], untyped: Sequence[tuple[str, Entry]], 
     for name, text in types.items():
         match = _TYPE.fullmatch(text.replace(" ", ""))
         if match is None or match["dtype"] not in DTYPE_CODES:
-            faults.append(Fault(f"`types` gives {name!r} the type {text!r}, which cannot be read", hint=_HINT))
+            faults.append(
+                Fault(f"`types` gives {name!r} the type {text!r}, which cannot be read", hint=_HINT)
+            )
         elif name not in known:
-            faults.append(Fault(f"`types` {name!r} is not {what} without a type", hint=did_you_mean(name, known)))
+            faults.append(
+                Fault(
+                    f"`types` {name!r} is not {what} without a type", hint=did_you_mean(name, known)
+                )
+            )
         else:
             texts = match["sizes"].split(",") if match["sizes"] else []
-            sizes = [None if size == "?" else int(size) if size.isdecimal() else size for size in texts]
-            stated |= {(entry.node, entry.index): (match["dtype"], sizes) for own, entry in untyped if own == name}
+            sizes = [
+                None if size == "?" else int(size) if size.isdecimal() else size for size in texts
+            ]
+            stated |= {
+                (entry.node, entry.index): (match["dtype"], sizes)
+                for own, entry in untyped
+                if own == name
+            }
     if faults:
         raise UsageError(faults)
     return stated

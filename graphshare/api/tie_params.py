@@ -19,7 +19,14 @@ from graphshare.files.paths import (
 )
 from graphshare.formats.model_names import CONFIG
 from graphshare.formats.params.shards import read_shard_folder, require_sound
-from graphshare.formats.params.tie import How, Retied, choose_tied, choose_untied, plan_retie, stage_retie
+from graphshare.formats.params.tie import (
+    How,
+    Retied,
+    choose_tied,
+    choose_untied,
+    plan_retie,
+    stage_retie,
+)
 from graphshare.formats.params.tied_names import find_pairs, read_statement
 from graphshare.text.format import format_count, format_names
 from graphshare.text.summary import ShortRepr
@@ -70,9 +77,14 @@ def tie_params(
         RefusedError: there is nothing to tie, copies differ, ``out`` has other files, or is in a model hub's cache.
         OutputError: a file cannot be written; all files are left unchanged.
     """
-    path, target = local_path(os.fspath(folder)), local_path(os.fspath(out)) if out is not None else ""
+    path, target = (
+        local_path(os.fspath(folder)),
+        local_path(os.fspath(out)) if out is not None else "",
+    )
     if not dry_run and bool(target) == in_place:
-        raise UsageError(Fault("needs either `out` or `in_place`", hint="name a new folder for the result"))
+        raise UsageError(
+            Fault("needs either `out` or `in_place`", hint="name a new folder for the result")
+        )
     if not dry_run:
         _refuse_target(path, target or path)
     shards = read_shard_folder(path)
@@ -90,25 +102,45 @@ def tie_params(
         with make_folder(target), refusing_links(target), OutputTransaction() as stage:
             files = stage_retie(shards, plan, target, stage)
             stage.commit()
-    left = () if in_place or dry_run else tuple(name for name in list_names(path) if name not in written)
+    left = (
+        ()
+        if in_place or dry_run
+        else tuple(name for name in list_names(path) if name not in written)
+    )
     return RetiedFolder(path, plan.how, plan.arrays, tuple(files), left)
 
 
 def _refuse_target(path: str, target: str) -> None:
     """Reject a target at a URL or in a hub's cache. Raises RefusedError."""
     if is_url(path) or is_url(target):
-        raise RefusedError(Fault("is a URL; tied folders are written on this machine", where=target, hint="copy it first"))
+        raise RefusedError(
+            Fault(
+                "is a URL; tied folders are written on this machine",
+                where=target,
+                hint="copy it first",
+            )
+        )
     if is_snapshot(target if is_folder(target) else os.path.dirname(os.path.abspath(target))):
         hint = "write it elsewhere with `out`"
-        raise RefusedError(Fault("is in a model hub's cache, which is not written to", where=target, hint=hint))
+        raise RefusedError(
+            Fault("is in a model hub's cache, which is not written to", where=target, hint=hint)
+        )
 
 
 def _refuse_others(path: str, target: str, names: Collection[str]) -> None:
     """Reject a folder that is the source, or contains more than the files to be written. Raises RefusedError."""
     if is_folder(target):
-        others = [n for n in list_names(target) if n not in names and not n.startswith(TEMPORARY_START)]
+        others = [
+            n for n in list_names(target) if n not in names and not n.startswith(TEMPORARY_START)
+        ]
         if os.path.samefile(path, target):
-            raise RefusedError(Fault("is the source itself", where=target, hint="add `in_place=True`, or name a new folder"))
+            raise RefusedError(
+                Fault(
+                    "is the source itself",
+                    where=target,
+                    hint="add `in_place=True`, or name a new folder",
+                )
+            )
         if others:
             message = f"is a folder with other files in it: {format_names(others, 5)}"
             raise RefusedError(Fault(message, where=target, hint="name a new or an empty folder"))

@@ -14,7 +14,13 @@ from graphshare.rewrite.downgrade import OldVersion
 from graphshare.rewrite.upgrade import upgrade as upgrade_graph
 from graphshare.text.markup import quote_shell
 
-_RULE = RuleInfo("format-layout", "format-layout", Level.ERROR, "The file is not laid out as asked for", fixable=True)
+_RULE = RuleInfo(
+    "format-layout",
+    "format-layout",
+    Level.ERROR,
+    "The file is not laid out as asked for",
+    fixable=True,
+)
 
 
 def upgrade(model: Model, *, keep_amp_cast: bool = False) -> Checkpoint:
@@ -53,9 +59,18 @@ def downgrade(model: Model, version: Text) -> Checkpoint:
         rewrite = old.downgrade(source.graph)
         records = () if source.parameter_file is None else source.parameter_file.records
         # The operator Cast of a version lists its dtypes.
-        lacking = [record for record in records if record.dtype and not old.has(f"Cast.dtype={record.dtype}")]
+        lacking = [
+            record
+            for record in records
+            if record.dtype and not old.has(f"Cast.dtype={record.dtype}")
+        ]
         if lacking:
-            raise RefusedError([Fault(f"MXNet {version} lacks {each.dtype}, the type of {each.key!r}") for each in lacking])
+            raise RefusedError(
+                [
+                    Fault(f"MXNet {version} lacks {each.dtype}, the type of {each.key!r}")
+                    for each in lacking
+                ]
+            )
     notes = [*rewrite.notes, *notes_on(source.parameter_file, rewrite.graph)]
     if not f"{version}.0.".startswith(f"{old.measured}."):
         notes = [*notes, f"judged by MXNet {old.measured}, the last one measured before {version}"]
@@ -71,15 +86,33 @@ def format(model: Model, layout: str | None = None) -> Checkpoint:
     """
     source = as_checkpoint(model)
     format_ = find_format(source.graph)
-    graph = format_.demand(format_.layout, Operation.LAYOUT, where=source.where).relayout(source.graph, layout)
+    graph = format_.demand(format_.layout, Operation.LAYOUT, where=source.where).relayout(
+        source.graph, layout
+    )
     return follow_rewrite(source, Rewrite(graph, (Branch("", source.graph, Kept(source.graph)),)))
 
 
 def layout_report(where: str, layout: str, *, changes: bool) -> FindingsReport:
     """Return the result of ``format --check`` as findings for the report formats."""
-    again = quote_shell("graphshare", "format", *(("--layout", layout) if layout else ()), where, "-o", where)
-    message = f"is not laid out as {layout}" if layout else "does not follow the rules of its own layout"
-    finding = Finding(
-        code=_RULE.code, level=_RULE.level, message=message, where=where, line=1, column=1, hint=again, fixable=True
+    again = quote_shell(
+        "graphshare", "format", *(("--layout", layout) if layout else ()), where, "-o", where
     )
-    return FindingsReport(command="format --check", files=(where,), findings=(finding,) if changes else (), rules=(_RULE,))
+    message = (
+        f"is not laid out as {layout}" if layout else "does not follow the rules of its own layout"
+    )
+    finding = Finding(
+        code=_RULE.code,
+        level=_RULE.level,
+        message=message,
+        where=where,
+        line=1,
+        column=1,
+        hint=again,
+        fixable=True,
+    )
+    return FindingsReport(
+        command="format --check",
+        files=(where,),
+        findings=(finding,) if changes else (),
+        rules=(_RULE,),
+    )

@@ -15,9 +15,31 @@ from __future__ import annotations
 
 from graphshare.builder import initializers, operators
 from graphshare.builder.layers import Layer, Model, constant, fully_connected, model
-from graphshare.builder.naming import BREW, CAFFE2, MXNET, PADDLE, PADDLE_NUMBERED, PADDLE_PER_KIND, TENSORFLOW, Naming
-from graphshare.builder.scopes import Scope, current_scope, name_scope, parameter_sharing, unique_names, variable_scope
-from graphshare.builder.session import Session, current_session, default_session, reset_default_session, save
+from graphshare.builder.naming import (
+    BREW,
+    CAFFE2,
+    MXNET,
+    PADDLE,
+    PADDLE_NUMBERED,
+    PADDLE_PER_KIND,
+    TENSORFLOW,
+    Naming,
+)
+from graphshare.builder.scopes import (
+    Scope,
+    current_scope,
+    name_scope,
+    parameter_sharing,
+    unique_names,
+    variable_scope,
+)
+from graphshare.builder.session import (
+    Session,
+    current_session,
+    default_session,
+    reset_default_session,
+    save,
+)
 from graphshare.builder.var import AUTO_REUSE, Reuse, Var
 from graphshare.builder.variables import placeholder, variable
 from graphshare.execute.train.sgd import Sgd

@@ -13,12 +13,24 @@ import msgspec
 from graphshare.analysis.roles import LABEL_FORMALS, STATE_FORMALS, Kind
 from graphshare.builder.scopes import Scope, current_scope
 from graphshare.builder.var import ReuseLike, Var
-from graphshare.builder.variables import ParameterPlan, ParameterRequest, create_input, create_parameter, plan_parameter
+from graphshare.builder.variables import (
+    ParameterPlan,
+    ParameterRequest,
+    create_input,
+    create_parameter,
+    plan_parameter,
+)
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import Entry, Graph, Node, freeze
 from graphshare.ops.inference import infer
 from graphshare.ops.kernel import Shape
-from graphshare.ops.registry import canonical, list_known_names, lookup, total_outputs, visible_outputs
+from graphshare.ops.registry import (
+    canonical,
+    list_known_names,
+    lookup,
+    total_outputs,
+    visible_outputs,
+)
 from graphshare.ops.signature import PARAMETER_FORMALS, Signature
 from graphshare.text.format import format_count
 from graphshare.text.names import did_you_mean
@@ -49,8 +61,11 @@ class _Application(msgspec.Struct, frozen=True, eq=False):
     mutated: tuple[int, ...]
 
 
-def apply(operator: str, *inputs: Var, name: str | None = None, reuse: ReuseLike = None, **named: object) -> Outputs:
-    """Apply ``operator`` to ``inputs`` and return all its visible outputs; ``named`` are further inputs and the attributes.
+def apply(
+    operator: str, *inputs: Var, name: str | None = None, reuse: ReuseLike = None, **named: object
+) -> Outputs:
+    """Apply ``operator`` to ``inputs`` and return all its visible outputs; ``named`` are further
+    inputs and the attributes.
 
     ``name`` is the operator's own name, relative to the name scope; ``reuse`` applies to the parameters created for it.
 
@@ -62,9 +77,13 @@ def apply(operator: str, *inputs: Var, name: str | None = None, reuse: ReuseLike
     check_reuse(operator, name, reuse)
     application = _check_application(scope, operator, inputs, named)
     missing = _list_missing(application)
-    owner, node_name = _choose_names(scope, operator, name, any(m.kind is not Kind.INPUT for m in missing))
+    owner, node_name = _choose_names(
+        scope, operator, name, any(m.kind is not Kind.INPUT for m in missing)
+    )
     count = len(application.formals) or len(application.inputs)
-    inferred = _infer_operator(application.signature.name, node_name, application.attrs, application.inputs, count)
+    inferred = _infer_operator(
+        application.signature.name, node_name, application.attrs, application.inputs, count
+    )
     parameters = {
         m.position: _plan_parameter(application, owner, m, inferred.inputs[m.position], reuse)
         for m in missing
@@ -73,9 +92,13 @@ def apply(operator: str, *inputs: Var, name: str | None = None, reuse: ReuseLike
     final = scope.registry.find_free(node_name, scope.naming)
     # As in MXNet a label is named after its operator: softmax_label.
     labels = {
-        m.position: scope.registry.find_free(f"{final}_{m.formal}", scope.naming) for m in missing if m.kind is Kind.INPUT
+        m.position: scope.registry.find_free(f"{final}_{m.formal}", scope.naming)
+        for m in missing
+        if m.kind is Kind.INPUT
     }
-    _check_distinct(operator, [final, *labels.values(), *(plan.name for plan in parameters.values())])
+    _check_distinct(
+        operator, [final, *labels.values(), *(plan.name for plan in parameters.values())]
+    )
     return _create(application, final, labels, parameters, inferred)
 
 
@@ -87,20 +110,35 @@ def check_reuse(kind: str, name: str | None, reuse: ReuseLike) -> None:
     """
     if name is None and reuse is True:
         hint = "pass name=, or reuse the scope that contains the parameters"
-        raise RefusedError(Fault(f"{kind}: reuse=True needs a name to find the parameters by", hint=hint))
+        raise RefusedError(
+            Fault(f"{kind}: reuse=True needs a name to find the parameters by", hint=hint)
+        )
 
 
-def _check_application(scope: Scope, operator: str, inputs: Sequence[Var], named: Mapping[str, object]) -> _Application:
+def _check_application(
+    scope: Scope, operator: str, inputs: Sequence[Var], named: Mapping[str, object]
+) -> _Application:
     signature = _find_signature(operator)
     attrs = _check_attributes(signature, operator, named, len(inputs))
     formals = signature.formal_inputs(attrs)
     by_position = _place_inputs(operator, signature, formals, inputs, named)
     _check_sessions(scope, operator, by_position.values())
     mutated = signature.auxiliary_slots(attrs, max(len(formals), len(by_position)))
-    not_variables = [by_position[slot] for slot in mutated if slot in by_position and not by_position[slot].node.is_variable]
+    not_variables = [
+        by_position[slot]
+        for slot in mutated
+        if slot in by_position and not by_position[slot].node.is_variable
+    ]
     if not_variables:
-        raise RefusedError([Fault(f"{operator}: writes into {x.name!r}, which is not a variable") for x in not_variables])
-    return _Application(scope, operator, signature, attrs, tuple(formals), by_position, tuple(mutated))
+        raise RefusedError(
+            [
+                Fault(f"{operator}: writes into {x.name!r}, which is not a variable")
+                for x in not_variables
+            ]
+        )
+    return _Application(
+        scope, operator, signature, attrs, tuple(formals), by_position, tuple(mutated)
+    )
 
 
 def _find_signature(operator: str) -> Signature:
@@ -110,13 +148,19 @@ def _find_signature(operator: str) -> Signature:
         raise RefusedError(Fault(f"{operator!r} is not an operator of MXNet 1.9.1", hint=hint))
     # Signatures count only the bodies of control flow; these operators have subgraphs, too.
     if signature.num_subgraphs or signature.name.startswith(("_sg_", "_CachedOp")):
-        raise RefusedError(Fault(f"{operator!r} contains subgraphs, which the builder does not support"))
+        raise RefusedError(
+            Fault(f"{operator!r} contains subgraphs, which the builder does not support")
+        )
     return signature
 
 
-def _check_attributes(signature: Signature, operator: str, named: Mapping[str, object], count: int) -> dict[str, str]:
+def _check_attributes(
+    signature: Signature, operator: str, named: Mapping[str, object], count: int
+) -> dict[str, str]:
     """Return the attributes among ``named`` as checked texts; ``count`` is the number of positional inputs."""
-    attrs = {key: _format_attribute(value) for key, value in named.items() if not isinstance(value, Var)}
+    attrs = {
+        key: _format_attribute(value) for key, value in named.items() if not isinstance(value, Var)
+    }
     num_args = signature.parameter("num_args")
     if num_args is not None and num_args.required and "num_args" not in attrs:
         # MXNet's Python interface counts the inputs, too.
@@ -132,18 +176,32 @@ def _format_attribute(value: object) -> str:
     """Return an attribute's text as MXNet's Python interface writes it; numpy's integers are integers."""
     if isinstance(value, (tuple, list)):
         members = ", ".join(map(_format_attribute, value))
-        return f"[{members}]" if isinstance(value, list) else f"({members},)" if len(value) == 1 else f"({members})"
+        return (
+            f"[{members}]"
+            if isinstance(value, list)
+            else f"({members},)"
+            if len(value) == 1
+            else f"({members})"
+        )
     return value.__name__ if isinstance(value, type) else str(value)
 
 
 def _place_inputs(
-    operator: str, signature: Signature, formals: Sequence[str], inputs: Sequence[Var], named: Mapping[str, object]
+    operator: str,
+    signature: Signature,
+    formals: Sequence[str],
+    inputs: Sequence[Var],
+    named: Mapping[str, object],
 ) -> dict[int, Var]:
     """Return the passed inputs by position."""
     faults = []
     if len(inputs) > len(formals) and signature.inputs_known:
         takes = ", ".join(formals) or "none"
-        faults.append(Fault(f"{operator}: got {format_count(len(inputs), 'input')}, expected at most {len(formals)} ({takes})"))
+        faults.append(
+            Fault(
+                f"{operator}: got {format_count(len(inputs), 'input')}, expected at most {len(formals)} ({takes})"
+            )
+        )
     hint = "create it with constant, variable or placeholder"
     faults += [
         Fault(f"{operator}: input {i} is a {type(x).__name__}, not a Var", hint=hint)
@@ -155,7 +213,12 @@ def _place_inputs(
         if not isinstance(value, Var):
             continue
         if key not in formals:
-            faults.append(Fault(f"{operator}: has no input {key!r}", hint=f"its inputs are {', '.join(formals) or 'none'}"))
+            faults.append(
+                Fault(
+                    f"{operator}: has no input {key!r}",
+                    hint=f"its inputs are {', '.join(formals) or 'none'}",
+                )
+            )
         elif formals.index(key) in by_position:
             faults.append(Fault(f"{operator}: input {key!r} is given twice"))
         else:
@@ -169,14 +232,24 @@ def _check_sessions(scope: Scope, operator: str, inputs: Iterable[Var]) -> None:
     foreign = [x for x in inputs if x.session is not scope.session]
     if foreign:
         hint = "a graph is authored in one session; enter the session of the inputs with `with session:`"
-        raise RefusedError([Fault(f"{operator}: {x.name!r} belongs to another session", hint=hint) for x in foreign])
+        raise RefusedError(
+            [
+                Fault(f"{operator}: {x.name!r} belongs to another session", hint=hint)
+                for x in foreign
+            ]
+        )
 
 
 def _check_distinct(operator: str, names: Sequence[str]) -> None:
     """Reject a user's naming policy that gives two parameters of one operator the same name."""
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
-        raise RefusedError([Fault(f"{operator}: the naming policy gives the name {name!r} twice") for name in repeated])
+        raise RefusedError(
+            [
+                Fault(f"{operator}: the naming policy gives the name {name!r} twice")
+                for name in repeated
+            ]
+        )
 
 
 def _list_missing(application: _Application) -> list[_Missing]:
@@ -200,8 +273,12 @@ def _list_missing(application: _Application) -> list[_Missing]:
     return missing
 
 
-def _choose_names(scope: Scope, operator: str, name: str | None, has_parameters: bool) -> tuple[str, str]:
-    """Return the base of the parameters' names, relative to the variable scope, and the operator's path (maybe taken)."""
+def _choose_names(
+    scope: Scope, operator: str, name: str | None, has_parameters: bool
+) -> tuple[str, str]:
+    """Return the base of the parameters' names, relative to the variable scope, and the operator's
+    path (maybe taken).
+    """
     naming = scope.naming
     if name is None:
         return draw_automatic_names(scope, naming.kind(operator), has_parameters)
@@ -228,11 +305,15 @@ def draw_automatic_names(scope: Scope, kind: str, has_parameters: bool) -> tuple
     return owner, scope.names + scope.prefix + kind
 
 
-def _plan_parameter(application: _Application, owner: str, missing: _Missing, shape: Shape, reuse: ReuseLike) -> ParameterPlan:
+def _plan_parameter(
+    application: _Application, owner: str, missing: _Missing, shape: Shape, reuse: ReuseLike
+) -> ParameterPlan:
     """Plan a parameter or an auxiliary state of the operator."""
     scope, initializers = application.scope, application.signature.initializers
     local = scope.naming.parameter_name(owner, missing.formal)
-    attrs = dict(application.attrs)  # MXNet copies the operator's attributes to the variable, where they have no effect
+    attrs = dict(
+        application.attrs
+    )  # MXNet copies the operator's attributes to the variable, where they have no effect
     if missing.position in initializers:
         attrs["__init__"] = initializers[missing.position]
     request = ParameterRequest(local, missing.kind, missing.formal, shape, attrs=attrs)
@@ -250,16 +331,25 @@ def _create(
     scope, registry = application.scope, application.scope.registry
     inputs = dict(application.inputs)
     for position, label in labels.items():
-        inputs[position] = create_input(scope, label, inferred.inputs[position], attrs=application.attrs)
+        inputs[position] = create_input(
+            scope, label, inferred.inputs[position], attrs=application.attrs
+        )
     for position, plan in parameters.items():
         inputs[position] = create_parameter(scope, plan)
     entries = []
     for position, var in sorted(inputs.items()):
         mutates = position in application.mutated
         version = registry.count_mutation(var) if mutates else registry.mutations.get(var.node, 0)
-        entries.append(var.entry if version == var.entry.version else Entry(var.node, var.entry.index, version))
+        entries.append(
+            var.entry if version == var.entry.version else Entry(var.node, var.entry.index, version)
+        )
         registry.refine(var, inferred.inputs[position], inferred.input_dtypes[position])
-    node = Node(canonical(application.signature.name), registry.reserve(name), freeze(application.attrs), tuple(entries))
+    node = Node(
+        canonical(application.signature.name),
+        registry.reserve(name),
+        freeze(application.attrs),
+        tuple(entries),
+    )
     node = msgspec.structs.replace(node, num_outputs=total_outputs(node))
     outputs = tuple(Var(scope.session, entry) for entry in visible_outputs(node))
     registry.add(node, inferred.outputs, inferred.output_dtypes, outputs)
@@ -304,7 +394,9 @@ def _infer_operator(
     node = Node(operator, name, attrs, tuple(map(Entry, nodes)))
     order = [*dict.fromkeys(nodes), node]
     # A dtype that nothing determines yet stays open until a later operator, or the run, decides.
-    inference = infer(Graph(tuple(order), (Entry(node),)), shapes, dtypes, nodes=order, yielding=None)
+    inference = infer(
+        Graph(tuple(order), (Entry(node),)), shapes, dtypes, nodes=order, yielding=None
+    )
     return _InferredOperator(
         [inference.shapes[stub][0] for stub in nodes],
         [inference.types[stub][0] for stub in nodes],

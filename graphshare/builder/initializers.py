@@ -1,7 +1,7 @@
 """Initializers in the form of MXNet's ``__init__`` attribute: a name and its arguments in JSON.
 
-``Session`` evaluates them (:mod:`graphshare.execute.prepare.variable_values`), and so does MXNet's Module when it trains the
-written file.
+``Session`` evaluates them (:mod:`graphshare.execute.prepare.variable_values`), and so does MXNet's
+Module when it trains the written file.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ def uniform(scale: float = 0.07) -> str:
 
 
 def xavier(rnd_type: str = "uniform", factor_type: str = "avg", magnitude: float = 3) -> str:
-    """Return the Xavier initializer for two axes or more, scaled by fan-in (``in``), fan-out (``out``) or their mean (``avg``).
+    """Return the Xavier initializer for two axes or more, scaled by fan-in (``in``), fan-out
+    (``out``) or their mean (``avg``).
 
     ``rnd_type`` is ``uniform`` or ``gaussian``.
     """

@@ -12,7 +12,12 @@ import msgspec
 from graphshare.builder.apply_operator import apply, check_reuse, draw_automatic_names
 from graphshare.builder.scopes import Scope, current_scope, variable_scope
 from graphshare.builder.var import ReuseLike, Settings, Var
-from graphshare.builder.variables import ParameterRequest, create_parameter, parse_shape, plan_parameter
+from graphshare.builder.variables import (
+    ParameterRequest,
+    create_parameter,
+    parse_shape,
+    plan_parameter,
+)
 from graphshare.errors import Fault, RefusedError
 from graphshare.ops.unification import count_elements
 
@@ -31,7 +36,9 @@ class Layer:
         check_reuse(kind, name, reuse)
         self._scope = current_scope()
         naming = self._scope.naming
-        self.name = draw_automatic_names(self._scope, naming.kind(kind), True)[0] if name is None else name
+        self.name = (
+            draw_automatic_names(self._scope, naming.kind(kind), True)[0] if name is None else name
+        )
         self._reuse = reuse
         self._formals: dict[str, int] = {}
         self._temporaries = 0
@@ -46,7 +53,9 @@ class Layer:
         dtype: str | None = None,
         trainable: bool | None = None,
     ) -> Var:
-        """Return the layer's parameter ``formal`` (``weight``, ``bias``); the second one of a formal gets the number 1."""
+        """Return the layer's parameter ``formal`` (``weight``, ``bias``); the second one of a
+        formal gets the number 1.
+        """
         number = self._formals.get(formal, 0)
         self._formals[formal] = number + 1
         local = self._scope.naming.parameter_name(self.name, formal, number)
@@ -82,12 +91,20 @@ def fully_connected(
     layer = Layer("fc", name, reuse=reuse)
     units = None if x.shape is None else count_elements(x.shape[1:])
     if units is None:
-        raise RefusedError(Fault(f"fully_connected: the size of {x!r} after its first axis is not known"))
+        raise RefusedError(
+            Fault(f"fully_connected: the size of {x!r} after its first axis is not known")
+        )
     parts: list[tuple[str, list[Var], dict[str, Any]]] = []
     weight = layer.parameter("weight", (size, units), initializer=weight_initializer)
     parts.append(("FullyConnected", [weight], {"num_hidden": size, "no_bias": True}))
     if bias:
-        parts.append(("broadcast_add", [layer.parameter("bias", (1, size), initializer=bias_initializer)], {}))
+        parts.append(
+            (
+                "broadcast_add",
+                [layer.parameter("bias", (1, size), initializer=bias_initializer)],
+                {},
+            )
+        )
     if activation is not None:
         parts.append(("Activation", [], {"act_type": activation}))
     for number, (operator, others, attrs) in enumerate(parts, start=1):
@@ -96,7 +113,9 @@ def fully_connected(
     return x
 
 
-def constant(value: float, shape: Sequence[int] = (1,), *, dtype: str = "float32", name: str | None = None) -> Var:
+def constant(
+    value: float, shape: Sequence[int] = (1,), *, dtype: str = "float32", name: str | None = None
+) -> Var:
     """Return an array of ``shape`` that is filled with ``value``."""
     return apply("_full", name=name, shape=tuple(shape), value=value, dtype=dtype)[0]
 
@@ -120,7 +139,11 @@ class Model(msgspec.Struct, frozen=True, eq=False):
         """Return its parameters and auxiliary states, in the order of creation."""
         parameters = self.scope.registry.parameters()
         # The path ends in a slash, so a scope with a longer name does not match.
-        return [variable.var for name, variable in parameters.items() if name.startswith(self.scope.variables)]
+        return [
+            variable.var
+            for name, variable in parameters.items()
+            if name.startswith(self.scope.variables)
+        ]
 
     def get_outputs(self) -> list[Var]:
         """Return the outputs of its operators, in the order of creation."""
@@ -139,12 +162,15 @@ class Model(msgspec.Struct, frozen=True, eq=False):
 def model(name: str) -> Callable[[Callable[..., Var]], Callable[..., Model]]:
     """Turn a function that applies operators and returns the output into a model function.
 
-    Its calls also take ``reuse`` and ``scope``: the model is authored under ``variable_scope(scope or name, reuse=reuse)``.
+    Its calls also take ``reuse`` and ``scope``: the model is authored under ``variable_scope(scope
+    or name, reuse=reuse)``.
     """
 
     def decorate(body: Callable[..., Var]) -> Callable[..., Model]:
         @wraps(body)
-        def build(*args: Any, reuse: ReuseLike = None, scope: str | None = None, **options: Any) -> Model:
+        def build(
+            *args: Any, reuse: ReuseLike = None, scope: str | None = None, **options: Any
+        ) -> Model:
             with variable_scope(scope or name, reuse=reuse) as inner:
                 return Model(body(*args, **options), inner)
 

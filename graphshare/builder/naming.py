@@ -1,7 +1,7 @@
 """Naming policies: how each system names unnamed operators, repeated names, and the parameters of an operator.
 
-A policy is plain data. The session keeps the names that are taken (:class:`graphshare.builder.var.Registry`); scopes prepend
-their paths to the names of a policy.
+A policy is plain data. The session keeps the names that are taken
+(:class:`graphshare.builder.var.Registry`); scopes prepend their paths to the names of a policy.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ class Naming(msgspec.Struct, frozen=True):
     names an operator whose name is taken; without it a repeated name is rejected. ``parameter`` names the parameter
     ``{formal}`` of the operator ``{owner}``, ``temporary`` the inner results of a layer.
 
-    ``kinds`` maps an operator's name in lower case to its kind, ``other_kind`` is the kind of all other operators; ``formals``
-    renames formal inputs. With ``unique_scopes`` a reopened name scope gets a number too; with ``shares_by_name`` a repeated
-    parameter name means one parameter unless a scope says otherwise. With ``prefixes_given`` the prefix of
+    ``kinds`` maps an operator's name in lower case to its kind, ``other_kind`` is the kind of all
+    other operators; ``formals`` renames formal inputs. With ``unique_scopes`` a reopened name scope
+    gets a number too; with ``shares_by_name`` a repeated parameter name means one parameter unless
+    a scope says otherwise. With ``prefixes_given`` the prefix of
     :func:`graphshare.builder.scopes.unique_names` is also prepended to names that the user chose.
     """
 
@@ -50,10 +51,16 @@ class Naming(msgspec.Struct, frozen=True):
 
     def number_repeated(self, name: str, number: int) -> str | None:
         """Return the candidate ``number`` (from 1) for a name that is taken; None if repeated names are rejected."""
-        return None if self.again is None else self.again.format(name=name, n=number, before=number - 1)
+        return (
+            None
+            if self.again is None
+            else self.again.format(name=name, n=number, before=number - 1)
+        )
 
     def parameter_name(self, owner: str, formal: str, number: int = 0) -> str:
-        """Return the name of parameter ``formal`` (number ``number`` of that formal) of the operator or layer ``owner``."""
+        """Return the name of parameter ``formal`` (number ``number`` of that formal) of the
+        operator or layer ``owner``.
+        """
         return self.parameter.format(owner=owner, formal=self.formals.get(formal, formal), n=number)
 
     def temporary_name(self, layer: str, number: int) -> str | None:
@@ -99,7 +106,9 @@ MXNET = Naming(
     kinds=_kinds(fullyconnected="fc", convolution="conv", batchnorm="bn"),
     prefixes_given=True,
 )
-"""MXNet's: ``fullyconnected0``, ``fullyconnected0_weight``, a counter for each operator; repeated names are rejected."""
+"""MXNet's: ``fullyconnected0``, ``fullyconnected0_weight``, a counter for each operator; repeated
+names are rejected.
+"""
 
 TENSORFLOW = Naming(
     first="{kind}",
@@ -132,7 +141,9 @@ PADDLE = Naming(
     formals={"weight": "w"},
     shares_by_name=True,
 )
-"""Paddle's first proposal: one counter for everything (``fc0``, ``conv1``), ``fc0.w.0``, ``fc0.bias.0``, ``fc0.tmp.0``."""
+"""Paddle's first proposal: one counter for everything (``fc0``, ``conv1``), ``fc0.w.0``,
+``fc0.bias.0``, ``fc0.tmp.0``.
+"""
 
 PADDLE_PER_KIND = msgspec.structs.replace(
     PADDLE,
@@ -167,7 +178,9 @@ CAFFE2 = Naming(
     formals={"weight": "w", "bias": "b"},
     shares_by_name=True,
 )
-"""Caffe2's layers: ``fc``, ``fc_auto_0``, each scope counting by itself; a layer is a scope for its parameters, ``fc/w``."""
+"""Caffe2's layers: ``fc``, ``fc_auto_0``, each scope counting by itself; a layer is a scope for its
+parameters, ``fc/w``.
+"""
 
 BREW = msgspec.structs.replace(CAFFE2, parameter="{owner}_{formal}")
 """Caffe2's brew: ``fc1_w``, ``fc1_b``."""

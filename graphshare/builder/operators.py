@@ -24,7 +24,9 @@ __all__ = ["apply"]
 
 def __getattr__(name: str) -> Callable[..., Any]:
     if name.startswith("__") or lookup(name) is None:
-        raise AttributeError(f"MXNet 1.9.1 has no operator {name!r}. {did_you_mean(name, list(list_known_names()))}".rstrip())
+        raise AttributeError(
+            f"MXNet 1.9.1 has no operator {name!r}. {did_you_mean(name, list(list_known_names()))}".rstrip()
+        )
 
     def operator(*inputs: Var, **named: Any) -> Any:
         outputs = apply(name, *inputs, **named)

@@ -14,9 +14,21 @@ from graphshare.builder.var import Registry, Var
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.plan import ExecutionPlan
 from graphshare.execute.prepare.memory import check_memory
-from graphshare.execute.prepare.variable_values import check_shapes, convert_feed, initial_value, unknown_shapes
+from graphshare.execute.prepare.variable_values import (
+    check_shapes,
+    convert_feed,
+    initial_value,
+    unknown_shapes,
+)
 from graphshare.execute.train.sgd import Momentum, Sgd
-from graphshare.execute.train.trainer import Backpropagation, NodeStreams, backpropagate, batch_rescale, fill_zeros, first_data
+from graphshare.execute.train.trainer import (
+    Backpropagation,
+    NodeStreams,
+    backpropagate,
+    batch_rescale,
+    fill_zeros,
+    first_data,
+)
 from graphshare.formats.mxnet.source import VERSION, MxnetSource
 from graphshare.ir.graph import Graph, Node, freeze
 from graphshare.ir.walk import post_order
@@ -65,7 +77,8 @@ class ParameterValues:
     def complete(
         self, plan: ExecutionPlan, targets: Sequence[Var], fed: Mapping[Node, Array]
     ) -> tuple[dict[Node, Array], Inference]:
-        """Return the values of all variables of ``plan``: fed ones in their dtypes, set ones, and initial ones for the rest.
+        """Return the values of all variables of ``plan``: fed ones in their dtypes, set ones, and
+        initial ones for the rest.
 
         Raises:
             RefusedError: shapes do not fit or are unknown.
@@ -75,13 +88,26 @@ class ParameterValues:
             if len(self._inferences) >= CACHE_SIZE:
                 self._inferences.clear()
             self._inferences[key] = self._infer_run(plan, targets, fed)
-            arrays = {**fed, **{node: self._arrays[node] for node in plan.variables if node in self._arrays}}
+            arrays = {
+                **fed,
+                **{node: self._arrays[node] for node in plan.variables if node in self._arrays},
+            }
             # The memory of a run follows from its shapes, so one check for each key is enough.
-            check_memory(self._inferences[key].nodes, [var.entry for var in targets], self._inferences[key], arrays)
+            check_memory(
+                self._inferences[key].nodes,
+                [var.entry for var in targets],
+                self._inferences[key],
+                arrays,
+            )
         inference = self._inferences[key]
-        values = {node: convert_feed(node.name, array, inference.types[node][0]) for node, array in fed.items()}
+        values = {
+            node: convert_feed(node.name, array, inference.types[node][0])
+            for node, array in fed.items()
+        }
         self._initialise([node for node in plan.variables if node not in fed], inference)
-        return {node: values[node] if node in fed else self._arrays[node] for node in plan.variables}, inference
+        return {
+            node: values[node] if node in fed else self._arrays[node] for node in plan.variables
+        }, inference
 
     def _initialise(self, nodes: Sequence[Node], inference: Inference) -> None:
         """Set initial values for the parameters among ``nodes`` that have none.
@@ -93,33 +119,51 @@ class ParameterValues:
         faults = unknown_shapes(inference, missing)
         if faults:
             hint = "pass shape= to variable(...), or run it together with an operator that uses it"
-            raise RefusedError([Fault(fault.message, node=fault.node, hint=hint) for fault in faults])
+            raise RefusedError(
+                [Fault(fault.message, node=fault.node, hint=hint) for fault in faults]
+            )
         for node in missing:
             shape = tuple(size or 0 for size in inference.shapes[node][0] or ())
-            self.set(node, initial_value(node, shape, inference.types[node][0] or "float32", seed=self._seed))
+            self.set(
+                node,
+                initial_value(node, shape, inference.types[node][0] or "float32", seed=self._seed),
+            )
 
     def _infer_alone(self, var: Var) -> Inference:
-        return infer(extract_graph([var]), self._collect_shapes([var.node]), self._collect_dtypes([var.node]))
+        return infer(
+            extract_graph([var]), self._collect_shapes([var.node]), self._collect_dtypes([var.node])
+        )
 
-    def _infer_run(self, plan: ExecutionPlan, targets: Sequence[Var], fed: Mapping[Node, Array]) -> Inference:
+    def _infer_run(
+        self, plan: ExecutionPlan, targets: Sequence[Var], fed: Mapping[Node, Array]
+    ) -> Inference:
         graph = extract_graph(targets)
         known = self._collect_shapes(node for node in plan.variables if node not in fed)
         dtypes = self._collect_dtypes(plan.variables)
         # Without the fed shapes, inference gives the shapes that would have fit, for the message.
         without_feed = infer(graph, known, dtypes, nodes=graph.nodes)
         check_shapes({node: array.shape for node, array in fed.items()}, without_feed)
-        return infer(graph, {**known, **{node: array.shape for node, array in fed.items()}}, dtypes, nodes=graph.nodes)
+        return infer(
+            graph,
+            {**known, **{node: array.shape for node, array in fed.items()}},
+            dtypes,
+            nodes=graph.nodes,
+        )
 
     def _collect_shapes(self, nodes: Iterable[Node]) -> dict[Node, tuple[int | None, ...]]:
         known: dict[Node, tuple[int | None, ...]] = {}
         for node in nodes:
-            shape = self._arrays[node].shape if node in self._arrays else self._registry.shapes[node][0]
+            shape = (
+                self._arrays[node].shape if node in self._arrays else self._registry.shapes[node][0]
+            )
             if shape is not None:
                 known[node] = shape
         return known
 
     def _collect_dtypes(self, nodes: Iterable[Node]) -> dict[Node, str]:
-        return {node: dtype for node in nodes if (dtype := self._registry.dtypes[node][0]) is not None}
+        return {
+            node: dtype for node in nodes if (dtype := self._registry.dtypes[node][0]) is not None
+        }
 
 
 class TrainingState:
@@ -148,11 +192,14 @@ class TrainingState:
         """Run the ``plan`` of ``targets`` forward and backward, with a gradient for each variable of ``wrt``.
 
         Raises:
-            RefusedError: ``targets`` do not need a variable of ``wrt``, an operator has no gradient, or shapes do not fit.
+            RefusedError: ``targets`` do not need a variable of ``wrt``, an operator has no
+                gradient, or shapes do not fit.
         """
         nodes = self._resolve_wrt(plan, fed, wrt)
         unused = [
-            Fault(f"{head.name!r} has a head gradient, but is not a target") for head in head_gradients if head not in targets
+            Fault(f"{head.name!r} has a head gradient, but is not a target")
+            for head in head_gradients
+            if head not in targets
         ]
         if unused:
             raise RefusedError(unused)
@@ -160,10 +207,16 @@ class TrainingState:
         graph = extract_graph(targets)
         streams = NodeStreams(self._seed).start(self._updates)
         heads = [head_gradients.get(target) for target in targets]
-        result = backpropagate(plan, graph.heads, values, nodes, heads=heads, streams=streams, shapes=inference.shapes)
+        result = backpropagate(
+            plan, graph.heads, values, nodes, heads=heads, streams=streams, shapes=inference.shapes
+        )
         result.gradients = fill_zeros(result.gradients, nodes, values)
         variables = self._registry.variables
-        parameters = [v.var for v in variables.values() if v.kind is Kind.PARAMETER and v.var.node in result.gradients]
+        parameters = [
+            v.var
+            for v in variables.values()
+            if v.kind is Kind.PARAMETER and v.var.node in result.gradients
+        ]
         if parameters:  # a pass for only the gradients of inputs does not change the next update
             inputs = [node for node in graph.variables() if variables[node.name].kind is Kind.INPUT]
             self.gradients = {var: result.gradients[var.node] for var in parameters}
@@ -172,27 +225,39 @@ class TrainingState:
             self._states = {node: value for node, value in result.states.items() if node not in fed}
         return result
 
-    def _resolve_wrt(self, plan: ExecutionPlan, fed: Mapping[Node, Array], wrt: Sequence[Var] | None) -> list[Node]:
+    def _resolve_wrt(
+        self, plan: ExecutionPlan, fed: Mapping[Node, Array], wrt: Sequence[Var] | None
+    ) -> list[Node]:
         """Return the variables of ``wrt``, by default the parameters that are not fed, in the order of creation."""
         if wrt is None:
-            parameters = [v.var.node for v in self._registry.variables.values() if v.kind is Kind.PARAMETER]
+            parameters = [
+                v.var.node for v in self._registry.variables.values() if v.kind is Kind.PARAMETER
+            ]
             needed = [node for node in parameters if node in plan.variables and node not in fed]
             if not needed:
                 hint = "wrt= also accepts inputs"
-                raise RefusedError(Fault("the targets need no parameter that could be trained", hint=hint))
+                raise RefusedError(
+                    Fault("the targets need no parameter that could be trained", hint=hint)
+                )
             return needed
         faults = []
         for var in wrt:
             variable = self._registry.variables.get(var.name)
             if variable is None or variable.var is not var or variable.kind is Kind.AUXILIARY:
-                faults.append(Fault(f"{var.name!r} is neither a parameter nor an input, so no gradient is kept for it"))
+                faults.append(
+                    Fault(
+                        f"{var.name!r} is neither a parameter nor an input, so no gradient is kept for it"
+                    )
+                )
             elif var.node not in plan.variables:
                 faults.append(Fault(f"the targets do not need {var.name!r}"))
         if faults:
             raise RefusedError(faults)
         return [var.node for var in wrt]
 
-    def update(self, gradients: Mapping[Var, Array] | None, settings: Sgd, rescale: float | None) -> None:
+    def update(
+        self, gradients: Mapping[Var, Array] | None, settings: Sgd, rescale: float | None
+    ) -> None:
         """Apply ``gradients``, or the last pass's gradients together with its auxiliary states (once).
 
         Raises:
@@ -201,12 +266,24 @@ class TrainingState:
         """
         applied = self.gradients if gradients is None else self._convert(gradients)
         if not applied:
-            raise RefusedError(Fault("there are no gradients to apply", hint="Session.gradients(targets, feed) computes some"))
+            raise RefusedError(
+                Fault(
+                    "there are no gradients to apply",
+                    hint="Session.gradients(targets, feed) computes some",
+                )
+            )
         factor = rescale if rescale is not None else self._rescale if gradients is None else 1.0
         by_node = {var.node: gradient for var, gradient in applied.items()}
-        momentum = Momentum(msgspec.structs.replace(settings, rescale=factor), list(by_node), self._momentum)
+        momentum = Momentum(
+            msgspec.structs.replace(settings, rescale=factor), list(by_node), self._momentum
+        )
         if gradients is None:
-            for node, state in self._states.items():  # before the parameters, because a fixed gamma is among the states
+            for (
+                node,
+                state,
+            ) in (
+                self._states.items()
+            ):  # before the parameters, because a fixed gamma is among the states
                 self._values.set(node, state)
             self._states = {}
         values = {var.node: self._values.get(var) for var in applied}
@@ -216,7 +293,11 @@ class TrainingState:
 
     def _convert(self, gradients: Mapping[Var, Array]) -> dict[Var, Array]:
         parameters = [v.var for v in self._registry.variables.values() if v.kind is Kind.PARAMETER]
-        faults = [Fault(f"{var.name!r} is not a parameter, so it is not trained") for var in gradients if var not in parameters]
+        faults = [
+            Fault(f"{var.name!r} is not a parameter, so it is not trained")
+            for var in gradients
+            if var not in parameters
+        ]
         if faults:
             raise RefusedError(faults)
         for var in gradients:
@@ -237,7 +318,9 @@ def operators(targets: Iterable[Var]) -> list[Node]:
 def extract_graph(targets: Sequence[Var]) -> Graph:
     """Return the minimal graph with ``targets`` as its heads, as MXNet 1.9.1 would write it."""
     heads = tuple(target.entry for target in targets)
-    return Graph(tuple(list_needed(targets)), heads, freeze({VERSION: list(MXNET_VERSION)}), MxnetSource())
+    return Graph(
+        tuple(list_needed(targets)), heads, freeze({VERSION: list(MXNET_VERSION)}), MxnetSource()
+    )
 
 
 def groups(nodes: Iterable[Node]) -> dict[str, list[Node]]:

@@ -20,7 +20,13 @@ from graphshare.arguments import check_arguments
 from graphshare.builder.naming import Counters, Naming
 from graphshare.builder.var import Owner, Registry, Reuse, ReuseLike, Settings, resolve_reuse
 from graphshare.errors import Fault, RefusedError
-from graphshare.rewrite.rules.scopes import SEPARATOR, Overrides, make_overrides, split_name, split_scope
+from graphshare.rewrite.rules.scopes import (
+    SEPARATOR,
+    Overrides,
+    make_overrides,
+    split_name,
+    split_scope,
+)
 
 _NO_OVERRIDES = Overrides()
 
@@ -110,7 +116,11 @@ def check_scope_name(name: str) -> str:
     """
     stripped = name.removesuffix(SEPARATOR)
     if "" in stripped.split(SEPARATOR) or "\0" in stripped:
-        raise RefusedError(Fault(f"{name!r} is not a scope", hint="a scope is one or more names with / between them"))
+        raise RefusedError(
+            Fault(
+                f"{name!r} is not a scope", hint="a scope is one or more names with / between them"
+            )
+        )
     return stripped
 
 
@@ -123,7 +133,11 @@ def name_scope(name: str, *, absolute: bool = False) -> Iterator[Scope]:
     ``absolute``, ``name`` is the whole path, and an empty name is the root, regardless of the outer scopes.
     """
     scope = current_scope()
-    names = "" if absolute and not name else _open_path(scope, check_scope_name(name), absolute=absolute)
+    names = (
+        ""
+        if absolute and not name
+        else _open_path(scope, check_scope_name(name), absolute=absolute)
+    )
     with _open_inner(scope, names=names) as inner:
         yield inner
 
@@ -193,9 +207,10 @@ def unique_names(naming: Naming | None = None, *, prefix: str = "") -> Iterator[
 def parameter_sharing(overrides: Mapping[str, str]) -> Iterator[Scope]:
     """Map the parameters of each left scope to parameters of its right scope, like Caffe2's ``ParameterSharing``.
 
-    Both are below the current variable scope. Overrides are resolved recursively, the deepest scope first, and the rest of the
-    path is kept; blocks nest, and of two rules for one scope the inner one applies. Operators are not affected. A parameter
-    that an override leads to is shared without any ``reuse``.
+    Both are below the current variable scope. Overrides are resolved recursively, the deepest scope
+    first, and the rest of the path is kept; blocks nest, and of two rules for one scope the inner
+    one applies. Operators are not affected. A parameter that an override leads to is shared without
+    any ``reuse``.
 
     Raises:
         RefusedError: a rule would apply to its own result, or rules form a cycle (shown as a path); the block is not

@@ -13,7 +13,12 @@ from graphshare.analysis.roles import Kind
 from graphshare.arguments import check_arguments
 from graphshare.builder.apply_operator import apply
 from graphshare.builder.naming import MXNET, Counters, Naming
-from graphshare.builder.parameter_values import CACHE_SIZE, ParameterValues, TrainingState, extract_graph
+from graphshare.builder.parameter_values import (
+    CACHE_SIZE,
+    ParameterValues,
+    TrainingState,
+    extract_graph,
+)
 from graphshare.builder.scopes import Scope, current_scope, enter, leave, register_default_scope
 from graphshare.builder.var import Registry, ReuseLike, Var, resolve_reuse
 from graphshare.errors import Fault, RefusedError, SelfCheckError, UsageError
@@ -40,8 +45,8 @@ Feed = Mapping[Var, object] | Mapping[str, object] | Mapping[_Target, object]
 class Session:
     """A graph being authored, and its parameters' values.
 
-    ``naming`` is the policy for names, ``reuse`` applies outside every scope (None: by the policy), and the initial values of
-    parameters are drawn from ``seed``.
+    ``naming`` is the policy for names, ``reuse`` applies outside every scope (None: by the policy),
+    and the initial values of parameters are drawn from ``seed``.
     """
 
     def __init__(self, naming: Naming = MXNET, *, reuse: ReuseLike = None, seed: int = 0) -> None:
@@ -59,7 +64,9 @@ class Session:
     def __exit__(self, *_: object) -> None:
         leave()
 
-    def apply(self, operator: str, *inputs: Var, name: str | None = None, **named: object) -> tuple[Var, ...]:
+    def apply(
+        self, operator: str, *inputs: Var, name: str | None = None, **named: object
+    ) -> tuple[Var, ...]:
         """Apply an operator under the current scope and return its visible outputs, as ``operators.apply`` does."""
         return apply(operator, *inputs, name=name, **named)  # type: ignore[arg-type]  # reuse= is checked there
 
@@ -88,9 +95,13 @@ class Session:
         node = self.registry.names.get(name)
         if node is not None:
             return self.registry.outputs[node][0]
-        named = {output.name: output for outputs in self.registry.outputs.values() for output in outputs}
+        named = {
+            output.name: output for outputs in self.registry.outputs.values() for output in outputs
+        }
         if name not in named:
-            raise RefusedError(Fault(f"nothing is called {name!r}", hint=did_you_mean(name, list(named))))
+            raise RefusedError(
+                Fault(f"nothing is called {name!r}", hint=did_you_mean(name, list(named)))
+            )
         return named[name]
 
     @check_arguments
@@ -128,7 +139,9 @@ class Session:
     def run(self, targets: Sequence[_Target], feed: Feed | None = None) -> list[Array]: ...
 
     @check_arguments
-    def run(self, targets: _Target | Sequence[_Target], feed: Feed | None = None) -> Array | list[Array]:
+    def run(
+        self, targets: _Target | Sequence[_Target], feed: Feed | None = None
+    ) -> Array | list[Array]:
         """Compute the values of ``targets`` in inference mode; only nodes that they need are computed and must be fed.
 
         ``feed`` has values of inputs, and of parameters for this run only. Parameters without a value get their initial
@@ -140,14 +153,20 @@ class Session:
         """
         resolved = self._resolve(targets)
         plan = self._make_plan(resolved)
-        values, inference = self._values.complete(plan, resolved, self._resolve_feed(plan, feed or {}))
+        values, inference = self._values.complete(
+            plan, resolved, self._resolve_feed(plan, feed or {})
+        )
         # A new stream, so that equal runs draw equal numbers.
-        outputs = run_plan(plan, values, shapes=inference.shapes, rng=random_stream(self.seed)).outputs
+        outputs = run_plan(
+            plan, values, shapes=inference.shapes, rng=random_stream(self.seed)
+        ).outputs
         return outputs[0] if isinstance(targets, (Var, str)) else outputs
 
     @property
     def param_to_grad(self) -> dict[Var, Array]:
-        """Return the parameters' gradients from the last backward pass that reached any, each summed over all its uses."""
+        """Return the parameters' gradients from the last backward pass that reached any, each
+        summed over all its uses.
+        """
         return dict(self._trainer.gradients)
 
     @check_arguments
@@ -171,10 +190,18 @@ class Session:
                 :meth:`run`.
         """
         result = self._backpropagate(targets, feed, wrt, head_gradients)
-        return {self.registry.outputs[node][0]: gradient for node, gradient in result.gradients.items()}
+        return {
+            self.registry.outputs[node][0]: gradient for node, gradient in result.gradients.items()
+        }
 
     @check_arguments
-    def update(self, gradients: Feed | None = None, settings: Sgd | None = None, *, rescale: float | None = None) -> None:
+    def update(
+        self,
+        gradients: Feed | None = None,
+        settings: Sgd | None = None,
+        *,
+        rescale: float | None = None,
+    ) -> None:
         """Make one step of gradient descent like MXNet's Module, only for the parameters that have ``gradients``.
 
         Without ``gradients`` it applies ``param_to_grad``, and auxiliary states take their values after the last pass.
@@ -243,15 +270,24 @@ class Session:
         plan = self._make_plan(resolved)
         fed = self._resolve_feed(plan, feed or {})
         variables = None if wrt is None else self._resolve(wrt)
-        heads = {self._resolve(key)[0]: as_array(value).copy() for key, value in (head_gradients or {}).items()}
+        heads = {
+            self._resolve(key)[0]: as_array(value).copy()
+            for key, value in (head_gradients or {}).items()
+        }
         return self._trainer.backpropagate(resolved, plan, fed, variables, heads)
 
     def _resolve(self, targets: _Target | Sequence[_Target]) -> list[Var]:
         targets = [targets] if isinstance(targets, (Var, str)) else targets
         resolved = [self.var(target) if isinstance(target, str) else target for target in targets]
-        foreign = [Fault(f"{var.name!r} belongs to another session") for var in resolved if var.session is not self]
+        foreign = [
+            Fault(f"{var.name!r} belongs to another session")
+            for var in resolved
+            if var.session is not self
+        ]
         if foreign or not resolved:
-            raise RefusedError(foreign or [Fault("there are no targets", hint="give at least one target")])
+            raise RefusedError(
+                foreign or [Fault("there are no targets", hint="give at least one target")]
+            )
         return resolved
 
     def _make_plan(self, targets: Sequence[Var]) -> ExecutionPlan:
@@ -268,11 +304,20 @@ class Session:
         """Return the fed values of the variables that ``plan`` needs; ``feed`` may have more."""
         variables = self.registry.variables
         arrays = {self._resolve(key)[0]: as_array(value) for key, value in feed.items()}
-        faults = [Fault(f"{var.name!r} is not a variable, so it cannot be fed") for var in arrays if not var.node.is_variable]
+        faults = [
+            Fault(f"{var.name!r} is not a variable, so it cannot be fed")
+            for var in arrays
+            if not var.node.is_variable
+        ]
         fed = {var.node: array for var, array in arrays.items() if var.node in plan.variables}
         for node in plan.variables:
             if node not in fed and variables[node.name].kind is Kind.INPUT:
-                faults.append(Fault(f"input {node.name!r} is not fed", hint=f"run(..., feed={{{node.name!r}: array}})"))
+                faults.append(
+                    Fault(
+                        f"input {node.name!r} is not fed",
+                        hint=f"run(..., feed={{{node.name!r}: array}})",
+                    )
+                )
         if faults:
             raise RefusedError(faults)
         return fed
@@ -281,7 +326,9 @@ class Session:
         var = self._resolve(parameter)[0]
         variable = self.registry.variables.get(var.name)
         if variable is None or variable.var is not var or variable.kind is Kind.INPUT:
-            raise RefusedError(Fault(f"{var.name!r} is not a parameter", hint="inputs are fed, see Session.run"))
+            raise RefusedError(
+                Fault(f"{var.name!r} is not a parameter", hint="inputs are fed, see Session.run")
+            )
         return var
 
 
@@ -291,7 +338,9 @@ _default: list[Session] = []
 def default_session() -> Session:
     """Return the session for everything authored outside ``with session:``; there is one per process."""
     if not _default:
-        _default.append(Session())  # no lock: a fork might find it locked. The first of two threads' sessions is taken
+        _default.append(
+            Session()
+        )  # no lock: a fork might find it locked. The first of two threads' sessions is taken
     return _default[0]
 
 
@@ -312,7 +361,9 @@ def reset_default_session(session: Session | None = None) -> Session:
 register_default_scope(lambda: default_session().root)
 
 
-def save(session: Session, targets: _Target | Sequence[_Target], stem: str, *, epoch: int = 0) -> tuple[str, str]:
+def save(
+    session: Session, targets: _Target | Sequence[_Target], stem: str, *, epoch: int = 0
+) -> tuple[str, str]:
     """Write the minimal graph of ``targets`` to ``STEM-symbol.json`` and its parameters to ``STEM-0000.params``.
 
     MXNet 1.9.1 would write the same files. Returns the two paths. Parameters without a value get their initial one.
@@ -325,7 +376,9 @@ def save(session: Session, targets: _Target | Sequence[_Target], stem: str, *, e
     """
     stem = local_path(stem)
     if is_directory(stem):
-        raise UsageError(Fault("is a directory", where=stem, hint=f"name the model in it: {join(stem, 'NAME')}"))
+        raise UsageError(
+            Fault("is a directory", where=stem, hint=f"name the model in it: {join(stem, 'NAME')}")
+        )
     if epoch < 0:
         raise RefusedError(Fault(f"there is no epoch {epoch}", hint="epochs count from 0"))
     graph = session.graph(targets)

@@ -1,4 +1,5 @@
-"""``Var``, the typed input and output of every operator, ``Registry``, the state of the graph, and the settings of variables.
+"""``Var``, the typed input and output of every operator, ``Registry``, the state of the graph, and
+the settings of variables.
 
 Nodes are frozen, so a graph only grows by new nodes; nothing here ever changes a node.
 """
@@ -31,7 +32,9 @@ class Reuse(Enum):
 
 AUTO_REUSE: Final = Reuse.AUTO
 ReuseLike = Reuse | bool | None
-"""None inherits, True requires that the parameter exists, ``AUTO_REUSE`` shares it if it does, False forbids sharing."""
+"""None inherits, True requires that the parameter exists, ``AUTO_REUSE`` shares it if it does,
+False forbids sharing.
+"""
 
 
 def resolve_reuse(reuse: ReuseLike, inherited: Reuse | None) -> Reuse | None:
@@ -47,8 +50,9 @@ def resolve_reuse(reuse: ReuseLike, inherited: Reuse | None) -> Reuse | None:
 class Settings(msgspec.Struct, frozen=True):
     """Properties of a parameter. A property that is None is inherited from the next outer scope.
 
-    ``initializer`` is the text of MXNet's ``__init__`` (:mod:`graphshare.builder.initializers`), ``regularizer`` the multiplier
-    of weight decay (``__wd_mult__``), ``dtype`` a numpy name; ``trainable=False`` is a learning rate multiplier of 0.
+    ``initializer`` is the text of MXNet's ``__init__`` (:mod:`graphshare.builder.initializers`),
+    ``regularizer`` the multiplier of weight decay (``__wd_mult__``), ``dtype`` a numpy name;
+    ``trainable=False`` is a learning rate multiplier of 0.
     """
 
     initializer: str | None = None
@@ -58,7 +62,11 @@ class Settings(msgspec.Struct, frozen=True):
 
     def within(self, outer: Settings) -> Settings:
         """Return these settings, with unset ones taken from ``outer``."""
-        own = {field: value for field in self.__struct_fields__ if (value := getattr(self, field)) is not None}
+        own = {
+            field: value
+            for field in self.__struct_fields__
+            if (value := getattr(self, field)) is not None
+        }
         return msgspec.structs.replace(outer, **own)
 
 
@@ -83,7 +91,9 @@ class Owner(Protocol):
     def registry(self) -> Registry:
         """Return the names, variables and shapes of the session."""
 
-    def apply(self, operator: str, *inputs: Var, name: str | None = None, **named: object) -> tuple[Var, ...]:
+    def apply(
+        self, operator: str, *inputs: Var, name: str | None = None, **named: object
+    ) -> tuple[Var, ...]:
         """Apply an operator under the current scope and return its visible outputs."""
 
 
@@ -115,7 +125,9 @@ class Var(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def shape(self) -> Shape:
-        """Return the known part of the shape: None for an unknown size, or for the whole shape if the rank is unknown."""
+        """Return the known part of the shape: None for an unknown size, or for the whole shape if
+        the rank is unknown.
+        """
         return self.session.registry.shapes[self.node][self.entry.index]
 
     @property
@@ -160,7 +172,9 @@ def _apply_arithmetic(operation: str, left: Var, right: Var | Number) -> Var:
     if not isinstance(right, Var):
         return left.session.apply(_SCALAR[operation], left, scalar=right)[0]
     same_shape = is_known(left.shape) and left.shape == right.shape
-    return left.session.apply(_ELEMENTWISE[operation] if same_shape else f"broadcast_{operation}", left, right)[0]
+    return left.session.apply(
+        _ELEMENTWISE[operation] if same_shape else f"broadcast_{operation}", left, right
+    )[0]
 
 
 class Variable(msgspec.Struct, eq=False):
@@ -221,7 +235,9 @@ class Registry:
         self.mutations[var.node] = self.mutations.get(var.node, 0) + 1
         return self.mutations[var.node]
 
-    def add(self, node: Node, shapes: list[Shape], dtypes: list[str | None], outputs: tuple[Var, ...]) -> None:
+    def add(
+        self, node: Node, shapes: list[Shape], dtypes: list[str | None], outputs: tuple[Var, ...]
+    ) -> None:
         """Add a new node with its outputs and their known shapes and dtypes."""
         self.names[node.name] = node
         self.shapes[node] = shapes
@@ -243,4 +259,8 @@ class Registry:
 
     def parameters(self) -> Mapping[str, Variable]:
         """Return the variables that training or a file fills, including auxiliary states, in the order of creation."""
-        return {name: v for name, v in self.variables.items() if v.kind in (Kind.PARAMETER, Kind.AUXILIARY)}
+        return {
+            name: v
+            for name, v in self.variables.items()
+            if v.kind in (Kind.PARAMETER, Kind.AUXILIARY)
+        }

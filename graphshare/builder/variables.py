@@ -1,7 +1,8 @@
 """Variables: inputs under the name scope, parameters under the variable scope, shared by the rules of the scopes.
 
-Creation has two steps, so that an operator with several new parameters creates all of them or none: :func:`plan_parameter`
-resolves the name and checks everything, :func:`create_parameter` changes the session.
+Creation has two steps, so that an operator with several new parameters creates all of them or none:
+:func:`plan_parameter` resolves the name and checks everything, :func:`create_parameter` changes the
+session.
 """
 
 from __future__ import annotations
@@ -24,7 +25,16 @@ from graphshare.text.format import format_shape
 
 _FLAGS = {name: flag for flag, name in TYPE_FLAGS.items()}
 # MXNet's initializers choose the first value of a parameter by these endings; other names need ``__init__``.
-_ENDINGS = ("weight", "bias", "gamma", "beta", "moving_mean", "moving_var", "running_mean", "running_var")
+_ENDINGS = (
+    "weight",
+    "bias",
+    "gamma",
+    "beta",
+    "moving_mean",
+    "moving_var",
+    "running_mean",
+    "running_var",
+)
 _FIRST_VALUES = {
     **dict.fromkeys(("bias", "beta", "moving_mean", "mean"), zeros()),
     **dict.fromkeys(("gamma", "moving_var", "var"), ones()),
@@ -89,10 +99,16 @@ def plan_parameter(
 def _check_new(scope: Scope, name: str, policy: Reuse) -> None:
     if policy is Reuse.REQUIRE:
         hint = "create it first, or use reuse=AUTO_REUSE, which creates missing variables"
-        raise RefusedError(Fault(f"variable {name} does not exist, and reuse=True requires it", hint=hint))
+        raise RefusedError(
+            Fault(f"variable {name} does not exist, and reuse=True requires it", hint=hint)
+        )
     check_name(name)
     if name in scope.registry.names:
-        raise RefusedError(Fault(f"variable {name} would have the name of an operator", hint="give it another name"))
+        raise RefusedError(
+            Fault(
+                f"variable {name} would have the name of an operator", hint="give it another name"
+            )
+        )
 
 
 def check_name(name: str) -> None:
@@ -105,7 +121,9 @@ def check_name(name: str) -> None:
         raise RefusedError(Fault(f"{name!r} is not a valid name for a variable"))
 
 
-def _check_shared(existing: Variable, name: str, policy: Reuse, request: ParameterRequest, settings: Settings) -> None:
+def _check_shared(
+    existing: Variable, name: str, policy: Reuse, request: ParameterRequest, settings: Settings
+) -> None:
     if policy is Reuse.FORBID:
         hint = "share it with reuse=True or reuse=AUTO_REUSE in a variable_scope, or give this one another name"
         raise RefusedError(Fault(f"variable {name} already exists, disallowed", hint=hint))
@@ -116,18 +134,30 @@ def _check_shared(existing: Variable, name: str, policy: Reuse, request: Paramet
         unify(existing.var.shape, shape)
     except KernelError:
         faults.append(
-            f"variable {name} is shared with inconsistent shapes: {format_shape(existing.var.shape)} and {format_shape(shape)}"
+            f"variable {name} is shared with inconsistent shapes: "
+            f"{format_shape(existing.var.shape)} and {format_shape(shape)}"
         )
-    both = existing.kind is Kind.PARAMETER and request.kind is Kind.PARAMETER  # an auxiliary state is not trained
+    both = (
+        existing.kind is Kind.PARAMETER and request.kind is Kind.PARAMETER
+    )  # an auxiliary state is not trained
     for field in ("dtype", "trainable", "regularizer") if both else ():
         old, new = getattr(existing.settings, field), getattr(settings, field)
         if old != new:
             faults.append(f"variable {name} is shared with {field} {old} and {new}")
     if own.initializer is not None and own.initializer != existing.settings.initializer:
-        faults.append(f"variable {name} is shared with the initializers {existing.settings.initializer} and {own.initializer}")
+        faults.append(
+            f"variable {name} is shared with the initializers {existing.settings.initializer} and {own.initializer}"
+        )
     if faults:
         raise RefusedError(
-            [Fault(text, node=name, hint="a shared parameter has one shape and one value of each setting") for text in faults]
+            [
+                Fault(
+                    text,
+                    node=name,
+                    hint="a shared parameter has one shape and one value of each setting",
+                )
+                for text in faults
+            ]
         )
 
 
@@ -159,7 +189,12 @@ def dtype_flag(dtype: str) -> str:
         RefusedError: MXNet has no number for it.
     """
     if dtype not in _FLAGS:
-        raise RefusedError(Fault(f"a variable cannot have the dtype {dtype!r}", hint=f"dtypes are {', '.join(_FLAGS)}"))
+        raise RefusedError(
+            Fault(
+                f"a variable cannot have the dtype {dtype!r}",
+                hint=f"dtypes are {', '.join(_FLAGS)}",
+            )
+        )
     return _FLAGS[dtype]
 
 
@@ -172,9 +207,12 @@ def parse_shape(shape: Sequence[int | None] | None) -> Shape:
     if shape is None:
         return None
     sizes = tuple(shape) if isinstance(shape, (tuple, list)) else ()
-    if not sizes or not all(size is None or (_is_whole(size) and 0 <= size < 1 << 63) for size in sizes):
+    if not sizes or not all(
+        size is None or (_is_whole(size) and 0 <= size < 1 << 63) for size in sizes
+    ):
         hint = (
-            "a shape is a tuple of sizes such as (None, 3), with None for an unknown size; the shape of a single number is (1,)"
+            "a shape is a tuple of sizes such as (None, 3), with None for an unknown size; the "
+            "shape of a single number is (1,)"
         )
         raise RefusedError(Fault(f"{shape!r} is not a shape for a variable", hint=hint))
     return tuple(int(size) if size else None for size in sizes)
@@ -198,14 +236,26 @@ def create_parameter(scope: Scope, plan: ParameterPlan) -> Var:
     return var
 
 
-def create_input(scope: Scope, name: str, shape: Shape, dtype: str | None = None, attrs: Mapping[str, str] = EMPTY) -> Var:
+def create_input(
+    scope: Scope,
+    name: str,
+    shape: Shape,
+    dtype: str | None = None,
+    attrs: Mapping[str, str] = EMPTY,
+) -> Var:
     """Create an input with the free name ``name``."""
     return _create(scope, name, Kind.INPUT, shape, Settings(dtype=dtype), attrs)
 
 
-def _create(scope: Scope, name: str, kind: Kind, shape: Shape, settings: Settings, attrs: Mapping[str, str]) -> Var:
-    node = Node("", scope.registry.reserve(name), freeze(dict(sorted(attrs.items()))), num_outputs=1)
-    return scope.registry.add_variable(Variable(Var(scope.session, Entry(node)), kind, settings), shape)
+def _create(
+    scope: Scope, name: str, kind: Kind, shape: Shape, settings: Settings, attrs: Mapping[str, str]
+) -> Var:
+    node = Node(
+        "", scope.registry.reserve(name), freeze(dict(sorted(attrs.items()))), num_outputs=1
+    )
+    return scope.registry.add_variable(
+        Variable(Var(scope.session, Entry(node)), kind, settings), shape
+    )
 
 
 def variable(
@@ -221,8 +271,9 @@ def variable(
 ) -> Var:
     """Return a parameter: a new one, or the existing one of that name if the scope or ``reuse`` allows sharing.
 
-    Its name is relative to the variable scope and resolved by the scope overrides; with ``absolute`` it is the whole name.
-    Without a name it gets an automatic one. Unset settings are inherited from the scopes.
+    Its name is relative to the variable scope and resolved by the scope overrides; with
+    ``absolute`` it is the whole name. Without a name it gets an automatic one. Unset settings are
+    inherited from the scopes.
 
     Raises:
         RefusedError: it exists and must not, or does not and must; it is shared with a different shape or settings.
@@ -230,7 +281,11 @@ def variable(
     scope = current_scope()
     if name is None:
         if reuse is True or resolve_reuse(reuse, None) is not None:
-            raise RefusedError(Fault("a variable without a name cannot be reused", hint="name it, or leave reuse out"))
+            raise RefusedError(
+                Fault(
+                    "a variable without a name cannot be reused", hint="name it, or leave reuse out"
+                )
+            )
         name = _draw_variable_name(scope)
     own = Settings(initializer, regularizer, dtype, trainable)
     sizes = parse_shape(shape)
@@ -242,11 +297,16 @@ def variable(
 def _draw_variable_name(scope: Scope) -> str:
     """Return the next automatic name of a variable, relative to the scope's path."""
     kind = scope.naming.kind("var")
-    return scope.prefix + scope.naming.automatic(kind, scope.counters.draw(scope.naming, kind, scope.variables))
+    return scope.prefix + scope.naming.automatic(
+        kind, scope.counters.draw(scope.naming, kind, scope.variables)
+    )
 
 
-def placeholder(name: str | None = None, shape: Sequence[int | None] | None = None, *, dtype: str | None = None) -> Var:
-    """Create an input, to be fed. Its name is relative to the name scope, like an operator's; the policy handles a taken name.
+def placeholder(
+    name: str | None = None, shape: Sequence[int | None] | None = None, *, dtype: str | None = None
+) -> Var:
+    """Create an input, to be fed. Its name is relative to the name scope, like an operator's; the
+    policy handles a taken name.
 
     Raises:
         RefusedError: the name is taken, and the naming policy does not number repeated names.
@@ -260,4 +320,6 @@ def placeholder(name: str | None = None, shape: Sequence[int | None] | None = No
         attrs["__shape__"] = _format_shape_attribute(sizes)
     if dtype is not None:
         attrs["__dtype__"] = dtype_flag(dtype)
-    return create_input(scope, scope.registry.find_free(scope.names + local, scope.naming), sizes, dtype, attrs)
+    return create_input(
+        scope, scope.registry.find_free(scope.names + local, scope.naming), sizes, dtype, attrs
+    )

@@ -14,7 +14,13 @@ from graphshare.files.byte_source import ListedFile
 from graphshare.files.path_matches import find_below, match_path
 from graphshare.files.paths import base_name, is_folder, is_surely_file, join, list_names, split
 from graphshare.formats.model_format import load_format
-from graphshare.formats.model_names import CONFIG, FORMAT_NAMES, PARAMETER_ENDINGS, SHARD_END, has_shards
+from graphshare.formats.model_names import (
+    CONFIG,
+    FORMAT_NAMES,
+    PARAMETER_ENDINGS,
+    SHARD_END,
+    has_shards,
+)
 from graphshare.text.format import format_count
 from graphshare.text.urls import is_url, split_url
 
@@ -48,7 +54,9 @@ class ModelFiles(msgspec.Struct, frozen=True, gc=False):
 def is_folder_of_models(path: str) -> bool:
     """Return whether a path means a folder of models, and not the stem of a model beside a folder of its name."""
     if is_url(path):  # most are stems: those are asked for first
-        return not base_name(path) or (not is_surely_file(path) and not find_by_stem(path) and is_folder(path))
+        return not base_name(path) or (
+            not is_surely_file(path) and not find_by_stem(path) and is_folder(path)
+        )
     return is_folder(path) and not find_by_stem(path)
 
 
@@ -96,28 +104,43 @@ class Sieve:
             )
 
 
-def find_models(folder: str, sieve: Sieve | None = None, *, checkpoints: bool = False, loose: bool = False) -> list[ModelFiles]:
-    """Return the models below ``folder`` (or a URL): see :func:`list_models`. Raises InputError also when there is none."""
+def find_models(
+    folder: str, sieve: Sieve | None = None, *, checkpoints: bool = False, loose: bool = False
+) -> list[ModelFiles]:
+    """Return the models below ``folder`` (or a URL): see :func:`list_models`.
+
+    Raises InputError also when there is none.
+    """
     sieve = sieve or Sieve()
     models = list_models(folder, sieve, checkpoints=checkpoints, loose=loose)
     if not models:
-        beside = {names.suffix: "" if names.is_certain else f" beside *{names.parameters}" for names in FORMAT_NAMES.values()}
+        beside = {
+            names.suffix: "" if names.is_certain else f" beside *{names.parameters}"
+            for names in FORMAT_NAMES.values()
+        }
         if checkpoints:
             beside[SHARD_END] = f" beside {CONFIG}"
         endings = " or ".join(
-            [*(f"*{suffix}{more}" for suffix, more in beside.items()), *(f"*{e}" for e in PARAMETER_ENDINGS if loose)]
+            [
+                *(f"*{suffix}{more}" for suffix, more in beside.items()),
+                *(f"*{e}" for e in PARAMETER_ENDINGS if loose),
+            ]
         )
         hints = [*sieve.notes(), "name symbol files, ONNX models, stems, folders or globs"]
         if not is_url(folder) and has_shards(list_names(folder)):
             hints.append(
-                "a checkpoint folder has no graph: `graphshare inspect`, `graphshare check` and `graphshare params` take it"
+                "a checkpoint folder has no graph: `graphshare inspect`, `graphshare check` and "
+                "`graphshare params` take it"
             )
         raise InputError(Fault(f"contains no {endings}", where=folder, hint="; ".join(hints)))
     return models
 
 
-def find_named_models(paths: Iterable[str], sieve: Sieve, *, checkpoints: bool = False) -> list[ModelFiles]:
-    """Return the models that paths name, each once: files, stems, and all models below folders, as in :func:`list_models`.
+def find_named_models(
+    paths: Iterable[str], sieve: Sieve, *, checkpoints: bool = False
+) -> list[ModelFiles]:
+    """Return the models that paths name, each once: files, stems, and all models below folders, as
+    in :func:`list_models`.
 
     Raises:
         InputError: paths name no model, or folders cannot be read; all are listed.
@@ -127,7 +150,11 @@ def find_named_models(paths: Iterable[str], sieve: Sieve, *, checkpoints: bool =
     faults: list[Fault] = []
     for path in paths:
         try:
-            named = find_models(path, sieve, checkpoints=checkpoints) if is_folder_of_models(path) else [_find_model(path)]
+            named = (
+                find_models(path, sieve, checkpoints=checkpoints)
+                if is_folder_of_models(path)
+                else [_find_model(path)]
+            )
         except InputError as error:
             faults += error.faults
         else:
@@ -148,14 +175,18 @@ def _find_model(path: str) -> ModelFiles:
     return next((model for model in beside if model.graph == graph), ModelFiles(graph, {}))
 
 
-def list_models(folder: str, sieve: Sieve | None = None, *, checkpoints: bool = False, loose: bool = False) -> list[ModelFiles]:
-    """Return the models below ``folder`` (or a URL), sorted by path, without hidden ones and those that ``sieve`` leaves out.
+def list_models(
+    folder: str, sieve: Sieve | None = None, *, checkpoints: bool = False, loose: bool = False
+) -> list[ModelFiles]:
+    """Return the models below ``folder`` (or a URL), sorted by path, without hidden ones and those
+    that ``sieve`` leaves out.
 
     With ``checkpoints`` checkpoint folders follow, each as one model without a graph. With ``loose`` so
     do these, and each parameter file that by its name belongs to no model.
 
-    Links to folders are followed, each folder is read once, and only regular files count (and broken links, to be reported as
-    unreadable), so that neither a loop of links nor a pipe stops the search.
+    Links to folders are followed, each folder is read once, and only regular files count (and
+    broken links, to be reported as unreadable), so that neither a loop of links nor a pipe stops
+    the search.
 
     Raises:
         InputError: folders that cannot be read, all of them are listed.
@@ -170,13 +201,21 @@ def list_models(folder: str, sieve: Sieve | None = None, *, checkpoints: bool = 
             rest.append(parent)
         if loose:
             rest += _list_loose(parent, names, group)
-    return sorted(models, key=lambda model: model.graph) + [ModelFiles("", {0: path}) for path in sorted(rest)]
+    return sorted(models, key=lambda model: model.graph) + [
+        ModelFiles("", {0: path}) for path in sorted(rest)
+    ]
 
 
 def _list_loose(parent: str, names: Collection[str], models: Iterable[ModelFiles]) -> Iterator[str]:
-    """Yield the parameter files of a folder that belong neither to its models nor to a checkpoint, without hidden ones."""
+    """Yield the parameter files of a folder that belong neither to its models nor to a checkpoint,
+    without hidden ones.
+    """
     used = {path for model in models for path in model.params.values()}
-    endings = tuple(end for end in PARAMETER_ENDINGS if end != SHARD_END) if has_shards(names) else PARAMETER_ENDINGS
+    endings = (
+        tuple(end for end in PARAMETER_ENDINGS if end != SHARD_END)
+        if has_shards(names)
+        else PARAMETER_ENDINGS
+    )
     paths = [join(parent, name) for name in names if name.endswith(endings) and name[:1] != "."]
     yield from (path for path in paths if path not in used and _is_readable(path))
 
@@ -187,7 +226,9 @@ _Files = Mapping[str, Mapping[str, ListedFile | None]]
 
 def match_checkpoints(pattern: str) -> list[str]:
     """Return the checkpoint folders that a glob on this machine matches, sorted."""
-    paths = {path.rstrip(os.sep) for path in glob.iglob(pattern, recursive=True) if os.path.isdir(path)}
+    paths = {
+        path.rstrip(os.sep) for path in glob.iglob(pattern, recursive=True) if os.path.isdir(path)
+    }
     return sorted(path for path in paths if _has_shards(path))
 
 
@@ -216,7 +257,10 @@ def _list_local(folder: str, sieve: Sieve) -> _Files:
             folders.clear()
             continue
         folders[:] = [
-            name for name in folders if sieve.admits(folder, f"{below}{name}/") and _is_new(os.path.join(parent, name), visited)
+            name
+            for name in folders
+            if sieve.admits(folder, f"{below}{name}/")
+            and _is_new(os.path.join(parent, name), visited)
         ]
         names[parent] = dict.fromkeys(name for name in files if sieve.admits(folder, below + name))
     if faults:
@@ -227,7 +271,11 @@ def _list_local(folder: str, sieve: Sieve) -> _Files:
 def _list_remote(url: str, sieve: Sieve) -> _Files:
     head, last, _ = split_url(url)
     start = len(f"{head}{last}/" if last else head)
-    return _group_by_folder(file for file in find_below(url) if sieve.admits(url, "".join(split_url(file.path)[:2])[start:]))
+    return _group_by_folder(
+        file
+        for file in find_below(url)
+        if sieve.admits(url, "".join(split_url(file.path)[:2])[start:])
+    )
 
 
 def _group_by_folder(files: Iterable[ListedFile]) -> dict[str, dict[str, ListedFile]]:
@@ -240,7 +288,11 @@ def _group_by_folder(files: Iterable[ListedFile]) -> dict[str, dict[str, ListedF
 
 def group_files(files: Iterable[ListedFile]) -> list[ModelFiles]:
     """Return the models among listed files, sorted by path."""
-    models = [model for parent, members in _group_by_folder(files).items() for model in group_models(parent, members)]
+    models = [
+        model
+        for parent, members in _group_by_folder(files).items()
+        for model in group_models(parent, members)
+    ]
     return sorted(models, key=lambda model: model.graph)
 
 
@@ -261,7 +313,9 @@ def group_models(parent: str, names: Mapping[str, ListedFile | None]) -> list[Mo
 
 
 def _is_readable(path: str) -> bool:
-    return is_url(path) or os.path.isfile(path) or (os.path.islink(path) and not os.path.exists(path))
+    return (
+        is_url(path) or os.path.isfile(path) or (os.path.islink(path) and not os.path.exists(path))
+    )
 
 
 def _is_new(folder: str, visited: set[tuple[int, int]]) -> bool:

@@ -1,7 +1,7 @@
 """Load models, and the forms in which functions take a model, names and shapes.
 
-GRAPH is a path or URL, ``-`` for stdin, or the stem of a checkpoint: a pair of files as MXNet's ``save_checkpoint`` names them,
-``STEM-symbol.json`` and ``STEM-0007.params``.
+GRAPH is a path or URL, ``-`` for stdin, or the stem of a checkpoint: a pair of files as MXNet's
+``save_checkpoint`` names them, ``STEM-symbol.json`` and ``STEM-0007.params``.
 """
 
 from __future__ import annotations
@@ -59,19 +59,25 @@ Shapes = Mapping[str, Sequence[Natural | None]]
 """Shapes by variable name or pattern; None is a size to be inferred."""
 
 
-def load(source: StrPath, *, epoch: Natural | None = None, params: StrPath | None = None) -> Checkpoint:
+def load(
+    source: StrPath, *, epoch: Natural | None = None, params: StrPath | None = None
+) -> Checkpoint:
     """Load the model that ``source`` names: a symbol file, an ONNX model, the stem of a checkpoint, or ``-`` for stdin.
 
     Paths may be URLs.
 
-    The parameters are those in ``params``, or for a stem those in ``STEM-NNNN.params`` (of ``epoch``, if there are several); in
-    a format with one parameter file, also the one beside a graph. Only their names, shapes and places are read.
+    The parameters are those in ``params``, or for a stem those in ``STEM-NNNN.params`` (of
+    ``epoch``, if there are several); in a format with one parameter file, also the one beside a
+    graph. Only their names, shapes and places are read.
 
     Raises:
         InputError: a file cannot be read or is broken.
         UsageError: a stem has several parameter files and ``epoch`` does not choose one.
     """
-    source, params = local_path(os.fspath(source)), local_path(os.fspath(params)) if params else None
+    source, params = (
+        local_path(os.fspath(source)),
+        local_path(os.fspath(params)) if params else None,
+    )
     path, stem = graph_path(source)
     if path == STDIN and params == "-":
         raise UsageError(Fault("the graph and its parameters cannot both come from stdin"))
@@ -83,35 +89,61 @@ def load(source: StrPath, *, epoch: Natural | None = None, params: StrPath | Non
             params = sibling_params(stem, epoch, format_.names)
         elif params is None and epoch is not None:
             raise UsageError(
-                Fault(f"`epoch={epoch}` needs a stem, but {source!r} is a file", hint="name the parameter file with `params`")
+                Fault(
+                    f"`epoch={epoch}` needs a stem, but {source!r} is a file",
+                    hint="name the parameter file with `params`",
+                )
             )
         elif params is None:
             params = find_only_params(path, format_.names)
         graph = format_.read(file)
-    index = format_.name_records(graph, read_parameters(params)) if params else format_.index_parameters(graph)
+    index = (
+        format_.name_records(graph, read_parameters(params))
+        if params
+        else format_.index_parameters(graph)
+    )
     # The name of the parameter file states the epoch, also where a path was given.
     number = split_params(params) if params else None
-    return Checkpoint(graph, index, redact(path), file.data, redact(stem), number[1] if number else epoch or 0)
+    return Checkpoint(
+        graph, index, redact(path), file.data, redact(stem), number[1] if number else epoch or 0
+    )
 
 
 def read_parameters(path: str) -> ParameterFile:
     """Return the index of a parameter file. Raises InputError when it cannot be read."""
-    from graphshare.formats.params.format import read_index  # start-up: graphs alone need no parameter format
+    from graphshare.formats.params.format import (
+        read_index,
+    )  # start-up: graphs alone need no parameter format
 
     return read_index(path)
 
 
 def load_both(
-    left: str, right: str, *, epoch: int | None = None, params: str | None = None, other_params: str | None = None
+    left: str,
+    right: str,
+    *,
+    epoch: int | None = None,
+    params: str | None = None,
+    other_params: str | None = None,
 ) -> tuple[Checkpoint, Checkpoint]:
-    """Load two models that are compared; ``epoch`` applies to each that is given as a stem. Errors as in :func:`load`."""
-    one, other = (epoch if epoch is not None and graph_path(local_path(path))[1] else None for path in (left, right))
+    """Load two models that are compared; ``epoch`` applies to each that is given as a stem.
+
+    Errors as in :func:`load`.
+    """
+    one, other = (
+        epoch if epoch is not None and graph_path(local_path(path))[1] else None
+        for path in (left, right)
+    )
     if one is other is None and epoch is not None:
-        raise UsageError(Fault(f"`epoch={epoch}` needs a stem, but {left!r} and {right!r} are files"))
+        raise UsageError(
+            Fault(f"`epoch={epoch}` needs a stem, but {left!r} and {right!r} are files")
+        )
     return load(left, epoch=one, params=params), load(right, epoch=other, params=other_params)
 
 
-def _refuse_parameters(format_: ModelFormat, params: str | None, epoch: int | None, path: str) -> None:
+def _refuse_parameters(
+    format_: ModelFormat, params: str | None, epoch: int | None, path: str
+) -> None:
     """Refuse options that name a parameter file of a model that holds its parameters."""
     for option, value in (("`params`", params), ("`epoch`", epoch)):
         if value is not None:
@@ -119,14 +151,20 @@ def _refuse_parameters(format_: ModelFormat, params: str | None, epoch: int | No
 
 
 def read_graph(path: str) -> tuple[ModelFormat, Graph, bytes]:
-    """Return the format of the file at a path, its graph, and its bytes where they were read as a whole. Raises InputError."""
+    """Return the format of the file at a path, its graph, and its bytes where they were read as a whole.
+
+    Raises InputError.
+    """
     with open_model_file(path) as opened:
         format_, file = recognize_format(opened)
         return format_, format_.read(file), file.data
 
 
 def graph_path(source: str) -> tuple[str, str]:
-    """Return the file that GRAPH means, and the stem if it is one (else ``""``). Raises InputError if there is no such file."""
+    """Return the file that GRAPH means, and the stem if it is one (else ``""``).
+
+    Raises InputError if there is no such file.
+    """
     if source == "-":
         return STDIN, ""
     if is_url(source) and is_surely_file(source):
@@ -141,15 +179,24 @@ def graph_path(source: str) -> tuple[str, str]:
     if is_url(source) and is_file(source):
         return source, ""
     if is_folder(source):
-        raise InputError(Fault("is a directory", where=source, hint="give a symbol file or the stem of a checkpoint"))
+        raise InputError(
+            Fault(
+                "is a directory",
+                where=source,
+                hint="give a symbol file or the stem of a checkpoint",
+            )
+        )
     hint = suggest_files(source, list_file_endings(), stem_end=STEM_END) or suggest_graph(source)
-    raise InputError(refuse_missing(source, hint or f"there is no such file, and no {_name_graphs(source)}"))
+    raise InputError(
+        refuse_missing(source, hint or f"there is no such file, and no {_name_graphs(source)}")
+    )
 
 
 def _name_graphs(stem: str) -> str:
     """Return the files that a stem may mean, in words."""
     return ", ".join(
-        extend(stem, names.suffix) + ("" if names.is_certain else f" beside {names.params_path(stem, 0)}")
+        extend(stem, names.suffix)
+        + ("" if names.is_certain else f" beside {names.params_path(stem, 0)}")
         for names in FORMAT_NAMES.values()
     )
 
@@ -162,7 +209,9 @@ def find_by_stem(stem: str) -> str:
     paths: list[str] = []
     for key, names in sorted(FORMAT_NAMES.items(), key=lambda item: item[0] != DEFAULT_FORMAT):
         path = extend(stem, names.suffix)
-        if exists(path) and (names.is_certain or exists(names.params_path(stem, 0)) or _begins_like(key, path)):
+        if exists(path) and (
+            names.is_certain or exists(names.params_path(stem, 0)) or _begins_like(key, path)
+        ):
             paths.append(path)
         if paths and (key == DEFAULT_FORMAT or is_url(stem)):  # each further one is a request
             break
@@ -173,7 +222,9 @@ def find_by_stem(stem: str) -> str:
 
 
 def _begins_like(key: str, path: str) -> bool:
-    """Return whether the content of a local file shows that it is a model of a format: a model may have no parameters."""
+    """Return whether the content of a local file shows that it is a model of a format: a model may
+    have no parameters.
+    """
     if is_url(path) or not is_file(path):
         return False
     with open_model_file(path) as file:
@@ -190,7 +241,9 @@ def sibling_params(stem: str, epoch: int | None, names: FormatNames) -> str | No
     if epoch is not None:
         path = names.params_path(stem, epoch)
         if not names.has_epochs:
-            message = f"`epoch={epoch}` chooses one of several parameter files, and this model has one"
+            message = (
+                f"`epoch={epoch}` chooses one of several parameter files, and this model has one"
+            )
             raise UsageError(Fault(message, where=stem, hint=f"leave it out; the file is {path}"))
         if not exists(path):
             raise InputError(Fault("does not exist", where=path, hint=_epochs_hint(stem, names)))
@@ -203,7 +256,9 @@ def sibling_params(stem: str, epoch: int | None, names: FormatNames) -> str | No
 
 
 def find_only_params(path: str, names: FormatNames) -> str | None:
-    """Return the parameter file beside a graph, of a format with ``names`` in which it has one name; None if there is none."""
+    """Return the parameter file beside a graph, of a format with ``names`` in which it has one
+    name; None if there is none.
+    """
     if not names.parameters or names.has_epochs or path == STDIN:
         return None
     params = names.params_path(find_stem(path), 0)
@@ -211,11 +266,13 @@ def find_only_params(path: str, names: FormatNames) -> str | None:
 
 
 def find_params(source: StrPath, *, epoch: int | None = None) -> str:
-    """Return the parameter file that FILE means: a path, ``-`` for stdin, or a stem (with ``epoch``, if it has several files).
+    """Return the parameter file that FILE means: a path, ``-`` for stdin, or a stem (with
+    ``epoch``, if it has several files).
 
     Raises:
         InputError: a stem has no parameter file of ``epoch``.
-        UsageError: a stem has several parameter files and ``epoch`` does not choose one; ``epoch`` is given with a path.
+        UsageError: a stem has several parameter files and ``epoch`` does not choose one; ``epoch``
+            is given with a path.
     """
     path = local_path(os.fspath(source))
     is_named = _is_parameter_file(path)
@@ -233,8 +290,8 @@ def find_params(source: StrPath, *, epoch: int | None = None) -> str:
 def index_params(source: StrPath, *, epoch: int | None = None) -> ParameterFile:
     """Return the index of the parameter file that FILE means, as :func:`find_params`.
 
-    If the file of a stem has no names, its records get the names of the graph's parameters. Raises InputError also for a graph
-    that the file does not belong to.
+    If the file of a stem has no names, its records get the names of the graph's parameters. Raises
+    InputError also for a graph that the file does not belong to.
     """
     path = find_params(source, epoch=epoch)
     return name_by_stem(read_parameters(path), source)
@@ -242,7 +299,9 @@ def index_params(source: StrPath, *, epoch: int | None = None) -> ParameterFile:
 
 def name_by_stem(file: ParameterFile, source: StrPath) -> ParameterFile:
     """Return the parameter file of a stem with names from its graph, or the file at a path without change."""
-    from graphshare.formats.params.format import find_format  # start-up: graphs alone need no parameter format
+    from graphshare.formats.params.format import (
+        find_format,
+    )  # start-up: graphs alone need no parameter format
 
     stem = local_path(os.fspath(source))
     if file.named or _is_parameter_file(stem) or find_format(file.format).keeps_names:
@@ -256,13 +315,19 @@ def find_both_params(left: StrPath, right: StrPath, *, epoch: int | None = None)
 
     Raises:
         InputError: a stem has no parameter file of ``epoch``.
-        UsageError: a stem has several parameter files and ``epoch`` does not choose one; ``epoch`` is given with two paths.
+        UsageError: a stem has several parameter files and ``epoch`` does not choose one; ``epoch``
+            is given with two paths.
     """
     sides = [local_path(os.fspath(source)) for source in (left, right)]
     files = [_is_parameter_file(path) for path in sides]
     if all(files) and epoch is not None:
-        raise UsageError(Fault(f"`epoch={epoch}` needs a stem, but {sides[0]!r} and {sides[1]!r} are files"))
-    one, other = (find_params(path, epoch=None if is_named else epoch) for path, is_named in zip(sides, files, strict=True))
+        raise UsageError(
+            Fault(f"`epoch={epoch}` needs a stem, but {sides[0]!r} and {sides[1]!r} are files")
+        )
+    one, other = (
+        find_params(path, epoch=None if is_named else epoch)
+        for path, is_named in zip(sides, files, strict=True)
+    )
     return one, other
 
 
@@ -271,7 +336,9 @@ def _is_parameter_file(path: str) -> bool:
         return True
     if not is_folder(path) or find_by_stem(path):
         return False
-    from graphshare.formats.params.shards import is_shard_folder  # start-up: few parameters are in folders
+    from graphshare.formats.params.shards import (
+        is_shard_folder,
+    )  # start-up: few parameters are in folders
 
     return is_shard_folder(path)
 
@@ -286,7 +353,12 @@ def list_siblings(stem: str, names: FormatNames) -> list[str]:
     except OSError:
         return []
     except InputError:  # a web server that lists no folders: the first epoch is where MXNet puts it
-        entries = [name for path in (names.params_path(stem, 0),) if exists(path) for name in (base_name(path),)]
+        entries = [
+            name
+            for path in (names.params_path(stem, 0),)
+            if exists(path)
+            for name in (base_name(path),)
+        ]
     # The prefix of net also finds files of net-large.
     return [join(folder, entry) for entry in entries if (split_params(entry) or ("",))[0] == name]
 
@@ -295,7 +367,11 @@ def _epochs_hint(stem: str, names: FormatNames) -> str:
     paths = list_siblings(stem, names)
     epochs = [str(parts[1]) for path in paths if (parts := split_params(path)) is not None]
     choice = f"choose with `epoch`, or name a file, such as {paths[0]}" if paths else ""
-    return f"there are epochs {', '.join(epochs)}: {choice}" if epochs else f"there is no {extend(stem, '-NNNN.params')}"
+    return (
+        f"there are epochs {', '.join(epochs)}: {choice}"
+        if epochs
+        else f"there is no {extend(stem, '-NNNN.params')}"
+    )
 
 
 def as_checkpoint(model: Model) -> Checkpoint:
@@ -311,12 +387,20 @@ def as_names(names: Names) -> tuple[str, ...]:
 
 
 def check_roles(variables: Iterable[Node], as_input: Names, as_parameter: Names = ()) -> None:
-    """Check that variables have the names of these inputs and parameters. Raises RefusedError with all that are missing."""
-    check_variable_names(variables, {"`as_input`": as_names(as_input), "`as_parameter`": as_names(as_parameter)})
+    """Check that variables have the names of these inputs and parameters.
+
+    Raises RefusedError with all that are missing.
+    """
+    check_variable_names(
+        variables, {"`as_input`": as_names(as_input), "`as_parameter`": as_names(as_parameter)}
+    )
 
 
 def find_roles(
-    model: Checkpoint, as_input: Names = (), as_parameter: Names = (), others: Mapping[str, Collection[str]] = EMPTY
+    model: Checkpoint,
+    as_input: Names = (),
+    as_parameter: Names = (),
+    others: Mapping[str, Collection[str]] = EMPTY,
 ) -> dict[Node, Role]:
     """Return the roles of a model's variables; ``others`` are options that name variables too.
 
@@ -324,7 +408,9 @@ def find_roles(
         RefusedError: names that no variable has; all are listed.
     """
     inputs, parameters = as_names(as_input), as_names(as_parameter)
-    check_variable_names(model.graph.variables(), {"`as_input`": inputs, "`as_parameter`": parameters, **others})
+    check_variable_names(
+        model.graph.variables(), {"`as_input`": inputs, "`as_parameter`": parameters, **others}
+    )
     return assign_roles(model.graph, held=model.held, as_input=inputs, as_parameter=parameters)
 
 
@@ -347,9 +433,14 @@ def check_variable_names(variables: Iterable[Node], options: Mapping[str, Collec
 
 
 def as_shapes(shapes: Mapping[str, Sequence[S]] | None, *graphs: Graph) -> dict[str, tuple[S, ...]]:
-    """Return shapes by name as tuples. The shape of a pattern applies to every variable of ``graphs`` that it matches."""
+    """Return shapes by name as tuples.
+
+    The shape of a pattern applies to every variable of ``graphs`` that it matches.
+    """
     tuples = {name: tuple(shape) for name, shape in (shapes or {}).items()}
-    return expand_patterns(tuples, dict.fromkeys(node.name for graph in graphs for node in graph.variables()))
+    return expand_patterns(
+        tuples, dict.fromkeys(node.name for graph in graphs for node in graph.variables())
+    )
 
 
 def as_path(path: StrPath | None) -> str | None:

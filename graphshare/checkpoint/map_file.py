@@ -73,14 +73,18 @@ class MapFile(ShortRepr, msgspec.Struct):
 
     def list_names(self) -> dict[str, str]:
         """Return the new name of each old name, for a map without ids."""
-        return {entry.source.name: entry.target.name for entry in self.entries if entry.target is not None}
+        return {
+            entry.source.name: entry.target.name
+            for entry in self.entries
+            if entry.target is not None
+        }
 
 
 class NodeFinder:
     """Nodes of a graph by their places in a map.
 
-    An id counts where the node there has the map's name, otherwise a name that is unique: maps of versions that did not list
-    the weights in bodies have other ids.
+    An id counts where the node there has the map's name, otherwise a name that is unique: maps of
+    versions that did not list the weights in bodies have other ids.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -89,7 +93,11 @@ class NodeFinder:
 
     def find(self, place: Place) -> Node | None:
         """Return the node at a place; None where there is none, or several."""
-        if place.id is not None and 0 <= place.id < len(self._nodes) and self._nodes[place.id].name == place.name:
+        if (
+            place.id is not None
+            and 0 <= place.id < len(self._nodes)
+            and self._nodes[place.id].name == place.name
+        ):
             return self._nodes[place.id]
         if not self._by_name:
             for node in self._nodes:
@@ -118,7 +126,9 @@ def parse_map(data: bytes, where: str) -> MapFile:
         fields = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
         if fields.keys() >= {"version", "entries"}:
             _refuse_newer(bytes(fields["version"]), where)
-            return msgspec.structs.replace(msgspec.json.decode(data, type=MapFile), by_name=False, where=where)
+            return msgspec.structs.replace(
+                msgspec.json.decode(data, type=MapFile), by_name=False, where=where
+            )
         msgspec.json.decode(data, type=dict[str, str])
     except (ValueError, RecursionError) as error:
         hint = 'a map is a graphshare map file, or an object {"old name": "new name"}'
@@ -127,15 +137,30 @@ def parse_map(data: bytes, where: str) -> MapFile:
     pairs: list[tuple[str, str]] = json.loads(data, object_pairs_hook=list)
     twice = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
     if twice:
-        raise InputError([Fault(f"names {name!r} more than once", where=where, hint="keep one of them") for name in twice])
-    return MapFile([MapEntry(Place(None, old), Place(None, new)) for old, new in pairs], by_name=True, where=where)
+        raise InputError(
+            [
+                Fault(f"names {name!r} more than once", where=where, hint="keep one of them")
+                for name in twice
+            ]
+        )
+    return MapFile(
+        [MapEntry(Place(None, old), Place(None, new)) for old, new in pairs],
+        by_name=True,
+        where=where,
+    )
 
 
 def _refuse_newer(version: bytes, where: str) -> None:
     # Nine digits decide: Python refuses to convert thousands of them.
     if version.isdigit() and int(version[:9]) > MAP_VERSION:
         message = f"is a map of version {version[:9].decode()}, and this graphshare reads version {MAP_VERSION}"
-        raise InputError(Fault(message, where=where, hint="read it with the graphshare that wrote it, or a newer one"))
+        raise InputError(
+            Fault(
+                message,
+                where=where,
+                hint="read it with the graphshare that wrote it, or a newer one",
+            )
+        )
 
 
 def names_from_map(map_file: MapFile, graph: Graph, *, inverse: bool = False) -> dict[Node, str]:
@@ -152,7 +177,9 @@ def names_from_map(map_file: MapFile, graph: Graph, *, inverse: bool = False) ->
     return _by_name(_inverse(pairs, map_file.where) if inverse else pairs, graph, map_file.where)
 
 
-def read_stored_names(map_file: MapFile, names: Mapping[Node, str], graph: Graph, *, inverse: bool = False) -> StoredByNode:
+def read_stored_names(
+    map_file: MapFile, names: Mapping[Node, str], graph: Graph, *, inverse: bool = False
+) -> StoredByNode:
     """Return the names of outputs and labels that a map gives to nodes of ``graph``; ``names`` are its other ones.
 
     A plain map may name any value. Empty for nodes whose format stores no other names.
@@ -164,7 +191,10 @@ def read_stored_names(map_file: MapFile, names: Mapping[Node, str], graph: Graph
     for node, name in names.items():
         if node.op and node.details.outputs:
             image = rename_node(node, name).details
-            outputs = [pairs.get(old, new) for old, new in zip(node.details.outputs, image.outputs, strict=True)]
+            outputs = [
+                pairs.get(old, new)
+                for old, new in zip(node.details.outputs, image.outputs, strict=True)
+            ]
             stored[node] = StoredNames(tuple(outputs), image.label)
     return stored
 
@@ -200,7 +230,12 @@ def _inverse(pairs: dict[str, str], where: str) -> dict[str, str]:
     twice = [name for name, count in counts.items() if count > 1]
     if twice:
         hint = "a map file written by `rename --map-out` identifies nodes by id and has an inverse"
-        raise InputError([Fault(f"gives the name {name!r} more than once", where=where, hint=hint) for name in twice])
+        raise InputError(
+            [
+                Fault(f"gives the name {name!r} more than once", where=where, hint=hint)
+                for name in twice
+            ]
+        )
     return {new: old for old, new in pairs.items()}
 
 
@@ -208,7 +243,10 @@ def _refuse_branches(map_file: MapFile) -> None:
     branches = dict.fromkeys(entry.branch for entry in map_file.entries)
     if len(branches) > 1:
         message = f"is the map of {format_count(len(branches), 'branch')} ({', '.join(map(repr, branches))})"
-        hint = "a rename takes the map of one branch, as `duplicate --drop-original` with one prefix and `rename` write it"
+        hint = (
+            "a rename takes the map of one branch, as `duplicate --drop-original` with one prefix "
+            "and `rename` write it"
+        )
         raise InputError(Fault(message, where=map_file.where, hint=hint))
 
 
@@ -231,7 +269,9 @@ def _by_id(map_file: MapFile, graph: Graph, inverse: bool) -> dict[Node, str]:
             faults.append(Fault(message, where=where, path=f"$.entries[{i}].{side}"))
         # Backwards, a node to which two were tied would have to become two, even if both had one name.
         elif node in names and (inverse or names[node] != new.name):
-            faults.append(Fault(f"gives node {old.id} two names", where=where, path=f"$.entries[{i}].{side}"))
+            faults.append(
+                Fault(f"gives node {old.id} two names", where=where, path=f"$.entries[{i}].{side}")
+            )
         else:
             names[node] = new.name
     if faults:
@@ -249,7 +289,14 @@ def _by_name(names: Mapping[str, str], graph: Graph, where: str) -> dict[Node, s
     unknown = [name for name in names if name not in by_name and name not in numbered]
     if unknown:
         raise InputError(
-            [Fault(f"the graph has no node named {name!r}", where=where, hint=did_you_mean(name, by_name)) for name in unknown]
+            [
+                Fault(
+                    f"the graph has no node named {name!r}",
+                    where=where,
+                    hint=did_you_mean(name, by_name),
+                )
+                for name in unknown
+            ]
         )
     new = {node: names.get(node.name, node.name) for old in names for node in by_name.get(old, ())}
     return {**new, **{node: names[name] for name, node in numbered.items()}}
@@ -258,18 +305,28 @@ def _by_name(names: Mapping[str, str], graph: Graph, where: str) -> dict[Node, s
 def describe_rewrite(model: Checkpoint) -> dict[str, Any]:
     """Return the map of a model's rewrites as plain data; ``schemas/map.schema.json`` describes it.
 
-    ``how`` is ``kept`` (the same node), ``renamed``, ``copied`` (several images), ``tied`` (one node for several branches),
-    ``dropped`` (a connected input too) or ``implied`` (a name without a node).
+    ``how`` is ``kept`` (the same node), ``renamed``, ``copied`` (several images), ``tied`` (one
+    node for several branches), ``dropped`` (a connected input too) or ``implied`` (a name without a
+    node).
     """
     rewrite, sources = _find_rewrite(model)
     numbers = {source.graph: i for i, source in enumerate(sources)}
-    new_ids = {node: i for i, node in enumerate(find_format(rewrite.graph).list_as_read(rewrite.graph))}
+    new_ids = {
+        node: i for i, node in enumerate(find_format(rewrite.graph).list_as_read(rewrite.graph))
+    }
     entries = [
         {
             "branch": branch.label,
             "graph": numbers[branch.source],
-            "from": {"id": i, "name": node.name, "kind": "operator" if node.op else "variable", **_describe_names(node)},
-            "to": None if image is None else {"id": new_ids[image], "name": image.name, **_describe_names(image)},
+            "from": {
+                "id": i,
+                "name": node.name,
+                "kind": "operator" if node.op else "variable",
+                **_describe_names(node),
+            },
+            "to": None
+            if image is None
+            else {"id": new_ids[image], "name": image.name, **_describe_names(image)},
             "how": how,
         }
         for branch, nodes in _list_images(rewrite)
@@ -293,17 +350,27 @@ def _describe_sources(sources: Sequence[Checkpoint]) -> list[dict[str, str]]:
     return [{"file": _readable(source.where), "sha256": _hash(source)} for source in sources]
 
 
-def _list_images(rewrite: Rewrite) -> Iterator[tuple[Branch, Iterator[tuple[int, Node, Node | None, str]]]]:
+def _list_images(
+    rewrite: Rewrite,
+) -> Iterator[tuple[Branch, Iterator[tuple[int, Node, Node | None, str]]]]:
     """Yield each branch with its nodes: the id, the node, its image, and how it became that."""
-    images = [branch.source.nodes if isinstance(branch.images, Kept) else branch.images.values() for branch in rewrite.branches]
+    images = [
+        branch.source.nodes if isinstance(branch.images, Kept) else branch.images.values()
+        for branch in rewrite.branches
+    ]
     served = Counter(chain.from_iterable(images))  # how many branches each new node serves
     shared = {node for node, count in served.items() if count > 1}
     copies = Counter(branch.source for branch in rewrite.branches)
     for branch in rewrite.branches:
-        yield branch, _list_nodes(branch, shared, "copied" if copies[branch.source] > 1 else "renamed")
+        yield (
+            branch,
+            _list_nodes(branch, shared, "copied" if copies[branch.source] > 1 else "renamed"),
+        )
 
 
-def _list_nodes(branch: Branch, shared: Set[Node], changed: str) -> Iterator[tuple[int, Node, Node | None, str]]:
+def _list_nodes(
+    branch: Branch, shared: Set[Node], changed: str
+) -> Iterator[tuple[int, Node, Node | None, str]]:
     nodes = branch.source.nodes
     images = nodes if isinstance(branch.images, Kept) else map(branch.images.get, nodes)
     for i, node, image in zip(range(len(nodes)), nodes, images, strict=True):
@@ -345,14 +412,20 @@ def _readable(path: str) -> str:
 def map_text(model: Checkpoint) -> str:
     """Return the text of a model's map file."""
     rewrite, sources = _find_rewrite(model)
-    nodes = [node for graph in (rewrite.graph, *(source.graph for source in sources)) for node in graph.nodes]
+    nodes = [
+        node
+        for graph in (rewrite.graph, *(source.graph for source in sources))
+        for node in graph.nodes
+    ]
     has_more = rewrite.renames or any(map(_STORED_NAMES, nodes))
     if not nodes or has_more or SPECIAL.search("".join([node.name for node in nodes])) is not None:
         return msgspec.json.format(encode_json(describe_rewrite(model)), indent=2).decode() + "\n"
     head = {"version": MAP_VERSION, "sources": _describe_sources(sources), "entries": []}
     # The entries take the place of the brackets of the empty list, the last ones of the text.
     begin, _, end = msgspec.json.format(encode_json(head), indent=2).decode().rpartition("[]")
-    entries = ",\n".join(_usual_entries(rewrite, {source.graph: i for i, source in enumerate(sources)}))
+    entries = ",\n".join(
+        _usual_entries(rewrite, {source.graph: i for i, source in enumerate(sources)})
+    )
     return f"{begin}[\n{entries}\n  ]{end}\n"
 
 
@@ -364,10 +437,17 @@ def _usual_entries(rewrite: Rewrite, numbers: Mapping[Graph, int]) -> Iterator[s
     new_ids = dict(zip(rewrite.graph.nodes, range(len(rewrite.graph.nodes)), strict=True))
     for branch, rows in _list_images(rewrite):
         label = encode_json(branch.label).decode()
-        head = f'    {{\n      "branch": {label},\n      "graph": {numbers[branch.source]},\n      "from": {{\n        "id": '
+        head = (
+            f"    "
+            f'{{\n      "branch": {label},\n      "graph": {numbers[branch.source]},\n      "from": {{\n        "id": '
+        )
         for i, node, image, how in rows:
             kind = "operator" if node.op else "variable"
-            to = "null" if image is None else f'{{\n        "id": {new_ids[image]},\n        "name": "{image.name}"\n      }}'
+            to = (
+                "null"
+                if image is None
+                else f'{{\n        "id": {new_ids[image]},\n        "name": "{image.name}"\n      }}'
+            )
             yield (
                 f'{head}{i},\n        "name": "{node.name}",\n        "kind": "{kind}"\n      }},\n'
                 f'      "to": {to},\n      "how": "{how}"\n    }}'

@@ -33,16 +33,18 @@ from graphshare.text.summary import ShortRepr, format_html, quote_name
 class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False):
     """A graph with its parameters, as it was loaded or as a rewrite made it.
 
-    ``parameter_file`` is the index of the parameters: names, shapes, dtypes and where the bytes are; None where there are none.
-    ``where`` names the graph's file in messages, ``data`` are the bytes of that file, ``stem`` is empty unless the model was
-    loaded by its stem. A rewritten model has the ``rewrite`` from its ``sources`` (the models that were loaded), the ``report``
-    of the last rewrite where it has one, and ``notes`` for its users. With ``needs_params`` the
-    graph needs a different parameter file from its source's. ``removed`` are the parts of its sources' files that belong to
-    removed nodes.
+    ``parameter_file`` is the index of the parameters: names, shapes, dtypes and where the bytes
+    are; None where there are none. ``where`` names the graph's file in messages, ``data`` are the
+    bytes of that file, ``stem`` is empty unless the model was loaded by its stem. A rewritten model
+    has the ``rewrite`` from its ``sources`` (the models that were loaded), the ``report`` of the
+    last rewrite where it has one, and ``notes`` for its users. With ``needs_params`` the graph
+    needs a different parameter file from its source's. ``removed`` are the parts of its sources'
+    files that belong to removed nodes.
 
-    Pickled and deep-copied, a model has its graph and the arrays that are in memory with it; others stay in their files. Such a
-    model is refused (InputError) when one of these files is gone, or has another size or time of change: every read of an
-    array compares these too, and a digest would take a read of all parameters.
+    Pickled and deep-copied, a model has its graph and the arrays that are in memory with it; others
+    stay in their files. Such a model is refused (InputError) when one of these files is gone, or
+    has another size or time of change: every read of an array compares these too, and a digest
+    would take a read of all parameters.
     """
 
     graph: Graph
@@ -59,28 +61,50 @@ class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False):
     removed: tuple[RemovedMessage, ...] = ()
 
     def _summary(self) -> str:
-        parameters = "" if self.parameter_file is None else f", {format_count(len(self.parameter_file.records), 'array')}"
+        parameters = (
+            ""
+            if self.parameter_file is None
+            else f", {format_count(len(self.parameter_file.records), 'array')}"
+        )
         branches = (
             ""
             if self.rewrite is None
             else f", {len(self.rewrite.branches)} branch{'' if len(self.rewrite.branches) == 1 else 'es'}"
         )
-        return f"{quote_name(self.stem or self.where)}, {self.graph._summary()}{parameters}{branches}"
+        return (
+            f"{quote_name(self.stem or self.where)}, {self.graph._summary()}{parameters}{branches}"
+        )
 
     def _repr_html_(self) -> str:
         """Return a summary for notebooks: inputs, outputs, sizes and operators, read from the files' indices only."""
-        return format_html(self._summary(), facts=self._list_facts(), tables=[self.graph.make_table()])
+        return format_html(
+            self._summary(), facts=self._list_facts(), tables=[self.graph.make_table()]
+        )
 
     def _list_facts(self) -> list[tuple[str, str]]:
         roles = assign_roles(self.graph, held=self._find_names())
         inputs = [node.name for node, role in roles.items() if not role.is_parameter]
         names = {node.name: None for node, role in roles.items() if role.is_parameter}
-        facts = [("file", self.where), ("inputs", format_names(inputs)), ("parameters", f"{len(names):,}")]
+        facts = [
+            ("file", self.where),
+            ("inputs", format_names(inputs)),
+            ("parameters", f"{len(names):,}"),
+        ]
         facts.append(("outputs", format_names(output_name(head) for head in self.graph.heads)))
         if self.parameter_file is not None:
-            facts.append(("parameter file", f"{self.parameter_file.shown_path}: {self.parameter_file.describe_size()}"))
+            facts.append(
+                (
+                    "parameter file",
+                    f"{self.parameter_file.shown_path}: {self.parameter_file.describe_size()}",
+                )
+            )
         if self.rewrite is not None:
-            facts.append(("branches", format_names(branch.label or "(original)" for branch in self.rewrite.branches)))
+            facts.append(
+                (
+                    "branches",
+                    format_names(branch.label or "(original)" for branch in self.rewrite.branches),
+                )
+            )
         return [*facts, *(("note", note) for note in self.notes)]
 
     def _find_names(self) -> frozenset[str] | None:
@@ -96,7 +120,10 @@ class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False):
 
     @property
     def held(self) -> frozenset[str] | None:
-        """Return the names in the parameter file; None without one. Raises RefusedError where its records have no names."""
+        """Return the names in the parameter file; None without one.
+
+        Raises RefusedError where its records have no names.
+        """
         return list_parameter_names(self.parameter_file)
 
     @check_arguments
@@ -104,8 +131,8 @@ class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False):
         """Return this model with ``arrays`` (anything that numpy takes) for the parameters of these names.
 
         Raises:
-            RefusedError: a name is not a variable of the graph, an array has another shape or dtype than the parameter, or no
-                format has a place for it; all are listed.
+            RefusedError: a name is not a variable of the graph, an array has another shape or dtype
+                than the parameter, or no format has a place for it; all are listed.
         """
         if not arrays:
             return self
@@ -113,11 +140,17 @@ class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False):
         auxiliary = {node.name for node, role in roles.items() if role.kind is Kind.AUXILIARY}
         implied = list(list_implied_variables(self.graph))
         auxiliary |= {variable.name for variable in implied if variable.auxiliary}
-        known = {node.name for node in roles} | {variable.name for variable in implied} | (self.held or frozenset())
+        known = (
+            {node.name for node in roles}
+            | {variable.name for variable in implied}
+            | (self.held or frozenset())
+        )
         unknown = [name for name in arrays if split_key(name)[1] not in known]
         if unknown:
             message = "the graph has no variable named"
-            raise RefusedError([Fault(f"{message} {name!r}", hint=did_you_mean(name, known)) for name in unknown])
+            raise RefusedError(
+                [Fault(f"{message} {name!r}", hint=did_you_mean(name, known)) for name in unknown]
+            )
         in_model = find_format(self.graph).holds_parameters
         file = replace_arrays(self.parameter_file, arrays, None if in_model else auxiliary)
         return msgspec.structs.replace(self, parameter_file=file, needs_params=True)
@@ -145,8 +178,9 @@ def follow_rewrite(
 ) -> Checkpoint:
     """Return ``model`` after a rewrite of its graph.
 
-    With ``needs_params`` the new graph uses names that the old parameter file does not hold. With ``drop_unused`` records
-    that no variable of the new graph needs are left out. With ``needs_types`` new outputs without a type are refused.
+    With ``needs_params`` the new graph uses names that the old parameter file does not hold. With
+    ``drop_unused`` records that no variable of the new graph needs are left out. With
+    ``needs_types`` new outputs without a type are refused.
 
     Raises:
         RefusedError: two records would get one name, or a type is missing; all such names are listed.
@@ -171,7 +205,11 @@ def follow_rewrite(
 
 
 def follow_group(
-    models: Sequence[Checkpoint], rewrite: Rewrite, *, report: object = None, notes: Iterable[str] = ()
+    models: Sequence[Checkpoint],
+    rewrite: Rewrite,
+    *,
+    report: object = None,
+    notes: Iterable[str] = (),
 ) -> Checkpoint:
     """Return the one model that a rewrite made of several, a branch of each, with the records that its variables need.
 
@@ -202,23 +240,33 @@ def follow_group(
     )
 
 
-def _plan_records(models: Sequence[Checkpoint], rewrite: Rewrite) -> Iterator[tuple[ParameterFile, Plan]]:
+def _plan_records(
+    models: Sequence[Checkpoint], rewrite: Rewrite
+) -> Iterator[tuple[ParameterFile, Plan]]:
     """Yield the records of each model's file that the result needs; one that models share comes from the first."""
     placed: set[Node] = set()
     written: set[str | None] = set()
     for model, branch in zip(models, rewrite.branches, strict=True):
         if model.parameter_file is not None:
             renames = tuple(rename for rename in rewrite.renames if rename.branch == branch.label)
-            plan = plan_records(model.parameter_file, Rewrite(rewrite.graph, (branch,), renames), drop_unused=True)
+            plan = plan_records(
+                model.parameter_file, Rewrite(rewrite.graph, (branch,), renames), drop_unused=True
+            )
             shared = {image.name for image in branch.images.values() if image in placed}
-            own = [(record, key) for record, key in plan if key not in written or split_key(key or "")[1] not in shared]
+            own = [
+                (record, key)
+                for record, key in plan
+                if key not in written or split_key(key or "")[1] not in shared
+            ]
             written.update(key for _, key in own)
             yield model.parameter_file, own
         placed.update(branch.images.values())
 
 
 def _note_untyped(graph: Graph, needs_types: bool) -> list[str]:
-    """Return a note on outputs that are written without a type, if there are some; with ``needs_types`` RefusedError."""
+    """Return a note on outputs that are written without a type, if there are some; with
+    ``needs_types`` RefusedError.
+    """
     format_ = find_format(graph)
     if not format_.types.are_stated:
         return []
@@ -232,7 +280,9 @@ def _note_untyped(graph: Graph, needs_types: bool) -> list[str]:
     return [f"outputs are written without a type: {what}"]
 
 
-def _join_removed(earlier: Sequence[RemovedMessage], later: Sequence[RemovedMessage]) -> tuple[RemovedMessage, ...]:
+def _join_removed(
+    earlier: Sequence[RemovedMessage], later: Sequence[RemovedMessage]
+) -> tuple[RemovedMessage, ...]:
     """Return the parts that several rewrites removed, each once."""
     return tuple(dict.fromkeys((*earlier, *later)) if earlier else later)
 
@@ -248,7 +298,9 @@ def _account(rewrite: Rewrite) -> tuple[list[RemovedMessage], list[str]]:
     faults = [part for part in parts if isinstance(part, Fault)]
     if faults:
         raise SelfCheckError([replace(fault, hint=BUG) for fault in faults])
-    return [part for part in parts if isinstance(part, RemovedMessage)], [part for part in parts if isinstance(part, str)]
+    return [part for part in parts if isinstance(part, RemovedMessage)], [
+        part for part in parts if isinstance(part, str)
+    ]
 
 
 def _settle_names(rewrite: Rewrite) -> Rewrite:
@@ -258,7 +310,10 @@ def _settle_names(rewrite: Rewrite) -> Rewrite:
         RefusedError: there are names that the format of the graph forbids; all are listed.
     """
     graph = rewrite.graph
-    faults = [Fault(what, node=node.name, hint=hint) for what, hint, node in graph.source.name_faults(graph)]
+    faults = [
+        Fault(what, node=node.name, hint=hint)
+        for what, hint, node in graph.source.name_faults(graph)
+    ]
     if faults:
         raise RefusedError(faults)
     labels = _find_free_labels(graph)
@@ -266,7 +321,11 @@ def _settle_names(rewrite: Rewrite) -> Rewrite:
         return rewrite
 
     def relabel(node: Node) -> Node:
-        return replace(node, details=replace(node.details, label=labels[node])) if node in labels else node
+        return (
+            replace(node, details=replace(node.details, label=labels[node]))
+            if node in labels
+            else node
+        )
 
     relabelled, images = rebuild_graph(graph, relabel)
     return rewrite.then(Rewrite(relabelled, (Branch("", graph, images),)))

@@ -20,7 +20,13 @@ from graphshare.formats.params.arrays import ArrayReader, have_equal_values, rec
 from graphshare.formats.params.records import Origin, ParameterFile, Record
 from graphshare.ir.graph import Branch, Graph, Node, Rewrite
 from graphshare.ops.registry import canonical, find_signature
-from graphshare.text.format import format_bytes, format_count, format_dims, format_names, format_shape
+from graphshare.text.format import (
+    format_bytes,
+    format_count,
+    format_dims,
+    format_names,
+    format_shape,
+)
 from graphshare.text.names import RECORD_PREFIXES, join_key, split_key
 from graphshare.text.summary import Table, format_html
 
@@ -41,7 +47,9 @@ class Parameters(Mapping[str, "Array"]):
 
     def __init__(self, file: ParameterFile | None) -> None:
         keys = {} if file is None else file.by_key()
-        self._by_key: dict[str, tuple[ParameterFile, Record]] = {key: (file, record) for key, record in keys.items() if file}
+        self._by_key: dict[str, tuple[ParameterFile, Record]] = {
+            key: (file, record) for key, record in keys.items() if file
+        }
         self._by_name: dict[str, str] = {}
         for key in self._by_key:
             name = split_key(key)[1]
@@ -72,7 +80,8 @@ class Parameters(Mapping[str, "Array"]):
         """Return the names, shapes and dtypes as an HTML table for notebooks; no array is read."""
         records = {name: self._by_key[key][1] for name, key in self._by_name.items()}
         rows = [
-            (name, format_dims(r.shape, unknown="-"), r.dtype or "", format_bytes(r.dense_size)) for name, r in records.items()
+            (name, format_dims(r.shape, unknown="-"), r.dtype or "", format_bytes(r.dense_size))
+            for name, r in records.items()
         ]
         title = f"{format_count(len(rows), 'array')}, {format_bytes(sum(r.dense_size for r in records.values()))}"
         return format_html(title, tables=[Table(("name", "shape", "dtype", "size"), rows)])
@@ -90,23 +99,32 @@ def check_unchanged(file: ParameterFile) -> None:
             reopen_source(source.path, source.identity, source.held).close()
         except InputError as error:
             hint = "a pickle or copy of a model reads its parameters from this file: load the model again"
-            raise InputError([msgspec.structs.replace(fault, hint=hint) for fault in error.faults]) from error
+            raise InputError(
+                [msgspec.structs.replace(fault, hint=hint) for fault in error.faults]
+            ) from error
 
 
 def list_under(source: ParameterFile, plan: Collection[tuple[Record, str | None]]) -> ParameterFile:
     """Return a list of ``source``'s records under the keys of ``plan``; the bytes stay where they are."""
-    return msgspec.structs.replace(source, records=tuple(_list_record(source, record, key) for record, key in plan))
+    return msgspec.structs.replace(
+        source, records=tuple(_list_record(source, record, key) for record, key in plan)
+    )
 
 
 def _list_record(source: ParameterFile, record: Record, key: str | None) -> Record:
-    return msgspec.structs.replace(record, key=key, origin=record.origin or Origin(record.key, source))
+    return msgspec.structs.replace(
+        record, key=key, origin=record.origin or Origin(record.key, source)
+    )
 
 
-def replace_arrays(source: ParameterFile | None, arrays: Mapping[str, Any], auxiliary: Collection[str] | None) -> ParameterFile:
+def replace_arrays(
+    source: ParameterFile | None, arrays: Mapping[str, Any], auxiliary: Collection[str] | None
+) -> ParameterFile:
     """Return the list of ``source``'s records, with ``arrays`` (by name or key) replacing the records of the same name.
 
-    Names that ``source`` does not hold come last; those in ``auxiliary`` get ``aux:`` before their keys, the others ``arg:``,
-    unless no key of ``source`` has such a prefix, or ``auxiliary`` is None.
+    Names that ``source`` does not hold come last; those in ``auxiliary`` get ``aux:`` before their
+    keys, the others ``arg:``, unless no key of ``source`` has such a prefix, or ``auxiliary`` is
+    None.
 
     Raises:
         RefusedError: a dtype that no parameter file can hold, or another shape or dtype than before; all are listed.
@@ -118,9 +136,15 @@ def replace_arrays(source: ParameterFile | None, arrays: Mapping[str, Any], auxi
     faults: list[Fault] = []
     for name, array in arrays.items():
         kind, plain = split_key(name)
-        key = name if kind or name in old else keys.get(name) or join_key(_choose_prefix(plain, auxiliary, old), plain)
+        key = (
+            name
+            if kind or name in old
+            else keys.get(name) or join_key(_choose_prefix(plain, auxiliary, old), plain)
+        )
         before = old.get(key)
-        new[key] = record_in_memory(key, array, (before.dtype if before is not None else None) or "float32")
+        new[key] = record_in_memory(
+            key, array, (before.dtype if before is not None else None) or "float32"
+        )
         if before is not None:
             faults += _compare(name, new[key], before)
     if faults:
@@ -140,7 +164,8 @@ def _compare(name: str, new: Record, old: Record) -> Iterator[Fault]:
     dtype = "float32" if old.dtype == "bfloat16" else old.dtype
     if dtype is not None and new.dtype != dtype:
         yield Fault(
-            f"{name!r} is {new.dtype}, and the parameter {dtype}", hint=f"give it as {dtype}, with array.astype({dtype!r})"
+            f"{name!r} is {new.dtype}, and the parameter {dtype}",
+            hint=f"give it as {dtype}, with array.astype({dtype!r})",
         )
 
 
@@ -151,7 +176,9 @@ def _choose_prefix(name: str, auxiliary: Collection[str] | None, old: Collection
     return "aux" if name in auxiliary else "arg"
 
 
-def split_by_origin(file: ParameterFile) -> list[tuple[ParameterFile, list[tuple[Record, str | None]]]]:
+def split_by_origin(
+    file: ParameterFile,
+) -> list[tuple[ParameterFile, list[tuple[Record, str | None]]]]:
     """Return the records of ``file`` with their keys, in order, file by file: the result is for :func:`join_params`."""
     parts: list[tuple[ParameterFile, list[tuple[Record, str | None]]]] = []
     current: object = None
@@ -163,7 +190,9 @@ def split_by_origin(file: ParameterFile) -> list[tuple[ParameterFile, list[tuple
             stored = record
         else:
             where = source
-            stored = msgspec.structs.replace(record, key=origin.key if origin is not None else None, origin=None)
+            stored = msgspec.structs.replace(
+                record, key=origin.key if origin is not None else None, origin=None
+            )
         if not parts or where is not current:
             parts.append((source, []))
             current = where
@@ -186,14 +215,20 @@ def list_parameter_names(params: ParameterFile | None) -> frozenset[str] | None:
         hint = "it is a list without names; save it with names (mx.nd.save of a dict) to use it with a graph"
         if params.format == "pdiparams":
             hint = "the Paddle graph beside it has them: name both by their stem; `gs.rename` renames what is in both"
-        raise RefusedError(Fault("has no names, so its records belong to no variable", where=params.path, hint=hint))
+        raise RefusedError(
+            Fault(
+                "has no names, so its records belong to no variable", where=params.path, hint=hint
+            )
+        )
     return frozenset(record.name for record in params.records if record.key is not None)
 
 
 def plan_records(params: ParameterFile, rewrite: Rewrite, *, drop_unused: bool = False) -> Plan:
-    """Return the records with their new keys: in file order for the first branch, then the own ones of each further branch.
+    """Return the records with their new keys: in file order for the first branch, then the own ones
+    of each further branch.
 
-    A record that belongs to no variable stays unchanged; ``drop_unused`` drops it, and records of dropped variables, too.
+    A record that belongs to no variable stays unchanged; ``drop_unused`` drops it, and records of
+    dropped variables, too.
 
     Raises:
         RefusedError: two records would get one name; all such names are listed.
@@ -220,11 +255,16 @@ def plan_records(params: ParameterFile, rewrite: Rewrite, *, drop_unused: bool =
     return plan
 
 
-def _list_names_by_branch(rewrite: Rewrite, held: Collection[str]) -> list[Mapping[str, Collection[str]]]:
+def _list_names_by_branch(
+    rewrite: Rewrite, held: Collection[str]
+) -> list[Mapping[str, Collection[str]]]:
     """Return the new names of each old name, branch by branch."""
     sources = dict.fromkeys(branch.source for branch in rewrite.branches)
     implied = {source: list(list_implied_variables(source)) for source in sources}
-    return [_list_new_names(branch, rewrite, held, implied[branch.source]) for branch in rewrite.branches]
+    return [
+        _list_new_names(branch, rewrite, held, implied[branch.source])
+        for branch in rewrite.branches
+    ]
 
 
 def check_belongs(params: ParameterFile | None, graph: Graph) -> None:
@@ -236,16 +276,23 @@ def check_belongs(params: ParameterFile | None, graph: Graph) -> None:
     held = list_parameter_names(params)
     if params is None or not held or any(node.name in held for node in graph.variables()):
         return
-    known = {node.name for node in graph.variables()} | {variable.name for variable in list_implied_variables(graph)}
+    known = {node.name for node in graph.variables()} | {
+        variable.name for variable in list_implied_variables(graph)
+    }
     if held.isdisjoint(known) and not find_format(graph).holds_parameters:
         hint = f"it holds {format_names(sorted(held), 4)}; the graph's variables are {format_names(sorted(known), 4)}"
         raise RefusedError(Fault("holds no parameter of this graph", where=params.path, hint=hint))
 
 
 def notes_on(
-    params: ParameterFile | None, graph: Graph, roles: Mapping[Node, Role] | None = None, *, unused: bool = True
+    params: ParameterFile | None,
+    graph: Graph,
+    roles: Mapping[Node, Role] | None = None,
+    *,
+    unused: bool = True,
 ) -> list[str]:
-    """Return sentences on where a parameter file and ``graph`` do not fit; ``roles`` are given if they are known already.
+    """Return sentences on where a parameter file and ``graph`` do not fit; ``roles`` are given if
+    they are known already.
 
     Without ``unused``, records that belong to no variable are not mentioned.
     """
@@ -254,11 +301,15 @@ def notes_on(
     if find_format(graph).holds_parameters or params is None or held is None:
         return notes
     roles = assign_roles(graph, held=held) if roles is None else roles
-    implied = {variable.name: assign_implied_role(variable) for variable in list_implied_variables(graph)}
+    implied = {
+        variable.name: assign_implied_role(variable) for variable in list_implied_variables(graph)
+    }
     missing, taken = disagreements(roles, held)
     missing += [name for name, role in implied.items() if role.is_parameter and name not in held]
     prefixes = _list_prefixes(roles, implied)
-    surplus = [record.key or "" for record in params.records if unused and record.name not in prefixes]
+    surplus = [
+        record.key or "" for record in params.records if unused and record.name not in prefixes
+    ]
     return notes + [
         f"{params.path}: {text}: {format_names(names)}"
         for text, names in (
@@ -279,9 +330,13 @@ def _list_prefixes(roles: Mapping[Node, Role], implied: Mapping[str, Role]) -> d
     return prefixes
 
 
-def _wrong_prefixes(params: ParameterFile, graph: Graph, prefixes: Mapping[str, Collection[str]]) -> list[str]:
+def _wrong_prefixes(
+    params: ParameterFile, graph: Graph, prefixes: Mapping[str, Collection[str]]
+) -> list[str]:
     """Return the keys whose ``arg:`` or ``aux:`` does not fit the graph; MXNet's Module would not find them."""
-    wrong = [r for r in params.records if r.kind and r.kind not in prefixes.get(r.name, RECORD_PREFIXES)]
+    wrong = [
+        r for r in params.records if r.kind and r.kind not in prefixes.get(r.name, RECORD_PREFIXES)
+    ]
     unclear = set(_list_unclear(graph)) if wrong else ()
     return [record.key or "" for record in wrong if record.name not in unclear]
 
@@ -306,7 +361,9 @@ def _owners(branch: Branch, held: Collection[str]) -> dict[Node, str]:
             continue
         owner = owners.setdefault(image, node.name)
         if owner != node.name:
-            owners[image] = min(owner, node.name, key=lambda name: (name not in held, name != image.name))
+            owners[image] = min(
+                owner, node.name, key=lambda name: (name not in held, name != image.name)
+            )
     return owners
 
 
@@ -321,10 +378,14 @@ def _list_new_names(
         names = new.setdefault(node.name, {})
         if image is not None and owners[image] == node.name:
             names[image.name] = None
-    renamed = {rename.old: rename.new for rename in rewrite.renames if rename.branch == branch.label}
+    renamed = {
+        rename.old: rename.new for rename in rewrite.renames if rename.branch == branch.label
+    }
     for variable in implied:
         names = new.setdefault(variable.name, {})
         image = branch.images.get(variable.node)
-        if image is not None and canonical(image.op) == canonical(variable.node.op):  # what became another has no such input
+        if image is not None and canonical(image.op) == canonical(
+            variable.node.op
+        ):  # what became another has no such input
             names[renamed.get(variable.name, variable.name)] = None
     return new

@@ -42,7 +42,13 @@ from graphshare.formats.model_format import (
     load_format,
     require,
 )
-from graphshare.formats.model_names import FORMAT_NAMES, PARAMETER_FORMATS, FormatNames, find_stem, name_of_file
+from graphshare.formats.model_names import (
+    FORMAT_NAMES,
+    PARAMETER_FORMATS,
+    FormatNames,
+    find_stem,
+    name_of_file,
+)
 from graphshare.formats.mxnet.source import get_source
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph
@@ -52,14 +58,19 @@ from graphshare.text.format import shorten
 from graphshare.text.urls import is_url, local_path
 
 _LONGEST_NOTE = 200  # characters: a file from before may lack hundreds of names
-_CONTENTS: dict[str, Content] = {"graph": "graph", "params": "parameters", "map": "map", "arrays": "arrays"}
+_CONTENTS: dict[str, Content] = {
+    "graph": "graph",
+    "params": "parameters",
+    "map": "map",
+    "arrays": "arrays",
+}
 
 
 class Outputs(msgspec.Struct, frozen=True):
     """The paths of results; ``-`` is stdout, for the graph or for arrays, and an empty text means no output.
 
-    With ``in_place`` a result may replace the input of its kind. ``inputs`` are files that were read in addition to the model's
-    own.
+    With ``in_place`` a result may replace the input of its kind. ``inputs`` are files that were
+    read in addition to the model's own.
     """
 
     graph: str = ""
@@ -71,7 +82,11 @@ class Outputs(msgspec.Struct, frozen=True):
 
     def files(self) -> list[str]:
         """Return the files among them."""
-        return [path for path in (self.graph, self.params, self.map, self.arrays) if path and path != "-"]
+        return [
+            path
+            for path in (self.graph, self.params, self.map, self.arrays)
+            if path and path != "-"
+        ]
 
 
 def resolve_outputs(
@@ -86,14 +101,16 @@ def resolve_outputs(
 ) -> Outputs:
     """Return where ``model`` goes: ``out`` is a path, a directory, ``-`` (or None) for stdout, or a stem.
 
-    A directory and a stem name the parameters too. With ``in_place`` the model replaces its own files, if ``out`` is its own
-    graph or is not given.
+    A directory and a stem name the parameters too. With ``in_place`` the model replaces its own
+    files, if ``out`` is its own graph or is not given.
 
     Raises:
         UsageError: see :func:`graphshare.save`; a ``dry_run`` needs no place for the parameters.
         RefusedError: an output is an input, and ``in_place`` does not say that this is meant; all are listed.
     """
-    out, params, map = ("" if path is None else local_path(os.fspath(path)) for path in (out, params, map))
+    out, params, map = (
+        "" if path is None else local_path(os.fspath(path)) for path in (out, params, map)
+    )
     format_ = find_format(model.graph)
     if in_place and (not out or _is_own_graph(out, model)):
         graph, params = _own_files(model, params)
@@ -118,7 +135,9 @@ def _writes_file(file: ParameterFile | None, format_: ModelFormat) -> bool:
         return False
     if file.records:
         return True
-    from graphshare.formats.params.format import find_format as find_parameter_format  # start-up: few models have no arrays
+    from graphshare.formats.params.format import (
+        find_format as find_parameter_format,
+    )  # start-up: few models have no arrays
 
     return find_parameter_format(file.format).may_be_empty
 
@@ -129,8 +148,13 @@ def _find_pair(out: str, names: FormatNames) -> str:
     return names.params_path(find_stem(out), 0) if is_pair else ""
 
 
-def _check_places(model: Checkpoint, format_: ModelFormat, out: str, params: str, map: str, *, dry_run: bool) -> None:
-    """Refuse a map on stdout, parameters without a place and a place without parameters. Raises UsageError; all are listed."""
+def _check_places(
+    model: Checkpoint, format_: ModelFormat, out: str, params: str, map: str, *, dry_run: bool
+) -> None:
+    """Refuse a map on stdout, parameters without a place and a place without parameters.
+
+    Raises UsageError; all are listed.
+    """
     has_params = model.parameter_file is not None
     if params:
         format_.require(Operation.PARAMETER_FILE, what="`save(params=...)`", where=model.where)
@@ -139,8 +163,16 @@ def _check_places(model: Checkpoint, format_: ModelFormat, out: str, params: str
         faults.append(Fault("the map cannot go to stdout", hint="name a file with `save(map=...)`"))
     if params and not has_params:
         hint = "name the parameter file with `params`"
-        faults.append(Fault("`save(params=...)` has nothing to write: there is no parameter file", hint=hint))
-    if has_params and model.needs_params and not params and not dry_run and not format_.holds_parameters:
+        faults.append(
+            Fault("`save(params=...)` has nothing to write: there is no parameter file", hint=hint)
+        )
+    if (
+        has_params
+        and model.needs_params
+        and not params
+        and not dry_run
+        and not format_.holds_parameters
+    ):
         hint = "add `save(params=FILE)`, or write both under a stem (`out='siam'`)"
         faults.append(Fault("the parameters get new names, so they need an output", hint=hint))
     if faults:
@@ -152,16 +184,32 @@ def _check_suffix(format_: ModelFormat, out: str) -> list[Fault]:
     suffix = os.path.splitext(out)[1].lower()
     for name, names in FORMAT_NAMES.items():
         if suffix == names.extension != format_.names.extension:
-            more = "; `gs.export` writes an MXNet model as ONNX" if format_.supports(Operation.EXPORT) else ""
+            more = (
+                "; `gs.export` writes an MXNet model as ONNX"
+                if format_.supports(Operation.EXPORT)
+                else ""
+            )
             hint = f"let it end in {format_.names.extension}{more}"
-            return [Fault(f"is the path of {load_format(name).file}, but {format_.file} is written", where=out, hint=hint)]
+            return [
+                Fault(
+                    f"is the path of {load_format(name).file}, but {format_.file} is written",
+                    where=out,
+                    hint=hint,
+                )
+            ]
     return []
 
 
 def resolve_run_outputs(
-    model: Checkpoint, arrays: str, params: str = "", *, in_place: bool = False, inputs: Sequence[UsedFile] = ()
+    model: Checkpoint,
+    arrays: str,
+    params: str = "",
+    *,
+    in_place: bool = False,
+    inputs: Sequence[UsedFile] = (),
 ) -> Outputs:
-    """Return where the outputs of a run and trained parameters go; with ``in_place`` alone, into the model's parameter file.
+    """Return where the outputs of a run and trained parameters go; with ``in_place`` alone, into
+    the model's parameter file.
 
     Raises:
         UsageError: there is no parameter file to replace.
@@ -169,20 +217,40 @@ def resolve_run_outputs(
     """
     if in_place and not params:
         if model.parameter_file is None:
-            raise UsageError(Fault("`in_place` replaces the parameter file, and there is none", hint="add `save(params=FILE)`"))
+            raise UsageError(
+                Fault(
+                    "`in_place` replaces the parameter file, and there is none",
+                    hint="add `save(params=FILE)`",
+                )
+            )
         params = model.parameter_file.path
     params = _place_params(params, model)
-    outputs = Outputs(params=params, arrays=place_result(arrays, model, ".npz"), in_place=in_place, inputs=tuple(inputs))
+    outputs = Outputs(
+        params=params,
+        arrays=place_result(arrays, model, ".npz"),
+        in_place=in_place,
+        inputs=tuple(inputs),
+    )
     check_outputs(outputs, model)
     return outputs
 
 
 def find_stale(outputs: Outputs, model: Checkpoint) -> Iterator[str]:
-    """Yield a note on each parameter file beside the new symbol file that is not written with it and does not fit it."""
+    """Yield a note on each parameter file beside the new symbol file that is not written with it
+    and does not fit it.
+    """
     stem, format_ = find_stem(outputs.graph), find_format(model.graph)
-    if is_url(stem) or format_.holds_parameters or extend(stem, format_.names.suffix) != outputs.graph:
+    if (
+        is_url(stem)
+        or format_.holds_parameters
+        or extend(stem, format_.names.suffix) != outputs.graph
+    ):
         return
-    others = [path for path in list_siblings(stem, format_.names) if find_identity(path) != find_identity(outputs.params)]
+    others = [
+        path
+        for path in list_siblings(stem, format_.names)
+        if find_identity(path) != find_identity(outputs.params)
+    ]
     for path in others:
         try:
             notes = notes_on(read_parameters(path), model.graph)
@@ -197,7 +265,9 @@ def check_outputs(outputs: Outputs, model: Checkpoint) -> None:
     """Refuse outputs that would replace a file from which ``model`` was made. Raises RefusedError; all are listed."""
     places = [(getattr(outputs, name), content) for name, content in _CONTENTS.items()]
     used = [UsedFile(path, content) for path, content in places if path]
-    refuse_inputs_as_outputs(used, [*input_files(model), *outputs.inputs], in_place=outputs.in_place)
+    refuse_inputs_as_outputs(
+        used, [*input_files(model), *outputs.inputs], in_place=outputs.in_place
+    )
 
 
 def input_files(model: Checkpoint) -> Iterator[UsedFile]:
@@ -207,8 +277,17 @@ def input_files(model: Checkpoint) -> Iterator[UsedFile]:
             yield UsedFile(source.where, "graph")
         file = source.parameter_file
         if file is not None:
-            files = {file.path, *(record.other_file.path for record in file.records if record.other_file is not None)}
-            yield from (UsedFile(path, "parameters") for path in sorted(files) if path != source.where)
+            files = {
+                file.path,
+                *(
+                    record.other_file.path
+                    for record in file.records
+                    if record.other_file is not None
+                ),
+            }
+            yield from (
+                UsedFile(path, "parameters") for path in sorted(files) if path != source.where
+            )
 
 
 def place_result(path: str, model: Checkpoint, ending: str) -> str:
@@ -220,9 +299,13 @@ def _name(model: Checkpoint, folder: str) -> str:
     """Return the name under which a model goes into a directory. Raises UsageError for a model without one."""
     name = base_name(model.stem) or name_of_file(model.where)
     if not name:
-        source = "the graph comes from stdin" if model.where == STDIN else "the graph comes from no file"
+        source = (
+            "the graph comes from stdin" if model.where == STDIN else "the graph comes from no file"
+        )
         hint = f"name it: {join(folder, 'NAME')}"
-        raise UsageError(Fault(f"{source}, so it has no name in this directory", where=folder, hint=hint))
+        raise UsageError(
+            Fault(f"{source}, so it has no name in this directory", where=folder, hint=hint)
+        )
     return name
 
 
@@ -231,28 +314,48 @@ def _place_params(path: str, model: Checkpoint) -> str:
     if not path or not is_directory(path):
         return path
     source = model.parameter_file.path if model.parameter_file is not None else ""
-    root, usual = os.path.splitext(find_format(model.graph).names.params_path(_name(model, path), model.epoch))
+    root, usual = os.path.splitext(
+        find_format(model.graph).names.params_path(_name(model, path), model.epoch)
+    )
     return join(path, root + (os.path.splitext(base_name(source))[1] or usual))
 
 
 def _is_own_graph(out: str, model: Checkpoint) -> bool:
     sources = model.sources or (model,)
     identity = find_identity(out) if out not in ("", "-") else None
-    return len(sources) == 1 and identity is not None and identity == find_identity(sources[0].where)
+    return (
+        len(sources) == 1 and identity is not None and identity == find_identity(sources[0].where)
+    )
 
 
 def _own_files(model: Checkpoint, params: str) -> tuple[str, str]:
-    """Return the graph file and the parameter file that a model replaces. Raises UsageError where that is not one file each."""
+    """Return the graph file and the parameter file that a model replaces.
+
+    Raises UsageError where that is not one file each.
+    """
     sources = model.sources or (model,)
     if len(sources) != 1:
         raise UsageError(
-            Fault(f"{len(sources)} graphs are read, and `in_place` replaces one", hint="name the output with `out`")
+            Fault(
+                f"{len(sources)} graphs are read, and `in_place` replaces one",
+                hint="name the output with `out`",
+            )
         )
     (source,) = sources
     if source.where in ("", STDIN):
-        raise UsageError(Fault("`in_place` replaces a file, and the graph comes from none", hint="name the output with `out`"))
+        raise UsageError(
+            Fault(
+                "`in_place` replaces a file, and the graph comes from none",
+                hint="name the output with `out`",
+            )
+        )
     in_model = find_format(model.graph).holds_parameters
-    if not params and model.parameter_file is not None and source.parameter_file is not None and not in_model:
+    if (
+        not params
+        and model.parameter_file is not None
+        and source.parameter_file is not None
+        and not in_model
+    ):
         params = source.parameter_file.path
     return source.where, params
 
@@ -273,31 +376,45 @@ def save(
 ) -> Outputs:
     """Write a model to ``out`` with its parameters and the map of its rewrites; all of them or none.
 
-    A stem (``siam``) names both files (``siam-symbol.json``, ``siam-0000.params``); in a directory they have the model's own
-    name. For a path, ``params`` is the file of the parameters, and its suffix chooses their format. ``map`` is a file for the
-    map: which node became which. With ``in_place`` the files that the model was loaded from may be replaced. With
-    ``verify_bytes`` the written parameters are read again and compared with their source. Returns the paths of the outputs.
+    A stem (``siam``) names both files (``siam-symbol.json``, ``siam-0000.params``); in a directory
+    they have the model's own name. For a path, ``params`` is the file of the parameters, and its
+    suffix chooses their format. ``map`` is a file for the map: which node became which. With
+    ``in_place`` the files that the model was loaded from may be replaced. With ``verify_bytes`` the
+    written parameters are read again and compared with their source. Returns the paths of the
+    outputs.
 
-    An ONNX model holds its parameters itself. External data stays in its files where these are in or below the directory of
-    ``out``; else the data is copied into one file beside it, or refused with ``no_copy``. With ``external_data`` ``"copy"``
-    copies of an initializer get external data of their own; with ``"share"``, as without it, they share one range.
+    An ONNX model holds its parameters itself. External data stays in its files where these are in
+    or below the directory of ``out``; else the data is copied into one file beside it, or refused
+    with ``no_copy``. With ``external_data`` ``"copy"`` copies of an initializer get external data
+    of their own; with ``"share"``, as without it, they share one range.
 
     Raises:
         UsageError: the parameters have new names and no file to go to, or there are none to write.
-        RefusedError: an output is an input, or a parameter has no place in the format; all are listed. The format has no use
-            for ``params``, ``external_data`` or ``no_copy``.
+        RefusedError: an output is an input, or a parameter has no place in the format; all are
+            listed. The format has no use for ``params``, ``external_data`` or ``no_copy``.
         OutputError: a file could not be written; its old contents remain.
         SelfCheckError: the result does not read back as it should.
     """
     outputs = resolve_outputs(model, out, params, map, in_place=in_place)
-    write_outputs(outputs, model, options=choose_options(model, external_data, no_copy=no_copy, verify_bytes=verify_bytes))
+    write_outputs(
+        outputs,
+        model,
+        options=choose_options(model, external_data, no_copy=no_copy, verify_bytes=verify_bytes),
+    )
     return outputs
 
 
 def choose_options(
-    model: Checkpoint, external_data: CopiedWeights | None, *, no_copy: bool = False, verify_bytes: bool = False
+    model: Checkpoint,
+    external_data: CopiedWeights | None,
+    *,
+    no_copy: bool = False,
+    verify_bytes: bool = False,
 ) -> SaveOptions:
-    """Return the options for writing a model. Raises RefusedError for options on external data that its format lacks."""
+    """Return the options for writing a model.
+
+    Raises RefusedError for options on external data that its format lacks.
+    """
     for option, is_set in (("`external_data`", external_data is not None), ("`no_copy`", no_copy)):
         if is_set:
             require(model.graph, Operation.EXTERNAL_DATA, what=option, where=model.where)
@@ -347,13 +464,19 @@ def write_models(models: Iterable[tuple[Outputs, Checkpoint]]) -> None:
         stage.commit()
 
 
-def _stage_model(outputs: Outputs, model: Checkpoint, stage: OutputTransaction, options: SaveOptions) -> list[bytes]:
+def _stage_model(
+    outputs: Outputs, model: Checkpoint, stage: OutputTransaction, options: SaveOptions
+) -> list[bytes]:
     """Write the files of a model beside their places; return the output for stdout."""
     to_stdout: list[bytes] = []
     if outputs.graph:
-        to_stdout = find_format(model.graph).stage(model.graph, model.parameter_file, outputs.graph, stage, options)
+        to_stdout = find_format(model.graph).stage(
+            model.graph, model.parameter_file, outputs.graph, stage, options
+        )
     if model.parameter_file is not None and outputs.params:
-        _stage_params(model.parameter_file, model.graph, outputs.params, stage, options.verify_bytes)
+        _stage_params(
+            model.parameter_file, model.graph, outputs.params, stage, options.verify_bytes
+        )
     if outputs.map:
         from graphshare.checkpoint.map_file import map_text  # its hashes take time to import
 
@@ -361,11 +484,17 @@ def _stage_model(outputs: Outputs, model: Checkpoint, stage: OutputTransaction, 
     return to_stdout
 
 
-def _stage_params(file: ParameterFile, graph: Graph, target: str, stage: OutputTransaction, verify_bytes: bool) -> None:
+def _stage_params(
+    file: ParameterFile, graph: Graph, target: str, stage: OutputTransaction, verify_bytes: bool
+) -> None:
     if target == "-":
-        raise UsageError(Fault("parameters cannot go to stdout", hint="name a file with `save(params=...)`"))
+        raise UsageError(
+            Fault("parameters cannot go to stdout", hint="name a file with `save(params=...)`")
+        )
     parts = split_by_origin(file)
-    from graphshare.formats.params.convert import stage_params  # start-up: graphs alone need no parameter format
+    from graphshare.formats.params.convert import (
+        stage_params,
+    )  # start-up: graphs alone need no parameter format
     from graphshare.formats.params.format import WriteOptions
 
     in_memory = any(record.origin is not None for _, plan in parts for record, _ in plan)
@@ -373,7 +502,10 @@ def _stage_params(file: ParameterFile, graph: Graph, target: str, stage: OutputT
     # MXNet loads V2 and V3 each in its own mode only.
     np_shape = any(record.layout == "V3" for record in file.records)
     np_shape |= in_memory and has_np_shape(graph.attrs)
-    format_ = next((name for name in PARAMETER_FORMATS if base_name(target).lower().endswith(f".{name}")), file.format)
+    format_ = next(
+        (name for name in PARAMETER_FORMATS if base_name(target).lower().endswith(f".{name}")),
+        file.format,
+    )
     layout = get_source(graph).params_layout
     if layout and all(record.layout <= layout for record in file.records):
         layout = ""  # an older form is read as well
@@ -383,7 +515,9 @@ def _stage_params(file: ParameterFile, graph: Graph, target: str, stage: OutputT
 
 def _stage_arrays(arrays: Mapping[str, Any], target: str, stage: OutputTransaction) -> list[bytes]:
     """Write arrays as ``.npz`` beside their target; bytes for stdout are returned instead."""
-    from graphshare.formats.params.array_files import write_arrays  # start-up: only this path needs it
+    from graphshare.formats.params.array_files import (
+        write_arrays,
+    )  # start-up: only this path needs it
     from graphshare.formats.params.format import find_format as find_parameter_format
 
     if target != "-":

@@ -26,7 +26,9 @@ def format_baseline(findings: Iterable[Finding], path: str) -> str:
     counts = Counter(_key(finding, path) for finding in findings)
     items = [
         {"code": code, "file": file, "node": node, "message": message, "count": count}
-        for (code, file, node, message), count in sorted(counts.items(), key=lambda item: tuple(map(str, item[0])))
+        for (code, file, node, message), count in sorted(
+            counts.items(), key=lambda item: tuple(map(str, item[0]))
+        )
     ]
     encoded = msgspec.json.encode({"version": 1, "findings": items})
     return msgspec.json.format(encoded, indent=2).decode() + "\n"
@@ -42,7 +44,9 @@ def read_baseline(path: str) -> Counter[Key]:
         document: Any = msgspec.json.decode(read_file(path))
     except OSError as error:
         hint = "write one with `graphshare check --write-baseline FILE`"
-        raise InputError(Fault(f"cannot be read: {error.strerror or error}", where=path, hint=hint)) from error
+        raise InputError(
+            Fault(f"cannot be read: {error.strerror or error}", where=path, hint=hint)
+        ) from error
     except (ValueError, RecursionError) as error:
         raise InputError(Fault(f"is not a baseline: {error}", where=path)) from None
     faults = explain(document, "check-baseline")
@@ -54,7 +58,9 @@ def read_baseline(path: str) -> Counter[Key]:
     return known
 
 
-def drop_known(findings: Iterable[Finding], known: Counter[Key], path: str) -> tuple[list[Finding], int]:
+def drop_known(
+    findings: Iterable[Finding], known: Counter[Key], path: str
+) -> tuple[list[Finding], int]:
     """Return the findings that the baseline at ``path`` does not contain, and the number of those it contains."""
     # Counted, because a second finding equal to a known one is new.
     remaining = Counter(known)

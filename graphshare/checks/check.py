@@ -55,7 +55,9 @@ def check_target(target: Target, options: CheckOptions) -> TargetResult:
     if unchecked := _explain_unchecked(context.format):
         return TargetResult(target, unchecked=unchecked)
     codes = options.codes_for(context.where)
-    findings, suppressed = run_rules(context, codes if target.graph or context.subject == SHARDS else codes & _WITHOUT_GRAPH)
+    findings, suppressed = run_rules(
+        context, codes if target.graph or context.subject == SHARDS else codes & _WITHOUT_GRAPH
+    )
     vars(context).clear()  # it refers to itself, and garbage collection is off
     return TargetResult(target, tuple(findings), suppressed)
 
@@ -68,7 +70,12 @@ def check_model(model: Checkpoint, options: CheckOptions) -> TargetResult:
     data = model.data or (b"".join(format_.encode(model.graph)) if format_.is_text else b"")
     reading = None if format_.is_text else Reading(graph=model.graph)
     context = CheckContext(
-        model.where, data, params=model.parameter_file, given_shapes=options.shapes, format_=format_, reading=reading
+        model.where,
+        data,
+        params=model.parameter_file,
+        given_shapes=options.shapes,
+        format_=format_,
+        reading=reading,
     )
     findings, suppressed = run_rules(context, options.codes_for(model.where))
     vars(context).clear()  # it refers to itself, and garbage collection is off
@@ -77,10 +84,16 @@ def check_model(model: Checkpoint, options: CheckOptions) -> TargetResult:
 
 def _explain_unchecked(format_: ModelFormat) -> str:
     """Return a text saying that no rule looks at models of a format, empty if some do."""
-    return "" if any(rule.format == format_.name for rule in RULES.values()) else f"no rule looks at {format_.plural}"
+    return (
+        ""
+        if any(rule.format == format_.name for rule in RULES.values())
+        else f"no rule looks at {format_.plural}"
+    )
 
 
-def check_targets(targets: Sequence[Target], options: CheckOptions, *, jobs: int = 1) -> list[TargetResult]:
+def check_targets(
+    targets: Sequence[Target], options: CheckOptions, *, jobs: int = 1
+) -> list[TargetResult]:
     """Run the rules on all targets, ``jobs`` at a time; the results are in the order of ``targets``.
 
     Raises:
@@ -116,7 +129,9 @@ def _run(targets: Sequence[Target], options: CheckOptions, jobs: int) -> Iterato
         yield from results
 
 
-def _check_chunk(targets: Sequence[Target], options: CheckOptions) -> tuple[list[TargetResult], list[str]]:
+def _check_chunk(
+    targets: Sequence[Target], options: CheckOptions
+) -> tuple[list[TargetResult], list[str]]:
     """Return the results of some targets, and the files that another process read for them."""
     with collect_read_files() as paths:
         results = [check_target(target, options) for target in targets]
@@ -148,7 +163,11 @@ def _merge_findings(results: Sequence[TargetResult]) -> list[Finding]:
             if first is result.findings or finding.where == redact(params):
                 findings.append(finding)
             elif finding not in first:
-                findings.append(msgspec.structs.replace(finding, message=f"{finding.message} ({redact(params)})"))
+                findings.append(
+                    msgspec.structs.replace(
+                        finding, message=f"{finding.message} ({redact(params)})"
+                    )
+                )
     return findings
 
 
@@ -176,7 +195,9 @@ def check_files(
     if fix and stage is None:
         # The fixed files are checked before the commit, so that an error restores the originals.
         with OutputTransaction() as stage:
-            report = check_files(targets, options, models=models, jobs=jobs, fix=fix, baseline=baseline, stage=stage)
+            report = check_files(
+                targets, options, models=models, jobs=jobs, fix=fix, baseline=baseline, stage=stage
+            )
             stage.commit()
         return report
     before = 0
@@ -198,7 +219,9 @@ def check_files(
         ignored=sum(result.suppressed for result in results),
         known=known,
         fixed=fixed,
-        unchecked={_name_target(result): result.unchecked for result in results if result.unchecked},
+        unchecked={
+            _name_target(result): result.unchecked for result in results if result.unchecked
+        },
     )
 
 
@@ -238,9 +261,13 @@ def check(
     """
     items = [models] if isinstance(models, Checkpoint | str | os.PathLike) else list(models)
     if not items:
-        raise UsageError(Fault("`models` is empty", hint="give models, paths, stems, folders or globs"))
+        raise UsageError(
+            Fault("`models` is empty", hint="give models, paths, stems, folders or globs")
+        )
     paths = [os.fspath(item) for item in items if not isinstance(item, Checkpoint)]
-    options = check_options(config=as_path(config), isolated=isolated, select=select, ignore=ignore, shapes=shapes)
+    options = check_options(
+        config=as_path(config), isolated=isolated, select=select, ignore=ignore, shapes=shapes
+    )
     return check_files(
         find_targets(paths, params=as_path(params), epoch=epoch, sieve=Sieve(as_names(exclude))),
         options,
@@ -252,7 +279,12 @@ def check(
 
 
 def check_options(
-    *, config: str | None, isolated: bool, select: Names = (), ignore: Names = (), shapes: Shapes | None = None
+    *,
+    config: str | None,
+    isolated: bool,
+    select: Names = (),
+    ignore: Names = (),
+    shapes: Shapes | None = None,
 ) -> CheckOptions:
     """Return the options shared by all checked files. Raises InputError if the configuration cannot be read."""
     configuration = CheckConfig() if isolated else read_config(config) if config else find_config()

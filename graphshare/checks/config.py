@@ -70,7 +70,8 @@ def find_config(start: str = ".") -> CheckConfig:
         if os.path.isfile(own):
             return read_config(own)
         shared = os.path.join(folder, _SHARED_FILE)
-        # A pyproject.toml without our table is not parsed: Python before 3.11 has no reader, and checking it is not our task.
+        # A pyproject.toml without our table is not parsed: Python before 3.11 has no reader, and
+        # checking it is not our task.
         if os.path.isfile(shared) and b"[tool.graphshare" in _read_bytes(shared):
             return read_config(shared)
         above = os.path.dirname(folder)
@@ -90,7 +91,11 @@ def read_config(path: str) -> CheckConfig:
     for key in ("tool", "graphshare") if os.path.basename(path) == _SHARED_FILE else ():
         table = table.get(key, {}) if isinstance(table, dict) else {}
         prefix += f".{key}"
-    others = {key: value for key, value in table.items() if key != "check"} if isinstance(table, dict) else {}
+    others = (
+        {key: value for key, value in table.items() if key != "check"}
+        if isinstance(table, dict)
+        else {}
+    )
     hint = f"settings stand in the table [{prefix}.check]".replace("$.", "")
     faults = [
         Fault(
@@ -105,7 +110,12 @@ def read_config(path: str) -> CheckConfig:
     ]
     table = table.get("check", {}) if isinstance(table, dict) else table
     faults += [
-        Fault(fault.message, where=path, path=fault.path.replace("$", f"{prefix}.check", 1), hint=fault.hint)
+        Fault(
+            fault.message,
+            where=path,
+            path=fault.path.replace("$", f"{prefix}.check", 1),
+            hint=fault.hint,
+        )
         for fault in explain(table, "check-config")
     ]
     if faults:
@@ -128,7 +138,13 @@ def read_config(path: str) -> CheckConfig:
 
 def _check_codes(config: CheckConfig) -> None:
     try:
-        select_codes(config.select, (*config.ignore, *(code for codes in config.per_path_ignore.values() for code in codes)))
+        select_codes(
+            config.select,
+            (
+                *config.ignore,
+                *(code for codes in config.per_path_ignore.values() for code in codes),
+            ),
+        )
     except UsageError as error:
         raise InputError(error.faults).with_location(config.where) from None
 
@@ -138,4 +154,6 @@ def _read_bytes(path: str) -> bytes:
         return read_file(path)
     except OSError as error:
         hint = "name a TOML file with the settings of check"
-        raise InputError(Fault(f"cannot be read: {error.strerror or error}", where=path, hint=hint)) from error
+        raise InputError(
+            Fault(f"cannot be read: {error.strerror or error}", where=path, hint=hint)
+        ) from error

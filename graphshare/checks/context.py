@@ -6,7 +6,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, TypeVar
 
-from graphshare.analysis.name_lists import Listed, NameLists, implies_variables, list_implied_inputs, list_implied_variables
+from graphshare.analysis.name_lists import (
+    Listed,
+    NameLists,
+    implies_variables,
+    list_implied_inputs,
+    list_implied_variables,
+)
 from graphshare.analysis.roles import Kind, Role, assign_implied_role, assign_roles
 from graphshare.checks.document import Reading, read_file, walk_documents
 from graphshare.errors import Fault, InputError
@@ -33,8 +39,8 @@ PartialShape = tuple[int | None, ...]
 class NamedRecord:
     """A record of the parameter file that has a key.
 
-    ``number`` is its position in the file, ``prefix`` is ``arg``, ``aux`` or empty, ``name`` the rest of the key, and ``place``
-    the record's name in messages.
+    ``number`` is its position in the file, ``prefix`` is ``arg``, ``aux`` or empty, ``name`` the
+    rest of the key, and ``place`` the record's name in messages.
     """
 
     __slots__ = ("key", "name", "number", "place", "prefix", "record")
@@ -79,7 +85,12 @@ class CheckContext:
             self.format = format_
         if reading is not None:
             self.reading = reading
-        self.where, self.data, self._given_shapes, self._shards = where, data, given_shapes or {}, shards
+        self.where, self.data, self._given_shapes, self._shards = (
+            where,
+            data,
+            given_shapes or {},
+            shards,
+        )
         self.params_path = params if isinstance(params, str) else ""
         self._params = params if isinstance(params, ParameterFile) else None
         self._facts: dict[tuple[str, int], OperatorFacts] = {}
@@ -141,7 +152,10 @@ class CheckContext:
         graphs: list[tuple[Steps, Graph]] = [((), self.graph)]
         for steps, graph in graphs:  # grows during the loop
             for i, node in enumerate(graph.nodes):
-                graphs.extend(((*steps, "nodes", i, "subgraphs", k), part) for k, part in enumerate(node.subgraphs))
+                graphs.extend(
+                    ((*steps, "nodes", i, "subgraphs", k), part)
+                    for k, part in enumerate(node.subgraphs)
+                )
         return graphs
 
     def nodes(self) -> Iterator[tuple[Steps, Node]]:
@@ -170,7 +184,9 @@ class CheckContext:
         return node_ids(self.graph)
 
     def node_steps(self, node: Node | None) -> Steps:
-        """Return the place of a node of the outermost graph, or of the document for None and for nodes not in the file."""
+        """Return the place of a node of the outermost graph, or of the document for None and for
+        nodes not in the file.
+        """
         return ("nodes", self.ids[node]) if node is not None and node in self.ids else ()
 
     @cached_property
@@ -184,7 +200,9 @@ class CheckContext:
 
     @cached_property
     def variables(self) -> list[tuple[Listed, Node]]:
-        """Return the variables in MXNet's order, each with its node; an implied one with the operator that implies it."""
+        """Return the variables in MXNet's order, each with its node; an implied one with the
+        operator that implies it.
+        """
         implies = implies_variables(self.graph)
         owners: list[Node] = []
         for node in self.reachable:
@@ -196,15 +214,23 @@ class CheckContext:
 
     @cached_property
     def roles(self) -> dict[Node, Role]:
-        names = None if self.params is None or not self.params.named else frozenset(self.records_by_name)
+        names = (
+            None
+            if self.params is None or not self.params.named
+            else frozenset(self.records_by_name)
+        )
         return assign_roles(self.graph, held=names)
 
     @cached_property
     def prefixes(self) -> dict[str, set[str]]:
-        """Return the prefixes (``arg``, ``aux``) that a parameter file may use for each variable, even an implied one."""
+        """Return the prefixes (``arg``, ``aux``) that a parameter file may use for each variable,
+        even an implied one.
+        """
         prefixes: dict[str, set[str]] = {}
         for node, role in self.roles.items():
-            prefixes.setdefault(node.name, set()).add("aux" if role.kind is Kind.AUXILIARY else "arg")
+            prefixes.setdefault(node.name, set()).add(
+                "aux" if role.kind is Kind.AUXILIARY else "arg"
+            )
         for implied in list_implied_variables(self.graph):
             prefixes.setdefault(implied.name, set()).add("aux" if implied.auxiliary else "arg")
         return prefixes
@@ -217,11 +243,15 @@ class CheckContext:
 
     @cached_property
     def expected_parameters(self) -> dict[str, Node | None]:
-        """Return the parameters that a parameter file should contain, each with its node (None for an implied variable)."""
+        """Return the parameters that a parameter file should contain, each with its node (None for
+        an implied variable).
+        """
         needed = set(self.reachable)
         # An initializer alone does not make an operator's data input a parameter: inputs may have one, too.
         names: dict[str, Node | None] = {
-            n.name: n for n, role in self.roles.items() if role.is_parameter and n in needed and "__init__" not in role.why
+            n.name: n
+            for n, role in self.roles.items()
+            if role.is_parameter and n in needed and "__init__" not in role.why
         }
         for implied in list_implied_variables(self.graph):
             if implied.node in needed and assign_implied_role(implied).is_parameter:
@@ -253,7 +283,9 @@ class CheckContext:
     def records(self) -> list[NamedRecord]:
         """Return the records of the parameter file that have keys."""
         records = enumerate(self.params.records if self.params else ())
-        return [NamedRecord(i, record.key, record) for i, record in records if record.key is not None]
+        return [
+            NamedRecord(i, record.key, record) for i, record in records if record.key is not None
+        ]
 
     @cached_property
     def records_by_name(self) -> dict[str, list[NamedRecord]]:
@@ -266,7 +298,10 @@ class CheckContext:
     def find_record(self, name: str, prefixes: Collection[str] = ()) -> NamedRecord | None:
         """Return the last record of a variable (as in MXNet), preferably under one of ``prefixes``."""
         records = self.records_by_name.get(name, ())
-        return next((record for record in reversed(records) if record.prefix in prefixes), records[-1] if records else None)
+        return next(
+            (record for record in reversed(records) if record.prefix in prefixes),
+            records[-1] if records else None,
+        )
 
     @cached_property
     def misfiled_records(self) -> list[tuple[NamedRecord, str]]:
@@ -306,7 +341,11 @@ class CheckContext:
     @cached_property
     def given_shapes(self) -> dict[str, PartialShape]:
         """Return the user's shapes by name; the shape for a pattern applies to all variables that it matches."""
-        names = dict.fromkeys(variable.name for variable in self.name_lists.variables) if self._given_shapes else {}
+        names = (
+            dict.fromkeys(variable.name for variable in self.name_lists.variables)
+            if self._given_shapes
+            else {}
+        )
         return expand_patterns(self._given_shapes, names)
 
     @cached_property
@@ -317,11 +356,16 @@ class CheckContext:
     @cached_property
     def shared_parameters(self) -> list[Node]:
         """Return the parameters with several consumers."""
-        return [node for node, role in self.roles.items() if role.is_parameter and len(self.consumers.get(node, ())) > 1]
+        return [
+            node
+            for node, role in self.roles.items()
+            if role.is_parameter and len(self.consumers.get(node, ())) > 1
+        ]
 
     def facts(self, node: Node) -> OperatorFacts:
         """Return the facts that the signature of an operator node states about it."""
-        # Nodes with equal attributes share one map, and the graph keeps the maps alive, so identity implies equal content.
+        # Nodes with equal attributes share one map, and the graph keeps the maps alive, so identity
+        # implies equal content.
         key = (node.op, id(node.attrs))
         facts = self._facts.get(key) if not node.subgraphs else read_facts(node)
         if facts is None:
@@ -329,7 +373,9 @@ class CheckContext:
         return facts
 
     def list_named_inputs(self, node: Node) -> list[tuple[str, Entry]]:
-        """Return the inputs of a node with their formal names; none for a variable or an operator without formal names."""
+        """Return the inputs of a node with their formal names; none for a variable or an operator
+        without formal names.
+        """
         formals = () if node.is_variable else self.facts(node).formals or ()
         return list(zip(formals, node.inputs, strict=False))
 
@@ -364,7 +410,11 @@ _UNKNOWN = OperatorFacts(False, False, (), None, False, (), None)
 def read_facts(node: Node) -> OperatorFacts:
     """Return the facts that a node's signature states; they are cached by operator and attributes."""
     items = tuple(node.attrs.items())
-    return _read_facts(node.op, items, node.subgraphs) if node.subgraphs else _read_facts_once(node.op, items)
+    return (
+        _read_facts(node.op, items, node.subgraphs)
+        if node.subgraphs
+        else _read_facts_once(node.op, items)
+    )
 
 
 @lru_cache(maxsize=1 << 14)
@@ -372,13 +422,27 @@ def _read_facts_once(op: str, attrs: tuple[tuple[str, str], ...]) -> OperatorFac
     return _read_facts(op, attrs, ())
 
 
-def _read_facts(op: str, items: tuple[tuple[str, str], ...], subgraphs: tuple[Graph, ...]) -> OperatorFacts:
+def _read_facts(
+    op: str, items: tuple[tuple[str, str], ...], subgraphs: tuple[Graph, ...]
+) -> OperatorFacts:
     signature = lookup(op)
     if signature is None:
         return _UNKNOWN
     attrs = dict(items)
     faults = tuple(signature.parse(attrs)[1])
-    formals = signature.formal_inputs(attrs, subgraphs=subgraphs) if signature.inputs_known else None
-    slots = signature.auxiliary_slots(attrs, len(formals) if formals is not None else 0, subgraphs=subgraphs)
+    formals = (
+        signature.formal_inputs(attrs, subgraphs=subgraphs) if signature.inputs_known else None
+    )
+    slots = signature.auxiliary_slots(
+        attrs, len(formals) if formals is not None else 0, subgraphs=subgraphs
+    )
     outputs = signature.outputs(attrs, subgraphs=subgraphs)
-    return OperatorFacts(True, signature.registered, faults, formals, signature.registers_inputs, tuple(slots), outputs)
+    return OperatorFacts(
+        True,
+        signature.registered,
+        faults,
+        formals,
+        signature.registers_inputs,
+        tuple(slots),
+        outputs,
+    )

@@ -1,7 +1,8 @@
 """The readable part of a symbol file's JSON: the document, duplicate keys, and the faults of the failed stage.
 
-A file that is not a graph is checked in stages: it must be JSON, match the schema, refer only to nodes that exist, and have no
-cycle. Each stage lists all its faults, and a stage with faults is the last one.
+A file that is not a graph is checked in stages: it must be JSON, match the schema, refer only to
+nodes that exist, and have no cycle. Each stage lists all its faults, and a stage with faults is the
+last one.
 """
 
 from __future__ import annotations
@@ -127,13 +128,19 @@ def _find_stage(reading: Reading, graph: dict[str, Any], fault: Fault) -> list[F
 
 def _relocate(steps: Steps, fault: Fault) -> Fault:
     inner = parse_path(fault.path)
-    return fault if inner is None else msgspec.structs.replace(fault, path=format_path((*steps, *inner)))
+    return (
+        fault
+        if inner is None
+        else msgspec.structs.replace(fault, path=format_path((*steps, *inner)))
+    )
 
 
 def _correct_arguments(reading: Reading, body: bytes) -> None:
     """Read the graph with correct ``arg_nodes``, derived from the nodes."""
     for _, document in walk_documents(reading.value):
-        document["arg_nodes"] = [i for i, node in enumerate(document["nodes"]) if node["op"] == VARIABLE_OP]
+        document["arg_nodes"] = [
+            i for i, node in enumerate(document["nodes"]) if node["op"] == VARIABLE_OP
+        ]
     try:
         graph = read_symbol(json.dumps(reading.value).encode())
     except InputError as error:
@@ -151,7 +158,9 @@ def walk_documents(value: Any) -> Iterator[tuple[Steps, dict[str, Any]]]:
         yield steps, graph
         for i, node in enumerate(graph["nodes"]):
             inner = node.get("subgraphs", ())
-            pending.extend(((*steps, "nodes", i, "subgraphs", k), part) for k, part in enumerate(inner))
+            pending.extend(
+                ((*steps, "nodes", i, "subgraphs", k), part) for k, part in enumerate(inner)
+            )
 
 
 class _Pairs(list[tuple[str, Any]]):
@@ -177,7 +186,9 @@ def _load(text: str) -> tuple[Any, list[Steps], bool]:
         value = json.loads(text, object_pairs_hook=hook, parse_constant=_refuse_constant)
     except json.JSONDecodeError:
         # Strict reading would stop at raw control characters in strings, but they are only a finding (GS009).
-        value = json.loads(text, strict=False, object_pairs_hook=hook, parse_constant=_refuse_constant)
+        value = json.loads(
+            text, strict=False, object_pairs_hook=hook, parse_constant=_refuse_constant
+        )
         has_raw_controls = True
     return value, _find_duplicate_keys(text) if has_duplicates else [], has_raw_controls
 
@@ -188,7 +199,9 @@ def _refuse_constant(name: str) -> NoReturn:
 
 def _find_duplicate_keys(text: str) -> list[Steps]:
     places: list[Steps] = []
-    pending: list[tuple[Steps, Any]] = [((), json.loads(text, strict=False, object_pairs_hook=_Pairs))]
+    pending: list[tuple[Steps, Any]] = [
+        ((), json.loads(text, strict=False, object_pairs_hook=_Pairs))
+    ]
     while pending:
         steps, value = pending.pop()
         if isinstance(value, _Pairs):

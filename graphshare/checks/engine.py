@@ -22,7 +22,9 @@ from graphshare.text.names import did_you_mean
 _EXCERPT = 100  # most characters of an excerpt of a line
 
 
-RULES: Mapping[str, CheckRule] = MappingProxyType({code: import_module(module).find for code, module in rule_modules().items()})
+RULES: Mapping[str, CheckRule] = MappingProxyType(
+    {code: import_module(module).find for code, module in rule_modules().items()}
+)
 
 
 def select_codes(select: Iterable[str] = (), ignore: Iterable[str] = ()) -> frozenset[str]:
@@ -44,7 +46,11 @@ def select_codes(select: Iterable[str] = (), ignore: Iterable[str] = ()) -> froz
 def _match_codes(texts: Iterable[str], faults: list[Fault]) -> set[str]:
     matches: set[str] = set()
     for text in texts:
-        codes = {code for code, rule in RULES.items() if text == "ALL" or (text and code.startswith(text)) or rule.name == text}
+        codes = {
+            code
+            for code, rule in RULES.items()
+            if text == "ALL" or (text and code.startswith(text)) or rule.name == text
+        }
         if not codes:
             known = [*RULES, *(rule.name for rule in RULES.values())]
             hint = did_you_mean(text, known) or "see `report.rules`"
@@ -53,25 +59,40 @@ def _match_codes(texts: Iterable[str], faults: list[Fault]) -> set[str]:
     return matches
 
 
-def run_rules(context: CheckContext, codes: Collection[str] = tuple(RULES)) -> tuple[list[Finding], int]:
+def run_rules(
+    context: CheckContext, codes: Collection[str] = tuple(RULES)
+) -> tuple[list[Finding], int]:
     """Return the findings of the rules ``codes``, ordered by place, and the number that the file suppresses."""
-    rules = [rule for code, rule in RULES.items() if code in codes and rule.format == context.subject]
+    rules = [
+        rule for code, rule in RULES.items() if code in codes and rule.format == context.subject
+    ]
     violations = list(_find(context, [rule for rule in rules if rule.runs_after_errors]))
     # ONNX's checker would only repeat a fault that another rule has explained and located.
     if all((violation.level or rule.level) is not Level.ERROR for rule, violation in violations):
         violations += _find(context, [rule for rule in rules if not rule.runs_after_errors])
-    reported = [(rule, violation) for rule, violation in violations if not _is_suppressed(context, rule, violation)]
+    reported = [
+        (rule, violation)
+        for rule, violation in violations
+        if not _is_suppressed(context, rule, violation)
+    ]
     offsets = _find_offsets(context, [violation for _, violation in reported])
     findings = [_make_finding(context, rule, violation, offsets) for rule, violation in reported]
     ordered = sorted(findings, key=lambda f: (f.where != context.where, f.line, f.column, f.code))
     return ordered, len(violations) - len(reported)
 
 
-def _find(context: CheckContext, rules: Iterable[CheckRule]) -> Iterator[tuple[CheckRule, Violation]]:
+def _find(
+    context: CheckContext, rules: Iterable[CheckRule]
+) -> Iterator[tuple[CheckRule, Violation]]:
     """Yield the violations of rules; a violation without a place gets its node's."""
     for rule in rules:
         for violation in rule.find(context):
-            yield rule, violation if violation.steps else replace(violation, steps=context.node_steps(violation.node))
+            yield (
+                rule,
+                violation
+                if violation.steps
+                else replace(violation, steps=context.node_steps(violation.node)),
+            )
 
 
 def _is_suppressed(context: CheckContext, rule: CheckRule, violation: Violation) -> bool:
@@ -91,7 +112,11 @@ def _is_suppressed(context: CheckContext, rule: CheckRule, violation: Violation)
 def _find_offsets(context: CheckContext, violations: Iterable[Violation]) -> dict[Steps, int]:
     """Return the offset in the text of each place in the document, or none if the text cannot be parsed."""
     text = context.reading.text
-    steps = {violation.steps for violation in violations if violation.record is None and violation.at == (0, 0)}
+    steps = {
+        violation.steps
+        for violation in violations
+        if violation.record is None and violation.at == (0, 0)
+    }
     if text is None or context.reading.value is None or not steps:
         return {}
     try:
@@ -100,7 +125,9 @@ def _find_offsets(context: CheckContext, violations: Iterable[Violation]) -> dic
         return {}
 
 
-def _make_finding(context: CheckContext, rule: CheckRule, violation: Violation, offsets: dict[Steps, int]) -> Finding:
+def _make_finding(
+    context: CheckContext, rule: CheckRule, violation: Violation, offsets: dict[Steps, int]
+) -> Finding:
     text, record, (line, column) = context.reading.text, violation.record, violation.at
     if record is None and not line and text is not None and violation.steps in offsets:
         line, column = context.line_index.locate(offsets[violation.steps])
@@ -110,11 +137,16 @@ def _make_finding(context: CheckContext, rule: CheckRule, violation: Violation, 
         level=violation.level or rule.level,
         message=violation.message,
         where=violation.file or (context.where if record is None else context.params_path),
-        path=record if record is not None else format_path(violation.steps) if violation.steps else "",
+        path=record
+        if record is not None
+        else format_path(violation.steps)
+        if violation.steps
+        else "",
         node=violation.node_name,
         line=line,
         # Editors count the byte order mark in the first line, but reading removed it.
-        column=column + (1 if line == 1 and rule.code != "GS003" and context.data.startswith(BOM) else 0),
+        column=column
+        + (1 if line == 1 and rule.code != "GS003" and context.data.startswith(BOM) else 0),
         hint=violation.hint,
         fixable=bool(rule.fix),
         excerpt=excerpt,

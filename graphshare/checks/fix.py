@@ -1,6 +1,7 @@
 """``check --fix``: rewrites that do not change the graph for MXNet, written in place or shown as a diff.
 
-Outputs, their order and everything they need stay unchanged; the new bytes are read back and compared before they are written.
+Outputs, their order and everything they need stay unchanged; the new bytes are read back and
+compared before they are written.
 """
 
 from __future__ import annotations
@@ -62,7 +63,9 @@ def plan_fixes(targets: Sequence[Target], options: CheckOptions) -> list[Fix]:
         UsageError: a target is standard input, or compressed.
     """
     if any(target.graph == "-" for target in targets):
-        raise UsageError(Fault("`fix` writes files in place, and cannot fix standard input", hint="name a file"))
+        raise UsageError(
+            Fault("`fix` writes files in place, and cannot fix standard input", hint="name a file")
+        )
     return [fix for target in targets if (fix := _plan_fix(target, options))]
 
 
@@ -72,11 +75,17 @@ def _plan_fix(target: Target, options: CheckOptions) -> Fix | None:
         return None
     if is_gzip(target.graph):
         hint = "unpack it with gunzip, and name the unpacked file"
-        raise UsageError(Fault("is compressed with gzip, and `fix` writes in place", where=target.graph, hint=hint))
+        raise UsageError(
+            Fault(
+                "is compressed with gzip, and `fix` writes in place", where=target.graph, hint=hint
+            )
+        )
     findings, _ = run_rules(context, options.codes_for(context.where))
     codes = {finding.code for finding in findings if finding.fixable}
     graph = fix_graph(context, codes)
-    return Fix(target, context.data, graph if graph != context.data else None, fix_records(context, codes))
+    return Fix(
+        target, context.data, graph if graph != context.data else None, fix_records(context, codes)
+    )
 
 
 def drop_repeated(fixes: Sequence[Fix]) -> list[Fix]:
@@ -88,7 +97,9 @@ def drop_repeated(fixes: Sequence[Fix]) -> list[Fix]:
         records = (real_path(fix.target.params), tuple(key for _, key in fix.records or ()))
         rest.append(
             msgspec.structs.replace(
-                fix, graph=None if graph in changes else fix.graph, records=None if records in changes else fix.records
+                fix,
+                graph=None if graph in changes else fix.graph,
+                records=None if records in changes else fix.records,
             )
         )
         changes.update((graph, records))
@@ -100,7 +111,9 @@ def stage_fix(fix: Fix, stage: OutputTransaction) -> None:
     if fix.graph is not None:
         stage.open(fix.target.graph).write(fix.graph)
     if fix.records is not None:
-        from graphshare.formats.params.convert import stage_params  # start-up: few fixes touch parameters
+        from graphshare.formats.params.convert import (
+            stage_params,
+        )  # start-up: few fixes touch parameters
 
         source = read_index(fix.target.params)
         stage_params([(source, fix.records)], stage, fix.target.params)
@@ -121,7 +134,12 @@ def format_fix(fix: Fix) -> list[str]:
             lines += [line.rstrip("\n") for line in unified_diff(before, after, path, path, n=1)]
     for record, key in fix.records or ():
         if key != record.key:
-            lines += [f"--- {fix.target.params}", f"+++ {fix.target.params}", f"-{record.key}", f"+{key}"]
+            lines += [
+                f"--- {fix.target.params}",
+                f"+++ {fix.target.params}",
+                f"-{record.key}",
+                f"+{key}",
+            ]
     return lines
 
 
@@ -151,7 +169,9 @@ def fix_graph(context: CheckContext, codes: Collection[str]) -> bytes | None:
     return data
 
 
-def fix_records(context: CheckContext, codes: Collection[str]) -> list[tuple[Record, str | None]] | None:
+def fix_records(
+    context: CheckContext, codes: Collection[str]
+) -> list[tuple[Record, str | None]] | None:
     """Return the records of the parameter file with their right keys, or None if no key changes."""
     if context.params is None:
         return None
@@ -193,15 +213,25 @@ def _recount_outputs(graph: Graph) -> Graph:
         keys = tuple(key for key in source.keys if key != "node_row_ptr")
         return msgspec.structs.replace(graph, source=msgspec.structs.replace(source, keys=keys))
     numbers = dict(zip(graph.nodes, counts, strict=True))
-    counted, _ = rebuild_graph(graph, lambda node: msgspec.structs.replace(node, num_outputs=numbers[node]))
+    counted, _ = rebuild_graph(
+        graph, lambda node: msgspec.structs.replace(node, num_outputs=numbers[node])
+    )
     return msgspec.structs.replace(counted, source=source)
 
 
 def _check_fixed_graph(context: CheckContext, data: bytes) -> None:
     """Read the new bytes back and compare them with the graph, names included."""
     again = read_symbol(data.removeprefix(BOM), where=context.where)
-    pairing = compare_structure(context.graph.heads, again.heads) if len(again.heads) == len(context.graph.heads) else None
-    has_same_names = pairing is not None and all(a.name == b.name and a.attrs == b.attrs for a, b in pairing.pairs)
+    pairing = (
+        compare_structure(context.graph.heads, again.heads)
+        if len(again.heads) == len(context.graph.heads)
+        else None
+    )
+    has_same_names = pairing is not None and all(
+        a.name == b.name and a.attrs == b.attrs for a, b in pairing.pairs
+    )
     if not pairing or not has_same_names or len(pairing.pairs) != len(reachable(context.graph)):
         hint = "this is a bug in graphshare; nothing was written, please report it"
-        raise SelfCheckError(Fault("would not be the same graph after `fix`", where=context.where, hint=hint))
+        raise SelfCheckError(
+            Fault("would not be the same graph after `fix`", where=context.where, hint=hint)
+        )

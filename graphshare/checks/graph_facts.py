@@ -1,7 +1,8 @@
 """Facts about a graph for several rules: faults of operators, shared parameters, repeated names, suppressed codes.
 
-The node attribute ``__graphshare_ignore__`` lists codes, or ``*`` for all of them. MXNet accepts any key that begins and ends
-with two underscores, so a file that passes through MXNet keeps its suppressions.
+The node attribute ``__graphshare_ignore__`` lists codes, or ``*`` for all of them. MXNet accepts
+any key that begins and ends with two underscores, so a file that passes through MXNet keeps its
+suppressions.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from graphshare.rewrite.upgrade import WRITES_VERSION, list_refused_keys
 HIDDEN = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage")
 T = TypeVar("T")
 #: The formal name inside a parameter's name, followed by more text.
-INNER_FORMAL = re.compile(r"(?:^|_)(weight|bias|gamma|beta|moving_mean|moving_var|running_mean|running_var)(?=[^a-z])")
+INNER_FORMAL = re.compile(
+    r"(?:^|_)(weight|bias|gamma|beta|moving_mean|moving_var|running_mean|running_var)(?=[^a-z])"
+)
 KEY = "__graphshare_ignore__"
 _CODE = re.compile(r"[^\s,;]+")
 
@@ -33,14 +36,21 @@ def is_hidden_key(key: str) -> bool:
     return key.startswith(HIDDEN) or key.endswith(HIDDEN)
 
 
-def find_attribute_faults(context: CheckContext, *kinds: str) -> Iterator[tuple[Steps, Node, AttributeFault]]:
+def find_attribute_faults(
+    context: CheckContext, *kinds: str
+) -> Iterator[tuple[Steps, Node, AttributeFault]]:
     """Yield the place, the node and the record of each attribute fault whose kind is one of ``kinds``."""
     hidden_keys_are_free = _is_older_than_mxnet(context)
     for steps, node in context.operators():
         if canonical(node.op) == "Custom":
             continue
         for fault in context.facts(node).faults:
-            if fault.kind == "unknown" and hidden_keys_are_free and len(steps) == 2 and is_hidden_key(fault.key):
+            if (
+                fault.kind == "unknown"
+                and hidden_keys_are_free
+                and len(steps) == 2
+                and is_hidden_key(fault.key)
+            ):
                 continue  # MXNet sets the key aside before it reads the attributes
             if fault.kind in kinds:
                 yield _attribute_steps(steps, node, fault.key), node, fault
@@ -60,7 +70,9 @@ def find_refused_hidden_keys(context: CheckContext) -> Iterator[tuple[Steps, Nod
 def find_reshapes_without_shape(context: CheckContext) -> Iterator[tuple[Steps, Node]]:
     """Yield each Reshape without a shape: either of two attributes can state it, so neither alone is required."""
     for steps, node in context.operators():
-        if canonical(node.op) == "Reshape" and not ("shape" in node.attrs or "target_shape" in node.attrs):
+        if canonical(node.op) == "Reshape" and not (
+            "shape" in node.attrs or "target_shape" in node.attrs
+        ):
             yield steps, node
 
 
@@ -75,14 +87,18 @@ def find_wrong_input_counts(context: CheckContext) -> Iterator[tuple[Steps, Node
             continue
         if signature.name == "add_n" and node.inputs:
             continue  # MXNet sums the actual inputs and ignores num_args
-        formals = facts.formals[signature.num_subgraphs :]  # control flow counts its subgraphs among the formal inputs
+        formals = facts.formals[
+            signature.num_subgraphs :
+        ]  # control flow counts its subgraphs among the formal inputs
         missing = len(formals) - len(node.inputs)
         if missing < 0 or (missing > 0 and not (adds_inputs and facts.named and len(steps) == 2)):
             yield steps, node, formals
 
 
 def find_missing_outputs(context: CheckContext) -> Iterator[tuple[Steps, Node | None, Entry, int]]:
-    """Yield each input and head that takes an output its node does not have: place, consumer, entry, number of outputs."""
+    """Yield each input and head that takes an output its node does not have: place, consumer,
+    entry, number of outputs.
+    """
     for steps, consumer, entry in context.later_outputs():
         count = _count_outputs(context, entry.node)
         if count is not None and entry.index >= count:
@@ -90,7 +106,9 @@ def find_missing_outputs(context: CheckContext) -> Iterator[tuple[Steps, Node | 
 
 
 def _count_outputs(context: CheckContext, node: Node) -> int | None:
-    """Return the number of outputs including hidden ones; builds differ, so an unknown operator has the file's count."""
+    """Return the number of outputs including hidden ones; builds differ, so an unknown operator has
+    the file's count.
+    """
     if node.is_variable:
         return 1
     outputs = context.facts(node).outputs
@@ -103,7 +121,11 @@ def _attribute_steps(steps: Steps, node: Node, key: str) -> Steps:
         return steps
     keys = node.form.keys if node.form is not None else ()
     maps = [name for name in keys if name in ("attrs", "attr")] or ["param"]
-    in_param = node.form is not None and key in (node.form.param or ()) and key not in node.extra.get("param", ())
+    in_param = (
+        node.form is not None
+        and key in (node.form.param or ())
+        and key not in node.extra.get("param", ())
+    )
     return (*steps, "param" if in_param else maps[-1], key)
 
 
@@ -113,11 +135,15 @@ def _is_older_than_mxnet(context: CheckContext) -> bool:
 
 
 def _has_hidden_keys(graph: Graph) -> bool:
-    return any(is_hidden_key(key) for node in graph.nodes if not node.is_variable for key in node.attrs)
+    return any(
+        is_hidden_key(key) for node in graph.nodes if not node.is_variable for key in node.attrs
+    )
 
 
 class SharingPair(NamedTuple):
-    """Two operators of one kind, the formal inputs at which they share a variable, and the inputs at which they do not."""
+    """Two operators of one kind, the formal inputs at which they share a variable, and the inputs
+    at which they do not.
+    """
 
     first: Node
     second: Node
@@ -141,7 +167,12 @@ def find_sharing_pairs(context: CheckContext, formals: Collection[str]) -> Itera
             theirs = find_parameters(context, first, formals)
             both = [formal for formal in mine if formal in theirs]
             shared = [formal for formal in both if mine[formal] is theirs[formal]]
-            yield SharingPair(first, node, shared, [formal for formal in both if mine[formal] is not theirs[formal]])
+            yield SharingPair(
+                first,
+                node,
+                shared,
+                [formal for formal in both if mine[formal] is not theirs[formal]],
+            )
         for formal, variable in mine.items():
             owner.setdefault((op, formal, variable), node)
 
@@ -149,7 +180,11 @@ def find_sharing_pairs(context: CheckContext, formals: Collection[str]) -> Itera
 def find_parameters(context: CheckContext, node: Node, formals: Collection[str]) -> dict[str, Node]:
     """Return the variables at the inputs of ``node`` that are among ``formals``, by formal name."""
     inputs = context.list_named_inputs(node)
-    return {formal: entry.node for formal, entry in inputs if formal in formals and entry.node.is_variable}
+    return {
+        formal: entry.node
+        for formal, entry in inputs
+        if formal in formals and entry.node.is_variable
+    }
 
 
 def find_repeats(named: Iterable[tuple[str, T]]) -> Iterator[tuple[str, T, T]]:

@@ -7,7 +7,14 @@ from collections.abc import Iterator, Mapping
 from graphshare.formats.facets import StaticType, TensorType
 from graphshare.formats.onnx.graph_fields import LIST_NAMES
 from graphshare.formats.onnx.graph_names import GraphNames
-from graphshare.formats.onnx.stored import GRAPH_METADATA, METADATA, NamedMessage, find_stored, get_source, read_metadata
+from graphshare.formats.onnx.stored import (
+    GRAPH_METADATA,
+    METADATA,
+    NamedMessage,
+    find_stored,
+    get_source,
+    read_metadata,
+)
 from graphshare.formats.onnx.types import is_complete, read_any_type, read_type
 from graphshare.formats.onnx.value_types import find_types
 from graphshare.ir.graph import Entry, Graph, Node
@@ -21,11 +28,16 @@ def is_constant(node: Node) -> bool:
     return not node.op and find_stored(node.details).node is not None
 
 
-def list_stated_types(node: Node, inferred: Mapping[tuple[Node, int], StaticType]) -> Iterator[tuple[str, str, StaticType]]:
+def list_stated_types(
+    node: Node, inferred: Mapping[tuple[Node, int], StaticType]
+) -> Iterator[tuple[str, str, StaticType]]:
     """Yield stated and inferred types of the outputs of ``node``: the place, the value's name, and the type."""
     stored = find_stored(node.details)
     for index, name in enumerate(list_output_names(node)):
-        messages = {"value_info": stored.values.infos.get(index), "the graph's outputs": stored.values.results.get(index)}
+        messages = {
+            "value_info": stored.values.infos.get(index),
+            "the graph's outputs": stored.values.results.get(index),
+        }
         if not node.op:
             messages["the graph's inputs"] = stored.input
         for where, message in messages.items():
@@ -42,18 +54,31 @@ def list_stated_types(node: Node, inferred: Mapping[tuple[Node, int], StaticType
 def list_incomplete(graph: Graph) -> Iterator[tuple[str, Node, str]]:
     """Yield the inputs and outputs whose dtype or rank the file does not state, with the node and the missing part."""
     ends = [("input", node, find_stored(node.details).input) for node in graph.variables()]
-    ends += [("output", head.node, find_stored(head.node.details).values.results.get(head.index)) for head in graph.heads]
+    ends += [
+        ("output", head.node, find_stored(head.node.details).values.results.get(head.index))
+        for head in graph.heads
+    ]
     for what, node, message in ends:
         stated = read_any_type(message) if message is not None else None
         if message is not None and not is_complete(stated):
-            missing = "type" if not isinstance(stated, TensorType) else "rank" if stated.dtype else "dtype"
+            missing = (
+                "type"
+                if not isinstance(stated, TensorType)
+                else "rank"
+                if stated.dtype
+                else "dtype"
+            )
             yield f"{what} {message.name!r}", node, missing
 
 
 def infer_independently(graph: Graph) -> Mapping[tuple[Node, int], StaticType]:
     """Infer, without using the file's statements, the types of operators' values whose type the file states."""
     values = [(node, find_stored(node.details).values) for node in graph.nodes if node.op]
-    entries = [Entry(node, index) for node, stated in values for index in {**stated.infos, **stated.results}]
+    entries = [
+        Entry(node, index)
+        for node, stated in values
+        for index in {**stated.infos, **stated.results}
+    ]
     return find_types(graph, entries, independent=True) if entries else {}
 
 
@@ -62,8 +87,18 @@ def list_stale(graph: Graph) -> Iterator[tuple[str, NamedMessage]]:
     graphs = list(iter_graphs(graph))
     orphans = [orphan for each in graphs for orphan in get_source(each).orphans]
     if orphans:
-        known = {name for each in graphs for node in each.nodes for name in list_output_names(node) if name}
-        yield from ((LIST_NAMES[number], message) for number, message in orphans if message.name not in known)
+        known = {
+            name
+            for each in graphs
+            for node in each.nodes
+            for name in list_output_names(node)
+            if name
+        }
+        yield from (
+            (LIST_NAMES[number], message)
+            for number, message in orphans
+            if message.name not in known
+        )
 
 
 def list_repeated(graph: Graph) -> Iterator[tuple[Steps, str]]:
@@ -76,10 +111,15 @@ def list_repeated(graph: Graph) -> Iterator[tuple[Steps, str]]:
             for number, _, message in find_stored(node.details).values.repeated:
                 yield ("graph", LIST_NAMES[number], message.rank), message.name
     source = get_source(graph)
-    for steps, fields, number in (((), source.fields, METADATA), (("graph",), source.rest, GRAPH_METADATA)):
+    for steps, fields, number in (
+        ((), source.fields, METADATA),
+        (("graph",), source.rest, GRAPH_METADATA),
+    ):
         keys = [read_metadata(span)[0] for each, span in fields if each == number]
         last = {key: i for i, key in enumerate(keys)}
-        yield from (((*steps, "metadata_props", i), key) for i, key in enumerate(keys) if last[key] != i)
+        yield from (
+            ((*steps, "metadata_props", i), key) for i, key in enumerate(keys) if last[key] != i
+        )
 
 
 def list_shadows(graph: Graph) -> Iterator[tuple[Steps, Node, str, bool]]:
@@ -92,9 +132,18 @@ def list_shadows(graph: Graph) -> Iterator[tuple[Steps, Node, str, bool]]:
         for node in names.nodes:
             for name in filter(None, names.list_outputs(node)):
                 for around in names.outside:
-                    position = around.definitions[name].position if name in around.definitions else around.owner
+                    position = (
+                        around.definitions[name].position
+                        if name in around.definitions
+                        else around.owner
+                    )
                     if position != around.owner:  # a body may have the name of its owner's output
-                        yield steps, node, name, (bool(node.op) or is_constant(node)) and position < around.owner
+                        yield (
+                            steps,
+                            node,
+                            name,
+                            (bool(node.op) or is_constant(node)) and position < around.owner,
+                        )
         for i, node in enumerate(names.graph.nodes):
             for k, body in enumerate(names.list_bodies(node) if node.subgraphs else ()):
                 pending.append(((*steps, "nodes", i, "subgraphs", k), body))

@@ -24,7 +24,11 @@ def list_uses(graph: Graph) -> Iterator[tuple[Node, Node, int]]:
     for scope, captured in scopes:  # grows during the loop
         for node in scope.nodes:
             own = own_inputs(node)
-            places = (place for place in range(len(own) + len(node.details.absent)) if place not in node.details.absent)
+            places = (
+                place
+                for place in range(len(own) + len(node.details.absent))
+                if place not in node.details.absent
+            )
             for place, entry in zip(places, own, strict=False):
                 source = captured.get(entry.node, entry.node)
                 if source.details.holds_value or source.op == PARAMETER:
@@ -32,4 +36,12 @@ def list_uses(graph: Graph) -> Iterator[tuple[Node, Node, int]]:
             outer = iter(node.inputs[len(own) :])
             for body in node.subgraphs:
                 inner = {capture: next(outer).node for capture in body.captures}
-                scopes.append((body, {capture: captured.get(source, source) for capture, source in inner.items()}))
+                scopes.append(
+                    (
+                        body,
+                        {
+                            capture: captured.get(source, source)
+                            for capture, source in inner.items()
+                        },
+                    )
+                )

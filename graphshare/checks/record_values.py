@@ -17,7 +17,9 @@ _MIN_VARIANCE = -1e-3  # eps makes up for values between this and 0
 
 
 def find_non_finite(context: CheckContext) -> Iterator[tuple[str, int, int]]:
-    """Yield the place of each record that contains NaN or infinity, the number of such elements, and of all elements."""
+    """Yield the place of each record that contains NaN or infinity, the number of such elements,
+    and of all elements.
+    """
     if context.params is None:
         return
     import numpy as np  # start-up: checks without a parameter file need no numpy
@@ -33,7 +35,9 @@ def find_non_finite(context: CheckContext) -> Iterator[tuple[str, int, int]]:
 def find_negative(context: CheckContext, names: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield the place and the variable of each auxiliary record among ``names`` with a value clearly below zero."""
     records = (context.find_record(name, ("aux", "")) for name in names)
-    for record, array in _read_floats(context, (record for record in records if record is not None)):
+    for record, array in _read_floats(
+        context, (record for record in records if record is not None)
+    ):
         if array.size and float(array.min()) < _MIN_VARIANCE:
             yield record.place, record.name
 
@@ -51,7 +55,9 @@ def find_unreadable(context: CheckContext) -> Iterator[tuple[str, str]]:
                 yield record.place, error.faults[0].message
 
 
-def _read_floats(context: CheckContext, records: Iterable[NamedRecord]) -> Iterator[tuple[NamedRecord, np.ndarray]]:
+def _read_floats(
+    context: CheckContext, records: Iterable[NamedRecord]
+) -> Iterator[tuple[NamedRecord, np.ndarray]]:
     """Yield each record of a floating dtype with its array; skip undecodable records (GS410 reports them)."""
     if context.params is None:
         return

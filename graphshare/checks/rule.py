@@ -1,7 +1,8 @@
 """Check rules: a level, a reason, two examples, and a function that finds violations. The file name is code and name.
 
-The examples are the rule's tests and its documentation: it must report the first and must not report the second. They have a
-short notation: symbol files with one node per line, ONNX models field by field.
+The examples are the rule's tests and its documentation: it must report the first and must not
+report the second. They have a short notation: symbol files with one node per line, ONNX models
+field by field.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ class Violation(msgspec.Struct, frozen=True, eq=False):
     @staticmethod
     def of_fault(fault: Fault) -> Violation:
         """Return a reader's fault as a violation."""
-        return Violation(fault.message, parse_path(fault.path) or (), hint=fault.hint, name=fault.node)
+        return Violation(
+            fault.message, parse_path(fault.path) or (), hint=fault.hint, name=fault.node
+        )
 
 
 _FORMATS = {"gs6": "onnx", "gs7": SHARDS, "gs8": "paddle"}
@@ -161,13 +164,23 @@ def symbol(
     **more: object,
 ) -> str:
     """Return the text of a symbol file; the last node is its output unless ``heads`` is given."""
-    outputs = [[i, 0, 0] if isinstance(i, int) else [*i, 0] for i in ((len(nodes) - 1,) if heads is None else heads)]
-    variables = [i for i, node in enumerate(nodes) if node["op"] == VARIABLE_OP] if arg_nodes is None else list(arg_nodes)
+    outputs = [
+        [i, 0, 0] if isinstance(i, int) else [*i, 0]
+        for i in ((len(nodes) - 1,) if heads is None else heads)
+    ]
+    variables = (
+        [i for i, node in enumerate(nodes) if node["op"] == VARIABLE_OP]
+        if arg_nodes is None
+        else list(arg_nodes)
+    )
     keys = {"arg_nodes": variables, "heads": outputs, **more}
     if version is not None:
         keys.setdefault("attrs", {"mxnet_version": ["int", version]})
     lines = ",\n  ".join(json.dumps(node, ensure_ascii=False) for node in nodes)
-    rest = "".join(f",\n {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in keys.items())
+    rest = "".join(
+        f",\n {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}"
+        for key, value in keys.items()
+    )
     return f'{{"nodes": [\n  {lines}]{rest}}}\n'
 
 
@@ -199,16 +212,27 @@ def _number(value: int) -> bytes:
     return bytes([value]) if value < 128 else bytes([value & 127 | 128, value >> 7])
 
 
-def apply(op: str, inputs: str, outputs: str, *attributes: bytes, name: str = "", domain: str = "") -> bytes:
+def apply(
+    op: str, inputs: str, outputs: str, *attributes: bytes, name: str = "", domain: str = ""
+) -> bytes:
     """Return a node of a graph; its values are separated by blanks."""
-    values = [field(number, text) for number, texts in ((1, inputs), (2, outputs)) for text in texts.split()]
+    values = [
+        field(number, text)
+        for number, texts in ((1, inputs), (2, outputs))
+        for text in texts.split()
+    ]
     more = [field(number, text) for number, text in ((3, name), (4, op), (7, domain)) if text]
     return field(1, b"".join([*values, *more, *attributes]))
 
 
 def branch(name: str, *parts: bytes) -> bytes:
     """Return an attribute that is a body; its only value ``name`` is its output."""
-    return field(5, field(1, name) + field(6, b"".join([*parts, field(2, name), field(12, field(1, name))])) + field(20, 5))
+    return field(
+        5,
+        field(1, name)
+        + field(6, b"".join([*parts, field(2, name), field(12, field(1, name))]))
+        + field(20, 5),
+    )
 
 
 def function(name: str) -> bytes:
@@ -226,7 +250,13 @@ def initializer(name: str, *, location: str = "", size: int = 2) -> bytes:
     """Return an initializer of ``size`` float32 numbers, in the file ``location`` if one is given."""
     # The last byte differs, because GS612 ignores arrays of one repeated number.
     data = field(13, field(1, "location") + field(2, location)) + field(14, 1) if location else b""
-    return field(5, field(1, size) + field(2, 1) + field(8, name) + (data or field(9, bytes(4 * size - 1) + b"?")))
+    return field(
+        5,
+        field(1, size)
+        + field(2, 1)
+        + field(8, name)
+        + (data or field(9, bytes(4 * size - 1) + b"?")),
+    )
 
 
 def model(*parts: bytes, opset: int = 17, more: bytes = b"") -> bytes:
@@ -237,10 +267,19 @@ def model(*parts: bytes, opset: int = 17, more: bytes = b"") -> bytes:
 
 def relu(*parts: bytes, opset: int = 17, more: bytes = b"") -> bytes:
     """Return a model of one Relu from ``x`` to ``y``, with further fields of its graph, and ``more`` of the model."""
-    return model(apply("Relu", "x", "y"), *parts, value(11, "x", 2), value(12, "y", 2), opset=opset, more=more)
+    return model(
+        apply("Relu", "x", "y"),
+        *parts,
+        value(11, "x", 2),
+        value(12, "y", 2),
+        opset=opset,
+        more=more,
+    )
 
 
-def checkpoint(shards: Mapping[str, str], *, index: Mapping[str, str] | None = None, **config: object) -> Example:
+def checkpoint(
+    shards: Mapping[str, str], *, index: Mapping[str, str] | None = None, **config: object
+) -> Example:
     """Return a checkpoint folder: ``shards`` have names of tensors separated by blanks, by default of 2 bytes each.
 
     ``name:4`` has 4 bytes, ``name:0`` none, and ``name!`` different values.
@@ -255,7 +294,11 @@ def checkpoint(shards: Mapping[str, str], *, index: Mapping[str, str] | None = N
             content = (b"\1" if text.endswith("!") else b"\0") * int(size or 2)
             shape = [len(content)] if content else []
             offsets = [len(data), len(data) + len(content)]
-            header[name] = {"dtype": "U8" if content else "", "shape": shape, "data_offsets": offsets}
+            header[name] = {
+                "dtype": "U8" if content else "",
+                "shape": shape,
+                "data_offsets": offsets,
+            }
             data += content
         text = json.dumps(header)
         files[file] = len(text).to_bytes(8, "little") + text.encode() + data
@@ -275,13 +318,29 @@ def program(*operators: NodeObject, version: int = 4) -> bytes:
 def step(tag: str, inputs: str, number: int, **attributes: Any) -> NodeObject:
     """Return an operator of Paddle with the result ``number``; the numbers of its inputs are separated by blanks."""
     kinds = {bool: "0.a_bool", int: "0.a_i32", str: "0.a_str"}
-    listed = [{"AT": {"#": kinds[type(value)], "D": value}, "N": name} for name, value in attributes.items()]
-    return {"#": tag, "A": listed, "I": [{"%": int(text)} for text in inputs.split()], "O": [_result(number)], "OA": []}
+    listed = [
+        {"AT": {"#": kinds[type(value)], "D": value}, "N": name}
+        for name, value in attributes.items()
+    ]
+    return {
+        "#": tag,
+        "A": listed,
+        "I": [{"%": int(text)} for text in inputs.split()],
+        "O": [_result(number)],
+        "OA": [],
+    }
 
 
 def parameter(name: str, number: int) -> NodeObject:
     """Return a parameter of Paddle, two numbers of float32 with the value ``number``."""
-    return {"#": "p", "A": [0, 1, 1, name], "DA": [], "O": _result(number), "OA": [1, 0, 1], "QA": []}
+    return {
+        "#": "p",
+        "A": [0, 1, 1, name],
+        "DA": [],
+        "O": _result(number),
+        "OA": [1, 0, 1],
+        "QA": [],
+    }
 
 
 def _result(number: int) -> NodeObject:

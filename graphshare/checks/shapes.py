@@ -26,7 +26,9 @@ _STABLE_SINCE = 905  # loading files of this or a later version changes no input
 
 def find_shapes(context: CheckContext) -> Shapes | None:
     """Return the shapes of a graph if some are known and every operator has the attributes and inputs that it needs."""
-    if not context.has_graph or not (context.params is not None or context.given_shapes or _declares_shapes(context)):
+    if not context.has_graph or not (
+        context.params is not None or context.given_shapes or _declares_shapes(context)
+    ):
         return None
     faults = (
         find_missing_outputs(context),
@@ -73,17 +75,25 @@ class Shapes:
         records = {}
         for node in self._nodes:
             if node.is_variable:
-                record = self._context.find_record(node.name, ("aux", "") if node in auxiliary else ("arg", ""))
+                record = self._context.find_record(
+                    node.name, ("aux", "") if node in auxiliary else ("arg", "")
+                )
                 if record is not None and record.shape is not None:
                     records[node] = record
         return records
 
     def _select_given_shapes(self) -> dict[Node, PartialShape]:
         stated_shapes = self._context.given_shapes
-        return {node: stated_shapes[node.name] for node in self._nodes if node.is_variable and node.name in stated_shapes}
+        return {
+            node: stated_shapes[node.name]
+            for node in self._nodes
+            if node.is_variable and node.name in stated_shapes
+        }
 
     def _collect_shapes(self) -> dict[Node, PartialShape]:
-        stored = {node: record.shape for node, record in self.records.items() if record.shape is not None}
+        stored = {
+            node: record.shape for node, record in self.records.items() if record.shape is not None
+        }
         return {**stored, **self._select_given_shapes()}
 
     def fit(self, graph: Graph) -> bool:
@@ -91,11 +101,16 @@ class Shapes:
         return not isinstance(self._infer(self._collect_shapes(), None, graph), Fault)
 
     def _infer(
-        self, shapes: dict[Node, PartialShape], dtypes: dict[Node, str] | None, other: Graph | None = None
+        self,
+        shapes: dict[Node, PartialShape],
+        dtypes: dict[Node, str] | None,
+        other: Graph | None = None,
     ) -> Inference | Fault | None:
         if self.graph is None:
             return None
-        from graphshare.ops.inference import infer  # start-up: inference needs numpy, and most files do not
+        from graphshare.ops.inference import (
+            infer,
+        )  # start-up: inference needs numpy, and most files do not
 
         try:
             held = self.records.keys() - self._select_given_shapes().keys()
@@ -117,11 +132,22 @@ class Shapes:
     @cached_property
     def with_dtypes(self) -> Inference | Fault | None:
         """Infer shapes like :attr:`alone`, but with the shapes and dtypes of the parameter file."""
-        dtypes = {node: record.dtype for node, record in self.records.items() if record.dtype is not None}
+        dtypes = {
+            node: record.dtype for node, record in self.records.items() if record.dtype is not None
+        }
         # Inference has no bfloat16; float32 can represent the same numbers.
-        dtypes = {node: "float32" if dtype == "bfloat16" else dtype for node, dtype in dtypes.items()}
+        dtypes = {
+            node: "float32" if dtype == "bfloat16" else dtype for node, dtype in dtypes.items()
+        }
         return self._infer(self._collect_shapes(), dtypes)
 
     def find_operator(self, name: str | None) -> Node | None:
         """Return the operator named ``name`` in the file, or None."""
-        return next((node for node in self._context.graph.nodes if node.name == name and not node.is_variable), None)
+        return next(
+            (
+                node
+                for node in self._context.graph.nodes
+                if node.name == name and not node.is_variable
+            ),
+            None,
+        )

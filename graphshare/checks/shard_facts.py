@@ -17,7 +17,9 @@ State = Literal["absent", "form", "values", "equal", "unreadable"]
 
 
 class Tie(NamedTuple):
-    """A pair, the configuration's statement on it, and a comparison of its tensors; ``at`` is the first different byte."""
+    """A pair, the configuration's statement on it, and a comparison of its tensors; ``at`` is the
+    first different byte.
+    """
 
     pair: TiedPair
     statement: TieStatement
@@ -37,12 +39,21 @@ def _find_faults(context: CheckContext) -> list[tuple[Kind, Fault]]:
 
 
 def list_ties(context: CheckContext, tied: bool | None, *states: State) -> list[Tie]:
-    """Return the pairs in one of ``states`` for which the configuration states ``tied``; None stands for no statement."""
-    return [tie for tie in context.once(_find_ties) if tie.statement.tied is tied and tie.state in states]
+    """Return the pairs in one of ``states`` for which the configuration states ``tied``; None
+    stands for no statement.
+    """
+    return [
+        tie
+        for tie in context.once(_find_ties)
+        if tie.statement.tied is tied and tie.state in states
+    ]
 
 
 def _find_ties(context: CheckContext) -> list[Tie]:
-    from graphshare.formats.params.tied_names import find_pairs, read_statement  # start-up: few checks are on folders
+    from graphshare.formats.params.tied_names import (
+        find_pairs,
+        read_statement,
+    )  # start-up: few checks are on folders
 
     statement = read_statement(context.shards)
     return [_compare(pair, statement) for pair in find_pairs(context.shards)]
@@ -66,6 +77,10 @@ def _compare(pair: TiedPair, statement: TieStatement) -> Tie:
 
 def report_tie(context: CheckContext, tie: Tie, message: str, *, hint: str = "") -> Violation:
     """Return the violation at the first tensor of a pair that exists."""
-    name, tensor = (tie.pair.name, tie.pair.first) if tie.pair.first is not None else (tie.pair.kept, tie.pair.second)
+    name, tensor = (
+        (tie.pair.name, tie.pair.first)
+        if tie.pair.first is not None
+        else (tie.pair.kept, tie.pair.second)
+    )
     file = tensor[0].path if tensor is not None else context.shards.config_path
     return Violation(message, record=format_record(name, None), hint=hint, file=file)

@@ -7,7 +7,13 @@ from collections.abc import Iterable
 
 import msgspec
 
-from graphshare.checkpoint.folder import Sieve, find_models, group_models, is_folder_of_models, match_checkpoints
+from graphshare.checkpoint.folder import (
+    Sieve,
+    find_models,
+    group_models,
+    is_folder_of_models,
+    match_checkpoints,
+)
 from graphshare.checkpoint.load import find_only_params, graph_path, sibling_params
 from graphshare.checks.config import CheckOptions
 from graphshare.checks.context import CheckContext
@@ -42,7 +48,9 @@ class Target(msgspec.Struct, frozen=True):
     folder: str = ""
 
 
-def find_targets(arguments: Iterable[str], *, params: str | None, epoch: int | None, sieve: Sieve) -> list[Target]:
+def find_targets(
+    arguments: Iterable[str], *, params: str | None, epoch: int | None, sieve: Sieve
+) -> list[Target]:
     """Return the files to check, each once, in order.
 
     A stem includes its parameter file, and a parameter file its graph. A folder means every model below it with each of
@@ -73,7 +81,12 @@ def find_targets(arguments: Iterable[str], *, params: str | None, epoch: int | N
     alone = [target for (graph, beside), target in targets.items() if beside or graph not in paired]
     if len(alone) > 1 and (params is not None or epoch is not None):
         option = "`params`" if params is not None else "`epoch`"
-        raise UsageError(Fault(f"{option} needs a single graph, and there are {len(alone)}", hint="check them one at a time"))
+        raise UsageError(
+            Fault(
+                f"{option} needs a single graph, and there are {len(alone)}",
+                hint="check them one at a time",
+            )
+        )
     return alone
 
 
@@ -82,7 +95,9 @@ def _normalize(path: str) -> str:
 
 
 def _add_graph(target: Target, known: dict[str, dict[str, str]]) -> Target:
-    """Return a lone parameter file with the graph to which it belongs by its name, if any; each folder is listed once."""
+    """Return a lone parameter file with the graph to which it belongs by its name, if any; each
+    folder is listed once.
+    """
     params = target.graph
     if target.params or not params.endswith(PARAMETER_ENDINGS):
         return target
@@ -96,18 +111,35 @@ def _add_graph(target: Target, known: dict[str, dict[str, str]]) -> Target:
 def _match_targets(pattern: str) -> list[Target]:
     folders = [] if is_url(pattern) else match_checkpoints(pattern)
     # The files of a checkpoint folder are one target; a model in it is another.
-    paths = [p for p in match_paths(pattern) if split(p)[0] not in folders or p.endswith(list_model_endings())]
+    paths = [
+        p
+        for p in match_paths(pattern)
+        if split(p)[0] not in folders or p.endswith(list_model_endings())
+    ]
     if not paths and not folders:
-        raise InputError(Fault("matches no file", where=pattern, hint="name symbol files, stems, folders or globs"))
-    return [*(Target(path, folder=split(path)[0] or os.curdir) for path in paths), *(Target("", path) for path in folders)]
+        raise InputError(
+            Fault(
+                "matches no file", where=pattern, hint="name symbol files, stems, folders or globs"
+            )
+        )
+    return [
+        *(Target(path, folder=split(path)[0] or os.curdir) for path in paths),
+        *(Target("", path) for path in folders),
+    ]
 
 
-def _find_targets(argument: str, params: str | None, epoch: int | None, sieve: Sieve) -> list[Target]:
+def _find_targets(
+    argument: str, params: str | None, epoch: int | None, sieve: Sieve
+) -> list[Target]:
     if is_pattern(argument, stem_end=STEM_END):
         return _match_targets(argument)
     if is_folder_of_models(argument):
         models = find_models(argument, sieve, loose=True)
-        files = [(model.graph, path) for model in models for path in reversed([*model.params.values()] or [""])]
+        files = [
+            (model.graph, path)
+            for model in models
+            for path in reversed([*model.params.values()] or [""])
+        ]
         return [Target(graph, path, folder=argument) for graph, path in files]
     return [_find_model(argument, params, epoch)]
 
@@ -117,17 +149,34 @@ def _find_model(argument: str, params: str | None, epoch: int | None) -> Target:
     if path == STDIN:
         return Target("-", params or "", "`params`" if params else "")
     names = find_names(path)
-    beside = params if params is not None else sibling_params(stem, epoch, names) if stem else find_only_params(path, names)
+    beside = (
+        params
+        if params is not None
+        else sibling_params(stem, epoch, names)
+        if stem
+        else find_only_params(path, names)
+    )
     if not stem and epoch is not None and params is None:
         hint = "name the parameter file with `params`"
-        raise UsageError(Fault(f"`epoch={epoch}` needs a stem, but {argument!r} is a file", hint=hint))
-    return Target(path, beside or "", "`params`" if params else "`epoch`" if epoch is not None else "")
+        raise UsageError(
+            Fault(f"`epoch={epoch}` needs a stem, but {argument!r} is a file", hint=hint)
+        )
+    return Target(
+        path, beside or "", "`params`" if params else "`epoch`" if epoch is not None else ""
+    )
 
 
 def _find_named_format(path: str) -> ModelFormat | None:
     """Return the format implied by the name of a file; None for a name that any model may have."""
     name = base_name(path)
-    return next((load_format(key) for key, names in FORMAT_NAMES.items() if name.endswith(names.model_endings)), None)
+    return next(
+        (
+            load_format(key)
+            for key, names in FORMAT_NAMES.items()
+            if name.endswith(names.model_endings)
+        ),
+        None,
+    )
 
 
 def read_context(target: Target, options: CheckOptions) -> CheckContext:
@@ -138,15 +187,23 @@ def read_context(target: Target, options: CheckOptions) -> CheckContext:
         if is_shard_folder(target.params):
             shards = read_shard_folder(target.params)
             return CheckContext(target.params, b"", format_=alone, reading=Reading(), shards=shards)
-        return CheckContext(target.params, b"", params=target.params, format_=alone, reading=Reading())
+        return CheckContext(
+            target.params, b"", params=target.params, format_=alone, reading=Reading()
+        )
     path = STDIN if target.graph == "-" else target.graph
     with open_model_file(path) as opened:
         format_, file = recognize_format(opened)
         named = _find_named_format(path) or format_
         if named is not format_ and file.start and format_.may_fit(file.start):
             hint = f"let its name end in {format_.names.suffix}, or put the right file in its place"
-            fault = Fault(f"begins like {format_.file}, and its name is that of {named.file}", where=path, hint=hint)
-            return CheckContext(path, b"", format_=named, reading=Reading(json_faults=[fault], model_faults=[fault]))
+            fault = Fault(
+                f"begins like {format_.file}, and its name is that of {named.file}",
+                where=path,
+                hint=hint,
+            )
+            return CheckContext(
+                path, b"", format_=named, reading=Reading(json_faults=[fault], model_faults=[fault])
+            )
         if target.option:
             format_.require(Operation.PARAMETER_FILE, what=target.option, where=path)
         params = target.params if format_.supports(Operation.PARAMETER_FILE) else ""
@@ -158,4 +215,6 @@ def read_context(target: Target, options: CheckOptions) -> CheckContext:
             if file is opened:  # otherwise gzip could be read, and its contents are damaged
                 raise
             reading = Reading(json_faults=list(error.faults))
-    return CheckContext(path, data, params=params, given_shapes=options.shapes, format_=format_, reading=reading)
+    return CheckContext(
+        path, data, params=params, given_shapes=options.shapes, format_=format_, reading=reading
+    )

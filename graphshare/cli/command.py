@@ -34,14 +34,26 @@ IMAGES, TRAINING = "How it prepares images", "How it trains"
 _TITLES = (READS, DOES, WRITES, IMAGES, TRAINING, RARE)
 LIMITS = "graphshare.limits"  # the key of a context manager that ends the limits of memory and time with the command
 _HELP_ALL = "graphshare.help_all"  # the key of whether rare options are shown, too
-_OUTPUTS = frozenset({"out", "params_out", "map_out", "target"})  # names of parameters for places of results
+_OUTPUTS = frozenset(
+    {"out", "params_out", "map_out", "target"}
+)  # names of parameters for places of results
 _RANGE = r"  \[(?:x|\d+)[<>]=?[^\]]*\]$"
 
 #: The options of each section, in the order of the help.
 SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         READS: (
-            *("--params", "--epoch", "--against-params", "--graph", "--blocks", "--feed", "--shape", "--labels", "--witness"),
+            *(
+                "--params",
+                "--epoch",
+                "--against-params",
+                "--graph",
+                "--blocks",
+                "--feed",
+                "--shape",
+                "--labels",
+                "--witness",
+            ),
             *("--seed", "--random-params", "--rules", "--map", "--inverse", "--highlight"),
             *("--config", "--baseline", "--exclude"),
         ),
@@ -60,36 +72,94 @@ SECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             *("--dry-run", "--format", "--quiet"),
         ),
         IMAGES: (
-            *("--preset", "--resize", "--crop", "--mean", "--scale", "--std", "--rgb", "--bgr", "--gray", "--layout"),
+            *(
+                "--preset",
+                "--resize",
+                "--crop",
+                "--mean",
+                "--scale",
+                "--std",
+                "--rgb",
+                "--bgr",
+                "--gray",
+                "--layout",
+            ),
             *("--interpolation", "--batch"),
         ),
         TRAINING: (
-            *("--sgd-steps", "--learning-rate", "--momentum", "--wd", "--clip-gradient", "--rescale-grad", "--head-gradient"),
+            *(
+                "--sgd-steps",
+                "--learning-rate",
+                "--momentum",
+                "--wd",
+                "--clip-gradient",
+                "--rescale-grad",
+                "--head-gradient",
+            ),
         ),
         RARE: (
-            *("--as-input", "--as-parameter", "--strict", "--verify-bytes", "--upgrade", "--separator", "--reuse", "--force"),
+            *(
+                "--as-input",
+                "--as-parameter",
+                "--strict",
+                "--verify-bytes",
+                "--upgrade",
+                "--separator",
+                "--reuse",
+                "--force",
+            ),
             *("--batch-axis", "--expect", "--allow-unsupported", "--strict-engine"),
-            *("--no-renames", "--ignore-names", "--git", "--isolated", "--jobs", "--densify", "--np-shape", "--keep-amp-cast"),
-            *("--max-memory", "--time-limit", "--direction", "--theme", "--keep", "--color", "--help-all", "--help"),
+            *(
+                "--no-renames",
+                "--ignore-names",
+                "--git",
+                "--isolated",
+                "--jobs",
+                "--densify",
+                "--np-shape",
+                "--keep-amp-cast",
+            ),
+            *(
+                "--max-memory",
+                "--time-limit",
+                "--direction",
+                "--theme",
+                "--keep",
+                "--color",
+                "--help-all",
+                "--help",
+            ),
         ),
     }
 )
 # Options that do something different in these commands than elsewhere.
-_EXCEPTIONS = {("draw", "--to"): WRITES, ("convert", "--to"): WRITES, ("check", "--strict"): DOES, ("format", "--layout"): DOES,
-               ("foreach", "--jobs"): DOES, ("foreach", "--force"): DOES,
-               **{("reshape", f"--{name}"): RARE for name in "inputs rounds seed external-data no-copy".split()}}  # fmt: skip
+_EXCEPTIONS = {
+    ("draw", "--to"): WRITES,
+    ("convert", "--to"): WRITES,
+    ("check", "--strict"): DOES,
+    ("format", "--layout"): DOES,
+    ("foreach", "--jobs"): DOES,
+    ("foreach", "--force"): DOES,
+    **{
+        ("reshape", f"--{name}"): RARE
+        for name in "inputs rounds seed external-data no-copy".split()
+    },
+}
 
 
 class Option(click.Option):
     """An option that rejects a second, different value if it takes one; click would silently keep the last."""
 
     def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
-        # The parser keeps all values of a multiple option, so that handle_parse_result() sees whether there are several.
+        # The parser keeps all values of a multiple option, so that handle_parse_result() sees
+        # whether there are several.
         is_multiple, self.multiple = self.multiple, True
         super().add_to_parser(parser, ctx)
         self.multiple = is_multiple
 
-    def handle_parse_result(self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]) -> tuple[Any, list[str]]:
+    def handle_parse_result(
+        self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
+    ) -> tuple[Any, list[str]]:
         if not self.multiple and self.name in opts:
             if not ctx.resilient_parsing:
                 refuse_other_values(ctx.command, opts)
@@ -123,7 +193,10 @@ def refuse_other_values(command: click.Command, values: Mapping[str, Sequence[An
 
 def _describe_values(options: Sequence[Option], value: Any, other: Any) -> Fault:
     """Return the fault of two values for ``options`` of one name: one option, or a flag for each value."""
-    flag, other_flag = (_flag(next(o for o in options if not o.is_flag or o.flag_value == v)) for v in (value, other))
+    flag, other_flag = (
+        _flag(next(o for o in options if not o.is_flag or o.flag_value == v))
+        for v in (value, other)
+    )
     if flag != other_flag:
         return Fault(f"{flag} and {other_flag} cannot be combined", hint="leave one of them out")
     return Fault(f"{flag} is given twice: as {value!r} and as {other!r}", hint=f"give {flag} once")
@@ -167,7 +240,9 @@ class Command(click.Command):
 
     def spell_out(self, words: Iterable[str]) -> list[str]:
         """Return words with the long names of options: click imports difflib to look for ``-o`` among long names."""
-        options = {flag: each for each in self.params if isinstance(each, Option) for flag in each.opts}
+        options = {
+            flag: each for each in self.params if isinstance(each, Option) for flag in each.opts
+        }
         spelled, rest = list[str](), iter(words)
         for word in rest:
             if word == "--":
@@ -218,7 +293,12 @@ def _make_help_all() -> click.Option:
             context.exit()
 
     return Option(
-        ["--help-all"], is_flag=True, expose_value=False, is_eager=True, callback=show, help="Show this, and all options."
+        ["--help-all"],
+        is_flag=True,
+        expose_value=False,
+        is_eager=True,
+        callback=show,
+        help="Show this, and all options.",
     )
 
 
@@ -236,7 +316,11 @@ def _choose_format(command: click.Command, ctx: click.Context) -> dict[str, str]
     """
     options = {option.name: option for option in command.params}
     out, format_ = ctx.params.get("out") or "", options.get("format_")
-    if not isinstance(options.get("out"), AnswerFile) or format_ is None or not isinstance(format_.type, click.Choice):
+    if (
+        not isinstance(options.get("out"), AnswerFile)
+        or format_ is None
+        or not isinstance(format_.type, click.Choice)
+    ):
         return {}
     if ctx.get_parameter_source("format_") is not ParameterSource.DEFAULT:
         return {}
@@ -246,7 +330,12 @@ def _choose_format(command: click.Command, ctx: click.Context) -> dict[str, str]
     if suffix in _WRITTEN - chosen.keys() and not (suffix in _READ and os.path.exists(out)):
         known = " or ".join(f".{each}" for each in chosen if each in _WRITTEN)
         hint = f"name a file that ends with {known}, or choose --format"
-        raise UsageError(Fault(f"-o {out!r} ends with .{suffix}, a format that this command does not write", hint=hint))
+        raise UsageError(
+            Fault(
+                f"-o {out!r} ends with .{suffix}, a format that this command does not write",
+                hint=hint,
+            )
+        )
     return {"format_": chosen[suffix]} if suffix in chosen else {}
 
 
@@ -259,7 +348,11 @@ def _localize(value: Any) -> Any:
 
 def list_sections(command: click.Command, ctx: click.Context) -> dict[str, list[click.Option]]:
     """Return the options of a command by section, in the order of the help; empty sections are left out."""
-    options = [option for option in command.get_params(ctx) if isinstance(option, click.Option) and not option.hidden]
+    options = [
+        option
+        for option in command.get_params(ctx)
+        if isinstance(option, click.Option) and not option.hidden
+    ]
     sections: dict[str, list[click.Option]] = {title: [] for title in _TITLES}
     for option in options:
         sections[_find_section(command.name or "", _flag(option))].append(option)
@@ -330,24 +423,34 @@ class SuggestingGroup(click.Group):
             raise MissingCommand(ctx.get_help(), ctx)
         return super().parse_args(ctx, args)
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         known = self.list_commands(ctx)
         if args and args[0] not in known and not ctx.resilient_parsing:
             # Other programs accept `graphshare help run`.
             option = {"help": "--help", "version": "--version"}.get(args[0])
-            asked = " ".join([ctx.command_path, *args[1:2], option]) if option == "--help" else f"{ctx.command_path} {option}"
+            asked = (
+                " ".join([ctx.command_path, *args[1:2], option])
+                if option == "--help"
+                else f"{ctx.command_path} {option}"
+            )
             near = f"did you mean `{asked}`?" if option else did_you_mean(args[0], known)
             similar = [] if option else find_similar(args[0], known)[:1]
             line = quote_shell(*ctx.command_path.split(), *similar, *args[1:])
             hint = f"write `{line}`" if similar else f"see `{ctx.command_path} --help`"
-            raise UsageError(Fault(f"no such command {args[0]!r}" + (f"; {near}" if near else ""), hint=hint))
+            raise UsageError(
+                Fault(f"no such command {args[0]!r}" + (f"; {near}" if near else ""), hint=hint)
+            )
         return super().resolve_command(ctx, args)
 
 
 def list_command_examples(path: str) -> list[tuple[str, str]]:
     """Return the purpose and the command line of each example of the command at ``path`` (``params list``)."""
     name = path.partition(" ")[0]
-    examples: dict[str, list[tuple[str, str]]] = import_module(f"graphshare.cli.commands.{name}").EXAMPLES
+    examples: dict[str, list[tuple[str, str]]] = import_module(
+        f"graphshare.cli.commands.{name}"
+    ).EXAMPLES
     return examples.get(path, [])
 
 

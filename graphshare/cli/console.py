@@ -85,7 +85,11 @@ def name_options(text: str) -> str:
 
     A keyword of Python is the name of the option's parameter. The message names the program as it was called.
     """
-    return re.sub("`([^`]+)`", lambda match: _name_phrase(match[1]) or match[0], text) if "`" in text else text
+    return (
+        re.sub("`([^`]+)`", lambda match: _name_phrase(match[1]) or match[0], text)
+        if "`" in text
+        else text
+    )
 
 
 def _name_phrase(phrase: str) -> str:
@@ -107,10 +111,16 @@ def _list_words(call: str, command: click.Command) -> Iterator[str]:
         return
     tree: Any = ast.parse(call, mode="eval").body
     for each in tree.args:
-        yield quote_shell(*ast.literal_eval(each)) if isinstance(each, ast.List) else ast.unparse(each)
+        yield (
+            quote_shell(*ast.literal_eval(each))
+            if isinstance(each, ast.List)
+            else ast.unparse(each)
+        )
     for keyword in tree.keywords:
         values = keyword.value.elts if isinstance(keyword.value, ast.List) else [keyword.value]
-        yield from (_name_option(f"{keyword.arg}={ast.unparse(value)}", command) for value in values)
+        yield from (
+            _name_option(f"{keyword.arg}={ast.unparse(value)}", command) for value in values
+        )
 
 
 def _name_option(phrase: str, command: click.Command | None) -> str:
@@ -120,12 +130,17 @@ def _name_option(phrase: str, command: click.Command | None) -> str:
     keyword, _, value = phrase.partition("=")
     options = _find_options(keyword, command) if keyword.isidentifier() else []
     if flags := [option for option in options if option.is_flag]:
-        return next((_spell(flag) for flag in flags if repr(_find_flag_value(flag)) == (value or "True")), "")
+        return next(
+            (_spell(flag) for flag in flags if repr(_find_flag_value(flag)) == (value or "True")),
+            "",
+        )
     if not options or not value:
         return "".join(map(_spell, options))
     if pair := re.fullmatch(r"\{(.*?): (.*)\}", value):
         sizes = re.fullmatch(r"\((.*?),?\)", pair[2])
-        listed = sizes[1].replace(", ", ",").replace("'", "") if sizes else pair[2]  # sizes may have names
+        listed = (
+            sizes[1].replace(", ", ",").replace("'", "") if sizes else pair[2]
+        )  # sizes may have names
         between = " --to " if keyword == "match" else "="
         value = f"{_quote_value(pair[1])}{between}{_quote_value(listed.replace('None', '?'))}"
         return f"{_spell(options[0])} {value}"
@@ -144,10 +159,16 @@ def _find_flag_value(flag: click.Option) -> object:
 
 def _find_options(keyword: str, command: click.Command | None) -> Sequence[click.Option]:
     """Return the options of a parameter's name: those of ``command``, or else of the first command that has any."""
-    from graphshare.cli.main import cli  # it imports this module; other commands are imported for their options alone
+    from graphshare.cli.main import (
+        cli,
+    )  # it imports this module; other commands are imported for their options alone
 
     for each in chain([command or cli], _walk(cli)):
-        options = [option for option in each.params if isinstance(option, click.Option) and option.name == keyword]
+        options = [
+            option
+            for option in each.params
+            if isinstance(option, click.Option) and option.name == keyword
+        ]
         if options:
             return options
     return []
@@ -159,7 +180,11 @@ def _find_command(names: Iterable[str]) -> click.Command:
 
     command: click.Command = cli
     for name in names:
-        inner = command.get_command(click.Context(command), name) if isinstance(command, click.Group) else None
+        inner = (
+            command.get_command(click.Context(command), name)
+            if isinstance(command, click.Group)
+            else None
+        )
         command = inner or command
     return command
 
@@ -178,7 +203,11 @@ def _walk(command: click.Command) -> Iterator[click.Command]:
 
 def _quote_value(value: str) -> str:
     """Return a name in Python's quotation marks as a shell word; sizes and words such as FILE stay unchanged."""
-    return quote_shell(value.strip(_QUOTES).replace(r"\\", "\\")) if value.startswith(tuple(_QUOTES)) else value
+    return (
+        quote_shell(value.strip(_QUOTES).replace(r"\\", "\\"))
+        if value.startswith(tuple(_QUOTES))
+        else value
+    )
 
 
 def say(message: str, *, style: str = "note") -> None:
@@ -200,7 +229,9 @@ _faults: list[Fault] | None = None
 
 
 def say_fault(fault: Fault) -> None:
-    """Print a fault on stderr as an error, without its hint, and add it to those that :func:`collect_faults` collects."""
+    """Print a fault on stderr as an error, without its hint, and add it to those that
+    :func:`collect_faults` collects.
+    """
     if _faults is not None:
         _faults.append(msgspec.structs.replace(fault, message=name_options(fault.message)))
     say(str(fault), style="error")
@@ -219,10 +250,16 @@ def collect_faults() -> Iterator[list[Fault]]:
 
 
 def put(lines: Iterable[str], *, keep: str = "") -> None:
-    """Print lines on stdout with control characters except ``keep`` escaped, because a name may contain a line break."""
+    """Print lines on stdout with control characters except ``keep`` escaped, because a name may
+    contain a line break.
+    """
     # Encoded here, because a locale that lacks a character of a name would end the command with an error.
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    put_bytes("".join(f"{escape_control(line, keep=keep)}\n" for line in lines).encode(encoding, "backslashreplace"))
+    put_bytes(
+        "".join(f"{escape_control(line, keep=keep)}\n" for line in lines).encode(
+            encoding, "backslashreplace"
+        )
+    )
 
 
 def put_text(text: str) -> None:
@@ -327,7 +364,11 @@ def is_colored(stream: object) -> bool:
         return False
     if _choice != "auto":
         return _choice == "always"
-    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and bool(getattr(stream, "isatty", bool)())
+    return (
+        not os.environ.get("NO_COLOR")
+        and os.environ.get("TERM") != "dumb"
+        and bool(getattr(stream, "isatty", bool)())
+    )
 
 
 def is_terminal() -> bool:
@@ -342,7 +383,9 @@ def escape_message(text: str) -> str:
     return escaped.encode(encoding, "backslashreplace").decode(encoding)
 
 
-def put_table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()) -> None:
+def put_table(
+    titles: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()
+) -> None:
     """Print ``rows`` under ``titles``; the columns named in ``right`` are aligned right."""
     lines = align([titles, *rows], right=[title in right for title in titles])
     put_colored(_add_styles(lines))
@@ -359,13 +402,17 @@ def align(rows: Sequence[Sequence[str]], *, right: Sequence[bool] = ()) -> Itera
     widths = [max(map(len, column)) for column in zip(*escaped, strict=True)]
     flush = [*right, *[False] * (len(widths) - len(right))]
     for row in escaped:
-        cells = (c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, flush, strict=True))
+        cells = (
+            c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, flush, strict=True)
+        )
         yield "  ".join(cells).rstrip()
 
 
 def is_shown() -> bool:
     """Return whether to draw a bar: only if stderr is a terminal that can move its cursor."""
-    return sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+    return (
+        sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+    )
 
 
 class Bar:
@@ -401,7 +448,9 @@ class Bar:
         self._visible = True
         import shutil  # start-up: few commands take so long
 
-        columns = shutil.get_terminal_size().columns or 80  # Python 3.10 returns 0 if a terminal states no width
+        columns = (
+            shutil.get_terminal_size().columns or 80
+        )  # Python 3.10 returns 0 if a terminal states no width
         # One column stays free: some terminals break the line after the last one.
         self._write("\r" + self.line(elapsed)[: max(columns - 1, 1)] + "\x1b[K")
 
@@ -418,7 +467,11 @@ class Bar:
     def rate_and_time_left(self, elapsed: float, separator: str = ", ") -> str:
         """Return ``20 nodes/s, 0:05 left`` after ``elapsed`` seconds."""
         rate = self._done / elapsed if elapsed else 0.0
-        left = _clock((self._total - self._done) / rate) if rate and self._done < self._total else "0:00"
+        left = (
+            _clock((self._total - self._done) / rate)
+            if rate and self._done < self._total
+            else "0:00"
+        )
         return f"{self._amount(rate)}/s{separator}{left} left"
 
     def _amount(self, count: float) -> str:

@@ -33,7 +33,10 @@ _SUFFIXES = {"export": ".onnx", "run": ".npz", "pool": "folder", "params rename"
 _DRAWN = {"svg": ".svg", "dot": ".dot", "mermaid": ".mmd", "png": ".png", "pdf": ".pdf"}
 _KINDS: dict[str, frozenset[Kind]] = {
     **dict.fromkeys(("check", "inspect"), GRAPHS | {"checkpoints"}),
-    **dict.fromkeys((f"params {name}" for name in "list show stats diff convert rename".split()), GRAPHS | {"checkpoints"}),
+    **dict.fromkeys(
+        (f"params {name}" for name in "list show stats diff convert rename".split()),
+        GRAPHS | {"checkpoints"},
+    ),
     **dict.fromkeys(("params tie", "params untie"), frozenset(("checkpoints",))),
 }
 """The kinds of models that a command takes, if not only graphs."""
@@ -45,9 +48,13 @@ _REFUSED = {
     "group": "it joins several models in one",
     "rules": "it is about rules, not about models",
 }
-_OWN = {"-o": "foreach names the outputs itself", "--reduce": "the parts of all models would be in one folder",
-        "--in-place": "foreach does not replace its inputs",
-        "--fix": "foreach does not replace its inputs", "--format": "foreach prints one report for all models"}  # fmt: skip
+_OWN = {
+    "-o": "foreach names the outputs itself",
+    "--reduce": "the parts of all models would be in one folder",
+    "--in-place": "foreach does not replace its inputs",
+    "--fix": "foreach does not replace its inputs",
+    "--format": "foreach prints one report for all models",
+}
 
 
 def make_template(words: Sequence[str]) -> Template:
@@ -83,9 +90,15 @@ class _Line(NamedTuple):
     def list_outputs(self) -> Iterator[tuple[str, str]]:
         """Yield the options of outputs that foreach gives, each with its contents."""
         # With these options a command prints and writes nothing; check writes only with --fix, which is rejected.
-        if isinstance(self.options.get("--out"), AnswerFile) or self.used & {"--dry-run", "--check", "--detect"}:
+        if isinstance(self.options.get("--out"), AnswerFile) or self.used & {
+            "--dry-run",
+            "--check",
+            "--detect",
+        }:
             return
-        trains = self.name != "run" or "--sgd-steps" in self.used  # only training has parameters to write
+        trains = (
+            self.name != "run" or "--sgd-steps" in self.used
+        )  # only training has parameters to write
         for flag, content in _OUTPUTS.items():
             if flag in self.options and (flag != "--params-out" or trains):
                 yield flag, self._find_suffix() if flag == "--out" else content
@@ -98,7 +111,11 @@ class _Line(NamedTuple):
     def find_kinds(self) -> frozenset[Kind]:
         """Return the kinds of models that the command takes with these options."""
         of_graphs = {"--fingerprint", "--shared", "--module", "--shape", "--names"}
-        return GRAPHS if self.name == "inspect" and self.used & of_graphs else _KINDS.get(self.name, GRAPHS)
+        return (
+            GRAPHS
+            if self.name == "inspect" and self.used & of_graphs
+            else _KINDS.get(self.name, GRAPHS)
+        )
 
     def find_subject(self) -> Literal["graph", "params", "stem"]:
         """Return what ``{}`` stands for."""
@@ -130,7 +147,11 @@ def refuse_misspelt(before: Sequence[str], words: Sequence[str]) -> None:
 def _find_start(words: Sequence[str]) -> int:
     """Return the index at which a command without ``--`` begins, or the number of words."""
     # A word after an option may be its value.
-    starts = (i for i in range(1, len(words)) if not words[i].startswith("-") and not words[i - 1].startswith("-"))
+    starts = (
+        i
+        for i in range(1, len(words))
+        if not words[i].startswith("-") and not words[i - 1].startswith("-")
+    )
     commands = [i for i in starts if _correct(words[i:])] or [len(words)]
     # The last word that looks like a command wins, unless {} follows an earlier one: patterns come first.
     return next((i for i in commands if _has_mark(words[i + 1 :])), commands[-1])
@@ -167,7 +188,9 @@ def _find_command(words: Sequence[str]) -> tuple[click.Command, str, list[str]]:
     while isinstance(command, click.Group):
         context = click.Context(command, info_name=f"graphshare {name}".strip(), **CONTEXT)
         if not rest:
-            raise UsageError(Fault(f"{name} needs a subcommand", hint=f"see `graphshare {name} --help`"))
+            raise UsageError(
+                Fault(f"{name} needs a subcommand", hint=f"see `graphshare {name} --help`")
+            )
         word = rest.pop(0)
         _, subcommand, _ = command.resolve_command(context, [word])
         if subcommand is None:
@@ -185,20 +208,44 @@ def _parse(words: Sequence[str]) -> _Line:
     try:
         values, _, order = command.make_parser(context).parse_args(list(rest))
     except click.UsageError as error:
-        raise UsageError(Fault(error.format_message(), hint=f"see `{context.command_path} --help`")) from None
+        raise UsageError(
+            Fault(error.format_message(), hint=f"see `{context.command_path} --help`")
+        ) from None
     refuse_other_values(command, values)
-    used = {flag for parameter in order if isinstance(parameter, click.Option) for flag in parameter.opts}
-    options = {flag: each for each in command.params if isinstance(each, click.Option) for flag in each.opts}
+    used = {
+        flag
+        for parameter in order
+        if isinstance(parameter, click.Option)
+        for flag in parameter.opts
+    }
+    options = {
+        flag: each
+        for each in command.params
+        if isinstance(each, click.Option)
+        for flag in each.opts
+    }
     return _Line(name, options, used, values)
 
 
 def _refuse_own(used: set[str], *, is_aggregated: bool, name: str) -> None:
-    own = {"-o", "--params-out", "--map-out", "--in-place", "--fix", *(("--format",) if is_aggregated else ())}
+    own = {
+        "-o",
+        "--params-out",
+        "--map-out",
+        "--in-place",
+        "--fix",
+        *(("--format",) if is_aggregated else ()),
+    }
     faults = []
     for flag in sorted(own & used):
         reason = _OWN.get(flag, _OWN["-o"])
-        hint = {"-o": "name the folder of all outputs with -o before --", "--format": "name it with --report before --"}
-        faults.append(Fault(f"foreach does not accept {flag} of {name}: {reason}", hint=hint.get(flag, "")))
+        hint = {
+            "-o": "name the folder of all outputs with -o before --",
+            "--format": "name it with --report before --",
+        }
+        faults.append(
+            Fault(f"foreach does not accept {flag} of {name}: {reason}", hint=hint.get(flag, ""))
+        )
     if faults:
         raise UsageError(faults)
 
@@ -248,7 +295,10 @@ class _Streams:
     def __init__(self) -> None:
         self.nothing = open(os.devnull, encoding="utf-8")  # noqa: SIM115  # as long as the process
         self._bytes = io.BytesIO(), io.BytesIO()
-        self.out, self.err = (io.TextIOWrapper(b, "utf-8", "backslashreplace", write_through=True) for b in self._bytes)
+        self.out, self.err = (
+            io.TextIOWrapper(b, "utf-8", "backslashreplace", write_through=True)
+            for b in self._bytes
+        )
 
     def take(self) -> tuple[bytes, bytes]:
         """Return the printed bytes and discard them."""

@@ -10,21 +10,45 @@ import click
 from graphshare.cli.command import option
 from graphshare.cli.options import gather
 from graphshare.errors import Fault, UsageError
-from graphshare.formats.images.settings import INTERPOLATIONS, LAYOUTS, PRESETS, ImageSettings, make_settings
+from graphshare.formats.images.settings import (
+    INTERPOLATIONS,
+    LAYOUTS,
+    PRESETS,
+    ImageSettings,
+    make_settings,
+)
 
 _OPTIONS = (
-    option("--preset", type=click.Choice(list(PRESETS)), help="Prepare images as this model zoo does."),
-    option("--resize", metavar="N|H,W", help="Length of an image's shorter side, or its height and width."),
+    option(
+        "--preset", type=click.Choice(list(PRESETS)), help="Prepare images as this model zoo does."
+    ),
+    option(
+        "--resize",
+        metavar="N|H,W",
+        help="Length of an image's shorter side, or its height and width.",
+    ),
     option("--crop", metavar="N|H,W", help="Size to cut out of the centre, after --resize."),
-    option("--mean", metavar="R,G,B", help="Subtract from pixels (0 to 255), in this order even with --bgr [0]."),
-    option("--scale", metavar="S", help="After --mean, multiply by this number or fraction, such as 1/255 [1]."),
+    option(
+        "--mean",
+        metavar="R,G,B",
+        help="Subtract from pixels (0 to 255), in this order even with --bgr [0].",
+    ),
+    option(
+        "--scale",
+        metavar="S",
+        help="After --mean, multiply by this number or fraction, such as 1/255 [1].",
+    ),
     option("--std", metavar="R,G,B", help="After --scale, divide by this [1]."),
-    option("--rgb", "color", flag_value="rgb", help="Channels in the order red, green, blue [default]."),
+    option(
+        "--rgb", "color", flag_value="rgb", help="Channels in the order red, green, blue [default]."
+    ),
     option("--bgr", "color", flag_value="bgr", help="Channels in the order blue, green, red."),
     option("--gray", "color", flag_value="gray", help="A single gray channel."),
     option("--layout", type=click.Choice(LAYOUTS), help="Order of the axes of the input [NCHW]."),
     option(
-        "--interpolation", type=click.Choice(INTERPOLATIONS), help="Method of resizing; all but mxnet are Pillow's [mxnet]."
+        "--interpolation",
+        type=click.Choice(INTERPOLATIONS),
+        help="Method of resizing; all but mxnet are Pillow's [mxnet].",
     ),
 )
 _NAMES = ("preset", "resize", "crop", "mean", "scale", "std", "color", "layout", "interpolation")
@@ -43,13 +67,17 @@ def parse_settings(options: Mapping[str, Any]) -> ImageSettings | None:
     for name in ("resize", "crop", "mean", "scale", "std"):
         if options[name] is None:
             continue
-        numbers = _parse_numbers(options[name], int if name in ("resize", "crop") else _parse_fraction)
+        numbers = _parse_numbers(
+            options[name], int if name in ("resize", "crop") else _parse_fraction
+        )
         if not numbers or len(numbers) > _MOST[name]:
             faults.append(Fault(f"--{name} {options[name]!r} cannot be read", hint=_HINTS[name]))
         elif name == "crop":
             parsed[name] = numbers * 2 if len(numbers) == 1 else numbers
         else:
-            parsed[name] = numbers[0] if name in ("resize", "scale") and len(numbers) == 1 else numbers
+            parsed[name] = (
+                numbers[0] if name in ("resize", "scale") and len(numbers) == 1 else numbers
+            )
     if faults:
         raise UsageError(faults)
     return make_settings(options["preset"], parsed)
@@ -61,7 +89,11 @@ def format_options(settings: Mapping[str, Any]) -> str:
     for name, value in settings.items():
         numbers = value if isinstance(value, tuple) else (value,)
         side = name == "crop" and len(set(numbers)) == 1
-        words.append(f"--{value}" if name == "color" else f"--{name} {','.join(map(str, numbers[:1] if side else numbers))}")
+        words.append(
+            f"--{value}"
+            if name == "color"
+            else f"--{name} {','.join(map(str, numbers[:1] if side else numbers))}"
+        )
     return " ".join(words)
 
 

@@ -2,8 +2,8 @@
 
 Commands are imported when called, so that ``--help`` does not wait for commands that it does not run.
 
-Exit codes: 0: it holds or is done. 1: the answer is no. 2: it could not be answered (usage, broken input, a refused plan,
-I/O, a closed pipe, a bug). 130: interrupted by Ctrl-C.
+Exit codes: 0: it holds or is done. 1: the answer is no. 2: it could not be answered (usage, broken
+input, a refused plan, I/O, a closed pipe, a bug). 130: interrupted by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -23,7 +23,14 @@ from typing import Any, NoReturn
 import click
 
 import graphshare
-from graphshare.cli.command import MissingCommand, SuggestingGroup, add_examples, list_command_examples, make_color, option
+from graphshare.cli.command import (
+    MissingCommand,
+    SuggestingGroup,
+    add_examples,
+    list_command_examples,
+    make_color,
+    option,
+)
 from graphshare.cli.console import NAME, Bar, choose_program, is_shown, say, say_fault
 from graphshare.errors import DisprovedError, Fault, GraphshareError, OutputError, UsageError
 from graphshare.files.staged_file import note_inherited_descriptors, output_listener
@@ -83,7 +90,10 @@ def group_commands() -> dict[str, dict[str, str]]:
     """Return the commands of each group with their texts."""
     grouped = {name for names in GROUPS.values() for name in names}
     groups = {title: {name: COMMANDS[name] for name in names} for title, names in GROUPS.items()}
-    return {**groups, "Rarely needed": {name: text for name, text in COMMANDS.items() if name not in grouped}}
+    return {
+        **groups,
+        "Rarely needed": {name: text for name, text in COMMANDS.items() if name not in grouped},
+    }
 
 
 _COMPUTING = ("run", "verify", "compare")
@@ -93,7 +103,9 @@ _REPLACED = {"unfix": "reshape"}
 
 def _start_sessions(arguments: Sequence[str]) -> None:
     """Start the process that computes ONNX models if an argument is one: it takes as long to start as this process."""
-    from graphshare.files.byte_source import SAMPLE  # start-up: other commands do not wait for these
+    from graphshare.files.byte_source import (
+        SAMPLE,
+    )  # start-up: other commands do not wait for these
     from graphshare.formats.model_format import find_fitting
 
     for path in filter(os.path.isfile, arguments):
@@ -110,7 +122,9 @@ def _start_sessions(arguments: Sequence[str]) -> None:
 class LazyGroup(SuggestingGroup):
     """A group whose commands are modules that load on use."""
 
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] in _REPLACED and not ctx.resilient_parsing:
             hint = f"it is `graphshare {_REPLACED[args[0]]}` now, in which --shape takes names: --shape data=n,3,h,w"
             raise UsageError(Fault(f"there is no command {args[0]!r} any more", hint=hint))
@@ -131,7 +145,9 @@ class LazyGroup(SuggestingGroup):
         command: click.Command = import_module(f"graphshare.cli.commands.{cmd_name}").command
         add_examples(command, cmd_name)
         if ctx.resilient_parsing:  # the shell asks for completions
-            from graphshare.cli.commands.completion import complete_names  # start-up: only a shell asks for them
+            from graphshare.cli.commands.completion import (
+                complete_names,
+            )  # start-up: only a shell asks for them
 
             complete_names(command)
         return command
@@ -152,9 +168,9 @@ CONTEXT: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_w
 def cli(debug: bool) -> None:
     """Rewrite trained MXNet, ONNX and Paddle models, and prove that the results compute the same.
 
-    GRAPH is a symbol file of MXNet, an ONNX model, a program of Paddle 3, - for stdin, or the stem of a checkpoint (nin for
-    nin-symbol.json and nin-0000.params, inference for inference.json and inference.pdiparams). `man graphshare` describes all
-    commands and lists the tutorials.
+    GRAPH is a symbol file of MXNet, an ONNX model, a program of Paddle 3, - for stdin, or the stem
+    of a checkpoint (nin for nin-symbol.json and nin-0000.params, inference for inference.json and
+    inference.pdiparams). `man graphshare` describes all commands and lists the tutorials.
 
     Exit codes: 0 if it is done or holds, 1 if the answer is no, 2 if there is no answer.
     """
@@ -167,7 +183,8 @@ FAILED = 2
 INTERRUPTED = 130  # 128 and the number of SIGINT, as in shells
 
 
-_SAME_INTERRUPT = 1.0  # seconds: a second signal within this time is the same interrupt, and must not disturb the clean-up
+# seconds: a second signal within this time is the same interrupt, and must not disturb the clean-up
+_SAME_INTERRUPT = 1.0
 
 _PAUSE = 0.01  # seconds until an ignored signal is repeated
 
@@ -177,7 +194,9 @@ class Terminated(BaseException):
 
 
 class _Interrupts:
-    """The handler of signals that end a command: a signal raises an exception, unless it follows another immediately."""
+    """The handler of signals that end a command: a signal raises an exception, unless it follows
+    another immediately.
+    """
 
     def __init__(self) -> None:
         self._last = -_SAME_INTERRUPT
@@ -195,12 +214,16 @@ class _Interrupts:
     def install(self) -> None:
         for name in ("SIGTERM", "SIGHUP", "SIGINT"):
             number = getattr(signal, name, None)  # Windows has no SIGHUP
-            if number is not None and signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+            if (
+                number is not None and signal.getsignal(number) is not signal.SIG_IGN
+            ):  # as under nohup
                 signal.signal(number, self)
         sys.unraisablehook = self._repeat
 
     def _repeat(self, ignored: Any) -> None:
-        """Repeat a signal whose exception the interpreter ignored because it came in a callback (at an import's end)."""
+        """Repeat a signal whose exception the interpreter ignored because it came in a callback (at
+        an import's end).
+        """
         if not isinstance(ignored.exc_value, KeyboardInterrupt | Terminated):
             sys.__unraisablehook__(ignored)
             return
@@ -267,7 +290,9 @@ def _run(arguments: list[str], written: Mapping[str, bool], kept: list[object] |
         _say_interrupted(error, written)
         return FAILED if isinstance(error, Terminated) else INTERRUPTED
     except (BrokenPipeError, SystemExit) as error:  # click exits with 1 when a pipe is closed
-        if isinstance(error, SystemExit) and not error.code:  # and with 0 after a completion for the shell
+        if (
+            isinstance(error, SystemExit) and not error.code
+        ):  # and with 0 after a completion for the shell
             return 0
         _silence_stdout()
     except OSError as error:
@@ -295,7 +320,10 @@ def _say_bug(error: Exception, arguments: list[str]) -> None:
     if "--debug" in arguments:
         import traceback  # start-up: only this path needs it
 
-        sys.stderr.write("Traceback (most recent call last):\n" + "".join(traceback.format_tb(error.__traceback__)))
+        sys.stderr.write(
+            "Traceback (most recent call last):\n"
+            + "".join(traceback.format_tb(error.__traceback__))
+        )
     say_fault(Fault(f"this is a bug in graphshare: {type(error).__name__}: {error}"))
     say(f"please report it with {_describe_report(arguments)}", style="hint")
 
@@ -325,13 +353,19 @@ def _describe_written(written: Mapping[str, bool]) -> str:
     """Return a text with the changed outputs, empty for none."""
     complete = [path for path, is_complete in written.items() if is_complete]
     begun = [path for path, is_complete in written.items() if not is_complete]
-    parts = [f"{format_names(complete)} {'was' if len(complete) == 1 else 'were'} written"] if complete else []
+    parts = (
+        [f"{format_names(complete)} {'was' if len(complete) == 1 else 'were'} written"]
+        if complete
+        else []
+    )
     parts += [f"a part of {format_names(begun)} was written"] if begun else []
     return ", and ".join(parts)
 
 
 def _main(arguments: list[str], kept: list[object] | None) -> int:
-    """Run the command and return its exit code; on a terminal show a progress bar, cleared before anything else is printed."""
+    """Run the command and return its exit code; on a terminal show a progress bar, cleared before
+    anything else is printed.
+    """
     with _show_progress() if is_shown() else nullcontext():
         # With standalone_mode click would print errors itself and exit with its own codes.
         code = cli.main(arguments, prog_name=NAME, standalone_mode=False, obj=kept)
@@ -361,7 +395,9 @@ def _say_usage(error: click.ClickException) -> None:
     if isinstance(error, MissingCommand):
         click.echo(error.format_message(), err=True)
         return
-    say_fault(Fault(" ".join(error.format_message().split())))  # click lists choices on lines of their own
+    say_fault(
+        Fault(" ".join(error.format_message().split()))
+    )  # click lists choices on lines of their own
     context = getattr(error, "ctx", None)
     if context is not None:
         example = _example(context) if isinstance(error, click.MissingParameter) else ""

@@ -67,29 +67,70 @@ def _open_limits(context: click.Context) -> ExitStack:
     return stack
 
 
-epoch = option("--epoch", type=click.IntRange(min=0), metavar="N", help="Epoch of a stem's parameter file, STEM-000N.params.")
-params = option("--params", metavar="FILE", help="Parameter file of the graph, in any format that `params` reads.")
-out = option("-o", "--out", metavar="OUT", help="A path, - for stdout, a directory, or a stem (siam for siam-symbol.json).")
-in_place = option("--in-place", is_flag=True, help="Replace the files that are read, or allow an output to be one of them.")
-params_out = option(
-    "--params-out", metavar="FILE", help="Write the rewritten parameters to this file; its suffix chooses the format."
+epoch = option(
+    "--epoch",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Epoch of a stem's parameter file, STEM-000N.params.",
 )
-map_out = option("--map-out", metavar="FILE", help="Write a map file: which node became which, as JSON.")
+params = option(
+    "--params",
+    metavar="FILE",
+    help="Parameter file of the graph, in any format that `params` reads.",
+)
+out = option(
+    "-o",
+    "--out",
+    metavar="OUT",
+    help="A path, - for stdout, a directory, or a stem (siam for siam-symbol.json).",
+)
+in_place = option(
+    "--in-place",
+    is_flag=True,
+    help="Replace the files that are read, or allow an output to be one of them.",
+)
+params_out = option(
+    "--params-out",
+    metavar="FILE",
+    help="Write the rewritten parameters to this file; its suffix chooses the format.",
+)
+map_out = option(
+    "--map-out", metavar="FILE", help="Write a map file: which node became which, as JSON."
+)
 dry_run = option("--dry-run", is_flag=True, help="Print the plan on stdout and write nothing.")
-as_input = option("--as-input", metavar="NAME", multiple=True, help="Treat this variable as an input.")
-as_parameter = option("--as-parameter", metavar="NAME", multiple=True, help="Treat this variable as a parameter.")
-verify_bytes = option("--verify-bytes", is_flag=True, help="Compare the written parameters with their source, byte by byte.")
+as_input = option(
+    "--as-input", metavar="NAME", multiple=True, help="Treat this variable as an input."
+)
+as_parameter = option(
+    "--as-parameter", metavar="NAME", multiple=True, help="Treat this variable as a parameter."
+)
+verify_bytes = option(
+    "--verify-bytes",
+    is_flag=True,
+    help="Compare the written parameters with their source, byte by byte.",
+)
 external_data = option(
     "--external-data",
     type=click.Choice(get_args(CopiedWeights)),
     help="ONNX: let copies of a parameter share one range of external data, or copy the data too [share].",
 )
-no_copy = option("--no-copy", is_flag=True, help="ONNX: refuse to copy external data into another directory.")
+no_copy = option(
+    "--no-copy", is_flag=True, help="ONNX: refuse to copy external data into another directory."
+)
 strict = option("--strict", is_flag=True, help="Treat warnings as errors.")
-format_ = option("--format", "format_", type=click.Choice(["text", "json"]), default="text", help="Output format [text].")
+format_ = option(
+    "--format",
+    "format_",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="Output format [text].",
+)
 
 exclude = option(
-    "--exclude", metavar="PATTERN", multiple=True, help="In folders, leave out files whose path or name matches this glob."
+    "--exclude",
+    metavar="PATTERN",
+    multiple=True,
+    help="In folders, leave out files whose path or name matches this glob.",
 )
 feeds = option(
     "--feed",
@@ -106,7 +147,9 @@ shapes = option(
     callback=lambda context, option, texts: parse_shapes(texts),
     help="Shape of the variables of this name or pattern; ? is an unknown size.",
 )
-dynamic_batch = option("--dynamic-batch", is_flag=True, help="Let the caller of the model choose the batch size.")
+dynamic_batch = option(
+    "--dynamic-batch", is_flag=True, help="Let the caller of the model choose the batch size."
+)
 named_shapes = option(
     "--shape",
     "shapes",
@@ -147,8 +190,12 @@ engines = option(
     callback=lambda context, option, text: text or (),
     help="Engine, or several to compare, such as numpy,onnxruntime [numpy; for ONNX models onnxruntime].",
 )
-strict_engine = option("--strict-engine", is_flag=True, help="Refuse nodes that the engine cannot compute.")
-upgrade_first = option("--upgrade", "upgrade_first", is_flag=True, help="Upgrade the graph to MXNet 1.9.1 first.")
+strict_engine = option(
+    "--strict-engine", is_flag=True, help="Refuse nodes that the engine cannot compute."
+)
+upgrade_first = option(
+    "--upgrade", "upgrade_first", is_flag=True, help="Upgrade the graph to MXNet 1.9.1 first."
+)
 branch_prefixes = option(
     "-p",
     "--prefix",
@@ -175,7 +222,9 @@ def answer_file(command: F) -> F:
         say(f"wrote {out}")
         return code
 
-    return option("-o", "--out", cls=AnswerFile, metavar="FILE", help="Write the answer to this file.")(run)  # type: ignore[return-value]
+    return option(
+        "-o", "--out", cls=AnswerFile, metavar="FILE", help="Write the answer to this file."
+    )(run)  # type: ignore[return-value]
 
 
 def types(what: str) -> Callable[[F], F]:
@@ -192,7 +241,18 @@ def types(what: str) -> Callable[[F], F]:
     )
 
 
-_REWRITING = (GRAPH, epoch, params, out, params_out, map_out, in_place, dry_run, format_, verify_bytes)
+_REWRITING = (
+    GRAPH,
+    epoch,
+    params,
+    out,
+    params_out,
+    map_out,
+    in_place,
+    dry_run,
+    format_,
+    verify_bytes,
+)
 _OUTPUT = (
     "out",
     "params_out",
@@ -212,17 +272,34 @@ def rewriting(command: F) -> F:
 
     The command gets ``source``, the model, and ``output``, the options of its outputs; all others are its own.
     """
-    return gather("output", _OUTPUT, (*_REWRITING, external_data, no_copy, strict))(_with_source(command))
+    return gather("output", _OUTPUT, (*_REWRITING, external_data, no_copy, strict))(
+        _with_source(command)
+    )
 
 
 def rewriting_onnx(command: F) -> F:
-    """Add the options of a command that rewrites only ONNX models: they have no parameter file; see :func:`rewriting`."""
-    files = (GRAPH, out, map_out, in_place, dry_run, format_, verify_bytes, external_data, no_copy, strict)
+    """Add the options of a command that rewrites only ONNX models: they have no parameter file; see
+    :func:`rewriting`.
+    """
+    files = (
+        GRAPH,
+        out,
+        map_out,
+        in_place,
+        dry_run,
+        format_,
+        verify_bytes,
+        external_data,
+        no_copy,
+        strict,
+    )
     return gather("output", _OUTPUT, files)(_with_source(command))
 
 
 def rewriting_symbols(command: F) -> F:
-    """Add the options of a command that rewrites only MXNet graphs: they have no external data; see :func:`rewriting`."""
+    """Add the options of a command that rewrites only MXNet graphs: they have no external data; see
+    :func:`rewriting`.
+    """
     return gather("output", _OUTPUT, (*_REWRITING, strict))(_with_source(command))
 
 
@@ -230,13 +307,21 @@ def grouping(command: F) -> F:
     """Add the options of a command that reads several graphs and writes one; it gets ``output``."""
     graphs = click.argument("graphs", metavar="GRAPH...", nargs=-1)
     many = option(
-        "--params", metavar="FILE", multiple=True, help="Parameter file of a GRAPH, once for each in order; '' for none."
+        "--params",
+        metavar="FILE",
+        multiple=True,
+        help="Parameter file of a GRAPH, once for each in order; '' for none.",
     )
-    return gather("output", _OUTPUT, (graphs, epoch, many, *_REWRITING[3:], external_data, no_copy, strict))(command)
+    return gather(
+        "output", _OUTPUT, (graphs, epoch, many, *_REWRITING[3:], external_data, no_copy, strict)
+    )(command)
 
 
 def gather(
-    name: str, keys: Iterable[str], options: Sequence[Callable[[Any], Any]], parse: Callable[[dict[str, Any]], Any] = dict
+    name: str,
+    keys: Iterable[str],
+    options: Sequence[Callable[[Any], Any]],
+    parse: Callable[[dict[str, Any]], Any] = dict,
 ) -> Callable[[F], F]:
     """Return a decorator that adds ``options``; the command gets their values, parsed by ``parse``, as ``name``."""
 
@@ -258,7 +343,11 @@ def gather(
 def _with_source(command: F) -> F:
     @wraps(command)
     def with_source(
-        *context: click.Context, graph: str, epoch: int | None = None, params: str | None = None, **values: Any
+        *context: click.Context,
+        graph: str,
+        epoch: int | None = None,
+        params: str | None = None,
+        **values: Any,
     ) -> Any:
         source = load(graph, epoch=epoch, params=params)
         if values.pop("upgrade_first", False):
@@ -300,17 +389,25 @@ def parse_shapes(texts: Iterable[str], *, names: bool = False) -> dict[str, Any]
         UsageError: texts are not shapes, or one name has several shapes; all are listed.
     """
     shapes: dict[str, _Sizes] = {}
-    example = "data=n,3,h,w; a number is fixed, a name free" if names else "data=1,3,224,224; ? is a size to be found"
+    example = (
+        "data=n,3,h,w; a number is fixed, a name free"
+        if names
+        else "data=1,3,224,224; ? is a size to be found"
+    )
     faults = []
     for text in texts:
         pair = _parse_shape(text, names=names)
         if pair is None:
-            faults.append(Fault(f"--shape {text!r} is not a shape", hint=f"write --shape {example}"))
+            faults.append(
+                Fault(f"--shape {text!r} is not a shape", hint=f"write --shape {example}")
+            )
             continue
         name, shape = pair
         if shapes.setdefault(name, shape) != shape:
             hint = "a number behind a name, as in h:480, is the size to start from" if names else ""
-            faults.append(Fault(f"--shape gives {name!r} two shapes, {shapes[name]} and {shape}", hint=hint))
+            faults.append(
+                Fault(f"--shape gives {name!r} two shapes, {shapes[name]} and {shape}", hint=hint)
+            )
     if faults:
         raise UsageError(faults)
     return shapes
@@ -325,7 +422,9 @@ def _parse_shape(text: str, *, names: bool) -> tuple[str, _Sizes] | None:
     sizes = [size.strip() for size in match[1].split(",") if size.strip()]
     if not all(size == "?" or size.isdecimal() or (names and is_size_name(size)) for size in sizes):
         return None
-    return name, tuple(None if size == "?" else int(size) if size.isdecimal() else size for size in sizes)
+    return name, tuple(
+        None if size == "?" else int(size) if size.isdecimal() else size for size in sizes
+    )
 
 
 def refuse_old(name: str, hint: str, *, is_flag: bool = False) -> Callable[[F], F]:

@@ -11,7 +11,13 @@ import click
 
 from graphshare.analysis.roles import AS_INPUT, Kind
 from graphshare.checkpoint.model import Checkpoint
-from graphshare.checkpoint.save import Outputs, choose_options, find_stale, resolve_outputs, write_outputs
+from graphshare.checkpoint.save import (
+    Outputs,
+    choose_options,
+    find_stale,
+    resolve_outputs,
+    write_outputs,
+)
 from graphshare.cli.console import is_terminal, name_program, put, put_json, say
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.files.paths import STDIN, Content, UsedFile, exists, join, real_path, split
@@ -43,9 +49,16 @@ def write_result(
     wants_plan = options.get("format_") == "json" and not options["dry_run"]
     if wants_plan and options["out"] == "-":
         hint = "name a file with `out`; or leave out --format"
-        raise UsageError(Fault("--format json prints what was done on stdout, where the graph goes, too", hint=hint))
+        raise UsageError(
+            Fault(
+                "--format json prints what was done on stdout, where the graph goes, too", hint=hint
+            )
+        )
     write_options = choose_options(
-        model, options.get("external_data"), no_copy=options.get("no_copy", False), verify_bytes=options["verify_bytes"]
+        model,
+        options.get("external_data"),
+        no_copy=options.get("no_copy", False),
+        verify_bytes=options["verify_bytes"],
     )
     outputs = resolve_outputs(
         model,
@@ -78,7 +91,11 @@ def write_result(
 
 def list_unread(model: Checkpoint) -> list[str]:
     """Return a note for each symbol file that was read without the parameter file beside it."""
-    bare = (source for source in model.sources or (model,) if source.parameter_file is None and not source.stem)
+    bare = (
+        source
+        for source in model.sources or (model,)
+        if source.parameter_file is None and not source.stem
+    )
     return [
         f"{source.where}: {hint}, which is not read; name both by the stem {find_stem(source.where)}"
         for source in bare
@@ -124,7 +141,9 @@ def refuse_terminal() -> None:
         UsageError: stdout is a terminal.
     """
     if is_terminal():
-        raise UsageError(Fault("the graph would go to the terminal", hint="add -o FILE, or pipe the output"))
+        raise UsageError(
+            Fault("the graph would go to the terminal", hint="add -o FILE, or pipe the output")
+        )
 
 
 def say_written(outputs: Outputs) -> None:
@@ -148,7 +167,9 @@ def _print_plan(model: Checkpoint, format_: str, report: Mapping[str, Any]) -> N
         put(_plan_lines(plan["entries"], records))
 
 
-def _plan_lines(entries: Sequence[dict[str, Any]], records: Sequence[dict[str, Any]]) -> Iterator[str]:
+def _plan_lines(
+    entries: Sequence[dict[str, Any]], records: Sequence[dict[str, Any]]
+) -> Iterator[str]:
     for entry in entries:
         new = entry["to"]["name"] if entry["to"] else "-"
         yield f"{entry['how']:8} {entry['from']['kind']:8} {entry['from']['name']} -> {new}"
@@ -168,9 +189,13 @@ def say_branches(model: Checkpoint, outputs: Outputs) -> None:
 def _describe_branches(model: Checkpoint) -> Iterator[str]:
     """Yield a line for each branch, with its inputs."""
     report: Duplication = model.report
-    inputs = [node for node, role in report.roles.items() if role.kind in (Kind.INPUT, Kind.UNKNOWN)]
+    inputs = [
+        node for node, role in report.roles.items() if role.kind in (Kind.INPUT, Kind.UNKNOWN)
+    ]
     for branch in report.branches:
-        names = format_name_list([branch.images[node].name for node in inputs if node in branch.images])
+        names = format_name_list(
+            [branch.images[node].name for node in inputs if node in branch.images]
+        )
         parts = model.graph.source.describe_parts(branch.images.values())
         yield f"branch {branch.label or '(original)'}: {parts}, inputs {names}"
 
@@ -190,7 +215,9 @@ def _describe_sharing(model: Checkpoint) -> Iterator[str]:
         else:
             yield f"copied: {count} per branch; they start equal and drift apart in training"
     if report.joined:
-        joined = [node.name + (f" (axis {axis})" if axis else "") for node, axis in report.joined.items()]
+        joined = [
+            node.name + (f" (axis {axis})" if axis else "") for node, axis in report.joined.items()
+        ]
         yield f"one run for all branches: joined {format_name_list(joined)}; outputs split again"
     if report.shared_inputs:
         yield f"shared inputs: {format_name_list([n.name for n in report.shared_inputs])}"
@@ -206,7 +233,10 @@ def _list_proof_words(model: Checkpoint, outputs: Outputs) -> list[str]:
         words += ["--params", params] if params else ["--random-params", "0"]
     # With a = the prefix may begin with a dash.
     words += [f"--prefix={branch.label}" for branch in report.branches if branch.label]
-    return [*words, *(f"--as-input={node.name}" for node, role in report.roles.items() if role.why == AS_INPUT)]
+    return [
+        *words,
+        *(f"--as-input={node.name}" for node, role in report.roles.items() if role.why == AS_INPUT),
+    ]
 
 
 def format_name_list(names: list[str]) -> str:

@@ -23,7 +23,14 @@ from graphshare.verification.report import Report, format_report
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_STYLES = {"holds": "added", "fails": "removed", "unknown": "changed", "skipped": "", "equal": "added", "not equal": "removed"}
+_STYLES = {
+    "holds": "added",
+    "fails": "removed",
+    "unknown": "changed",
+    "skipped": "",
+    "equal": "added",
+    "not equal": "removed",
+}
 _STYLES |= {"not proved": "changed", "not judged": "changed", "": ""}
 _VERSION = 2
 _EXIT_CODES = {"equal": 0, "not equal": 1, "not proved": 1, "not judged": 2}
@@ -36,15 +43,31 @@ def _make_inputs(values: dict[str, Any]) -> Inputs:
 def _make_tolerance(values: dict[str, Any]) -> Tolerance | None:
     if values["atol"] is None and values["rtol"] is None:
         return None
-    numbers = {name: getattr(BY_ELEMENT, name) if value is None else value for name, value in values.items()}
+    numbers = {
+        name: getattr(BY_ELEMENT, name) if value is None else value
+        for name, value in values.items()
+    }
     return Tolerance(**numbers)
 
 
 sets = option(
-    "--inputs", "sets", metavar="FOLDER", help="Compare on each set of inputs in FOLDER: .npz, .npy or input_K.pb files."
+    "--inputs",
+    "sets",
+    metavar="FOLDER",
+    help="Compare on each set of inputs in FOLDER: .npz, .npy or input_K.pb files.",
 )
-rounds = option("--rounds", type=click.IntRange(min=1), metavar="N", help="Compare on N - 1 more sets of inputs [1].")
-seed = option("--seed", type=click.IntRange(min=0), metavar="SEED", help="Seed of the inputs that are not fed [0].")
+rounds = option(
+    "--rounds",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Compare on N - 1 more sets of inputs [1].",
+)
+seed = option(
+    "--seed",
+    type=click.IntRange(min=0),
+    metavar="SEED",
+    help="Seed of the inputs that are not fed [0].",
+)
 inputs = options.gather(
     "inputs",
     ("params_seed", "as_input", "sets", "rounds", "seed"),
@@ -68,8 +91,18 @@ tolerance = options.gather(
     "tolerance",
     ("atol", "rtol"),
     (
-        option("--atol", type=click.FloatRange(min=0), metavar="A", help="Absolute tolerance of outputs [1e-8]."),
-        option("--rtol", type=click.FloatRange(min=0), metavar="R", help="Relative tolerance of outputs [1e-5]."),
+        option(
+            "--atol",
+            type=click.FloatRange(min=0),
+            metavar="A",
+            help="Absolute tolerance of outputs [1e-8].",
+        ),
+        option(
+            "--rtol",
+            type=click.FloatRange(min=0),
+            metavar="R",
+            help="Relative tolerance of outputs [1e-5].",
+        ),
     ),
     _make_tolerance,
 )
@@ -99,7 +132,10 @@ def finish(
         for note in report.notes:
             say(note)
     if format_ == "text":
-        put_parts([(_STYLES[what], name_options(text)) for what, text in line] for line in format_report(report))
+        put_parts(
+            [(_STYLES[what], name_options(text)) for what, text in line]
+            for line in format_report(report)
+        )
     else:
         put_json(_describe(report))
     return find_exit_code(report)
@@ -112,6 +148,11 @@ def find_exit_code(report: Report) -> int:
 
 def _describe(report: Report) -> dict[str, Any]:
     """Return a report as an object for JSON."""
-    answer = {"equal": bool(report), "verdict": name_options(report.verdict), "outcome": report.outcome, "rung": report.rung}
+    answer = {
+        "equal": bool(report),
+        "verdict": name_options(report.verdict),
+        "outcome": report.outcome,
+        "rung": report.rung,
+    }
     notes = list(map(name_options, report.notes))
     return {"version": _VERSION, **answer, **msgspec.to_builtins(report), "notes": notes}

@@ -31,7 +31,9 @@ _STYLES = {"error": "bold red", "warning": "bold yellow", "note": "bold cyan", "
 
 
 def report_format(*more: str) -> Callable[[F], F]:
-    """Add the option ``--format`` with every report format and ``more``; inside GitHub Actions the default is ``github``."""
+    """Add the option ``--format`` with every report format and ``more``; inside GitHub Actions the
+    default is ``github``.
+    """
     help_ = "Output format [text; inside GitHub Actions github]."
     return option("--format", "format_", type=click.Choice((*FORMATS, *more)), help=help_)
 
@@ -52,12 +54,19 @@ def put_report(
     """
     format_ = format_ or default_format()
     findings = tuple(
-        msgspec.structs.replace(each, message=name_options(each.message), hint=name_options(each.hint))
+        msgspec.structs.replace(
+            each, message=name_options(each.message), hint=name_options(each.hint)
+        )
         for each in report.findings
     )
     report = msgspec.structs.replace(report, tool_version=graphshare.__version__, findings=findings)
     if out is not None and out != "-":
-        write_text(out, render(report, format_).encode("utf-8", "backslashreplace"), inputs=inputs, stage=stage)
+        write_text(
+            out,
+            render(report, format_).encode("utf-8", "backslashreplace"),
+            inputs=inputs,
+            stage=stage,
+        )
         say(f"wrote {out}")
         return
     if format_ == "text" and is_colored(sys.stdout):
@@ -97,7 +106,10 @@ def format_parameter_diff(difference: ParameterDiff) -> Iterator[Line]:
     for dtype, count in difference.across.items():
         yield (
             "",
-            f"{format_count(count, 'array')} of different types compared up to the rounding of {dtype}, {STEPS[dtype][1]:.3g}",
+            (
+                f"{format_count(count, 'array')} of different types compared up to the rounding of "
+                f"{dtype}, {STEPS[dtype][1]:.3g}"
+            ),
         )
 
 
@@ -114,7 +126,9 @@ def _what(change: ParameterChange) -> str:
     parts = [change.detail] if change.detail else [f"{shape} {change.dtype or ''}".rstrip()]
     if change.distance is not None and not change.distance:
         apart = change.distance
-        most = "NaN or infinities differ" if apart.max_abs is None else f"max abs {apart.max_abs:.4g}"
+        most = (
+            "NaN or infinities differ" if apart.max_abs is None else f"max abs {apart.max_abs:.4g}"
+        )
         most = "equal as numbers but not as bits" if change.how == "bits" else most
         parts.append(f"{apart.differing:,} of {apart.count:,} differ, {most}")
     if change.distance is not None and change.distance.densified:

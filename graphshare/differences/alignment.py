@@ -27,7 +27,14 @@ Key = Callable[[Node], Hashable]
 class Alignment:
     """Pairs of nodes: ``images`` maps nodes of the left graph to counterparts in the right one, ``origins`` back."""
 
-    def __init__(self, left: Graph, right: Graph, *, taken: Iterable[Node] = (), known: Mapping[Node, Node] | None = None):
+    def __init__(
+        self,
+        left: Graph,
+        right: Graph,
+        *,
+        taken: Iterable[Node] = (),
+        known: Mapping[Node, Node] | None = None,
+    ):
         self.images: dict[Node, Node] = dict(known or {})
         self.origins: dict[Node, Node] = {b: a for a, b in self.images.items()}
         self._lefts, self._rights = left, right
@@ -79,14 +86,19 @@ class Alignment:
             twins = by_name.get(node.name)
             if twins:
                 self.pair(node, twins.pop())
-        rest = [n for n in lefts if self.is_free_left(n)], [n for n in rights if self.is_free_right(n)]
+        rest = (
+            [n for n in lefts if self.is_free_left(n)],
+            [n for n in rights if self.is_free_right(n)],
+        )
         if len(rest[0]) == len(rest[1]) and (in_order or len(rest[0]) == 1):
             for a, b in zip(*rest, strict=True):
                 self.pair(a, b)
 
     def pair_by_name(self, same: Callable[[Node, Node], bool], *, variables: bool) -> None:
         """Pair free nodes with equal names that are unique on both sides, where ``same`` returns true."""
-        lefts, rights = (_index_unique_names(nodes) for nodes in self.free_nodes(variables=variables))
+        lefts, rights = (
+            _index_unique_names(nodes) for nodes in self.free_nodes(variables=variables)
+        )
         for name, node in lefts.items():
             twin = rights.get(name)
             if twin is not None and same(node, twin):
@@ -111,7 +123,8 @@ def align(
 ) -> Alignment:
     """Pair the nodes of ``left`` with their counterparts in ``right``.
 
-    ``known`` pairs are kept; ``taken`` nodes of either graph are not paired. Without ``renames`` only equal names are paired.
+    ``known`` pairs are kept; ``taken`` nodes of either graph are not paired. Without ``renames``
+    only equal names are paired.
     """
     alignment = Alignment(left, right, taken=taken, known=known)
     if not renames:
@@ -153,7 +166,9 @@ def _pair_operators(alignment: Alignment, left: Graph, right: Graph, coarse: boo
     alignment.pair_by_name(lambda x, y: x.op == y.op, variables=False)
 
 
-def _pair_neighbours(alignment: Alignment, left: Graph, right: Graph, same: Callable[[Node, Node], bool]) -> None:
+def _pair_neighbours(
+    alignment: Alignment, left: Graph, right: Graph, same: Callable[[Node, Node], bool]
+) -> None:
     """Pair the neighbours of pairs: inputs at the same position, and consumers if each side has one free."""
     uses = consumers(left.nodes), consumers(right.nodes)
     pending = list(alignment.images.items())
@@ -176,7 +191,11 @@ def _pair_neighbours(alignment: Alignment, left: Graph, right: Graph, same: Call
 
 
 def _may_pair(alignment: Alignment, a: Node, b: Node) -> bool:
-    return not (a.is_variable or b.is_variable) and alignment.is_free_left(a) and alignment.is_free_right(b)
+    return (
+        not (a.is_variable or b.is_variable)
+        and alignment.is_free_left(a)
+        and alignment.is_free_right(b)
+    )
 
 
 def _pair_variables(alignment: Alignment, left: Graph, right: Graph) -> None:
@@ -200,8 +219,12 @@ def _pair_variables(alignment: Alignment, left: Graph, right: Graph) -> None:
     alignment.pair_by_key((lambda n: n.name, lambda n: n.name), variables=True, in_order=False)
 
 
-def _find_uses(graph: Graph, left_operator: Callable[[Node], Node | None], numbers: KeyNumbers) -> dict[Node, list[Hashable]]:
-    """Return the uses of each variable: pairs of the operator in the left graph and the place, and positions of heads."""
+def _find_uses(
+    graph: Graph, left_operator: Callable[[Node], Node | None], numbers: KeyNumbers
+) -> dict[Node, list[Hashable]]:
+    """Return the uses of each variable: pairs of the operator in the left graph and the place, and
+    positions of heads.
+    """
     uses: dict[Node, list[Hashable]] = {}
     for node in graph.nodes:
         operator = left_operator(node) if not node.is_variable else None
@@ -216,7 +239,9 @@ def _find_uses(graph: Graph, left_operator: Callable[[Node], Node | None], numbe
     return uses
 
 
-def align_bodies(a: Node, b: Node, images: Mapping[Node, Node]) -> Iterator[tuple[str, Body, Body, Mapping[Node, Node]]]:
+def align_bodies(
+    a: Node, b: Node, images: Mapping[Node, Node]
+) -> Iterator[tuple[str, Body, Body, Mapping[Node, Node]]]:
     """Yield the subgraphs that two nodes have under the same name, with the pairs of their nodes.
 
     ``images`` are pairs in the enclosing graphs: two captures of such a pair are a pair, too.
@@ -226,8 +251,13 @@ def align_bodies(a: Node, b: Node, images: Mapping[Node, Node]) -> Iterator[tupl
         if key not in rights:
             continue
         y = rights[key]
-        captures: dict[tuple[Node | None, int], Node] = {(e.node, e.index): capture for capture, e in y.captured.items()}
-        twins = {capture: captures.get((images.get(e.node), e.index)) for capture, e in x.captured.items()}
+        captures: dict[tuple[Node | None, int], Node] = {
+            (e.node, e.index): capture for capture, e in y.captured.items()
+        }
+        twins = {
+            capture: captures.get((images.get(e.node), e.index))
+            for capture, e in x.captured.items()
+        }
         known = {capture: twin for capture, twin in twins.items() if twin is not None}
         # One body on both sides: align() would pair each node with itself, so only captures are of interest.
         if x.graph is y.graph:
@@ -238,11 +268,16 @@ def align_bodies(a: Node, b: Node, images: Mapping[Node, Node]) -> Iterator[tupl
 
 def list_counterparts(a: Node, b: Node, images: Mapping[Node, Node]) -> Sequence[Entry | None]:
     """Return the input of ``b`` for each input of ``a``, by position or by its use in the subgraphs that capture it."""
-    inputs: list[Entry | None] = [y for x, y in zip_longest(own_inputs(a), own_inputs(b)) if x is not None]
+    inputs: list[Entry | None] = [
+        y for x, y in zip_longest(own_inputs(a), own_inputs(b)) if x is not None
+    ]
     aligned = {key: (right, inner) for key, _, right, inner in align_bodies(a, b, images)}
     for key, left in list_bodies(a).items():
         right, inner = aligned.get(key, (left, EMPTY))
-        inputs += [right.captured.get(inner[capture]) if capture in inner else None for capture in left.captured]
+        inputs += [
+            right.captured.get(inner[capture]) if capture in inner else None
+            for capture in left.captured
+        ]
     return inputs
 
 
@@ -264,7 +299,14 @@ class Fingerprints:
     differently written operators are equal. ``around`` numbers the values that a subgraph captures.
     """
 
-    def __init__(self, graph: Graph, numbers: KeyNumbers, *, coarse: bool = False, around: Mapping[Node, int] = EMPTY) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        numbers: KeyNumbers,
+        *,
+        coarse: bool = False,
+        around: Mapping[Node, int] = EMPTY,
+    ) -> None:
         order = topological(graph)
         kinds = _number_operators(order, numbers, coarse)
         above = self.above = dict(around)
@@ -290,10 +332,14 @@ class Fingerprints:
             }
             inner = Fingerprints(body.graph, self._numbers, coarse=self._coarse, around=around)
             self._bodies[node][name] = body, inner
-            keys.append((name, tuple((inner.above[head.node], head.index) for head in body.graph.heads)))
+            keys.append(
+                (name, tuple((inner.above[head.node], head.index) for head in body.graph.heads))
+            )
         return tuple(keys)
 
-    def _number_uses(self, graph: Graph, order: Sequence[Node], kinds: Mapping[Node, int]) -> dict[Node, int]:
+    def _number_uses(
+        self, graph: Graph, order: Sequence[Node], kinds: Mapping[Node, int]
+    ) -> dict[Node, int]:
         numbers = self._numbers
         uses: dict[Node, list[tuple[int, int, int]]] = {}
         for position, head in enumerate(graph.heads):
@@ -328,7 +374,9 @@ def list_places(node: Node, numbers: KeyNumbers) -> Sequence[Hashable]:
 
 
 def _number_operators(order: Sequence[Node], numbers: KeyNumbers, coarse: bool) -> dict[Node, int]:
-    """Return a number for the content of each node, or with ``coarse`` for its operator and the number of its subgraphs."""
+    """Return a number for the content of each node, or with ``coarse`` for its operator and the
+    number of its subgraphs.
+    """
     kinds: dict[Node, int] = {}
     by_map: dict[Hashable, int] = {}  # equal attribute maps of a file are one object
     for node in order:

@@ -44,7 +44,9 @@ class Changed(msgspec.Struct, frozen=True):
 
 
 class TieMoved(msgspec.Struct, frozen=True):
-    """Consumers that used ``olds`` now use ``news``: several variables became one (tied), or one became several (untied)."""
+    """Consumers that used ``olds`` now use ``news``: several variables became one (tied), or one
+    became several (untied).
+    """
 
     how: str
     olds: tuple[NodeRef, ...]
@@ -70,9 +72,14 @@ class GraphDiff(ShortRepr, msgspec.Struct, frozen=True):
         rows = [("removed", format_node(node), "") for node in self.removed]
         rows += [("added", format_node(node), "") for node in self.added]
         rows += [("renamed", format_node(pair.old), pair.new.name) for pair in self.renamed]
-        rows += [("changed", format_node(pair.new), "; ".join(map(format_change, pair.changes))) for pair in self.changed]
+        rows += [
+            ("changed", format_node(pair.new), "; ".join(map(format_change, pair.changes)))
+            for pair in self.changed
+        ]
         rows += [(tie.how, format_tie(tie), "") for tie in self.ties]
-        rows += [("graph", format_change(change), "") for change in (*self.outputs, *self.attributes)]
+        rows += [
+            ("graph", format_change(change), "") for change in (*self.outputs, *self.attributes)
+        ]
         return Table(("change", "what", "now"), rows)
 
     def _repr_html_(self) -> str:
@@ -134,7 +141,9 @@ def compare(left: Graph, right: Graph, branches: Sequence[PairedBranch]) -> Grap
 
 
 class _Pairing(msgspec.Struct, frozen=True, eq=False):
-    """The counterparts of nodes in one branch; a node without one there, which branches share, has those of any branch."""
+    """The counterparts of nodes in one branch; a node without one there, which branches share, has
+    those of any branch.
+    """
 
     branch: PairedBranch
     counterparts: Mapping[Node, Collection[Node]]
@@ -166,14 +175,23 @@ class _Ids:
 def _find_node_changes(a: Node, b: Node, pairing: _Pairing) -> Iterator[Change]:
     exempt = BARRIER_KEYS if _has_prefixed_barrier(a, b, pairing.branch.label) else EMPTY
     for change in find_content_changes(a, b, exempt):
-        yield Change("operator", "", a.operator_text, b.operator_text) if change.what == "operator" else change
+        yield (
+            Change("operator", "", a.operator_text, b.operator_text)
+            if change.what == "operator"
+            else change
+        )
     yield from _find_mapping_changes("key", a.extra, b.extra)
     for position, (x, y) in enumerate(zip_longest(own_inputs(a), own_inputs(b))):
         if x is None or y is None or not pairing.has_entries(x, y):
             yield Change("input", str(position), _format_entry(x), _format_entry(y))
     olds, news = a.control_deps, b.control_deps
     if len(olds) != len(news) or not all(map(pairing.has_pair, olds, news)):
-        yield Change("control dependencies", "", ", ".join(n.name for n in olds), ", ".join(n.name for n in news))
+        yield Change(
+            "control dependencies",
+            "",
+            ", ".join(n.name for n in olds),
+            ", ".join(n.name for n in news),
+        )
     if a.subgraphs or b.subgraphs:
         yield from _find_subgraph_changes(a, b, pairing)
 
@@ -196,22 +214,35 @@ def _find_subgraph_changes(a: Node, b: Node, pairing: _Pairing) -> Iterator[Chan
         return
     for key, x, y, images in align_bodies(a, b, pairing.branch.images):
         # Captures are named by the numbers of their places, so their names are not compared.
-        names = {capture: images[capture].name for capture in x.captured if capture in images}  # numbered, not stored
+        names = {
+            capture: images[capture].name for capture in x.captured if capture in images
+        }  # numbered, not stored
         diff = GraphDiff()
         if x.graph is not y.graph:  # the file's nesting bounds this recursion
             diff = compare(x.graph, y.graph, [PairedBranch("", images, names)]).without_names()
         if diff:
             size = format_count(len(y.graph.nodes), "node")
-            yield Change("sub-graph", key, format_count(len(x.graph.nodes), "node"), f"{size} ({_summarize(diff)})")
+            yield Change(
+                "sub-graph",
+                key,
+                format_count(len(x.graph.nodes), "node"),
+                f"{size} ({_summarize(diff)})",
+            )
         for capture, entry in x.captured.items():
             other = y.captured.get(images.get(capture, capture))
             if other is not None and not pairing.has_entries(entry, other):
-                yield Change("input", f"of sub-graph {key}", _format_entry(entry), _format_entry(other))
+                yield Change(
+                    "input", f"of sub-graph {key}", _format_entry(entry), _format_entry(other)
+                )
 
 
 def _summarize(diff: GraphDiff) -> str:
     """Return the changes of a subgraph in words."""
-    parts = [(len(diff.added), "added"), (len(diff.removed), "removed"), (len(diff.changed), "changed")]
+    parts = [
+        (len(diff.added), "added"),
+        (len(diff.removed), "removed"),
+        (len(diff.changed), "changed"),
+    ]
     texts = [f"{count} {what}" for count, what in parts if count]
     texts += [format_change(change) for change in (*diff.outputs, *diff.attributes)]
     return ", ".join(texts)
@@ -223,19 +254,30 @@ def _format_entry(entry: Entry | None) -> str | None:
     return f"{entry.node.shown_name}[{entry.index}]" if entry.index else entry.node.shown_name
 
 
-def _find_mapping_changes(what: str, old: Mapping[str, object], new: Mapping[str, object]) -> Iterator[Change]:
+def _find_mapping_changes(
+    what: str, old: Mapping[str, object], new: Mapping[str, object]
+) -> Iterator[Change]:
     if old == new:
         return
     for key in {**old, **new}:
         if old.get(key) != new.get(key):
-            yield Change(what, key, *(None if key not in mapping else _format_value(mapping[key]) for mapping in (old, new)))
+            yield Change(
+                what,
+                key,
+                *(
+                    None if key not in mapping else _format_value(mapping[key])
+                    for mapping in (old, new)
+                ),
+            )
 
 
 def _format_value(value: object) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def _find_output_changes(left: Graph, right: Graph, pairings: Sequence[_Pairing]) -> Iterator[Change]:
+def _find_output_changes(
+    left: Graph, right: Graph, pairings: Sequence[_Pairing]
+) -> Iterator[Change]:
     """Yield changed outputs; the right graph should have the outputs of the left one, branch by branch."""
     rights = list(right.heads)
     place = 0
@@ -251,7 +293,9 @@ def _find_output_changes(left: Graph, right: Graph, pairings: Sequence[_Pairing]
         yield Change("output", str(position), None, _format_entry(rights[position]))
 
 
-def _find_moved_ties(left: Graph, branches: Sequence[PairedBranch], ids: _Ids) -> Iterator[TieMoved]:
+def _find_moved_ties(
+    left: Graph, branches: Sequence[PairedBranch], ids: _Ids
+) -> Iterator[TieMoved]:
     """Yield variables of paired operators that were tied into one or untied into several."""
     uses = consumers(left.nodes)
     for branch in branches:
@@ -263,13 +307,17 @@ def _find_moved_ties(left: Graph, branches: Sequence[PairedBranch], ids: _Ids) -
         tied = [(b, olds) for b, olds in origins.items() if len(olds) > 1]
         yield from (TieMoved("tied", tuple(map(ids.old, olds)), (ids.new(b),)) for b, olds in tied)
         untied = [(a, news) for a, news in images.items() if len(news) > 1]
-        yield from (TieMoved("untied", (ids.old(a),), tuple(map(ids.new, news))) for a, news in untied)
+        yield from (
+            TieMoved("untied", (ids.old(a),), tuple(map(ids.new, news))) for a, news in untied
+        )
 
 
 def _pair_variables(
     left: Graph, uses: Mapping[Node, Sequence[tuple[Node, int]]], branch: PairedBranch
 ) -> Iterator[tuple[Node, Node]]:
-    """Yield a variable of ``left`` and a variable of the right graph for each place in which paired operators read both."""
+    """Yield a variable of ``left`` and a variable of the right graph for each place in which paired
+    operators read both.
+    """
     inputs: dict[Node, Sequence[Entry | None]] = {}  # of operators with subgraphs
     for variable in left.variables():
         for consumer, position in uses.get(variable, ()):

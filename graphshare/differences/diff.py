@@ -22,7 +22,9 @@ from graphshare.ir.graph import VARIABLE_OP, Graph, Node
 from graphshare.text.format import format_count, format_names, shorten
 from graphshare.text.summary import ShortRepr, format_html
 
-_Kind = Literal["removed", "added", "renamed", "changed", "ties", "outputs", "attributes", "parameters"]
+_Kind = Literal[
+    "removed", "added", "renamed", "changed", "ties", "outputs", "attributes", "parameters"
+]
 T = TypeVar("T")
 _MOST = 3  # most groups of a kind to name
 _SMALLEST = 5  # a fifth of all: if fewer have a prefix in common, it is chance
@@ -44,8 +46,13 @@ class Difference(ShortRepr, msgspec.Struct, frozen=True):
 
     def _repr_html_(self) -> str:
         """Return the summary and every change as tables for notebooks."""
-        tables = [self.graph.make_table(), *([] if self.parameters is None else [self.parameters.make_table()])]
-        return format_html(self.verdict, facts=[(line.what, line.text) for line in self.summary], tables=tables)
+        tables = [
+            self.graph.make_table(),
+            *([] if self.parameters is None else [self.parameters.make_table()]),
+        ]
+        return format_html(
+            self.verdict, facts=[(line.what, line.text) for line in self.summary], tables=tables
+        )
 
     @property
     def verdict(self) -> str:
@@ -61,13 +68,29 @@ class Difference(ShortRepr, msgspec.Struct, frozen=True):
             (graph.ties, "tie", " moved"),
             (graph.outputs, "output", ""),
             (graph.attributes, "graph attribute", ""),
-            (parameters, "parameter", " (bits)" if all(change.how == "bits" for change in parameters) else ""),
+            (
+                parameters,
+                "parameter",
+                " (bits)" if all(change.how == "bits" for change in parameters) else "",
+            ),
         )
         parts = [format_count(len(changes), what) + how for changes, what, how in counts if changes]
-        rest = f"; {format_count(len(missing), 'parameter')} not compared: the values are missing" if missing else ""
+        rest = (
+            f"; {format_count(len(missing), 'parameter')} not compared: the values are missing"
+            if missing
+            else ""
+        )
         if parts:
             return f"DIFFERENT: {', '.join(parts)}{rest}"
-        return "SAME: " + ("the graphs" if self.parameters is None or missing else "the graphs and their parameters") + rest
+        return (
+            "SAME: "
+            + (
+                "the graphs"
+                if self.parameters is None or missing
+                else "the graphs and their parameters"
+            )
+            + rest
+        )
 
 
 def diff(
@@ -99,15 +122,28 @@ def diff(
         changes = compare(a.graph, b.graph, branches)
         parameters = None
         if a.parameter_file is not None and b.parameter_file is not None:
-            pairs = pair_records(a.parameter_file, b.parameter_file, _map_parameter_names(a.graph, branches))
-            parameters = diff_parameters(a.parameter_file, b.parameter_file, pairs, atol=atol, rtol=rtol, skips_missing=True)
+            pairs = pair_records(
+                a.parameter_file, b.parameter_file, _map_parameter_names(a.graph, branches)
+            )
+            parameters = diff_parameters(
+                a.parameter_file, b.parameter_file, pairs, atol=atol, rtol=rtol, skips_missing=True
+            )
         changes = changes.without_names() if ignore_names else changes
         lefts, rights = ([node.name for node in each.graph.nodes] for each in (a, b))
-        return Difference(changes, parameters, _summarize(changes, parameters, left_names=lefts, right_names=rights))
+        return Difference(
+            changes,
+            parameters,
+            _summarize(changes, parameters, left_names=lefts, right_names=rights),
+        )
 
 
 def match_nodes(
-    left: Checkpoint, right: Checkpoint, *, prefixes: Names = (), map: StrPath | None = None, renames: bool = True
+    left: Checkpoint,
+    right: Checkpoint,
+    *,
+    prefixes: Names = (),
+    map: StrPath | None = None,
+    renames: bool = True,
 ) -> list[PairedBranch]:
     """Pair the nodes of two models, branch by branch. Arguments and errors are the same as for :func:`diff`."""
     names = as_names(prefixes)
@@ -123,25 +159,41 @@ def match_nodes(
         return _complete(left.graph, right.graph, branches, renames)
 
 
-def _complete(left: Graph, right: Graph, branches: list[PairedBranch], renames: bool) -> list[PairedBranch]:
+def _complete(
+    left: Graph, right: Graph, branches: list[PairedBranch], renames: bool
+) -> list[PairedBranch]:
     """Return the branches with the remaining nodes aligned; all of them belong to the first branch."""
     first, *others = branches
     # Nodes that only another branch has are not free for pairing; pairs of the first branch are known.
-    taken = [node for branch in others for pair in branch.images.items() for node in pair if node not in first.images]
+    taken = [
+        node
+        for branch in others
+        for pair in branch.images.items()
+        for node in pair
+        if node not in first.images
+    ]
     images = align(left, right, known=first.images, taken=taken, renames=renames).images
     first = msgspec.structs.replace(first, images=images)
     return [branch for branch in (first, *others) if branch.images] or [first]
 
 
-def _match_prefixes(left: Graph, right: Graph, prefixes: Sequence[str], other: str) -> list[PairedBranch]:
+def _match_prefixes(
+    left: Graph, right: Graph, prefixes: Sequence[str], other: str
+) -> list[PairedBranch]:
     """Return a branch for each prefix, paired by name, and one for the plain names of the right graph."""
     lefts, rights = _index_names(left.nodes), _index_names(right.nodes)
-    branches = [PairedBranch(prefix, dict(_pair_names(lefts, rights, prefix)), prefix=prefix) for prefix in prefixes]
+    branches = [
+        PairedBranch(prefix, dict(_pair_names(lefts, rights, prefix)), prefix=prefix)
+        for prefix in prefixes
+    ]
     unmatched = [branch.label for branch in branches if not branch.images]
     if unmatched:
         hint = f"its nodes are {format_names(dict.fromkeys(node.name for node in right.nodes), 6)}"
         raise RefusedError(
-            [Fault(f"no node has the prefix {prefix!r} before a name of {other}", hint=hint) for prefix in unmatched]
+            [
+                Fault(f"no node has the prefix {prefix!r} before a name of {other}", hint=hint)
+                for prefix in unmatched
+            ]
         )
     paired = {b for branch in branches for b in branch.images.values()}
     rest = _index_names(node for node in right.nodes if node not in paired)
@@ -185,10 +237,14 @@ def _match_map(left: Graph, right: Graph, map_file: MapFile) -> list[PairedBranc
     if entries and not images:
         hint = "use the map of the rewrite that made the second graph from the first"
         raise InputError(Fault("pairs no node of these graphs", where=map_file.where, hint=hint))
-    return [PairedBranch(label, pairs, names[label]) for label, pairs in images.items()] or [PairedBranch("", {})]
+    return [PairedBranch(label, pairs, names[label]) for label, pairs in images.items()] or [
+        PairedBranch("", {})
+    ]
 
 
-def _map_parameter_names(left: Graph, branches: Sequence[PairedBranch]) -> Mapping[str, Sequence[str]]:
+def _map_parameter_names(
+    left: Graph, branches: Sequence[PairedBranch]
+) -> Mapping[str, Sequence[str]]:
     """Return the names in the right graph of each variable of the left one, implied variables included."""
     names: dict[str, dict[str, None]] = {}
     for branch in branches:
@@ -210,7 +266,11 @@ class Summary(msgspec.Struct, frozen=True):
 
 
 def _summarize(
-    graph: GraphDiff, parameters: ParameterDiff | None, *, left_names: Collection[str], right_names: Collection[str]
+    graph: GraphDiff,
+    parameters: ParameterDiff | None,
+    *,
+    left_names: Collection[str],
+    right_names: Collection[str],
 ) -> tuple[Summary, ...]:
     """Summarize each kind of change that occurs; ``left_names`` and ``right_names`` have the names of all nodes."""
     removed = _describe_nodes(graph.removed, right_names)
@@ -226,8 +286,14 @@ def _summarize(
         ("attributes", len(graph.attributes), "graph attribute", "changed"),
     ]
     if parameters is not None:
-        kinds.append(("parameters", len(parameters.changes), "parameter", _describe_parameters(parameters)))
-    return tuple(Summary(what, count, f"{format_count(count, noun)} {text}") for what, count, noun, text in kinds if count)
+        kinds.append(
+            ("parameters", len(parameters.changes), "parameter", _describe_parameters(parameters))
+        )
+    return tuple(
+        Summary(what, count, f"{format_count(count, noun)} {text}")
+        for what, count, noun, text in kinds
+        if count
+    )
 
 
 def _describe_renames(pairs: Sequence[tuple[str, str]]) -> str:
@@ -257,7 +323,9 @@ def _list_renames(old: str, new: str) -> Iterator[str]:
 
 def _count_common(a: str, b: str) -> int:
     """Return the length of the common beginning of two texts."""
-    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    return next(
+        (i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b))
+    )
 
 
 def _describe_nodes(nodes: Sequence[NodeRef], names: Collection[str]) -> str:
@@ -275,8 +343,12 @@ def _list_prefixes(name: str, known: Collection[str]) -> Iterator[str]:
         yield from (f"the prefix {name[:i]}" for i in range(1, len(name)) if name[i:] in known)
 
 
-def _group(items: Iterable[T], labels: Callable[[T], Iterable[str]]) -> tuple[list[tuple[str, int]], int]:
-    """Return labels with the number of items that each covers, largest first, and the number of items without a label."""
+def _group(
+    items: Iterable[T], labels: Callable[[T], Iterable[str]]
+) -> tuple[list[tuple[str, int]], int]:
+    """Return labels with the number of items that each covers, largest first, and the number of
+    items without a label.
+    """
     left = [dict.fromkeys(labels(item)) for item in items]
     total = len(left)
     groups: list[tuple[str, int]] = []
@@ -329,13 +401,29 @@ def _show(value: str | None) -> str:
 
 
 def _describe_parameters(parameters: ParameterDiff) -> str:
-    words = {"values": "values of", "bits": "bits of", "form": "shape, type or storage of", "renamed": "arg: or aux: of"}
+    words = {
+        "values": "values of",
+        "bits": "bits of",
+        "form": "shape, type or storage of",
+        "renamed": "arg: or aux: of",
+    }
     counts = Counter(change.how for change in parameters.changes)
-    texts = [f"{words[how]} {count}" if how in words else f"{count} {how}" for how, count in counts.most_common()]
+    texts = [
+        f"{words[how]} {count}" if how in words else f"{count} {how}"
+        for how, count in counts.most_common()
+    ]
     if counts.keys() in ({"added"}, {"removed"}):
         return next(iter(counts))
-    far = [c.distance.max_abs for c in parameters.changes if c.distance is not None and c.distance.max_abs is not None]
-    return "changed: " + ", ".join(texts) + (f"; max abs {max(far):.4g}" if far and counts["values"] else "")
+    far = [
+        c.distance.max_abs
+        for c in parameters.changes
+        if c.distance is not None and c.distance.max_abs is not None
+    ]
+    return (
+        "changed: "
+        + ", ".join(texts)
+        + (f"; max abs {max(far):.4g}" if far and counts["values"] else "")
+    )
 
 
 def _count_words(words: Iterable[str]) -> str:

@@ -13,12 +13,27 @@ from graphshare.analysis.branches import find_prefixes
 from graphshare.analysis.name_lists import output_name
 from graphshare.analysis.roles import assign_roles
 from graphshare.arguments import Natural, Text
-from graphshare.checkpoint.load import Model, Names, Shapes, StrPath, as_checkpoint, as_names, as_shapes
+from graphshare.checkpoint.load import (
+    Model,
+    Names,
+    Shapes,
+    StrPath,
+    as_checkpoint,
+    as_names,
+    as_shapes,
+)
 from graphshare.checkpoint.map_file import MapFile, Place, read_map
 from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.drawing.languages import IMAGES, MAX_LINES, format_dot, format_mermaid, render_image
 from graphshare.drawing.palette import LIGHT, THEMES
-from graphshare.drawing.picture import AnnotatedGraph, KnownShapes, Picture, Section, make_foldable_picture, make_picture
+from graphshare.drawing.picture import (
+    AnnotatedGraph,
+    KnownShapes,
+    Picture,
+    Section,
+    make_foldable_picture,
+    make_picture,
+)
 from graphshare.drawing.svg import format_svg
 from graphshare.drawing.unfold import unfold
 from graphshare.errors import Fault, InputError, RefusedError, locate_refusals
@@ -80,7 +95,8 @@ def draw(
     theme: Theme = "auto",
     direction: Direction = "TB",
 ) -> Drawing:
-    """Draw a graph: ``to`` a page (``html``), ``svg``, Graphviz's ``dot``, ``mermaid``, or by Graphviz ``png`` or ``pdf``.
+    """Draw a graph: ``to`` a page (``html``), ``svg``, Graphviz's ``dot``, ``mermaid``, or by
+    Graphviz ``png`` or ``pdf``.
 
     ``drawn.text`` is the drawing, ``drawn.data`` the bytes of its file; a notebook shows it. ``separator`` separates
     scopes in names (by default ``/``, or ``_`` where that makes sense). ``depth`` is the number of open levels of
@@ -99,15 +115,27 @@ def draw(
     with locate_refusals(source):
         graph, params = source.graph, source.parameter_file
         branches = find_branches(graph, as_names(prefixes))
-        known = find_known_shapes(graph, _copy_to_twins(graph, as_shapes(shapes, graph), branches), params)
-        annotated = annotate(graph, params, known, branches, former=_find_former_names(graph, map_file) if map_file else {})
+        known = find_known_shapes(
+            graph, _copy_to_twins(graph, as_shapes(shapes, graph), branches), params
+        )
+        annotated = annotate(
+            graph,
+            params,
+            known,
+            branches,
+            former=_find_former_names(graph, map_file) if map_file else {},
+        )
         make = make_foldable_picture if to == "html" else make_picture
         picture = make(annotated, depth=depth, all_parameters=all_parameters, separator=separator)
         missing = [] if params is None else params.list_missing()
         notes = [f"drawn without the values of weights: {format_names(missing)}"] if missing else []
         notes += _remark(graph, known, picture, to, is_depth_given=depth is not None)
         form = _Form(to, theme, direction, base_name(source.stem or source.where) or "graph")
-        text = _format_page(annotated, picture, [params], form) if to == "html" else _format_picture(picture, form)
+        text = (
+            _format_page(annotated, picture, [params], form)
+            if to == "html"
+            else _format_picture(picture, form)
+        )
         if to in IMAGES:
             return Drawing("", picture, tuple(notes), render_image(text, to))
         return Drawing(text, picture, tuple(notes))
@@ -156,7 +184,9 @@ def draw_comparison(
 ) -> Drawing:
     """Return a page of two merged graphs; ``sections`` describe the findings, and ``files`` have the parameters."""
     picture = make_foldable_picture(graph, depth=None)
-    return Drawing(_format_page(graph, picture, files, _Form("html", theme, "TB", title), sections), picture)
+    return Drawing(
+        _format_page(graph, picture, files, _Form("html", theme, "TB", title), sections), picture
+    )
 
 
 def _format_page(
@@ -166,10 +196,15 @@ def _format_page(
     form: _Form,
     sections: Sequence[Section] = (),
 ) -> str:
-    from graphshare.drawing.page import describe_boxes, format_page  # start-up: only pages need them
+    from graphshare.drawing.page import (
+        describe_boxes,
+        format_page,
+    )  # start-up: only pages need them
 
     details = describe_boxes(graph, [file for file in files if file is not None])
-    return format_page(picture, details, sections, theme=form.theme, direction=form.direction, title=form.title)
+    return format_page(
+        picture, details, sections, theme=form.theme, direction=form.direction, title=form.title
+    )
 
 
 def _format_picture(picture: Picture, form: _Form) -> str:
@@ -181,20 +216,27 @@ def _format_picture(picture: Picture, form: _Form) -> str:
     return format_dot(picture, palette, title=form.title, direction=form.direction)
 
 
-def _remark(graph: Graph, known: KnownShapes, picture: Picture, to: str, *, is_depth_given: bool) -> Iterator[str]:
+def _remark(
+    graph: Graph, known: KnownShapes, picture: Picture, to: str, *, is_depth_given: bool
+) -> Iterator[str]:
     if not is_depth_given and picture.depth is not None and to != "html":
         yield f"scopes are open to depth {picture.depth}; `depth=N` opens more or fewer"
     nodes = reachable(graph)
     if find_format(graph).types.are_stated:
         entries = [entry for node in nodes for entry in visible_outputs(node)]
-        unknown = [output_name(entry) for entry in entries if (entry.node, entry.index) not in known]
+        unknown = [
+            output_name(entry) for entry in entries if (entry.node, entry.index) not in known
+        ]
         if unknown:
             yield find_format(graph).types.explain_unknown_types(unknown)
     left_out = len(graph.nodes) - len(nodes)
     if left_out:
         yield f"left out: {format_count(left_out, 'node')} that no output needs"
     if to == "mermaid" and len(picture.lines) > MAX_LINES:
-        yield f"Mermaid draws {MAX_LINES} lines unless configured for more; this graph has {len(picture.lines)} (see `depth`)"
+        yield (
+            f"Mermaid draws {MAX_LINES} lines unless configured for more; this graph has "
+            f"{len(picture.lines)} (see `depth`)"
+        )
 
 
 def find_branches(graph: Graph, prefixes: Sequence[str]) -> tuple[str, ...]:
@@ -203,10 +245,17 @@ def find_branches(graph: Graph, prefixes: Sequence[str]) -> tuple[str, ...]:
     # Sorted, each prefix is found by one search, however many branches and nodes there are.
     ordered = sorted(names) if prefixes else []
     places = [(prefix, bisect_left(ordered, prefix)) for prefix in prefixes]
-    missing = [prefix for prefix, i in places if i == len(ordered) or not ordered[i].startswith(prefix)]
+    missing = [
+        prefix for prefix, i in places if i == len(ordered) or not ordered[i].startswith(prefix)
+    ]
     if missing:
         hints = {prefix: suggest(prefix, names, "operators") for prefix in missing}
-        raise RefusedError([Fault(f"no operator's name begins with the prefix {p!r}", hint=hint) for p, hint in hints.items()])
+        raise RefusedError(
+            [
+                Fault(f"no operator's name begins with the prefix {p!r}", hint=hint)
+                for p, hint in hints.items()
+            ]
+        )
     if prefixes:
         return tuple(prefixes)
     try:
@@ -215,7 +264,9 @@ def find_branches(graph: Graph, prefixes: Sequence[str]) -> tuple[str, ...]:
         return ()  # one branch
 
 
-def _copy_to_twins(graph: Graph, input_shapes: Mapping[str, PartialShape], prefixes: Sequence[str]) -> dict[str, PartialShape]:
+def _copy_to_twins(
+    graph: Graph, input_shapes: Mapping[str, PartialShape], prefixes: Sequence[str]
+) -> dict[str, PartialShape]:
     """Return the given shapes; a shape given for one branch also applies to the same variable in the other branches."""
     names = {node.name for node in graph.variables()}
     shapes, known = dict(input_shapes), KnownPrefixes(prefixes)
@@ -229,20 +280,26 @@ def _copy_to_twins(graph: Graph, input_shapes: Mapping[str, PartialShape], prefi
     return shapes
 
 
-def find_known_shapes(graph: Graph, input_shapes: Mapping[str, PartialShape], params: ParameterFile | None) -> KnownShapes:
+def find_known_shapes(
+    graph: Graph, input_shapes: Mapping[str, PartialShape], params: ParameterFile | None
+) -> KnownShapes:
     """Return the completely known shapes, by node and output."""
     declared = any("__shape__" in node.attrs for node in graph.variables())
     # Without input shapes nothing can be inferred beyond the parameters' own shapes, so numpy is not imported.
     if not input_shapes and not declared and not find_format(graph).types.are_stated:
         return _read_stored_shapes(graph, params)
-    from graphshare.execute.prepare.shape_report import infer_known_shapes  # start-up: inference needs numpy
+    from graphshare.execute.prepare.shape_report import (
+        infer_known_shapes,
+    )  # start-up: inference needs numpy
 
     try:
         return infer_known_shapes(graph, input_shapes, params=params)
     except RefusedError:
         if input_shapes or find_format(graph).types.are_stated:
             raise
-        return _read_stored_shapes(graph, params)  # the declared shapes contradict each other; draw without them
+        return _read_stored_shapes(
+            graph, params
+        )  # the declared shapes contradict each other; draw without them
 
 
 def _read_stored_shapes(graph: Graph, params: ParameterFile | None) -> KnownShapes:
@@ -250,7 +307,11 @@ def _read_stored_shapes(graph: Graph, params: ParameterFile | None) -> KnownShap
         return {}
     records = RecordsByName(params)
     by_node = {(node, 0): records.of(node) for node in graph.variables()}
-    return {key: record.shape for key, record in by_node.items() if record is not None and record.shape is not None}
+    return {
+        key: record.shape
+        for key, record in by_node.items()
+        if record is not None and record.shape is not None
+    }
 
 
 def _find_former_names(graph: Graph, map_file: MapFile) -> dict[Node, str]:
@@ -272,10 +333,16 @@ def _find_former_names(graph: Graph, map_file: MapFile) -> dict[Node, str]:
     return names
 
 
-def _nodes_at(graph: Graph, place: Place | None, by_name: Mapping[str, Sequence[Node]]) -> Collection[Node]:
+def _nodes_at(
+    graph: Graph, place: Place | None, by_name: Mapping[str, Sequence[Node]]
+) -> Collection[Node]:
     if place is None:
         return ()
     # A file may have been edited since: an id counts only where the name fits too.
-    if place.id is not None and 0 <= place.id < len(graph.nodes) and graph.nodes[place.id].name == place.name:
+    if (
+        place.id is not None
+        and 0 <= place.id < len(graph.nodes)
+        and graph.nodes[place.id].name == place.name
+    ):
         return (graph.nodes[place.id],)
     return by_name.get(place.name, ())

@@ -22,10 +22,15 @@ def format_dot(picture: Picture, palette: Palette, *, title: str, direction: str
     return "\n".join(_format_statements(picture, palette, title, direction)) + "\n"
 
 
-def _format_statements(picture: Picture, palette: Palette, title: str, direction: str) -> Iterator[str]:
+def _format_statements(
+    picture: Picture, palette: Palette, title: str, direction: str
+) -> Iterator[str]:
     font = 'fontname="Helvetica,Arial,sans-serif"'
     yield f"digraph {_quote(title)} {{"
-    yield f'  graph [rankdir={direction}, bgcolor="{palette.background}", fontcolor="{palette.text}", {font}, fontsize=12,'
+    yield (
+        f'  graph [rankdir={direction}, bgcolor="{palette.background}", '
+        f'fontcolor="{palette.text}", {font}, fontsize=12,'
+    )
     # newrank ranks the nodes of all clusters together, so that branches stay side by side.
     yield "         nodesep=0.3, ranksep=0.35, newrank=true, compound=true, pad=0.2]"
     yield f'  node [shape=box, style="filled,rounded", {font}, fontsize=11, margin="0.14,0.07", height=0.3]'
@@ -55,13 +60,18 @@ def _format_clusters(picture: Picture, palette: Palette) -> Iterator[str]:
             label = member[-1] or "original" if is_branch else member[-1]
             yield f"{pad}subgraph cluster_{next(counter)} {{"
             kind = "branch" if is_branch else "scope"
-            yield f'{pad}  label={_quote(label)}; class="{kind}"; style="rounded,filled"; fillcolor="{palette.cluster_fill}";'
+            yield (
+                f'{pad}  label={_quote(label)}; class="{kind}"; style="rounded,filled"; '
+                f'fillcolor="{palette.cluster_fill}";'
+            )
             yield f'{pad}  color="{palette.cluster}"; fontcolor="{palette.text}"; margin=10;'
             open_clusters.append(iter(members[member]))
 
 
 def _list_members(picture: Picture) -> dict[tuple[str, ...], list[int | tuple[str, ...]]]:
-    """Return the numbers of the boxes and the paths of the clusters in each cluster; the empty path is outside of all."""
+    """Return the numbers of the boxes and the paths of the clusters in each cluster; the empty path
+    is outside of all.
+    """
     members: dict[tuple[str, ...], list[int | tuple[str, ...]]] = {(): []}
     for number, box in enumerate(picture.boxes):
         path = picture.find_path(box)
@@ -76,7 +86,12 @@ def _list_members(picture: Picture) -> dict[tuple[str, ...], list[int | tuple[st
 def _format_node(number: int, box: Box, palette: Palette) -> str:
     paint = palette.kinds[box.paint]
     label = "\\n".join(_escape(text) for text in (box.title, *box.lines))
-    settings = [f'label="{label}"', f'fillcolor="{paint.fill}"', f'color="{paint.stroke}"', f'fontcolor="{paint.text}"']
+    settings = [
+        f'label="{label}"',
+        f'fillcolor="{paint.fill}"',
+        f'color="{paint.stroke}"',
+        f'fontcolor="{paint.text}"',
+    ]
     classes = dict.fromkeys((box.kind, box.paint))
     settings.append(f'class="{" ".join(classes)}"')
     settings.append(f"tooltip={_quote(box.tip or box.title)}")
@@ -93,7 +108,9 @@ def _format_edge(line: Line, palette: Palette) -> str:
     if line.labels:
         labels = line.labels if len(line.labels) <= 3 else [*line.labels[:3], "…"]
         # Blanks keep the text off the line, chr(92) is a backslash, and the last \n is cut off.
-        settings.append(f'label="{"".join(f" {_escape(text)} " + chr(92) + "n" for text in labels)[:-2]}"')
+        settings.append(
+            f'label="{"".join(f" {_escape(text)} " + chr(92) + "n" for text in labels)[:-2]}"'
+        )
     if line.kind == "shared":
         settings += [f'color="{palette.shared_line}"', "style=dashed", "penwidth=1.4"]
     elif line.kind == "control":
@@ -122,20 +139,36 @@ def render_image(dot: str, to: str) -> bytes:
     program = shutil.which("dot")
     if program is None:
         hint = (
-            "install it (apt install graphviz, brew install graphviz), or draw with `to='svg'`, `to='html'` or `to='mermaid'`"
+            "install it (apt install graphviz, brew install graphviz), or draw with `to='svg'`, "
+            "`to='html'` or `to='mermaid'`"
         )
-        raise GraphvizError(Fault(f"{to} needs Graphviz, but its program `dot` is not on the path", hint=hint))
+        raise GraphvizError(
+            Fault(f"{to} needs Graphviz, but its program `dot` is not on the path", hint=hint)
+        )
     try:
-        result = subprocess.run([program, f"-T{to}"], input=dot.encode(), capture_output=True, timeout=LIMIT, check=False)
+        result = subprocess.run(
+            [program, f"-T{to}"],
+            input=dot.encode(),
+            capture_output=True,
+            timeout=LIMIT,
+            check=False,
+        )
     except subprocess.TimeoutExpired:
         hint = "show less with `depth=1`, or use `to='svg'`"
         raise GraphvizError(Fault(f"Graphviz did not finish within {LIMIT} s", hint=hint)) from None
     except OSError as error:
-        raise GraphvizError(Fault(f"Graphviz cannot be started: {error.strerror}", where=program)) from error
+        raise GraphvizError(
+            Fault(f"Graphviz cannot be started: {error.strerror}", where=program)
+        ) from error
     if result.returncode:
         messages = result.stderr.decode("utf-8", "replace").strip().splitlines()
         hint = "if the graph is large, show less with `depth=1`"
-        raise GraphvizError(Fault(f"Graphviz refuses the graph: {messages[-1] if messages else result.returncode}", hint=hint))
+        raise GraphvizError(
+            Fault(
+                f"Graphviz refuses the graph: {messages[-1] if messages else result.returncode}",
+                hint=hint,
+            )
+        )
     return result.stdout
 
 
@@ -143,7 +176,13 @@ MAX_LINES = 500  # Mermaid's default limit
 
 _ENTITIES = {'"': "quot", "<": "lt", ">": "gt", "&": "amp"}
 _PILL, _CYLINDER = ("([", "])"), ("[(", ")]")
-_FORMS = {"input": _PILL, "output": _PILL, "shared": _CYLINDER, "parameter": _CYLINDER, "scope": ("[[", "]]")}
+_FORMS = {
+    "input": _PILL,
+    "output": _PILL,
+    "shared": _CYLINDER,
+    "parameter": _CYLINDER,
+    "scope": ("[[", "]]"),
+}
 
 
 def format_mermaid(picture: Picture, *, palette: Palette = LIGHT, direction: str = "TB") -> str:

@@ -21,7 +21,9 @@ _Line = tuple[Node, int, Node]
 
 
 class Merged(msgspec.Struct, frozen=True, eq=False):
-    """Two graphs in one: ``first`` maps nodes that only the first graph has to their copies, ``second`` lists the second's."""
+    """Two graphs in one: ``first`` maps nodes that only the first graph has to their copies,
+    ``second`` lists the second's.
+    """
 
     graph: AnnotatedGraph
     first: Images
@@ -29,7 +31,9 @@ class Merged(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Counterparts:
-    """Nodes in the merged graph for nodes of the first: those of the second (``images``), or copies of nodes ``alone``."""
+    """Nodes in the merged graph for nodes of the first: those of the second (``images``), or copies
+    of nodes ``alone``.
+    """
 
     def __init__(self, left: AnnotatedGraph, branches: Sequence[Images]) -> None:
         self._branches = branches
@@ -41,7 +45,9 @@ class _Counterparts:
         self.alone: dict[Node, Node] = {}
         for node in self._needed:  # inputs come first
             if node not in self.images:
-                self.alone[node] = replace(node, inputs=tuple(map(self.follow, node.inputs)), control_deps=())
+                self.alone[node] = replace(
+                    node, inputs=tuple(map(self.follow, node.inputs)), control_deps=()
+                )
 
     def follow(self, entry: Entry, branch: Images = EMPTY) -> Entry:
         """Return the counterpart of a value, in ``branch`` if it has one."""
@@ -67,8 +73,14 @@ def merge(left: AnnotatedGraph, right: AnnotatedGraph, branches: Sequence[Images
     reached = {image for branch in branches for image in branch.values()}
     # Where both graphs have the operator, inputs that only one of them has are lost or added lines.
     olds = counterparts.list_lines()
-    news = {(entry.node, entry.index, node) for node in {*right.graph.nodes, *reached} for entry in node.inputs}
-    lost: list[tuple[Entry, Node | None]] = [(entry, line[2]) for line, entry in olds.items() if line not in news]
+    news = {
+        (entry.node, entry.index, node)
+        for node in {*right.graph.nodes, *reached}
+        for entry in node.inputs
+    }
+    lost: list[tuple[Entry, Node | None]] = [
+        (entry, line[2]) for line, entry in olds.items() if line not in news
+    ]
     # An output that only the first graph has leads nowhere; the line keeps its operator in the picture.
     ends = {(head.node, head.index): head for head in left.graph.heads if head.node in alone}
     lost += [(counterparts.follow(head), None) for head in ends.values()]
@@ -76,7 +88,10 @@ def merge(left: AnnotatedGraph, right: AnnotatedGraph, branches: Sequence[Images
         right,
         graph=replace(right.graph, nodes=(*right.graph.nodes, *alone.values())),
         parameters=right.parameters | {alone[node] for node in left.parameters & alone.keys()},
-        shapes={**{(alone[n], i): shape for (n, i), shape in left.shapes.items() if n in alone}, **right.shapes},
+        shapes={
+            **{(alone[n], i): shape for (n, i), shape in left.shapes.items() if n in alone},
+            **right.shapes,
+        },
         bodies={**right.bodies, **_place_bodies(left, right, counterparts.images, alone)},
         alone=frozenset(alone.values()),
         added=frozenset(news - olds.keys()),
@@ -85,10 +100,20 @@ def merge(left: AnnotatedGraph, right: AnnotatedGraph, branches: Sequence[Images
     return Merged(graph, alone, [node for node in right.graph.nodes if node not in reached])
 
 
-def _place_bodies(left: AnnotatedGraph, right: AnnotatedGraph, images: Images, alone: Images) -> dict[Node, OpenBody]:
-    """Return a body for each node that only the left graph has: the counterpart of its body, or a new one for its owner."""
-    twins = {left.bodies[a]: right.bodies[b] for a, b in images.items() if a in left.bodies and b in right.bodies}
+def _place_bodies(
+    left: AnnotatedGraph, right: AnnotatedGraph, images: Images, alone: Images
+) -> dict[Node, OpenBody]:
+    """Return a body for each node that only the left graph has: the counterpart of its body, or a
+    new one for its owner.
+    """
+    twins = {
+        left.bodies[a]: right.bodies[b]
+        for a, b in images.items()
+        if a in left.bodies and b in right.bodies
+    }
     for body in left.bodies.values():
         if body not in twins:
-            twins[body] = OpenBody(body.key, body.depth, images.get(body.owner) or alone.get(body.owner, body.owner))
+            twins[body] = OpenBody(
+                body.key, body.depth, images.get(body.owner) or alone.get(body.owner, body.owner)
+            )
     return {alone[node]: twins[body] for node, body in left.bodies.items() if node in alone}

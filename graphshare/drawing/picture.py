@@ -1,7 +1,8 @@
 """Pictures: the boxes and lines of a drawing, in no particular language.
 
-A box is an operator, or a scope with its contents. A parameter that several boxes share is drawn once, outside of all branches;
-parameters with the same consumers are one box. Small constants are drawn inside the boxes that use them.
+A box is an operator, or a scope with its contents. A parameter that several boxes share is drawn
+once, outside of all branches; parameters with the same consumers are one box. Small constants are
+drawn inside the boxes that use them.
 """
 
 from __future__ import annotations
@@ -27,20 +28,27 @@ from graphshare.text.summary import ShortRepr
 KnownShapes = Mapping[tuple[Node, int], tuple[int, ...]]  # ONNX models also have named sizes
 MAX_BOXES = 80  # more are hard to read
 MARKS = {
-    "highlight": "renamed", "added": "added", "removed": "removed", "changed": "changed", "near": "within the tolerance",
-    "apart": "differs", "unjudged": "not judged",
-}  # fmt: skip
+    "highlight": "renamed",
+    "added": "added",
+    "removed": "removed",
+    "changed": "changed",
+    "near": "within the tolerance",
+    "apart": "differs",
+    "unjudged": "not judged",
+}
 """The marks of boxes, with their texts in a legend."""
 _LINE = 34  # characters in a line of constants
 _LINES = {"shared": "shared", "parameter": "data"}  # kinds of lines from a box of this kind
 
 
 class Box(msgspec.Struct):
-    """``kind`` is operator, scope, input, output, parameter or shared. ``cluster`` is its branch followed by its scopes.
+    """``kind`` is operator, scope, input, output, parameter or shared. ``cluster`` is its branch
+    followed by its scopes.
 
-    ``mark`` is ``highlight`` for a node that a map renamed, or the finding of a comparison (:data:`MARKS`). ``weights`` counts
-    those of a parameter box, None where a shape is unknown. ``label`` is the text that a layout writes where the lines from it
-    start. ``operator_kind`` is one of :data:`~graphshare.drawing.operator_kinds.KINDS` where nothing is marked.
+    ``mark`` is ``highlight`` for a node that a map renamed, or the finding of a comparison
+    (:data:`MARKS`). ``weights`` counts those of a parameter box, None where a shape is unknown.
+    ``label`` is the text that a layout writes where the lines from it start. ``operator_kind`` is
+    one of :data:`~graphshare.drawing.operator_kinds.KINDS` where nothing is marked.
     """
 
     kind: str
@@ -123,9 +131,15 @@ class AnnotatedGraph(msgspec.Struct, frozen=True, eq=False):
 
 
 def make_foldable_picture(
-    graph: AnnotatedGraph, *, depth: int | None, all_parameters: bool = False, separator: str | None = None
+    graph: AnnotatedGraph,
+    *,
+    depth: int | None,
+    all_parameters: bool = False,
+    separator: str | None = None,
 ) -> Picture:
-    """Return the picture of ``graph`` with all scopes open, and their folded boxes; ``depth`` levels are open at first."""
+    """Return the picture of ``graph`` with all scopes open, and their folded boxes; ``depth``
+    levels are open at first.
+    """
     builder = _PictureBuilder(graph, all_parameters, separator)
     picture = builder.build(None)
     picture.depth = _choose_depth(builder) if depth is None else depth
@@ -134,7 +148,11 @@ def make_foldable_picture(
 
 
 def make_picture(
-    graph: AnnotatedGraph, *, depth: int | None, all_parameters: bool = False, separator: str | None = None
+    graph: AnnotatedGraph,
+    *,
+    depth: int | None,
+    all_parameters: bool = False,
+    separator: str | None = None,
 ) -> Picture:
     """Return the picture of ``graph`` with ``depth`` open levels of scopes; by default as many as fit ``MAX_BOXES``."""
     builder = _PictureBuilder(graph, all_parameters, separator)
@@ -163,7 +181,9 @@ class _PictureBuilder:
         self.format = find_format(graph.graph)
         self.heads = {head.node for head in graph.graph.heads}
         # Lost lines may start at nodes that no head of the second graph needs.
-        self.nodes = post_order([*(head.node for head in graph.graph.heads), *(entry.node for entry, _ in graph.lost)])
+        self.nodes = post_order(
+            [*(head.node for head in graph.graph.heads), *(entry.node for entry, _ in graph.lost)]
+        )
         self.constants = self._find_constants()
         self.prefixes = KnownPrefixes(graph.prefixes)
         self.branch_of = {node: self._find_branch(node) for node in self.nodes}
@@ -172,7 +192,11 @@ class _PictureBuilder:
         for node in self.nodes:
             if not node.is_variable and node not in self.constants:
                 body = graph.bodies.get(node)
-                group = operators.setdefault(self.branch_of[node], []) if body is None else inner.setdefault(body, [])
+                group = (
+                    operators.setdefault(self.branch_of[node], [])
+                    if body is None
+                    else inner.setdefault(body, [])
+                )
                 group.append(node)
         self.branches = [label for label in ("", *graph.prefixes) if label in operators]
         self.names: dict[Node, ScopedName] = infer_scopes(operators, separator=separator)
@@ -181,9 +205,15 @@ class _PictureBuilder:
 
     def _find_constants(self) -> dict[Node, str]:
         """Return the values of small constants; they are drawn inside the boxes that use them."""
-        used = {entry.node for node in self.nodes for entry in node.inputs} | {entry.node for entry, _ in self.source.lost}
+        used = {entry.node for node in self.nodes for entry in node.inputs} | {
+            entry.node for entry, _ in self.source.lost
+        }
         # A constant that is an output has a box of its own.
-        texts = {n: self.format.description.describe_constant(n) for n in used - self.heads if n.op or not self.all_parameters}
+        texts = {
+            n: self.format.description.describe_constant(n)
+            for n in used - self.heads
+            if n.op or not self.all_parameters
+        }
         return {node: text for node, text in texts.items() if text}
 
     def _find_branch(self, node: Node) -> str:
@@ -201,7 +231,9 @@ class _PictureBuilder:
             if depth is not None and len(name.scopes) >= depth and (name.scopes or depth == 0):
                 members.setdefault((self.branch_of[node], name.scopes[:depth]), []).append(node)
         # A scope with one operator shows less than the operator.
-        collapsed = {node: key for key, nodes in members.items() if len(nodes) > 1 for node in nodes}
+        collapsed = {
+            node: key for key, nodes in members.items() if len(nodes) > 1 for node in nodes
+        }
         numbers: dict[tuple[str, tuple[str, ...]], int] = {}
         for node in self.nodes:
             if node not in self.names:
@@ -226,7 +258,9 @@ class _PictureBuilder:
                 path = (self.branch_of[node], *self.names[node].scopes)
                 for depth in range(1, len(path) + 1):
                     members.setdefault(path[:depth], []).append(node)
-        return {path: self._scope_box((path[0], path[1:]), nodes) for path, nodes in members.items()}
+        return {
+            path: self._scope_box((path[0], path[1:]), nodes) for path, nodes in members.items()
+        }
 
     def _add_box(self, picture: Picture, box: Box) -> int:
         picture.boxes.append(box)
@@ -240,19 +274,38 @@ class _PictureBuilder:
         if len(scopes) < len(name.scopes):
             # Scopes that are not open become a part of the title.
             title = "/".join((*name.scopes[len(scopes) :], title))
-        lines = [" ".join((node.op, *self.format.description.describe_operator(node))), *self._list_constants(node)]
+        lines = [
+            " ".join((node.op, *self.format.description.describe_operator(node))),
+            *self._list_constants(node),
+        ]
         lines += self._count_weights([entry.node for entry in node.inputs])
         lines += [self.source.labels[node]] if node in self.source.labels else []
         kind = "" if self.source.marks else find_kind(node)
         path = (self.branch_of[node], *scopes)
-        return Box("operator", title, lines, path, self._mark([node]), node.shown_name, (node,), operator_kind=kind)
+        return Box(
+            "operator",
+            title,
+            lines,
+            path,
+            self._mark([node]),
+            node.shown_name,
+            (node,),
+            operator_kind=kind,
+        )
 
     def _list_constants(self, node: Node) -> list[str]:
         """Return the small constants that an operator reads, by the names of its inputs."""
         if not any(entry.node in self.constants for entry in node.inputs):
             return []
-        operands = [(i, entry) for i, entry in enumerate(list_operands(node)) if entry and entry.node in self.constants]
-        named = [(self.format.description.name_operand(node, i), self.constants[entry.node]) for i, entry in operands]
+        operands = [
+            (i, entry)
+            for i, entry in enumerate(list_operands(node))
+            if entry and entry.node in self.constants
+        ]
+        named = [
+            (self.format.description.name_operand(node, i), self.constants[entry.node])
+            for i, entry in operands
+        ]
         lines: list[str] = []
         for text in (f"{name} = {value}" if name else value for name, value in named):
             if lines and len(lines[-1]) + len(text) < _LINE:
@@ -265,9 +318,20 @@ class _PictureBuilder:
         """Return the mark that all nodes of a box share, else the gravest; marked hidden nodes count as changed."""
         marks = set()
         for node in nodes:
-            hidden = () if node.is_variable else [e.node for e in node.inputs if not e.node.op or e.node in self.constants]
+            hidden = (
+                ()
+                if node.is_variable
+                else [e.node for e in node.inputs if not e.node.op or e.node in self.constants]
+            )
             own = self.source.marks.get(node, "")
-            marks.add(own or ("changed" if any(n in self.source.marks and self._is_hidden(n) for n in hidden) else ""))
+            marks.add(
+                own
+                or (
+                    "changed"
+                    if any(n in self.source.marks and self._is_hidden(n) for n in hidden)
+                    else ""
+                )
+            )
         # A renamed operator does not make its scope a changed one.
         if len(marks) < 2 or marks == {"", "highlight"}:
             return max(marks, default="")
@@ -292,7 +356,11 @@ class _PictureBuilder:
 
     def _count_weights(self, variables: Sequence[Node]) -> list[str]:
         """Return a line with the number of weights, or no line if no shape of the graph is known."""
-        parameters = [node for node in variables if node in self.source.parameters and node not in self.constants]
+        parameters = [
+            node
+            for node in variables
+            if node in self.source.parameters and node not in self.constants
+        ]
         if not parameters or not self.has_shapes:
             return []
         sizes = self._list_sizes(parameters)
@@ -302,9 +370,18 @@ class _PictureBuilder:
     def _list_sizes(self, variables: Iterable[Node]) -> list[int]:
         """Return the numbers of elements of variables whose sizes are all known numbers."""
         shapes = [self.source.shapes.get((node, 0)) for node in variables]
-        return [math.prod(shape) for shape in shapes if shape is not None and all(isinstance(n, int) for n in shape)]
+        return [
+            math.prod(shape)
+            for shape in shapes
+            if shape is not None and all(isinstance(n, int) for n in shape)
+        ]
 
-    def _add_variables(self, picture: Picture, at: dict[Node, int], folded: Mapping[tuple[str, tuple[str, ...]], int]) -> None:
+    def _add_variables(
+        self,
+        picture: Picture,
+        at: dict[Node, int],
+        folded: Mapping[tuple[str, tuple[str, ...]], int],
+    ) -> None:
         """Add the boxes of inputs and parameters; an input of a ``folded`` body is inside its box."""
         readers = self._find_readers(at)
         shared: dict[tuple[int, ...], list[Node]] = {}
@@ -314,12 +391,20 @@ class _PictureBuilder:
             boxes = tuple(sorted(readers.get(node, ())))
             if node not in self.source.parameters or not boxes:
                 scopes = self._find_scopes(node)
-                number = folded.get((self.branch_of[node], scopes[: picture.depth])) if scopes else None
-                at[node] = self._add_box(picture, self._input_box(node, scopes)) if number is None else number
+                number = (
+                    folded.get((self.branch_of[node], scopes[: picture.depth])) if scopes else None
+                )
+                at[node] = (
+                    self._add_box(picture, self._input_box(node, scopes))
+                    if number is None
+                    else number
+                )
             elif len(boxes) > 1:
                 shared.setdefault(boxes, []).append(node)
             elif self.all_parameters or node in self.heads:
-                at[node] = self._add_box(picture, self._parameter_box([node], "parameter", self.branch_of[node]))
+                at[node] = self._add_box(
+                    picture, self._parameter_box([node], "parameter", self.branch_of[node])
+                )
         for nodes in shared.values():
             number = self._add_box(picture, self._parameter_box(nodes, "shared", None))
             at.update(dict.fromkeys(nodes, number))
@@ -327,11 +412,15 @@ class _PictureBuilder:
     def _find_readers(self, at: Mapping[Node, int]) -> dict[Node, set[int]]:
         """Return the boxes that read each variable."""
         readers: dict[Node, set[int]] = {}
-        alone: dict[Node, set[int]] = {}  # operators that only the first of two graphs has share no variables with others
+        alone: dict[
+            Node, set[int]
+        ] = {}  # operators that only the first of two graphs has share no variables with others
         for node in self.nodes:
             for entry in node.inputs if node in at else ():
                 if entry.node.is_variable:
-                    (alone if node in self.source.alone else readers).setdefault(entry.node, set()).add(at[node])
+                    (alone if node in self.source.alone else readers).setdefault(
+                        entry.node, set()
+                    ).add(at[node])
         return {**alone, **readers}
 
     def _input_box(self, node: Node, scopes: tuple[str, ...]) -> Box:
@@ -347,8 +436,23 @@ class _PictureBuilder:
         for head in self.source.graph.heads:
             branch, name = self.branch_of[head.node], output_name(head)
             mark = "added" if self.source.marks.get(head.node) == "added" else ""
-            box = Box("output", name.removeprefix(branch) or name or "(no name)", [], (branch,), mark, tip=name)
-            picture.lines.append(Line(at[head.node], self._add_box(picture, box), "data", self._list_shapes(head), mark))
+            box = Box(
+                "output",
+                name.removeprefix(branch) or name or "(no name)",
+                [],
+                (branch,),
+                mark,
+                tip=name,
+            )
+            picture.lines.append(
+                Line(
+                    at[head.node],
+                    self._add_box(picture, box),
+                    "data",
+                    self._list_shapes(head),
+                    mark,
+                )
+            )
 
     def _list_shapes(self, entry: Entry) -> list[str]:
         shape = self.source.shapes.get((entry.node, entry.index))
@@ -357,7 +461,9 @@ class _PictureBuilder:
     def _find_scopes(self, variable: Node) -> tuple[str, ...]:
         """Return the scopes of the body that contains a variable; none for a variable of the graph itself."""
         body = self.source.bodies.get(variable)
-        return (*self.names[body.owner].scopes, body.key) if body and body.owner in self.names else ()
+        return (
+            (*self.names[body.owner].scopes, body.key) if body and body.owner in self.names else ()
+        )
 
     def _parameter_box(self, nodes: Sequence[Node], kind: str, branch: str | None) -> Box:
         if len(nodes) == 1:
@@ -381,8 +487,14 @@ class _PictureBuilder:
             if source < 0 or target < 0 or source == target:
                 continue
             kind = _LINES.get(picture.boxes[source].kind, kind)
-            line = lines.setdefault((source, target, kind, mark), Line(source, target, kind, [], mark))
-            line.labels += [text for text in self._list_shapes(entry) if kind == "data" and text not in line.labels]
+            line = lines.setdefault(
+                (source, target, kind, mark), Line(source, target, kind, [], mark)
+            )
+            line.labels += [
+                text
+                for text in self._list_shapes(entry)
+                if kind == "data" and text not in line.labels
+            ]
         picture.lines = list(lines.values())
 
     def _list_edges(self) -> Iterator[tuple[Entry, Node, str, str]]:
@@ -394,12 +506,21 @@ class _PictureBuilder:
                 is_removed = entry.node in graph.alone or node in graph.alone
                 yield entry, node, "data", "removed" if is_removed else "added" if is_added else ""
             for dep in node.control_deps:
-                yield Entry(dep), node, "control", "removed" if dep in graph.alone or node in graph.alone else ""
-        yield from ((entry, target, "data", "removed") for entry, target in graph.lost if target is not None)
+                yield (
+                    Entry(dep),
+                    node,
+                    "control",
+                    "removed" if dep in graph.alone or node in graph.alone else "",
+                )
+        yield from (
+            (entry, target, "data", "removed") for entry, target in graph.lost if target is not None
+        )
 
 
 def _summarize_endings(nodes: Sequence[Node]) -> list[str]:
-    return _summarize_kinds((next((s for s in SUFFIXES if node.name.endswith(s)), node.name) for node in nodes), 5)
+    return _summarize_kinds(
+        (next((s for s in SUFFIXES if node.name.endswith(s)), node.name) for node in nodes), 5
+    )
 
 
 def _summarize_kinds(kinds: Iterable[str], most: int) -> list[str]:

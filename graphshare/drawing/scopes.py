@@ -1,7 +1,8 @@
 """The scopes of operators, inferred from their names and from the bodies that contain them.
 
-In names with ``/`` the parts before it are scopes. Otherwise ``_`` may separate scopes (``stage1_unit2_conv1``), and then a
-scope needs several connected operators of more than one kind: ``broadcast_add0, broadcast_add1`` are not a scope.
+In names with ``/`` the parts before it are scopes. Otherwise ``_`` may separate scopes
+(``stage1_unit2_conv1``), and then a scope needs several connected operators of more than one kind:
+``broadcast_add0, broadcast_add1`` are not a scope.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ class ScopedName(msgspec.Struct, frozen=True):
     leaf: str
 
 
-def infer_scopes(branches: Mapping[str, Sequence[Node]], *, separator: str | None = None) -> dict[Node, ScopedName]:
+def infer_scopes(
+    branches: Mapping[str, Sequence[Node]], *, separator: str | None = None
+) -> dict[Node, ScopedName]:
     """Return the scopes of each operator; ``branches`` maps the prefix of a branch's names to its operators.
 
     ``separator`` separates scopes; by default ``/`` if any name has one, otherwise ``_``.
@@ -39,7 +42,9 @@ def infer_scopes(branches: Mapping[str, Sequence[Node]], *, separator: str | Non
     common = _count_common_parts(list(parts.values()))
     scoped: dict[Node, ScopedName] = {}
     for nodes in branches.values():
-        scoped.update(_infer_branch_scopes([(node, parts[node][common:]) for node in nodes], mark, strict))
+        scoped.update(
+            _infer_branch_scopes([(node, parts[node][common:]) for node in nodes], mark, strict)
+        )
     return scoped
 
 
@@ -50,17 +55,25 @@ def _infer_branch_scopes(parts: _NameParts, mark: str, strict: bool) -> dict[Nod
         scopes, items = pending.pop()
         for name, members in _group_by_first(items).items():
             if _is_scope(members, strict):
-                pending.append(((*scopes, name), [(node, rest[1:] or rest) for node, rest in members]))
+                pending.append(
+                    ((*scopes, name), [(node, rest[1:] or rest) for node, rest in members])
+                )
                 continue
-            scoped.update({node: ScopedName(scopes, rest[0]) for node, rest in members if len(rest) == 1})
+            scoped.update(
+                {node: ScopedName(scopes, rest[0]) for node, rest in members if len(rest) == 1}
+            )
             # Not a scope: join the first two parts; longer names may still have scopes inside.
-            longer = [(node, [mark.join(rest[:2]), *rest[2:]]) for node, rest in members if len(rest) > 1]
+            longer = [
+                (node, [mark.join(rest[:2]), *rest[2:]]) for node, rest in members if len(rest) > 1
+            ]
             if longer:
                 pending.append((scopes, longer))
     return scoped
 
 
-def infer_body_scopes(names: dict[Node, ScopedName], operators: Mapping[OpenBody, list[Node]], separator: str | None) -> None:
+def infer_body_scopes(
+    names: dict[Node, ScopedName], operators: Mapping[OpenBody, list[Node]], separator: str | None
+) -> None:
     """Add the scopes of ``operators`` in bodies to ``names``: one for the bodies' owner, and one for each body."""
     for body in sorted(operators, key=lambda body: body.depth):
         owner = names.get(body.owner, ScopedName((), ""))
@@ -72,15 +85,23 @@ def infer_body_scopes(names: dict[Node, ScopedName], operators: Mapping[OpenBody
 
 def _split_name(name: str, mark: str) -> list[str]:
     parts = [part for part in name.split(mark) if part] or [name]
-    return [*parts[: _MAX_PARTS - 1], mark.join(parts[_MAX_PARTS - 1 :])] if len(parts) > _MAX_PARTS else parts
+    return (
+        [*parts[: _MAX_PARTS - 1], mark.join(parts[_MAX_PARTS - 1 :])]
+        if len(parts) > _MAX_PARTS
+        else parts
+    )
 
 
 def _adopt_scopes(names: Mapping[Node, str], parts: dict[Node, list[str]]) -> None:
     """Move operators with names that MXNet generated (``_plus3``) into the scope of their first input that has one."""
     for node, name in names.items():  # inputs come first
         kind = name.rstrip("0123456789")
-        if kind != name and (name.startswith("_") or kind.strip("_").lower() == node.op.strip("_").lower()):
-            owner = next((entry.node for entry in node.inputs if len(parts.get(entry.node, ())) > 1), None)
+        if kind != name and (
+            name.startswith("_") or kind.strip("_").lower() == node.op.strip("_").lower()
+        ):
+            owner = next(
+                (entry.node for entry in node.inputs if len(parts.get(entry.node, ())) > 1), None
+            )
             if owner is not None:
                 parts[node] = [*parts[owner][:-1], name]
 
@@ -108,7 +129,9 @@ def _is_scope(members: _NameParts, strict: bool) -> bool:
         return False
     if not strict:
         return True
-    return len({node.op for node, _ in members}) > 1 and _are_connected([node for node, _ in members])
+    return len({node.op for node, _ in members}) > 1 and _are_connected(
+        [node for node, _ in members]
+    )
 
 
 def _are_connected(nodes: Sequence[Node]) -> bool:

@@ -7,7 +7,14 @@ from collections.abc import Iterator, Sequence
 from graphshare.drawing.layout.arrange import arrange
 from graphshare.drawing.layout.levels import Layout
 from graphshare.drawing.layout.placement import Rect, Route, place, split_label
-from graphshare.drawing.layout.text_size import LINE_SIZE, LINE_STEP, RIM, TITLE_SIZE, box_texts, shorten_middle
+from graphshare.drawing.layout.text_size import (
+    LINE_SIZE,
+    LINE_STEP,
+    RIM,
+    TITLE_SIZE,
+    box_texts,
+    shorten_middle,
+)
 from graphshare.drawing.palette import DARK, LIGHT, THEMES, Palette
 from graphshare.drawing.picture import Box, Picture
 from graphshare.text.markup import escape_html
@@ -17,20 +24,28 @@ MARGIN = 8
 LONGEST_TIP = 1000
 
 
-def format_svg(picture: Picture, *, theme: str = "auto", direction: str = "TB", title: str = "graph") -> str:
-    """Return a picture as SVG. Boxes, scopes and lines are groups with their kind as ``class`` and the full name as title."""
+def format_svg(
+    picture: Picture, *, theme: str = "auto", direction: str = "TB", title: str = "graph"
+) -> str:
+    """Return a picture as SVG.
+
+    Boxes, scopes and lines are groups with their kind as ``class`` and the full name as title.
+    """
     layout = arrange(picture)
     lines = _format_elements(layout, direction, THEMES.get(theme, LIGHT), theme == "auto", title)
     return "\n".join(lines) + "\n"
 
 
-def _format_elements(layout: Layout, direction: str, palette: Palette, with_dark: bool, title: str) -> Iterator[str]:
+def _format_elements(
+    layout: Layout, direction: str, palette: Palette, with_dark: bool, title: str
+) -> Iterator[str]:
     placement = place(layout, direction=direction)
     width, height = placement.width + 2 * MARGIN, placement.height + 2 * MARGIN
     yield '<?xml version="1.0" encoding="UTF-8" standalone="no"?>'
     yield (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
-        f'viewBox="{-MARGIN} {-MARGIN} {width:.0f} {height:.0f}" font-family="{FONT}" style="max-width:100%;height:auto">'
+        f'viewBox="{-MARGIN} {-MARGIN} {width:.0f} {height:.0f}" font-family="{FONT}" '
+        f'style="max-width:100%;height:auto">'
     )
     yield f"<title>{escape_html(title)}</title>"
     if with_dark:
@@ -62,7 +77,8 @@ def _format_scope(rect: Rect, title: str, kind: str, palette: Palette) -> str:
 def _format_scope_title(rect: Rect, title: str, palette: Palette) -> str:
     text = escape_html(shorten_middle(title))
     return (
-        f'<text class="scope-title" x="{rect.x + 10:g}" y="{rect.y + 17:g}" font-size="{TITLE_SIZE:g}" fill="{palette.text}" '
+        f'<text class="scope-title" x="{rect.x + 10:g}" y="{rect.y + 17:g}" '
+        f'font-size="{TITLE_SIZE:g}" fill="{palette.text}" '
         f'stroke="{palette.cluster_fill}" stroke-width="4" paint-order="stroke">{text}</text>'
     )
 
@@ -73,7 +89,9 @@ def _format_rect(rect: Rect) -> str:
 
 def _format_route(route: Route, palette: Palette) -> str:
     color = palette.shared_line if route.kind == "shared" else palette.line
-    dash = {"shared": ' stroke-dasharray="5 3"', "control": ' stroke-dasharray="1 3"'}.get(route.kind, "")
+    dash = {"shared": ' stroke-dasharray="5 3"', "control": ' stroke-dasharray="1 3"'}.get(
+        route.kind, ""
+    )
     tip = _format_arrow(route, color) if route.arrow else ""
     return (
         f'<g class="edge {route.kind}"><path d="{format_path(route.points)}" fill="none" stroke="{color}" '
@@ -102,7 +120,11 @@ def _format_arrow(route: Route, color: str) -> str:
     before = next((p for p in reversed(points) if p != (x, y)), (x, y - 1))
     length = max(((x - before[0]) ** 2 + (y - before[1]) ** 2) ** 0.5, 1e-6)
     dx, dy = (x - before[0]) / length, (y - before[1]) / length
-    corners = [(x, y), (x - 7 * dx - 3.2 * dy, y - 7 * dy + 3.2 * dx), (x - 7 * dx + 3.2 * dy, y - 7 * dy - 3.2 * dx)]
+    corners = [
+        (x, y),
+        (x - 7 * dx - 3.2 * dy, y - 7 * dy + 3.2 * dx),
+        (x - 7 * dx + 3.2 * dy, y - 7 * dy - 3.2 * dx),
+    ]
     return f'<polygon points="{" ".join(f"{a:.1f},{b:.1f}" for a, b in corners)}" fill="{color}"/>'
 
 
@@ -118,9 +140,18 @@ def _format_box(box: Box, rect: Rect, palette: Palette) -> Iterator[str]:
         radius = rect.height / 2 if box.kind in ("input", "output") else 5
         yield f'<rect {_format_rect(rect)} rx="{radius:g}" {style}/>'
     texts = box_texts(box)
-    y = rect.y + (rect.height - LINE_STEP * len(texts)) / 2 + 10.5 + (RIM / 2 if box.kind in ("shared", "parameter") else 0)
+    y = (
+        rect.y
+        + (rect.height - LINE_STEP * len(texts)) / 2
+        + 10.5
+        + (RIM / 2 if box.kind in ("shared", "parameter") else 0)
+    )
     for i, text in enumerate(texts):
-        font = f'font-size="{TITLE_SIZE:g}" font-weight="bold"' if i == 0 else f'font-size="{LINE_SIZE:g}"'
+        font = (
+            f'font-size="{TITLE_SIZE:g}" font-weight="bold"'
+            if i == 0
+            else f'font-size="{LINE_SIZE:g}"'
+        )
         at = f'x="{rect.x + rect.width / 2:g}" y="{y + i * LINE_STEP:g}" text-anchor="middle"'
         yield f'<text {at} {font} fill="{paint.text}">{escape_html(text)}</text>'
     yield "</g>"
@@ -128,7 +159,10 @@ def _format_box(box: Box, rect: Rect, palette: Palette) -> Iterator[str]:
 
 def _format_label(text: str, middle: tuple[float, float], palette: Palette) -> str:
     # A rim in the colour of the background, so that a line behind the text does not strike it through.
-    style = f'fill="{palette.text}" stroke="{palette.background}" stroke-width="3" paint-order="stroke" text-anchor="middle"'
+    style = (
+        f'fill="{palette.text}" stroke="{palette.background}" stroke-width="3" '
+        f'paint-order="stroke" text-anchor="middle"'
+    )
     at = f'x="{middle[0]:g}" y="{middle[1] + 4:g}" font-size="{LINE_SIZE:g}"'
     return f'<text class="label" {at} {style}>{escape_html(text)}</text>'
 

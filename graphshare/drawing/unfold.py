@@ -43,7 +43,9 @@ def unfold(graph: Graph) -> UnfoldedGraph:
     unfolder = _Unfolder(find_call)
     images = unfolder.unfold(graph, {}, None, 0)
     heads = tuple([Entry(images[head.node], head.index) for head in graph.heads])
-    return UnfoldedGraph(replace(graph, nodes=tuple(unfolder.nodes), heads=heads), images, unfolder.bodies)
+    return UnfoldedGraph(
+        replace(graph, nodes=tuple(unfolder.nodes), heads=heads), images, unfolder.bodies
+    )
 
 
 class _Unfolder:
@@ -53,8 +55,12 @@ class _Unfolder:
         self._find_call = find_call
         self._calls = 0
 
-    def unfold(self, graph: Graph, outer: Mapping[Node, Entry], body: OpenBody | None, depth: int) -> dict[Node, Node]:
-        """Return the images of a graph's nodes, new in each body; ``outer`` maps its variables to their outer values."""
+    def unfold(
+        self, graph: Graph, outer: Mapping[Node, Entry], body: OpenBody | None, depth: int
+    ) -> dict[Node, Node]:
+        """Return the images of a graph's nodes, new in each body; ``outer`` maps its variables to
+        their outer values.
+        """
         images: dict[Node, Node] = {}
 
         def follow(entry: Entry) -> Entry:
@@ -70,11 +76,19 @@ class _Unfolder:
                 opened.append(OpenBody(key, depth, node))
                 captured = {variable: follow(entry) for variable, entry in each.captured.items()}
                 within = self.unfold(each.graph, captured, opened[-1], depth + 1)
-                results += [captured.get(head.node) or Entry(within[head.node], head.index) for head in each.graph.heads]
+                results += [
+                    captured.get(head.node) or Entry(within[head.node], head.index)
+                    for head in each.graph.heads
+                ]
             own = tuple(map(follow, own_entries))
             deps = tuple([images[dep] for dep in node.control_deps])
             # An operator whose bodies are open reads their results, so that lines lead out of them.
-            image = replace(node, inputs=(*own, *results), control_deps=deps, subgraphs=() if inner else node.subgraphs)
+            image = replace(
+                node,
+                inputs=(*own, *results),
+                control_deps=deps,
+                subgraphs=() if inner else node.subgraphs,
+            )
             images[node] = image
             self.nodes.append(image)
             # The bodies refer to the image, but it exists only after them.

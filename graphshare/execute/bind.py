@@ -1,7 +1,7 @@
 """``bind``: a graph compiled once, with its parameters, for many forward passes.
 
-BatchNorm is folded into the weights of the convolution before it. If results are small, buffers do not matter, and a step is a
-function of its input arrays alone.
+BatchNorm is folded into the weights of the convolution before it. If results are small, buffers do
+not matter, and a step is a function of its input arrays alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,13 @@ from graphshare.checkpoint.load import Model, Names, as_checkpoint, as_names
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameters import check_belongs, list_parameter_names
 from graphshare.errors import Fault, RefusedError, locate_refusals
-from graphshare.execute.backends.backend import Computation, DrawOptions, EngineOptions, choose_executor, open_computation
+from graphshare.execute.backends.backend import (
+    Computation,
+    DrawOptions,
+    EngineOptions,
+    choose_executor,
+    open_computation,
+)
 from graphshare.execute.engines.executor import Executor, Program
 from graphshare.execute.interpreter import SMALL, Memo, run_plan
 from graphshare.execute.plan import ExecutionPlan, PlanStep, make_plan
@@ -42,7 +48,8 @@ from graphshare.text.format import format_count, format_names
 _CALLS = 100
 """How often a bound graph is called, as ``auto`` estimates."""
 _ARRAYS: WeakValueDictionary[Any, Any] = WeakValueDictionary()
-"""Parameters of bound graphs. They are in memory once for all graphs that are bound to one file, while one of them lives.
+"""Parameters of bound graphs. They are in memory once for all graphs that are bound to one file,
+while one of them lives.
 
 The file is not mapped: the system ends a process that reads a page of a mapped file which was cut short.
 """
@@ -61,13 +68,14 @@ def bind(
 ) -> Bound:
     """Compile the heads of a model, or ``targets``, to be computed often with the same parameters.
 
-    The first passes are slower than later ones. ``seed`` is for random operators. ``engine``, ``strict_engine`` and
-    ``max_memory`` are the same as in :func:`run`; an engine compiles the graph once for each combination of input shapes.
-    ``"auto"`` counts on a hundred calls.
+    The first passes are slower than later ones. ``seed`` is for random operators. ``engine``,
+    ``strict_engine`` and ``max_memory`` are the same as in :func:`run`; an engine compiles the
+    graph once for each combination of input shapes. ``"auto"`` counts on a hundred calls.
 
     Raises:
         UnsupportedError: operators without a kernel; all are listed.
-        RefusedError: parameters that the model does not hold, targets that are not in the graph; all of a kind are listed.
+        RefusedError: parameters that the model does not hold, targets that are not in the graph;
+            all of a kind are listed.
         UsageError: the engine is not installed.
     """
     source = as_checkpoint(model)
@@ -78,17 +86,31 @@ def bind(
     arguments = _Arguments(source, names, seed, engine, strict_engine, size)
     with locate_refusals(source):
         check_belongs(params, graph)
-        wanted = resolve_targets(names, graph.nodes, option="`targets`", heads=graph.heads) if names else list(graph.heads)
+        wanted = (
+            resolve_targets(names, graph.nodes, option="`targets`", heads=graph.heads)
+            if names
+            else list(graph.heads)
+        )
         part, _ = runnable_part(graph, wanted)
         outputs = name_outputs(graph, wanted)
         if not find_format(graph).knows_operators:
             with memory_limit(size):
-                return _BoundWhole(open_computation(Checkpoint(part, params, source.where)), outputs, arguments)
+                return _BoundWhole(
+                    open_computation(Checkpoint(part, params, source.where)), outputs, arguments
+                )
         roles = assign_roles(part, held=list_parameter_names(params))
         nodes = post_order(entry.node for entry in part.heads)
         variables = [node for node in nodes if node.is_variable]
-        values = parameter_values(variables, params, lambda n: roles[n].kind is Kind.AUXILIARY, shared=_ARRAYS)
-        refuse_missing([n for n in variables if n not in values and roles[n].is_parameter], roles, seed, None, params)
+        values = parameter_values(
+            variables, params, lambda n: roles[n].kind is Kind.AUXILIARY, shared=_ARRAYS
+        )
+        refuse_missing(
+            [n for n in variables if n not in values and roles[n].is_parameter],
+            roles,
+            seed,
+            None,
+            params,
+        )
         return Bound(part, outputs, values, roles, arguments, executor)
 
 
@@ -115,7 +137,9 @@ class _Arguments(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Case(msgspec.Struct, eq=False):
-    """The consequences of one combination of input shapes and dtypes: ``zeros`` for labels and states, and numpy's plan."""
+    """The consequences of one combination of input shapes and dtypes: ``zeros`` for labels and
+    states, and numpy's plan.
+    """
 
     inference: Inference
     zeros: Mapping[Node, Any]
@@ -125,9 +149,9 @@ class _Case(msgspec.Struct, eq=False):
 class Bound:
     """A graph with its parameters: call it with inputs by name, and it returns outputs by name.
 
-    Inputs may have other shapes at every call. One thread at a time may call it: ``copy.copy`` makes one for another thread.
-    A pickle holds the model, not the arrays; an unpickled or copied object is bound again, and draws from the start of
-    ``seed``.
+    Inputs may have other shapes at every call. One thread at a time may call it: ``copy.copy``
+    makes one for another thread. A pickle holds the model, not the arrays; an unpickled or copied
+    object is bound again, and draws from the start of ``seed``.
     """
 
     def __init__(
@@ -171,20 +195,31 @@ class Bound:
         Labels and RNN states do not count: they are zeros unless they are given by name.
 
         Raises:
-            RefusedError: an input is missing, a name is not an input's, shapes do not fit; all of a kind are listed. The pass
-                takes more memory than it may.
+            RefusedError: an input is missing, a name is not an input's, shapes do not fit; all of a
+                kind are listed. The pass takes more memory than it may.
         """
         if feeds is not None and not isinstance(feeds, Mapping):
             feeds = {self._find_only_input(): feeds}
-        by_node = for_variables({**(feeds or {}), **named}, [*self._inputs, *self._optional], option="input")
-        return dict(zip(self.outputs, self._compute({node: as_array(value) for node, value in by_node.items()}), strict=True))
+        by_node = for_variables(
+            {**(feeds or {}), **named}, [*self._inputs, *self._optional], option="input"
+        )
+        return dict(
+            zip(
+                self.outputs,
+                self._compute({node: as_array(value) for node, value in by_node.items()}),
+                strict=True,
+            )
+        )
 
     def _compute(self, fed: Mapping[Node, Any]) -> Sequence[Any]:
         """Return the outputs for arrays of inputs."""
         case = self._settle(fed)
         inference = case.inference
         values = {**self._parameters, **case.zeros}
-        values.update((node, convert_feed(node.name, array, inference.types[node][0])) for node, array in fed.items())
+        values.update(
+            (node, convert_feed(node.name, array, inference.types[node][0]))
+            for node, array in fed.items()
+        )
         program = self._find_program(values, inference)
         if program is not None:
             done = program.run(values, self._rng)
@@ -196,7 +231,10 @@ class Bound:
         return done.outputs
 
     def _find_only_input(self) -> str:
-        """Return the name of the input that is neither a label nor an RNN state. Raises RefusedError unless there is one."""
+        """Return the name of the input that is neither a label nor an RNN state.
+
+        Raises RefusedError unless there is one.
+        """
         names = [node.name for node in self._inputs if not self._roles[node].is_optional]
         if len(names) != 1:
             example = ", ".join(f"{name!r}: ..." for name in names[:3])
@@ -222,7 +260,9 @@ class Bound:
         missing = [node for node in self._inputs if node not in fed]
         lacking = [node for node in missing if not self._roles[node].is_optional]
         if lacking:
-            raise RefusedError([Fault(f"input {node.name!r} has no value", node=node.name) for node in lacking])
+            raise RefusedError(
+                [Fault(f"input {node.name!r} has no value", node=node.name) for node in lacking]
+            )
         return missing
 
     def _settle(self, fed: Mapping[Node, Any]) -> _Case:
@@ -232,11 +272,20 @@ class Bound:
             roles = self._roles
             missing = self._list_missing(fed)
             with memory_limit(self._arguments.max_memory):
-                assigned = assign_values(self._part, roles, self._parameters, feeds=fed, shapes={}, options=DrawOptions(None))
+                assigned = assign_values(
+                    self._part,
+                    roles,
+                    self._parameters,
+                    feeds=fed,
+                    shapes={},
+                    options=DrawOptions(None),
+                )
             if len(self._known) >= _KEPT:
                 # The oldest combination goes; dicts keep the order of insertion.
                 del self._known[next(iter(self._known))]
-            self._known[key] = _Case(assigned.inference, {node: assigned.values[node] for node in missing})
+            self._known[key] = _Case(
+                assigned.inference, {node: assigned.values[node] for node in missing}
+            )
         return self._known[key]
 
 
@@ -261,13 +310,19 @@ class _BoundWhole(Bound):
 
 def _call_directly(plan: ExecutionPlan, inference: Inference) -> ExecutionPlan:
     """Return ``plan`` for inputs of these shapes and dtypes, with such functions where the kernels have them."""
-    return msgspec.structs.replace(plan, fused=tuple(_with_function(step, inference) for step in plan.fused))
+    return msgspec.structs.replace(
+        plan, fused=tuple(_with_function(step, inference) for step in plan.fused)
+    )
 
 
 def _with_function(step: PlanStep, inference: Inference) -> PlanStep:
     node = step.node
     # Larger results are better written into buffers of the pool; only a context can give those.
-    if step.kernel.direct is None or step.outputs != step.outputs[:1] or not _is_small(node, inference):
+    if (
+        step.kernel.direct is None
+        or step.outputs != step.outputs[:1]
+        or not _is_small(node, inference)
+    ):
         return step
     dtypes = [inference.types[entry.node][entry.index] for entry in node.inputs]
     known = [dtype for dtype in dtypes if dtype is not None]
@@ -303,7 +358,12 @@ def fold_batch_norm(plan: ExecutionPlan, parameters: Mapping[Node, Array]) -> Ex
         others = step.inputs[-1:] if chain.adds else ()
         inputs = (step.inputs[0], slots, slots + 1, *others)
         steps.append(
-            msgspec.structs.replace(step, attrs={"chain": chain}, inputs=inputs, last=step.last & {*inputs, *step.outputs})
+            msgspec.structs.replace(
+                step,
+                attrs={"chain": chain},
+                inputs=inputs,
+                last=step.last & {*inputs, *step.outputs},
+            )
         )
         slots += 2
     return msgspec.structs.replace(plan, fused=tuple(steps), slots=slots, constants=constants)
@@ -318,9 +378,20 @@ def _fold(step: PlanStep, known: Mapping[int, Array]) -> tuple[Chain, Array, Arr
     weight, *rest = (known[slot] for slot in own)
     bias = None if chain.convolution["no_bias"] else rest.pop(0)
     factor, term = plain_scaling(chain.normalization, *rest)
-    if factor is None or term is None or weight.dtype != factor.dtype or weight.dtype not in (np.float32, np.float64):
+    if (
+        factor is None
+        or term is None
+        or weight.dtype != factor.dtype
+        or weight.dtype not in (np.float32, np.float64)
+    ):
         return None
     if bias is not None:
         term = term + bias * factor
     scaled = weight * factor.reshape(-1, *(1,) * (weight.ndim - 1))
-    return msgspec.structs.replace(chain, convolution={**chain.convolution, "no_bias": False}, normalization=None), scaled, term
+    return (
+        msgspec.structs.replace(
+            chain, convolution={**chain.convolution, "no_bias": False}, normalization=None
+        ),
+        scaled,
+        term,
+    )

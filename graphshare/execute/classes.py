@@ -44,23 +44,39 @@ def rank_classes(
     labels: str | os.PathLike[str] | Sequence[str] | None = None,
     images: Sequence[str] = (),
 ) -> list[Ranking]:
-    """Return the ``top`` classes of each sample in each of ``outputs`` (N, classes), also (N, classes, 1, 1); ties by number.
+    """Return the ``top`` classes of each sample in each of ``outputs`` (N, classes), also (N,
+    classes, 1, 1); ties by number.
 
-    ``labels`` are the names of the classes, or a file with one per line; then outputs with another number of classes are left
-    out. ``images`` are the files of the samples.
+    ``labels`` are the names of the classes, or a file with one per line; then outputs with another
+    number of classes are left out. ``images`` are the files of the samples.
 
     Raises:
         RefusedError: no output has that form, or as many classes as there are labels.
         InputError: the file of labels cannot be read.
     """
     names = read_labels(labels) if isinstance(labels, (str, os.PathLike)) else labels
-    outputs = {name: widen(x) if isinstance(x, np.ndarray) else x for name, x in outputs.items() if not _has_no_scores(x)}
-    scores = {name: rows for name, value in outputs.items() if (rows := _as_rows(as_array(value))) is not None}
-    fitting = {name: rows for name, rows in scores.items() if names is None or rows.shape[1] == len(names)}
+    outputs = {
+        name: widen(x) if isinstance(x, np.ndarray) else x
+        for name, x in outputs.items()
+        if not _has_no_scores(x)
+    }
+    scores = {
+        name: rows
+        for name, value in outputs.items()
+        if (rows := _as_rows(as_array(value))) is not None
+    }
+    fitting = {
+        name: rows for name, rows in scores.items() if names is None or rows.shape[1] == len(names)
+    }
     if not fitting:
         raise _refuse_outputs(outputs, names)
     return [
-        Ranking(name, number, images[number] if len(images) == len(rows) else None, _best(row, top, names))
+        Ranking(
+            name,
+            number,
+            images[number] if len(images) == len(rows) else None,
+            _best(row, top, names),
+        )
         for name, rows in fitting.items()
         for number, row in enumerate(rows)
     ]
@@ -70,24 +86,36 @@ def _refuse_outputs(outputs: Mapping[str, Any], names: Sequence[str] | None) -> 
     """Return the error of outputs without scores, or with none for as many classes as there are labels."""
     shapes = ", ".join(f"{name} {format_dims(np.shape(value))}" for name, value in outputs.items())
     wanted = "rows of scores" if names is None else f"rows of {format_count(len(names), 'score')}"
-    hint = "choose the output with `targets`" + ("" if names is None else ", or the labels of this network")
-    return RefusedError(Fault(f"no output has {wanted}, one for each class; the outputs are {shapes}", hint=hint))
+    hint = "choose the output with `targets`" + (
+        "" if names is None else ", or the labels of this network"
+    )
+    return RefusedError(
+        Fault(f"no output has {wanted}, one for each class; the outputs are {shapes}", hint=hint)
+    )
 
 
 def _has_no_scores(value: Any) -> bool:
     """Return whether an output of an ONNX model is texts, a sequence, a map or nothing, and has no numbers to rank."""
     if isinstance(value, np.ndarray):
         return bool(value.dtype.kind == "O")
-    return value is None or isinstance(value, dict) or (isinstance(value, list) and any(hasattr(x, "dtype") for x in value))
+    return (
+        value is None
+        or isinstance(value, dict)
+        or (isinstance(value, list) and any(hasattr(x, "dtype") for x in value))
+    )
 
 
 def read_labels(path: str | os.PathLike[str]) -> list[str]:
-    """Return the lines of a text file (UTF-8) without empty lines at the end. Raises InputError when it is not such a file."""
+    """Return the lines of a text file (UTF-8) without empty lines at the end.
+
+    Raises InputError when it is not such a file.
+    """
     with open_source(path, endings=(".txt",)) as source:
         if source.size > MAX_LABEL_BYTES:
             raise InputError(
                 Fault(
-                    f"has {format_count(source.size, 'byte')}; a file of labels may have {MAX_LABEL_BYTES:,}", where=source.name
+                    f"has {format_count(source.size, 'byte')}; a file of labels may have {MAX_LABEL_BYTES:,}",
+                    where=source.name,
                 )
             )
         data = source.read_at(0, source.size)
@@ -96,11 +124,17 @@ def read_labels(path: str | os.PathLike[str]) -> list[str]:
         labels = [line.strip() for line in data.decode("utf-8-sig").split("\n")]
     except UnicodeDecodeError as error:
         hint = "labels are text in UTF-8, one per line"
-        raise InputError(Fault("is not text in UTF-8", where=str(path), path=f"byte {error.start}", hint=hint)) from error
+        raise InputError(
+            Fault("is not text in UTF-8", where=str(path), path=f"byte {error.start}", hint=hint)
+        ) from error
     while labels and not labels[-1]:
         labels.pop()
     if not labels:
-        raise InputError(Fault("contains no labels", where=str(path), hint="labels are text in UTF-8, one per line"))
+        raise InputError(
+            Fault(
+                "contains no labels", where=str(path), hint="labels are text in UTF-8, one per line"
+            )
+        )
     return labels
 
 
@@ -115,5 +149,10 @@ def _best(row: Array, top: int, names: Sequence[str] | None) -> tuple[ClassScore
     # Negated, not reversed: a stable sort then leaves equal scores by number, and NaN comes last.
     order = np.argsort(-row.astype(np.float64), kind="stable")[:top]
     return tuple(
-        ClassScore(int(i), None if names is None else names[i], float(row[i]) if np.isfinite(row[i]) else None) for i in order
+        ClassScore(
+            int(i),
+            None if names is None else names[i],
+            float(row[i]) if np.isfinite(row[i]) else None,
+        )
+        for i in order
     )

@@ -21,7 +21,16 @@ from graphshare.execute.prepare.memory import check_memory
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ops.bodies import inner_variables
 from graphshare.ops.inference import Inference, ShapeTable, infer
-from graphshare.ops.kernel import Array, Context, KernelError, KernelResult, Once, RunSubgraph, Shape, compute_now
+from graphshare.ops.kernel import (
+    Array,
+    Context,
+    KernelError,
+    KernelResult,
+    Once,
+    RunSubgraph,
+    Shape,
+    compute_now,
+)
 from graphshare.ops.node_errors import KernelCall, explain_failure, refuse_inputs
 from graphshare.progress import item_progress
 from graphshare.text.format import format_count, format_shape
@@ -35,11 +44,17 @@ _SLACK = 4
 _NBYTES = attrgetter("nbytes")
 _PROBE: list[Array] = [np.empty(0, np.uint8)]
 _IDLE = getrefcount(_PROBE[0])
-"""The :func:`getrefcount` of an item to which only its list refers. It is measured: versions of Python count differently."""
+"""The :func:`getrefcount` of an item to which only its list refers.
+
+It is measured: versions of Python count differently.
+"""
 
 
 class Pool:
-    """Creates uninitialised arrays. A buffer is reusable as soon as no array refers to it; none is returned explicitly."""
+    """Creates uninitialised arrays.
+
+    A buffer is reusable as soon as no array refers to it; none is returned explicitly.
+    """
 
     def __init__(self) -> None:
         self._buffers: list[Array] = []  # by size
@@ -149,9 +164,9 @@ def run_plan(
 ) -> Run:
     """Run ``plan`` for inference on the values of its variables, and never write to these.
 
-    ``shapes`` are the inferred shapes of outputs; operators without inputs may depend on them. ``watch`` is called with each
-    node and its outputs; with it, or ``profile``, every node runs by itself. ``memo`` is kept from one run of ``plan`` to the
-    next.
+    ``shapes`` are the inferred shapes of outputs; operators without inputs may depend on them.
+    ``watch`` is called with each node and its outputs; with it, or ``profile``, every node runs by
+    itself. ``memo`` is kept from one run of ``plan`` to the next.
 
     Raises:
         RefusedError: a kernel cannot take its inputs; node and shapes are named.
@@ -176,7 +191,9 @@ def run_plan(
                 num_outputs=len(step.outputs),
                 shapes=shapes.get(step.node, ()),
                 inner=step.inner,
-                run_subgraph=_find_runner(step, memo, rng, np_shape) if step.node.subgraphs else None,
+                run_subgraph=_find_runner(step, memo, rng, np_shape)
+                if step.node.subgraphs
+                else None,
                 empty=pool.empty,
                 once=memo.of(step) if memo is not None else compute_now,
             )
@@ -184,7 +201,9 @@ def run_plan(
             result = run_kernel(step, context, inputs)
             outputs = result.outputs
             if profile:
-                timings.append(Timing(step.node, perf_counter() - started, sum(x.nbytes for x in outputs)))
+                timings.append(
+                    Timing(step.node, perf_counter() - started, sum(x.nbytes for x in outputs))
+                )
             del inputs  # the list would keep buffers alive that free() is to release
             state.keep(step, outputs)
             if watch is not None:
@@ -205,16 +224,25 @@ def run_kernel(step: PlanStep, context: Context, inputs: Sequence[Array]) -> Ker
     except KernelError as error:
         raise refuse_inputs(step.node, [format_shape(x.shape) for x in inputs], error) from error
     except MemoryError as error:
-        reason = KernelError(f"there is not enough memory ({error})" if str(error) else "there is not enough memory")
+        reason = KernelError(
+            f"there is not enough memory ({error})" if str(error) else "there is not enough memory"
+        )
         raise refuse_inputs(step.node, [format_shape(x.shape) for x in inputs], reason) from error
     except Exception as error:
         shapes, dtypes = [x.shape for x in inputs], [str(x.dtype) for x in inputs]
-        call = KernelCall(step.node, step.kernel, step.attrs, shapes, dtypes, inputs, context.shapes)
+        call = KernelCall(
+            step.node, step.kernel, step.attrs, shapes, dtypes, inputs, context.shapes
+        )
         raise explain_failure(call, "kernel", error) from error
-    result = output if isinstance(output, KernelResult) else KernelResult(output if isinstance(output, tuple) else (output,))
+    result = (
+        output
+        if isinstance(output, KernelResult)
+        else KernelResult(output if isinstance(output, tuple) else (output,))
+    )
     if len(result.outputs) < len(step.outputs):
         message = (
-            f"{step.node.op} has {format_count(len(result.outputs), 'output')}, but output {len(step.outputs) - 1} is used"
+            f"{step.node.op} has {format_count(len(result.outputs), 'output')}, but output "
+            f"{len(step.outputs) - 1} is used"
         )
         raise RefusedError(Fault(message, node=step.node.name))
     return result
@@ -223,15 +251,17 @@ def run_kernel(step: PlanStep, context: Context, inputs: Sequence[Array]) -> Ker
 class _State:
     """The live values, and the number of slots that share each buffer.
 
-    A result may be a view of an input. Buffers are counted by the array that owns them; one may be reused in place only when
-    a single slot refers to it and no variable does.
+    A result may be a view of an input. Buffers are counted by the array that owns them; one may be
+    reused in place only when a single slot refers to it and no variable does.
     """
 
     def __init__(self, plan: ExecutionPlan, values: Mapping[Node, Array], *, tracked: int) -> None:
         """Put the variables into their slots. Buffers below ``tracked`` bytes are not counted, and never reused."""
         self.values: list[Any] = [None] * plan.slots
         self._tracked = tracked
-        self._owners = [0] * plan.slots  # the id of the array that owns the buffer of a computed value
+        self._owners = [
+            0
+        ] * plan.slots  # the id of the array that owns the buffer of a computed value
         self._holders: dict[int, int] = {}
         self._sizes: dict[int, int] = {}
         self._variables: set[int] = set()
@@ -295,7 +325,9 @@ def has_np_shape(shapes: Mapping[Node, Sequence[Shape]]) -> bool:
     return isinstance(shapes, ShapeTable) and shapes.np_shape
 
 
-def _find_runner(step: PlanStep, memo: Memo | None, rng: np.random.Generator | None, np_shape: bool) -> RunSubgraph:
+def _find_runner(
+    step: PlanStep, memo: Memo | None, rng: np.random.Generator | None, np_shape: bool
+) -> RunSubgraph:
     """Return the function that runs the subgraphs of ``step``; a bound graph keeps it, with their plans."""
 
     def make() -> RunSubgraph:
@@ -320,7 +352,9 @@ def _subgraph_runner(node: Node, rng: np.random.Generator | None, np_shape: bool
             # Only the last shapes are kept: otherwise a body whose shapes grow would keep the shapes of every step.
             inferences.clear()
             inferences[key] = infer_body(node.subgraphs[number], values, np_shape=np_shape)
-        creates = any(not step.inputs for step in plan.steps)  # their shapes may follow from the others only
+        creates = any(
+            not step.inputs for step in plan.steps
+        )  # their shapes may follow from the others only
         shapes = inferences[key].shapes if creates or np_shape else EMPTY
         return run_plan(plan, values, shapes=shapes, rng=rng).outputs
 
@@ -333,7 +367,10 @@ def infer_body(graph: Graph, values: Mapping[Node, Array], *, np_shape: bool = F
     Raises:
         RefusedError: they do not fit, or one run of the subgraph takes more than the memory limit.
     """
-    shapes, types = {n: x.shape for n, x in values.items()}, {n: str(x.dtype) for n, x in values.items()}
+    shapes, types = (
+        {n: x.shape for n, x in values.items()},
+        {n: str(x.dtype) for n, x in values.items()},
+    )
     inference = infer(graph, shapes, types, np_shape=np_shape)
     check_memory(inference.nodes, graph.heads, inference, values)
     return inference

@@ -1,7 +1,7 @@
 """The plan of a run: which kernels run in which order, on which slots, and where each value has its last use.
 
-An operator and its epilogue run as one step, where no other node uses the values between; the kernels of the operators declare
-what can be fused (:mod:`graphshare.ops.kernel`).
+An operator and its epilogue run as one step, where no other node uses the values between; the
+kernels of the operators declare what can be fused (:mod:`graphshare.ops.kernel`).
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from graphshare.ops.registry import find_node_kernel, find_signature
 
 
 class PlanStep(msgspec.Struct, frozen=True, eq=False):
-    """One operator. ``inputs`` and ``outputs`` are slots, -1 for an unused output; ``last`` are slots that it uses last.
+    """One operator. ``inputs`` and ``outputs`` are slots, -1 for an unused output; ``last`` are
+    slots that it uses last.
 
-    ``inner`` are the operators of the node's first subgraph with their attributes. ``direct`` computes the output of the step
-    where it is small, from only its inputs.
+    ``inner`` are the operators of the node's first subgraph with their attributes. ``direct``
+    computes the output of the step where it is small, from only its inputs.
     """
 
     node: Node
@@ -43,7 +44,8 @@ class PlanStep(msgspec.Struct, frozen=True, eq=False):
 class RecordedStep(msgspec.Struct, eq=False):
     """A step of the forward pass that the backward pass needs.
 
-    ``inputs`` and ``outputs`` are shapes and dtypes; ``updates`` have the old and the new value of inputs that are mutated.
+    ``inputs`` and ``outputs`` are shapes and dtypes; ``updates`` have the old and the new value of
+    inputs that are mutated.
     """
 
     step: PlanStep
@@ -61,7 +63,8 @@ class UnsupportedError(RefusedError):
 class ExecutionPlan(msgspec.Struct, frozen=True, eq=False):
     """The steps of a run. ``variables`` has the slot of each variable, ``targets`` the slots of the results.
 
-    ``fused`` are the steps for inference without watching single nodes; ``constants`` are values of slots that only they use.
+    ``fused`` are the steps for inference without watching single nodes; ``constants`` are values of
+    slots that only they use.
     """
 
     steps: tuple[PlanStep, ...]
@@ -115,7 +118,9 @@ def find_unsupported_operators(nodes: Sequence[Node]) -> list[Fault]:
     for node in nodes:
         signature = find_signature(node) if not node.is_variable else None
         if signature is not None and find_node_kernel(node) is not None:
-            faults += [Fault(fault.message, node=node.name) for fault in signature.parse(node.attrs)[1]]
+            faults += [
+                Fault(fault.message, node=node.name) for fault in signature.parse(node.attrs)[1]
+            ]
     return faults
 
 
@@ -156,7 +161,9 @@ def _slots(nodes: Sequence[Node], targets: Sequence[Entry]) -> dict[tuple[Node, 
     return {output: slot for slot, output in enumerate(read)}
 
 
-def _last_uses(nodes: Sequence[Node], slots: Mapping[tuple[Node, int], int], wanted: Sequence[int]) -> dict[Node, set[int]]:
+def _last_uses(
+    nodes: Sequence[Node], slots: Mapping[tuple[Node, int], int], wanted: Sequence[int]
+) -> dict[Node, set[int]]:
     """Return for each node the slots whose last use it is; an unused output has its last use where it is computed."""
     last: dict[Node, set[int]] = {}
     kept = set(wanted)
@@ -170,14 +177,19 @@ def _last_uses(nodes: Sequence[Node], slots: Mapping[tuple[Node, int], int], wan
 
 
 def _step(
-    node: Node, slots: Mapping[tuple[Node, int], int], counts: Mapping[Node, int], last: Mapping[Node, set[int]]
+    node: Node,
+    slots: Mapping[tuple[Node, int], int],
+    counts: Mapping[Node, int],
+    last: Mapping[Node, set[int]],
 ) -> PlanStep:
     kernel, signature = find_node_kernel(node), find_signature(node)
     assert kernel is not None
     count = counts.get(node, 1)
     outputs = tuple(slots.get((node, index), -1) for index in range(count))
     inputs = tuple(slots[entry.node, entry.index] for entry in node.inputs)
-    attrs = signature.parse(node.attrs)[0] if signature is not None else node.attrs  # only a registered kernel knows it
+    attrs = (
+        signature.parse(node.attrs)[0] if signature is not None else node.attrs
+    )  # only a registered kernel knows it
     inner = inner_operators(node.subgraphs[0]) if node.subgraphs else ()
     return PlanStep(node, kernel, attrs, inputs, outputs, frozenset(last[node]), inner)
 

@@ -1,7 +1,7 @@
 """``run``: the outputs of a graph for given inputs and parameters, computed with numpy or another engine.
 
-All at once or in batches, a few images at a time, whose outputs are joined on their batch axis; and the summaries of a run: of
-its outputs, and of time and memory by node and by operator.
+All at once or in batches, a few images at a time, whose outputs are joined on their batch axis; and
+the summaries of a run: of its outputs, and of time and memory by node and by operator.
 """
 
 from __future__ import annotations
@@ -20,7 +20,12 @@ from graphshare.analysis.name_lists import name_outputs, resolve_targets
 from graphshare.arguments import Natural, Positive, Seconds
 from graphshare.checkpoint.load import Model, Names, Shapes, as_checkpoint, as_names, as_shapes
 from graphshare.errors import Fault, RefusedError, UsageError, locate_refusals
-from graphshare.execute.backends.backend import REFERENCE, DrawOptions, EngineOptions, choose_executor
+from graphshare.execute.backends.backend import (
+    REFERENCE,
+    DrawOptions,
+    EngineOptions,
+    choose_executor,
+)
 from graphshare.execute.interpreter import Timing
 from graphshare.execute.prepare.fed_values import as_values
 from graphshare.execute.prepare.feeds import GivenShape
@@ -33,7 +38,13 @@ from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
 from graphshare.progress import task
 from graphshare.resources import resource_limits
-from graphshare.text.format import format_bytes, format_count, format_dims, format_names, format_number
+from graphshare.text.format import (
+    format_bytes,
+    format_count,
+    format_dims,
+    format_names,
+    format_number,
+)
 from graphshare.text.names import did_you_mean
 from graphshare.text.summary import ShortRepr, Table, format_html
 
@@ -46,17 +57,22 @@ class NumericResult(ShortRepr):
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return NotImplemented
-        names = [name for name in getattr(self, "__struct_fields__", ()) if name not in ("seconds", "timings", "engine")]
+        names = [
+            name
+            for name in getattr(self, "__struct_fields__", ())
+            if name not in ("seconds", "timings", "engine")
+        ]
         return all(have_equal_values(getattr(self, name), getattr(other, name)) for name in names)
 
 
 class Computed(NumericResult, msgspec.Struct, eq=False):
-    """The result of a run. ``outputs`` are arrays by MXNet's output names; equal names get the endings ``#1``, ``#2``...
+    """The result of a run. ``outputs`` are arrays by MXNet's output names; equal names get the
+    endings ``#1``, ``#2``...
 
-    Outputs of an ONNX model may also be arrays of texts, lists of arrays (sequences), or None (an empty optional value).
-    ``peak_bytes`` is the most that computed values took at one time, ``variable_bytes`` the size of the variables. ``notes``
-    list what was decided for the user, ``engine`` is the name of the engine. Times and engines do not count when runs are
-    compared.
+    Outputs of an ONNX model may also be arrays of texts, lists of arrays (sequences), or None (an
+    empty optional value). ``peak_bytes`` is the most that computed values took at one time,
+    ``variable_bytes`` the size of the variables. ``notes`` list what was decided for the user,
+    ``engine`` is the name of the engine. Times and engines do not count when runs are compared.
     """
 
     outputs: dict[str, Any]
@@ -82,7 +98,10 @@ class Computed(NumericResult, msgspec.Struct, eq=False):
         return iter(self.outputs)
 
     def _summary(self) -> str:
-        return f"{format_count(len(self.outputs), 'output')}, {self.seconds:.3g} s, at most {format_bytes(self.peak_bytes)}"
+        return (
+            f"{format_count(len(self.outputs), 'output')}, {self.seconds:.3g} s, at most "
+            f"{format_bytes(self.peak_bytes)}"
+        )
 
     def _repr_html_(self) -> str:
         """Return a summary of each output as an HTML table for notebooks."""
@@ -145,24 +164,27 @@ def run(
 ) -> Computed:
     """Compute the heads of a model, or ``targets``, and only the nodes that they need.
 
-    ``feeds`` are arrays, or images (:func:`graphshare.open_images`), by variable name, parameters too; an array of another
-    dtype is converted where the dtypes of the others determine its variable's. With ``batch`` the images are decoded and
-    computed that many at a time. ``profile`` measures each node: ``timings`` of the result. ``seed`` draws the inputs that are
-    not fed (random operators use it too), ``params_seed`` the parameters that the model does not hold. Labels and RNN states
-    that are not fed are zeros. ``all_outputs`` returns every inner output that the targets need as well, in topological order,
-    and the inputs: :func:`compare` takes this result as a record. ``engine`` is ``"numpy"``, the reference and the
-    default, ``"onnxruntime"``, ``"auto"`` (onnxruntime where that is faster, its opening included), or the name of an installed
-    package's engine. Nodes that it cannot take are computed with numpy, with a note; with ``strict_engine`` they are refused. A
-    run that would take more than ``max_memory`` (bytes, or a text such as ``"2G"``; by default the available memory) is refused
-    before it starts, and work ends with an error after ``time_limit`` seconds.
+    ``feeds`` are arrays, or images (:func:`graphshare.open_images`), by variable name, parameters
+    too; an array of another dtype is converted where the dtypes of the others determine its
+    variable's. With ``batch`` the images are decoded and computed that many at a time. ``profile``
+    measures each node: ``timings`` of the result. ``seed`` draws the inputs that are not fed
+    (random operators use it too), ``params_seed`` the parameters that the model does not hold.
+    Labels and RNN states that are not fed are zeros. ``all_outputs`` returns every inner output
+    that the targets need as well, in topological order, and the inputs: :func:`compare` takes this
+    result as a record. ``engine`` is ``"numpy"``, the reference and the default, ``"onnxruntime"``,
+    ``"auto"`` (onnxruntime where that is faster, its opening included), or the name of an installed
+    package's engine. Nodes that it cannot take are computed with numpy, with a note; with
+    ``strict_engine`` they are refused. A run that would take more than ``max_memory`` (bytes, or a
+    text such as ``"2G"``; by default the available memory) is refused before it starts, and work
+    ends with an error after ``time_limit`` seconds.
 
-    An ONNX model is computed by onnxruntime alone, as a whole. Its inputs are drawn as it declares them, integers as it uses
-    them, and one that has an initializer need not be fed.
+    An ONNX model is computed by onnxruntime alone, as a whole. Its inputs are drawn as it declares
+    them, integers as it uses them, and one that has an initializer need not be fed.
 
     Raises:
         UnsupportedError: operators without a kernel; all are listed before anything runs.
-        RefusedError: names that are not in the graph, shapes that do not fit, missing values; all of a kind are listed. The
-            limit of memory or time is not enough.
+        RefusedError: names that are not in the graph, shapes that do not fit, missing values; all
+            of a kind are listed. The limit of memory or time is not enough.
         UsageError: ``batch`` is without images, or combined with ``profile`` or ``all_outputs``; the engine is not
             installed, or ``profile`` is wanted of another than numpy.
     """
@@ -174,7 +196,9 @@ def run(
     executor = choose_executor(source.graph, engine, others, where=source.where, options=use)
     with locate_refusals(source), suggest_preparation(fed), resource_limits(max_memory, time_limit):
         input_shapes = as_shapes(shapes, source.graph)
-        values, sizes, notes = spread_inputs(source.graph, fed, input_shapes, targets=names, held=source.held)
+        values, sizes, notes = spread_inputs(
+            source.graph, fed, input_shapes, targets=names, held=source.held
+        )
         request = Request(
             draw=DrawOptions(seed, params_seed),
             params=source.parameter_file,
@@ -184,25 +208,41 @@ def run(
             executor=executor,
         )
         compute = partial(_compute, source.graph, request, sizes, profile)
-        computed = compute(values) if batch is None else _run_batches(source.graph, batch, compute, feeds=values, targets=names)
+        computed = (
+            compute(values)
+            if batch is None
+            else _run_batches(source.graph, batch, compute, feeds=values, targets=names)
+        )
     computed.notes[:0] = [*describe_images(fed), *notes]
     return computed
 
 
-def _check_options(engine: str | None, batch: int | None, *, profile: bool, all_outputs: bool) -> None:
+def _check_options(
+    engine: str | None, batch: int | None, *, profile: bool, all_outputs: bool
+) -> None:
     """Raise UsageError with all options that cannot be combined."""
     has_engine, has_batch = engine not in (None, REFERENCE), batch is not None
     refused = (
-        (profile and has_engine, f"`profile` measures numpy's kernels, and cannot be combined with `engine={engine!r}`"),
+        (
+            profile and has_engine,
+            f"`profile` measures numpy's kernels, and cannot be combined with `engine={engine!r}`",
+        ),
         (profile and has_batch, "`profile` measures one pass, and cannot be combined with `batch`"),
-        (all_outputs and has_batch, "`all_outputs` keeps the outputs of one pass, and cannot be combined with `batch`"),
+        (
+            all_outputs and has_batch,
+            "`all_outputs` keeps the outputs of one pass, and cannot be combined with `batch`",
+        ),
     )
     if faults := [Fault(text) for is_refused, text in refused if is_refused]:
         raise UsageError(faults)
 
 
 def _compute(
-    graph: Graph, request: Request, shapes: Mapping[str, GivenShape], profile: bool, values: Mapping[str, Any]
+    graph: Graph,
+    request: Request,
+    shapes: Mapping[str, GivenShape],
+    profile: bool,
+    values: Mapping[str, Any],
 ) -> Computed:
     """Prepare a graph for ``values`` of its variables, and compute it."""
     ready = prepare(graph, request, as_values(values, graph), shapes)
@@ -212,14 +252,19 @@ def _compute(
     ready.notes.extend(ready.computation.notes)
     outputs = dict(zip(ready.names, done.outputs, strict=True))
     engine = ready.computation.engine
-    return Computed(outputs, done.peak_bytes, ready.variable_bytes, seconds, done.timings, ready.notes, engine)
+    return Computed(
+        outputs, done.peak_bytes, ready.variable_bytes, seconds, done.timings, ready.notes, engine
+    )
 
 
 def _count_batches(feeds: Mapping[str, Any], batch: int | None) -> int:
     """Return the number of times that the graph is computed."""
     if batch is None or batch < 1:
         return 1
-    return max((-(-len(value) // batch) for value in feeds.values() if isinstance(value, Images)), default=1)
+    return max(
+        (-(-len(value) // batch) for value in feeds.values() if isinstance(value, Images)),
+        default=1,
+    )
 
 
 def is_recordable(value: object) -> bool:
@@ -238,9 +283,21 @@ def select_arrays(outputs: Mapping[str, Any], notes: list[str]) -> dict[str, Arr
     if others and not kept:
         message = f"no output is an array of numbers: {format_names(others, 6)}"
         raise RefusedError(Fault(message, hint="choose another value with `targets`"))
-    notes += [f"left out, as they are not arrays of numbers: {format_names(others, 6)}"] if others else []
-    wide = [f"{name} (as {array.dtype})" for name, array in kept.items() if array.dtype != outputs[name].dtype]
-    notes += [f"written with the same numbers in a dtype that numpy has: {format_names(wide, 6)}"] if wide else []
+    notes += (
+        [f"left out, as they are not arrays of numbers: {format_names(others, 6)}"]
+        if others
+        else []
+    )
+    wide = [
+        f"{name} (as {array.dtype})"
+        for name, array in kept.items()
+        if array.dtype != outputs[name].dtype
+    ]
+    notes += (
+        [f"written with the same numbers in a dtype that numpy has: {format_names(wide, 6)}"]
+        if wide
+        else []
+    )
     return kept
 
 
@@ -252,7 +309,8 @@ def _run_batches(
     feeds: Mapping[str, Any],
     targets: Sequence[str] = (),
 ) -> Computed:
-    """Compute ``targets`` for ``size`` images at a time; ``compute`` runs ``graph`` with feeds. Other feeds stay the same.
+    """Compute ``targets`` for ``size`` images at a time; ``compute`` runs ``graph`` with feeds.
+    Other feeds stay the same.
 
     The last batch is filled up with the last image, and the extra results are dropped.
 
@@ -268,13 +326,29 @@ def _run_batches(
         for start in range(0, count, size):
             # A full batch in the end as well: other shapes would be inferred and compiled again.
             indices = [min(number, count - 1) for number in range(start, start + size)]
-            parts.append(compute({**feeds, **{name: value.take(indices) for name, value in images.items()}}))
+            parts.append(
+                compute({**feeds, **{name: value.take(indices) for name, value in images.items()}})
+            )
             advance(min(size, count - start))
-    outputs = {name: _join([part.outputs[name] for part in parts], axis, count, size) for name, axis in axes.items()}
+    outputs = {
+        name: _join([part.outputs[name] for part in parts], axis, count, size)
+        for name, axis in axes.items()
+    }
     # Most notes repeat in every batch.
     notes = dict.fromkeys(note for part in parts for note in part.notes)
-    peak, variables = max(part.peak_bytes for part in parts), max(part.variable_bytes for part in parts)
-    return Computed(outputs, peak, variables, sum(part.seconds for part in parts), [], list(notes), parts[0].engine)
+    peak, variables = (
+        max(part.peak_bytes for part in parts),
+        max(part.variable_bytes for part in parts),
+    )
+    return Computed(
+        outputs,
+        peak,
+        variables,
+        sum(part.seconds for part in parts),
+        [],
+        list(notes),
+        parts[0].engine,
+    )
 
 
 def _count_images(images: Mapping[str, Images]) -> int:
@@ -284,17 +358,25 @@ def _count_images(images: Mapping[str, Images]) -> int:
     counts = {name: len(value) for name, value in images.items()}
     if len(set(counts.values())) > 1:
         numbers = ", ".join(f"{name} {number}" for name, number in counts.items())
-        raise UsageError(Fault(f"`batch` needs the same number of images for each input; there are {numbers}"))
+        raise UsageError(
+            Fault(f"`batch` needs the same number of images for each input; there are {numbers}")
+        )
     return next(iter(counts.values()))
 
 
-def _find_batch_axes(graph: Graph, images: Mapping[str, Images], targets: Sequence[str]) -> dict[str, int | None]:
+def _find_batch_axes(
+    graph: Graph, images: Mapping[str, Images], targets: Sequence[str]
+) -> dict[str, int | None]:
     """Return the batch axis of each output by name; None for one that depends on no image.
 
     Raises:
         RefusedError: operators that mix the samples of a batch; all are listed.
     """
-    heads = resolve_targets(targets, graph.nodes, option="`targets`", heads=graph.heads) if targets else list(graph.heads)
+    heads = (
+        resolve_targets(targets, graph.nodes, option="`targets`", heads=graph.heads)
+        if targets
+        else list(graph.heads)
+    )
     part, _ = runnable_part(graph, heads)
     nodes = post_order(entry.node for entry in part.heads)
     inputs = {node: 0 for node in nodes if node.is_variable and node.name in images}
@@ -303,7 +385,9 @@ def _find_batch_axes(graph: Graph, images: Mapping[str, Images], targets: Sequen
     couplings = [coupling for coupling in all_couplings if not coupling.only_training]
     if couplings:
         hint = "leave `batch` out: all images are one batch then"
-        raise RefusedError([Fault(f"{c.node.op} {c.why}", node=c.node.name, hint=hint) for c in couplings])
+        raise RefusedError(
+            [Fault(f"{c.node.op} {c.why}", node=c.node.name, hint=hint) for c in couplings]
+        )
     names = name_outputs(graph, heads)
     places = [places_at.get((head.node, head.index)) for head in part.heads]
     return {name: None if at is None else at.axis for name, at in zip(names, places, strict=True)}
@@ -339,14 +423,23 @@ def _describe_other(value: Any) -> tuple[tuple[int, ...], str]:
     if isinstance(value, np.ndarray):
         return value.shape, "string" if value.dtype.kind == "O" else str(value.dtype)
     return (
-        ((len(value),), "sequence") if isinstance(value, list) else ((), "nothing" if value is None else type(value).__name__)
+        ((len(value),), "sequence")
+        if isinstance(value, list)
+        else ((), "nothing" if value is None else type(value).__name__)
     )
 
 
 def tabulate_outputs(outputs: Mapping[str, Any]) -> Table:
     """Return a table with a summary of each output."""
     rows = [
-        (o.name, format_dims(o.shape), o.dtype, format_number(o.min), format_number(o.max), format_number(o.mean))
+        (
+            o.name,
+            format_dims(o.shape),
+            o.dtype,
+            format_number(o.min),
+            format_number(o.max),
+            format_number(o.mean),
+        )
         for o in (summarize(name, value) for name, value in outputs.items())
     ]
     return Table(("output", "shape", "dtype", "min", "max", "mean"), rows)
@@ -354,11 +447,15 @@ def tabulate_outputs(outputs: Mapping[str, Any]) -> Table:
 
 def make_profile(timings: Iterable[Timing]) -> Profile:
     """Return the timings by node and by operator."""
-    nodes = [NodeCost(timing.node.name, timing.node.op, timing.seconds, timing.bytes) for timing in timings]
+    nodes = [
+        NodeCost(timing.node.name, timing.node.op, timing.seconds, timing.bytes)
+        for timing in timings
+    ]
     groups: dict[str, list[NodeCost]] = {}
     for node in nodes:
         groups.setdefault(node.op, []).append(node)
     operators = [
-        OperatorCost(op, len(group), sum(n.seconds for n in group), sum(n.bytes for n in group)) for op, group in groups.items()
+        OperatorCost(op, len(group), sum(n.seconds for n in group), sum(n.bytes for n in group))
+        for op, group in groups.items()
     ]
     return Profile(nodes, sorted(operators, key=lambda cost: -cost.seconds))

@@ -1,9 +1,11 @@
 """Sizes that the caller of a model chooses, such as the batch.
 
-The graph is translated for several sizes, and the translations are compared. Attributes and constants that are equal in all of
-them do not depend on the sizes. A row of integers that grows with them (the target of a Reshape) is computed in the model from
-the shape of an input, or from the shape of an earlier value if a stride makes the sizes differ. Numbers that count up along an
-axis (the positions of a sequence) are computed, too. Anything else that differs is refused, with its node.
+The graph is translated for several sizes, and the translations are compared. Attributes and
+constants that are equal in all of them do not depend on the sizes. A row of integers that grows
+with them (the target of a Reshape) is computed in the model from the shape of an input, or from the
+shape of an earlier value if a stride makes the sizes differ. Numbers that count up along an axis
+(the positions of a sequence) are computed, too. Anything else that differs is refused, with its
+node.
 """
 
 from __future__ import annotations
@@ -57,11 +59,14 @@ class Law(msgspec.Struct, frozen=True, eq=False):
         return values
 
 
-def generalize(variants: Sequence[Variant], symbols: Sequence[Symbol], owners: Mapping[str, str] = EMPTY) -> Graph:
+def generalize(
+    variants: Sequence[Variant], symbols: Sequence[Symbol], owners: Mapping[str, str] = EMPTY
+) -> Graph:
     """Return the graph that all ``variants`` are instances of.
 
-    The second and later variants differ from the first in one symbol each, in the order of ``symbols``; any further variants
-    confirm what follows from these. ``owners`` maps the names of ONNX nodes to the names of nodes in faults.
+    The second and later variants differ from the first in one symbol each, in the order of
+    ``symbols``; any further variants confirm what follows from these. ``owners`` maps the names of
+    ONNX nodes to the names of nodes in faults.
 
     Raises:
         RefusedError: nodes depend on the sizes differently; all are listed.
@@ -70,10 +75,14 @@ def generalize(variants: Sequence[Variant], symbols: Sequence[Symbol], owners: M
 
 
 class _Generalization:
-    def __init__(self, variants: Sequence[Variant], symbols: Sequence[Symbol], owners: Mapping[str, str]) -> None:
+    def __init__(
+        self, variants: Sequence[Variant], symbols: Sequence[Symbol], owners: Mapping[str, str]
+    ) -> None:
         self.variants, self.symbols, self.owners = variants, symbols, owners
         self.first = variants[0].graph
-        self.constants = [{node.name: tensor for node, tensor in list_constants(v.graph)} for v in variants]
+        self.constants = [
+            {node.name: tensor for node, tensor in list_constants(v.graph)} for v in variants
+        ]
         self.scope = ValueScope()
         places = {symbol.name: symbol.places[0] for symbol in symbols}
         self.places: dict[str, tuple[str, int]] = dict(places)
@@ -85,7 +94,9 @@ class _Generalization:
         """Return the graph with symbolic sizes. Raises RefusedError."""
         row = [v.graph for v in self.variants]
         inputs = self._inputs(row, self.scope)
-        initializers = [self.scope.define(n) for n in self.first.variables() if n.details.holds_value]
+        initializers = [
+            self.scope.define(n) for n in self.first.variables() if n.details.holds_value
+        ]
         operators = self._operators(row, self.scope, [EMPTY] * len(row))
         outputs = self._outputs(row, self.scope)
         if self.faults:
@@ -93,7 +104,9 @@ class _Generalization:
         needed = set(post_order(operators))
         # A constant that a computed row replaces is no longer needed.
         kept = [node for node in initializers if node in needed]
-        nodes, heads = declare_outputs((*inputs, *kept, *self.computed.added.values(), *operators), outputs)
+        nodes, heads = declare_outputs(
+            (*inputs, *kept, *self.computed.added.values(), *operators), outputs
+        )
         return msgspec.structs.replace(self.first, nodes=nodes, heads=heads)
 
     def _body(self, row: Sequence[Graph], captured: Sequence[Mapping[Node, str]]) -> Graph:
@@ -105,22 +118,34 @@ class _Generalization:
 
     def _inputs(self, row: Sequence[Graph], scope: ValueScope) -> list[Node]:
         sizes = zip(*(input_types(graph).items() for graph in row), strict=True)
-        return [scope.define(make_input(*self._type(name, types))) for name, types in map(_join_types, sizes)]
+        return [
+            scope.define(make_input(*self._type(name, types)))
+            for name, types in map(_join_types, sizes)
+        ]
 
-    def _outputs(self, row: Sequence[Graph], scope: ValueScope) -> list[tuple[Entry, str, Dimensions]]:
+    def _outputs(
+        self, row: Sequence[Graph], scope: ValueScope
+    ) -> list[tuple[Entry, str, Dimensions]]:
         sizes = zip(*(output_types(graph).items() for graph in row), strict=True)
         typed = [self._type(name, types) for name, types in map(_join_types, sizes)]
         return [(scope.find(name), dtype, shape) for name, dtype, shape in typed]
 
-    def _operators(self, row: Sequence[Graph], scope: ValueScope, captured: Sequence[Mapping[Node, str]]) -> list[Node]:
+    def _operators(
+        self, row: Sequence[Graph], scope: ValueScope, captured: Sequence[Mapping[Node, str]]
+    ) -> list[Node]:
         """Return the operators of the graph, or body of a node, for all sizes."""
         operators = [[node for node in graph.nodes if node.op] for graph in row]
         if len({len(nodes) for nodes in operators}) != 1:
             pairs = zip(*operators, strict=False)
-            node = next((row[0] for row in pairs if any(_form(n) != _form(row[0]) for n in row)), max(operators, key=len)[-1])
+            node = next(
+                (row[0] for row in pairs if any(_form(n) != _form(row[0]) for n in row)),
+                max(operators, key=len)[-1],
+            )
             message = f"from this {node.op} on the graph has different nodes for different sizes"
             hint = "leave these sizes fixed, or export up to an output before it"
-            raise RefusedError(Fault(message, node=self.owners.get(_label(node), _label(node)), hint=hint))
+            raise RefusedError(
+                Fault(message, node=self.owners.get(_label(node), _label(node)), hint=hint)
+            )
         nodes = []
         for each in zip(*operators, strict=True):
             node = self._node(each, scope, captured)
@@ -128,7 +153,9 @@ class _Generalization:
             nodes += [*(self.computed.take_nodes() if scope is self.scope else ()), node]
         return nodes
 
-    def _node(self, row: Sequence[Node], scope: ValueScope, captured: Sequence[Mapping[Node, str]]) -> Node:
+    def _node(
+        self, row: Sequence[Node], scope: ValueScope, captured: Sequence[Mapping[Node, str]]
+    ) -> Node:
         """Return one node with its inputs for all sizes."""
         first = row[0]
         inputs = [_input_names(node, names) for node, names in zip(row, captured, strict=True)]
@@ -139,7 +166,9 @@ class _Generalization:
         if any(other.values != details[0].values for other in details):
             self._refuse(first, "has attributes that depend on the sizes")
         inner = [_name_captures(node, names) for node, names in zip(row, captured, strict=True)]
-        bodies = [self._body(bodies, inner) for bodies in zip(*(n.subgraphs for n in row), strict=True)]
+        bodies = [
+            self._body(bodies, inner) for bodies in zip(*(n.subgraphs for n in row), strict=True)
+        ]
         names = [self._input(first, names) for names in zip(*inputs, strict=True)]
         return scope.connect(msgspec.structs.replace(first, subgraphs=tuple(bodies)), names)
 
@@ -159,8 +188,13 @@ class _Generalization:
         return computed or names[0]
 
     def _compute_integers(self, node: Node, constants: Sequence[Tensor]) -> str | None:
-        """Emit integers that follow from the sizes, a row or a single one, and return their name; None for other constants."""
-        if {(tensor.dtype, len(tensor.shape)) for tensor in constants} not in ({(_SIZE, 1)}, {(_SIZE, 0)}):
+        """Emit integers that follow from the sizes, a row or a single one, and return their name;
+        None for other constants.
+        """
+        if {(tensor.dtype, len(tensor.shape)) for tensor in constants} not in (
+            {(_SIZE, 1)},
+            {(_SIZE, 0)},
+        ):
             return None
         rows = [read_array(tensor).reshape(-1) for tensor in constants]
         shape = _find_open_shape(rows) if node.op == "Reshape" else None
@@ -170,7 +204,11 @@ class _Generalization:
         if law is None:
             return None
         row = self._compute(node, law)
-        return row if constants[0].shape else self.computed.emit("Squeeze", (row,), f"{_label(node)}/number")
+        return (
+            row
+            if constants[0].shape
+            else self.computed.emit("Squeeze", (row,), f"{_label(node)}/number")
+        )
 
     def _count_up(self, node: Node, constants: Sequence[Tensor]) -> str | None:
         """Emit 0, 1, 2... along one axis, as many as the sizes say, and return their name; None for other constants."""
@@ -178,18 +216,30 @@ class _Generalization:
         longest = max(arrays, key=lambda array: array.size)
         # All elements lie along one axis; the others have size 1.
         axes = [size == longest.size for size in longest.shape]
-        if not any(axes) or any(x.ndim != longest.ndim or x.shape[axes.index(True)] != x.size for x in arrays):
+        if not any(axes) or any(
+            x.ndim != longest.ndim or x.shape[axes.index(True)] != x.size for x in arrays
+        ):
             return None
         law = self._find_row([np.array([array.size]) for array in arrays])
-        if law is None or any(not np.array_equal(array.ravel(), np.arange(array.size)) for array in arrays):
+        if law is None or any(
+            not np.array_equal(array.ravel(), np.arange(array.size)) for array in arrays
+        ):
             return None
         label, shape = _label(node), np.where(axes, -1, 1).tolist()
         count = self.computed.emit("Squeeze", (self._compute(node, law),), f"{label}/count")
-        bounds = (self.computed.add_constant(f"{label}/first", 0), count, self.computed.add_constant(f"{label}/step", 1))
+        bounds = (
+            self.computed.add_constant(f"{label}/first", 0),
+            count,
+            self.computed.add_constant(f"{label}/step", 1),
+        )
         places = self.computed.emit("Range", bounds, f"{label}/places")
         if dtype != _SIZE:
-            places = self.computed.emit("Cast", (places,), f"{label}/{dtype}", {"to": DTYPE_CODES[dtype]})
-        return self.computed.emit("Reshape", (places, self.computed.add_constant(f"{label}/axes", shape)), f"{label}/row")
+            places = self.computed.emit(
+                "Cast", (places,), f"{label}/{dtype}", {"to": DTYPE_CODES[dtype]}
+            )
+        return self.computed.emit(
+            "Reshape", (places, self.computed.add_constant(f"{label}/axes", shape)), f"{label}/row"
+        )
 
     def _find_law(self, arrays: Sequence[Array]) -> Law | None:
         """Return the law by which rows of integers follow from the sizes; None if they do not."""
@@ -199,7 +249,9 @@ class _Generalization:
         factors = {}
         rest = arrays[0].copy()
         # Variants beyond the symbols only confirm the law.
-        for symbol, variant, array in zip(self.symbols, self.variants[1:], arrays[1:], strict=False):
+        for symbol, variant, array in zip(
+            self.symbols, self.variants[1:], arrays[1:], strict=False
+        ):
             step = variant.sizes[symbol.name] - base[symbol.name]
             difference = array - arrays[0]
             if np.any(difference % step):
@@ -207,11 +259,15 @@ class _Generalization:
             factors[symbol.name] = difference // step
             rest -= factors[symbol.name] * base[symbol.name]
         law = Law(factors, rest)
-        holds = all(np.array_equal(law.at(v.sizes), array) for v, array in zip(self.variants, arrays, strict=True))
+        holds = all(
+            np.array_equal(law.at(v.sizes), array)
+            for v, array in zip(self.variants, arrays, strict=True)
+        )
         return law if holds else None
 
     def _find_row(self, arrays: Sequence[Array], *, infers: bool = False) -> Law | None:
-        """Return the law by which rows of integers follow from the sizes, or from sizes of earlier values; None if they do not.
+        """Return the law by which rows of integers follow from the sizes, or from sizes of earlier
+        values; None if they do not.
 
         With ``infers`` one integer may be -1: it follows from the others.
         """
@@ -260,7 +316,8 @@ class _Generalization:
         return self.computed.compute(_label(node), law.rest.tolist(), factors)
 
     def _type(self, name: str, row: Sequence[TensorType]) -> tuple[str, str, Dimensions]:
-        """Return the name, dtype and shape of an input or output: sizes are numbers, or texts where they depend on symbols.
+        """Return the name, dtype and shape of an input or output: sizes are numbers, or texts where
+        they depend on symbols.
 
         A size that follows in steps, as after a pooling, has a name of its own.
         """
@@ -276,7 +333,9 @@ class _Generalization:
 
     def _refuse(self, node: Node, reason: str) -> None:
         hint = "leave this size fixed, or export up to an output before it"
-        fault = Fault(f"{node.op} {reason}", node=self.owners.get(_label(node), _label(node)), hint=hint)
+        fault = Fault(
+            f"{node.op} {reason}", node=self.owners.get(_label(node), _label(node)), hint=hint
+        )
         if fault not in self.faults:
             self.faults.append(fault)
 
@@ -290,21 +349,33 @@ def _fit(column: Sequence[int], sizes: _Sizes) -> tuple[_Sizes, int, int] | None
     place = next((place for place, size in enumerate(known) if size != known[0]), 0)
     factor, left = divmod(column[place] - column[0], known[place] - known[0])
     rest = column[0] - factor * known[0]
-    fits = not left and all(factor * size + rest == number for size, number in zip(known, column, strict=True))
+    fits = not left and all(
+        factor * size + rest == number for size, number in zip(known, column, strict=True)
+    )
     return (sizes, factor, rest) if fits else None
 
 
 def _infer_shapes(graph: Graph) -> dict[str, tuple[int | str | None, ...]]:
     """Return the shapes of values by name, as far as ONNX infers them."""
-    entries = [Entry(node, index) for node in graph.nodes for index, name in enumerate(list_output_names(node)) if name]
+    entries = [
+        Entry(node, index)
+        for node in graph.nodes
+        for index, name in enumerate(list_output_names(node))
+        if name
+    ]
     types = find_types(graph, entries)
-    return {list_output_names(node)[index]: tuple(kind.parts[1] or ()) for (node, index), kind in types.items()}
+    return {
+        list_output_names(node)[index]: tuple(kind.parts[1] or ())
+        for (node, index), kind in types.items()
+    }
 
 
 class _ExportedSizes(SizeNodes):
     """Computes rows of sizes. Their constants are initializers, ``added`` by name, numbered from ``count`` on."""
 
-    def __init__(self, scope: ValueScope, places: Mapping[str, tuple[str, int]], count: int) -> None:
+    def __init__(
+        self, scope: ValueScope, places: Mapping[str, tuple[str, int]], count: int
+    ) -> None:
         super().__init__(places, TakenNames(separator="#").take, scope)
         self.added: dict[str, Node] = {}
         self._count, self._names = count, TakenNames(separator="#")
@@ -350,7 +421,9 @@ def _name_captures(node: Node, captured: Mapping[Node, str]) -> dict[Node, str]:
     """Return the names of the values that a node's bodies capture, by the variables that stand for them."""
     captures = [variable for body in node.subgraphs for variable in body.captures]
     entries = node.inputs[len(node.inputs) - len(captures) :]
-    return {variable: _name(entry, captured) for variable, entry in zip(captures, entries, strict=True)}
+    return {
+        variable: _name(entry, captured) for variable, entry in zip(captures, entries, strict=True)
+    }
 
 
 def _name(entry: Entry, captured: Mapping[Node, str]) -> str:
@@ -385,4 +458,8 @@ def _find_open_shape(rows: Sequence[Array]) -> list[int] | None:
         return None
     # -1 stands for the one size that changes, by any law; next to a 0 it would be ambiguous.
     grows = np.any([row != rows[0] for row in rows], axis=0)
-    return np.where(grows, -1, rows[0]).tolist() if grows.sum() == 1 and 0 not in np.array(rows) else None
+    return (
+        np.where(grows, -1, rows[0]).tolist()
+        if grows.sum() == 1 and 0 not in np.array(rows)
+        else None
+    )

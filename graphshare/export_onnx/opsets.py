@@ -1,4 +1,7 @@
-"""Versions of ONNX's operator set. Translations are written for version 17; not every node means the same in another."""
+"""Versions of ONNX's operator set.
+
+Translations are written for version 17; not every node means the same in another.
+"""
 
 from __future__ import annotations
 
@@ -26,18 +29,27 @@ FIRST_WITH = {
 def check_opset(opset: int) -> None:
     """Refuse a version of the operator set that is not supported. Raises UsageError."""
     if opset not in IR_VERSIONS:
-        message = f"`opset={opset}` is not supported, expected {min(IR_VERSIONS)} to {max(IR_VERSIONS)}"
-        raise UsageError(Fault(message, hint=f"onnxruntime supports opset {DEFAULT} since its version 1.12"))
+        message = (
+            f"`opset={opset}` is not supported, expected {min(IR_VERSIONS)} to {max(IR_VERSIONS)}"
+        )
+        raise UsageError(
+            Fault(message, hint=f"onnxruntime supports opset {DEFAULT} since its version 1.12")
+        )
 
 
 def refuse_versions(graph: Graph, opset: int) -> list[Fault]:
-    """Return a fault, with names of nodes, for each operator that version ``opset`` lacks in the form that the nodes need."""
+    """Return a fault, with names of nodes, for each operator that version ``opset`` lacks in the
+    form that the nodes need.
+    """
     wrong: dict[str, list[str]] = {}
     for node, details in list_operators(graph):
         if not details.domain and _is_newer(node, opset):
             wrong.setdefault(node.op, []).append(details.label)
     return [
-        Fault(f"opset {opset} has no {op} in this form: {format_names(names, 6)}", hint=f"use `opset={DEFAULT}`")
+        Fault(
+            f"opset {opset} has no {op} in this form: {format_names(names, 6)}",
+            hint=f"use `opset={DEFAULT}`",
+        )
         for op, names in wrong.items()
     ]
 
@@ -54,4 +66,7 @@ def list_operators(graph: Graph) -> list[tuple[Node, NodeDetails]]:
 
 def list_versions(graph: Graph, opset: int) -> dict[str, int]:
     """Return the versions of all operator sets that a graph uses, by domain; ONNX's own has version ``opset``."""
-    return {"": opset, **{details.domain: 1 for _, details in list_operators(graph) if details.domain}}
+    return {
+        "": opset,
+        **{details.domain: 1 for _, details in list_operators(graph) if details.domain},
+    }

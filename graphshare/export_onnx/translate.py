@@ -24,7 +24,13 @@ from graphshare.ops.inference import Inference, infer
 from graphshare.ops.kernel import Attrs, KernelError, Shape
 from graphshare.ops.node_errors import KernelCall, explain_failure
 from graphshare.ops.registry import canonical, find_kernel, find_translation, lookup, total_outputs
-from graphshare.ops.translation import NoTranslation, Subgraphs, Translation, TranslationError, Value
+from graphshare.ops.translation import (
+    NoTranslation,
+    Subgraphs,
+    Translation,
+    TranslationError,
+    Value,
+)
 from graphshare.ops.unification import is_known
 from graphshare.text.format import format_count
 
@@ -38,9 +44,10 @@ class UntranslatedError(RefusedError):
 class OnnxTarget(msgspec.Struct, frozen=True, kw_only=True):
     """How a graph is written as an ONNX model.
 
-    Nodes without a translation are written in ``domain``, if there is one, with the texts of their attributes. ``version`` and
-    ``metadata`` are the model's producer version and properties. Inputs have the dtypes in ``input_dtypes`` by variable name,
-    with ``keep_io`` inputs and outputs float32 where the graph has float16, and are cast. With ``is_open`` the translations at
+    Nodes without a translation are written in ``domain``, if there is one, with the texts of their
+    attributes. ``version`` and ``metadata`` are the model's producer version and properties. Inputs
+    have the dtypes in ``input_dtypes`` by variable name, with ``keep_io`` inputs and outputs
+    float32 where the graph has float16, and are cast. With ``is_open`` the translations at
     different sizes have the same nodes, where that can be.
     """
 
@@ -57,10 +64,11 @@ class OnnxTarget(msgspec.Struct, frozen=True, kw_only=True):
 class Translated(msgspec.Struct, frozen=True, eq=False):
     """A graph of ONNX's operators, and the new names of variables and outputs.
 
-    ``names`` are the ONNX names of variables and of the values of nodes, ``variables`` the names of inputs and initializers;
-    ``owners`` names the node that each ONNX node is a part of. ``renamed`` are inputs, parameters and heads that could not keep
-    MXNet's name, each with ONNX's. ``dropped`` are unused variables such as labels. ``custom`` are the nodes that were written
-    in a custom domain.
+    ``names`` are the ONNX names of variables and of the values of nodes, ``variables`` the names of
+    inputs and initializers; ``owners`` names the node that each ONNX node is a part of. ``renamed``
+    are inputs, parameters and heads that could not keep MXNet's name, each with ONNX's. ``dropped``
+    are unused variables such as labels. ``custom`` are the nodes that were written in a custom
+    domain.
     """
 
     graph: Graph
@@ -81,8 +89,8 @@ def translate_graph(
 ) -> Translated:
     """Translate the nodes that the heads of ``part`` need.
 
-    ``parameters`` are the variables that become initializers, with their arrays; ``tensors`` are those initializers. All
-    other variables become inputs.
+    ``parameters`` are the variables that become initializers, with their arrays; ``tensors`` are
+    those initializers. All other variables become inputs.
 
     Raises:
         UntranslatedError: nodes cannot be translated; all are listed, with the part that can be.
@@ -95,7 +103,13 @@ def translate_graph(
         raise error
     graph, renamed, dropped = work.finish()
     opset, version, metadata = target.opset, target.version, target.metadata
-    source = make_source(target.name, list_versions(graph, opset), IR_VERSIONS[opset], version=version, metadata=metadata)
+    source = make_source(
+        target.name,
+        list_versions(graph, opset),
+        IR_VERSIONS[opset],
+        version=version,
+        metadata=metadata,
+    )
     names = {**work.values, **{(node, 0): name for node, name in work.variables.items()}}
     graph, owners = msgspec.structs.replace(graph, source=source), work.writer.owners
     return Translated(graph, names, work.variables, owners, renamed, dropped, work.custom)
@@ -104,12 +118,18 @@ def translate_graph(
 class GraphTranslation:
     """The translation of a graph: the values so far, and the faults. ``parameters`` are variables that can be read.
 
-    ``values`` are the ONNX names of variables and outputs of nodes; variables must be there before the nodes are translated.
-    ``refused`` are nodes that cannot be, with the reason as a clause, ``custom`` those that were written in ``domain``.
+    ``values`` are the ONNX names of variables and outputs of nodes; variables must be there before
+    the nodes are translated. ``refused`` are nodes that cannot be, with the reason as a clause,
+    ``custom`` those that were written in ``domain``.
     """
 
     def __init__(
-        self, part: Graph, inference: Inference, parameters: Mapping[Node, Value], writer: GraphWriter, domain: str
+        self,
+        part: Graph,
+        inference: Inference,
+        parameters: Mapping[Node, Value],
+        writer: GraphWriter,
+        domain: str,
     ) -> None:
         self.part = part
         self.inference = inference
@@ -141,11 +161,15 @@ class GraphTranslation:
             results = self._results(node, attrs)
         except (TranslationError, KernelError) as error:
             if not self.domain or node.subgraphs:  # a node of another domain would lose them
-                self._refuse(node, f"operator {node.op} cannot be exported: {error}", reason=str(error))
+                self._refuse(
+                    node, f"operator {node.op} cannot be exported: {error}", reason=str(error)
+                )
                 return
             # Nodes that the translation emitted before it failed are dropped: _custom begins the node anew.
             results = self._custom(node)
-        except Exception as error:  # a translation relies on the inputs and attributes that a kernel may refuse
+        except (
+            Exception
+        ) as error:  # a translation relies on the inputs and attributes that a kernel may refuse
             cause = self._explain(node, attrs, error)
             if not isinstance(cause, RefusedError):
                 raise cause from error
@@ -156,12 +180,16 @@ class GraphTranslation:
             self.values[node, index] = final
 
     def _explain(self, node: Node, attrs: Attrs, error: Exception) -> Exception:
-        """Return the error to raise where a translation raised ``error``: a refusal if the kernel refuses the node, too."""
+        """Return the error to raise where a translation raised ``error``: a refusal if the kernel
+        refuses the node, too.
+        """
         kernel = find_kernel(node.op)
         if kernel is None:
             raise error
         types = [self._find_type(entry) for entry in node.inputs]
-        call = KernelCall(node, kernel, attrs, [shape for shape, _ in types], [dtype for _, dtype in types])
+        call = KernelCall(
+            node, kernel, attrs, [shape for shape, _ in types], [dtype for _, dtype in types]
+        )
         return explain_failure(call, "translation", error)
 
     def name_result(self, entry: Entry) -> str:
@@ -175,18 +203,37 @@ class GraphTranslation:
         """
         translator = find_translation(node.op)
         if translator is None or isinstance(translator, NoTranslation):
-            raise TranslationError(translator.reason if translator is not None else "it has no translation")
+            raise TranslationError(
+                translator.reason if translator is not None else "it has no translation"
+            )
         inputs = [self.value(entry) for entry in node.inputs]
         count = min(total_outputs(node) or 1, len(self.inference.shapes[node]))
         outputs = [self.value(Entry(node, index)) for index in range(count)]
         # Outputs that nothing reads, such as masks of training, may have no shape.
-        if not all(is_known(self._find_type(entry)[0]) for entry in (*node.inputs, *(Entry(node, i) for i in self.used[node]))):
+        if not all(
+            is_known(self._find_type(entry)[0])
+            for entry in (*node.inputs, *(Entry(node, i) for i in self.used[node]))
+        ):
             raise TranslationError("its shapes do not follow from those of the graph's inputs")
         if all(0 in outputs[index].shape for index in self.used[node]):
-            return [self.writer.add_constant(np.zeros(output.shape), output.dtype) for output in outputs]
-        subgraphs = Subgraphs(partial(self._inline, node), inner_operators(node.subgraphs[0])) if node.subgraphs else None
+            return [
+                self.writer.add_constant(np.zeros(output.shape), output.dtype) for output in outputs
+            ]
+        subgraphs = (
+            Subgraphs(partial(self._inline, node), inner_operators(node.subgraphs[0]))
+            if node.subgraphs
+            else None
+        )
         results = translator.translate(
-            Translation(node.op, attrs, inputs, outputs, self.writer, used=self.used[node], subgraphs=subgraphs)
+            Translation(
+                node.op,
+                attrs,
+                inputs,
+                outputs,
+                self.writer,
+                used=self.used[node],
+                subgraphs=subgraphs,
+            )
         )
         # Most operators have one output, and their translations return only its name.
         return [results] if isinstance(results, str) else list(results)
@@ -194,10 +241,15 @@ class GraphTranslation:
     def _inline(self, node: Node, number: int, inputs: Sequence[Value]) -> list[Value]:
         """Translate subgraph ``number`` of ``node`` on ``inputs`` for its variables, and return its heads."""
         if number >= len(node.subgraphs):
-            raise TranslationError(f"it has {format_count(len(node.subgraphs), 'subgraph')}, expected more")
+            raise TranslationError(
+                f"it has {format_count(len(node.subgraphs), 'subgraph')}, expected more"
+            )
         graph = node.subgraphs[number]
         known = dict(zip(inner_variables(graph), inputs, strict=True))
-        shapes, types = {n: x.shape for n, x in known.items()}, {n: x.dtype for n, x in known.items()}
+        shapes, types = (
+            {n: x.shape for n, x in known.items()},
+            {n: x.dtype for n, x in known.items()},
+        )
         inference = infer(graph, shapes, types, np_shape=self.inference.np_shape)
         parameters = {n: x for n, x in known.items() if x.read is not None}
         scope = GraphTranslation(graph, inference, parameters, self.writer, self.domain)
@@ -205,7 +257,9 @@ class GraphTranslation:
         with self.writer.inner_nodes():
             scope.translate()
         if scope.faults:
-            raise TranslationError("in its subgraph, " + "; ".join(fault.message for fault in scope.faults))
+            raise TranslationError(
+                "in its subgraph, " + "; ".join(fault.message for fault in scope.faults)
+            )
         self.custom += scope.custom
         return [scope.value(entry) for entry in graph.heads]
 
@@ -214,7 +268,13 @@ class GraphTranslation:
         self.custom.append(node.name)
         self.writer.begin(node.name)
         names = [self.value(entry).name for entry in node.inputs]
-        return self.writer.add_node(canonical(node.op), names, len(self.inference.shapes[node]), dict(node.attrs), self.domain)
+        return self.writer.add_node(
+            canonical(node.op),
+            names,
+            len(self.inference.shapes[node]),
+            dict(node.attrs),
+            self.domain,
+        )
 
     def value(self, entry: Entry) -> Value:
         """Return the value of an entry with its shape and dtype; the name is empty while it has none."""
@@ -230,9 +290,13 @@ class GraphTranslation:
         return shape, types[entry.index] if entry.index < len(types) else None
 
     def _refuse(self, node: Node, *messages: str, reason: str = "") -> None:
-        """Note why a node cannot be exported; its outputs get names, so that the nodes that read them are checked, too."""
+        """Note why a node cannot be exported; its outputs get names, so that the nodes that read
+        them are checked, too.
+        """
         self.refused[node] = reason or "; ".join(messages)
-        self.values.update(((node, index), node.name) for index in range(len(self.inference.shapes[node])))
+        self.values.update(
+            ((node, index), node.name) for index in range(len(self.inference.shapes[node]))
+        )
         self.writer.stand_in(node)
         self.faults += [Fault(message, node=node.name) for message in messages]
 
@@ -251,9 +315,13 @@ class _Work(GraphTranslation):
         names, keep_io = UniqueNames(separator="#"), target.keep_io
         writer = GraphWriter(target.opset, names, is_open=target.is_open)
         super().__init__(part, inference, parameters, writer, target.domain)
-        self.variables = {node: names.take(node.name) for node in inference.nodes if node.is_variable}
+        self.variables = {
+            node: names.take(node.name) for node in inference.nodes if node.is_variable
+        }
         self.inputs: list[Node] = []
-        self.widened = {(e.node, e.index) for e in part.heads if keep_io and self.value(e).dtype == "float16"}
+        self.widened = {
+            (e.node, e.index) for e in part.heads if keep_io and self.value(e).dtype == "float16"
+        }
         for node, name in self.variables.items():
             self.values[node, 0] = name
             if node in tensors:
@@ -263,7 +331,9 @@ class _Work(GraphTranslation):
                     self.values[node, 0] = self.writer.convert(name, "bfloat16", "float32")
             else:
                 value = self.value(Entry(node, 0))
-                dtype = target.input_dtypes.get(node.name, "float32" if keep_io and value.dtype == "float16" else value.dtype)
+                dtype = target.input_dtypes.get(
+                    node.name, "float32" if keep_io and value.dtype == "float16" else value.dtype
+                )
                 self.inputs.append(self.writer.scope.define(make_input(name, dtype, value.shape)))
                 if dtype != value.dtype:
                     self.values[node, 0] = self.writer.convert(name, dtype, value.dtype)
@@ -276,7 +346,11 @@ class _Work(GraphTranslation):
         """Return the graph with its inputs, outputs and initializers, the names that changed, and unused variables."""
         outputs, renamed = self._heads()
         needed = set(post_order(entry.node for entry, _, _ in outputs))
-        nodes = [node for node in (*self.inputs, *self.writer.initializers, *self.writer.nodes) if node in needed]
+        nodes = [
+            node
+            for node in (*self.inputs, *self.writer.initializers, *self.writer.nodes)
+            if node in needed
+        ]
         dropped = []
         for node, name in self.variables.items():
             if self.writer.scope.find(name).node not in needed:
@@ -341,7 +415,11 @@ def _count_before(part: Graph, refused: Collection[Node]) -> tuple[int, list[str
         if any(entry.node in spoiled for entry in node.inputs):
             spoiled.add(node)
     ends = [entry for node in nodes if node in spoiled for entry in node.inputs] + list(part.heads)
-    targets = dict.fromkeys(output_name(entry) for entry in ends if entry.node not in spoiled and not entry.node.is_variable)
+    targets = dict.fromkeys(
+        output_name(entry)
+        for entry in ends
+        if entry.node not in spoiled and not entry.node.is_variable
+    )
     return sum(1 for node in nodes if node not in spoiled and not node.is_variable), list(targets)
 
 

@@ -12,7 +12,13 @@ from hashlib import blake2b
 import msgspec
 import numpy as np
 
-from graphshare.formats.onnx.compose import ValueScope, make_body_source, make_initializer, make_input, make_operator
+from graphshare.formats.onnx.compose import (
+    ValueScope,
+    make_body_source,
+    make_initializer,
+    make_input,
+    make_operator,
+)
 from graphshare.ir.graph import Entry, Graph, Node
 from graphshare.ir.onnx import DTYPE_CODES, Attributes, Tensor
 from graphshare.ops.kernel import Array
@@ -48,7 +54,13 @@ class _Level:
     Notes on a node of an inlined subgraph go to ``outer``, the pending ones of the node that owns it.
     """
 
-    def __init__(self, scope: ValueScope, nodes: list[Node], name: str = "", outer: list[_Pending] | None = None) -> None:
+    def __init__(
+        self,
+        scope: ValueScope,
+        nodes: list[Node],
+        name: str = "",
+        outer: list[_Pending] | None = None,
+    ) -> None:
         self.scope = scope
         self.nodes = nodes
         self.name = name
@@ -67,7 +79,9 @@ class GraphWriter:
         self.names = names
         # onnxruntime requires nodes, too, to have names of their own.
         self.node_names = UniqueNames(separator="#")
-        self.owners: dict[str, str] = {}  # the name of the MXNet node that an ONNX node is a part of
+        self.owners: dict[
+            str, str
+        ] = {}  # the name of the MXNet node that an ONNX node is a part of
         self.scope = ValueScope()
         self.nodes: list[Node] = []
         self.initializers: list[Node] = []
@@ -85,10 +99,13 @@ class GraphWriter:
         """Begin with the MXNet node ``name``."""
         self._level.name, self._level.pending = name, []
 
-    def add_node(self, op_type: str, inputs: Sequence[str], outputs: int, attributes: Attributes, domain: str) -> list[str]:
+    def add_node(
+        self, op_type: str, inputs: Sequence[str], outputs: int, attributes: Attributes, domain: str
+    ) -> list[str]:
         """Add an ONNX node and return provisional names of its outputs.
 
-        An integer input of the model is cast to another integer directly, not through floats: they cannot hold all integers.
+        An integer input of the model is cast to another integer directly, not through floats: they
+        cannot hold all integers.
         """
         if op_type == "Cast" and inputs[0] in self._sources and attributes["to"] in _INTEGERS:
             source, dtype = self._sources[inputs[0]]
@@ -97,24 +114,32 @@ class GraphWriter:
             inputs = [source]
         names = [f"{_PROVISIONAL}{self._count + i}" for i in range(outputs)]
         self._count += outputs
-        self._level.pending.append(_Pending(op_type, tuple(inputs), tuple(names), dict(attributes), domain))
+        self._level.pending.append(
+            _Pending(op_type, tuple(inputs), tuple(names), dict(attributes), domain)
+        )
         return names
 
     def add_initializer(self, name: str, tensor: Tensor) -> None:
         """Add an initializer of the outermost graph."""
-        self.initializers.append(self.scope.define(make_initializer(name, tensor, len(self.initializers))))
+        self.initializers.append(
+            self.scope.define(make_initializer(name, tensor, len(self.initializers)))
+        )
 
     def convert(self, name: str, dtype: str, to: str, wanted: str = "") -> str:
         """Return the value ``name`` of ``dtype``, an input or output of the model, in another dtype, as ``wanted``."""
         wanted = wanted or f"{name}/{to}"
         self.begin(wanted)
-        (converted,) = self.end(self.add_node("Cast", [name], 1, {"to": DTYPE_CODES[to]}, ""), [wanted])
+        (converted,) = self.end(
+            self.add_node("Cast", [name], 1, {"to": DTYPE_CODES[to]}, ""), [wanted]
+        )
         if DTYPE_CODES[dtype] in _INTEGERS:
             self._sources[converted] = name, dtype
         return converted
 
     def stand_in(self, node: Node) -> None:
-        """Let an MXNet node that cannot be translated stand for its own value, so that the nodes that read it are checked."""
+        """Let an MXNet node that cannot be translated stand for its own value, so that the nodes
+        that read it are checked.
+        """
         self.scope.values.setdefault(node.name, Entry(node))
 
     def add_constant(self, array: Array, dtype: str) -> str:
@@ -137,11 +162,16 @@ class GraphWriter:
         finally:
             self._levels.pop()
 
-    def add_body(self, inputs: Sequence[Value], build: Callable[[Sequence[Value]], Sequence[Value]]) -> Graph:
+    def add_body(
+        self, inputs: Sequence[Value], build: Callable[[Sequence[Value]], Sequence[Value]]
+    ) -> Graph:
         """Return the body that ``build`` emits, given its inputs with their names; it returns the outputs."""
         name = self._level.name
         level = _Level(ValueScope(is_body=True), [], name)
-        values = [msgspec.structs.replace(x, name=self.names.take(f"{name}/{x.name or 'input'}")) for x in inputs]
+        values = [
+            msgspec.structs.replace(x, name=self.names.take(f"{name}/{x.name or 'input'}"))
+            for x in inputs
+        ]
         level.nodes += [level.scope.define(make_input(x.name, x.dtype, x.shape)) for x in values]
         self._levels.append(level)
         try:
@@ -149,7 +179,9 @@ class GraphWriter:
             ends = self.end([x.name for x in results], [])
         finally:
             self._levels.pop()
-        outputs = [(level.scope.find(end), x.dtype, x.shape) for end, x in zip(ends, results, strict=True)]
+        outputs = [
+            (level.scope.find(end), x.dtype, x.shape) for end, x in zip(ends, results, strict=True)
+        ]
         return level.scope.make_body(level.nodes, outputs, make_body_source(f"{name}/body"))
 
     def _own_results(self, results: Sequence[Value]) -> list[Value]:
@@ -158,7 +190,9 @@ class GraphWriter:
         own: list[Value] = []
         for x in results:
             if x.name not in produced:
-                x = msgspec.structs.replace(x, name=self.add_node("Identity", [x.name], 1, {}, "")[0])
+                x = msgspec.structs.replace(
+                    x, name=self.add_node("Identity", [x.name], 1, {}, "")[0]
+                )
             # A second output of the body with this value needs a name of its own.
             produced.discard(x.name)
             own.append(x)
@@ -181,12 +215,16 @@ class GraphWriter:
             if value in unnamed and value not in final:
                 final[value] = self.names.take(name)
         for number, node in enumerate(level.pending):
-            name = level.name if number == len(level.pending) - 1 else f"{level.name}/{node.op_type}"
+            name = (
+                level.name if number == len(level.pending) - 1 else f"{level.name}/{node.op_type}"
+            )
             outputs = tuple([final.get(x, x) for x in node.outputs])
             label = node.label or self.node_names.take(name)
             self.owners.setdefault(label, level.name)
             if level.outer is None:
-                operator = make_operator(node.op_type, outputs, node.attributes, label=label, domain=node.domain)
+                operator = make_operator(
+                    node.op_type, outputs, node.attributes, label=label, domain=node.domain
+                )
                 level.nodes.append(level.scope.connect(operator, node.inputs, final))
             else:
                 level.outer.append(msgspec.structs.replace(node, outputs=outputs, label=label))
@@ -195,11 +233,15 @@ class GraphWriter:
 
 
 def encode_array(array: Array, dtype: str) -> bytes:
-    """Return an array's bytes in ``dtype``, little endian and in C order. bfloat16 keeps the upper half, rounded to even."""
+    """Return an array's bytes in ``dtype``, little endian and in C order. bfloat16 keeps the upper
+    half, rounded to even.
+    """
     if dtype == "bfloat16":
         values = np.ascontiguousarray(array, np.float32)
         bits = values.view(np.uint32)
-        rounded = (bits + np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1))) >> np.uint32(16)
+        rounded = (bits + np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1))) >> np.uint32(
+            16
+        )
         # Rounding up would carry the digits of a NaN into its exponent and sign.
         halves = np.where(np.isnan(values), bits >> np.uint32(16) | np.uint32(0x40), rounded)
         return bytes(halves.astype("<u2").data)

@@ -1,1 +1,3 @@
-"""Reading and writing files of any content: paths and URLs, sources of bytes, outputs that appear whole or not at all."""
+"""Reading and writing files of any content: paths and URLs, sources of bytes, outputs that appear
+whole or not at all.
+"""

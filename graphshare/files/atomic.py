@@ -1,13 +1,14 @@
 """Write several files as one: all of them appear complete, or none does.
 
-Each output is written to a temporary file beside its target. ``commit`` brings all of them to the disk, then puts them in place
-one after the other; when anything fails, the old files are put back. Recovery is promised for errors, full disks and
-signals that become exceptions, not for a power cut between two renames.
+Each output is written to a temporary file beside its target. ``commit`` brings all of them to the
+disk, then puts them in place one after the other; when anything fails, the old files are put back.
+Recovery is promised for errors, full disks and signals that become exceptions, not for a power cut
+between two renames.
 
 Outputs at URLs are uploaded after all local files are in place (:mod:`graphshare.files.remote.upload`).
 
-An output that is not a regular file (a pipe, a terminal, ``/dev/null``, ``/dev/stdout``) is written directly, and flushed
-before any file is put in place.
+An output that is not a regular file (a pipe, a terminal, ``/dev/null``, ``/dev/stdout``) is written
+directly, and flushed before any file is put in place.
 """
 
 from __future__ import annotations
@@ -26,7 +27,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from graphshare.errors import Fault, OutputError, RefusedError
-from graphshare.files.leftovers import close, create_locked, list_temporaries, remove, remove_leftovers, temporary_path
+from graphshare.files.leftovers import (
+    close,
+    create_locked,
+    list_temporaries,
+    remove,
+    remove_leftovers,
+    temporary_path,
+)
 from graphshare.files.paths import exists, find_identity, is_snapshot
 from graphshare.files.staged_file import StagedFile, find_descriptor, note_output, output_error
 from graphshare.text.markup import quote_shell
@@ -45,28 +53,42 @@ _NO_FSYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF})
 
 
 class OutputTransaction:
-    """Several outputs as one. A context manager: after a block without ``commit``, or an exception, nothing has changed."""
+    """Several outputs as one.
+
+    A context manager: after a block without ``commit``, or an exception, nothing has changed.
+    """
 
     def __init__(self) -> None:
         self._outputs: list[_PlacedOutput] = []
-        self._streams: dict[tuple[int, int], str] = {}  # files, pipes and sockets that are written directly
-        self._temporaries: dict[str, list[str]] = {}  # by directory, listed before this transaction makes its own
+        self._streams: dict[
+            tuple[int, int], str
+        ] = {}  # files, pipes and sockets that are written directly
+        self._temporaries: dict[
+            str, list[str]
+        ] = {}  # by directory, listed before this transaction makes its own
         self._uploads: Uploads | None = None
 
     def __enter__(self) -> OutputTransaction:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if self._outputs or self._uploads is not None:
             with _hold_signals():
                 self._roll_back(value)
 
     def open(self, path: str | os.PathLike[str], *, last: bool = False) -> StagedFile:
-        """Open a binary file whose content becomes ``path`` on :meth:`commit`; URLs with ``last`` are written after the others.
+        """Open a binary file whose content becomes ``path`` on :meth:`commit`; URLs with ``last``
+        are written after the others.
 
-        Keeps the mode of a file that is replaced, and writes through symbolic links. Its other hard links keep the old content.
-        Leftovers of a killed run beside ``path`` are removed. Raises OutputError when ``path`` cannot be written (a directory,
-        no permission, a missing directory), RefusedError when it was opened already.
+        Keeps the mode of a file that is replaced, and writes through symbolic links. Its other hard
+        links keep the old content. Leftovers of a killed run beside ``path`` are removed. Raises
+        OutputError when ``path`` cannot be written (a directory, no permission, a missing
+        directory), RefusedError when it was opened already.
         """
         target = local_path(os.fspath(path))
         try:
@@ -97,21 +119,35 @@ class OutputTransaction:
             return self._direct(target, os.dup(descriptor))
         if os.path.islink(target) and is_snapshot(os.path.dirname(target) or "."):
             hint = "write it elsewhere with `out`"
-            raise RefusedError(Fault("is a link into a model hub's cache, which is not written to", where=target, hint=hint))
+            raise RefusedError(
+                Fault(
+                    "is a link into a model hub's cache, which is not written to",
+                    where=target,
+                    hint=hint,
+                )
+            )
         place = find_place(target)
         self._remove_leftovers(place)
         status = _status(target)
-        _refuse_name(target, is_folder=target.endswith(os.sep) or (status is not None and stat.S_ISDIR(status.st_mode)))
+        _refuse_name(
+            target,
+            is_folder=target.endswith(os.sep)
+            or (status is not None and stat.S_ISDIR(status.st_mode)),
+        )
         if status is not None and not stat.S_ISREG(status.st_mode):
             return self._direct(target, os.open(target, os.O_WRONLY))
         self._refuse_same_place(target, place, status)
         # A rename would replace it anyway, but a file is protected so that nothing replaces it.
         if status is not None and not os.access(place, os.W_OK):
-            raise OutputError(Fault("is write-protected", where=target, hint=f"chmod u+w {quote_shell(target)}"))
+            raise OutputError(
+                Fault("is write-protected", where=target, hint=f"chmod u+w {quote_shell(target)}")
+            )
         output = _PlacedOutput(target, place, existed=status is not None)
         self._outputs.append(output)
         # The new content of an existing file is private until it has the mode of that file.
-        fd, output.lock = create_locked(place, 0o666 if status is None else 0o600, output.note_temporary)
+        fd, output.lock = create_locked(
+            place, 0o666 if status is None else 0o600, output.note_temporary
+        )
         output.file = StagedFile(fd, output.temporary, target)
         if status is not None:
             _keep_mode(fd, status)
@@ -133,7 +169,12 @@ class OutputTransaction:
         if stat.S_ISCHR(status.st_mode):
             return
         key = (status.st_dev, status.st_ino)
-        others = [find_identity(path) for output in self._outputs for path in (output.place, output.temporary) if path]
+        others = [
+            find_identity(path)
+            for output in self._outputs
+            for path in (output.place, output.temporary)
+            if path
+        ]
         if key in self._streams or key in others:
             raise _refuse_two_outputs(target)
         self._streams[key] = target
@@ -149,7 +190,9 @@ class OutputTransaction:
         for number, stream in ((1, "stdout"), (2, "stderr")):
             if key == find_identity(number):
                 hint = "give each its own path"
-                raise RefusedError(Fault(f"is also the target of {stream}", where=target, hint=hint))
+                raise RefusedError(
+                    Fault(f"is also the target of {stream}", where=target, hint=hint)
+                )
 
     def _remove_leftovers(self, place: str) -> None:
         folder = os.path.dirname(place)
@@ -178,8 +221,9 @@ class OutputTransaction:
     def commit(self) -> None:
         """Bring every output to the disk, then put all in place. Raises OutputError, and then everything is as it was.
 
-        SIGINT, SIGTERM and SIGHUP take effect before the first file is put in place, or after the last one; during uploads they
-        take effect immediately. Objects that remain after an error of an object store are named.
+        SIGINT, SIGTERM and SIGHUP take effect before the first file is put in place, or after the
+        last one; during uploads they take effect immediately. Objects that remain after an error of
+        an object store are named.
         """
         # Requests may take long, so signals are not held back during them, as they are during the renames below.
         if self._uploads is not None:
@@ -216,7 +260,10 @@ class OutputTransaction:
             raise
 
     def _roll_back(self, cause: BaseException | None) -> None:
-        """Put everything back. Raises OutputError where that is not possible; its message says where the old file is kept."""
+        """Put everything back.
+
+        Raises OutputError where that is not possible; its message says where the old file is kept.
+        """
         outputs, self._outputs = self._outputs, []
         lost = []
         for output in reversed(outputs):
@@ -244,11 +291,17 @@ def _refuse_name(target: str, *, is_folder: bool) -> None:
         raise OutputError(Fault("is a directory", where=target, hint="give the path of a file"))
     if target.endswith(".gz"):
         hint = f"write {target.removesuffix('.gz')} (`out`), and compress that with gzip"
-        raise OutputError(Fault("ends in .gz, but outputs are written without compression", where=target, hint=hint))
+        raise OutputError(
+            Fault(
+                "ends in .gz, but outputs are written without compression", where=target, hint=hint
+            )
+        )
 
 
 def _refuse_two_outputs(target: str) -> RefusedError:
-    return RefusedError(Fault("is named for two outputs", where=target, hint="give each output its own path"))
+    return RefusedError(
+        Fault("is named for two outputs", where=target, hint="give each output its own path")
+    )
 
 
 def _status(path: str) -> os.stat_result | None:
@@ -309,7 +362,9 @@ def _complete(output: _PlacedOutput) -> None:
 def _put_in_place(output: _PlacedOutput) -> None:
     """Keep the old file as a backup, and give the new content its name. Raises OSError."""
     if output.existed:
-        if os.name == "nt":  # fails if another program has the file open, before the file gets a second name
+        if (
+            os.name == "nt"
+        ):  # fails if another program has the file open, before the file gets a second name
             os.rename(output.place, output.place)
         backup = temporary_path(output.place, ".old")
         output.backup = backup
@@ -325,11 +380,15 @@ def _restore(output: _PlacedOutput) -> bool:
     """Put back the old file of ``output``; return False if that fails; the backup is then kept."""
     restored = True
     # A signal may come after the rename and before output.placed is set; after the rename the temporary file is gone.
-    placed = bool(output.temporary) and output.file is not None and not os.path.lexists(output.temporary)
+    placed = (
+        bool(output.temporary) and output.file is not None and not os.path.lexists(output.temporary)
+    )
     if output.backup and os.path.lexists(output.backup):
         restored = _put_back(output)
         if restored:
-            remove(output.backup)  # os.replace() does nothing if both names are links to the same file
+            remove(
+                output.backup
+            )  # os.replace() does nothing if both names are links to the same file
     elif placed and not output.existed:
         remove(output.place)
     remove(output.temporary)
@@ -346,7 +405,11 @@ def _put_back(output: _PlacedOutput) -> bool:
 
 def _explain_lost(output: _PlacedOutput) -> Fault:
     """Return the fault of an output that could not be put back."""
-    return Fault("could neither be written nor put back", where=output.target, hint=f"the old file is in {output.backup}")
+    return Fault(
+        "could neither be written nor put back",
+        where=output.target,
+        hint=f"the old file is in {output.backup}",
+    )
 
 
 def _sync_directory(directory: str) -> None:
@@ -365,8 +428,9 @@ def _sync_directory(directory: str) -> None:
 def _hold_signals() -> Iterator[None]:
     """Let SIGINT, SIGTERM and SIGHUP take effect after the block instead of inside it.
 
-    Handlers are replaced instead of signals masked, because threads of BLAS would receive the signals that the main thread
-    masks. Outside the main thread nothing is held back, because signals do not interrupt other threads.
+    Handlers are replaced instead of signals masked, because threads of BLAS would receive the
+    signals that the main thread masks. Outside the main thread nothing is held back, because
+    signals do not interrupt other threads.
     """
     received: list[int] = []
 
@@ -390,7 +454,9 @@ def _hold_signals() -> Iterator[None]:
     finally:
         for number, handler in replaced.items():
             signal.signal(number, handler)
-        for number in dict.fromkeys(received):  # after an exception too: it becomes the context of KeyboardInterrupt
+        for number in dict.fromkeys(
+            received
+        ):  # after an exception too: it becomes the context of KeyboardInterrupt
             signal.raise_signal(number)
 
 
@@ -411,7 +477,10 @@ def make_folder(folder: str) -> Iterator[None]:
 
 
 def refuse_links(folder: str, paths: Iterable[str]) -> None:
-    """Refuse outputs that are links, or are below a link inside ``folder``, itself perhaps a link. Raises RefusedError."""
+    """Refuse outputs that are links, or are below a link inside ``folder``, itself perhaps a link.
+
+    Raises RefusedError.
+    """
     has_links: dict[str, bool] = {}  # each folder is listed once: there may be a million outputs
     links: dict[str, None] = {}
     for path in paths:
@@ -429,7 +498,9 @@ def refuse_links(folder: str, paths: Iterable[str]) -> None:
 
 
 def _describe_link(folder: str, link: str) -> Fault:
-    message = f"is a link, which is not followed: only {folder} is named as the place of the outputs"
+    message = (
+        f"is a link, which is not followed: only {folder} is named as the place of the outputs"
+    )
     return Fault(message, where=link, hint="remove the link, or name another folder")
 
 
@@ -450,7 +521,10 @@ def refusing_links(folder: str) -> Iterator[None]:
 
 
 def find_place(target: str) -> str:
-    """Return the path of an output with links resolved. Raises RefusedError for a link inside :func:`refusing_links`."""
+    """Return the path of an output with links resolved.
+
+    Raises RefusedError for a link inside :func:`refusing_links`.
+    """
     folder, path = _FOLDER.get(), os.path.abspath(target)
     top = os.path.abspath(folder)
     if not folder or not path.startswith(os.path.join(top, "")):
@@ -459,7 +533,9 @@ def find_place(target: str) -> str:
     for count in range(1, len(parts) + 1):
         if os.path.islink(os.path.join(top, *parts[:count])):
             raise RefusedError(_describe_link(folder, os.path.join(folder, *parts[:count])))
-    return os.path.join(os.path.realpath(top), *parts)  # a link made from now on is replaced, not followed
+    return os.path.join(
+        os.path.realpath(top), *parts
+    )  # a link made from now on is replaced, not followed
 
 
 def _has_links(folder: str) -> bool:

@@ -1,7 +1,8 @@
 """Sources of bytes. A format sees no path: it reads ranges of a :class:`ByteSource`.
 
-A source is a local file (:mod:`graphshare.files.open_source`), or a file at a URL (:mod:`graphshare.files.remote.source`). The
-headers of a binary file are read through a :class:`Cursor`.
+A source is a local file (:mod:`graphshare.files.open_source`), or a file at a URL
+(:mod:`graphshare.files.remote.source`). The headers of a binary file are read through a
+:class:`Cursor`.
 """
 
 from __future__ import annotations
@@ -38,8 +39,9 @@ DAMAGED = "the file is damaged or cut short; get or save it again"
 class ByteSource(ABC):
     """Bytes that are read by ranges. A context manager.
 
-    ``name`` is the name of the source in messages (the path of a file), ``size`` its number of bytes; ``identity`` changes with
-    its content. ``window`` is how many bytes of headers are worth reading at once, ``piece`` how many of a stream of elements.
+    ``name`` is the name of the source in messages (the path of a file), ``size`` its number of
+    bytes; ``identity`` changes with its content. ``window`` is how many bytes of headers are worth
+    reading at once, ``piece`` how many of a stream of elements.
     """
 
     window = 16 * 1024  # many small headers at once, little waste where records are large
@@ -50,10 +52,16 @@ class ByteSource(ABC):
 
     @abstractmethod
     def read_at(self, offset: int, length: int) -> bytes:
-        """Return the ``length`` bytes from ``offset`` on. Raises InputError when they are not there or cannot be read."""
+        """Return the ``length`` bytes from ``offset`` on.
+
+        Raises InputError when they are not there or cannot be read.
+        """
 
     def read_into(self, offset: int, buffer: memoryview) -> None:
-        """Fill ``buffer``, one of bytes, with the bytes from ``offset`` on. Raises InputError as :meth:`read_at` does."""
+        """Fill ``buffer``, one of bytes, with the bytes from ``offset`` on.
+
+        Raises InputError as :meth:`read_at` does.
+        """
         buffer[:] = self.read_at(offset, len(buffer))
 
     def prefetch(self, bounds: Iterable[tuple[int, int]]) -> None:  # noqa: B027  # a local file is near enough
@@ -74,7 +82,12 @@ class ByteSource(ABC):
     def __enter__(self) -> ByteSource:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
 
@@ -98,7 +111,9 @@ class HeldBytes(ByteSource):
 
 
 class ListedFile(msgspec.Struct, frozen=True):
-    """A file in a listing: path or URL, bytes (-1: unknown), and a version that changes with its content, or is empty."""
+    """A file in a listing: path or URL, bytes (-1: unknown), and a version that changes with its
+    content, or is empty.
+    """
 
     path: str
     size: int
@@ -163,7 +178,9 @@ class SourceFile(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
-        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._source.size}[whence]
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._source.size}[
+            whence
+        ]
         if start + offset < 0:
             raise OSError(errno.EINVAL, f"the position {start + offset} is before the start")
         self._position = start + offset
@@ -200,14 +217,17 @@ def hash_pieces(pieces: Iterable[bytes | memoryview]) -> str:
 
 def raise_shrunk(name: str, at: int) -> NoReturn:
     """Raise InputError for a source that ends at byte ``at`` and was longer when it was opened."""
-    raise InputError(Fault("shrank while it was being read", where=name, path=f"byte {at}", hint=BUSY))
+    raise InputError(
+        Fault("shrank while it was being read", where=name, path=f"byte {at}", hint=BUSY)
+    )
 
 
 class Cursor:
     """A place in a source. Each ``what`` is the name, in messages, of the part being read.
 
-    ``record`` is the number of the array being read, -1 before and after them. ``window`` is how many bytes are read at once.
-    A reader sets ``ambiguous`` when bytes have two meanings. Every method raises InputError at the end.
+    ``record`` is the number of the array being read, -1 before and after them. ``window`` is how
+    many bytes are read at once. A reader sets ``ambiguous`` when bytes have two meanings. Every
+    method raises InputError at the end.
     """
 
     __slots__ = ("ambiguous", "buffer", "position", "record", "size", "source", "start", "window")
@@ -254,7 +274,10 @@ class Cursor:
     def cut_short(self, count: int, what: str) -> NoReturn:
         """Raise InputError: the file ends before the next ``count`` bytes do."""
         left = self.size - self.position
-        self.fail(f"ends inside {what}: expected {format_count(count, 'byte')}, {left:,} left", hint=DAMAGED)
+        self.fail(
+            f"ends inside {what}: expected {format_count(count, 'byte')}, {left:,} left",
+            hint=DAMAGED,
+        )
 
     def fail(self, message: str, *, at: int | None = None, hint: str = "") -> NoReturn:
         """Raise InputError for the bytes at ``at`` (here by default)."""

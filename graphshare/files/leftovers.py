@@ -1,9 +1,11 @@
 """Names and locks of the temporary files beside an output, and the removal of those that a killed run has left.
 
-A temporary file is ``.graphshare-<CRC-32 of the target's name>-<random>.tmp`` for the new content and ``.old`` for the
-old. The run that made it holds an advisory lock (flock) on the new content; the system releases it when the run ends, even if
-it is killed. When new content takes its place the lock stays, now on the target. A file without a live run is therefore one
-whose lock is free; for ``.old``, the locks of every new content and of the target. Where locks do not exist nothing is removed.
+A temporary file is ``.graphshare-<CRC-32 of the target's name>-<random>.tmp`` for the new content
+and ``.old`` for the old. The run that made it holds an advisory lock (flock) on the new content;
+the system releases it when the run ends, even if it is killed. When new content takes its place the
+lock stays, now on the target. A file without a live run is therefore one whose lock is free; for
+``.old``, the locks of every new content and of the target. Where locks do not exist nothing is
+removed.
 """
 
 from __future__ import annotations
@@ -30,18 +32,27 @@ _MOST_FOLDERS = 1000
 
 
 def temporary_path(place: str, ending: str) -> str:
-    """Return a new path beside ``place``; its name does not contain the target's: that may already be as long as names get."""
+    """Return a new path beside ``place``; its name does not contain the target's: that may already
+    be as long as names get.
+    """
     folder, name = os.path.split(place)
     return os.path.join(folder, f"{_start(name)}{os.urandom(8).hex()}{ending}")
 
 
 def create_locked(place: str, mode: int, note: Callable[[str], None]) -> tuple[int, int]:
-    """Create a temporary file for ``place``; return its descriptor, and a second one that keeps its lock (-1 without locks).
+    """Create a temporary file for ``place``; return its descriptor, and a second one that keeps its
+    lock (-1 without locks).
 
-    ``note`` gets its path before it exists, so that an interrupt leaves nothing behind. Between its creation and its lock
-    another run may mistake it for a left-over; then a new one is created.
+    ``note`` gets its path before it exists, so that an interrupt leaves nothing behind. Between its
+    creation and its lock another run may mistake it for a left-over; then a new one is created.
     """
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+    flags = (
+        os.O_RDWR
+        | os.O_CREAT
+        | os.O_EXCL
+        | getattr(os, "O_BINARY", 0)
+        | getattr(os, "O_CLOEXEC", 0)
+    )
     raised = False
     while True:
         path = temporary_path(place, ".tmp")
@@ -71,7 +82,9 @@ def create_locked(place: str, mode: int, note: Callable[[str], None]) -> tuple[i
 
 
 class FolderMemory:
-    """The temporary files of folders as they were up to a minute ago, for a process that writes to a few again and again."""
+    """The temporary files of folders as they were up to a minute ago, for a process that writes to
+    a few again and again.
+    """
 
     def __init__(self) -> None:
         self._names: dict[str, tuple[float, list[str]]] = {}

@@ -14,7 +14,14 @@ from collections.abc import Callable
 from typing import BinaryIO
 
 from graphshare.errors import Fault, InputError, UsageError
-from graphshare.files.byte_source import BUSY, ByteSource, HeldBytes, Identity, ListedFile, raise_shrunk
+from graphshare.files.byte_source import (
+    BUSY,
+    ByteSource,
+    HeldBytes,
+    Identity,
+    ListedFile,
+    raise_shrunk,
+)
 from graphshare.files.paths import STDIN, note_read, refuse_missing, suggest_files
 from graphshare.text.urls import is_url, local_path
 
@@ -27,15 +34,25 @@ _SMALL = 8 << 20  # bytes of a file at a URL that is read at once when its array
 class LocalFile(ByteSource):
     """A regular file. Its identity is its size and the time of its last change."""
 
-    piece = 1 << 16  # stays in the processor's cache, and the allocator keeps it: larger ones go back to the system each time
+    piece = (
+        1 << 16
+    )  # stays in the processor's cache, and the allocator keeps it: larger ones go back to the system each time
 
-    def __init__(self, path: str, *, endings: tuple[str, ...] = (), descriptor: int | None = None) -> None:
+    def __init__(
+        self, path: str, *, endings: tuple[str, ...] = (), descriptor: int | None = None
+    ) -> None:
         self.name = path
         note_read(path)
         try:
-            self._file = io.FileIO(path, opener=_open_without_waiting) if descriptor is None else io.FileIO(descriptor)
+            self._file = (
+                io.FileIO(path, opener=_open_without_waiting)
+                if descriptor is None
+                else io.FileIO(descriptor)
+            )
         except FileNotFoundError as error:
-            raise InputError(refuse_missing(path, suggest_files(path, endings) if endings else "")) from error
+            raise InputError(
+                refuse_missing(path, suggest_files(path, endings) if endings else "")
+            ) from error
         except IsADirectoryError as error:
             raise self._irregular("a directory") from error
         except (OSError, ValueError) as error:
@@ -48,7 +65,11 @@ class LocalFile(ByteSource):
         self.identity = _identity(status)
 
     def _irregular(self, kind: str) -> InputError:
-        hint = "name a file in it" if kind == "a directory" else "this file is read by seeking: give a regular file"
+        hint = (
+            "name a file in it"
+            if kind == "a directory"
+            else "this file is read by seeking: give a regular file"
+        )
         return InputError(Fault(f"is {kind}", where=self.name, hint=hint))
 
     def read_at(self, offset: int, length: int) -> bytes:
@@ -187,14 +208,16 @@ def _identity(status: os.stat_result) -> Identity:
 
 
 def _unreadable(path: str, error: Exception) -> InputError:
-    return InputError(Fault(f"cannot be read: {getattr(error, 'strerror', None) or error}", where=path))
+    return InputError(
+        Fault(f"cannot be read: {getattr(error, 'strerror', None) or error}", where=path)
+    )
 
 
 def _open_stdin(accepts: Callable[[bytes], bool] | None) -> int:
     """Return a descriptor of stdin, or of a copy, that can seek. A pipe is copied once; later calls share the copy.
 
-    Only the start of a pipe is copied if ``accepts`` returns False for it, so that no endless stream of something else fills
-    the disk.
+    Only the start of a pipe is copied if ``accepts`` returns False for it, so that no endless
+    stream of something else fills the disk.
 
     Raises:
         InputError: stdin is closed, cannot be read, goes on beyond ``_MAX_COPY`` bytes, or has no room on the disk.
@@ -204,7 +227,9 @@ def _open_stdin(accepts: Callable[[bytes], bool] | None) -> int:
         raise InputError(Fault("is closed", where=STDIN, hint="pipe a file into the command"))
     if sys.stdin.isatty():
         hint = "pipe a file into the command, or name one"
-        raise UsageError(Fault("is a terminal, and a file or a pipe is needed", where=STDIN, hint=hint))
+        raise UsageError(
+            Fault("is a terminal, and a file or a pipe is needed", where=STDIN, hint=hint)
+        )
     try:
         if stat.S_ISREG(os.fstat(sys.stdin.fileno()).st_mode):
             # A duplicate, because the source closes its descriptor.
@@ -212,7 +237,9 @@ def _open_stdin(accepts: Callable[[bytes], bool] | None) -> int:
         return os.dup(_copy_stdin(accepts).fileno())
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise InputError(Fault(f"cannot be read: {reason}", where=STDIN, hint="save it to a file first")) from error
+        raise InputError(
+            Fault(f"cannot be read: {reason}", where=STDIN, hint="save it to a file first")
+        ) from error
 
 
 _copies: list[BinaryIO] = []  # the copy of stdin, once it was made
@@ -234,7 +261,13 @@ def _copy_stdin(accepts: Callable[[bytes], bool] | None) -> BinaryIO:
             break
         size += len(piece)
         if size > _MAX_COPY:
-            raise InputError(Fault(f"is larger than {_MAX_COPY >> 30} GiB", where=STDIN, hint="save it to a file first"))
+            raise InputError(
+                Fault(
+                    f"is larger than {_MAX_COPY >> 30} GiB",
+                    where=STDIN,
+                    hint="save it to a file first",
+                )
+            )
     copy.flush()
     _copies.append(copy)
     return copy
@@ -247,7 +280,9 @@ MAX_UNPACKED = 1 << 28
 
 
 def unpack_gzip_start(data: bytes, size: int) -> bytes:
-    """Return up to ``size`` bytes from the start of the unpacked content; ``data`` are the first bytes of the gzip file."""
+    """Return up to ``size`` bytes from the start of the unpacked content; ``data`` are the first
+    bytes of the gzip file.
+    """
     try:
         # 15 bits of window, and 16 for a header and a checksum of gzip.
         return zlib.decompressobj(wbits=31).decompress(data, size)
@@ -267,12 +302,20 @@ def unpack_gzip(data: bytes, *, where: str) -> bytes:
         with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
             unpacked = file.read(MAX_UNPACKED + 1)
     except EOFError:
-        raise InputError(Fault("ends inside its gzip data: the file is truncated", where=where, hint=_FETCH_AGAIN)) from None
+        raise InputError(
+            Fault(
+                "ends inside its gzip data: the file is truncated", where=where, hint=_FETCH_AGAIN
+            )
+        ) from None
     except (OSError, zlib.error) as error:
-        raise InputError(Fault(f"is damaged: gzip reports {error}", where=where, hint=_FETCH_AGAIN)) from None
+        raise InputError(
+            Fault(f"is damaged: gzip reports {error}", where=where, hint=_FETCH_AGAIN)
+        ) from None
     if len(unpacked) > MAX_UNPACKED:
         hint = "if it is a symbol file, unpack it with gunzip: a plain file may be larger"
-        raise InputError(Fault(f"unpacks to more than {MAX_UNPACKED >> 20} MiB", where=where, hint=hint))
+        raise InputError(
+            Fault(f"unpacks to more than {MAX_UNPACKED >> 20} MiB", where=where, hint=hint)
+        )
     return unpacked
 
 

@@ -17,7 +17,9 @@ from graphshare.text.urls import is_url, split_url
 
 
 def is_pattern(path: str, *, stem_end: str = "") -> bool:
-    """Return whether a path is a glob, and not the path, or without ``stem_end`` the stem, of a file with such characters."""
+    """Return whether a path is a glob, and not the path, or without ``stem_end`` the stem, of a
+    file with such characters.
+    """
     if is_url(path):
         head, name, _ = split_url(path)
         return any(mark in head + name for mark in "*[?")
@@ -49,11 +51,16 @@ def list_candidates(pattern: str) -> list[ListedFile]:
     rest = (head + name)[len(split_url(root)[0]) :]
     depth = rest.count("/") + 1
     # A store lists a thousand objects with a request, of any folders; a web server lists folder by folder.
-    return find_below(root, depth=depth if depth == 1 or ("**" not in rest and head.startswith("http")) else None)
+    return find_below(
+        root, depth=depth if depth == 1 or ("**" not in rest and head.startswith("http")) else None
+    )
 
 
 def find_below(folder: str, *, depth: int | None = None) -> list[ListedFile]:
-    """Return the files below the folder of a URL, at most ``depth`` levels down. Raises InputError when it is not there."""
+    """Return the files below the folder of a URL, at most ``depth`` levels down.
+
+    Raises InputError when it is not there.
+    """
     from graphshare.files.remote.listing import find_files  # start-up: only URLs need it
 
     return find_files(folder, depth=depth)
@@ -94,5 +101,7 @@ def _match_name(name: str, glob: str) -> bool:
 
 @lru_cache(maxsize=64)
 def _compile(glob: str) -> Matcher:
-    marked = f"[{glob[0]}]{glob[1:]}" if glob.startswith(("=", "re:")) else glob  # elsewhere these begin other patterns
+    marked = (
+        f"[{glob[0]}]{glob[1:]}" if glob.startswith(("=", "re:")) else glob
+    )  # elsewhere these begin other patterns
     return compile_pattern(marked)

@@ -2,9 +2,9 @@
 
 All code that looks at a path from a user calls these functions, so that a URL can stand wherever a path may.
 
-A path that ends in a separator, or that is a directory, is a directory: an output gets a name in it, as with cp and mv. An
-output is an input if both are one regular file, even under different paths: links lead to the same device and inode. URLs are
-the same where their texts are.
+A path that ends in a separator, or that is a directory, is a directory: an output gets a name in
+it, as with cp and mv. An output is an input if both are one regular file, even under different
+paths: links lead to the same device and inode. URLs are the same where their texts are.
 """
 
 from __future__ import annotations
@@ -34,7 +34,11 @@ def exists(path: str) -> bool:
 
 def is_file(path: str) -> bool:
     """Return whether a file is there, of any kind: a regular one, a pipe, a device."""
-    return _find_kind(path) == "file" if is_url(path) else os.path.exists(path) and not os.path.isdir(path)
+    return (
+        _find_kind(path) == "file"
+        if is_url(path)
+        else os.path.exists(path) and not os.path.isdir(path)
+    )
 
 
 def is_folder(path: str) -> bool:
@@ -45,7 +49,9 @@ def is_folder(path: str) -> bool:
 
 
 def is_surely_file(url: str) -> bool:
-    """Return whether a URL ends like a file of a model: then no request is needed to see if it is a stem or a folder."""
+    """Return whether a URL ends like a file of a model: then no request is needed to see if it is a
+    stem or a folder.
+    """
     return split_url(url)[1].lower().endswith(_FILE_ENDINGS)
 
 
@@ -85,7 +91,10 @@ def list_names(folder: str, *, prefix: str = "") -> list[str]:
 
 
 def list_remote(folder: str, *, prefix: str = "") -> list[ListedFile]:
-    """Return the files in the folder of a URL whose names begin with ``prefix``. Raises InputError when it cannot be read."""
+    """Return the files in the folder of a URL whose names begin with ``prefix``.
+
+    Raises InputError when it cannot be read.
+    """
     from graphshare.files.remote.listing import list_folder  # start-up: only URLs need it
 
     return list_folder(folder, prefix=prefix)
@@ -97,7 +106,10 @@ def is_listed_file(folder: str, name: str) -> bool:
 
 
 def relative_path(path: str, folder: str) -> str:
-    """Return a path relative to a folder, with slashes. A URL stays unchanged, and so does any path if the folder is a URL."""
+    """Return a path relative to a folder, with slashes.
+
+    A URL stays unchanged, and so does any path if the folder is a URL.
+    """
     if is_url(path) or is_url(folder):
         return redact(path)
     return os.path.relpath(os.path.abspath(path), folder or ".").replace(os.sep, "/")
@@ -109,7 +121,9 @@ def real_path(path: str) -> str:
 
 
 def ignores_case(folder: str) -> bool:
-    """Return whether names in a folder (if it is not there yet, in the one above) that differ only by case are one file."""
+    """Return whether names in a folder (if it is not there yet, in the one above) that differ only
+    by case are one file.
+    """
     place = "" if is_url(folder) else os.path.realpath(folder)
     while place and not os.path.exists(place):
         place = os.path.dirname(place)
@@ -129,9 +143,13 @@ def is_snapshot(folder: str) -> bool:
 
 
 def find_blobs(folder: str) -> str:
-    """Return the folder of the files to which the links of a hub's snapshot lead; an empty text outside of a snapshot."""
+    """Return the folder of the files to which the links of a hub's snapshot lead; an empty text
+    outside of a snapshot.
+    """
     parts = os.path.realpath(folder).split(os.sep)
-    places = (os.sep.join([*parts[:i], "blobs"]) for i, part in enumerate(parts) if part == "snapshots")
+    places = (
+        os.sep.join([*parts[:i], "blobs"]) for i, part in enumerate(parts) if part == "snapshots"
+    )
     return next(filter(os.path.isdir, places), "")
 
 
@@ -140,7 +158,8 @@ Identity = tuple[int | str, ...]
 
 
 def find_identity(path: str | int) -> Identity | None:
-    """Return an identity that all paths of one regular file (or a descriptor) share; None for other kinds and for no file.
+    """Return an identity that all paths of one regular file (or a descriptor) share; None for other
+    kinds and for no file.
 
     A URL is its own identity, but for its credentials.
     """
@@ -167,11 +186,16 @@ def refuse_missing(path: str, hint: str) -> Fault:
     """Return the fault of a path, or a URL, without a file."""
     if is_url(path) or re.fullmatch(_MISSPELLED_URL, path, re.IGNORECASE) is None:
         return Fault("does not exist", where=path, hint=hint)
-    return Fault("does not exist", where=path, hint=hint or "a URL has two slashes behind its colon, as in s3://models/nin")
+    return Fault(
+        "does not exist",
+        where=path,
+        hint=hint or "a URL has two slashes behind its colon, as in s3://models/nin",
+    )
 
 
 def suggest_files(path: str, ends: tuple[str, ...], *, stem_end: str = "") -> str:
-    """Return a hint with files near ``path``, or an empty text: files that start like it, else files of similar spelling.
+    """Return a hint with files near ``path``, or an empty text: files that start like it, else
+    files of similar spelling.
 
     The files end in one of ``ends``; with ``stem_end`` also what precedes that, and of both the shorter that fits.
     """
@@ -181,11 +205,21 @@ def suggest_files(path: str, ends: tuple[str, ...], *, stem_end: str = "") -> st
     except InputError:  # a URL
         return ""
     except OSError:
-        return f"the directory {folder!r} does not exist" if folder and not os.path.lexists(folder) else ""
-    known = {entry.removesuffix(stem_end): entry for entry in entries if stem_end and entry.endswith(stem_end)}
+        return (
+            f"the directory {folder!r} does not exist"
+            if folder and not os.path.lexists(folder)
+            else ""
+        )
+    known = {
+        entry.removesuffix(stem_end): entry
+        for entry in entries
+        if stem_end and entry.endswith(stem_end)
+    }
     known |= {entry: entry for entry in entries if entry.endswith(ends)}
     near = find_similar(name, known, limit=_MOST, key=known.__getitem__)
-    return f"did you mean {' or '.join(repr(join(folder, entry)) for entry in near)}?" if near else ""
+    return (
+        f"did you mean {' or '.join(repr(join(folder, entry)) for entry in near)}?" if near else ""
+    )
 
 
 StrPath = str | os.PathLike[str]
@@ -193,7 +227,9 @@ STDIN = "<stdin>"
 STDOUT = "<stdout>"
 _SUFFIX = re.compile(r"\.[A-Za-z]\w*$")
 
-Content = Literal["graph", "parameters", "map", "arrays", "feed", "rules", "baseline", "report", "picture", "file"]
+Content = Literal[
+    "graph", "parameters", "map", "arrays", "feed", "rules", "baseline", "report", "picture", "file"
+]
 
 
 _READ: ContextVar[dict[str, None] | None] = ContextVar("read", default=None)
@@ -224,7 +260,9 @@ class UsedFile(msgspec.Struct, frozen=True):
 
 
 def is_directory(path: str) -> bool:
-    """Return whether an output goes into ``path`` under a name of its own: it ends in a separator, or is a directory."""
+    """Return whether an output goes into ``path`` under a name of its own: it ends in a separator,
+    or is a directory.
+    """
     return path.endswith(("/", os.sep)) or is_folder(path)
 
 
@@ -238,7 +276,9 @@ def place_output(path: str, name: str) -> str:
     return join(path, name) if is_directory(path) else path
 
 
-def refuse_inputs_as_outputs(outputs: Iterable[UsedFile], inputs: Iterable[UsedFile], *, in_place: bool = False) -> None:
+def refuse_inputs_as_outputs(
+    outputs: Iterable[UsedFile], inputs: Iterable[UsedFile], *, in_place: bool = False
+) -> None:
     """Refuse outputs that would replace an input; with ``in_place`` only those that hold something else than the input.
 
     Raises:
@@ -253,7 +293,9 @@ def refuse_inputs_as_outputs(outputs: Iterable[UsedFile], inputs: Iterable[UsedF
     for file in outputs:
         identity = _find_identity(file, descriptor=1)
         source = known.get(identity) if identity is not None else None
-        if source is not None and not (in_place and file.content == source.content and file.path != "-"):
+        if source is not None and not (
+            in_place and file.content == source.content and file.path != "-"
+        ):
             faults.append(_explain(file, source))
     if faults:
         raise RefusedError(faults)
@@ -268,7 +310,11 @@ def _explain(output: UsedFile, source: UsedFile) -> Fault:
     where = STDOUT if output.path == "-" else output.path
     if output.content == source.content and output.path != "-":
         hint = "choose another output; to replace the input, add `in_place=True`"
-        message = "is also the input" if source.path == where else f"is the same file as the input {source.path}"
+        message = (
+            "is also the input"
+            if source.path == where
+            else f"is the same file as the input {source.path}"
+        )
         return Fault(message, where=where, hint=hint)
     name = "" if source.path == where else f" ({source.path})"
     message = f"is also an input{name}: the {output.content} would replace the {source.content}"

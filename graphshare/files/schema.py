@@ -23,23 +23,39 @@ _PLACES = (Path(__file__).parents[1] / "schemas", Path(__file__).parents[2] / "s
 @cache
 def load_schema(name: str) -> dict[str, Any]:
     """Return the schema ``name`` (``symbol``, ``map``, ``inspect`` ...) as plain data."""
-    path = next(place for place in _PLACES if (place / f"{name}.schema.json").exists()) / f"{name}.schema.json"
+    path = (
+        next(place for place in _PLACES if (place / f"{name}.schema.json").exists())
+        / f"{name}.schema.json"
+    )
     schema: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return schema
 
 
 def explain(document: Any, name: str) -> list[Fault]:
     """Return the faults of ``document`` by the schema ``name``, at most ``MAX_FAULTS``; none when it fits."""
-    from jsonschema.validators import Draft202012Validator, extend  # start-up: only a file with faults needs jsonschema
+    from jsonschema.validators import (
+        Draft202012Validator,
+        extend,
+    )  # start-up: only a file with faults needs jsonschema
 
     # For JSON Schema 1.0 is an integer; MXNet refuses it, and so does the typed decode.
-    checker = Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
+    checker = Draft202012Validator.TYPE_CHECKER.redefine(
+        "integer", lambda _, value: type(value) is int
+    )
     validator = extend(Draft202012Validator, type_checker=checker)(load_schema(name))  # type: ignore[no-untyped-call]
     errors = list(islice(validator.iter_errors(document), MAX_FAULTS + 1))
     # jsonschema reports each missing key of an object by itself; one message names all of them.
-    unique = {(error.json_path, "required" if error.validator == "required" else i): error for i, error in enumerate(errors)}
+    unique = {
+        (error.json_path, "required" if error.validator == "required" else i): error
+        for i, error in enumerate(errors)
+    }
     faults = [
-        Fault(_message(error), path=error.json_path, node=_node_name(document, error), hint=_hint(error))
+        Fault(
+            _message(error),
+            path=error.json_path,
+            node=_node_name(document, error),
+            hint=_hint(error),
+        )
         for error in unique.values()
     ]
     if len(errors) > MAX_FAULTS:
@@ -66,7 +82,14 @@ def _message(error: Any) -> str:
     return f"{text}: {error.message}" if len(error.message) < 200 else f"{text} does not fit"
 
 
-_KINDS = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", int: "an integer", float: "a number"}
+_KINDS = {
+    dict: "an object",
+    list: "an array",
+    str: "a string",
+    bool: "a boolean",
+    int: "an integer",
+    float: "a number",
+}
 
 
 def _kind(value: object) -> str:
@@ -89,7 +112,11 @@ def _hint(error: Any) -> str:
         known = list(schema.get("properties", {}))
         near = (did_you_mean(key, known) for key in _list_unknown(error))
         return next(filter(None, near), f"known: {format_names(known, len(known))}")
-    return str(schema.get("description", "")) if error.validator in ("type", "minItems", "maxItems", "required") else ""
+    return (
+        str(schema.get("description", ""))
+        if error.validator in ("type", "minItems", "maxItems", "required")
+        else ""
+    )
 
 
 def _node_name(document: Any, error: Any) -> str | None:

@@ -1,7 +1,8 @@
 """The file of an output: one beside its place, or an open descriptor; its errors, and reports of changed outputs.
 
-An output may name an open descriptor of this process (``/dev/stdout``, ``/dev/fd/3``). A command has its own descriptors, for
-example of its temporary files; only those count that were open when it started.
+An output may name an open descriptor of this process (``/dev/stdout``, ``/dev/fd/3``). A command
+has its own descriptors, for example of its temporary files; only those count that were open when it
+started.
 """
 
 from __future__ import annotations
@@ -25,8 +26,14 @@ if TYPE_CHECKING:
 _REASONS = {
     errno.ENOSPC: ("the disk is full", "make room, or write to another disk"),
     errno.EDQUOT: ("the disk quota is used up", "make room, or write to another disk"),
-    errno.EFBIG: ("the file would exceed the size limit", "see `ulimit -f` and the file system's own limit"),
-    errno.EACCES: ("permission denied", "the directory must be writable: the output is written beside its target first"),
+    errno.EFBIG: (
+        "the file would exceed the size limit",
+        "see `ulimit -f` and the file system's own limit",
+    ),
+    errno.EACCES: (
+        "permission denied",
+        "the directory must be writable: the output is written beside its target first",
+    ),
     errno.EPERM: ("the operation is not permitted", ""),
     errno.EROFS: ("the file system is read-only", ""),
     errno.ENOTDIR: ("a part of the path is a file, not a directory", ""),
@@ -41,18 +48,28 @@ def output_error(error: OSError, target: str) -> OutputError:
     if error.errno == errno.ENOENT:
         directory = os.path.dirname(target) or "."
         return OutputError(
-            Fault("the directory does not exist", where=target, hint=f"create it: mkdir -p {quote_shell(directory)}")
+            Fault(
+                "the directory does not exist",
+                where=target,
+                hint=f"create it: mkdir -p {quote_shell(directory)}",
+            )
         )
     if os.name == "nt" and error.errno == errno.EACCES:
         return OutputError(
-            Fault("cannot be written: permission denied", where=target, hint="close it in the program that has it open")
+            Fault(
+                "cannot be written: permission denied",
+                where=target,
+                hint="close it in the program that has it open",
+            )
         )
     reason, hint = _REASONS.get(error.errno or 0, (error.strerror or str(error), ""))
     return OutputError(Fault(f"cannot be written: {reason}", where=target, hint=hint))
 
 
 OutputListener = Callable[[str, bool], None]
-"""Receives each output that has changed, and whether it is complete: one that is written directly changes piece by piece."""
+"""Receives each output that has changed, and whether it is complete: one that is written directly
+changes piece by piece.
+"""
 _LISTENER: ContextVar[OutputListener | None] = ContextVar("output_listener", default=None)
 
 
@@ -115,8 +132,9 @@ class _Raw(io.FileIO):
 class StagedFile(io.BufferedWriter):
     """The file that :meth:`OutputTransaction.open` returns.
 
-    ``target`` is the requested path, ``name`` the path of the bytes until the commit. With ``direct`` they can be neither
-    read back nor taken back: they go to a pipe, a device, or a redirected stdout.
+    ``target`` is the requested path, ``name`` the path of the bytes until the commit. With
+    ``direct`` they can be neither read back nor taken back: they go to a pipe, a device, or a
+    redirected stdout.
     """
 
     def __init__(self, fd: int, name: str, target: str, *, direct: bool = False) -> None:
@@ -157,8 +175,9 @@ def _is_open(number: int) -> bool:
 def find_descriptor(path: str) -> int | None:
     """Return the number of the open descriptor that ``path`` names (``/dev/stdout``, ``/dev/fd/3``), if it names one.
 
-    Replacing the file behind a redirected standard output would leave the shell's descriptor with the old, empty one. Raises
-    OutputError for a descriptor that is not open, or that this process has opened for itself.
+    Replacing the file behind a redirected standard output would leave the shell's descriptor with
+    the old, empty one. Raises OutputError for a descriptor that is not open, or that this process
+    has opened for itself.
     """
     number = _descriptor_number(path)
     if number is None or number in _STANDARD.values():
@@ -176,7 +195,10 @@ def _descriptor_number(path: str) -> int | None:
     if not path[-1:].isdigit():  # most paths; they then need not be resolved
         return None
     # Only the folder is resolved: /dev/fd/3 itself is a link to the file behind the descriptor.
-    for candidate in (path, os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))):
+    for candidate in (
+        path,
+        os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path)),
+    ):
         match = re.fullmatch(_DESCRIPTOR, candidate)
         if match is not None and (not candidate.startswith("/proc/") or _is_own(candidate)):
             return int(match.group(1))

@@ -31,7 +31,11 @@ def read_toml(data: bytes, *, where: str) -> dict[str, Any]:
         InputError: it is not TOML, too large, or this Python cannot read TOML.
     """
     if len(data) > MAX_BYTES:
-        raise InputError(Fault(f"is larger than {MAX_BYTES >> 20} MiB", where=where, hint="is this the right file?"))
+        raise InputError(
+            Fault(
+                f"is larger than {MAX_BYTES >> 20} MiB", where=where, hint="is this the right file?"
+            )
+        )
     loads = toml_reader()
     if loads is None:
         hint = "pip install tomli, or use Python 3.11 or later"
@@ -40,11 +44,17 @@ def read_toml(data: bytes, *, where: str) -> dict[str, Any]:
         text = data.decode("utf-8-sig")
         if _has_deep_key(text):
             raise InputError(
-                Fault(f"has a dotted key of more than {MAX_DEPTH} parts", where=where, hint="is this the right file?")
+                Fault(
+                    f"has a dotted key of more than {MAX_DEPTH} parts",
+                    where=where,
+                    hint="is this the right file?",
+                )
             )
         table: dict[str, Any] = loads(text)
     except UnicodeDecodeError as error:
-        raise InputError(Fault(f"is not UTF-8: {error.reason}", where=where, path=f"byte {error.start}")) from None
+        raise InputError(
+            Fault(f"is not UTF-8: {error.reason}", where=where, path=f"byte {error.start}")
+        ) from None
     except RecursionError:
         raise InputError(Fault("is nested too deeply", where=where)) from None
     except ValueError as error:
@@ -53,7 +63,9 @@ def read_toml(data: bytes, *, where: str) -> dict[str, Any]:
 
 
 def _has_deep_key(text: str) -> bool:
-    return any(piece.count(".") >= MAX_DEPTH for piece in _BETWEEN_KEYS.split(_NO_KEYS.sub("", text)))
+    return any(
+        piece.count(".") >= MAX_DEPTH for piece in _BETWEEN_KEYS.split(_NO_KEYS.sub("", text))
+    )
 
 
 def toml_reader() -> Callable[[str], dict[str, Any]] | None:

@@ -57,7 +57,9 @@ def describe_installation() -> Installation:
 _describe_once = cache(describe_installation)
 
 
-def compare_workers(here: Installation, workers: Mapping[str, Installation | str], threads: Mapping[str, int]) -> list[Fault]:
+def compare_workers(
+    here: Installation, workers: Mapping[str, Installation | str], threads: Mapping[str, int]
+) -> list[Fault]:
     """Return the reasons why workers may compute different results; a text in place of an installation is an error."""
     faults = []
     for address, there in workers.items():
@@ -68,19 +70,36 @@ def compare_workers(here: Installation, workers: Mapping[str, Installation | str
             continue
         if threads.get(address, 1) != 1:
             hint = "start it as `dask worker --nthreads 1`, with --nworkers for several models at a time"
-            faults.append(Fault("has several threads, but a process can run only one model at a time", where=where, hint=hint))
-        pairs = [("graphshare", here.graphshare, there.graphshare), ("Python", here.python, there.python)]
+            faults.append(
+                Fault(
+                    "has several threads, but a process can run only one model at a time",
+                    where=where,
+                    hint=hint,
+                )
+            )
+        pairs = [
+            ("graphshare", here.graphshare, there.graphshare),
+            ("Python", here.python, there.python),
+        ]
         names = sorted({*here.packages, *there.packages})
-        pairs += [(name, here.packages.get(name, ""), there.packages.get(name, "")) for name in names]
+        pairs += [
+            (name, here.packages.get(name, ""), there.packages.get(name, "")) for name in names
+        ]
         for name, mine, other in pairs:
             if mine != other:
                 message = f"has {name} {other}" if other else f"does not have {name}"
                 hint = "install one version of it on all workers"
-                faults.append(Fault(f"{message}, but this machine has {mine or 'none'}", where=where, hint=hint))
+                faults.append(
+                    Fault(
+                        f"{message}, but this machine has {mine or 'none'}", where=where, hint=hint
+                    )
+                )
     return faults
 
 
-def run_on_cluster(tasks: Iterator[Task], run: Run, address: str) -> Generator[tuple[Task, Result | Killed], None, None]:
+def run_on_cluster(
+    tasks: Iterator[Task], run: Run, address: str
+) -> Generator[tuple[Task, Result | Killed], None, None]:
     """Run tasks on the workers of a scheduler and yield each with its outcome, as they end.
 
     Raises:
@@ -124,7 +143,9 @@ def work_there(run: Run, task: Task, here: Installation) -> Result:
         if task.folder:
             os.chdir(task.folder)
     except OSError as error:
-        return make_unfinished(task, "failed", f"the worker does not see the folder {task.folder}: {error.strerror}")
+        return make_unfinished(
+            task, "failed", f"the worker does not see the folder {task.folder}: {error.strerror}"
+        )
     try:
         return work(run, task)
     finally:
@@ -143,7 +164,9 @@ def _outcome(future: Future, task: Task, address: str) -> Result | Killed:
     except Exception as error:
         if future.status in ("cancelled", "lost"):
             hint = "run it again with the same `manifest` to go on"
-            raise SchedulerError(Fault("the scheduler is gone", where=redact(address), hint=hint)) from error
+            raise SchedulerError(
+                Fault("the scheduler is gone", where=redact(address), hint=hint)
+            ) from error
         return make_unfinished(task, "failed", f"{type(error).__name__}: {error}")
 
 
@@ -159,7 +182,9 @@ def _connect(address: str) -> Client:
         return Client(address, timeout=_CONNECT, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
         hint = "name a Dask scheduler as tcp://HOST:8786; `dask scheduler` starts one"
-        raise SchedulerError(Fault(f"cannot be reached: {_first_line(error)}", where=redact(address), hint=hint)) from error
+        raise SchedulerError(
+            Fault(f"cannot be reached: {_first_line(error)}", where=redact(address), hint=hint)
+        ) from error
 
 
 def _first_line(error: Exception) -> str:
@@ -177,7 +202,10 @@ def _check_workers(client: Client) -> int:
     threads = client.nthreads()
     # A broken worker must not hide the answers of the others.
     answers = client.run(describe_installation, on_error="return")
-    workers = {name: there if isinstance(there, Installation) else _first_line(there) for name, there in answers.items()}
+    workers = {
+        name: there if isinstance(there, Installation) else _first_line(there)
+        for name, there in answers.items()
+    }
     faults = compare_workers(describe_installation(), workers, threads)
     if faults:
         raise SchedulerError(faults)

@@ -16,7 +16,14 @@ from graphshare.fleet.listing import list_models
 from graphshare.fleet.manifest import Manifest
 from graphshare.fleet.records import FleetModel, Killed, Result, Run, Task
 from graphshare.fleet.slots import run_in_slots
-from graphshare.fleet.tasks import Template, make_task, note_exports, refuse_collisions, refuse_escapes, refuse_template
+from graphshare.fleet.tasks import (
+    Template,
+    make_task,
+    note_exports,
+    refuse_collisions,
+    refuse_escapes,
+    refuse_template,
+)
 from graphshare.fleet.work import make_unfinished
 from graphshare.resources import parse_size
 from graphshare.text.format import format_count
@@ -27,8 +34,8 @@ from graphshare.text.urls import is_url, local_path
 class FleetOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options of a fleet: the folder of outputs, where and how many tasks run, repetitions, and limits per model.
 
-    ``prepare`` is called once in each worker process. ``time_limit`` is in seconds, ``max_memory`` in bytes or a text such as
-    ``2G``.
+    ``prepare`` is called once in each worker process. ``time_limit`` is in seconds, ``max_memory``
+    in bytes or a text such as ``2G``.
     """
 
     out: str = ""
@@ -73,16 +80,24 @@ class FleetRun(ShortRepr):
         self._results = results
         self._manifest = manifest
         self._counts: Counter[str] = Counter()
-        self._rows: dict[bool, list[tuple[str, ...]]] = {True: [], False: []}  # rows of finished results, and of all others
+        self._rows: dict[bool, list[tuple[str, ...]]] = {
+            True: [],
+            False: [],
+        }  # rows of finished results, and of all others
 
     def _summary(self) -> str:
         counts = "".join(f", {count:,} {answer}" for answer, count in self._counts.items())
-        return f"{' '.join(self.template.words)}: {self._counts.total():,} of {format_count(self.total, 'model')}{counts}"
+        return (
+            f"{' '.join(self.template.words)}: {self._counts.total():,} of "
+            f"{format_count(self.total, 'model')}{counts}"
+        )
 
     def _repr_html_(self) -> str:
         """Return the results so far as a table for notebooks, unfinished ones first."""
         rows = [*self._rows[False], *self._rows[True]][:MOST_ROWS]
-        return format_html(self._summary(), tables=[Table(("model", "result", "seconds", "reason"), rows)])
+        return format_html(
+            self._summary(), tables=[Table(("model", "result", "seconds", "reason"), rows)]
+        )
 
     def __iter__(self) -> Iterator[Result]:
         return self
@@ -121,7 +136,12 @@ class FleetRun(ShortRepr):
 
 
 def foreach(
-    patterns: Sequence[str], template: Template, run: Run, settings: FleetOptions, *, prepare: Callable[[], None]
+    patterns: Sequence[str],
+    template: Template,
+    run: Run,
+    settings: FleetOptions,
+    *,
+    prepare: Callable[[], None],
 ) -> FleetRun:
     """List the models that match ``patterns``, refuse runs that must fail, and return the run.
 
@@ -129,13 +149,18 @@ def foreach(
 
     Raises:
         InputError: a pattern matches no model, or the manifest cannot be read.
-        RefusedError: two models would be written to one place, one in place of an input, or one outside of the outputs' folder.
+        RefusedError: two models would be written to one place, one in place of an input, or one
+            outside of the outputs' folder.
         UsageError: the command does not name the model, or options contradict each other.
     """
     settings = msgspec.structs.replace(settings, out=local_path(settings.out))
     _refuse_settings(settings, patterns)
     refuse_template(template, settings.out)
-    size = parse_size(settings.max_memory) if isinstance(settings.max_memory, str) else settings.max_memory
+    size = (
+        parse_size(settings.max_memory)
+        if isinstance(settings.max_memory, str)
+        else settings.max_memory
+    )
     sieve = Sieve(settings.exclude)
     models = list_models(patterns, sieve, kinds=template.kinds)
     template = note_exports(template, models) if template.outputs else template
@@ -157,28 +182,39 @@ def foreach(
         models = [model for model in models if manifest.has_failed(make(model))]
     is_new = bool(settings.out) and not is_url(settings.out) and not os.path.exists(settings.out)
     results = _Runner(run, prepare, settings, manifest).run_all(map(make, models))
-    return FleetRun(template, settings.out, len(models), results, manifest, tuple(sieve.notes()), is_new=is_new)
+    return FleetRun(
+        template, settings.out, len(models), results, manifest, tuple(sieve.notes()), is_new=is_new
+    )
 
 
 def _refuse_settings(settings: FleetOptions, patterns: Sequence[str]) -> None:
     faults = []
     if settings.retry and not settings.manifest:
         faults.append(
-            Fault("`retry` needs a manifest, which lists the models that have failed", hint="name it with `manifest=FILE`")
+            Fault(
+                "`retry` needs a manifest, which lists the models that have failed",
+                hint="name it with `manifest=FILE`",
+            )
         )
     if settings.retry and settings.force:
         faults.append(Fault("`retry` and `force` cannot be combined", hint="leave out one of them"))
     if settings.shared_filesystem and not settings.scheduler:
         faults.append(
             Fault(
-                "`shared_filesystem` has no effect without a cluster", hint="add `scheduler='tcp://HOST:8786'`, or leave it out"
+                "`shared_filesystem` has no effect without a cluster",
+                hint="add `scheduler='tcp://HOST:8786'`, or leave it out",
             )
         )
     if settings.scheduler and not settings.shared_filesystem:
         local = [path for path in (*patterns, settings.out) if path and not is_url(path)]
-        hint = "add `shared_filesystem` if they see the same files under the same paths, or name URLs"
+        hint = (
+            "add `shared_filesystem` if they see the same files under the same paths, or name URLs"
+        )
         faults += [
-            Fault("is a local path, which the workers of a cluster may not see", where=path, hint=hint) for path in local
+            Fault(
+                "is a local path, which the workers of a cluster may not see", where=path, hint=hint
+            )
+            for path in local
         ]
     if faults:
         raise UsageError(faults)
@@ -198,7 +234,11 @@ class _Runner(msgspec.Struct, frozen=True):
 
         def pending() -> Iterator[Task]:
             for task in tasks:
-                earlier = None if self.manifest is None or self.settings.force else self.manifest.find_finished(task)
+                earlier = (
+                    None
+                    if self.manifest is None or self.settings.force
+                    else self.manifest.find_finished(task)
+                )
                 if earlier is None:
                     yield task
                 else:
@@ -213,13 +253,19 @@ class _Runner(msgspec.Struct, frozen=True):
                     killed.append(task)
                     self._note(make_unfinished(task, "killed", outcome.reason))
                     continue
-                yield self._note(make_unfinished(task, "failed", outcome.reason) if isinstance(outcome, Killed) else outcome)
+                yield self._note(
+                    make_unfinished(task, "failed", outcome.reason)
+                    if isinstance(outcome, Killed)
+                    else outcome
+                )
             yield from _drain(skipped)
         for task in killed:  # once more, alone
             with closing(self._start(iter([task]), 1)) as outcomes:
                 for _, outcome in outcomes:
                     if isinstance(outcome, Killed):
-                        outcome = make_unfinished(task, "failed", f"{outcome.reason}; it failed again when run alone")
+                        outcome = make_unfinished(
+                            task, "failed", f"{outcome.reason}; it failed again when run alone"
+                        )
                     yield self._note(outcome)
 
     def _note(self, result: Result) -> Result:
@@ -227,7 +273,9 @@ class _Runner(msgspec.Struct, frozen=True):
             self.manifest.append(result)
         return result
 
-    def _start(self, tasks: Iterator[Task], jobs: int) -> Generator[tuple[Task, Result | Killed], None, None]:
+    def _start(
+        self, tasks: Iterator[Task], jobs: int
+    ) -> Generator[tuple[Task, Result | Killed], None, None]:
         if self.settings.scheduler:
             from graphshare.fleet.cluster import run_on_cluster  # few runs need a cluster
 

@@ -13,7 +13,13 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Literal
 
-from graphshare.checkpoint.folder import ModelFiles, Sieve, group_files, group_models, match_checkpoints
+from graphshare.checkpoint.folder import (
+    ModelFiles,
+    Sieve,
+    group_files,
+    group_models,
+    match_checkpoints,
+)
 from graphshare.checkpoint.folder import list_models as list_folder_models
 from graphshare.checkpoint.load import find_by_stem
 from graphshare.errors import Fault, InputError
@@ -21,15 +27,24 @@ from graphshare.files.byte_source import ListedFile
 from graphshare.files.path_matches import find_root, is_pattern, list_candidates, match_path
 from graphshare.files.paths import is_file, is_folder, list_remote, split
 from graphshare.fleet.records import FleetModel
-from graphshare.formats.model_names import FORMAT_NAMES, STEM_END, find_stem, list_file_endings, list_model_endings
+from graphshare.formats.model_names import (
+    FORMAT_NAMES,
+    STEM_END,
+    find_stem,
+    list_file_endings,
+    list_model_endings,
+)
 from graphshare.text.urls import extend_url, is_url, local_path, split_url
 
 Kind = Literal["graphs", "checkpoints"]
 GRAPHS: frozenset[Kind] = frozenset(("graphs",))
 
 
-def list_models(patterns: Iterable[str], sieve: Sieve | None = None, *, kinds: Collection[Kind] = GRAPHS) -> list[FleetModel]:
-    """Return the models that match any of ``patterns``, in the order of the patterns and then of their paths, each once.
+def list_models(
+    patterns: Iterable[str], sieve: Sieve | None = None, *, kinds: Collection[Kind] = GRAPHS
+) -> list[FleetModel]:
+    """Return the models that match any of ``patterns``, in the order of the patterns and then of
+    their paths, each once.
 
     ``kinds`` selects the kinds of models. Checkpoint folders at URLs are found below a folder, not by a glob.
 
@@ -49,7 +64,9 @@ def list_models(patterns: Iterable[str], sieve: Sieve | None = None, *, kinds: C
         models += [model for model in listing if model.graph not in known] if known else listing
         if not listing:
             hint = f"{_HINTS[frozenset(kinds)]}; quote it, so that the shell leaves it alone"
-            faults.append(Fault("matches no model", where=pattern, hint="; ".join([*sieve.notes(), hint])))
+            faults.append(
+                Fault("matches no model", where=pattern, hint="; ".join([*sieve.notes(), hint]))
+            )
     if faults:
         raise InputError(faults)
     sieve.refuse_unused()
@@ -59,7 +76,10 @@ def list_models(patterns: Iterable[str], sieve: Sieve | None = None, *, kinds: C
 _HINTS: dict[frozenset[Kind], str] = {
     GRAPHS: "a pattern matches symbol files, .onnx files, stems or folders",
     frozenset(("checkpoints",)): "a pattern matches checkpoint folders, or folders of them",
-    GRAPHS | {"checkpoints"}: "a pattern matches symbol files, .onnx files, stems, checkpoint folders or folders of these",
+    GRAPHS
+    | {
+        "checkpoints"
+    }: "a pattern matches symbol files, .onnx files, stems, checkpoint folders or folders of these",
 }
 
 
@@ -84,12 +104,17 @@ def _list_local(pattern: str, sieve: Sieve, kinds: Collection[Kind]) -> list[Fle
     for graph in graphs if "graphs" in kinds else ():
         folder = os.path.dirname(graph)
         if folder != last:
-            last, params = folder, {model.graph: model.newest for model in group_models(folder, _list_names(folder))}
+            last, params = (
+                folder,
+                {model.graph: model.newest for model in group_models(folder, _list_names(folder))},
+            )
         matches.append(FleetModel(graph, params.get(graph, ""), start))
     return matches + [FleetModel(path, "", start) for path in checkpoints]
 
 
-def _list_folder(folder: str, sieve: Sieve, kinds: Collection[Kind], start: int) -> list[FleetModel]:
+def _list_folder(
+    folder: str, sieve: Sieve, kinds: Collection[Kind], start: int
+) -> list[FleetModel]:
     """Return the models below a folder; if the folder itself is a checkpoint, its path begins at the folder above."""
     files = list_folder_models(folder, sieve, checkpoints="checkpoints" in kinds)
     models = [_make_model(model, start) for model in files if model.graph and "graphs" in kinds]
@@ -102,9 +127,17 @@ def _list_folder(folder: str, sieve: Sieve, kinds: Collection[Kind], start: int)
 
 def _match_graphs(pattern: str) -> set[str]:
     """Return the graph files that match a glob: those with the name of a graph."""
-    matches = {path for path in glob.iglob(pattern, recursive=True) if path.endswith(_find_suffixes(pattern))}
+    matches = {
+        path
+        for path in glob.iglob(pattern, recursive=True)
+        if path.endswith(_find_suffixes(pattern))
+    }
     if _may_be_stem(pattern):
-        matches.update(path for suffix in _list_suffixes() for path in glob.iglob(pattern + suffix, recursive=True))
+        matches.update(
+            path
+            for suffix in _list_suffixes()
+            for path in glob.iglob(pattern + suffix, recursive=True)
+        )
     return {path for path in matches if os.path.isfile(path)}
 
 
@@ -141,7 +174,11 @@ def _list_remote(pattern: str, sieve: Sieve, kinds: Collection[Kind]) -> list[Fl
         for graph in (pattern, *(extend_url(pattern, suffix) for suffix in _list_suffixes())):
             file = next((file for file in files if file.path == graph), None)
             if file is not None:
-                return [_make_model(_models_by_path(files).get(graph, ModelFiles(graph, {}, file)), start)]
+                return [
+                    _make_model(
+                        _models_by_path(files).get(graph, ModelFiles(graph, {}, file)), start
+                    )
+                ]
     if not is_folder(pattern):
         return []
     head, last, _ = split_url(pattern)
@@ -152,17 +189,24 @@ def _match_remote(pattern: str) -> list[FleetModel]:
     """Return the models that match the glob of a URL."""
     start = len(_without_tail(find_root(pattern)))
     wanted = _without_tail(pattern)[start:]
-    globs = [wanted, *(wanted + suffix for suffix in _list_suffixes())] if _may_be_stem(wanted) else [wanted]
+    globs = (
+        [wanted, *(wanted + suffix for suffix in _list_suffixes())]
+        if _may_be_stem(wanted)
+        else [wanted]
+    )
     return _select(list_candidates(pattern), globs, _find_suffixes(wanted), start)
 
 
-def _select(files: Collection[ListedFile], globs: Sequence[str], ends: tuple[str, ...], start: int) -> list[FleetModel]:
+def _select(
+    files: Collection[ListedFile], globs: Sequence[str], ends: tuple[str, ...], start: int
+) -> list[FleetModel]:
     """Return the models among listed files that match one of ``globs``; relative paths begin at ``start``."""
     models = _models_by_path(files)
     matches = [
         models.get(file.path, ModelFiles(file.path, {}, file))
         for file in files
-        if (plain := _without_tail(file.path)).endswith(ends) and any(match_path(plain[start:], wanted) for wanted in globs)
+        if (plain := _without_tail(file.path)).endswith(ends)
+        and any(match_path(plain[start:], wanted) for wanted in globs)
     ]
     return sorted((_make_model(model, start) for model in matches), key=lambda model: model.graph)
 

@@ -49,7 +49,8 @@ class Manifest:
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
         except OSError as error:
             raise output_error(error, path) from error
-        # A second file with its own offset: appending moves the descriptor's offset, and a buffer would be filled from there.
+        # A second file with its own offset: appending moves the descriptor's offset, and a buffer
+        # would be filled from there.
         self._file: BinaryIO = open(path, "rb")  # noqa: SIM115  # close() closes it
         # Keyed by the hash of the source instead of its text: a manifest may have a million lines.
         self._offsets: dict[int, int] = {}
@@ -66,10 +67,14 @@ class Manifest:
                 fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 hint = "wait until it ends, or name another manifest"
-                raise RefusedError(Fault("another run is writing this manifest", where=self.path, hint=hint)) from None
+                raise RefusedError(
+                    Fault("another run is writing this manifest", where=self.path, hint=hint)
+                ) from None
 
     def _read(self) -> None:
-        """Note the place of each source's last line; complete the last line of the file, or cut it off if it is torn."""
+        """Note the place of each source's last line; complete the last line of the file, or cut it
+        off if it is torn.
+        """
         decode = msgspec.json.Decoder(_Source).decode
         offset = number = 0
         try:
@@ -86,7 +91,11 @@ class Manifest:
         except (ValueError, RecursionError) as error:
             hint = "name another file: graphshare appends only to manifests"
             raise InputError(
-                Fault(f"line {number} is not a line of a manifest: {error}", where=self.path, hint=hint)
+                Fault(
+                    f"line {number} is not a line of a manifest: {error}",
+                    where=self.path,
+                    hint=hint,
+                )
             ) from error
 
     @property
@@ -112,11 +121,17 @@ class Manifest:
         """Return the earlier result of a task if its command, files and outputs are unchanged, else None."""
         result = self.find(task.model.graph)
         # "no" is an answer as well; only failures are repeated.
-        if result is None or result.result not in ("done", "no") or not _is_same_command(result, task):
+        if (
+            result is None
+            or result.result not in ("done", "no")
+            or not _is_same_command(result, task)
+        ):
             return None
         model, params = task.model, result.params
         graph = FileState(result.source, result.size, result.sha256, result.etag, result.modified)
-        if bool(model.params) != (params is not None) or not is_unchanged(graph, model.graph, model.listed):
+        if bool(model.params) != (params is not None) or not is_unchanged(
+            graph, model.graph, model.listed
+        ):
             return None
         if params is not None and not is_unchanged(params, model.params, model.listed_params):
             return None
@@ -144,7 +159,13 @@ class Manifest:
             raise output_error(error, self.path) from error
         if written != len(line):
             os.ftruncate(self._fd, os.fstat(self._fd).st_size - written)
-            raise OutputError(Fault("the disk is full", where=self.path, hint="free some space, and run it again to continue"))
+            raise OutputError(
+                Fault(
+                    "the disk is full",
+                    where=self.path,
+                    hint="free some space, and run it again to continue",
+                )
+            )
 
 
 def _is_torn(line: bytes) -> bool:
@@ -159,4 +180,6 @@ def _is_torn(line: bytes) -> bool:
 
 
 def _is_same_command(result: Result, task: Task) -> bool:
-    return result.command == tuple(map(clean_text, task.command)) and result.outputs == tuple(map(clean_text, task.outputs))
+    return result.command == tuple(map(clean_text, task.command)) and result.outputs == tuple(
+        map(clean_text, task.outputs)
+    )

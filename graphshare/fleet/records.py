@@ -132,7 +132,11 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         findings = self.summary.findings
         errors = [finding.message for finding in findings if finding.level is Level.ERROR]
         messages = errors or [finding.message for finding in findings]
-        more = f"; and {len(messages) - _MOST_FINDINGS:,} more" if len(messages) > _MOST_FINDINGS else ""
+        more = (
+            f"; and {len(messages) - _MOST_FINDINGS:,} more"
+            if len(messages) > _MOST_FINDINGS
+            else ""
+        )
         return self.error or self.verdict or "; ".join(messages[:_MOST_FINDINGS]) + more
 
     @property

@@ -63,7 +63,9 @@ class _Running:
     def wait(self) -> Iterator[tuple[Slot, Task, Result | Killed]]:
         """Yield the tasks that have ended; tasks with a time limit are checked when it has passed."""
         now = time.monotonic()
-        left = [_time_left(slot, task, submitted, now) for slot, task, submitted in self.tasks.values()]
+        left = [
+            _time_left(slot, task, submitted, now) for slot, task, submitted in self.tasks.values()
+        ]
         first = min((seconds for seconds in left if seconds is not None), default=None)
         for connection in self.list_ready(None if first is None else max(0.0, first)):
             entry = self.tasks.pop(connection)
@@ -131,7 +133,9 @@ def run_in_slots(
     try:
         while True:
             if following is None:
-                following = next(tasks, None)  # made while the workers run, so that none of them waits for it
+                following = next(
+                    tasks, None
+                )  # made while the workers run, so that none of them waits for it
             if idle and following is not None:
                 running.add(idle.pop(), following)
                 following = None

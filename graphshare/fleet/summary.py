@@ -1,4 +1,6 @@
-"""The summary of a fleet run: counts by outcome, figures over all models, the first failures; all results, and an HTML page."""
+"""The summary of a fleet run: counts by outcome, figures over all models, the first failures; all
+results, and an HTML page.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ _MOST_ROWS = 1000
 _SLOWEST = 100
 _BAR, _HEIGHT = 12, 80  # pixels
 _STYLE = """
-body { font: 14px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 72em; padding: 0 1em; color: #222; background: #fff }
+body { font: 14px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 72em; padding: 0 1em;
+       color: #222; background: #fff }
 table { border-collapse: collapse; margin: 1em 0; width: 100% }
 th, td { text-align: left; padding: .2em .8em .2em 0; border-bottom: 1px solid #ddd }
 td {overflow-wrap: anywhere; vertical-align: top }
@@ -75,7 +78,9 @@ class RunSummary(msgspec.Struct):
         if result.result == "done":
             self.done += 1
             if "--fingerprint" in result.command and (report := result.summary).weights is not None:
-                self.sources.setdefault((report.structure, report.weights), []).append(result.source)
+                self.sources.setdefault((report.structure, report.weights), []).append(
+                    result.source
+                )
             return
         if result.result == "no":
             self.no += 1
@@ -84,7 +89,9 @@ class RunSummary(msgspec.Struct):
         if len(self.first) < _FIRST:
             error = result.error or result.verdict or _count_errors(result)
             # A report may be large, and these stay in memory.
-            self.first.append(msgspec.structs.replace(result, error=error, report=msgspec.Raw(b"null")))
+            self.first.append(
+                msgspec.structs.replace(result, error=error, report=msgspec.Raw(b"null"))
+            )
 
     @property
     def total(self) -> int:
@@ -144,7 +151,9 @@ def write_page(command: Sequence[str], summary: RunSummary, spool: Spool) -> Ite
     yield f"<p>{escape_text(describe_counts(summary))}</p>\n"
     for name, figure, bins in _count_bins(summary, spool):
         yield _format_histogram(name, figure, bins)
-    yield from _format_results("Not done", (r for r in spool.results() if r.result != "done"), summary.no + summary.failed)
+    yield from _format_results(
+        "Not done", (r for r in spool.results() if r.result != "done"), summary.no + summary.failed
+    )
     slowest = heapq.nlargest(_SLOWEST, spool.results(), key=lambda result: result.seconds)
     yield from _format_results("Slowest", iter(slowest), len(slowest))
     yield "</body></html>\n"
@@ -161,7 +170,9 @@ def describe_counts(summary: RunSummary) -> str:
 
 def _count_bins(summary: RunSummary, spool: Spool) -> list[tuple[str, Figure, list[int]]]:
     """Return the figures that vary between models, each with the counts of its values in bins of equal width."""
-    chosen = [(name, figure) for name, figure in summary.figures.items() if figure.max > figure.min][:_MOST_HISTOGRAMS]
+    chosen = [
+        (name, figure) for name, figure in summary.figures.items() if figure.max > figure.min
+    ][:_MOST_HISTOGRAMS]
     counted = {name: (name, figure, [0] * _BINS) for name, figure in chosen}
     for result in spool.results():
         for name, value in all_figures(result).items():
@@ -176,13 +187,17 @@ def _count_bins(summary: RunSummary, spool: Spool) -> list[tuple[str, Figure, li
 def _format_histogram(name: str, figure: Figure, bins: list[int]) -> str:
     most = max(bins)
     bars = "".join(
-        f'<rect x="{i * _BAR}" y="{_HEIGHT - height}" width="{_BAR - 1}" height="{height}"><title>{count:,}</title></rect>'
+        f'<rect x="{i * _BAR}" y="{_HEIGHT - height}" width="{_BAR - 1}" '
+        f'height="{height}"><title>{count:,}</title></rect>'
         for i, count in enumerate(bins)
         # A bin that is not empty has at least one pixel.
         if (height := max(round(_HEIGHT * count / most), int(count > 0)))
     )
     mean = format_number(figure.sum / figure.count)
-    text = f"{name}: {format_number(figure.min)} to {format_number(figure.max)}, mean {mean}, sum {format_number(figure.sum)}"
+    text = (
+        f"{name}: {format_number(figure.min)} to {format_number(figure.max)}, mean {mean}, sum "
+        f"{format_number(figure.sum)}"
+    )
     return (
         f'<figure><svg width="{_BINS * _BAR}" height="{_HEIGHT}" role="img">{bars}</svg>'
         f"<figcaption>{escape_text(text)}</figcaption></figure>\n"

@@ -14,7 +14,13 @@ from graphshare.files.atomic import refuse_links
 from graphshare.files.paths import base_name, ignores_case, join, real_path, split
 from graphshare.fleet.listing import GRAPHS, Kind, iter_sources
 from graphshare.fleet.records import FleetModel, Task, is_checkpoint
-from graphshare.formats.model_names import DATA_END, SHARD_END, find_stem, find_stem_name, leads_stem
+from graphshare.formats.model_names import (
+    DATA_END,
+    SHARD_END,
+    find_stem,
+    find_stem_name,
+    leads_stem,
+)
 from graphshare.text.urls import is_url, leaves_folder
 
 Content = Literal["graph", "params", "map"]
@@ -50,12 +56,22 @@ class Template(msgspec.Struct, frozen=True):
 def make_task(template: Template, model: FleetModel, out: str) -> Task:
     """Return the task of one model; ``out`` is the folder of the outputs."""
     stem = find_stem(model.graph)
-    subject = {"graph": model.graph, "params": model.params or model.graph, "stem": stem}[template.subject]
+    subject = {"graph": model.graph, "params": model.params or model.graph, "stem": stem}[
+        template.subject
+    ]
     if not leads_stem(model.graph):
         subject = model.graph  # the stem may mean a file beside it
     values = {"{}": subject, "{stem}": stem, "{name}": find_stem_name(model.relative)}
-    outputs = {option: place for option, content in template.outputs if (place := _place(template, content, model, out))}
-    folders = {option: split(outputs[option])[0] or "." for option, content in template.outputs if content == "folder"}
+    outputs = {
+        option: place
+        for option, content in template.outputs
+        if (place := _place(template, content, model, out))
+    }
+    folders = {
+        option: split(outputs[option])[0] or "."
+        for option, content in template.outputs
+        if content == "folder"
+    }
     # After -- every word is an argument, so options are added before it.
     at = template.words.index("--") if "--" in template.words else len(template.words)
     words = [
@@ -65,7 +81,9 @@ def make_task(template: Template, model: FleetModel, out: str) -> Task:
         *template.extra,
         *(_fill_word(word, values) for word in template.words[at:]),
     ]
-    return Task(model, tuple(words), tuple(outputs.values()), template.words, out, template.has_report)
+    return Task(
+        model, tuple(words), tuple(outputs.values()), template.words, out, template.has_report
+    )
 
 
 def _fill_word(word: str, values: dict[str, str]) -> str:
@@ -100,7 +118,9 @@ def _place(template: Template, content: str, model: FleetModel, out: str) -> str
 
 def note_exports(template: Template, models: Sequence[FleetModel]) -> Template:
     """Return the template with a note if ONNX models have the stems of symbol files."""
-    has_exports = not all(leads_stem(model.graph) for model in models) and bool(_find_doubles(models))
+    has_exports = not all(leads_stem(model.graph) for model in models) and bool(
+        _find_doubles(models)
+    )
     return msgspec.structs.replace(template, has_exports=has_exports)
 
 
@@ -119,16 +139,28 @@ def refuse_escapes(template: Template, models: Iterable[FleetModel], out: str) -
     faults: list[Fault] = []
     for model in models:
         relative = model.relative if is_url(model.graph) else model.relative.replace(os.sep, "/")
-        if leads_outside(relative, on_windows=on_windows) or (is_url(out) and leaves_folder(relative)):
+        if leads_outside(relative, on_windows=on_windows) or (
+            is_url(out) and leaves_folder(relative)
+        ):
             hint = "name its folder as it is, without wildcards in place of the two dots"
-            faults.append(Fault(f"its outputs would be outside of {out}", where=model.graph, hint=hint))
+            faults.append(
+                Fault(f"its outputs would be outside of {out}", where=model.graph, hint=hint)
+            )
             if len(faults) == _MOST:
                 break
     if faults:
         raise RefusedError(faults)
     if os.path.isdir(out):
         tasks = (make_task(template, model, out) for model in models)
-        refuse_links(out, (path for task in tasks for place in task.outputs for path in (place, f"{place}{DATA_END}")))
+        refuse_links(
+            out,
+            (
+                path
+                for task in tasks
+                for place in task.outputs
+                for path in (place, f"{place}{DATA_END}")
+            ),
+        )
 
 
 def refuse_collisions(template: Template, models: Sequence[FleetModel], out: str) -> None:
@@ -141,7 +173,9 @@ def refuse_collisions(template: Template, models: Sequence[FleetModel], out: str
         return
     fold = str.casefold if ignores_case(out) else str
     identify = _identifier(fold)
-    sources = {identify(path) for path in iter_sources(models)} if _may_overlap(models, out) else set()
+    sources = (
+        {identify(path) for path in iter_sources(models)} if _may_overlap(models, out) else set()
+    )
     if not sources:
         # If no output can replace an input, only models with the same stem can collide.
         models = _find_doubles(models, fold)
@@ -153,10 +187,20 @@ def refuse_collisions(template: Template, models: Sequence[FleetModel], out: str
             other = places.setdefault(key, model.graph)
             if other != model.graph:
                 hint = "name a pattern whose fixed part keeps their folders apart, or run foreach for each of them"
-                faults.append(Fault(f"both {other} and {model.graph} would be written there", where=place, hint=hint))
+                faults.append(
+                    Fault(
+                        f"both {other} and {model.graph} would be written there",
+                        where=place,
+                        hint=hint,
+                    )
+                )
             elif key in sources:
                 faults.append(
-                    Fault("is an input, which foreach does not replace", where=place, hint="choose another folder (`out`)")
+                    Fault(
+                        "is an input, which foreach does not replace",
+                        where=place,
+                        hint="choose another folder (`out`)",
+                    )
                 )
             if len(faults) == _MOST:
                 raise RefusedError(faults)
@@ -164,14 +208,20 @@ def refuse_collisions(template: Template, models: Sequence[FleetModel], out: str
         raise RefusedError(faults)
 
 
-def _find_doubles(models: Sequence[FleetModel], fold: Callable[[str], str] = str) -> list[FleetModel]:
+def _find_doubles(
+    models: Sequence[FleetModel], fold: Callable[[str], str] = str
+) -> list[FleetModel]:
     """Return the models that share a stem, so that their outputs could collide. Takes little memory per model."""
     seen: set[int] = set()
     doubles: set[int] = set()
     for model in models:
         key = hash(fold(find_stem(model.relative)))
         (doubles if key in seen else seen).add(key)
-    return [model for model in models if hash(fold(find_stem(model.relative))) in doubles] if doubles else []
+    return (
+        [model for model in models if hash(fold(find_stem(model.relative))) in doubles]
+        if doubles
+        else []
+    )
 
 
 def _may_overlap(models: Iterable[FleetModel], out: str) -> bool:
@@ -205,9 +255,13 @@ def refuse_template(template: Template, out: str) -> None:
         faults.append(Fault("the command does not name the model", hint=hint))
     if template.outputs and not out:
         hint = "add `out=DEST` before --; the files of all models go there"
-        faults.append(Fault(f"{template.name} writes files, and there is no folder for them", hint=hint))
+        faults.append(
+            Fault(f"{template.name} writes files, and there is no folder for them", hint=hint)
+        )
     if out and not template.outputs:
         hint = "leave out `out`; a report and `manifest` record its output"
-        faults.append(Fault(f"{template.name} writes no files, so it needs no folder for them", hint=hint))
+        faults.append(
+            Fault(f"{template.name} writes no files, so it needs no folder for them", hint=hint)
+        )
     if faults:
         raise UsageError(faults)

@@ -29,7 +29,9 @@ from graphshare.text.urls import is_url, redact
 if sys.platform != "win32":
     import resource
 
-_FOLDERS = FolderMemory()  # listing a folder of 100,000 outputs for left-overs takes 30 ms: it is done once a minute
+_FOLDERS = (
+    FolderMemory()
+)  # listing a folder of 100,000 outputs for left-overs takes 30 ms: it is done once a minute
 _LONGEST_ERROR = 2000  # characters
 _MOST_ERRORS = 3
 _MOST_FIGURES = 32  # an object of more numbers is a list by name, not counts
@@ -44,9 +46,15 @@ def work(run: Run, task: Task) -> Result:
     try:
         with _limits(task):
             graph = _describe_state(task.model.graph, task.model.listed)
-            params = _describe_state(task.model.params, task.model.listed_params) if task.model.params else None
+            params = (
+                _describe_state(task.model.params, task.model.listed_params)
+                if task.model.params
+                else None
+            )
             with refusing_links(task.out), overwriting(task.overwrite), remember_folders(_FOLDERS):
-                for folder in {os.path.dirname(find_place(path)) for path in task.outputs if not is_url(path)}:
+                for folder in {
+                    os.path.dirname(find_place(path)) for path in task.outputs if not is_url(path)
+                }:
                     os.makedirs(folder, exist_ok=True)
                 captured = run(task.words)
     except GraphshareError as error:  # a file that is gone, or a limit
@@ -54,7 +62,9 @@ def work(run: Run, task: Task) -> Result:
     except OSError as error:
         captured = Captured(2, b"", "", [Fault(f"{error.strerror or error}: {error.filename}")])
     except Exception as error:  # of another function: the command line reports errors itself
-        captured = Captured(2, b"", "", [Fault(f"this is a bug in graphshare: {type(error).__name__}: {error}")])
+        captured = Captured(
+            2, b"", "", [Fault(f"this is a bug in graphshare: {type(error).__name__}: {error}")]
+        )
     seconds = time.perf_counter() - started
     figures = {"cpu_seconds": round(time.process_time() - cpu, 6)}
     return _summarize(task, captured, graph, params, seconds, figures)
@@ -78,7 +88,9 @@ def _summarize(
         sha256=graph.sha256 if graph else "",
         etag=graph.etag if graph else "",
         modified=graph.modified if graph else 0,
-        params=msgspec.structs.replace(params, source=clean_text(params.source)) if params else None,
+        params=msgspec.structs.replace(params, source=clean_text(params.source))
+        if params
+        else None,
         command=tuple(map(clean_text, task.command)),
         outputs=tuple(map(clean_text, task.outputs)),
         result=answer,
@@ -122,15 +134,26 @@ def _find_figures(report: object) -> dict[str, float]:
         inner = value.items() if isinstance(value, dict) and len(value) <= _MOST_FIGURES else ()
         for name, number in ((key, value), *((f"{key}.{name}", number) for name, number in inner)):
             # The version of the report's schema is not a figure.
-            if isinstance(number, int | float) and not isinstance(number, bool) and name != "version":
+            if (
+                isinstance(number, int | float)
+                and not isinstance(number, bool)
+                and name != "version"
+            ):
                 figures[name] = number
     return figures
 
 
 def _describe_faults(captured: Captured, source: str) -> str:
-    """Describe the first faults of a command on ``source``, or else return all its messages, without secrets of URLs."""
-    first = [replace(fault, where="") if fault.where == source else fault for fault in captured.faults[:_MOST_ERRORS]]
-    text = "; ".join(escape_control(str(fault)) for fault in first) or " ".join(captured.stderr.split())
+    """Describe the first faults of a command on ``source``, or else return all its messages,
+    without secrets of URLs.
+    """
+    first = [
+        replace(fault, where="") if fault.where == source else fault
+        for fault in captured.faults[:_MOST_ERRORS]
+    ]
+    text = "; ".join(escape_control(str(fault)) for fault in first) or " ".join(
+        captured.stderr.split()
+    )
     if len(captured.faults) > _MOST_ERRORS:
         text += f"; and {format_count(len(captured.faults) - _MOST_ERRORS, 'more error')}"
     return clean_text(shorten(text, _LONGEST_ERROR))
@@ -138,7 +161,11 @@ def _describe_faults(captured: Captured, source: str) -> str:
 
 @contextmanager
 def _limits(task: Task) -> Iterator[None]:
-    with any_time_limit(task.time_limit), memory_limit(task.max_memory), _limit_data(task.max_memory):
+    with (
+        any_time_limit(task.time_limit),
+        memory_limit(task.max_memory),
+        _limit_data(task.max_memory),
+    ):
         yield
 
 
@@ -153,7 +180,9 @@ def _limit_data(size: int | None) -> Iterator[None]:
         # The sixth number has the pages of data and stack.
         held = int(file.read().split()[5]) * resource.getpagesize()
     bound = held + size
-    resource.setrlimit(resource.RLIMIT_DATA, (bound if hard == resource.RLIM_INFINITY else min(bound, hard), hard))
+    resource.setrlimit(
+        resource.RLIMIT_DATA, (bound if hard == resource.RLIM_INFINITY else min(bound, hard), hard)
+    )
     try:
         yield
     finally:
@@ -165,14 +194,20 @@ def _describe_state(path: str, listed: ListedFile | None) -> FileState:
     if is_checkpoint(path):
         return _describe_folder(path)
     if is_url(path):
-        known = listed if listed is not None and listed.version and listed.size >= 0 else describe_file(path)
+        known = (
+            listed
+            if listed is not None and listed.version and listed.size >= 0
+            else describe_file(path)
+        )
         return FileState(path, known.size, etag=known.version)
     try:
         with open(path, "rb") as file:
             status = os.fstat(file.fileno())
             sha256 = hash_pieces(iter(partial(file.read, _PIECE), b""))
     except (OSError, ValueError) as error:
-        raise InputError(Fault(f"cannot be read: {getattr(error, 'strerror', None) or error}", where=path)) from error
+        raise InputError(
+            Fault(f"cannot be read: {getattr(error, 'strerror', None) or error}", where=path)
+        ) from error
     return FileState(path, status.st_size, sha256, modified=status.st_mtime_ns)
 
 
@@ -184,12 +219,16 @@ def _describe_folder(path: str) -> FileState:
         with os.scandir(path) as entries:
             stats = [(entry.name, entry.stat()) for entry in entries if entry.is_file()]
         files = [(name, status.st_size, str(status.st_mtime_ns)) for name, status in stats]
-    tag = hash_pieces([repr(sorted(files)).encode()])  # repr: a name may have bytes that are not UTF-8
+    tag = hash_pieces(
+        [repr(sorted(files)).encode()]
+    )  # repr: a name may have bytes that are not UTF-8
     return FileState(path, sum(size for _, size, _ in files), etag=tag)
 
 
 def is_unchanged(state: FileState, path: str, listed: ListedFile | None) -> bool:
-    """Return whether a file still has the content of ``state``; a local file is read only if its size or time changed."""
+    """Return whether a file still has the content of ``state``; a local file is read only if its
+    size or time changed.
+    """
     try:
         if state.etag or is_url(path):
             now = _describe_state(path, listed)
@@ -197,7 +236,10 @@ def is_unchanged(state: FileState, path: str, listed: ListedFile | None) -> bool
         status = os.stat(path)
         if status.st_size != state.size:
             return False
-        return status.st_mtime_ns == state.modified or _describe_state(path, None).sha256 == state.sha256
+        return (
+            status.st_mtime_ns == state.modified
+            or _describe_state(path, None).sha256 == state.sha256
+        )
     except (OSError, InputError):
         return False
 
@@ -226,7 +268,9 @@ def any_time_limit(seconds: float | None) -> Iterator[None]:
     try:
         try:
             watchdog.start()
-            sys.setprofile(look)  # called at each call and return in this thread: costs some tens of percent of time
+            sys.setprofile(
+                look
+            )  # called at each call and return in this thread: costs some tens of percent of time
             yield
         finally:
             sys.setprofile(before)  # a call, too: the limit may pass here

@@ -33,7 +33,8 @@ def is_markup(*tags: bytes) -> Callable[[bytes], bool]:
             mark = b"?>" if text.startswith(b"<?") else b"-->"
             text = text.partition(mark)[2].lstrip()
         return text[:1] == b"<" and any(
-            text[1 : len(tag) + 1].lower() == tag and text[len(tag) + 1 :][:1] in _AFTER_TAG for tag in tags
+            text[1 : len(tag) + 1].lower() == tag and text[len(tag) + 1 :][:1] in _AFTER_TAG
+            for tag in tags
         )
 
     return begins
@@ -71,7 +72,13 @@ def is_onnx(sample: bytes) -> bool:
         elif field in (7, 8) and kind == 2:
             # A graph begins with a node (0a) or its name (12), an operator set with its domain (0a) or version (10).
             return value[:1] in (b"\x0a", b"\x10", b"\x12", b"")
-        elif (field in (2, 3, 4, 6) and value and not _is_text(value)) or field not in (2, 3, 4, 5, 6):
+        elif (field in (2, 3, 4, 6) and value and not _is_text(value)) or field not in (
+            2,
+            3,
+            4,
+            5,
+            6,
+        ):
             return False
     return False
 
@@ -82,35 +89,52 @@ def is_onnx_tensor(sample: bytes) -> bool:
     number = next((i for i, field in enumerate(fields) if field[:2] != (1, 0)), len(fields))
     if number + 1 >= len(fields) or fields[number][:2] != (2, 0):
         return False
-    return 1 <= fields[number][2][0] <= 32 and fields[number + 1][:2] in {(field, 2) for field in range(4, 12)}
+    return 1 <= fields[number][2][0] <= 32 and fields[number + 1][:2] in {
+        (field, 2) for field in range(4, 12)
+    }
 
 
 def is_saved_model(sample: bytes) -> bool:
-    """Return whether a protobuf message is a SavedModel of TensorFlow, or a frozen graph: nodes with a name and an operator."""
+    """Return whether a protobuf message is a SavedModel of TensorFlow, or a frozen graph: nodes
+    with a name and an operator.
+    """
     fields = list(islice(_fields(sample), 2))
     if [field[:2] for field in fields] == [(1, 0), (2, 2)] and b"serve" in sample:
         return True
     inner = list(islice(_fields(fields[0][2]), 2)) if fields and fields[0][:2] == (1, 2) else []
-    return [field[:2] for field in inner] == [(1, 2), (2, 2)] and all(_is_text(value) for *_, value in inner)
+    return [field[:2] for field in inner] == [(1, 2), (2, 2)] and all(
+        _is_text(value) for *_, value in inner
+    )
 
 
 def begins_like_record(sample: bytes) -> bool:
-    """Return whether a file begins like a ``.pdiparams``: three zeros, and a description whose first field is the dtype."""
+    """Return whether a file begins like a ``.pdiparams``: three zeros, and a description whose
+    first field is the dtype.
+    """
     size = int.from_bytes(sample[16:20], "little")
     return len(sample) > 20 and not any(sample[:16]) and 0 < size < 1 << 16 and sample[20] == 8
 
 
 def is_paddle_program(sample: bytes) -> bool:
-    """Return whether a protobuf message is a ProgramDesc of Paddle: a block with its number, its parent's and a variable."""
+    """Return whether a protobuf message is a ProgramDesc of Paddle: a block with its number, its
+    parent's and a variable.
+    """
     fields = list(islice(_fields(sample), 1))
     inner = list(islice(_fields(fields[0][2]), 3)) if fields and fields[0][:2] == (1, 2) else []
     return [field[:2] for field in inner] == [(1, 0), (2, 0), (3, 2)]
 
 
 def is_caffemodel(sample: bytes) -> bool:
-    """Return whether a protobuf message is a network of Caffe: its name, then inputs (3) or layers (2, in newer files 100)."""
+    """Return whether a protobuf message is a network of Caffe: its name, then inputs (3) or layers
+    (2, in newer files 100).
+    """
     fields = list(islice(_fields(sample), 3))
-    return len(fields) > 1 and fields[0][:2] == (1, 2) and _is_text(fields[0][2]) and fields[1][0] in (2, 3, 100)
+    return (
+        len(fields) > 1
+        and fields[0][:2] == (1, 2)
+        and _is_text(fields[0][2])
+        and fields[1][0] in (2, 3, 100)
+    )
 
 
 def _is_text(data: bytes) -> bool:

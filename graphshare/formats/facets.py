@@ -27,13 +27,19 @@ Dimension = int | str | None
 
 
 class TensorType(msgspec.Struct, frozen=True):
-    """A dtype (empty where none is stated) and a shape: None where even the rank is open, a text for a size with a name."""
+    """A dtype (empty where none is stated) and a shape: None where even the rank is open, a text
+    for a size with a name.
+    """
 
     dtype: str = ""
     shape: tuple[Dimension, ...] | None = None
 
     def __str__(self) -> str:
-        sizes = "" if self.shape is None else f" ({', '.join('?' if size is None else str(size) for size in self.shape)})"
+        sizes = (
+            ""
+            if self.shape is None
+            else f" ({', '.join('?' if size is None else str(size) for size in self.shape)})"
+        )
         return f"{self.dtype or 'any dtype'}{sizes}"
 
     @property
@@ -55,7 +61,9 @@ class TensorType(msgspec.Struct, frozen=True):
 
 
 class NestedType(msgspec.Struct, frozen=True):
-    """A type of values that are not plain tensors: a sequence, an optional value, a map or a sparse tensor of ``inner``."""
+    """A type of values that are not plain tensors: a sequence, an optional value, a map or a sparse
+    tensor of ``inner``.
+    """
 
     kind: str
     inner: StaticType
@@ -70,7 +78,11 @@ class NestedType(msgspec.Struct, frozen=True):
 
     def contradicts(self, other: StaticType) -> bool:
         """Return whether no value is of both types."""
-        return isinstance(other, TensorType) or self.kind != other.kind or self.inner.contradicts(other.inner)
+        return (
+            isinstance(other, TensorType)
+            or self.kind != other.kind
+            or self.inner.contradicts(other.inner)
+        )
 
 
 StaticType = TensorType | NestedType
@@ -93,8 +105,8 @@ class Integers(msgspec.Struct, frozen=True):
 class Types:
     """The types of values: those that a file states, and those that follow from them.
 
-    With ``are_stated`` files state the types of inputs and outputs, with ``are_inferred`` the format infers others from them;
-    with ``can_change`` sizes that a file fixes can become others.
+    With ``are_stated`` files state the types of inputs and outputs, with ``are_inferred`` the
+    format infers others from them; with ``can_change`` sizes that a file fixes can become others.
     """
 
     are_stated: ClassVar[bool] = False
@@ -102,7 +114,9 @@ class Types:
     can_change: ClassVar[bool] = False
 
     def list_replaceable(self, graph: Graph) -> Iterator[Node]:
-        """Yield the variables, also some with a value, that the file declares to be inputs; none where it declares none."""
+        """Yield the variables, also some with a value, that the file declares to be inputs; none
+        where it declares none.
+        """
         return iter(())
 
     def list_types(self, graph: Graph) -> Mapping[str, StaticType]:
@@ -123,10 +137,12 @@ class Types:
     ) -> Mapping[tuple[Node, int], StaticType]:
         """Return the types of values by node and index, as far as the format has types and they are known.
 
-        ``shapes`` are shapes of inputs by name. With ``independent`` inferred types come before those that the file states.
+        ``shapes`` are shapes of inputs by name. With ``independent`` inferred types come before
+        those that the file states.
 
         Raises:
-            RefusedError: a name of ``shapes`` names no input, or the file states a different shape for it; all are listed.
+            RefusedError: a name of ``shapes`` names no input, or the file states a different shape
+                for it; all are listed.
         """
         return {}
 
@@ -150,7 +166,9 @@ class Types:
 class Editing:
     """The nodes that rewrites add to a graph."""
 
-    def make_inputs(self, graph: Graph, cuts: Mapping[tuple[Node, int], str]) -> Mapping[tuple[Node, int], Node]:
+    def make_inputs(
+        self, graph: Graph, cuts: Mapping[tuple[Node, int], str]
+    ) -> Mapping[tuple[Node, int], Node]:
         """Return a variable for each output in ``cuts``, by node and index, with the name that ``cuts`` gives it.
 
         Raises:
@@ -167,7 +185,9 @@ class Editing:
         return Node("", name, num_outputs=1)
 
     def make_constant(self, graph: Graph, node: Node, value: Tensor) -> Node:
-        """Return the node that replaces an operator of ``graph`` with this ``value``: an operator, or a new parameter."""
+        """Return the node that replaces an operator of ``graph`` with this ``value``: an operator,
+        or a new parameter.
+        """
         return self.make_parameter(graph, node.name, value.dtype, value.shape)
 
     def state_type(self, node: Node, index: int, dtype: str, shape: Dimensions) -> Node:
@@ -198,10 +218,14 @@ class Bodies:
     """Graphs inside graphs: the bodies of switches and loops, and the functions that operators call."""
 
     def find_calls(self, graph: Graph) -> Callable[[Node], Body | None]:
-        """Return a function that finds the body that an operator calls; inputs of the body capture the operator's inputs."""
+        """Return a function that finds the body that an operator calls; inputs of the body capture
+        the operator's inputs.
+        """
         return lambda node: None
 
-    def index_functions(self, graph: Graph, nodes: Iterable[Node] | None = None) -> Sequence[Record]:
+    def index_functions(
+        self, graph: Graph, nodes: Iterable[Node] | None = None
+    ) -> Sequence[Record]:
         """Return the records of weights in functions that a model defines, or in those that ``nodes`` call.
 
         No rewrite moves or copies them: all calls of a function share them.
@@ -212,11 +236,13 @@ class Bodies:
         """Return the condition of a switch, and its bodies for true and for false; None for other operators."""
         return None
 
-    def start_body(self, node: Node, operands: Sequence[Any], counters: Sequence[Any]) -> list[Any] | None:
+    def start_body(
+        self, node: Node, operands: Sequence[Any], counters: Sequence[Any]
+    ) -> list[Any] | None:
         """Return the values that the bodies of an operator are given in their first pass; None where that is not known.
 
-        ``operands`` are the values of its own inputs by position, None for those that are absent, ``counters`` are the number
-        of the first pass and that there is one.
+        ``operands`` are the values of its own inputs by position, None for those that are absent,
+        ``counters`` are the number of the first pass and that there is one.
         """
         return None
 
@@ -226,7 +252,10 @@ class Switches(ABC):
 
     @abstractmethod
     def make_switch(
-        self, name: str, bodies: tuple[Graph, Graph], outputs: Sequence[tuple[str, Sequence[StaticType | None]]]
+        self,
+        name: str,
+        bodies: tuple[Graph, Graph],
+        outputs: Sequence[tuple[str, Sequence[StaticType | None]]],
     ) -> tuple[Node, Node]:
         """Return a boolean input, and an operator that computes the first body where it is true, and else the second.
 
@@ -254,7 +283,9 @@ class Meaning:
 
     is_known: ClassVar[bool] = False
 
-    def make_normal_form(self, graph: Graph, table: TermTable, facts: Facts, read: ReadContent) -> NormalForm | None:
+    def make_normal_form(
+        self, graph: Graph, table: TermTable, facts: Facts, read: ReadContent
+    ) -> NormalForm | None:
         """Return the terms of the nodes of a graph; None for a format without a normal form.
 
         ``read`` returns the content of a variable whose array is not in the file of its graph.
@@ -262,7 +293,9 @@ class Meaning:
         return None
 
     def list_converted_names(self, graph: Graph) -> Mapping[Place, str]:
-        """Return the names that values without names get in another format, by their places; none where all have names."""
+        """Return the names that values without names get in another format, by their places; none
+        where all have names.
+        """
         return EMPTY
 
     def draws_numbers(self, node: Node) -> bool:
@@ -270,7 +303,11 @@ class Meaning:
         return False
 
     def inline_calls(
-        self, graph: Graph, heads: Sequence[Entry], fused: Collection[str] = (), known: Collection[str] = ()
+        self,
+        graph: Graph,
+        heads: Sequence[Entry],
+        fused: Collection[str] = (),
+        known: Collection[str] = (),
     ) -> Inlined:
         """Return the graph of ``heads`` with nodes in place of calls, and of ``fused`` operators that have definitions.
 
@@ -281,7 +318,9 @@ class Meaning:
     def find_computable(
         self, graph: Graph, types: Mapping[Place, StaticType]
     ) -> tuple[list[Entry], dict[Place, int | tuple[int, ...]]]:
-        """Return the outputs that depend on constants alone and are read by other operators, and the sizes that are known."""
+        """Return the outputs that depend on constants alone and are read by other operators, and
+        the sizes that are known.
+        """
         return [], {}
 
 
@@ -335,8 +374,9 @@ class Content(msgspec.Struct, frozen=True):
 class StagedModel(msgspec.Struct, frozen=True, eq=False):
     """A model that is written beside its ``target``, with ``size`` bytes; ``contents`` are its arrays in the pool.
 
-    ``kept`` counts the bytes of those that are large enough for a pool and are in the model. ``read`` returns the bytes of the
-    model as it can be computed now, and the folder of its weights.
+    ``kept`` counts the bytes of those that are large enough for a pool and are in the model.
+    ``read`` returns the bytes of the model as it can be computed now, and the folder of its
+    weights.
     """
 
     target: str
@@ -359,7 +399,10 @@ class Pooling(ABC):
 
     @abstractmethod
     def stage(
-        self, models: Sequence[tuple[Graph, ParameterFile | None, str]], path: str, stage: OutputTransaction
+        self,
+        models: Sequence[tuple[Graph, ParameterFile | None, str]],
+        path: str,
+        stage: OutputTransaction,
     ) -> tuple[Sequence[StagedModel], int]:
         """Write models beside their targets, and their weights into the file ``path``, whose size is returned.
 
@@ -381,4 +424,7 @@ class Layout(ABC):
 
     @abstractmethod
     def relayout(self, graph: Graph, layout: str | None) -> Graph:
-        """Return ``graph`` to be written in a layout; None keeps its own. Raises UsageError: there is no such layout."""
+        """Return ``graph`` to be written in a layout; None keeps its own.
+
+        Raises UsageError: there is no such layout.
+        """

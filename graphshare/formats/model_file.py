@@ -12,7 +12,13 @@ from typing import BinaryIO
 
 from graphshare.errors import Fault, InputError, UsageError
 from graphshare.files.byte_source import SAMPLE, ByteSource, HeldBytes, read_whole
-from graphshare.files.open_source import GZIP, MAX_UNPACKED, open_source, unpack_gzip, unpack_gzip_start
+from graphshare.files.open_source import (
+    GZIP,
+    MAX_UNPACKED,
+    open_source,
+    unpack_gzip,
+    unpack_gzip_start,
+)
 from graphshare.files.paths import STDIN, note_read
 from graphshare.formats.model_names import list_file_endings
 from graphshare.text.format import format_bytes
@@ -42,7 +48,9 @@ class ModelFile(ABC):
         return self.data
 
     def sample(self) -> bytes:
-        """Return the bytes by which a file that is not a model is recognized: its start, and its end where that is known."""
+        """Return the bytes by which a file that is not a model is recognized: its start, and its
+        end where that is known.
+        """
         return self.start
 
     def open(self) -> ByteSource:
@@ -51,7 +59,11 @@ class ModelFile(ABC):
 
     def unpack(self) -> ModelFile | None:
         """Return the file that gzip packed, with its start unpacked; None for a file that is not packed."""
-        return _PackedFile(self, unpack_gzip_start(self.start, SAMPLE)) if self.start.startswith(GZIP) else None
+        return (
+            _PackedFile(self, unpack_gzip_start(self.start, SAMPLE))
+            if self.start.startswith(GZIP)
+            else None
+        )
 
     @abstractmethod
     def _read(self, most: int | None) -> bytes:
@@ -78,7 +90,9 @@ class _LocalFile(ModelFile):
     def sample(self) -> bytes:
         with _locate_errors(self.where):
             # A zip archive, such as .npz, lists its members at its end.
-            self._file.seek(max(self._begin + len(self.start), self._file.seek(0, os.SEEK_END) - SAMPLE))
+            self._file.seek(
+                max(self._begin + len(self.start), self._file.seek(0, os.SEEK_END) - SAMPLE)
+            )
             return self.start + self._file.read()
 
     def open(self) -> ByteSource:
@@ -103,7 +117,9 @@ class _Stream(ModelFile):
             size += len(piece)
             if size > MAX_STREAM:
                 hint = "is it a model? One of this size must be a file, not a pipe or a device"
-                raise InputError(Fault(f"is larger than {MAX_STREAM >> 20} MiB", where=self.where, hint=hint))
+                raise InputError(
+                    Fault(f"is larger than {MAX_STREAM >> 20} MiB", where=self.where, hint=hint)
+                )
         return b"".join(pieces)
 
 
@@ -121,7 +137,10 @@ class _RemoteFile(ModelFile):
 
     def _read(self, most: int | None) -> bytes:
         if self._source.size > MAX_STREAM:
-            message = f"has {format_bytes(self._source.size)}, and graphs of up to {MAX_STREAM >> 20} MiB are read from a URL"
+            message = (
+                f"has {format_bytes(self._source.size)}, and graphs of up to {MAX_STREAM >> 20} "
+                f"MiB are read from a URL"
+            )
             raise InputError(Fault(message, where=self.where, hint="is it a symbol file?"))
         return read_whole(self._source)
 
@@ -157,10 +176,16 @@ def open_model_file(path: str) -> Iterator[ModelFile]:
 
 def _open_stdin() -> ModelFile:
     if sys.stdin is None:
-        raise InputError(Fault("is closed", where=STDIN, hint="pipe a symbol file into the command"))
+        raise InputError(
+            Fault("is closed", where=STDIN, hint="pipe a symbol file into the command")
+        )
     if sys.stdin.isatty():
         hint = "pipe a symbol file into the command, or name one"
-        raise UsageError(Fault("is a terminal, and a graph is read from a file or a pipe", where=STDIN, hint=hint))
+        raise UsageError(
+            Fault(
+                "is a terminal, and a graph is read from a file or a pipe", where=STDIN, hint=hint
+            )
+        )
     with _locate_errors(STDIN):
         return _open_file(STDIN, sys.stdin.buffer)
 
@@ -176,6 +201,10 @@ def _locate_errors(path: str) -> Iterator[None]:
         yield
     # open() raises ValueError for a path with a NUL.
     except (OSError, ValueError) as error:
-        raise InputError(Fault(f"cannot be read: {getattr(error, 'strerror', None) or error}", where=path)) from error
+        raise InputError(
+            Fault(f"cannot be read: {getattr(error, 'strerror', None) or error}", where=path)
+        ) from error
     except MemoryError:
-        raise InputError(Fault("does not fit in memory", where=path, hint="is this a symbol file?")) from None
+        raise InputError(
+            Fault("does not fit in memory", where=path, hint="is this a symbol file?")
+        ) from None

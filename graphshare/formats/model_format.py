@@ -1,9 +1,10 @@
 """The interface of a model format: one object per format, a small core with the facets that it has.
 
-A graph names its format in ``graph.source``; :func:`find_format` returns the format object; :func:`recognize_format` finds it
-for a file, by its content. The core is common to all formats: recognize, list, read, write, place parameters. Code outside
-``formats`` and ``checkpoint`` never tests the name of a format: it asks for the facet that it uses
-(:mod:`graphshare.formats.facets`), or whether the format supports an :class:`Operation`.
+A graph names its format in ``graph.source``; :func:`find_format` returns the format object;
+:func:`recognize_format` finds it for a file, by its content. The core is common to all formats:
+recognize, list, read, write, place parameters. Code outside ``formats`` and ``checkpoint`` never
+tests the name of a format: it asks for the facet that it uses (:mod:`graphshare.formats.facets`),
+or whether the format supports an :class:`Operation`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,17 @@ import msgspec
 
 from graphshare.errors import Fault, RefusedError
 from graphshare.files.atomic import OutputTransaction
-from graphshare.formats.facets import Bodies, Description, Editing, Layout, Meaning, OperatorSets, Pooling, Switches, Types
+from graphshare.formats.facets import (
+    Bodies,
+    Description,
+    Editing,
+    Layout,
+    Meaning,
+    OperatorSets,
+    Pooling,
+    Switches,
+    Types,
+)
 from graphshare.formats.model_file import ModelFile
 from graphshare.formats.model_names import DEFAULT_FORMAT, FORMAT_NAMES, PACKED, FormatNames
 from graphshare.formats.params.records import ParameterFile
@@ -75,7 +86,9 @@ _SUPPORTS: Mapping[Operation, Callable[[ModelFormat], bool]] = {
 """The facets that an operation needs."""
 
 WeightPlace = Literal["embed", "external", "params"]
-"""The place of weights that no ONNX file holds: in the model, in one file beside it, or still in their parameter file."""
+"""The place of weights that no ONNX file holds: in the model, in one file beside it, or still in
+their parameter file.
+"""
 CopiedWeights = Literal["share", "copy"]
 """Whether copies of an initializer point at the one range of its data, or have ranges of their own."""
 
@@ -85,7 +98,9 @@ Origins = Sequence[tuple[Graph, Mapping[Node, Node]]]
 
 
 class RemovedMessage(msgspec.Struct, frozen=True):
-    """A part of a file that a rewritten graph does not have: its kind in words of the format, the value, and the reason."""
+    """A part of a file that a rewritten graph does not have: its kind in words of the format, the
+    value, and the reason.
+    """
 
     kind: str
     name: str
@@ -96,8 +111,8 @@ class RemovedMessage(msgspec.Struct, frozen=True):
 class SaveOptions(msgspec.Struct, frozen=True):
     """Options for writing a model: ``weights`` is the place of those that no file of its format holds.
 
-    ``copies`` of an initializer share its data or not; ``no_copy`` refuses to copy external data, ``verify_bytes`` compares
-    copies.
+    ``copies`` of an initializer share its data or not; ``no_copy`` refuses to copy external data,
+    ``verify_bytes`` compares copies.
     """
 
     copies: CopiedWeights = "share"
@@ -116,12 +131,14 @@ class NamedModel(msgspec.Struct, frozen=True):
 class ModelFormat(ABC):
     """One model format. Instances have no state.
 
-    ``name`` is the value of :attr:`graphshare.ir.graph.Source.format`. ``title`` is the term for one model in messages, with
-    its article, ``plural`` the term for several, and ``file`` the term for the file that is written. ``backends`` are the
-    modules of the backends that compute its graphs (:mod:`graphshare.execute.backends`), the default first. With ``is_text``
-    its file is a JSON text, and rules find places in it. With ``knows_operators`` its operators are listed in
-    :mod:`graphshare.ops`; with ``shares_data`` copies of a parameter may be one range of a file. ``alternatives`` are hints for
-    operations that the format lacks. The other attributes are its facets (:mod:`graphshare.formats.facets`).
+    ``name`` is the value of :attr:`graphshare.ir.graph.Source.format`. ``title`` is the term for
+    one model in messages, with its article, ``plural`` the term for several, and ``file`` the term
+    for the file that is written. ``backends`` are the modules of the backends that compute its
+    graphs (:mod:`graphshare.execute.backends`), the default first. With ``is_text`` its file is a
+    JSON text, and rules find places in it. With ``knows_operators`` its operators are listed in
+    :mod:`graphshare.ops`; with ``shares_data`` copies of a parameter may be one range of a file.
+    ``alternatives`` are hints for operations that the format lacks. The other attributes are its
+    facets (:mod:`graphshare.formats.facets`).
     """
 
     name: ClassVar[str]
@@ -175,15 +192,24 @@ class ModelFormat(ABC):
         if faults := self.find_lacks(operation, [what], where=where):
             raise RefusedError(faults)
 
-    def demand(self, facet: F | None, operation: Operation, *, what: str = "", where: str = "") -> F:
-        """Return a facet of this format that an operation needs. Raises RefusedError as :meth:`require` where it is None."""
+    def demand(
+        self, facet: F | None, operation: Operation, *, what: str = "", where: str = ""
+    ) -> F:
+        """Return a facet of this format that an operation needs.
+
+        Raises RefusedError as :meth:`require` where it is None.
+        """
         if facet is None:
             self.require(operation, what=what, where=where)
             raise AssertionError(operation)
         return facet
 
-    def find_lacks(self, operation: Operation, options: Iterable[str], *, where: str = "") -> list[Fault]:
-        """Return a fault for each of ``options`` that ask for an operation which the format lacks, as :meth:`require`."""
+    def find_lacks(
+        self, operation: Operation, options: Iterable[str], *, where: str = ""
+    ) -> list[Fault]:
+        """Return a fault for each of ``options`` that ask for an operation which the format lacks,
+        as :meth:`require`.
+        """
         if self.supports(operation):
             return []
         able = join_words([other.plural for other in iter_formats() if other.supports(operation)])
@@ -200,7 +226,9 @@ class ModelFormat(ABC):
 
     @abstractmethod
     def fits(self, start: bytes) -> bool:
-        """Return whether a file that begins with ``start`` is a model of this format; no other format may say so of it."""
+        """Return whether a file that begins with ``start`` is a model of this format; no other
+        format may say so of it.
+        """
 
     def may_fit(self, start: bytes) -> bool:
         """Return whether this format reads, or explains, a file that begins with ``start`` and fits no format."""
@@ -211,7 +239,9 @@ class ModelFormat(ABC):
         """Return the graph of a file. Unless ``complete``, data beside it need not be there. Raises InputError."""
 
     def read_text(self, file: ModelFile) -> bytes:
-        """Return the bytes of a file if it begins like a text; otherwise a sample by which it can be recognized and refused."""
+        """Return the bytes of a file if it begins like a text; otherwise a sample by which it can
+        be recognized and refused.
+        """
         return file.read() if self.may_fit(file.start) else file.sample()
 
     def index_parameters(self, graph: Graph, *, complete: bool = True) -> ParameterFile | None:
@@ -222,7 +252,8 @@ class ModelFormat(ABC):
         return None
 
     def name_records(self, graph: Graph, file: ParameterFile) -> ParameterFile:
-        """Return a parameter file whose records have the names of a graph's parameters, where the file itself has no names.
+        """Return a parameter file whose records have the names of a graph's parameters, where the
+        file itself has no names.
 
         Raises:
             InputError: the records do not belong to the graph; all that differ are listed.
@@ -233,14 +264,21 @@ class ModelFormat(ABC):
         """Yield the models among the names of the files in a folder."""
         for name in names:
             if name.endswith(self.names.model_endings):
-                params = self.names.params_path(name.removesuffix(PACKED).removesuffix(self.names.suffix), 0)
-                yield NamedModel(name, {0: params} if params in names and not self.holds_parameters else {})
+                params = self.names.params_path(
+                    name.removesuffix(PACKED).removesuffix(self.names.suffix), 0
+                )
+                yield NamedModel(
+                    name, {0: params} if params in names and not self.holds_parameters else {}
+                )
 
     # Files that are written
 
     @abstractmethod
     def encode(self, graph: Graph) -> Iterable[bytes | memoryview]:
-        """Return the bytes of the file of ``graph`` in pieces. Raises RefusedError with all that the format cannot express."""
+        """Return the bytes of the file of ``graph`` in pieces.
+
+        Raises RefusedError with all that the format cannot express.
+        """
 
     def stage(
         self,
@@ -256,7 +294,9 @@ class ModelFormat(ABC):
             RefusedError: the format cannot express the graph.
             SelfCheckError: it does not read back as the graph that it was made from.
         """
-        from graphshare.formats.read_back import stage_file  # start-up: what only reads needs no writer
+        from graphshare.formats.read_back import (
+            stage_file,
+        )  # start-up: what only reads needs no writer
 
         return stage_file(b"".join(self.encode(graph)), self.read, graph, target, stage)
 
@@ -287,28 +327,40 @@ class ModelFormat(ABC):
         return None
 
     def account(self, graph: Graph, origins: Origins) -> Iterator[RemovedMessage | Fault | str]:
-        """Yield the parts of the files of ``origins`` that ``graph`` does not have: they went with their owners, or are lost.
+        """Yield the parts of the files of ``origins`` that ``graph`` does not have: they went with
+        their owners, or are lost.
 
         Texts are notes on unrequested changes in the file of ``graph``.
         """
         return iter(())
 
     def find_changes(
-        self, left: Graph, right: Graph, pairs: Iterable[tuple[Node, Node]], *, computed: bool = False
+        self,
+        left: Graph,
+        right: Graph,
+        pairs: Iterable[tuple[Node, Node]],
+        *,
+        computed: bool = False,
     ) -> Iterator[Change]:
-        """Yield the differences between two graphs of this format in statements of their files beyond nodes and parameters.
+        """Yield the differences between two graphs of this format in statements of their files
+        beyond nodes and parameters.
 
         ``pairs`` are the nodes that belong together. With ``computed`` only differences that change computed values.
         """
         return iter(())
 
     def separate(self, graphs: Sequence[Graph]) -> Iterator[tuple[Graph, Mapping[str, str]]]:
-        """Yield each graph, its nodes in their order, as it can be joined to the others, and the new names by the old ones."""
+        """Yield each graph, its nodes in their order, as it can be joined to the others, and the
+        new names by the old ones.
+        """
         yield from ((graph, EMPTY) for graph in graphs)
 
     def mismatches(self, first: str, graph: Graph, second: str, other: Graph) -> Iterator[Fault]:
         """Yield why two graphs of this format, each after its name, do not fit into one file."""
-        yield from (Fault(f"{first} and {second}: {what}", hint=hint) for what, hint in graph.source.mismatches(other.source))
+        yield from (
+            Fault(f"{first} and {second}: {what}", hint=hint)
+            for what, hint in graph.source.mismatches(other.source)
+        )
 
 
 def iter_formats() -> Iterator[ModelFormat]:
@@ -334,16 +386,26 @@ def list_mismatches(first: str, graph: Graph, second: str, other: Graph) -> Iter
         yield from format_.mismatches(first, graph, second, other)
         return
     names = {format_.name, another.name}
-    hint = "export the MXNet model first: `gs.export(GRAPH, out='model.onnx')`" if names == {"mxnet", "onnx"} else ""
+    hint = (
+        "export the MXNet model first: `gs.export(GRAPH, out='model.onnx')`"
+        if names == {"mxnet", "onnx"}
+        else ""
+    )
     yield Fault(f"{first} is {format_.title} and {second} {another.title}", hint=hint)
 
 
 def find_statement_changes(
     left: Graph, right: Graph, pairs: Iterable[tuple[Node, Node]], *, computed: bool = False
 ) -> Iterator[Change]:
-    """Yield the changes of :meth:`ModelFormat.find_changes`; none for two formats, whose statements cannot be compared."""
+    """Yield the changes of :meth:`ModelFormat.find_changes`; none for two formats, whose statements
+    cannot be compared.
+    """
     format_ = find_format(left)
-    return format_.find_changes(left, right, pairs, computed=computed) if format_ is find_format(right) else iter(())
+    return (
+        format_.find_changes(left, right, pairs, computed=computed)
+        if format_ is find_format(right)
+        else iter(())
+    )
 
 
 def require(graph: Graph, operation: Operation, *, what: str = "", where: str = "") -> None:
@@ -361,15 +423,25 @@ def find_fitting(start: bytes) -> ModelFormat | None:
 def recognize_format(file: ModelFile) -> tuple[ModelFormat, ModelFile]:
     """Return the format of a file by its content, and the file to read: the unpacked one, if gzip packed a model.
 
-    A file of no known kind gets the format of its suffix. Any other is taken for a symbol file, and refused when it is read.
+    A file of no known kind gets the format of its suffix. Any other is taken for a symbol file, and
+    refused when it is read.
     """
     for candidate in (file, file.unpack()):
         format_ = find_fitting(candidate.start) if candidate is not None else None
         if candidate is not None and format_ is not None:
             return format_, candidate
-    named = next((name for name, names in FORMAT_NAMES.items() if file.where.lower().endswith(names.extension)), None)
+    named = next(
+        (
+            name
+            for name, names in FORMAT_NAMES.items()
+            if file.where.lower().endswith(names.extension)
+        ),
+        None,
+    )
     if named is not None:
-        from graphshare.formats.wrong_file import recognize  # start-up: only files of no format need it
+        from graphshare.formats.wrong_file import (
+            recognize,
+        )  # start-up: only files of no format need it
 
         # The reader of symbol files names a known kind better: it explains wrong files.
         if recognize(file.sample()) is None:

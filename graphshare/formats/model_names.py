@@ -20,7 +20,8 @@ STEM_END = "-symbol.json"
 DATA_END = ".data"
 """The ending of the file beside an ONNX model that has its weights."""
 
-#: The formats of parameter files, with the module of each (``FORMAT``). The names of their files end in a dot and the key.
+# The formats of parameter files, with the module of each (``FORMAT``). The names of their files end
+# in a dot and the key.
 PARAMETER_FORMATS = {
     "params": "graphshare.formats.params.mxnet_params",
     "npz": "graphshare.formats.params.npz",
@@ -48,16 +49,19 @@ PACKED = ".gz"
 
 def has_shards(names: Collection[str]) -> bool:
     """Return whether these files make a checkpoint folder: an index, or safetensors files beside a ``config.json``."""
-    return any(name.endswith(INDEX_END) or (name.endswith(SHARD_END) and CONFIG in names) for name in names)
+    return any(
+        name.endswith(INDEX_END) or (name.endswith(SHARD_END) and CONFIG in names) for name in names
+    )
 
 
 class FormatNames(msgspec.Struct, frozen=True):
     """The names of one format's files: names of models end in ``suffix``, names of its other files in ``extension``.
 
-    ``module`` is where the format's object is (``FORMAT``). ``parameters`` is the text after a stem in the name of its
-    parameter file, with ``{epoch:04d}`` where there is one for each epoch; empty where a model's file holds its parameters.
-    Unless ``is_certain`` other files have that suffix too, and only the parameter file beside one tells that it is a model.
-    ``companions`` are files that programs look for beside a model, and that graphshare does not read.
+    ``module`` is where the format's object is (``FORMAT``). ``parameters`` is the text after a stem
+    in the name of its parameter file, with ``{epoch:04d}`` where there is one for each epoch; empty
+    where a model's file holds its parameters. Unless ``is_certain`` other files have that suffix
+    too, and only the parameter file beside one tells that it is a model. ``companions`` are files
+    that programs look for beside a model, and that graphshare does not read.
     """
 
     module: str
@@ -94,14 +98,23 @@ class FormatNames(msgspec.Struct, frozen=True):
 
 #: A new format is one class and one line. The order decides nothing but which models lists name first.
 FORMAT_NAMES = {
-    "mxnet": FormatNames("graphshare.formats.mxnet.format", STEM_END, ".json", "-{epoch:04d}.params"),
+    "mxnet": FormatNames(
+        "graphshare.formats.mxnet.format", STEM_END, ".json", "-{epoch:04d}.params"
+    ),
     "onnx": FormatNames("graphshare.formats.onnx.format", ".onnx", ".onnx"),
     "paddle": FormatNames(
-        "graphshare.formats.paddle.format", ".json", ".json", ".pdiparams", is_certain=False, companions=("inference.yml",)
+        "graphshare.formats.paddle.format",
+        ".json",
+        ".json",
+        ".pdiparams",
+        is_certain=False,
+        companions=("inference.yml",),
     ),
 }
 DEFAULT_FORMAT = "mxnet"
-"""The format whose reader gets files of no known kind, and explains them; of several models of one stem, its file is meant."""
+"""The format whose reader gets files of no known kind, and explains them; of several models of one
+stem, its file is meant.
+"""
 
 
 def list_model_endings() -> tuple[str, ...]:
@@ -115,7 +128,9 @@ def list_file_endings() -> tuple[str, ...]:
 
 
 def find_stem(path: str) -> str:
-    """Return the path of a model's file without the text that its format adds to a stem; the query of a URL stays behind it."""
+    """Return the path of a model's file without the text that its format adds to a stem; the query
+    of a URL stays behind it.
+    """
     if is_url(path):
         head, name, tail = split_url(path)
         return f"{head}{find_stem(name)}{tail}"
@@ -129,7 +144,9 @@ def find_stem(path: str) -> str:
 
 def find_names(path: str) -> FormatNames:
     """Return the names of the format that the name of a model's file promises, for any other path of symbol files."""
-    fitting = [names for names in FORMAT_NAMES.values() if path.removesuffix(PACKED).endswith(names.suffix)]
+    fitting = [
+        names for names in FORMAT_NAMES.values() if path.removesuffix(PACKED).endswith(names.suffix)
+    ]
     return max(fitting, key=lambda names: len(names.suffix), default=FORMAT_NAMES[DEFAULT_FORMAT])
 
 
@@ -144,7 +161,9 @@ def find_stem_name(path: str) -> str:
 
 
 def name_of_file(path: str) -> str:
-    """Return the name of a file without its directory, ``-symbol.json`` and suffixes; empty for stdin and for no file."""
+    """Return the name of a file without its directory, ``-symbol.json`` and suffixes; empty for
+    stdin and for no file.
+    """
     name = "" if path == STDIN else base_name(path).removesuffix(".gz")
     if name.endswith(STEM_END):
         return name.removesuffix(STEM_END)
@@ -161,7 +180,10 @@ def suggest_graph(path: str) -> str:
         if names.parameters and not names.has_epochs and path.endswith(names.parameters):
             pairs.append((path.removesuffix(names.parameters), names.suffix))
     graphs = ((stem, stem + suffix) for stem, suffix in pairs if _exists(stem + suffix))
-    return next((f"the graph of this checkpoint is {graph}; {stem} names both" for stem, graph in graphs), "")
+    return next(
+        (f"the graph of this checkpoint is {graph}; {stem} names both" for stem, graph in graphs),
+        "",
+    )
 
 
 def suggest_parameters(path: str) -> str:
@@ -170,7 +192,11 @@ def suggest_parameters(path: str) -> str:
     if not name.endswith(STEM_END):
         names = find_names(path)
         params = names.params_path(find_stem(path), 0)
-        return f"its parameters are in {params}" if names.parameters and not names.has_epochs and _exists(params) else ""
+        return (
+            f"its parameters are in {params}"
+            if names.parameters and not names.has_epochs and _exists(params)
+            else ""
+        )
     stem = name.removesuffix(STEM_END)
     try:
         entries = list_names(folder, prefix=f"{stem}-")

@@ -18,9 +18,14 @@ _REPORTED = 20
 
 
 def stage_file(
-    data: bytes, read: Callable[[ModelFile], Graph], graph: Graph, target: str, stage: OutputTransaction
+    data: bytes,
+    read: Callable[[ModelFile], Graph],
+    graph: Graph,
+    target: str,
+    stage: OutputTransaction,
 ) -> list[bytes]:
-    """Write ``data``, the file of ``graph``, beside ``target``, and compare the graph that ``read`` returns with the original.
+    """Write ``data``, the file of ``graph``, beside ``target``, and compare the graph that ``read``
+    returns with the original.
 
     Bytes for stdout are returned instead.
 
@@ -39,28 +44,41 @@ def stage_file(
     return [data] if target == "-" else []
 
 
-def list_differences(actual: Graph, graph: Graph, path: str = "$", *, inner_names: bool = False) -> Iterator[Fault]:
+def list_differences(
+    actual: Graph, graph: Graph, path: str = "$", *, inner_names: bool = False
+) -> Iterator[Fault]:
     """Yield the differences between ``graph``, at ``path``, and the graph that was read from its file.
 
     With ``inner_names`` the names of nodes in subgraphs count; some formats may number them anew.
     """
     if len(actual.nodes) != len(graph.nodes):
-        yield Fault(f"holds {format_count(len(actual.nodes), 'node')} instead of {len(graph.nodes)}", path=path)
+        yield Fault(
+            f"holds {format_count(len(actual.nodes), 'node')} instead of {len(graph.nodes)}",
+            path=path,
+        )
         return
     ids, read_ids = node_ids(graph), node_ids(actual)
     for i, (a, b) in enumerate(zip(actual.nodes, graph.nodes, strict=True)):
         is_renamed = a.name != b.name and (inner_names or path == "$")
-        if is_renamed or _list_content(a, read_ids) != _list_content(b, ids) or len(a.subgraphs) != len(b.subgraphs):
+        if (
+            is_renamed
+            or _list_content(a, read_ids) != _list_content(b, ids)
+            or len(a.subgraphs) != len(b.subgraphs)
+        ):
             yield Fault("does not read back as it was", path=f"{path}.nodes[{i}]", node=b.name)
             continue
         for k, (inner, expected) in enumerate(zip(a.subgraphs, b.subgraphs, strict=True)):
-            yield from list_differences(inner, expected, f"{path}.nodes[{i}].subgraphs[{k}]", inner_names=inner_names)
+            yield from list_differences(
+                inner, expected, f"{path}.nodes[{i}].subgraphs[{k}]", inner_names=inner_names
+            )
     yield from list_changed_keys(actual.attrs, graph.attrs, f"{path}.attrs")
     if [_place(e, read_ids) for e in actual.heads] != [_place(e, ids) for e in graph.heads]:
         yield Fault("do not read back as they were", path=f"{path}.heads")
 
 
-def list_changed_keys(actual: Mapping[str, Any], wanted: Mapping[str, Any], path: str) -> Iterator[Fault]:
+def list_changed_keys(
+    actual: Mapping[str, Any], wanted: Mapping[str, Any], path: str
+) -> Iterator[Fault]:
     """Yield the keys that only one of two mappings has, and keys whose values differ."""
     for key in {**wanted, **actual}:
         if key not in wanted or key not in actual or wanted[key] != actual[key]:
@@ -74,7 +92,14 @@ def _list_content(node: Node, ids: dict[Node, int]) -> tuple[Any, ...]:
     """
     details, inputs = node.details, [_place(entry, ids) for entry in node.inputs]
     typed = (details.domain, len(details.outputs), dict(details.values), details.absent)
-    return node.op, dict(node.attrs), inputs, [ids[dep] for dep in node.control_deps], dict(node.extra), typed
+    return (
+        node.op,
+        dict(node.attrs),
+        inputs,
+        [ids[dep] for dep in node.control_deps],
+        dict(node.extra),
+        typed,
+    )
 
 
 def _place(entry: Entry, ids: dict[Node, int]) -> tuple[int, int, int | None]:
@@ -93,6 +118,10 @@ def refuse_differences(find: Callable[[], Iterable[Fault]], *, where: str) -> No
     except InputError as error:
         faults = list(error.faults)
         if isinstance(error.__cause__, OSError):  # the system fails, not this program
-            raise OutputError([Fault(f"{fault.message}; nothing was written", where=where) for fault in faults]) from error
+            raise OutputError(
+                [Fault(f"{fault.message}; nothing was written", where=where) for fault in faults]
+            ) from error
     if faults:
-        raise SelfCheckError([Fault(f.message, where=where, path=f.path, node=f.node, hint=BUG) for f in faults])
+        raise SelfCheckError(
+            [Fault(f.message, where=where, path=f.path, node=f.node, hint=BUG) for f in faults]
+        )

@@ -11,7 +11,15 @@ import msgspec
 from graphshare.errors import Fault
 from graphshare.files.byte_source import SAMPLE, ByteSource
 from graphshare.files.open_source import GZIP, open_source, unpack_gzip_start
-from graphshare.formats.file_kinds import FILE_KINDS, JSON_KINDS, SYMBOL_FILE, TAR, TAR_GZ, TVM_GRAPH, FileKind
+from graphshare.formats.file_kinds import (
+    FILE_KINDS,
+    JSON_KINDS,
+    SYMBOL_FILE,
+    TAR,
+    TAR_GZ,
+    TVM_GRAPH,
+    FileKind,
+)
 from graphshare.formats.model_names import FORMAT_NAMES, suggest_graph, suggest_parameters
 from graphshare.formats.mxnet.document import TVM_OP, begins_like_json, is_tvm_graph
 from graphshare.text.format import format_names, shorten
@@ -32,7 +40,11 @@ SYMBOL_HINT = "a symbol file is a JSON object with nodes, arg_nodes and heads; i
 
 def name_wanted(wanted: Wanted, where: str) -> str:
     """Return the wanted kind of file, with its article; for a graph the name of the file decides."""
-    return "an ONNX model" if wanted == "graph" and where.lower().endswith(_ONNX_ENDINGS) else _NAMES[wanted]
+    return (
+        "an ONNX model"
+        if wanted == "graph" and where.lower().endswith(_ONNX_ENDINGS)
+        else _NAMES[wanted]
+    )
 
 
 def suggest_fix(where: str) -> str:
@@ -58,7 +70,11 @@ def recognize(sample: bytes) -> FileKind | None:
 def recognize_json(value: Mapping[str, Any]) -> FileKind | None:
     """Return the kind of a JSON object that is not a graph of MXNet; None if it is one, or not of a known kind."""
     nodes = value.get("nodes")
-    ops = [str(node.get("op")) for node in nodes if isinstance(node, dict)] if isinstance(nodes, list) else []
+    ops = (
+        [str(node.get("op")) for node in nodes if isinstance(node, dict)]
+        if isinstance(nodes, list)
+        else []
+    )
     if nodes is not None and is_tvm_graph(value, ops):
         return TVM_GRAPH
     if value.keys() & set(SYMBOL_FILE.keys) and "b64ndarrays" not in value:
@@ -82,7 +98,9 @@ def refuse_bytes(sample: bytes, wanted: Wanted, *, where: str = "", known: str =
     if kind is None:
         name = name_wanted(wanted, where)
         start = describe_start(sample) + (", which is not JSON" if name == _NAMES["graph"] else "")
-        return Fault(f"is not {name}: it starts with {start}", where=where, hint=known or suggest_fix(where))
+        return Fault(
+            f"is not {name}: it starts with {start}", where=where, hint=known or suggest_fix(where)
+        )
     return refuse_kind(kind, wanted, where=where, known=known)
 
 
@@ -94,8 +112,14 @@ def refuse_json(value: Mapping[str, Any], *, where: str = "") -> Fault | None:
     if value.keys() & set(SYMBOL_FILE.keys):
         return None
     keys = format_names([repr(shorten(key, 30)) for key in value], limit=4)
-    name = f"a JSON object with {'the keys' if len(value) > 1 else 'the key'} {keys}" if value else "an empty JSON object"
-    return Fault(f"is {name}, not {name_wanted('graph', where)}", where=where, hint=suggest_fix(where))
+    name = (
+        f"a JSON object with {'the keys' if len(value) > 1 else 'the key'} {keys}"
+        if value
+        else "an empty JSON object"
+    )
+    return Fault(
+        f"is {name}, not {name_wanted('graph', where)}", where=where, hint=suggest_fix(where)
+    )
 
 
 def refuse_kind(kind: FileKind, wanted: Wanted, *, where: str = "", known: str = "") -> Fault:
@@ -105,12 +129,22 @@ def refuse_kind(kind: FileKind, wanted: Wanted, *, where: str = "", known: str =
         hint = (suggest_graph(where) if kind.readable else "") or hint or suggest_fix(where)
     elif kind is SYMBOL_FILE:
         hint = (suggest_parameters(where) or hint) if wanted == "parameters" else known
-    return Fault(f"is {kind.name}{_contrast(kind, wanted, where)}", where=where, hint=_fill_in(hint or known, wanted, where))
+    return Fault(
+        f"is {kind.name}{_contrast(kind, wanted, where)}",
+        where=where,
+        hint=_fill_in(hint or known, wanted, where),
+    )
 
 
 def _contrast(kind: FileKind, wanted: Wanted, where: str) -> str:
-    """Return the end of a message about a file of ``kind``: models in another form are not read, all others were not wanted."""
-    return ", which graphshare does not read" if kind.is_model and wanted == "graph" else f", not {name_wanted(wanted, where)}"
+    """Return the end of a message about a file of ``kind``: models in another form are not read,
+    all others were not wanted.
+    """
+    return (
+        ", which graphshare does not read"
+        if kind.is_model and wanted == "graph"
+        else f", not {name_wanted(wanted, where)}"
+    )
 
 
 def _fill_in(hint: str, wanted: Wanted, where: str) -> str:
@@ -157,14 +191,19 @@ def _refuse_packed(sample: bytes, wanted: Wanted, where: str, known: str) -> Fau
         return refuse_kind(TAR_GZ, wanted, where=where)
     if kind is None:
         start = f"it starts with {describe_start(inner)}" if inner else "it cannot be unpacked"
-        message = f"is compressed with gzip, and its content is not {name_wanted(wanted, where)}: {start}"
+        message = (
+            f"is compressed with gzip, and its content is not {name_wanted(wanted, where)}: {start}"
+        )
         return Fault(message, where=where, hint=known)
     name = f"is {kind.name} compressed with gzip"
     if kind.readable and wanted != "graph":
         return Fault(f"{name}, and arrays are read in place", where=where, hint=_gunzip_line(where))
     fault = refuse_kind(kind, wanted, where=where, known=known)
     if kind.readable:
-        hint = suggest_graph(where.removesuffix(".gz")) or "it holds arrays and no graph: give a *-symbol.json"
+        hint = (
+            suggest_graph(where.removesuffix(".gz"))
+            or "it holds arrays and no graph: give a *-symbol.json"
+        )
         fault = msgspec.structs.replace(fault, hint=hint)
     return msgspec.structs.replace(fault, message=f"{name}{_contrast(kind, wanted, where)}")
 

@@ -13,7 +13,12 @@ from graphshare.errors import Fault
 from graphshare.formats.params.records import element_count
 from graphshare.formats.params.safetensors import name_dtype
 from graphshare.formats.params.shards import Kind, find_faults, read_shard_folder, require_sound
-from graphshare.formats.params.tied_names import TiedPair, find_pairs, list_architectures, read_statement
+from graphshare.formats.params.tied_names import (
+    TiedPair,
+    find_pairs,
+    list_architectures,
+    read_statement,
+)
 from graphshare.text.format import format_count
 from graphshare.text.summary import ShortRepr
 from graphshare.text.urls import local_path, redact
@@ -97,4 +102,6 @@ def inspect_checkpoint(folder: StrPath) -> CheckpointFacts:
 
 
 def _describe(pair: TiedPair) -> StatedTie:
-    return StatedTie(pair.name, pair.kept, pair.stored, pair.first[1].size if pair.first and pair.second else 0)
+    return StatedTie(
+        pair.name, pair.kept, pair.stored, pair.first[1].size if pair.first and pair.second else 0
+    )

@@ -35,7 +35,9 @@ class Fingerprint(msgspec.Struct, frozen=True):
 
 
 class _Part(msgspec.Struct, frozen=True, eq=False):
-    """A graph or a body: its digest, its weights, and the variables that stand for outer values, in the order visited."""
+    """A graph or a body: its digest, its weights, and the variables that stand for outer values, in
+    the order visited.
+    """
 
     digest: bytes
     weights: tuple[Node, ...]
@@ -56,10 +58,14 @@ def fingerprint(model: Model) -> Fingerprint:
     require(graph, Operation.FINGERPRINT, where=source.where)
     form = make_form(graph, parameters, TermTable(), Facts())
     if form is None:
-        raise RefusedError(Fault("has no fingerprint: its operators are not known", where=source.where))
+        raise RefusedError(
+            Fault("has no fingerprint: its operators are not known", where=source.where)
+        )
     implied: dict[Node, list[Node]] = {}
     for variable in list_implied_variables(graph):
-        implied.setdefault(variable.node, []).append(replace(variable.node, op="", name=variable.name, inputs=()))
+        implied.setdefault(variable.node, []).append(
+            replace(variable.node, op="", name=variable.name, inputs=())
+        )
     walk = _Walk(form, find_format(graph).bodies.find_calls(graph), implied)
     walk.add_functions(graph)
     types = find_format(graph).types.list_types(graph)
@@ -74,14 +80,20 @@ class _Walk:
     """Describes graphs, and each function once. ``implied`` are variables without nodes, by user."""
 
     def __init__(
-        self, form: NormalForm, find_call: Callable[[Node], Body | None], implied: Mapping[Node, Sequence[Node]]
+        self,
+        form: NormalForm,
+        find_call: Callable[[Node], Body | None],
+        implied: Mapping[Node, Sequence[Node]],
     ) -> None:
         self._form, self._find_call, self._implied = form, find_call, implied
         self._functions: dict[Graph, _Part] = {}
         self._met: set[Graph] = set()
 
     def add_functions(self, graph: Graph) -> None:
-        """Describe the functions that a graph calls, callees first. Raises InputError for functions that call themselves."""
+        """Describe the functions that a graph calls, callees first.
+
+        Raises InputError for functions that call themselves.
+        """
 
         def list_callees(each: Graph) -> Iterator[Graph]:
             nodes = list(each.nodes)
@@ -93,11 +105,17 @@ class _Walk:
                     yield call.graph
 
         def refuse(cycle: list[Graph]) -> InputError:
-            return InputError(Fault(f"functions call each other in a circle: {format_cycle(['a function'] * len(cycle))}"))
+            return InputError(
+                Fault(
+                    f"functions call each other in a circle: {format_cycle(['a function'] * len(cycle))}"
+                )
+            )
 
         for function in order_by_references([graph], list_callees, refuse):
             if function is not graph:
-                arguments = [each for each in function.variables() if self._form.find_outline(each) is None]
+                arguments = [
+                    each for each in function.variables() if self._form.find_outline(each) is None
+                ]
                 self._functions[function] = self.describe(function, arguments)
 
     def describe(self, graph: Graph, inputs: Sequence[Node], stated: Hashable = ()) -> _Part:
@@ -114,9 +132,15 @@ class _Walk:
                 continue
             if not is_ready:
                 parts[node] = self._describe_bodies(node)
-                following = [entry.node for entry in _list_entries(node, parts[node]) if entry is not None]
+                following = [
+                    entry.node for entry in _list_entries(node, parts[node]) if entry is not None
+                ]
                 stack.append((node, True))
-                stack += [(each, False) for each in reversed([*following, *node.control_deps]) if each not in numbers]
+                stack += [
+                    (each, False)
+                    for each in reversed([*following, *node.control_deps])
+                    if each not in numbers
+                ]
                 continue
             numbers[node] = len(numbers)
             if node in captured:
@@ -130,17 +154,26 @@ class _Walk:
         return _Part(digest.digest(), tuple(weights), tuple(captures))
 
     def _add_node(
-        self, digest: Any, node: Node, parts: list[tuple[str, _Part, Body]], numbers: dict[Node, int], weights: list[Node]
+        self,
+        digest: Any,
+        node: Node,
+        parts: list[tuple[str, _Part, Body]],
+        numbers: dict[Node, int],
+        weights: list[Node],
     ) -> None:
         outline = self._form.find_outline(node)
         if outline is not None or not node.op:
             weights.append(node)
             _add(digest, ("weight", outline))
             return
-        entries = [None if e is None else (numbers[e.node], e.index) for e in _list_entries(node, parts)]
+        entries = [
+            None if e is None else (numbers[e.node], e.index) for e in _list_entries(node, parts)
+        ]
         bodies = tuple((name, part.digest) for name, part, _ in parts)
         controls = tuple(numbers[each] for each in node.control_deps)
-        _add(digest, ("operator", self._form.read_statement(node), tuple(entries), bodies, controls))
+        _add(
+            digest, ("operator", self._form.read_statement(node), tuple(entries), bodies, controls)
+        )
         weights += self._implied.get(node, ())
         for _, part, body in parts:
             if body.graph not in self._met:
@@ -154,9 +187,13 @@ class _Walk:
             return []
         bodies = []
         for name, body in sorted(list_bodies(node).items()):
-            arguments = [each for each in body.graph.variables() if "position" in each.details.values]
+            arguments = [
+                each for each in body.graph.variables() if "position" in each.details.values
+            ]
             arguments.sort(key=lambda each: each.details.values["position"])
-            bodies.append((name, self.describe(body.graph, arguments), body))  # the file's nesting bounds this recursion
+            bodies.append(
+                (name, self.describe(body.graph, arguments), body)
+            )  # the file's nesting bounds this recursion
         call = self._find_call(node)
         return bodies if call is None else [*bodies, ("", self._functions[call.graph], call)]
 
@@ -169,7 +206,9 @@ def _list_entries(node: Node, parts: list[tuple[str, _Part, Body]]) -> list[Entr
     return [*operands, *(body.captured[each] for _, part, body in parts for each in part.captures)]
 
 
-def _hash_weights(form: NormalForm, weights: Sequence[Node], parameters: ParameterFile | None) -> str | None:
+def _hash_weights(
+    form: NormalForm, weights: Sequence[Node], parameters: ParameterFile | None
+) -> str | None:
     """Return the digest of weights, or None if their values are not available."""
     if parameters is None or any(map(parameters.lacks, parameters.records)):
         return None
@@ -193,7 +232,9 @@ def _describe_type(kind: Any) -> Hashable:
     if kind is None:
         return None
     dtype, sizes = kind.parts
-    return dtype, tuple(size if isinstance(size, int) else None for size in sizes) if isinstance(sizes, tuple | list) else None
+    return dtype, tuple(size if isinstance(size, int) else None for size in sizes) if isinstance(
+        sizes, tuple | list
+    ) else None
 
 
 def _add(digest: Any, value: object) -> None:

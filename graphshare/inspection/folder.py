@@ -61,7 +61,9 @@ def inspect_folder(folder: StrPath, *, exclude: Names = ()) -> Iterator[ModelFac
     Raises:
         InputError: there is no model; folders cannot be read.
     """
-    return inspect_models(find_models(os.fspath(folder), Sieve(as_names(exclude)), checkpoints=True))
+    return inspect_models(
+        find_models(os.fspath(folder), Sieve(as_names(exclude)), checkpoints=True)
+    )
 
 
 def inspect_models(models: list[ModelFiles]) -> Iterator[ModelFacts]:
@@ -100,7 +102,9 @@ def _inspect_model(files: ModelFiles) -> ModelFacts:
     except GraphshareError as error:
         return msgspec.structs.replace(facts, faults=error.faults)
     except (MemoryError, RecursionError):
-        return msgspec.structs.replace(facts, faults=(Fault("does not fit in memory", where=files.graph),))
+        return msgspec.structs.replace(
+            facts, faults=(Fault("does not fit in memory", where=files.graph),)
+        )
     return msgspec.structs.replace(
         facts,
         generation=model_facts.generation,
@@ -119,7 +123,10 @@ def count_numbers(file: ParameterFile | None, names: Sequence[str]) -> int | Non
     if file is None:
         return None
     shapes = {split_key(record.key or "")[1]: record.shape for record in file.records}
-    sizes = [None if (shape := shapes.get(name)) is None else prod(shape) for name in dict.fromkeys(names)]
+    sizes = [
+        None if (shape := shapes.get(name)) is None else prod(shape)
+        for name in dict.fromkeys(names)
+    ]
     known = [size for size in sizes if size is not None]
     return sum(known) if len(known) == len(sizes) else None
 

@@ -10,7 +10,16 @@ import msgspec
 
 from graphshare.analysis.name_lists import NameLists, list_implied_variables
 from graphshare.analysis.roles import Role, assign_implied_role, assign_roles
-from graphshare.checkpoint.load import Model, Names, Shapes, as_checkpoint, as_names, as_shapes, check_roles, find_roles
+from graphshare.checkpoint.load import (
+    Model,
+    Names,
+    Shapes,
+    as_checkpoint,
+    as_names,
+    as_shapes,
+    check_roles,
+    find_roles,
+)
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import RefusedError, locate_refusals
 from graphshare.formats.model_format import Operation, find_format, require
@@ -38,10 +47,11 @@ class Inspection(ShortRepr, msgspec.Struct, frozen=True):
 
     Weights in functions of an ONNX model come last in ``parameters``; they are not nodes of the graph.
 
-    ``nodes`` counts what the format calls a node (in ONNX no inputs and no initializers), ``ops`` the operators by kind;
-    ``implied`` are the variables without nodes that MXNet would add while loading, auxiliary states in real files.
-    ``shaped`` has shapes, parameter counts and multiply-adds. It is None if the caller, the parameter file and the graph
-    give no shape, or if the shapes in the files contradict each other; ``contradiction`` then says why.
+    ``nodes`` counts what the format calls a node (in ONNX no inputs and no initializers), ``ops``
+    the operators by kind; ``implied`` are the variables without nodes that MXNet would add while
+    loading, auxiliary states in real files. ``shaped`` has shapes, parameter counts and
+    multiply-adds. It is None if the caller, the parameter file and the graph give no shape, or if
+    the shapes in the files contradict each other; ``contradiction`` then says why.
     """
 
     generation: str
@@ -60,10 +70,20 @@ class Inspection(ShortRepr, msgspec.Struct, frozen=True):
 
     def _repr_html_(self) -> str:
         """Return the facts as tables for notebooks."""
-        lists = [("inputs", self.inputs), ("parameters", self.parameters), ("outputs", self.outputs), ("implied", self.implied)]
-        facts = [("generation", self.generation), *((what, format_names(names)) for what, names in lists)]
+        lists = [
+            ("inputs", self.inputs),
+            ("parameters", self.parameters),
+            ("outputs", self.outputs),
+            ("implied", self.implied),
+        ]
+        facts = [
+            ("generation", self.generation),
+            *((what, format_names(names)) for what, names in lists),
+        ]
         rows = [(op, f"{count:,}") for op, count in self.ops.items()]
-        return format_html(f"{self.nodes:,} nodes", facts=facts, tables=[Table(("operator", "count"), rows)])
+        return format_html(
+            f"{self.nodes:,} nodes", facts=facts, tables=[Table(("operator", "count"), rows)]
+        )
 
 
 class ModuleNames(msgspec.Struct, frozen=True):
@@ -79,9 +99,16 @@ def list_facts(graph: Graph, roles: Mapping[Node, Role]) -> Inspection:
     lists = NameLists(graph)
     ids = {node: i for i, node in enumerate(graph.nodes)}
     uses = consumers(graph.nodes)
-    implied = [(variable.name, assign_implied_role(variable)) for variable in list_implied_variables(graph)]
-    variables = [VariableRole(ids[n], n.name, role.kind.value, role.reason, len(uses.get(n, ()))) for n, role in roles.items()]
-    variables += [VariableRole(None, name, role.kind.value, role.reason, 1) for name, role in implied]
+    implied = [
+        (variable.name, assign_implied_role(variable)) for variable in list_implied_variables(graph)
+    ]
+    variables = [
+        VariableRole(ids[n], n.name, role.kind.value, role.reason, len(uses.get(n, ())))
+        for n, role in roles.items()
+    ]
+    variables += [
+        VariableRole(None, name, role.kind.value, role.reason, 1) for name, role in implied
+    ]
     named_roles = _pair_with_roles(lists, roles, dict(implied))
     return Inspection(
         generation=find_format(graph).describe(graph),
@@ -104,11 +131,21 @@ def list_facts(graph: Graph, roles: Mapping[Node, Role]) -> Inspection:
 def list_module_names(graph: Graph, *, held: frozenset[str] | None = None) -> ModuleNames:
     """Return the names that ``mx.mod.Module(symbol, data_names, label_names, state_names)`` needs for ``graph``."""
     roles = assign_roles(graph, held=held)
-    implied = {variable.name: assign_implied_role(variable) for variable in list_implied_variables(graph)}
-    inputs = [(name, role) for name, role in _pair_with_roles(NameLists(graph), roles, implied) if not role.is_parameter]
+    implied = {
+        variable.name: assign_implied_role(variable) for variable in list_implied_variables(graph)
+    }
+    inputs = [
+        (name, role)
+        for name, role in _pair_with_roles(NameLists(graph), roles, implied)
+        if not role.is_parameter
+    ]
 
     def select_names(*, is_label: bool, is_state: bool) -> list[str]:
-        return list(dict.fromkeys(n for n, role in inputs if role.is_label == is_label and role.is_state == is_state))
+        return list(
+            dict.fromkeys(
+                n for n, role in inputs if role.is_label == is_label and role.is_state == is_state
+            )
+        )
 
     return ModuleNames(
         data_names=select_names(is_label=False, is_state=False),
@@ -117,12 +154,18 @@ def list_module_names(graph: Graph, *, held: frozenset[str] | None = None) -> Mo
     )
 
 
-def _pair_with_roles(lists: NameLists, roles: Mapping[Node, Role], implied: Mapping[str, Role]) -> list[tuple[str, Role]]:
+def _pair_with_roles(
+    lists: NameLists, roles: Mapping[Node, Role], implied: Mapping[str, Role]
+) -> list[tuple[str, Role]]:
     """Return the variables in MXNet's order, each with its role."""
-    return [(v.name, roles[v.node] if v.node is not None else implied[v.name]) for v in lists.variables]
+    return [
+        (v.name, roles[v.node] if v.node is not None else implied[v.name]) for v in lists.variables
+    ]
 
 
-def inspect(model: Model, *, shapes: Shapes | None = None, as_input: Names = (), as_parameter: Names = ()) -> Inspection:
+def inspect(
+    model: Model, *, shapes: Shapes | None = None, as_input: Names = (), as_parameter: Names = ()
+) -> Inspection:
     """List arguments, states, outputs, operators and roles; the lists are MXNet's own, in MXNet's order.
 
     With ``shapes``, ``shaped`` has the shape of every output, layers, parameter counts and multiply-adds, as far as
@@ -131,26 +174,32 @@ def inspect(model: Model, *, shapes: Shapes | None = None, as_input: Names = (),
     file states or ONNX infers.
 
     Raises:
-        RefusedError: the parameter file's records have no names; a name in ``shapes`` is not a variable; ``shapes`` contradict
-            the files or each other.
+        RefusedError: the parameter file's records have no names; a name in ``shapes`` is not a
+            variable; ``shapes`` contradict the files or each other.
     """
     source = as_checkpoint(model)
     with locate_refusals(source):
         roles = find_roles(source, as_input, as_parameter)
     facts = list_facts(source.graph, roles)
     if shapes or (shapes is not None and find_format(source.graph).types.are_stated):
-        return msgspec.structs.replace(facts, shaped=infer_shapes(source, shapes, as_input=as_input, as_parameter=as_parameter))
+        return msgspec.structs.replace(
+            facts, shaped=infer_shapes(source, shapes, as_input=as_input, as_parameter=as_parameter)
+        )
     declared = any("__shape__" in node.attrs for node in source.graph.variables())
     if shapes is None or not (declared or source.parameter_file is not None):
         return facts  # without any shape there is nothing to infer, so numpy is not imported
     try:
-        shaped = _infer_shapes(source, {}, as_names(as_input), as_names(as_parameter), one_sample=True)
+        shaped = _infer_shapes(
+            source, {}, as_names(as_input), as_names(as_parameter), one_sample=True
+        )
     except RefusedError as error:
         return msgspec.structs.replace(facts, contradiction=str(error.faults[0]))
     return msgspec.structs.replace(facts, shaped=shaped)
 
 
-def infer_shapes(model: Model, shapes: Shapes, *, as_input: Names = (), as_parameter: Names = ()) -> Shaped:
+def infer_shapes(
+    model: Model, shapes: Shapes, *, as_input: Names = (), as_parameter: Names = ()
+) -> Shaped:
     """Infer the shape and dtype of every output, and count parameters and multiply-adds by layer and operator.
 
     Raises:
@@ -160,7 +209,12 @@ def infer_shapes(model: Model, shapes: Shapes, *, as_input: Names = (), as_param
 
 
 def _infer_shapes(
-    source: Checkpoint, shapes: Shapes, as_input: tuple[str, ...], as_parameter: tuple[str, ...], *, one_sample: bool = False
+    source: Checkpoint,
+    shapes: Shapes,
+    as_input: tuple[str, ...],
+    as_parameter: tuple[str, ...],
+    *,
+    one_sample: bool = False,
 ) -> Shaped:
     from graphshare.execute.prepare.shape_report import shape_graph  # start-up: imports numpy
 

@@ -38,7 +38,10 @@ class ListedRecord(msgspec.Struct, frozen=True):
 
 
 class ParameterListing(ShortRepr, msgspec.Struct, frozen=True):
-    """The records of a parameter file. ``data_size`` is the stored size of the arrays in bytes, without headers and names."""
+    """The records of a parameter file.
+
+    ``data_size`` is the stored size of the arrays in bytes, without headers and names.
+    """
 
     path: str
     format: str
@@ -50,7 +53,10 @@ class ParameterListing(ShortRepr, msgspec.Struct, frozen=True):
 
     def _repr_html_(self) -> str:
         """Return the records as a table for notebooks."""
-        rows = [(a.key or "", format_dims(a.shape, unknown="-"), a.dtype or "", format_bytes(a.size)) for a in self.arrays]
+        rows = [
+            (a.key or "", format_dims(a.shape, unknown="-"), a.dtype or "", format_bytes(a.size))
+            for a in self.arrays
+        ]
         title = f"{self.path}: {format_count(len(self.arrays), 'array')}, {format_bytes(self.size)}"
         return format_html(title, tables=[Table(("name", "shape", "dtype", "size"), rows)])
 
@@ -72,14 +78,27 @@ def list_params(path: StrPath, *, epoch: Natural | None = None) -> ParameterList
         named=file.named,
         arrays=tuple(_list_record(record) for record in file.records),
         # A tied record has its bytes in another record; sparse arrays have their indices in parts.
-        data_size=sum(r.data_size + sum(part.size for part in r.parts) for r in file.records if r.tied_to is None),
+        data_size=sum(
+            r.data_size + sum(part.size for part in r.parts)
+            for r in file.records
+            if r.tied_to is None
+        ),
         remarks=tuple(_remarks(file)),
     )
 
 
 def _list_record(record: Record) -> ListedRecord:
     kind, name = ("", None) if record.key is None else split_key(record.key)
-    return ListedRecord(record.key, kind, name, record.shape, record.dtype, record.storage, record.layout, record.size)
+    return ListedRecord(
+        record.key,
+        kind,
+        name,
+        record.shape,
+        record.dtype,
+        record.storage,
+        record.layout,
+        record.size,
+    )
 
 
 def _remarks(file: ParameterFile) -> Iterator[Fault]:
@@ -93,17 +112,24 @@ def _remarks(file: ParameterFile) -> Iterator[Fault]:
     for number, record in enumerate(file.records):
         place = format_record(record.key, number)
         if record.key is not None and record.key in seen:
-            yield Fault("has the name of an earlier record; MXNet keeps the last", where=file.path, path=place)
+            yield Fault(
+                "has the name of an earlier record; MXNet keeps the last",
+                where=file.path,
+                path=place,
+            )
         if record.key is not None:
             seen.add(record.key)
         if record.shape is None:
             yield Fault("was never filled: it has no array", where=file.path, path=place)
         if file.format == "params" and record.dtype in UNLOADABLE_DTYPES:
-            yield Fault(f"is {record.dtype}, which MXNet 1.9.1 does not load", where=file.path, path=place)
+            yield Fault(
+                f"is {record.dtype}, which MXNet 1.9.1 does not load", where=file.path, path=place
+            )
 
 
 class ArrayDetails(msgspec.Struct, frozen=True):
-    """One array. ``offset`` is the position of its data in the file, None inside a compressed member; ``size`` is in bytes.
+    """One array. ``offset`` is the position of its data in the file, None inside a compressed
+    member; ``size`` is in bytes.
 
     ``tied_to`` is the key whose bytes it shares, ``equal_to`` an earlier key with equal values and its own bytes.
     """
@@ -131,11 +157,19 @@ class ParameterDetails(ShortRepr, msgspec.Struct, frozen=True):
     def _repr_html_(self) -> str:
         """Return the arrays as a table for notebooks."""
         rows = [
-            (a.key or "", format_dims(a.shape, unknown="-"), a.dtype or "", format_bytes(a.size), a.tied_to or a.equal_to or "")
+            (
+                a.key or "",
+                format_dims(a.shape, unknown="-"),
+                a.dtype or "",
+                format_bytes(a.size),
+                a.tied_to or a.equal_to or "",
+            )
             for a in self.arrays
         ]
         title = f"{self.path}: {format_count(len(self.arrays), 'array')}, {format_bytes(self.size)}"
-        return format_html(title, tables=[Table(("name", "shape", "dtype", "size", "same as"), rows)])
+        return format_html(
+            title, tables=[Table(("name", "shape", "dtype", "size", "same as"), rows)]
+        )
 
 
 class ArrayStatistics(msgspec.Struct, frozen=True):
@@ -167,7 +201,9 @@ class ParameterStatistics(ShortRepr, msgspec.Struct, frozen=True):
         return format_html(title, tables=[Table(("name", "shape", "dtype", *names), rows)])
 
 
-def show_params(path: StrPath, *, select: Names = (), leave_out: Names = (), epoch: Natural | None = None) -> ParameterDetails:
+def show_params(
+    path: StrPath, *, select: Names = (), leave_out: Names = (), epoch: Natural | None = None
+) -> ParameterDetails:
     """Return the arrays of the file, and say which are equal; arrays are read in pieces.
 
     ``path`` is a file, ``-`` for stdin, or the stem of a checkpoint, with its ``epoch`` if it has several. ``select``
@@ -183,7 +219,13 @@ def show_params(path: StrPath, *, select: Names = (), leave_out: Names = (), epo
     equal = {key: kept for kept, others in find_equal_arrays(file, records) for key in others}
     arrays = tuple(_describe(record, equal) for record in records)
     repeated = sum(array.size for array in arrays if array.equal_to is not None)
-    return ParameterDetails(file.shown_path, file.format, arrays, sum(a.size for a in arrays if a.tied_to is None), repeated)
+    return ParameterDetails(
+        file.shown_path,
+        file.format,
+        arrays,
+        sum(a.size for a in arrays if a.tied_to is None),
+        repeated,
+    )
 
 
 def _select_records(file: ParameterFile, select: Names, leave_out: Names) -> list[Record]:
@@ -217,14 +259,21 @@ def measure_params(
         UsageError: a stem has several parameter files.
         RefusedError: a pattern matches nothing; ``time_limit`` has passed.
     """
-    from graphshare.formats.params.statistics import measure_array  # start-up: `show` needs no numpy
+    from graphshare.formats.params.statistics import (
+        measure_array,
+    )  # start-up: `show` needs no numpy
 
     with resource_limits(None, time_limit):
         file = index_params(path, epoch=epoch)
         records = _select_records(file, select, leave_out)
         arrays = []
-        with ArrayReader(file) as reader, task("measuring", sum(r.data_size for r in records), "B") as advance:
+        with (
+            ArrayReader(file) as reader,
+            task("measuring", sum(r.data_size for r in records), "B") as advance,
+        ):
             for record in records:
                 numbers = None if record.shape is None else measure_array(reader, record, advance)
-                arrays.append(ArrayStatistics(record.key, record.shape, record.dtype, record.storage, numbers))
+                arrays.append(
+                    ArrayStatistics(record.key, record.shape, record.dtype, record.storage, numbers)
+                )
     return ParameterStatistics(file.shown_path, file.format, tuple(arrays))

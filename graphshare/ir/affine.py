@@ -1,4 +1,6 @@
-"""Operators that multiply one operand by constants and add constants: the form into which each format's operators are read."""
+"""Operators that multiply one operand by constants and add constants: the form into which each
+format's operators are read.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ class Constant(Struct, frozen=True, eq=False):
         return (slice(start, min(start + rows, count)) for start in range(0, count, rows))
 
     def put_outputs_first(self, groups: int) -> Constant | None:
-        """Return the weight of a transposed convolution (inputs, outputs / groups, ...) as (outputs, inputs / groups, ...).
+        """Return the weight of a transposed convolution (inputs, outputs / groups, ...) as
+        (outputs, inputs / groups, ...).
 
         None if the shape does not fit the number of groups.
         """
@@ -39,7 +42,12 @@ class Constant(Struct, frozen=True, eq=False):
         shape = groups * columns, rows, *window
 
         def read(taken: Any = ...) -> Any:
-            return self.read().reshape(groups, rows, columns, *window).swapaxes(1, 2).reshape(shape)[taken]
+            return (
+                self.read()
+                .reshape(groups, rows, columns, *window)
+                .swapaxes(1, 2)
+                .reshape(shape)[taken]
+            )
 
         return replace(self, shape=shape, read=read)
 
@@ -51,12 +59,13 @@ FindConstant = Callable[[int], Constant | None]
 class AffineStep(Struct, frozen=True, eq=False):
     """The effect of an operator on the operand at position ``source``: a product with constants, plus constants.
 
-    A linear operator has a ``core``: all that it does except the numbers of its ``kernel``. Its output channels are
-    along ``out_axis`` of the kernel, and along ``axis`` of the output, counted from the last. A linear operator without a
-    kernel has the number of its result as its core. An elementwise operator multiplies each element by ``scale``, or divides
-    by it, and adds ``shift``; both broadcast. A normalization has ``norm`` (gamma, beta, mean and variance), with
-    the channels along ``norm_axis``. ``factor`` and ``shift_factor`` are additional
-    numbers, and ``rank`` is the rank of the result if the operator fixes it. With ``is_reshape`` the operator changes only the
+    A linear operator has a ``core``: all that it does except the numbers of its ``kernel``. Its
+    output channels are along ``out_axis`` of the kernel, and along ``axis`` of the output, counted
+    from the last. A linear operator without a kernel has the number of its result as its core. An
+    elementwise operator multiplies each element by ``scale``, or divides by it, and adds ``shift``;
+    both broadcast. A normalization has ``norm`` (gamma, beta, mean and variance), with the channels
+    along ``norm_axis``. ``factor`` and ``shift_factor`` are additional numbers, and ``rank`` is the
+    rank of the result if the operator fixes it. With ``is_reshape`` the operator changes only the
     shape, and keeps the elements in their order.
     """
 

@@ -30,7 +30,9 @@ class Change(msgspec.Struct, frozen=True):
 
     def describe(self) -> str:
         """Return the difference, with both values."""
-        return f"{self.what} {self.key}".rstrip() + f" {self.old or 'none'} and {self.new or 'none'}"
+        return (
+            f"{self.what} {self.key}".rstrip() + f" {self.old or 'none'} and {self.new or 'none'}"
+        )
 
 
 def _compare_fact(what: str, old: str, new: str) -> Iterator[Change]:
@@ -74,8 +76,13 @@ class Pairing(msgspec.Struct, eq=False):
         return (*[difference.describe() for difference in self.differences], *self.statements)
 
 
-def compare_structure(left: Sequence[Entry], right: Sequence[Entry], *, exempt: Exempt = EMPTY) -> Pairing:
-    """Pair the nodes behind the heads ``left`` and ``right`` in lock-step. Untyped attributes of variables are not compared."""
+def compare_structure(
+    left: Sequence[Entry], right: Sequence[Entry], *, exempt: Exempt = EMPTY
+) -> Pairing:
+    """Pair the nodes behind the heads ``left`` and ``right`` in lock-step.
+
+    Untyped attributes of variables are not compared.
+    """
     partner: dict[Node, Node] = {}
     pairing = Pairing([], [])
     back: dict[Node, Node] = {}
@@ -96,26 +103,40 @@ def compare_structure(left: Sequence[Entry], right: Sequence[Entry], *, exempt: 
         partner[a], back[b] = b, a
         inputs: EntryPairs = []
         # A node that both branches share has one content, but its inputs must still be paired with themselves.
-        what = (a is not b and describe_content(a, b, exempt, attributes=not a.is_variable)) or _pair_inputs(a, b, inputs)
+        what = (
+            a is not b and describe_content(a, b, exempt, attributes=not a.is_variable)
+        ) or _pair_inputs(a, b, inputs)
         if what:
             pairing.differences.append(NodeDifference(a, b, what))
             continue
         pending.extend([(x.node, y.node) for x, y in inputs])
         pending.extend(zip(a.control_deps, b.control_deps, strict=True))
     # The walk went from the heads in no useful order; the first difference inside is looked up in topological order.
-    pairing.pairs = [(node, partner[node]) for node in post_order(entry.node for entry in left) if node in partner]
+    pairing.pairs = [
+        (node, partner[node])
+        for node in post_order(entry.node for entry in left)
+        if node in partner
+    ]
     return pairing
 
 
 def _may_have_changed(node: Node, image: Node) -> bool:
     """Return whether the content of a node has to be compared with that of its image."""
     # Unchanged nodes keep the objects that they hold, so identity comes before a comparison by value.
-    if image.attrs is not node.attrs or image.op != node.op or image.subgraphs is not node.subgraphs:
+    if (
+        image.attrs is not node.attrs
+        or image.op != node.op
+        or image.subgraphs is not node.subgraphs
+    ):
         return True
     details, new_details = node.details, image.details
     if new_details is details:
         return False
-    return bool(node.subgraphs) or new_details.values is not details.values or _may_differ(details, new_details)
+    return (
+        bool(node.subgraphs)
+        or new_details.values is not details.values
+        or _may_differ(details, new_details)
+    )
 
 
 def compare_images(
@@ -128,10 +149,15 @@ def compare_images(
 ) -> Iterator[NodeDifference]:
     """Yield each node whose image is more than the node under another name, with images as its inputs.
 
-    ``tied`` variables were replaced by a kept one, and its attributes apply. ``copies`` maps a copy to the image that it stands
-    for, ``replaced`` a source variable to the entry of the new graph that is read in its place.
+    ``tied`` variables were replaced by a kept one, and its attributes apply. ``copies`` maps a copy
+    to the image that it stands for, ``replaced`` a source variable to the entry of the new graph
+    that is read in its place.
     """
-    sources = {**images, **{variable: entry.node for variable, entry in replaced.items()}} if replaced else images
+    sources = (
+        {**images, **{variable: entry.node for variable, entry in replaced.items()}}
+        if replaced
+        else images
+    )
     outputs = {variable: entry.index for variable, entry in replaced.items()}
     for node, image in images.items():
         # An unchanged node is still wrong if one of its inputs was replaced by a different node.
@@ -145,7 +171,11 @@ def compare_images(
 
 
 def _describe_inputs(
-    node: Node, image: Node, sources: Mapping[Node, Node], outputs: Mapping[Node, int], copies: Mapping[Node, Node]
+    node: Node,
+    image: Node,
+    sources: Mapping[Node, Node],
+    outputs: Mapping[Node, int],
+    copies: Mapping[Node, Node],
 ) -> str:
     """Return a difference of the inputs of ``image`` from those expected, in words; empty where there is none.
 
@@ -153,18 +183,28 @@ def _describe_inputs(
     """
     if len(image.inputs) != len(node.inputs):
         return f"{len(node.inputs)} and {format_count(len(image.inputs), 'input')}"
-    if node.control_deps and [sources[dep] for dep in node.control_deps] != list(image.control_deps):
+    if node.control_deps and [sources[dep] for dep in node.control_deps] != list(
+        image.control_deps
+    ):
         return "control dependencies"
     what = ""
     for position, new in enumerate(image.inputs):  # zip with `strict` takes three times as long
         entry = node.inputs[position]
         source, index = sources[entry.node], outputs.get(entry.node, entry.index)
-        if source is not (copies.get(new.node, new.node) if copies else new.node) or index != new.index:
-            what = f"an input is output {new.index} of {new.node.shown_name!r}, not output {index} of {source.shown_name!r}"
+        if (
+            source is not (copies.get(new.node, new.node) if copies else new.node)
+            or index != new.index
+        ):
+            what = (
+                f"an input is output {new.index} of {new.node.shown_name!r}, not output {index} "
+                f"of {source.shown_name!r}"
+            )
     return what
 
 
-def find_content_changes(a: Node, b: Node, exempt: Exempt = EMPTY, *, attributes: bool = True) -> Iterator[Change]:
+def find_content_changes(
+    a: Node, b: Node, exempt: Exempt = EMPTY, *, attributes: bool = True
+) -> Iterator[Change]:
     """Yield the differences between two nodes, by value; their names, inputs and subgraphs aside.
 
     The operator of a variable is None. Without ``attributes`` only typed ones are compared.
@@ -189,7 +229,11 @@ def describe_content(a: Node, b: Node, exempt: Exempt = EMPTY, *, attributes: bo
         return ""
     if changes[0].what == "operator":
         return f"operators {changes[0].old or 'none (a variable)'} and {changes[0].new or 'none (a variable)'}"
-    values = [f"{change.key} {change.old!r} and {change.new!r}" for change in changes if change.what == "attribute"]
+    values = [
+        f"{change.key} {change.old!r} and {change.new!r}"
+        for change in changes
+        if change.what == "attribute"
+    ]
     others = [change.describe() for change in changes if change.what != "attribute"]
     return ", ".join([*([f"attributes {', '.join(values)}"] if values else []), *others])
 
@@ -200,7 +244,11 @@ def make_content_key(node: Node) -> Hashable:
     Equal keys have no change between them. Large values are read for it.
     """
     values = _list_values(node, attributes=not node.is_variable)
-    return node.op, tuple(sorted(values.items())), tuple([fact for _, fact in _list_typed_facts(node)])
+    return (
+        node.op,
+        tuple(sorted(values.items())),
+        tuple([fact for _, fact in _list_typed_facts(node)]),
+    )
 
 
 def _list_values(node: Node, attributes: bool) -> Mapping[str, Any]:
@@ -211,7 +259,12 @@ def _list_values(node: Node, attributes: bool) -> Mapping[str, Any]:
 def _make_attribute_change(key: str, old: object, new: object) -> Change:
     """Return the change of an attribute; where both have one text, the new one says that it has another value."""
     texts = [None if value is None else str(value) for value in (old, new)]
-    return Change("attribute", key, texts[0], f"{texts[1]} (another value or type)" if texts[0] == texts[1] else texts[1])
+    return Change(
+        "attribute",
+        key,
+        texts[0],
+        f"{texts[1]} (another value or type)" if texts[0] == texts[1] else texts[1],
+    )
 
 
 def _may_differ(a: NodeDetails, b: NodeDetails) -> bool:
@@ -220,7 +273,9 @@ def _may_differ(a: NodeDetails, b: NodeDetails) -> bool:
 
 
 def _list_typed_facts(node: Node) -> tuple[tuple[str, str], ...]:
-    """Return the domain, the positions of absent inputs before the last input, and the number of outputs up to the last."""
+    """Return the domain, the positions of absent inputs before the last input, and the number of
+    outputs up to the last.
+    """
     details = node.details
     absent, count = details.absent, count_inputs(node) + len(details.absent)
     # ONNX lets a file leave out absent inputs at the end, and the names of unused outputs at the end.
@@ -229,7 +284,11 @@ def _list_typed_facts(node: Node) -> tuple[tuple[str, str], ...]:
     outputs = len(details.outputs) if node.op else 0
     while outputs and not details.outputs[outputs - 1]:
         outputs -= 1
-    return ("domain", details.domain), ("absent inputs", ", ".join(map(str, absent))), ("outputs", str(outputs or ""))
+    return (
+        ("domain", details.domain),
+        ("absent inputs", ", ".join(map(str, absent))),
+        ("outputs", str(outputs or "")),
+    )
 
 
 def _pair_inputs(a: Node, b: Node, inputs: EntryPairs) -> str:
@@ -302,7 +361,8 @@ def check_isomorphic(
 ) -> None:
     """Check that every image is its source node but for the name, and that its inputs are images.
 
-    ``exempt``, ``tied`` and ``copies`` are as in :func:`compare_images`; ``replaced`` has the number of the branch in its keys.
+    ``exempt``, ``tied`` and ``copies`` are as in :func:`compare_images`; ``replaced`` has the
+    number of the branch in its keys.
 
     Raises:
         SelfCheckError: a branch is not isomorphic to its source.
@@ -312,7 +372,9 @@ def check_isomorphic(
         if isinstance(branch.images, Kept):  # every node is its own image
             continue
         own = {node: entry for (i, node), entry in replaced.items() if i == number}
-        for wrong in compare_images(branch.images, exempt=exempt, tied=tied, copies=copies, replaced=own):
+        for wrong in compare_images(
+            branch.images, exempt=exempt, tied=tied, copies=copies, replaced=own
+        ):
             message = f"is not what node {wrong.left.shown_name!r} became: {wrong.what}"
             faults.append(Fault(message, node=wrong.right.name, hint=BUG))
     if faults:

@@ -1,7 +1,8 @@
 """The graph: frozen nodes compared by identity, edges that are object references, and the images of nodes in a rewrite.
 
-A name is a label and identifies nothing: two variables may share one. Two consumers share a parameter when their entries hold
-the same node. Nothing here is ever changed in place; a transform builds new nodes and returns a :class:`Rewrite`.
+A name is a label and identifies nothing: two variables may share one. Two consumers share a
+parameter when their entries hold the same node. Nothing here is ever changed in place; a transform
+builds new nodes and returns a :class:`Rewrite`.
 
 The records are msgspec Structs that the garbage collector does not track: a frozen graph has no cycles, and a million
 tracked nodes would make every collection slow.
@@ -25,7 +26,9 @@ _HOW_TO_EDIT = (
 
 
 class FrozenMap(dict[Any, Any]):
-    """A mapping of a frozen record; equal attributes of a file are one object, so a change would reach other nodes too."""
+    """A mapping of a frozen record; equal attributes of a file are one object, so a change would
+    reach other nodes too.
+    """
 
     __slots__ = ()
 
@@ -49,8 +52,8 @@ def freeze(values: Mapping[Any, Any]) -> Mapping[Any, Any]:
 class Entry(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
     """An input edge (NNVM's NodeEntry): output ``index`` of ``node``.
 
-    ``version`` counts in-place mutations of a variable and is kept as read; None where the file had two numbers instead of
-    three (2015 generation).
+    ``version`` counts in-place mutations of a variable and is kept as read; None where the file had
+    two numbers instead of three (2015 generation).
     """
 
     node: Node
@@ -80,15 +83,18 @@ MXNET_DOMAIN = "mxnet"
 class NodeDetails(msgspec.Struct, frozen=True):
     """Facts about a node that only some formats record. Defaults match MXNet.
 
-    ``domain`` and ``op`` are an operator's identity: ``mxnet``, or the namespace that an ONNX file states. ``outputs`` are the
-    names of its outputs that a file stores: ONNX names values, so ``name`` of the node is the name of its first output, and
-    ``label`` the name of the operator itself; no other part of a file refers to it. ``values`` are typed attributes (hashable,
-    compared by ``==``), and ``bodies`` the names of those that hold the subgraphs, one for each. ``absent`` are the positions
-    without an input, counted as in the file: ``inputs`` of the node holds only those that exist. ``holds_value`` is whether a
-    variable's value is in the graph's file (an initializer); None in formats whose files never hold values. ``stored`` is the
-    format's own data about the node, opaque to transforms.
+    ``domain`` and ``op`` are an operator's identity: ``mxnet``, or the namespace that an ONNX file
+    states. ``outputs`` are the names of its outputs that a file stores: ONNX names values, so
+    ``name`` of the node is the name of its first output, and ``label`` the name of the operator
+    itself; no other part of a file refers to it. ``values`` are typed attributes (hashable,
+    compared by ``==``), and ``bodies`` the names of those that hold the subgraphs, one for each.
+    ``absent`` are the positions without an input, counted as in the file: ``inputs`` of the node
+    holds only those that exist. ``holds_value`` is whether a variable's value is in the graph's
+    file (an initializer); None in formats whose files never hold values. ``stored`` is the format's
+    own data about the node, opaque to transforms.
 
-    A variable of a subgraph has ``values`` too: its ``value`` if it is an initializer, its ``position`` if it is an input.
+    A variable of a subgraph has ``values`` too: its ``value`` if it is an initializer, its
+    ``position`` if it is an input.
     """
 
     domain: str = MXNET_DOMAIN
@@ -112,9 +118,10 @@ NO_DETAILS = NodeDetails()
 class Node(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
     """A variable (``op`` is empty), or the application of an operator.
 
-    ``num_outputs`` counts all outputs, hidden ones included, and is None where neither the file nor the operator determines it.
-    ``extra`` holds keys without a meaning to this package, in file order. ``form`` is None for a node that was not read.
-    Subgraphs are whole graphs; their names never change (binding to the outer node is by position).
+    ``num_outputs`` counts all outputs, hidden ones included, and is None where neither the file nor
+    the operator determines it. ``extra`` holds keys without a meaning to this package, in file
+    order. ``form`` is None for a node that was not read. Subgraphs are whole graphs; their names
+    never change (binding to the outer node is by position).
     """
 
     op: str
@@ -130,16 +137,25 @@ class Node(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def is_variable(self) -> bool:
-        """Whether this is a variable. Loops over every node of a large graph test ``not node.op`` instead: it is faster."""
+        """Whether this is a variable.
+
+        Loops over every node of a large graph test ``not node.op`` instead: it is faster.
+        """
         return not self.op
 
     @property
     def operator_text(self) -> str:
-        """Return the operator as files write it; for a variable its role in a word of its format, where that is not MXNet's."""
+        """Return the operator as files write it; for a variable its role in a word of its format,
+        where that is not MXNet's.
+        """
         if self.op or self.details.domain == MXNET_DOMAIN:
             return self.op or VARIABLE_OP
         # Only Paddle's variables have a domain: in ONNX they are not operators.
-        return ("parameter" if self.details.domain else "initializer") if self.details.holds_value else "input"
+        return (
+            ("parameter" if self.details.domain else "initializer")
+            if self.details.holds_value
+            else "input"
+        )
 
     @property
     def shown_name(self) -> str:
@@ -153,9 +169,10 @@ class Node(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
 class Source(ShortRepr, msgspec.Struct, frozen=True):
     """The file format that a graph was read from and how the file was written. Opaque to transforms: they pass it on.
 
-    This is the source of a graph that no file had; formats have their own. ``format`` is the name of the format, whose object
-    has what all of its graphs have in common (:mod:`graphshare.formats.model_format`). ``version_key`` is the attribute of a
-    graph that states the version of its writer, as ``["int", version]``; empty where none does.
+    This is the source of a graph that no file had; formats have their own. ``format`` is the name
+    of the format, whose object has what all of its graphs have in common
+    (:mod:`graphshare.formats.model_format`). ``version_key`` is the attribute of a graph that
+    states the version of its writer, as ``["int", version]``; empty where none does.
     """
 
     format: ClassVar[str] = "mxnet"
@@ -165,7 +182,9 @@ class Source(ShortRepr, msgspec.Struct, frozen=True):
         """Return this source for a graph with new names and attributes. ``images`` maps old nodes to new ones."""
         return self
 
-    def after_rewrite(self, images: Mapping[Node, Node] | None = None, *, unchanged: int = 0) -> Source:
+    def after_rewrite(
+        self, images: Mapping[Node, Node] | None = None, *, unchanged: int = 0
+    ) -> Source:
         """Return this source for a graph with different nodes; the first ``unchanged`` ones are as they were read."""
         return self
 
@@ -183,14 +202,18 @@ class Source(ShortRepr, msgspec.Struct, frozen=True):
 
     def describe_parts(self, nodes: Collection[Node]) -> str:
         """Describe how many nodes there are, in the format's own terms."""
-        return " and ".join(format_count(count, what) for what, count in self.count_parts(nodes).items())
+        return " and ".join(
+            format_count(count, what) for what, count in self.count_parts(nodes).items()
+        )
 
     def list_labels(self, graph: Graph) -> Mapping[Node, str]:
         """Return the names of nodes themselves, not of their values, that must be unique in a graph."""
         return EMPTY
 
     def name_faults(self, graph: Graph) -> Iterator[tuple[str, str, Node]]:
-        """Yield names of ``graph`` that its format forbids: each with a sentence, a way to fix it, and the node that has it."""
+        """Yield names of ``graph`` that its format forbids: each with a sentence, a way to fix it,
+        and the node that has it.
+        """
         return iter(())
 
     def list_notes(self) -> Iterator[str]:
@@ -201,9 +224,9 @@ class Source(ShortRepr, msgspec.Struct, frozen=True):
 class Graph(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
     """``nodes`` in file order (inputs may come after consumers), ``heads`` the outputs, ``attrs`` the graph's own.
 
-    ``captures`` are variables of a subgraph that stand for values of the graph around it. The entries that they stand for are
-    the last inputs of the node that owns the subgraph (of several subgraphs in turn), so that every walk and every rewrite
-    follows them.
+    ``captures`` are variables of a subgraph that stand for values of the graph around it. The
+    entries that they stand for are the last inputs of the node that owns the subgraph (of several
+    subgraphs in turn), so that every walk and every rewrite follows them.
     """
 
     nodes: tuple[Node, ...]
@@ -218,9 +241,15 @@ class Graph(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def version(self) -> int | None:
-        """Return the version of the framework that wrote the file (MXNet: major*10000 + minor*100 + patch); None if unknown."""
+        """Return the version of the framework that wrote the file (MXNet: major*10000 + minor*100 +
+        patch); None if unknown.
+        """
         value = self.attrs.get(self.source.version_key)
-        return value[1] if isinstance(value, (list, tuple)) and len(value) == 2 and isinstance(value[1], int) else None
+        return (
+            value[1]
+            if isinstance(value, (list, tuple)) and len(value) == 2 and isinstance(value[1], int)
+            else None
+        )
 
     def variables(self) -> Iterator[Node]:
         """Return the variable nodes in file order."""
@@ -241,8 +270,8 @@ class Graph(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
 class Branch(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
     """The image of one source graph in one branch of a rewrite.
 
-    ``images`` maps each source node to its new node; a node that is absent was dropped. ``label`` names the branch: the prefix
-    of a copy, an empty text for nodes that stayed as they were.
+    ``images`` maps each source node to its new node; a node that is absent was dropped. ``label``
+    names the branch: the prefix of a copy, an empty text for nodes that stayed as they were.
     """
 
     label: str
@@ -299,7 +328,11 @@ class Rewrite(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
 
     def images(self, source: Graph, node: Node) -> list[tuple[str, Node]]:
         """Return the ``(branch, new node)`` pairs that ``node`` of ``source`` became; empty when it was dropped."""
-        return [(b.label, b.images[node]) for b in self.branches if b.source is source and node in b.images]
+        return [
+            (b.label, b.images[node])
+            for b in self.branches
+            if b.source is source and node in b.images
+        ]
 
     @property
     def origin(self) -> dict[Node, list[tuple[Graph, Node]]]:
@@ -313,7 +346,8 @@ class Rewrite(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
     def then(self, later: Rewrite) -> Rewrite:
         """Return this rewrite followed by ``later``, a rewrite of this one's graph.
 
-        A branch of the result joins a branch of each. Its label is the later label followed by the first one, as in names.
+        A branch of the result joins a branch of each. Its label is the later label followed by the
+        first one, as in names.
         """
         joined: list[Branch] = []
         renames: list[Rename] = []
@@ -324,14 +358,23 @@ class Rewrite(ShortRepr, msgspec.Struct, frozen=True, eq=False, gc=False):
             for second in later.branches:
                 if second.source is not self.graph:
                     continue
-                images = {old: second.images[new] for old, new in first.images.items() if new in second.images}
+                images = {
+                    old: second.images[new]
+                    for old, new in first.images.items()
+                    if new in second.images
+                }
                 # Two branches of one label would be one branch in map files, feeds and reports.
                 label = second.label + first.label
                 joined.append(Branch(label, first.source, images))
                 # An implied state has no node that maps could lead through: its renames are joined by name.
-                renames += [Rename(label, old, later_names.get((second.label, new), new)) for old, new in names.items()]
+                renames += [
+                    Rename(label, old, later_names.get((second.label, new), new))
+                    for old, new in names.items()
+                ]
                 followed.update((second.label, new) for new in names.values())
         # A group that follows has branches of other graphs, too; this rewrite did not touch those.
         foreign = [b for b in later.branches if b.source is not self.graph]
         renames += [Rename(*key, new) for key, new in later_names.items() if key not in followed]
-        return Rewrite(later.graph, (*joined, *foreign), tuple(renames), (*self.notes, *later.notes))
+        return Rewrite(
+            later.graph, (*joined, *foreign), tuple(renames), (*self.notes, *later.notes)
+        )

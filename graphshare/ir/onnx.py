@@ -38,7 +38,9 @@ Dimensions = Sequence[int | str | None]
 
 def dtype_code(name: str) -> int:
     """Return ONNX's number of a dtype by its name; 0 for an unknown one."""
-    return DTYPE_CODES.get(name) or next((code for code, other in OTHER_NAMES.items() if other == name), 0)
+    return DTYPE_CODES.get(name) or next(
+        (code for code, other in OTHER_NAMES.items() if other == name), 0
+    )
 
 
 def dtype_name(code: int) -> str:

@@ -1,7 +1,8 @@
 """The one place that copies nodes: a transform states what changes, and edges follow.
 
-Inputs and control dependencies are the only references from one node to another. A captured value is an input of the node that
-owns the subgraph (:attr:`graphshare.ir.graph.Graph.captures`), so captures follow in the same way.
+Inputs and control dependencies are the only references from one node to another. A captured value
+is an input of the node that owns the subgraph (:attr:`graphshare.ir.graph.Graph.captures`), so
+captures follow in the same way.
 """
 
 from __future__ import annotations
@@ -53,14 +54,25 @@ def rebuild(
     return images
 
 
-def _rebuild(nodes: Sequence[Node], change: Change, redirect: Redirect | None, images: dict[Node, Node], task: str) -> None:
+def _rebuild(
+    nodes: Sequence[Node],
+    change: Change,
+    redirect: Redirect | None,
+    images: dict[Node, Node],
+    task: str,
+) -> None:
     """Add the image of every node to ``images``. Raises KeyError where a node stands before one that it needs."""
     for node in track_batches(nodes, task, "nodes") if task else nodes:
         image = change(node)
         inputs, deps = image.inputs, image.control_deps
         if inputs:
             if redirect is None:
-                linked = tuple([e if (new := images[e.node]) is e.node else Entry(new, e.index, e.version) for e in inputs])
+                linked = tuple(
+                    [
+                        e if (new := images[e.node]) is e.node else Entry(new, e.index, e.version)
+                        for e in inputs
+                    ]
+                )
             else:
                 linked = tuple([redirect(e, node) or relink(e, images) for e in inputs])
             if linked != inputs:  # entries are equal only to themselves
@@ -95,7 +107,9 @@ def rename_node(node: Node, name: str, stored: StoredNames | None = None) -> Nod
     if stored is None and not details.outputs and not details.label:
         return replace(node, name=name)
     if stored is not None:
-        return replace(node, name=name, details=replace(details, outputs=stored.outputs, label=stored.label))
+        return replace(
+            node, name=name, details=replace(details, outputs=stored.outputs, label=stored.label)
+        )
     old, outputs, label = node.name, details.outputs, details.label
     if outputs == (old,):  # as nearly always, and a large graph has many
         outputs = (name,)
@@ -108,7 +122,8 @@ def rename_node(node: Node, name: str, stored: StoredNames | None = None) -> Nod
 def follow_name(text: str, old: str, new: str) -> str:
     """Return the new form of a name that is related to one that changes from ``old`` to ``new``.
 
-    It follows where it is ``old``, or ``old`` and a separator begin it, and where a prefix was added to ``old`` or removed.
+    It follows where it is ``old``, or ``old`` and a separator begin it, and where a prefix was
+    added to ``old`` or removed.
     """
     if not text:
         return text
@@ -128,7 +143,11 @@ def prefix_node(node: Node, prefix: str) -> Node:
     details = node.details
     if not details.outputs and not details.label:
         return replace(node, name=name)
-    outputs = (name,) if details.outputs == (node.name,) else tuple([prefix + t if t else "" for t in details.outputs])
+    outputs = (
+        (name,)
+        if details.outputs == (node.name,)
+        else tuple([prefix + t if t else "" for t in details.outputs])
+    )
     label = prefix + details.label if details.label else ""
     return replace(node, name=name, details=replace(details, outputs=outputs, label=label))
 

@@ -1,7 +1,8 @@
-"""Values named by their computation: places with one number in a table of terms have one value, whichever graph computes it.
+"""Values named by their computation: places with one number in a table of terms have one value,
+whichever graph computes it.
 
-A term is an operator with the terms of its operands, a constant by its content, or an input. A format's normal form decides
-which unlike nodes are one term.
+A term is an operator with the terms of its operands, a constant by its content, or an input. A
+format's normal form decides which unlike nodes are one term.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ Content = tuple[str, tuple[int, ...], Hashable]
 """The content of an array: its dtype, its shape, and its bytes or a hash of them."""
 ReadContent = Callable[[Node], Content | None]
 """Returns the content of a variable that has a value; None for any other."""
-_SHORT = 64  # bytes up to which a value is kept; of a longer one its length and a cryptographic hash
+_SHORT = (
+    64  # bytes up to which a value is kept; of a longer one its length and a cryptographic hash
+)
 
 
 def shorten(pieces: Iterable[bytes]) -> tuple[Hashable, ...]:
@@ -52,7 +55,8 @@ class TermTable:
 
     def __init__(self) -> None:
         self.keys: list[tuple[Any, ...]] = []
-        # A key begins with its kind: constant, input, argument, output, or one of a form or a plan (operator, call, cut, as).
+        # A key begins with its kind: constant, input, argument, output, or one of a form or a plan
+        # (operator, call, cut, as).
         self._numbers: dict[tuple[Any, ...], int] = {}
 
     def number(self, *key: Hashable) -> int:
@@ -75,7 +79,9 @@ class Facts(Struct, frozen=True):
 
 
 class NormalForm(ABC):
-    """The rules by which nodes of one graph become terms; ``used`` counts the identities that made two nodes one term."""
+    """The rules by which nodes of one graph become terms; ``used`` counts the identities that made
+    two nodes one term.
+    """
 
     def __init__(self, table: TermTable) -> None:
         self.table = table
@@ -87,18 +93,26 @@ class NormalForm(ABC):
         """Return the content of a variable, or operator without inputs, that has a value; None for any other."""
 
     def find_outline(self, node: Node) -> Hashable | None:
-        """Return the dtype and shape of a value that is in the graph's file, without reading it; None for any other node."""
+        """Return the dtype and shape of a value that is in the graph's file, without reading it;
+        None for any other node.
+        """
         return None
 
     def read_statement(self, node: Node) -> Hashable:
-        """Return an operator with its attributes as the file states them, without names and identities: see fingerprints."""
+        """Return an operator with its attributes as the file states them, without names and
+        identities: see fingerprints.
+        """
         return node.details.domain, node.op, tuple(sorted(node.attrs.items()))
 
     @abstractmethod
     def make_terms(self, node: Node, operands: Sequence[int], bodies: Hashable) -> list[int]:
-        """Return the terms of an operator's outputs, from the terms of its own inputs, ``operands``, and of its ``bodies``."""
+        """Return the terms of an operator's outputs, from the terms of its own inputs,
+        ``operands``, and of its ``bodies``.
+        """
 
-    def read_step(self, node: Node, operands: Sequence[int | None], find: FindConstant) -> AffineStep | None:
+    def read_step(
+        self, node: Node, operands: Sequence[int | None], find: FindConstant
+    ) -> AffineStep | None:
         """Return the factors and addends of an operator, as constants; None where it does something else."""
         return None
 
@@ -122,7 +136,13 @@ class NormalForm(ABC):
         """Return the terms of all outputs of an operator with a key."""
         # Output 0 is the term of the operator itself, so that a node with unused further outputs is the same term.
         first = self.table.number(*key)
-        return [first, *(self.table.number("output", first, index) for index in range(1, node.num_outputs or 1))]
+        return [
+            first,
+            *(
+                self.table.number("output", first, index)
+                for index in range(1, node.num_outputs or 1)
+            ),
+        ]
 
     @property
     def drawn(self) -> int:
@@ -136,7 +156,8 @@ class NormalForm(ABC):
 
 
 class GraphTerms:
-    """The terms of a graph. :meth:`add` finds them node by node, inputs before consumers; ``name`` identifies its inputs.
+    """The terms of a graph. :meth:`add` finds them node by node, inputs before consumers; ``name``
+    identifies its inputs.
 
     ``contents`` keeps the contents of constants for other terms of the same graph: weights are read and hashed once.
     """
@@ -151,7 +172,9 @@ class GraphTerms:
         place = entry.node, entry.index
         # An unknown operator has the outputs that the graph uses, and a constant may name more than its value.
         if place not in self.terms:
-            self.terms[place] = self.form.table.number("output", self.terms[entry.node, 0], entry.index)
+            self.terms[place] = self.form.table.number(
+                "output", self.terms[entry.node, 0], entry.index
+            )
         return self.terms[place]
 
     def key(self, entry: Entry) -> tuple[Any, ...]:
@@ -164,7 +187,9 @@ class GraphTerms:
             # By entry, because bodies hold the very entries under which their owner reads the captured values.
             captured = {e: self.of(e) for e in node.inputs} if node.subgraphs else EMPTY
             bodies = self._read_bodies(node, captured, 1)
-            terms = self.form.make_terms(node, [self.of(entry) for entry in own_inputs(node)], bodies)
+            terms = self.form.make_terms(
+                node, [self.of(entry) for entry in own_inputs(node)], bodies
+            )
             self.terms.update({(node, index): term for index, term in enumerate(terms)})
             return
         content = self.find_content(node)
@@ -187,8 +212,14 @@ class GraphTerms:
                 if (inner, 0) in terms:
                     continue
                 if inner.op:
-                    captured = {e: terms[e.node, e.index] for e in inner.inputs} if inner.subgraphs else EMPTY
-                    nested = self._read_bodies(inner, captured, depth + 1)  # the file's nesting bounds this recursion
+                    captured = (
+                        {e: terms[e.node, e.index] for e in inner.inputs}
+                        if inner.subgraphs
+                        else EMPTY
+                    )
+                    nested = self._read_bodies(
+                        inner, captured, depth + 1
+                    )  # the file's nesting bounds this recursion
                     operands = [terms[e.node, e.index] for e in own_inputs(inner)]
                     for index, term in enumerate(self.form.make_terms(inner, operands, nested)):
                         terms[inner, index] = term

@@ -18,8 +18,8 @@ Key = TypeVar("Key", bound=Hashable)
 def post_order(roots: Iterable[Node], *, stop: Collection[Node] = ()) -> list[Node]:
     """Return every node that ``roots`` need, each once, inputs before consumers: MXNet's own order.
 
-    Depth first in the order of the roots; for a node its inputs in order, then its control dependencies. ``stop`` nodes are
-    listed but not entered.
+    Depth first in the order of the roots; for a node its inputs in order, then its control
+    dependencies. ``stop`` nodes are listed but not entered.
     """
     order: list[Node] = []
     seen: set[Node] = set()
@@ -42,13 +42,20 @@ def post_order(roots: Iterable[Node], *, stop: Collection[Node] = ()) -> list[No
             # The last node pushed is popped first: control dependencies lie below the inputs, and the node below both.
             stack.append((node, True))
             stack.extend([(dep, False) for dep in reversed(node.control_deps) if dep not in seen])
-            stack.extend([(entry.node, False) for entry in reversed(node.inputs) if entry.node not in seen])
+            stack.extend(
+                [(entry.node, False) for entry in reversed(node.inputs) if entry.node not in seen]
+            )
     return order
 
 
 def _reduce_graph(graph: Graph) -> tuple[Any, ...]:
-    """Return the data for pickles and copies of a graph: nodes come first, inputs before consumers, to avoid recursion."""
-    return _restore_graph, (post_order(graph.nodes), *(getattr(graph, name) for name in graph.__struct_fields__))
+    """Return the data for pickles and copies of a graph: nodes come first, inputs before consumers,
+    to avoid recursion.
+    """
+    return _restore_graph, (
+        post_order(graph.nodes),
+        *(getattr(graph, name) for name in graph.__struct_fields__),
+    )
 
 
 def _restore_graph(nodes: list[Node], *fields: Any) -> Graph:
@@ -99,7 +106,9 @@ def is_topological(nodes: Iterable[Node]) -> bool:
     """Whether every node comes after its inputs and control dependencies."""
     seen: set[Node] = set()
     for node in nodes:
-        if any(entry.node not in seen for entry in node.inputs) or any(dep not in seen for dep in node.control_deps):
+        if any(entry.node not in seen for entry in node.inputs) or any(
+            dep not in seen for dep in node.control_deps
+        ):
             return False
         seen.add(node)
     return True
@@ -111,7 +120,9 @@ def topological(graph: Graph) -> tuple[Node, ...]:
 
 
 def order_by_references(
-    roots: Iterable[Key], references: Callable[[Key], Iterable[Key]], refuse_cycle: Callable[[list[Key]], GraphshareError]
+    roots: Iterable[Key],
+    references: Callable[[Key], Iterable[Key]],
+    refuse_cycle: Callable[[list[Key]], GraphshareError],
 ) -> Iterator[Key]:
     """Yield ``roots`` and all that they refer to, references first, otherwise in the given order.
 
@@ -136,7 +147,9 @@ def order_by_references(
 
 def format_cycle(names: Sequence[str]) -> str:
     """Return the nodes of a cycle as a path, of a long one its first and last nodes."""
-    parts = names if len(names) <= 8 else [*names[:4], f"... {len(names) - 7} more ...", *names[-3:]]
+    parts = (
+        names if len(names) <= 8 else [*names[:4], f"... {len(names) - 7} more ...", *names[-3:]]
+    )
     return " <- ".join([*parts, names[0]])
 
 
@@ -149,7 +162,11 @@ class Body(msgspec.Struct, frozen=True, eq=False):
 
 def count_inputs(node: Node) -> int:
     """Return the number of a node's own inputs, without those that its subgraphs capture."""
-    return len(node.inputs) - sum([len(graph.captures) for graph in node.subgraphs]) if node.subgraphs else len(node.inputs)
+    return (
+        len(node.inputs) - sum([len(graph.captures) for graph in node.subgraphs])
+        if node.subgraphs
+        else len(node.inputs)
+    )
 
 
 def own_inputs(node: Node) -> tuple[Entry, ...]:
@@ -160,7 +177,10 @@ def own_inputs(node: Node) -> tuple[Entry, ...]:
 def list_operands(node: Node) -> list[Entry | None]:
     """Return the own inputs of a node by their positions in the file, None for those that are absent."""
     entries, absent = iter(own_inputs(node)), node.details.absent
-    return [None if place in absent else next(entries) for place in range(count_inputs(node) + len(absent))]
+    return [
+        None if place in absent else next(entries)
+        for place in range(count_inputs(node) + len(absent))
+    ]
 
 
 def list_output_names(node: Node) -> tuple[str, ...]:
@@ -170,7 +190,12 @@ def list_output_names(node: Node) -> tuple[str, ...]:
 
 def list_named_outputs(nodes: Iterable[Node]) -> list[Entry]:
     """Return the outputs of nodes that have names, in the order of the nodes."""
-    return [Entry(node, index) for node in nodes for index, name in enumerate(list_output_names(node)) if name]
+    return [
+        Entry(node, index)
+        for node in nodes
+        for index, name in enumerate(list_output_names(node))
+        if name
+    ]
 
 
 def list_bodies(node: Node) -> dict[str, Body]:

@@ -22,8 +22,21 @@ _FIRST_INFERENCE = 7
 class _Operator:
     """An operator with the terms of its operands, and its constants."""
 
-    def __init__(self, form: NormalForm, opset: int, node: Node, operands: Sequence[int | None], find: FindConstant) -> None:
-        self.form, self.opset, self.node, self.operands, self.find = form, opset, node, operands, find
+    def __init__(
+        self,
+        form: NormalForm,
+        opset: int,
+        node: Node,
+        operands: Sequence[int | None],
+        find: FindConstant,
+    ) -> None:
+        self.form, self.opset, self.node, self.operands, self.find = (
+            form,
+            opset,
+            node,
+            operands,
+            find,
+        )
 
     def read_number(self, name: str, default: float) -> float:
         """Return an attribute that is a number, an integer or a float."""
@@ -43,14 +56,23 @@ def read_step(
 
 
 def _read_conv(operator: _Operator) -> AffineStep | None:
-    """Read a convolution: its core is the term of the same operator without a bias, and with weights that have no value."""
+    """Read a convolution: its core is the term of the same operator without a bias, and with
+    weights that have no value.
+    """
     node, operands = operator.node, operator.operands
     stated, bias = operator.find(1), operator.find(2)
     source = operands[0]
-    if stated is None or len(stated.shape) < _LEAST_AXES or source is None or (bias is None and len(operands) > 2):
+    if (
+        stated is None
+        or len(stated.shape) < _LEAST_AXES
+        or source is None
+        or (bias is None and len(operands) > 2)
+    ):
         return None
     is_transposed = node.op == "ConvTranspose"
-    weight = stated.put_outputs_first(int(operator.read_number("group", 1))) if is_transposed else stated
+    weight = (
+        stated.put_outputs_first(int(operator.read_number("group", 1))) if is_transposed else stated
+    )
     if weight is None:
         return None
     unnamed = operator.form.table.number("weights", stated.shape)
@@ -69,13 +91,25 @@ def _read_matmul(operator: _Operator) -> AffineStep | None:
 
 def _read_gemm(operator: _Operator) -> AffineStep | None:
     weight, bias = operator.find(1), operator.find(2)
-    if weight is None or operator.read_number("transA", 0) or (bias is None and len(operator.operands) > 2):
+    if (
+        weight is None
+        or operator.read_number("transA", 0)
+        or (bias is None and len(operator.operands) > 2)
+    ):
         return None
     alpha, beta = operator.read_number("alpha", 1), operator.read_number("beta", 1)
     out_axis = 0 if operator.read_number("transB", 0) else 1
     core = ("dot", operator.operands[0])
     return AffineStep(
-        0, core=core, kernel=weight, out_axis=out_axis, axis=-1, rank=2, factor=alpha, shift=bias, shift_factor=beta
+        0,
+        core=core,
+        kernel=weight,
+        out_axis=out_axis,
+        axis=-1,
+        rank=2,
+        factor=alpha,
+        shift=bias,
+        shift_factor=beta,
     )
 
 
@@ -83,16 +117,26 @@ def _read_norm(operator: _Operator) -> AffineStep | None:
     node = operator.node
     version, _ = find_meaning(node.op, operator.opset)
     statistics = [operator.find(place) for place in (1, 2, 3, 4)]
-    if version < _FIRST_INFERENCE or operator.read_number("training_mode", 0) or len(node.details.outputs) > 1:
+    if (
+        version < _FIRST_INFERENCE
+        or operator.read_number("training_mode", 0)
+        or len(node.details.outputs) > 1
+    ):
         return None
     gamma, beta, mean, variance = statistics
     if gamma is None or beta is None or mean is None or variance is None:
         return None
-    return AffineStep(0, norm=(gamma, beta, mean, variance), epsilon=operator.read_number("epsilon", 1e-5))
+    return AffineStep(
+        0, norm=(gamma, beta, mean, variance), epsilon=operator.read_number("epsilon", 1e-5)
+    )
 
 
 def _read_elementwise(operator: _Operator) -> AffineStep | None:
-    return read_arithmetic(operator.node.op, operator.find(0), operator.find(1)) if len(operator.operands) == 2 else None
+    return (
+        read_arithmetic(operator.node.op, operator.find(0), operator.find(1))
+        if len(operator.operands) == 2
+        else None
+    )
 
 
 def _read_pool(operator: _Operator) -> AffineStep | None:
@@ -100,7 +144,9 @@ def _read_pool(operator: _Operator) -> AffineStep | None:
     table, source = operator.form.table, operator.operands[0]
     if source is None:
         return None
-    _, op, _, count, attributes, *rest = table.keys[operator.form.make_terms(operator.node, [source], ())[0]]
+    _, op, _, count, attributes, *rest = table.keys[
+        operator.form.make_terms(operator.node, [source], ())[0]
+    ]
     is_new = any(name in _OF_LATER_POOLS for name, _ in attributes)
     return None if is_new else AffineStep(0, core=table.number(op, count, attributes, *rest))
 

@@ -8,7 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
-from graphshare.onnx_ops.free_axes import Axes, Axis, Call, Edit, SizeRefusal, fix, is_free, join, list_names, regroup
+from graphshare.onnx_ops.free_axes import (
+    Axes,
+    Axis,
+    Call,
+    Edit,
+    SizeRefusal,
+    fix,
+    is_free,
+    join,
+    list_names,
+    regroup,
+)
 from graphshare.onnx_ops.sample_rules import BY_SAMPLE, BY_SAMPLE_FUSED, find_by_sample, sample_grid
 
 Outputs = Sequence["Axes | None"]
@@ -24,7 +35,9 @@ def find_axes(call: Call) -> Outputs:
             call.refuse_batch(call.data, "has a condition that depends on the samples")
         raise SizeRefusal("has a body, and free sizes are not followed into bodies")
     if not (_makes_sizes(call) or any(operand.has_free_axis for operand in call.operands)):
-        return [tuple(map(fix, shape)) if shape is not None else None for shape in call.list_shapes()]
+        return [
+            tuple(map(fix, shape)) if shape is not None else None for shape in call.list_shapes()
+        ]
     rule = {"": _RULES, "com.microsoft": _FUSED}.get(node.details.domain, {}).get(node.op)
     if rule is None:
         raise SizeRefusal
@@ -52,7 +65,9 @@ def _check_outputs(call: Call, outputs: Outputs) -> None:
 
 def _makes_sizes(call: Call) -> bool:
     """Return whether an operator may make free sizes of values without them."""
-    return call.node.op in _SIZED or (call.node.op == "Slice" and any(operand.depends for operand in call.operands[1:]))
+    return call.node.op in _SIZED or (
+        call.node.op == "Slice" and any(operand.depends for operand in call.operands[1:])
+    )
 
 
 def _broadcast(call: Call) -> Outputs:
@@ -67,11 +82,16 @@ def _along(find: Callable[[Call], Iterable[int]]) -> Rule:
 
     def rule(call: Call) -> Outputs:
         data = call.data
-        call.refuse_batch([data[axis] for axis in find(call) if axis < len(data)], "works along the samples")
+        call.refuse_batch(
+            [data[axis] for axis in find(call) if axis < len(data)], "works along the samples"
+        )
         if any(operand.has_free_axis for operand in call.operands[1:]):
             raise SizeRefusal("has a parameter that depends on free sizes")
         derive = call.table.derive
-        return [None if shape is None else tuple(map(derive, data, shape)) for shape in call.list_shapes()]
+        return [
+            None if shape is None else tuple(map(derive, data, shape))
+            for shape in call.list_shapes()
+        ]
 
     return rule
 
@@ -109,8 +129,13 @@ def _pool(call: Call) -> Outputs:
 def _pad(call: Call) -> Outputs:
     data = call.data
     axes, pads = call.integers("", 3) or list(range(len(data))), call.some_integers("pads", 1)
-    # With one element added in front and one removed at the end the shape stays, but samples move. A pad may be computed.
-    padded = {axis % len(data) for axis, pad in zip(axes * 2, pads, strict=False) if pad != 0} if pads else range(len(data))
+    # With one element added in front and one removed at the end the shape stays, but samples move.
+    # A pad may be computed.
+    padded = (
+        {axis % len(data) for axis, pad in zip(axes * 2, pads, strict=False) if pad != 0}
+        if pads
+        else range(len(data))
+    )
     call.refuse_batch([data[axis] for axis in padded], "changes the number of samples")
     return _along(_no_axis)(call)
 
@@ -140,18 +165,32 @@ def _quantize_sequence(call: Call) -> Outputs:
 
 def _reduce(call: Call) -> Outputs:
     data = call.data
-    axes: Iterable[int] | None = [call.axis()] if call.node.op.startswith("Arg") else call.integers("axes", 1)
+    axes: Iterable[int] | None = (
+        [call.axis()] if call.node.op.startswith("Arg") else call.integers("axes", 1)
+    )
     if call.node.op.startswith("Global"):
         axes = range(2, len(data))
     everything = () if call.integer("noop_with_empty_axes") else range(len(data))
     reduced = {axis % len(data) for axis in axes or everything}
     call.refuse_batch([data[axis] for axis in reduced], "reduces the samples of a batch")
     keeps = call.integer("keepdims", 1)
-    return [tuple([() if n in reduced else axis for n, axis in enumerate(data) if keeps or n not in reduced])]
+    return [
+        tuple(
+            [
+                () if n in reduced else axis
+                for n, axis in enumerate(data)
+                if keeps or n not in reduced
+            ]
+        )
+    ]
 
 
-def _sum_products(call: Call, terms: Sequence[tuple[Axes, Sequence[object]]], result: Iterable[object]) -> Axes:
-    """Return the axes of a sum of products, each axis by its letter; those without a letter in ``result`` are summed over."""
+def _sum_products(
+    call: Call, terms: Sequence[tuple[Axes, Sequence[object]]], result: Iterable[object]
+) -> Axes:
+    """Return the axes of a sum of products, each axis by its letter; those without a letter in
+    ``result`` are summed over.
+    """
     letters: dict[object, list[Axis]] = {}
     for axes, term in terms:
         for axis, letter in zip(axes, term, strict=True):
@@ -160,7 +199,9 @@ def _sum_products(call: Call, terms: Sequence[tuple[Axes, Sequence[object]]], re
     for summed in (row for letter, row in letters.items() if letter not in kept):
         call.refuse_batch(summed, "sums over the samples of a batch")
         if len(set(map(is_free, summed))) > 1 and call.table.is_new(join(*summed)):
-            raise SizeRefusal(f"sums over a fixed size of {call.table.count(summed[0])} and a free size")
+            raise SizeRefusal(
+                f"sums over a fixed size of {call.table.count(summed[0])} and a free size"
+            )
     return tuple(call.table.merge(letters[letter]) for letter in kept)
 
 
@@ -170,11 +211,20 @@ def _multiply(call: Call) -> Outputs:
     around = range(min(2 - len(a), 2 - len(b)), 0)
     left = [*range(2 - len(a), 0), "i", "k"] if len(a) > 1 else ["k"]
     right = [*range(2 - len(b), 0), "k", "j"] if len(b) > 1 else ["k"]
-    return [_sum_products(call, [(a, left), (b, right)], [*around, *left[-2:-1], *(right[-1:] if len(b) > 1 else ())])]
+    return [
+        _sum_products(
+            call,
+            [(a, left), (b, right)],
+            [*around, *left[-2:-1], *(right[-1:] if len(b) > 1 else ())],
+        )
+    ]
 
 
 def _multiply_matrices(call: Call) -> Outputs:
-    left, right = ("ki" if call.integer("transA") else "ik"), ("jk" if call.integer("transB") else "kj")
+    left, right = (
+        ("ki" if call.integer("transA") else "ik"),
+        ("jk" if call.integer("transB") else "kj"),
+    )
     product = _sum_products(call, [(call.data, left), (call.get_axes(1), right)], "ij")
     added = ((), (), *call.get_axes(2))[-2:] if call.has(2) else ((), ())
     return [tuple(map(call.table.merge, zip(product, added, strict=True)))]
@@ -189,7 +239,9 @@ def _sum_by_letters(call: Call) -> Outputs:
 
 
 def _transpose(call: Call) -> Outputs:
-    return [tuple(call.data[axis] for axis in call.integers("perm") or reversed(range(len(call.data))))]
+    return [
+        tuple(call.data[axis] for axis in call.integers("perm") or reversed(range(len(call.data))))
+    ]
 
 
 def _flatten(call: Call) -> Outputs:
@@ -200,7 +252,11 @@ def _flatten(call: Call) -> Outputs:
 def _squeeze(call: Call) -> Outputs:
     stated = call.integers("axes", 1)
     is_one = [call.table.count(axis) == 1 for axis in call.data]
-    taken = [n for n, one in enumerate(is_one) if one] if stated is None else [n % len(is_one) for n in stated]
+    taken = (
+        [n for n, one in enumerate(is_one) if one]
+        if stated is None
+        else [n % len(is_one) for n in stated]
+    )
     if any(is_free(call.data[axis]) for axis in taken):
         raise SizeRefusal("removes an axis whose size is free")
     return [tuple(axis for number, axis in enumerate(call.data) if number not in taken)]
@@ -220,12 +276,16 @@ def _reshape(call: Call) -> Outputs:
         raise SizeRefusal("uses values of samples as sizes")
     # A 0 stands for the size of the input at the same place, unless allowzero makes it a size.
     copied = () if call.integer("allowzero") else call.data
-    kept = {place for place, (axis, own) in enumerate(zip(target, copied, strict=False)) if axis == own}
+    kept = {
+        place for place, (axis, own) in enumerate(zip(target, copied, strict=False)) if axis == own
+    }
     if _makes_target(call, target, kept):
         return [target]
     if not call.has(1):
         raise SizeRefusal("states its sizes as an attribute")
-    wanted = [(0,) if place in kept and is_free(axis) else axis for place, axis in enumerate(target)]
+    wanted = [
+        (0,) if place in kept and is_free(axis) else axis for place, axis in enumerate(target)
+    ]
     # -1 can stand once: for the axis that would take most operators to compute.
     longest = max(wanted, key=lambda axis: len(list_names(axis)), default=())
     if is_free(longest):
@@ -240,7 +300,9 @@ def _makes_target(call: Call, target: Axes, kept: Collection[int]) -> bool:
     if sizes.row is None:
         return sizes.depends and not any(map(call.table.is_new, target))
     stated = enumerate(zip(sizes.row, target, strict=False))
-    return all(size in (axis, (-1,)) or (size == (0,) and place in kept) for place, (size, axis) in stated)
+    return all(
+        size in (axis, (-1,)) or (size == (0,) and place in kept) for place, (size, axis) in stated
+    )
 
 
 def _expand(call: Call) -> Outputs:
@@ -271,7 +333,9 @@ def _fill(call: Call) -> Outputs:
     if call.node.op == "Range":
         start, end, step = (operand.row for operand in call.operands)
         row = end if (start, step) == (((0,),), ((),)) else None
-    return [tuple(map(fix, call.shape())) if row is None else row]  # a model that does not follow this fails in the proof
+    return [
+        tuple(map(fix, call.shape())) if row is None else row
+    ]  # a model that does not follow this fails in the proof
 
 
 def _concat(call: Call) -> Outputs:
@@ -280,7 +344,9 @@ def _concat(call: Call) -> Outputs:
     call.refuse_batch(along, "joins values along the samples")
     common = call.align(axis)
     # The sum is a size of its own, called after the operand with the most free sizes.
-    common[axis] = call.table.derive(max(along, key=lambda each: len(list_names(each))), call.shape()[axis])
+    common[axis] = call.table.derive(
+        max(along, key=lambda each: len(list_names(each))), call.shape()[axis]
+    )
     return [tuple(common)]
 
 
@@ -298,7 +364,9 @@ def _slice(call: Call) -> Outputs:
     axes = call.integers("axes", 3) or list(range(len(starts or ())))
     steps = call.integers("steps", 4) or [1] * len(axes)
     if starts is None or ends is None:
-        call.refuse_batch([data[axis] for axis in axes] or data, "has a start or end that is not stated")
+        call.refuse_batch(
+            [data[axis] for axis in axes] or data, "has a start or end that is not stated"
+        )
         is_head = (starts, steps) == ([0] * len(axes), [1] * len(axes))
         return [_cut(call, axes)] if is_head else _along(_no_axis)(call)
     moved = list(ends)
@@ -325,9 +393,15 @@ def _move_end(call: Call, axis: Axis, start: int, end: int, step: int) -> int:
 def _cut(call: Call, axes: Sequence[int]) -> Axes:
     """Return the axes of the first part of a value, such as a table, as long as a row of sizes states."""
     row = call.get_operand(2).row
-    cut = [call.table.derive(axis, size) for axis, size in zip(call.data, call.shape(), strict=True)]
+    cut = [
+        call.table.derive(axis, size) for axis, size in zip(call.data, call.shape(), strict=True)
+    ]
     for place, axis in zip(axes, row or (), strict=False):
-        if not is_free(call.data[place]) and is_free(axis) and call.table.count(axis) == call.shape()[place]:
+        if (
+            not is_free(call.data[place])
+            and is_free(axis)
+            and call.table.count(axis) == call.shape()[place]
+        ):
             cut[place] = axis
     return tuple(cut)
 
@@ -340,7 +414,10 @@ def _gather(call: Call) -> Outputs:
 
 def _gather_elements(call: Call) -> Outputs:
     axis = call.axis()
-    call.refuse_batch([call.get_axes(place)[axis] for place in range(len(call.operands))], "selects samples by index")
+    call.refuse_batch(
+        [call.get_axes(place)[axis] for place in range(len(call.operands))],
+        "selects samples by index",
+    )
     common = call.align(axis)
     common[axis] = call.get_axes(1 if call.node.op == "GatherElements" else 0)[axis]
     return [tuple(common)]
@@ -380,25 +457,41 @@ def _recur(call: Call) -> Outputs:
         if axes and axes[number] != batch:
             if axes[number] or call.table.has_batch(axes):
                 raise SizeRefusal("has different samples in its states and its sequence")
-            call.edits[place] = Edit(tuple([batch if each == number else () for each in range(rank)]), expands=True)
+            call.edits[place] = Edit(
+                tuple([batch if each == number else () for each in range(rank)]), expands=True
+            )
     state = (direction, batch, hidden) if at else (batch, direction, hidden)
-    return [(sequence, *state) if at else (batch, sequence, direction, hidden), state, state][: len(call.shapes)]
+    return [(sequence, *state) if at else (batch, sequence, direction, hidden), state, state][
+        : len(call.shapes)
+    ]
 
 
-_ELEMENTWISE = """Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast CastLike
-Ceil Celu Clip Cos Cosh Div Dropout Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual HardSigmoid HardSwish Identity IsInf
-IsNaN LeakyRelu Less LessOrEqual Log Max Mean Min Mish Mod Mul Neg Not Or PRelu Pow Reciprocal Relu Round Selu Shrink Sigmoid
-Sign Sin Sinh Softplus Softsign Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu Where Xor"""
-_WINDOWS = """AveragePool Conv ConvInteger ConvTranspose DepthToSpace GroupNormalization InstanceNormalization LRN LpPool
-QLinearConv SpaceToDepth Upsample"""
-_REDUCTIONS = """ArgMax ArgMin GlobalAveragePool GlobalLpPool GlobalMaxPool ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp
-ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare"""
+_ELEMENTWISE = """
+Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor
+Cast CastLike Ceil Celu Clip Cos Cosh Div Dropout Elu Equal Erf Exp Floor Gelu Greater
+GreaterOrEqual HardSigmoid HardSwish Identity IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Mean
+Min Mish Mod Mul Neg Not Or PRelu Pow Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh
+Softplus Softsign Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu Where Xor
+"""
+_WINDOWS = """
+AveragePool Conv ConvInteger ConvTranspose DepthToSpace GroupNormalization InstanceNormalization
+LRN LpPool QLinearConv SpaceToDepth Upsample
+"""
+_REDUCTIONS = """
+ArgMax ArgMin GlobalAveragePool GlobalLpPool GlobalMaxPool ReduceL1 ReduceL2 ReduceLogSum
+ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare
+"""
 _FUSED_ELEMENTWISE = "BiasGelu FastGelu Gelu QuickGelu"
 _SIZED = frozenset(("ConstantOfShape", "Expand", "Range", "Shape", "Tile"))
 """Operators that make free sizes of values without them."""
 _SIZES_AT = {"ConstantOfShape": 0, "Expand": 1, "Tile": 1}
 """Operands that are rows of sizes."""
-SIZE_OPERANDS: dict[str, Sequence[int]] = {"ConstantOfShape": (0,), "Range": (0, 1, 2), "Resize": (1, 2, 3), "Slice": (1, 2)}
+SIZE_OPERANDS: dict[str, Sequence[int]] = {
+    "ConstantOfShape": (0,),
+    "Range": (0, 1, 2),
+    "Resize": (1, 2, 3),
+    "Slice": (1, 2),
+}
 SIZE_OPERANDS |= dict.fromkeys("Expand Pad Reshape Split Tile TopK Upsample".split(), (1,))
 """Operands that are sizes, repeats or places, and no values."""
 _RULES: Mapping[str, Rule] = {
@@ -410,13 +503,20 @@ _RULES: Mapping[str, Rule] = {
     **dict.fromkeys(("GatherElements", "ScatterElements"), _gather_elements),
     **dict.fromkeys(("ConstantOfShape", "Range"), _fill),
     **dict.fromkeys(("Hardmax", "LogSoftmax", "Softmax"), _along(_softmax_axes)),
-    **dict.fromkeys(("LayerNormalization", "RMSNormalization"), _along(lambda call: range(call.axis(-1), len(call.data)))),
+    **dict.fromkeys(
+        ("LayerNormalization", "RMSNormalization"),
+        _along(lambda call: range(call.axis(-1), len(call.data))),
+    ),
     **dict.fromkeys(("LpNormalization", "TopK"), _along(_one_axis(-1))),
     **dict.fromkeys(("DequantizeLinear", "QuantizeLinear"), _along(_no_axis)),
     **{op: partial(find_by_sample, rule) for op, rule in BY_SAMPLE.items()},
     "BatchNormalization": _normalize,
     "Concat": _concat,
-    "CumSum": _along(lambda call: [axis % len(call.data) for axis in call.integers("", 1) or range(len(call.data))]),
+    "CumSum": _along(
+        lambda call: [
+            axis % len(call.data) for axis in call.integers("", 1) or range(len(call.data))
+        ]
+    ),
     "DynamicQuantizeLinear": _quantize,
     "Einsum": _sum_by_letters,
     "Expand": _expand,

@@ -18,7 +18,9 @@ _Size = TypeVar("_Size")
 _Sizes = int | tuple[int, ...]
 
 
-def find_computable(graph: Graph, types: Mapping[Place, StaticType]) -> tuple[list[Entry], dict[Place, _Sizes]]:
+def find_computable(
+    graph: Graph, types: Mapping[Place, StaticType]
+) -> tuple[list[Entry], dict[Place, _Sizes]]:
     """Return the outputs of operators with only constant inputs that others read, and the sizes that operators return.
 
     Outputs of operators without a standard meaning, of bodies, and of those that draw numbers are not among them.
@@ -36,14 +38,20 @@ def find_computable(graph: Graph, types: Mapping[Place, StaticType]) -> tuple[li
             sizes[node, 0] = sized
             is_constant = True
         else:
-            is_constant = node.op not in DRAWING and all(entry.node in constant for entry in node.inputs)
+            is_constant = node.op not in DRAWING and all(
+                entry.node in constant for entry in node.inputs
+            )
         if is_constant:
             constant.add(node)
         else:
             read += node.inputs
     read += graph.heads
-    computed = {node for node in constant if node.op not in ("", "Constant") and (node, 0) not in sizes}
-    return list({(entry.node, entry.index): entry for entry in read if entry.node in computed}.values()), sizes
+    computed = {
+        node for node in constant if node.op not in ("", "Constant") and (node, 0) not in sizes
+    }
+    return list(
+        {(entry.node, entry.index): entry for entry in read if entry.node in computed}.values()
+    ), sizes
 
 
 def _is_plain(node: Node, functions: Functions) -> bool:
@@ -55,7 +63,11 @@ def _read_sizes(node: Node, types: Mapping[Place, StaticType]) -> _Sizes | None:
     """Return the value of a Shape, a Size, or a part of a Shape, where that follows from the types."""
     if node.op in _PARTS and len(node.inputs) > 1:
         source = node.inputs[0].node
-        sizes = find_sizes(types, _get_place(source.inputs[0])) if source.op == "Shape" and source.inputs else None
+        sizes = (
+            find_sizes(types, _get_place(source.inputs[0]))
+            if source.op == "Shape" and source.inputs
+            else None
+        )
         return None if sizes is None else _PARTS[node.op](node, _choose_axes(source, sizes), types)
     if node.op not in ("Shape", "Size") or not node.inputs:
         return None
@@ -65,7 +77,9 @@ def _read_sizes(node: Node, types: Mapping[Place, StaticType]) -> _Sizes | None:
     return prod(shape) if node.op == "Size" else tuple(_choose_axes(node, shape))
 
 
-def _read_size(node: Node, sizes: Sequence[object], types: Mapping[Place, StaticType]) -> _Sizes | None:
+def _read_size(
+    node: Node, sizes: Sequence[object], types: Mapping[Place, StaticType]
+) -> _Sizes | None:
     """Return the size that a Gather takes; None for several of them, and for one that is not known."""
     numbers, shape = read_numbers(node.inputs[1]), find_sizes(types, (node, 0))
     if numbers is None or len(numbers) != 1 or not -len(sizes) <= numbers[0] < len(sizes):
@@ -76,14 +90,21 @@ def _read_size(node: Node, sizes: Sequence[object], types: Mapping[Place, Static
     return (size,) if shape else size
 
 
-def _read_row(node: Node, sizes: Sequence[object], types: Mapping[Place, StaticType]) -> tuple[int, ...] | None:
+def _read_row(
+    node: Node, sizes: Sequence[object], types: Mapping[Place, StaticType]
+) -> tuple[int, ...] | None:
     """Return the sizes that a Slice takes, in order; None where one of them is not known."""
     operands = list_operands(node)[1:]
-    start, end = (read_numbers(operands[place]) if place < len(operands) else None for place in (0, 1))
+    start, end = (
+        read_numbers(operands[place]) if place < len(operands) else None for place in (0, 1)
+    )
     if start is None or end is None or len(start) != 1 or len(end) != 1:
         return None
     stated = [None if each is None else read_numbers(each) or [] for each in operands[2:4]]
-    if any(numbers not in (None, *usual) for numbers, usual in zip(stated, (([0], [-1]), ([1],)), strict=False)):
+    if any(
+        numbers not in (None, *usual)
+        for numbers, usual in zip(stated, (([0], [-1]), ([1],)), strict=False)
+    ):
         return None
     row = sizes[slice(start[0], end[0])]
     known = tuple(size for size in row if isinstance(size, int))
@@ -103,7 +124,9 @@ def _get_place(entry: Entry) -> Place:
     return entry.node, entry.index
 
 
-def find_sizes(types: Mapping[Place, StaticType], place: Place) -> Sequence[int | str | None] | None:
+def find_sizes(
+    types: Mapping[Place, StaticType], place: Place
+) -> Sequence[int | str | None] | None:
     """Return the sizes of a value where its rank is known."""
     kind = types.get(place)
     return None if kind is None else kind.parts[1]

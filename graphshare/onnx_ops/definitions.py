@@ -1,7 +1,7 @@
 """Definitions of fused operators, of onnxruntime and of later operator sets: each in older operators of ONNX.
 
-Approximations have none: FastGelu computes other numbers than Gelu. An operator that states more than its definition covers
-stays.
+Approximations have none: FastGelu computes other numbers than Gelu. An operator that states more
+than its definition covers stays.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from graphshare.ir.walk import list_operands
 FUSED = "com.microsoft"
 """The namespace of the fused operators."""
 STANDARD = frozenset(
-    """AffineGrid Attention CausalConvWithState Celu CenterCropPad Clip Elu Gelu GroupNormalization HardSigmoid HardSwish
-    LayerNormalization LeakyRelu LinearAttention LogSoftmax MeanVarianceNormalization Mish NegativeLogLikelihoodLoss PRelu
-    RMSNormalization ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceSumSquare RotaryEmbedding Selu Shrink Softmax
+    """AffineGrid Attention CausalConvWithState Celu CenterCropPad Clip Elu Gelu GroupNormalization
+    HardSigmoid HardSwish LayerNormalization LeakyRelu LinearAttention LogSoftmax
+    MeanVarianceNormalization Mish NegativeLogLikelihoodLoss PRelu RMSNormalization ReduceL1
+    ReduceL2 ReduceLogSum ReduceLogSumExp ReduceSumSquare RotaryEmbedding Selu Shrink Softmax
     SoftmaxCrossEntropyLoss Softplus Softsign SwiGLU Swish ThresholdedRelu""".split()
 )
 """Operators of ONNX that it defines by others; without those that draw numbers, quantize or compare."""
@@ -47,7 +48,8 @@ Input = int | str
 
 
 class Step(Struct, frozen=True):
-    """An operator of a definition, with the name of its output there; the last one gives the output of the fused operator.
+    """An operator of a definition, with the name of its output there; the last one gives the output
+    of the fused operator.
 
     ``place`` is the position of an optional output of the fused operator that this step gives; 0 for none.
     """
@@ -70,7 +72,9 @@ def find_definition(node: Node, opset: int, *, has_numbers: bool) -> list[Step] 
         return None
     fused = _Fused(node, opset)
     steps = (None if None in fused.values.values() else rule(fused)) or []
-    unknown = {place for place, name in enumerate(outputs) if name and place} - {step.place for step in steps}
+    unknown = {place for place, name in enumerate(outputs) if name and place} - {
+        step.place for step in steps
+    }
     has_others = not has_numbers and any(step.op == "Constant" for step in steps)
     return None if unknown or has_others or not steps else steps
 
@@ -80,7 +84,11 @@ class _Fused:
 
     def __init__(self, node: Node, opset: int) -> None:
         self.opset, values = opset, node.details.values
-        self.values = {name: read_value(value.content) for name, value in values.items() if isinstance(value, StoredValue)}
+        self.values = {
+            name: read_value(value.content)
+            for name, value in values.items()
+            if isinstance(value, StoredValue)
+        }
         self._operands = list_operands(node)
 
     def has(self, place: int) -> bool:
@@ -128,7 +136,12 @@ def _define_matmul(fused: _Fused) -> list[Step] | None:
 
 def _define_quick_gelu(fused: _Fused) -> list[Step]:
     alpha = _make_number("alpha", fused.number("alpha", 1.702))
-    return [alpha, Step("Mul", (0, "alpha"), "scaled"), Step("Sigmoid", ("scaled",), "share"), Step("Mul", (0, "share"))]
+    return [
+        alpha,
+        Step("Mul", (0, "alpha"), "scaled"),
+        Step("Sigmoid", ("scaled",), "share"),
+        Step("Mul", (0, "share")),
+    ]
 
 
 def _define_gelu(fused: _Fused) -> list[Step]:
@@ -178,18 +191,32 @@ def _define_layer_norm(fused: _Fused) -> list[Step] | None:
         Step("Sub", (0, "mean"), "distance"),
         *_list_scaling(fused, "distance", 1, 1e-5),
     ]
-    return [*steps[:-1], replace(steps[-1], output="scaled"), Step("Add", ("scaled", 2))] if fused.has(2) else steps
+    return (
+        [*steps[:-1], replace(steps[-1], output="scaled"), Step("Add", ("scaled", 2))]
+        if fused.has(2)
+        else steps
+    )
 
 
 def _define_simplified_norm(fused: _Fused) -> list[Step] | None:
-    return [*_choose_axes(fused)[0], *_list_scaling(fused, 0, 1, 1e-5)] if fused.is_plain_norm else None
+    return (
+        [*_choose_axes(fused)[0], *_list_scaling(fused, 0, 1, 1e-5)]
+        if fused.is_plain_norm
+        else None
+    )
 
 
 def _choose_axes(fused: _Fused) -> tuple[list[Step], tuple[Input, ...], Attributes]:
-    """Return the constant of the last axis, the operand that it is, and the attributes of older operator sets in its place."""
+    """Return the constant of the last axis, the operand that it is, and the attributes of older
+    operator sets in its place.
+    """
     if fused.opset < _AXES_AS_INPUT:
         return [], (), {"axes": (-1,)}
-    return [Step("Constant", (), "axes", {"value": Tensor("int64", (1,), struct.pack("<q", -1))})], ("axes",), {}
+    return (
+        [Step("Constant", (), "axes", {"value": Tensor("int64", (1,), struct.pack("<q", -1))})],
+        ("axes",),
+        {},
+    )
 
 
 def _list_scaling(fused: _Fused, value: Input, scale: Input, epsilon: float) -> Iterator[Step]:

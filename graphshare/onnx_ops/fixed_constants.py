@@ -1,7 +1,8 @@
 """Constants that may come from a size that a file fixes: an exporter folds a computation from a size into a number.
 
-Nothing in the file distinguishes such a number from one that means something else, so every place listed is a suspicion: the
-number meets a value that depends on the free size, and equals that size, its last index, a part or a product of it.
+Nothing in the file distinguishes such a number from one that means something else, so every place
+listed is a suspicion: the number meets a value that depends on the free size, and equals that size,
+its last index, a part or a product of it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ _LARGEST = 1 << 16  # bytes of a constant that is read
 _LEAST = 3  # of smaller sizes the numbers are everywhere: 2, 1, a half
 _STRIDES = (2, 4, 8, 16, 32)
 _STEPS = (4, 8, 16, 32, 64, 128)
-_NUMBERS = frozenset("Add Clip Div Equal Greater GreaterOrEqual Less LessOrEqual Max Min Mod Mul Sub Where".split())
+_NUMBERS = frozenset(
+    "Add Clip Div Equal Greater GreaterOrEqual Less LessOrEqual Max Min Mod Mul Sub Where".split()
+)
 """Operators that compute with a number, or compare with it."""
 _PLACES = frozenset("Add Cast Expand Gather Mul Sub".split())
 """Operators whose constant operand may be the places of a sequence; for Expand it is the first."""
@@ -36,7 +39,8 @@ Place = tuple[Node, int]
 class FixedConstants:
     """Finds such constants. ``sizes`` are the numbers of free sizes in the file by name, ``axes`` the axes of values.
 
-    ``shapes`` are the shapes of all values in the file, ``computed`` the integers that operators compute only from constants.
+    ``shapes`` are the shapes of all values in the file, ``computed`` the integers that operators
+    compute only from constants.
     """
 
     def __init__(
@@ -49,7 +53,9 @@ class FixedConstants:
         computed: Mapping[Place, Sequence[int]],
     ) -> None:
         self._nodes, self._axes, self._shapes, self._computed = nodes, axes, shapes, computed
-        self._sizes = {number: name for name, number in reversed([*sizes.items()]) if number >= _LEAST}
+        self._sizes = {
+            number: name for name, number in reversed([*sizes.items()]) if number >= _LEAST
+        }
         numbers = [number for number in sizes.values() if number >= _LEAST]
         self._products = [a * b for place, a in enumerate(numbers) for b in numbers[place + 1 :]]
         self._listed: set[Node] = set()
@@ -61,7 +67,8 @@ class FixedConstants:
     def list_notes(self) -> list[str]:
         """Return a note on each constant, with its node."""
         return [
-            f"{node.op} {node.details.label or node.name!r}: {text}: it may come from the fixed size, so check it or compare "
+            f"{node.op} {node.details.label or node.name!r}: {text}: it may come from the fixed "
+            f"size, so check it or compare "
             "with `witness`"
             for node in self._nodes
             for text in self._find(node)
@@ -106,7 +113,10 @@ class FixedConstants:
     def _has_rows(self, joined: JoinedConstant) -> bool:
         """Return whether the numbers at the places differ; one that is not read may."""
         node = _find_origin(joined.entry)
-        shape, values = self._shapes[joined.entry.node, joined.entry.index], self._read(joined.entry)
+        shape, values = (
+            self._shapes[joined.entry.node, joined.entry.index],
+            self._read(joined.entry),
+        )
         if not values or node is not joined.entry.node or shape[joined.axis] == 1:
             return True
         inner = prod(shape[joined.axis + 1 :])
@@ -115,7 +125,9 @@ class FixedConstants:
         return any(rows[number] != rows[number - number % count] for number in range(len(rows)))
 
     def _list_constants(self, operands: Sequence[Entry | None]) -> list[Entry]:
-        return [entry for entry in operands if entry is not None and entry.node not in self._dependent]
+        return [
+            entry for entry in operands if entry is not None and entry.node not in self._dependent
+        ]
 
     def _list_axes(self, entry: Entry | None) -> Axes:
         """Return the axes of an operand; none where they are not known."""
@@ -182,14 +194,18 @@ class FixedConstants:
                     return
 
     def _match_places(self, entry: Entry, *, is_index: bool) -> Iterator[str]:
-        """Yield numbers that count on from a size: the positions after a past of that length; a single number is an index."""
+        """Yield numbers that count on from a size: the positions after a past of that length; a
+        single number is an index.
+        """
         values, origin = self._read(entry), _find_origin(entry)
         counts_on = all(later - earlier == 1 for earlier, later in pairwise(values))
         if values and counts_on and values[0] in self._sizes and (len(values) > 1 or is_index):
             if origin in self._listed:  # by the operator before
                 return
             self._listed.add(origin)
-            listed = ", ".join(f"{value:g}" for value in values[:3]) + ("..." if len(values) > 3 else "")
+            listed = ", ".join(f"{value:g}" for value in values[:3]) + (
+                "..." if len(values) > 3 else ""
+            )
             yield f"{listed} counts on from {self._name(int(values[0]))}"
 
     def _read(self, entry: Entry) -> list[float]:
@@ -206,13 +222,19 @@ class FixedConstants:
         return [float(number) for number in numbers or () if not isinstance(number, bytes)]
 
     def _name(self, size: int) -> str:
-        return f"the size {self._sizes[size]}" if not self._sizes[size].startswith("size ") else f"a size, {size},"
+        return (
+            f"the size {self._sizes[size]}"
+            if not self._sizes[size].startswith("size ")
+            else f"a size, {size},"
+        )
 
 
 def _parse_numbers(text: str) -> list[float]:
     """Return the numbers in the text of an attribute; none where it holds something else, as a faulty file may."""
     try:
-        return [float(number) for number in text.strip("[]").split(", ") if number not in ("", "...")]
+        return [
+            float(number) for number in text.strip("[]").split(", ") if number not in ("", "...")
+        ]
     except ValueError:
         return []
 

@@ -1,7 +1,7 @@
 """Axes of values in a model with free sizes, and operators as rules of these see them (:mod:`axis_rules`).
 
-An axis is a product, the outermost factor first: of numbers, and of the names of free sizes. A Reshape only groups the factors
-anew, so that the data of a sample can still be found.
+An axis is a product, the outermost factor first: of numbers, and of the names of free sizes. A
+Reshape only groups the factors anew, so that the data of a sample can still be found.
 """
 
 from __future__ import annotations
@@ -56,12 +56,15 @@ def join(*axes: Axis) -> Axis:
 
 
 class SizeTable:
-    """The ``numbers`` of free sizes in the file, and which of them are batches; sizes that follow from others are added.
+    """The ``numbers`` of free sizes in the file, and which of them are batches; sizes that follow
+    from others are added.
 
     ``before`` are those that were free in the file already: its use of them is right.
     """
 
-    def __init__(self, numbers: Mapping[str, int], batches: Collection[str], before: Collection[str]) -> None:
+    def __init__(
+        self, numbers: Mapping[str, int], batches: Collection[str], before: Collection[str]
+    ) -> None:
         self.numbers, self.batches, self.before = dict(numbers), frozenset(batches), set(before)
         self._derived: dict[tuple[Axis, int], str] = {}
 
@@ -92,7 +95,9 @@ class SizeTable:
 
     def _find_samples(self, axis: Axis) -> Axis | None:
         """Return the factors of an axis before the batch's factor; None where there is no batch."""
-        return next((axis[:place] for place, factor in enumerate(axis) if factor in self.batches), None)
+        return next(
+            (axis[:place] for place, factor in enumerate(axis) if factor in self.batches), None
+        )
 
     def merge(self, row: Iterable[Axis]) -> Axis:
         """Return the axis that several are broadcast to."""
@@ -102,7 +107,9 @@ class SizeTable:
             raise SizeRefusal("has the samples on different axes of its inputs")
         for axis in axes if any(map(self.is_new, free)) else ():
             if axis and not is_free(axis):
-                raise SizeRefusal(f"has a fixed size of {self.count(axis)} on an axis whose size is free")
+                raise SizeRefusal(
+                    f"has a fixed size of {self.count(axis)} on an axis whose size is free"
+                )
         # A size of 1 is broadcast to a larger one.
         return max(free or axes, key=self.count)
 
@@ -118,8 +125,8 @@ class Edit(msgspec.Struct, frozen=True):
 class Operand(msgspec.Struct, frozen=True):
     """Facts about an operand; the defaults stand for an absent operand and for unknown facts.
 
-    ``depends`` marks one that depends on free sizes. ``row`` is set if it is a row of sizes, ``known`` if it is a few integers,
-    with None for each unknown integer.
+    ``depends`` marks one that depends on free sizes. ``row`` is set if it is a row of sizes,
+    ``known`` if it is a few integers, with None for each unknown integer.
     """
 
     axes: Axes | None = None
@@ -172,7 +179,10 @@ class Call(msgspec.Struct, eq=False):
         return place < len(self.operands) and list_operands(self.node)[place] is not None
 
     def list_shapes(self) -> list[Sequence[int] | None]:
-        """Return the shapes of outputs in the file, None of one that is left out. Raises SizeRefusal where one is not known."""
+        """Return the shapes of outputs in the file, None of one that is left out.
+
+        Raises SizeRefusal where one is not known.
+        """
         pairs = list(zip(self.node.details.outputs, self.shapes, strict=True))
         if any(name and shape is None for name, shape in pairs):
             raise SizeRefusal("has an output whose shape is not known")
@@ -187,12 +197,20 @@ class Call(msgspec.Struct, eq=False):
         return int(self.node.attrs.get(name, default))
 
     def integers(self, name: str, place: int = 0) -> list[int] | None:
-        """Return integers that an operand states, or an attribute; None where they are neither, or depend on free sizes."""
+        """Return integers that an operand states, or an attribute; None where they are neither, or
+        depend on free sizes.
+        """
         if place and self.has(place):
             row = self.operands[place].row
-            return None if row is None or any(map(is_free, row)) else list(map(multiply_numbers, row))
+            return (
+                None if row is None or any(map(is_free, row)) else list(map(multiply_numbers, row))
+            )
         text = self.node.attrs.get(name)
-        return None if text is None else [int(number) for number in text.strip("[]").split(", ") if number]
+        return (
+            None
+            if text is None
+            else [int(number) for number in text.strip("[]").split(", ") if number]
+        )
 
     def some_integers(self, name: str, place: int) -> Sequence[int | None] | None:
         """Return integers like :meth:`integers`, None for each of an operand that is not known."""
@@ -200,7 +218,10 @@ class Call(msgspec.Struct, eq=False):
         return self.integers(name, place) if known is None else known
 
     def axis(self, default: int = 0) -> int:
-        """Return the attribute ``axis``, counted from the first of the data. Raises IndexError where there is no such axis."""
+        """Return the attribute ``axis``, counted from the first of the data.
+
+        Raises IndexError where there is no such axis.
+        """
         return range(len(self.data))[self.integer("axis", default)]
 
     def refuse_batch(self, axes: Iterable[Axis], why: str) -> None:
@@ -214,7 +235,10 @@ class Call(msgspec.Struct, eq=False):
         rows = enumerate(zip(*operands, strict=True))
         common = [() if number == skipped else self.table.merge(row) for number, row in rows]
         for place, axes in enumerate(operands):
-            row = [axis if is_free(axis) and not is_free(own) else () for axis, own in zip(common, axes, strict=True)]
+            row = [
+                axis if is_free(axis) and not is_free(own) else ()
+                for axis, own in zip(common, axes, strict=True)
+            ]
             if any(row):
                 self.edits[place] = Edit(tuple(row), expands=True)
         return common
@@ -241,7 +265,11 @@ def _concat_rows(call: Call, _: Axes) -> Axes | None:
 def _gather_sizes(call: Call, first: Axes) -> Axes | None:
     # No attribute has an empty name: only the operand counts.
     numbers = call.integers("", 1)
-    return None if numbers is None else tuple(first[number] for number in numbers if -len(first) <= number < len(first))
+    return (
+        None
+        if numbers is None
+        else tuple(first[number] for number in numbers if -len(first) <= number < len(first))
+    )
 
 
 def _slice_row(call: Call, first: Axes) -> Axes | None:
@@ -266,12 +294,15 @@ _ROWS: Mapping[str, Callable[[Call, Axes], Axes | None]] = {
 def regroup(table: SizeTable, data: Axes, shape: Sequence[int]) -> Axes:
     """Return the axes of a shape that has the factors of ``data`` in their order.
 
-    A free size that is 1 in the file goes to an axis of size 1, and where there is none to the axis before it, or to the one
-    behind it if that is a part of an axis: heads that are split off belong to a sample.
+    A free size that is 1 in the file goes to an axis of size 1, and where there is none to the axis
+    before it, or to the one behind it if that is a part of an axis: heads that are split off belong
+    to a sample.
     """
     # Row by row, as a Reshape reads the elements: the factors stay in order and are only grouped anew.
     factors = deque(join(*data))
-    target = [_take_axis(table, factors, *sizes) for sizes in zip(shape, (*shape[1:], 0), strict=False)]
+    target = [
+        _take_axis(table, factors, *sizes) for sizes in zip(shape, (*shape[1:], 0), strict=False)
+    ]
     if factors and target:
         target[-1] = join(target[-1], tuple(factors))
     return tuple(target)
@@ -300,6 +331,8 @@ def _take_axis(table: SizeTable, factors: deque[int | str], size: int, behind: i
 
 
 def _goes_behind(factors: Sequence[int | str], size: int, behind: int) -> bool:
-    """Return whether a free size that is 1 in the file, the first factor, goes to an axis behind the one of this ``size``."""
+    """Return whether a free size that is 1 in the file, the first factor, goes to an axis behind
+    the one of this ``size``.
+    """
     is_split = len(factors) > 1 and isinstance(part := factors[1], int) and 1 < behind < part
     return 1 in (size, behind) or is_split

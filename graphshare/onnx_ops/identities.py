@@ -1,7 +1,7 @@
 """The normal form of ONNX's operators: unlike nodes that compute the same value bit for bit, each by its operator set.
 
-Nothing here rounds: an identity moves, drops or respells, and holds for every value. Types follow from the inputs of a model;
-the types of other values in a file are not trusted.
+Nothing here rounds: an identity moves, drops or respells, and holds for every value. Types follow
+from the inputs of a model; the types of other values in a file are not trusted.
 """
 
 from __future__ import annotations
@@ -47,9 +47,17 @@ LpNormalization ScatterElements Softmax Split TopK""".split()
 _COUNTED = frozenset(("BatchNormalization", "Split"))
 """Operators whose number of outputs changes the computation."""
 _OF_FURTHER = {"BatchNormalization": "momentum", "MaxPool": "storage_order"}
-"""Attributes on which no first output depends: the momentum of running statistics, and the order that indices count in."""
-_ZEROS = {"DequantizeLinear": (UINT8, INT8), "Pad": (*DTYPE_NAMES, *OTHER_NAMES), "QuantizeLinear": (UINT8,)}
-"""The dtypes of a third operand that need not be stated if it is 0: a quantization without a zero point is one to uint8."""
+"""Attributes on which no first output depends: the momentum of running statistics, and the order
+that indices count in.
+"""
+_ZEROS = {
+    "DequantizeLinear": (UINT8, INT8),
+    "Pad": (*DTYPE_NAMES, *OTHER_NAMES),
+    "QuantizeLinear": (UINT8,),
+}
+"""The dtypes of a third operand that need not be stated if it is 0: a quantization without a zero
+point is one to uint8.
+"""
 
 
 class OnnxForm(NormalForm):
@@ -66,7 +74,11 @@ class OnnxForm(NormalForm):
 
     def find_constant(self, node: Node) -> Hashable | None:
         if node.op:
-            return read_constant(node.details.values) if node.op == "Constant" and not node.details.domain else None
+            return (
+                read_constant(node.details.values)
+                if node.op == "Constant" and not node.details.domain
+                else None
+            )
         stored, replaced = find_stored(node.details), self._read(node)
         if replaced is not None:
             dtype, shape, data = replaced
@@ -84,25 +96,40 @@ class OnnxForm(NormalForm):
         domain, name, overload = key_of_call(node)
         stored = self._stored.get((domain, name, overload))
         own: Hashable = (domain, name, self._opsets.get(domain))
-        if stored is not None and stored.function is not None:  # a function is identified by its body, not by its name
-            defaults = {key: getattr(value, "content", None) for key, value in stored.function.attributes.items()}
+        if (
+            stored is not None and stored.function is not None
+        ):  # a function is identified by its body, not by its name
+            defaults = {
+                key: getattr(value, "content", None)
+                for key, value in stored.function.attributes.items()
+            }
             own = tuple(sorted(defaults.items())), tuple(sorted(stored.function.opsets.items()))
         return own, tuple(sorted(self._list_attributes(node).items())), _count_outputs(node)
 
     def make_terms(self, node: Node, operands: Sequence[int], bodies: Hashable) -> list[int]:
         places = [(node, index) for index in range(node.num_outputs or 1)] if self._computed else []
-        constants = {place[1]: self._number_array(*self._computed[place]) for place in places if place in self._computed}
+        constants = {
+            place[1]: self._number_array(*self._computed[place])
+            for place in places
+            if place in self._computed
+        }
         if constants:
             self.used["constants computed"] += 1
             if len(constants) == len(places):
                 return list(constants.values())
         outputs = self._make_own_terms(node, operands, bodies)
-        return [constants.get(index, term) for index, term in enumerate(outputs)] if constants else outputs
+        return (
+            [constants.get(index, term) for index, term in enumerate(outputs)]
+            if constants
+            else outputs
+        )
 
     def _make_own_terms(self, node: Node, operands: Sequence[int], bodies: Hashable) -> list[int]:
         """Return the terms of an operator's outputs as follow from its operands, whether or not these are constants."""
         terms = iter(operands)
-        places = _drop_absent([None if entry is None else next(terms) for entry in list_operands(node)])
+        places = _drop_absent(
+            [None if entry is None else next(terms) for entry in list_operands(node)]
+        )
         if node.details.domain or self.is_call(node):
             return self._number_call(node, places, bodies)
         attributes = self._list_attributes(node)
@@ -112,25 +139,45 @@ class OnnxForm(NormalForm):
         rule = _RULES.get(node.op)
         same = rule(operator) if rule is not None else None
         if same is not None:
-            rest = self.number_outputs(node, *operator.key(bodies)) if (node.num_outputs or 1) > 1 else [same]
+            rest = (
+                self.number_outputs(node, *operator.key(bodies))
+                if (node.num_outputs or 1) > 1
+                else [same]
+            )
             return [same, *rest[1:]]
         outputs = self.number_outputs(node, *operator.key(bodies))
         if operator.of_further:
-            outputs[1:] = [self.table.number("output", outputs[0], i, operator.of_further) for i in range(1, len(outputs))]
+            outputs[1:] = [
+                self.table.number("output", outputs[0], i, operator.of_further)
+                for i in range(1, len(outputs))
+            ]
         shape = static_shape(self._types, (node, 0))
         if shape is not None:
             self._shapes.setdefault(outputs[0], shape)
         return outputs
 
-    def _number_call(self, node: Node, operands: Sequence[int | None], bodies: Hashable) -> list[int]:
+    def _number_call(
+        self, node: Node, operands: Sequence[int | None], bodies: Hashable
+    ) -> list[int]:
         """Return the terms of a call of a function, or of an operator of another domain."""
         domain, key = node.details.domain, key_of_call(node)
         # A function may call others: two calls are equal only in models that define all functions alike.
         own = tuple(sorted(self._functions.items())) if key in self._functions else ()
         stated = tuple(sorted(self._list_attributes(node).items()))
-        call = (key, self._opsets.get(domain), own, _count_outputs(node), stated, tuple(operands), bodies)
-        # Unknown operators may draw numbers: equal calls of them are different values. Operators of ai.onnx.ml draw none.
-        return self.number_outputs(node, "call", *call, 0 if domain == "ai.onnx.ml" else self.count_drawn(call))
+        call = (
+            key,
+            self._opsets.get(domain),
+            own,
+            _count_outputs(node),
+            stated,
+            tuple(operands),
+            bodies,
+        )
+        # Unknown operators may draw numbers: equal calls of them are different values. Operators of
+        # ai.onnx.ml draw none.
+        return self.number_outputs(
+            node, "call", *call, 0 if domain == "ai.onnx.ml" else self.count_drawn(call)
+        )
 
     def read_content(self, term: int | None) -> Any:
         """Return the content of a constant, an array as its dtype, shape and data; None for any other term."""
@@ -145,13 +192,19 @@ class OnnxForm(NormalForm):
     def read_number(self, term: int) -> tuple[str, tuple[int, ...], bytes] | None:
         content = self.read_content(term)
         is_array = content is not None and len(content) == 3 and isinstance(content[0], int)
-        return (dtype_name(content[0]), content[1], content[2][0]) if is_array and len(content[2]) == 1 else None
+        return (
+            (dtype_name(content[0]), content[1], content[2][0])
+            if is_array and len(content[2]) == 1
+            else None
+        )
 
     def read_version(self, term: int) -> int:
         key = self.table.keys[term]
         return int(key[2]) if key[0] == "operator" else 0
 
-    def read_step(self, node: Node, operands: Sequence[int | None], find: FindConstant) -> AffineStep | None:
+    def read_step(
+        self, node: Node, operands: Sequence[int | None], find: FindConstant
+    ) -> AffineStep | None:
         from graphshare.onnx_ops.affine import read_step  # start-up: terms alone often do
 
         return read_step(self, self._opsets.get("", 1), node, operands, find)
@@ -178,7 +231,9 @@ class OnnxForm(NormalForm):
         return None if kind is None else kind.parts[0]
 
     def find_zero(self, term: int | None) -> int:
-        """Return the dtype of a constant of one element, a number whose bits are all 0, as -0's are not; 0 for any other."""
+        """Return the dtype of a constant of one element, a number whose bits are all 0, as -0's are
+        not; 0 for any other.
+        """
         content = self.read_content(term)
         is_number = content is not None and isinstance(content[0], int) and content[0] != STRING
         return content[0] if is_number and prod(content[1]) == 1 and not any(content[2][0]) else 0
@@ -189,11 +244,16 @@ class OnnxForm(NormalForm):
         if content is None or content[0] not in (INT64, INT32) or len(content[2]) != 1:
             return None
         data, width = content[2][0], 8 if content[0] == INT64 else 4
-        return [int.from_bytes(data[at : at + width], "little", signed=True) for at in range(0, len(data), width)]
+        return [
+            int.from_bytes(data[at : at + width], "little", signed=True)
+            for at in range(0, len(data), width)
+        ]
 
     def number_integers(self, values: Sequence[int]) -> int:
         """Return the term of a list of int64."""
-        return self._number_array("int64", (len(values),), b"".join(n.to_bytes(8, "little", signed=True) for n in values))
+        return self._number_array(
+            "int64", (len(values),), b"".join(n.to_bytes(8, "little", signed=True) for n in values)
+        )
 
     def _number_array(self, dtype: str, shape: tuple[int, ...], data: bytes) -> int:
         return self.table.number("constant", (dtype_code(dtype), shape, shorten([data])))
@@ -205,15 +265,21 @@ class OnnxForm(NormalForm):
     def _list_attributes(self, node: Node) -> dict[str, Content]:
         """Return the contents of a node's attributes, its bodies left out."""
         values = node.details.values
-        return {name: value.content for name, value in values.items() if isinstance(value, StoredValue)}
+        return {
+            name: value.content for name, value in values.items() if isinstance(value, StoredValue)
+        }
 
 
 class _Call:
     """An operator of ONNX's own as a rule sees it: attributes by content, operands by position."""
 
-    def __init__(self, form: OnnxForm, node: Node, attributes: dict[str, Content], operands: list[int | None]) -> None:
+    def __init__(
+        self, form: OnnxForm, node: Node, attributes: dict[str, Content], operands: list[int | None]
+    ) -> None:
         self.form, self.node, self.attributes, self.operands = form, node, attributes, operands
-        self.places = [None if entry is None else (entry.node, entry.index) for entry in list_operands(node)] or [None]
+        self.places = [
+            None if entry is None else (entry.node, entry.index) for entry in list_operands(node)
+        ] or [None]
         self.least = 0
         self.of_further: Hashable = None
         self._move_attributes()
@@ -249,7 +315,13 @@ class _Call:
         version = self._find_version(attributes)
         if op in _BY_AXIS:
             version = self._count_axis(attributes)
-        count = len(self.node.details.outputs) if op == "Split" else _count_outputs(self.node) if op in _COUNTED else 0
+        count = (
+            len(self.node.details.outputs)
+            if op == "Split"
+            else _count_outputs(self.node)
+            if op in _COUNTED
+            else 0
+        )
         if op == "Split" and self.read_integer("num_outputs") == count:
             del attributes["num_outputs"]  # before version 18 only the outputs say it
         if op == "BatchNormalization" and (version >= 14 or count == 1):
@@ -257,7 +329,15 @@ class _Call:
             version, count = 14 if version == 9 else version, 0
         if op in _OF_FURTHER and not count:
             self.of_further = attributes.pop(_OF_FURTHER[op], None)
-        key = ("operator", op, version, count, tuple(sorted(attributes.items())), self._list_operands(), bodies)
+        key = (
+            "operator",
+            op,
+            version,
+            count,
+            tuple(sorted(attributes.items())),
+            self._list_operands(),
+            bodies,
+        )
         return (*key, self.form.count_drawn(key)) if op in DRAWING else key
 
     def _drop_default_attributes(self, attributes: dict[str, Content]) -> None:
@@ -268,7 +348,11 @@ class _Call:
 
     def _find_version(self, attributes: Mapping[str, Content]) -> int:
         first, later, changed = CHANGED.get(self.node.op, (0, 0, ()))
-        return self.version if not first <= self.version < later or any(name in attributes for name in changed) else later
+        return (
+            self.version
+            if not first <= self.version < later or any(name in attributes for name in changed)
+            else later
+        )
 
     def _settle_windows(self, attributes: dict[str, Content]) -> None:
         place, had_auto = WEIGHTS.get(self.node.op), "auto_pad" in attributes
@@ -329,7 +413,11 @@ class _Call:
             return
         if self.node.op == "Clip" and len(self.attributes) < len(places):
             return  # a limit that is absent is the largest float32 there, and none in later versions
-        stated = {place: (name, self.attributes[name]) for name, place in places.items() if name in self.attributes}
+        stated = {
+            place: (name, self.attributes[name])
+            for name, place in places.items()
+            if name in self.attributes
+        }
         moved = {place: self._number_attribute(*attribute) for place, attribute in stated.items()}
         if None in moved.values():
             return
@@ -351,7 +439,9 @@ class _Call:
         if name == "k":
             return self.form.number_integers([parts.get(INT, 0)])
         if name == "scales":
-            return table.number("constant", (FLOAT32, (count_bytes(parts[FLOATS]) // 4,), parts[FLOATS]))
+            return table.number(
+                "constant", (FLOAT32, (count_bytes(parts[FLOATS]) // 4,), parts[FLOATS])
+            )
         if self.form.find_dtype(self.places[0]) != "float32":  # type: ignore[arg-type]
             return None
         return table.number("constant", (FLOAT32, (), (parts.get(FLOAT, bytes(4)),)))
@@ -367,14 +457,26 @@ def _drop_dropout(call: _Call) -> int | None:
         return None
     training = call.operand(2)
     # A Dropout that trains with a ratio of 0 drops nothing, and multiplies by 1.
-    if training is not None and call.form.find_truth(training) is not False and not call.form.find_zero(call.operand(1)):
+    if (
+        training is not None
+        and call.form.find_truth(training) is not False
+        and not call.form.find_zero(call.operand(1))
+    ):
         return None
     return call.use("Dropout in inference", call.operand(0))
 
 
 def _drop_cast(call: _Call) -> int | None:
-    dtype, *others = [None if place is None else call.form.find_dtype(place) for place in call.places]
-    wanted = call.read_integer("to") if call.node.op == "Cast" else dtype_code(others[0] or "") if others else None
+    dtype, *others = [
+        None if place is None else call.form.find_dtype(place) for place in call.places
+    ]
+    wanted = (
+        call.read_integer("to")
+        if call.node.op == "Cast"
+        else dtype_code(others[0] or "")
+        if others
+        else None
+    )
     if dtype is None or wanted != dtype_code(dtype):
         return None
     return call.use("casts to the same dtype", call.operand(0))
@@ -450,7 +552,9 @@ def _join_open_shapes(call: _Call, term: int) -> int | None:
         wanted = None if wanted and 0 in wanted and not call.read_integer("allowzero") else wanted
     if wanted is None:
         return None
-    return form.table.number("reshape to", _find_base(call, term, "reshape", "reshape to"), tuple(wanted))
+    return form.table.number(
+        "reshape to", _find_base(call, term, "reshape", "reshape to"), tuple(wanted)
+    )
 
 
 def _join_moved_axes(call: _Call, term: int) -> int | None:
@@ -458,7 +562,11 @@ def _join_moved_axes(call: _Call, term: int) -> int | None:
     if axes is None:
         return None
     # Negative axes count from the end, and the end is not the same place before and after.
-    if key[0] == "moved axes" and (key[1], key[3]) == (_OTHER[call.node.op], call.operand(1)) and min(axes, default=-1) >= 0:
+    if (
+        key[0] == "moved axes"
+        and (key[1], key[3]) == (_OTHER[call.node.op], call.operand(1))
+        and min(axes, default=-1) >= 0
+    ):
         return call.use("Squeeze of Unsqueeze", int(key[2]))
     return call.form.table.number("moved axes", call.node.op, term, call.operand(1))
 

@@ -13,16 +13,33 @@ from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.walk import list_operands
 from graphshare.text.format import format_names
 
-_PASSED_ON = frozenset(("Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Transpose", "Expand", "Tile"))
+_PASSED_ON = frozenset(
+    (
+        "Identity",
+        "Cast",
+        "Reshape",
+        "Squeeze",
+        "Unsqueeze",
+        "Flatten",
+        "Transpose",
+        "Expand",
+        "Tile",
+    )
+)
 _SELECTED = _PASSED_ON | {"Gather", "GatherElements", "Slice"}
 _STARTS, _ENDS, _AXES = 1, 2, 3  # inputs of Slice
-_NEAR = {"Equal": (0,), **dict.fromkeys(("Less", "LessOrEqual", "Greater", "GreaterOrEqual"), (-1, 0, 1))}
+_NEAR = {
+    "Equal": (0,),
+    **dict.fromkeys(("Less", "LessOrEqual", "Greater", "GreaterOrEqual"), (-1, 0, 1)),
+}
 """Steps to numbers on both sides of a bound, so that a comparison is true and false in turn."""
 # Counts and sizes are drawn below this, so that every run stays small.
 _MANY = 9
 _SIZES = {"ConstantOfShape": ((0, _MANY),), "Expand": ((1, 2),), "Loop": ((0, _MANY),), "OneHot": ((1, _MANY),),
           "Range": ((1, _MANY), (2, 2)), "Reshape": ((1, 2),), "Tile": ((1, 3),), "TopK": ((1, 2),)}  # fmt: skip
-"""Operands that are sizes, counts or steps: 1 and more, below a number; no other than 1 where that alone always fits."""
+"""Operands that are sizes, counts or steps: 1 and more, below a number; no other than 1 where that
+alone always fits.
+"""
 _CONDITIONS = {"And": 2, "If": 1, "Not": 1, "Or": 2, "Where": 1}
 """The number of operands of an operator, from the first, that are conditions."""
 _CASTS = {"9": ("truth values", (0, 1)), **dict.fromkeys(("1", "10", "11", "16"), ("floats", (1,)))}
@@ -39,7 +56,9 @@ Wishes = Iterator[tuple[int, Integers]]
 def find_integers(graph: Graph) -> dict[str, list[Integers]]:
     """Return the integers that operators, also in bodies, need from the inputs that reach them unchanged, by name."""
     integers: dict[str, list[Integers]] = {}
-    origins: dict[Key, Sequence[str]] = {(node, 0): [node.name] for node in graph.variables() if not node.details.holds_value}
+    origins: dict[Key, Sequence[str]] = {
+        (node, 0): [node.name] for node in graph.variables() if not node.details.holds_value
+    }
     for (name,) in origins.values():
         if "mask" in name.lower():
             integers[name] = [Integers("it is called a mask", (0, 1), is_mask=True)]
@@ -49,19 +68,27 @@ def find_integers(graph: Graph) -> dict[str, list[Integers]]:
                 if wish not in integers.setdefault(name, []):
                     integers[name].append(wish)
         passed = operands[:1] if node.op in _SELECTED else operands if node.op == "Concat" else ()
-        names = dict.fromkeys(name for operand in passed for name in _find_origins(operand, origins))
+        names = dict.fromkeys(
+            name for operand in passed for name in _find_origins(operand, origins)
+        )
         if names:
             origins[node, 0] = list(names)[:_MANY]
     return integers
 
 
 def walk_operands(graph: Graph) -> Iterator[tuple[Node, list[Entry | None], Mapping[Key, Entry]]]:
-    """Yield the nodes of ONNX's operators, of bodies too, with their inputs by position, and the values that bodies capture."""
+    """Yield the nodes of ONNX's operators, of bodies too, with their inputs by position, and the
+    values that bodies capture.
+    """
     outer: dict[Key, Entry] = {}
     graphs = [graph]
     for each in graphs:  # which grows by the bodies
         for node in (node for node in each.nodes if not node.details.domain):
-            yield node, [None if entry is None else _follow(entry, outer) for entry in list_operands(node)], outer
+            yield (
+                node,
+                [None if entry is None else _follow(entry, outer) for entry in list_operands(node)],
+                outer,
+            )
             captures = [variable for body in node.subgraphs for variable in body.captures]
             # The captured values are the last inputs of the node that has the bodies.
             for variable, entry in zip(reversed(captures), reversed(node.inputs), strict=False):
@@ -79,7 +106,9 @@ def _follow(entry: Entry, outer: Mapping[Key, Entry]) -> Entry:
 
 
 def _list_wishes(node: Node, operands: Operands, outer: Outer) -> Wishes:
-    """Yield the operands from which an operator needs certain integers; ``outer`` are the values that bodies capture."""
+    """Yield the operands from which an operator needs certain integers; ``outer`` are the values
+    that bodies capture.
+    """
     start = f"{node.op} {node.name!r}"
     for place in range(min(len(operands), _CONDITIONS.get(node.op, 0))):
         yield place, Integers(f"{start} takes it as a condition", (0, 1), is_mask=True)
@@ -107,7 +136,12 @@ def _compare(node: Node, operands: Operands, outer: Outer, start: str) -> Wishes
         values = read_numbers(other, outer)
         if values:
             both = tuple(dict.fromkeys(value + step for value in values for step in _NEAR[node.op]))
-            yield place, Integers(f"{start} compares it with {format_names(map(str, values), _LISTED)}", both)
+            yield (
+                place,
+                Integers(
+                    f"{start} compares it with {format_names(map(str, values), _LISTED)}", both
+                ),
+            )
 
 
 def _gather(node: Node, operands: Operands, _: Outer, start: str) -> Wishes:
@@ -117,7 +151,11 @@ def _gather(node: Node, operands: Operands, _: Outer, start: str) -> Wishes:
 
 
 def _slice(_: Node, operands: Operands, outer: Outer, start: str) -> Wishes:
-    axes = read_numbers(operands[_AXES], outer) if len(operands) > _AXES and operands[_AXES] is not None else [0]
+    axes = (
+        read_numbers(operands[_AXES], outer)
+        if len(operands) > _AXES and operands[_AXES] is not None
+        else [0]
+    )
     size = min([size for axis in axes or () if (size := _find_size(operands[0], axis))], default=1)
     yield _STARTS, Integers(f"{start} takes it as a start", high=size)
     yield _ENDS, Integers(f"{start} takes it as an end", low=1, high=size + 1)
@@ -140,7 +178,13 @@ def _find_size(entry: Entry | None, axis: int) -> int | None:
     stored = find_stored(entry.node.details)
     info = stored.values.infos.get(entry.index) or stored.input
     stated = None if info is None else read_type(info)
-    shape = stored.place.shape if stored.place is not None else stated.shape if stated is not None else None
+    shape = (
+        stored.place.shape
+        if stored.place is not None
+        else stated.shape
+        if stated is not None
+        else None
+    )
     size = shape[axis] if shape is not None and -len(shape) <= axis < len(shape) else None
     return size if isinstance(size, int) else None
 

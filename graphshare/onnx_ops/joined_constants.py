@@ -1,7 +1,8 @@
 """Constants with numbers for each place of a value that is joined to an axis of a free size.
 
-New tokens after a past of a free length have the places that follow it. An exporter folds the rows of a table, or the cosines
-of angles, at these places into a constant. It has a row for each new token, and nothing in it tells the length of the past.
+New tokens after a past of a free length have the places that follow it. An exporter folds the rows
+of a table, or the cosines of angles, at these places into a constant. It has a row for each new
+token, and nothing in it tells the length of the past.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ Shapes = Mapping[Place, Sequence[int]]
 
 
 class JoinedConstant(msgspec.Struct, frozen=True):
-    """Operand ``entry`` of ``node``, with numbers along ``axis`` for the places that are joined to the free size ``size``."""
+    """Operand ``entry`` of ``node``, with numbers along ``axis`` for the places that are joined to
+    the free size ``size``.
+    """
 
     node: Node
     entry: Entry
@@ -35,24 +38,38 @@ class JoinedConstant(msgspec.Struct, frozen=True):
 def find_joined_constants(
     nodes: Sequence[Node], axes: Mapping[Place, Axes], shapes: Shapes, sizes: Collection[str]
 ) -> Iterator[JoinedConstant]:
-    """Yield the constants of operators before a Concat that joins their values to an axis with one of the free ``sizes``.
+    """Yield the constants of operators before a Concat that joins their values to an axis with one
+    of the free ``sizes``.
 
     ``axes`` has the values that depend on free sizes, ``shapes`` the shapes of all values in the file.
     """
-    fed = find_dependents(nodes, (node for node in nodes if not node.op and not node.details.holds_value))
+    fed = find_dependents(
+        nodes, (node for node in nodes if not node.op and not node.details.holds_value)
+    )
     seen: set[tuple[Place, int]] = set()
     for node, axis in _find_concats(nodes, shapes):
-        along = [own[axis] for entry in node.inputs if axis < len(own := axes.get((entry.node, entry.index), ()))]
+        along = [
+            own[axis]
+            for entry in node.inputs
+            if axis < len(own := axes.get((entry.node, entry.index), ()))
+        ]
         names = [name for name in chain.from_iterable(map(list_names, along)) if name in sizes]
         if not names:
             continue
-        starts = [(entry, axis) for entry in node.inputs if (entry.node, entry.index) not in axes and entry.node in fed]
+        starts = [
+            (entry, axis)
+            for entry in node.inputs
+            if (entry.node, entry.index) not in axes and entry.node in fed
+        ]
         for reader, operand, own_axis in _walk_back(starts, fed, shapes, seen):
             yield JoinedConstant(reader, operand, own_axis, names[0])
 
 
 def _walk_back(
-    starts: list[tuple[Entry, int]], fed: Collection[Node], shapes: Shapes, seen: set[tuple[Place, int]]
+    starts: list[tuple[Entry, int]],
+    fed: Collection[Node],
+    shapes: Shapes,
+    seen: set[tuple[Place, int]],
 ) -> Iterator[tuple[Node, Entry, int]]:
     """Yield the constants before values, each with the elementwise operator that reads it and its axis."""
     while starts:
@@ -100,7 +117,9 @@ class _Operand(msgspec.Struct, frozen=True):
 
 
 def _keep_axis(operand: _Operand, axis: int) -> int | None:
-    """Return the axis of an operand that becomes ``axis`` of the output; None where there is none, as in the rules below."""
+    """Return the axis of an operand that becomes ``axis`` of the output; None where there is none,
+    as in the rules below.
+    """
     return axis if len(operand.own) == len(operand.shape) else None
 
 
@@ -110,14 +129,18 @@ def _align_axis(operand: _Operand, axis: int) -> int:
 
 
 def _transpose_axis(operand: _Operand, axis: int) -> int:
-    order = [int(text) for text in operand.node.attrs.get("perm", "").strip("[]").split(", ") if text]
+    order = [
+        int(text) for text in operand.node.attrs.get("perm", "").strip("[]").split(", ") if text
+    ]
     return order[axis] if order else len(operand.shape) - 1 - axis
 
 
 def _regroup_axis(operand: _Operand, axis: int) -> int | None:
     before, size = [1, *accumulate(operand.own, mul)], operand.shape[axis]
     ahead = prod(operand.shape[:axis])
-    places = [place for place, own in enumerate(operand.own) if (before[place], own) == (ahead, size)]
+    places = [
+        place for place, own in enumerate(operand.own) if (before[place], own) == (ahead, size)
+    ]
     return places[-1] if operand.number == 0 and places else None
 
 

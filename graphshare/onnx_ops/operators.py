@@ -1,4 +1,6 @@
-"""ONNX's operators by version: which versions mean the same, defaults of attributes, and attributes that became inputs."""
+"""ONNX's operators by version: which versions mean the same, defaults of attributes, and attributes
+that became inputs.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from graphshare.formats.onnx.messages import encode_attribute, keep_message
 from graphshare.formats.onnx.values import Content, StoredValue, read_attribute
 from graphshare.ir.graph import EMPTY
 
-CHANGED: Mapping[str, tuple[int, int, Sequence[str]]] = {"Resize": (11, 19, ("antialias", "axes", "keep_aspect_ratio_policy"))}
+CHANGED: Mapping[str, tuple[int, int, Sequence[str]]] = {
+    "Resize": (11, 19, ("antialias", "axes", "keep_aspect_ratio_policy"))
+}
 """A version that means the same as a later one, unless attributes are stated that the later one reads differently."""
 MOVED: Mapping[str, tuple[int, Mapping[str, int]]] = {
     "Clip": (11, {"min": 1, "max": 2}),
@@ -35,9 +39,14 @@ DEPRECATED: Mapping[str, int] = {"Upsample": 10, "Scatter": 11}
 
 
 def find_meaning(op: str, version: int) -> tuple[int, Mapping[str, Any]]:
-    """Return the first version that means the same as a version of an operator, and the defaults of attributes there."""
+    """Return the first version that means the same as a version of an operator, and the defaults of
+    attributes there.
+    """
     ranges = _load_table().get(op, [])
-    return next(((first, defaults) for first, defaults in reversed(ranges) if first <= version), (version, EMPTY))
+    return next(
+        ((first, defaults) for first, defaults in reversed(ranges) if first <= version),
+        (version, EMPTY),
+    )
 
 
 @lru_cache(maxsize=256)

@@ -16,7 +16,9 @@ Known = tuple[int | None, ...]
 
 
 def find_partly_known(call: Call) -> Known | None:
-    """Return the numbers of the first output, row by row, None for each that is not known; None where none is followed."""
+    """Return the numbers of the first output, row by row, None for each that is not known; None
+    where none is followed.
+    """
     first, shape = call.get_operand(0).known, next(iter(call.shapes), None)
     rule = None if call.node.details.domain else _RULES.get(call.node.op)
     if rule is None or first is None or shape is None or prod(shape) > MANY:
@@ -39,7 +41,9 @@ def _transpose(call: Call, first: Known, shape: Sequence[int]) -> Known | None:
     return tuple(chain.from_iterable(first[row :: shape[0]] for row in range(shape[0])))
 
 
-def _compute(function: Callable[[int, int], int], call: Call, a: Known, shape: Sequence[int]) -> Known | None:
+def _compute(
+    function: Callable[[int, int], int], call: Call, a: Known, shape: Sequence[int]
+) -> Known | None:
     b = call.get_operand(1).known
     if b is None or (len(a) != len(b) and 1 not in (len(a), len(b))):
         return None

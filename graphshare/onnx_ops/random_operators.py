@@ -8,7 +8,15 @@ from graphshare.ir.graph import Node
 from graphshare.ir.walk import list_operands
 
 DRAWING = frozenset(
-    ("Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
+    (
+        "Bernoulli",
+        "Dropout",
+        "Multinomial",
+        "RandomNormal",
+        "RandomNormalLike",
+        "RandomUniform",
+        "RandomUniformLike",
+    )
 )
 """Those that draw, a Dropout where it trains."""
 

@@ -1,4 +1,6 @@
-"""Rules for operators that compute each sample by itself from several operands, such as attention and sampling on a grid."""
+"""Rules for operators that compute each sample by itself from several operands, such as attention
+and sampling on a grid.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,11 @@ from graphshare.onnx_ops.free_axes import Axes, Axis, Call, Edit, SizeRefusal, f
 
 
 class BySample(msgspec.Struct, frozen=True):
-    """Where operands have the samples, by position: of ``operands`` all have them, of ``broadcast`` those that are not 1.
+    """Where operands have the samples, by position: of ``operands`` all have them, of ``broadcast``
+    those that are not 1.
 
-    ``like`` lists for each output the operands whose axes it may have, the first that is there counts; ``at`` is the axis of
-    its samples, by the output, where that is not the first.
+    ``like`` lists for each output the operands whose axes it may have, the first that is there
+    counts; ``at`` is the axis of its samples, by the output, where that is not the first.
     """
 
     operands: Mapping[int, int]
@@ -49,7 +52,9 @@ def find_by_sample(rule: BySample, call: Call) -> list[Axes | None]:
     """Return the axes of the outputs; an operand that has one sample for all is expanded. Raises SizeRefusal."""
     batch = _expand_operands(rule, call)
     return [
-        None if shape is None else _follow(call, rule.like[index], shape, rule.at.get(index, 0), batch)
+        None
+        if shape is None
+        else _follow(call, rule.like[index], shape, rule.at.get(index, 0), batch)
         for index, shape in enumerate(call.list_shapes())
     ]
 
@@ -61,8 +66,12 @@ def sample_grid(call: Call) -> list[Axes | None]:
     return [(grid[0] if batch is None else batch, data[1], *grid[1:-1])]
 
 
-def _follow(call: Call, places: Sequence[int], shape: Sequence[int], at: int, batch: Axis | None) -> Axes:
-    """Return the axes of an output of this shape: the axes of the first operand in ``places``, with the samples at ``at``."""
+def _follow(
+    call: Call, places: Sequence[int], shape: Sequence[int], at: int, batch: Axis | None
+) -> Axes:
+    """Return the axes of an output of this shape: the axes of the first operand in ``places``, with
+    the samples at ``at``.
+    """
     place = next((place for place in places if call.has(place)), None)
     like = () if place is None else call.get_axes(place)
     if len(like) == len(shape):
@@ -75,7 +84,9 @@ def _follow(call: Call, places: Sequence[int], shape: Sequence[int], at: int, ba
         if any(map(call.table.is_new, filter(is_free, others))):
             raise SizeRefusal("has an unknown effect on a size that is free")
         axes = [*map(fix, shape)]
-    return tuple(batch if number == at and batch is not None else axis for number, axis in enumerate(axes))
+    return tuple(
+        batch if number == at and batch is not None else axis for number, axis in enumerate(axes)
+    )
 
 
 def _find_batch(rule: BySample, call: Call) -> Axis | None:
@@ -104,9 +115,13 @@ def _expand_operands(rule: BySample, call: Call) -> Axis | None:
         if at is None or not 0 <= at < len(axes) or axes[at] == batch:
             continue
         if axes[at]:
-            raise SizeRefusal(f"has a fixed size of {call.table.count(axes[at])} on an axis whose size is free")
+            raise SizeRefusal(
+                f"has a fixed size of {call.table.count(axes[at])} on an axis whose size is free"
+            )
         if place in rule.operands:
-            call.edits[place] = Edit(tuple([batch if number == at else () for number in range(len(axes))]), expands=True)
+            call.edits[place] = Edit(
+                tuple([batch if number == at else () for number in range(len(axes))]), expands=True
+            )
     return batch
 
 

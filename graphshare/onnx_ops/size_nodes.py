@@ -14,11 +14,15 @@ from graphshare.ir.onnx import Attributes, Tensor
 class SizeNodes:
     """Makes such operators in a ``scope``: ``nodes`` are those made so far, in order.
 
-    ``places`` are values by the name of a size, each with the axis that has it; ``take`` returns a free name for a new node.
+    ``places`` are values by the name of a size, each with the axis that has it; ``take`` returns a
+    free name for a new node.
     """
 
     def __init__(
-        self, places: Mapping[str, tuple[str, int]], take: Callable[[str], str], scope: ValueScope | None = None
+        self,
+        places: Mapping[str, tuple[str, int]],
+        take: Callable[[str], str],
+        scope: ValueScope | None = None,
     ) -> None:
         self.nodes: list[Node] = []
         self.scope, self._places, self._take = scope or ValueScope(), places, take
@@ -47,7 +51,9 @@ class SizeNodes:
     def emit(self, op: str, inputs: tuple[str, ...], name: str, values: Attributes = EMPTY) -> str:
         """Add an operator with one output, and return the name of that."""
         name = self._take(name)
-        self.nodes.append(self.scope.connect(make_operator(op, (name,), values, label=name), inputs))
+        self.nodes.append(
+            self.scope.connect(make_operator(op, (name,), values, label=name), inputs)
+        )
         return name
 
     def _find_size(self, name: str) -> str:
@@ -63,7 +69,9 @@ class SizeNodes:
 def take_shapes(graph: Graph, entries: Sequence[Entry]) -> Graph:
     """Return the graph whose outputs are the shapes of ``entries``."""
     nodes = (make_operator("Shape", (f"shape {number}",)) for number in range(len(entries)))
-    heads = (Entry(replace(node, inputs=(entry,))) for node, entry in zip(nodes, entries, strict=True))
+    heads = (
+        Entry(replace(node, inputs=(entry,))) for node, entry in zip(nodes, entries, strict=True)
+    )
     return replace(graph, heads=tuple(heads))
 
 
@@ -71,4 +79,6 @@ def make_row(values: int | Sequence[int], dtype: str = "int64") -> Tensor:
     """Return a row of integers, or one integer without an axis."""
     width, row = 8 if dtype == "int64" else 4, (values,) if isinstance(values, int) else values
     shape = () if isinstance(values, int) else (len(row),)
-    return Tensor(dtype, shape, b"".join(value.to_bytes(width, "little", signed=True) for value in row))
+    return Tensor(
+        dtype, shape, b"".join(value.to_bytes(width, "little", signed=True) for value in row)
+    )

@@ -1,7 +1,7 @@
 """Arrays with the same numbers in another order or form, made one without another bit in any result.
 
-For a table and its transpose ``Gather`` of rows becomes ``Gather`` of the other one's columns. An array of another shape
-becomes a ``Reshape`` of the one that stays.
+For a table and its transpose ``Gather`` of rows becomes ``Gather`` of the other one's columns. An
+array of another shape becomes a ``Reshape`` of the one that stays.
 """
 
 from __future__ import annotations
@@ -37,8 +37,14 @@ LEAST = 128
 def find_tables(graph: Graph, params: ParameterFile) -> Iterator[tuple[Node, Node]]:
     """Yield pairs of a parameter that only Gathers of rows use, and the one that is its transpose, value by value."""
     records = params.by_key()
-    inputs = {*list_replaceable(graph)}  # a table that became one of them would follow what callers give
-    stored = {node: records[node.name] for node in graph.variables() if node.name in records and node not in inputs}
+    inputs = {
+        *list_replaceable(graph)
+    }  # a table that became one of them would follow what callers give
+    stored = {
+        node: records[node.name]
+        for node in graph.variables()
+        if node.name in records and node not in inputs
+    }
     tables = _list_tables(graph, stored)
     with ArrayReader(params) as reader:
         for table, record in tables.items():
@@ -74,12 +80,21 @@ def _are_transposes(table: Array, twin: Array) -> bool:
 def _takes_rows(node: Node, slot: int) -> bool:
     details = node.details
     # A table has two axes, so that -2 is the first of them.
-    return node.op == "Gather" and not details.domain and slot == 0 and node.attrs.get("axis", "0") in ("0", "-2")
+    return (
+        node.op == "Gather"
+        and not details.domain
+        and slot == 0
+        and node.attrs.get("axis", "0") in ("0", "-2")
+    )
 
 
 def list_gathers(graph: Graph, tables: Collection[Node]) -> list[Node]:
     """Return the Gathers that take rows of ``tables``."""
-    return [node for node in graph.nodes if node.op and node.inputs and node.inputs[0].node in tables and _takes_rows(node, 0)]
+    return [
+        node
+        for node in graph.nodes
+        if node.op and node.inputs and node.inputs[0].node in tables and _takes_rows(node, 0)
+    ]
 
 
 def _find_ranks(graph: Graph, gathers: Sequence[Node]) -> dict[Node, int]:
@@ -94,7 +109,9 @@ def _find_ranks(graph: Graph, gathers: Sequence[Node]) -> dict[Node, int]:
             ranks[node] = len(known.shape)
         else:
             message = f"the rank of {list_output_names(indices.node)[indices.index]!r} is not known"
-            faults.append(Fault(message, node=node.name, hint="state it with `types={'ids': 'int64[n,s]'}`"))
+            faults.append(
+                Fault(message, node=node.name, hint="state it with `types={'ids': 'int64[n,s]'}`")
+            )
     if faults:
         raise RefusedError(faults)
     return ranks
@@ -117,11 +134,16 @@ def tie_transposed(graph: Graph, pairs: Mapping[Node, Node]) -> Rewrite:
         if node not in ranks:
             return node
         name = taken.take(f"{node.name}_columns")
-        return replace(make_operator("Gather", (name,), {"axis": 1}, label=node.details.label), inputs=node.inputs)
+        return replace(
+            make_operator("Gather", (name,), {"axis": 1}, label=node.details.label),
+            inputs=node.inputs,
+        )
 
     def end(node: Node) -> Node:
         if node not in ends:
-            last = make_operator("Transpose", node.details.outputs, {"perm": (*range(1, ranks[node] + 1), 0)})
+            last = make_operator(
+                "Transpose", node.details.outputs, {"perm": (*range(1, ranks[node] + 1), 0)}
+            )
             ends[node] = replace(take_outputs(last, node), inputs=(Entry(images[node]),))
         return ends[node]
 
@@ -130,10 +152,17 @@ def tie_transposed(graph: Graph, pairs: Mapping[Node, Node]) -> Rewrite:
             return Entry(pairs[entry.node])
         return Entry(end(entry.node)) if entry.node in ranks else None
 
-    rebuild([node for node in topological(graph) if node not in pairs], change, redirect=redirect, images=images)
+    rebuild(
+        [node for node in topological(graph) if node not in pairs],
+        change,
+        redirect=redirect,
+        images=images,
+    )
     nodes: dict[Node, None] = {}
     for node in graph.nodes:  # a Constant that comes late is needed where its twin was
-        nodes |= dict.fromkeys([pairs.get(node) or images[node], *([end(node)] if node in ranks else [])])
+        nodes |= dict.fromkeys(
+            [pairs.get(node) or images[node], *([end(node)] if node in ranks else [])]
+        )
     kept = {node: ends.get(node, images[node]) for node in graph.nodes if node not in pairs}
     source = graph.source.after_rewrite(kept)
     result = replace(graph, nodes=tuple(nodes), heads=relink_all(graph.heads, kept), source=source)
@@ -148,7 +177,9 @@ def tie_reshaped(graph: Graph, pairs: Mapping[Node, Node]) -> Rewrite:
         place, name = find_stored(node.details).place, taken.take(f"{node.name}_shape")
         assert place is not None
         content = struct.pack(f"<{len(place.shape)}q", *place.shape)
-        sizes = make_operator("Constant", (name,), {"value": Tensor("int64", (len(place.shape),), content)})
+        sizes = make_operator(
+            "Constant", (name,), {"value": Tensor("int64", (len(place.shape),), content)}
+        )
         reshape = take_outputs(make_operator("Reshape", node.details.outputs), node)
         added[node] = sizes, replace(reshape, inputs=(Entry(kept), Entry(sizes)))
     ends = {node: reshape for node, (_, reshape) in added.items()}
@@ -157,11 +188,15 @@ def tie_reshaped(graph: Graph, pairs: Mapping[Node, Node]) -> Rewrite:
         return Entry(ends[entry.node]) if entry.node in ends else None
 
     images: dict[Node, Node] = {}
-    rebuild([node for node in topological(graph) if node not in pairs], redirect=redirect, images=images)
+    rebuild(
+        [node for node in topological(graph) if node not in pairs], redirect=redirect, images=images
+    )
     nodes: dict[Node, None] = {}
     for node in graph.nodes:  # a Constant that comes late is needed where the other one was
         nodes |= dict.fromkeys([pairs[node], *added[node]] if node in pairs else [images[node]])
     images |= ends
     source = graph.source.after_rewrite(images)
-    result = replace(graph, nodes=tuple(nodes), heads=relink_all(graph.heads, images), source=source)
+    result = replace(
+        graph, nodes=tuple(nodes), heads=relink_all(graph.heads, images), source=source
+    )
     return Rewrite(result, (Branch("", graph, {**images, **pairs}),))

@@ -1,4 +1,6 @@
-"""The attributes of operators on windows in one form: pads in place of ``auto_pad``, and nothing that need not be stated."""
+"""The attributes of operators on windows in one form: pads in place of ``auto_pad``, and nothing
+that need not be stated.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,16 @@ WEIGHTS = {"Conv": 1, "ConvInteger": 1, "ConvTranspose": 1, "QLinearConv": 3}
 """The operators on windows whose weights have the sizes of the window, and the places of these operands."""
 WINDOWS = frozenset(("AveragePool", "LpPool", "MaxPool", *WEIGHTS))
 _PLAIN = {"strides": 1, "dilations": 1, "pads": 0, "output_padding": 0}
-_AUTO: Mapping[Content | None, str] = {encode_value(name): name for name in ("VALID", "SAME_UPPER", "SAME_LOWER")}
+_AUTO: Mapping[Content | None, str] = {
+    encode_value(name): name for name in ("VALID", "SAME_UPPER", "SAME_LOWER")
+}
 
 
 def settle_windows(
-    op: str, attributes: dict[str, Content], weight: Sequence[int] | None, sizes: Sequence[int | str | None] | None
+    op: str,
+    attributes: dict[str, Content],
+    weight: Sequence[int] | None,
+    sizes: Sequence[int | str | None] | None,
 ) -> None:
     """Change the attributes of an operator that states no defaults to those that each of its spellings has.
 
@@ -38,7 +45,11 @@ def settle_windows(
     if auto == "VALID":  # no padding
         del attributes["auto_pad"]
     # The part that ConvTranspose cuts off has changed between versions of its definition.
-    elif op != "ConvTranspose" and window and (pads := _find_pads(auto, attributes, window, sizes)) is not None:
+    elif (
+        op != "ConvTranspose"
+        and window
+        and (pads := _find_pads(auto, attributes, window, sizes)) is not None
+    ):
         del attributes["auto_pad"]
         if any(pads):
             attributes["pads"] = encode_value(pads)
@@ -49,13 +60,21 @@ def read_integers(content: Content | None) -> list[int] | None:
     data: tuple[Any, ...] = read_parts(content).get(INTS, ()) if content else ()
     if len(data) != 1:
         return None
-    return [int.from_bytes(data[0][at : at + 8], "little", signed=True) for at in range(0, len(data[0]), 8)]
+    return [
+        int.from_bytes(data[0][at : at + 8], "little", signed=True)
+        for at in range(0, len(data[0]), 8)
+    ]
 
 
 def _find_pads(
-    auto: str, attributes: dict[str, Content], window: Sequence[int], sizes: Sequence[int | str | None] | None
+    auto: str,
+    attributes: dict[str, Content],
+    window: Sequence[int],
+    sizes: Sequence[int | str | None] | None,
 ) -> tuple[int, ...] | None:
-    """Return the pads that make the output as large as the data divided by the strides, rounded up; None if not known."""
+    """Return the pads that make the output as large as the data divided by the strides, rounded up;
+    None if not known.
+    """
     axes: Sequence[int | str | None] = [None] * len(window) if sizes is None else sizes[2:]
     strides = read_integers(attributes.get("strides")) or [1] * len(window)
     # onnxruntime does not take dilations into account, or refuses them.

@@ -25,7 +25,9 @@ _ARITHMETIC = {
     "elemwise_mul": "Mul",
     "elemwise_div": "Div",
 }
-"""Operators with two operands of the same dtype, by the name in ONNX: if a constant is a float, so is the other operand."""
+"""Operators with two operands of the same dtype, by the name in ONNX: if a constant is a float, so
+is the other operand.
+"""
 
 
 class Operation:
@@ -40,13 +42,23 @@ class Operation:
         name_rest: Callable[[tuple[int, ...]], Hashable],
     ) -> None:
         """``count`` is the number of operands; ``name_rest`` is called with the shape of the weight."""
-        self.op, self.attrs, self.count, self.find, self.name_rest = op, attrs, count, find, name_rest
+        self.op, self.attrs, self.count, self.find, self.name_rest = (
+            op,
+            attrs,
+            count,
+            find,
+            name_rest,
+        )
 
     def find_layer(self) -> tuple[Constant, Constant | None] | None:
         """Return the weight and the bias of a layer; None where one of them is not a constant."""
         has_bias = not self.attrs["no_bias"]
         weight, bias = self.find(1), self.find(2) if has_bias else None
-        is_known = weight is not None and (bias is not None) == has_bias and self.count == (3 if has_bias else 2)
+        is_known = (
+            weight is not None
+            and (bias is not None) == has_bias
+            and self.count == (3 if has_bias else 2)
+        )
         return (weight, bias) if weight is not None and is_known else None
 
 
@@ -58,7 +70,9 @@ def read_step(operation: Operation) -> AffineStep | None:
     if rule is not None:
         return rule(operation)
     kernel = find_kernel(operation.op)
-    return None if kernel is None or kernel.scaling is None else _read_norm(operation, kernel.scaling)
+    return (
+        None if kernel is None or kernel.scaling is None else _read_norm(operation, kernel.scaling)
+    )
 
 
 def _read_convolution(operation: Operation) -> AffineStep | None:
@@ -71,7 +85,11 @@ def _read_convolution(operation: Operation) -> AffineStep | None:
     if operation.op == "Deconvolution":
         is_plain = attrs["layout"] in (None, "NCHW", "NCDHW", "NCW")
         arranged = weight.put_outputs_first(attrs["num_group"]) if is_plain else None
-        return None if arranged is None else AffineStep(0, core=core, kernel=arranged, shift=bias, axis=axis, rank=rank)
+        return (
+            None
+            if arranged is None
+            else AffineStep(0, core=core, kernel=arranged, shift=bias, axis=axis, rank=rank)
+        )
     return AffineStep(0, core=core, kernel=weight, shift=bias, axis=axis, rank=rank)
 
 
@@ -81,7 +99,9 @@ def _read_product(operation: Operation) -> AffineStep | None:
         return None
     weight, bias = layer
     rank = 2 if operation.attrs["flatten"] else None
-    return AffineStep(0, core=operation.name_rest(weight.shape), kernel=weight, shift=bias, axis=-1, rank=rank)
+    return AffineStep(
+        0, core=operation.name_rest(weight.shape), kernel=weight, shift=bias, axis=-1, rank=rank
+    )
 
 
 def _read_norm(operation: Operation, scaling: ChannelScaling) -> AffineStep | None:
@@ -91,7 +111,9 @@ def _read_norm(operation: Operation, scaling: ChannelScaling) -> AffineStep | No
     if operation.attrs["fix_gamma"]:
         gamma = replace(gamma, read=lambda rows=...: np.ones(gamma.shape, gamma.dtype)[rows])
     axis = scaling.axis(operation.attrs)
-    return AffineStep(0, norm=(gamma, beta, mean, variance), norm_axis=axis, epsilon=operation.attrs["eps"])
+    return AffineStep(
+        0, norm=(gamma, beta, mean, variance), norm_axis=axis, epsilon=operation.attrs["eps"]
+    )
 
 
 _RULES: Mapping[str, Callable[[Operation], AffineStep | None]] = {

@@ -2,20 +2,20 @@
 
 A parameter's kind names the C++ type that its text is read into, with a question mark for ``dmlc::optional``:
 
-=============================  =====================================================================================
-``bool`` ``bool?``             True, False, 1 or 0 in any case
-``int`` ``uint`` ``int64``     whole numbers of 32 or 64 bits (``uint64``, ``int?``, ``int64?``); unsigned ones wrap
-``float`` ``double``           numbers as ``dmlc::stof`` and ``stod`` read them; ``float`` is rounded to single precision
+=============================
+===================================================================================== ``bool``
+``bool?``             True, False, 1 or 0 in any case ``int`` ``uint`` ``int64``     whole numbers
+of 32 or 64 bits (``uint64``, ``int?``, ``int64?``); unsigned ones wrap ``float`` ``double``
+numbers as ``dmlc::stof`` and ``stod`` read them; ``float`` is rounded to single precision
 ``float?`` ``double?``         numbers as a C++ stream reads them: neither ``inf`` nor ``nan``
-``shape`` ``shape?``           tuples of 64 bit numbers, ``None`` for an unknown rank
-``slice``                      tuples whose members may be ``None``
-``tuple64`` ``tuple_uint``     as ``shape``, members of 64 bits and of 32 unsigned bits
-``tuple32`` ``tuple32?``       as ``shape``, members of 32 bits (the axes of most reductions)
-``floats`` ``doubles``         tuples of numbers; ``doubles?`` may be ``None``
-``shapes``                     tuples of tuples
-``enum`` ``enum?``             one of the declared spellings; ``enum?`` also ``None``
-``string`` ``char`` ``ptr``    any text; one character; nothing (files cannot hold it)
-=============================  =====================================================================================
+``shape`` ``shape?``           tuples of 64 bit numbers, ``None`` for an unknown rank ``slice``
+tuples whose members may be ``None`` ``tuple64`` ``tuple_uint``     as ``shape``, members of 64 bits
+and of 32 unsigned bits ``tuple32`` ``tuple32?``       as ``shape``, members of 32 bits (the axes of
+most reductions) ``floats`` ``doubles``         tuples of numbers; ``doubles?`` may be ``None``
+``shapes``                     tuples of tuples ``enum`` ``enum?``             one of the declared
+spellings; ``enum?`` also ``None`` ``string`` ``char`` ``ptr``    any text; one character; nothing
+(files cannot hold it) =============================
+=====================================================================================
 
 Streams and ``dmlc::stof`` accept different texts for numbers; both are followed character by character.
 """
@@ -39,7 +39,9 @@ if TYPE_CHECKING:
 _DTYPES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")
 TYPE_FLAGS = {str(number): dtype for number, dtype in enumerate(_DTYPES)}
 _SPACE = " \t\n\v\f\r"
-_TRAILING = " \t\n\f\r"  # dmlc does not skip a vertical tab after a value; a stream skips one before it
+_TRAILING = (
+    " \t\n\f\r"  # dmlc does not skip a vertical tab after a value; a stream skips one before it
+)
 _BLANKS = r"[ \t\n\v\f\r]*"
 _DIGITS = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)"
 _INTEGER = re.compile(_BLANKS + r"([+-]?)([0-9]+)")
@@ -52,9 +54,17 @@ _STOF = re.compile(
 )
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 # The largest power of ten, and the largest and smallest digits that dmlc takes with it, as its reader compares them.
-_LIMITS = {"float": (38, 3.402823466, 1.175494351), "double": (308, 1.79769313486231570, 2.22507385850720138)}
+_LIMITS = {
+    "float": (38, 3.402823466, 1.175494351),
+    "double": (308, 1.79769313486231570, 2.22507385850720138),
+}
 _DECIMALS = 19  # digits after the point that dmlc's reader takes; it passes over the others
-_BITS = {"int": (-(2**31), 2**31 - 1), "uint": (0, 2**32 - 1), "int64": (-(2**63), 2**63 - 1), "uint64": (0, 2**64 - 1)}
+_BITS = {
+    "int": (-(2**31), 2**31 - 1),
+    "uint": (0, 2**32 - 1),
+    "int64": (-(2**63), 2**63 - 1),
+    "uint64": (0, 2**64 - 1),
+}
 
 
 def _after_blanks(text: str, position: int) -> int:
@@ -86,7 +96,9 @@ def _integer(kind: str) -> Member:
 
 
 def _real(kind: str) -> Member:
-    """Return the reader of a number from a C++ stream: no ``inf``, ``nan`` or suffix; too large fails, too small is 0."""
+    """Return the reader of a number from a C++ stream: no ``inf``, ``nan`` or suffix; too large
+    fails, too small is 0.
+    """
 
     def read(text: str, position: int) -> Reading:
         match = _STREAM_REAL.match(text, position)
@@ -127,7 +139,9 @@ def _members(member: Member, *, long_suffix: bool) -> Member:
         if first and first in "-0123456789":
             value, position = member(text, position)
             return (value,), position
-        if text.startswith("None", position) and (len(text) == position + 4 or text[position + 4] in _SPACE):
+        if text.startswith("None", position) and (
+            len(text) == position + 4 or text[position + 4] in _SPACE
+        ):
             return None, position + 4
         if not first or first not in "([":
             raise ValueError(text)
@@ -209,7 +223,10 @@ def _stof(kind: str) -> Callable[[str], float]:
         whole, _, decimals = match["digits"].partition(".")
         value = _round_to_kind(float(_read_uint64(whole)), kind)
         decimals = decimals[:_DECIMALS]
-        value = _round_to_kind(value + _round_to_kind(float(_read_uint64(decimals)) / 10.0 ** len(decimals), kind), kind)
+        value = _round_to_kind(
+            value + _round_to_kind(float(_read_uint64(decimals)) / 10.0 ** len(decimals), kind),
+            kind,
+        )
         exponent = match["exponent"] or "0"
         power = abs(int(exponent)) if exponent not in "+-" else 0
         negative = exponent.startswith("-")
@@ -220,8 +237,11 @@ def _stof(kind: str) -> Callable[[str], float]:
         for factor in (*[1e8] * (power // 8), *[10.0] * (power % 8)):
             scale = _round_to_kind(scale * factor, kind)
         value = _round_to_kind(value / scale if negative else value * scale, kind)
-        # dmlc refuses numbers too large for the kind if they come out as +inf: not -35e37, nor 34.028235e37, though it is inf.
-        if sign * value == math.inf and math.isinf(_round_to_kind(float(f"{match['digits']}e{power}"), kind)):
+        # dmlc refuses numbers too large for the kind if they come out as +inf: not -35e37, nor
+        # 34.028235e37, though it is inf.
+        if sign * value == math.inf and math.isinf(
+            _round_to_kind(float(f"{match['digits']}e{power}"), kind)
+        ):
             raise ValueError(text)
         return sign * value
 
@@ -250,7 +270,9 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "bool": _boolean,
     "bool?": _optional_boolean,
     **{kind: _whole(_integer(kind)) for kind in _BITS},
-    **{f"{kind}?": _whole(_optional(_integer(kind), long_suffix=True)) for kind in ("int", "int64")},
+    **{
+        f"{kind}?": _whole(_optional(_integer(kind), long_suffix=True)) for kind in ("int", "int64")
+    },
     "float": _stof("float"),
     "double": _stof("double"),
     "float?": _whole(_optional(_real("float"))),

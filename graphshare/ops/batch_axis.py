@@ -39,11 +39,15 @@ class At(NamedTuple):
 
     def with_axis(self, axis: int, ranks: int = 0) -> At:
         """Return samples on ``axis`` of an array with ``ranks`` more axes."""
-        return At(axis, None, self.more + ranks) if self.rank is None else At(axis, self.rank + ranks)
+        return (
+            At(axis, None, self.more + ranks) if self.rank is None else At(axis, self.rank + ranks)
+        )
 
 
 class Use:
-    """One operator with the batch axis of each input, None without samples; ``first`` is the first input that has samples."""
+    """One operator with the batch axis of each input, None without samples; ``first`` is the first
+    input that has samples.
+    """
 
     def __init__(self, node: Node, signature: Signature, inputs: Sequence[At | None]) -> None:
         self.node = node
@@ -127,7 +131,9 @@ def window_rule(use: Use) -> Outcome:
 
 
 def require_axes(*wanted: int, out: At) -> Rule:
-    """Return the rule of an operator that needs the samples on the axes ``wanted`` of its inputs and puts them at ``out``."""
+    """Return the rule of an operator that needs the samples on the axes ``wanted`` of its inputs
+    and puts them at ``out``.
+    """
 
     def rule(use: Use) -> Outcome:
         for slot, axis in enumerate(wanted):

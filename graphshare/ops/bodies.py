@@ -13,14 +13,23 @@ from graphshare.ops.registry import canonical, find_signature
 from graphshare.text.format import format_count
 
 What = Literal["shapes", "types"]
-InferBody = Callable[[Graph, What, Sequence[Any], Sequence[Any]], tuple[Sequence[Any], Sequence[Any]]]
+InferBody = Callable[
+    [Graph, What, Sequence[Any], Sequence[Any]], tuple[Sequence[Any], Sequence[Any]]
+]
 """Infers shapes or dtypes of a body's variables, in MXNet's order, and of its heads from those that are known."""
 
 
 def inner_operators(graph: Graph) -> tuple[tuple[str, Attrs], ...]:
     """Return the operators of a subgraph by their canonical names, with their attributes, inputs before users."""
-    rows = [(canonical(n.op), find_signature(n), n.attrs) for n in post_order(e.node for e in graph.heads) if not n.is_variable]
-    return tuple((op, signature.parse(attrs)[0] if signature is not None else attrs) for op, signature, attrs in rows)
+    rows = [
+        (canonical(n.op), find_signature(n), n.attrs)
+        for n in post_order(e.node for e in graph.heads)
+        if not n.is_variable
+    ]
+    return tuple(
+        (op, signature.parse(attrs)[0] if signature is not None else attrs)
+        for op, signature, attrs in rows
+    )
 
 
 def inner_variables(graph: Graph) -> list[Node]:
@@ -32,7 +41,10 @@ def draws_numbers(node: Node) -> bool:
     """Whether an operator, or one in its subgraphs, draws random numbers in inference."""
     if node.is_variable:
         return False
-    operators = [canonical(node.op), *(op for graph in node.subgraphs for op, _ in inner_operators(graph))]
+    operators = [
+        canonical(node.op),
+        *(op for graph in node.subgraphs for op, _ in inner_operators(graph)),
+    ]
     return any(FAMILY_OF.get(op) == "random" for op in operators)
 
 
@@ -57,7 +69,9 @@ class NodeBodies:
 
     def _graph(self, number: int) -> Graph:
         if number >= len(self._graphs):
-            raise KernelError(f"the node has {format_count(len(self._graphs), 'subgraph')}, expected at least {number + 1}")
+            raise KernelError(
+                f"the node has {format_count(len(self._graphs), 'subgraph')}, expected at least {number + 1}"
+            )
         return self._graphs[number]
 
     def _infer(

@@ -16,8 +16,8 @@ NO_BFLOAT16 = "bfloat16 is not supported; float32 can represent all of its numbe
 def convert(x: Array, dtype: Any) -> Array:
     """Return ``x`` as ``dtype``: fractions truncated, narrow integers wrapped.
 
-    A number outside the integer range (NaN, infinite, too large) becomes the least integer, as on x86: the least int64 for
-    int64, and the low bits of the least int32 for all narrower dtypes.
+    A number outside the integer range (NaN, infinite, too large) becomes the least integer, as on
+    x86: the least int64 for int64, and the low bits of the least int32 for all narrower dtypes.
     """
     # Names only: to compare a dtype with a name that numpy does not know takes as long as a small kernel.
     if isinstance(dtype, str):
@@ -32,7 +32,11 @@ def convert(x: Array, dtype: Any) -> Array:
         low = np.iinfo(wide).min
         whole = np.trunc(x.astype(np.float64, copy=False))
         # -low is a power of two, so float64 holds it exactly; it does not hold the greatest int64.
-        return np.where(np.abs(whole) < -float(low), whole, low).astype(wide).astype(wanted, copy=False)
+        return (
+            np.where(np.abs(whole) < -float(low), whole, low)
+            .astype(wide)
+            .astype(wanted, copy=False)
+        )
 
 
 def to_floating(x: Array) -> Array:

@@ -14,10 +14,10 @@ from graphshare.text.format import format_count, format_shape
 class LinearLayer(msgspec.Struct, frozen=True):
     """An operator on data, a weight and a bias (unless ``no_bias``), linear in the weight.
 
-    ``channel_axes(attrs)`` are the numbers of the output's channel axis that hold for every rank it can have, as counted from
-    either end. ``scale(attrs, weight, factor)`` multiplies the weights of each output channel by its factor (channels,); it
-    raises :class:`KernelError` where the shapes do not fit. ``bias_factor(attrs)`` is the factor that the operator applies to
-    its bias.
+    ``channel_axes(attrs)`` are the numbers of the output's channel axis that hold for every rank it
+    can have, as counted from either end. ``scale(attrs, weight, factor)`` multiplies the weights of
+    each output channel by its factor (channels,); it raises :class:`KernelError` where the shapes
+    do not fit. ``bias_factor(attrs)`` is the factor that the operator applies to its bias.
     """
 
     channel_axes: Callable[[Attrs], tuple[int, ...]]
@@ -28,8 +28,8 @@ class LinearLayer(msgspec.Struct, frozen=True):
 class ChannelScaling(msgspec.Struct, frozen=True):
     """An operator that, at inference, multiplies each channel of its first input by a factor and adds a term.
 
-    ``axis(attrs)`` is the channel axis; ``terms(attrs, *others)`` returns factor and term (channels,) in float64 from the
-    other inputs.
+    ``axis(attrs)`` is the channel axis; ``terms(attrs, *others)`` returns factor and term
+    (channels,) in float64 from the other inputs.
     """
 
     axis: Callable[[Attrs], int]
@@ -45,8 +45,14 @@ def scale_filters(attrs: Attrs, weight: Array, factor: Array) -> Array:
 
 
 def _scale_matrix(attrs: Attrs, weight: Array, factor: Array) -> Array:
-    """Return ``weight`` (K, channels), or with ``transB`` (channels, K), times one number of ``factor`` for each channel."""
-    return scale_filters(attrs, weight, factor) if attrs["transB"] else scale_filters(attrs, weight.T, factor).T
+    """Return ``weight`` (K, channels), or with ``transB`` (channels, K), times one number of
+    ``factor`` for each channel.
+    """
+    return (
+        scale_filters(attrs, weight, factor)
+        if attrs["transB"]
+        else scale_filters(attrs, weight.T, factor).T
+    )
 
 
 GEMM = LinearLayer(lambda attrs: (1, -1), _scale_matrix, lambda attrs: attrs["beta"])
@@ -55,7 +61,10 @@ GEMM = LinearLayer(lambda attrs: (1, -1), _scale_matrix, lambda attrs: attrs["be
 
 def misfit(weight: Array, factor: Array) -> str:
     """Return the message for a factor without one number for each output channel, as the end of a sentence."""
-    return f"has {format_count(len(factor), 'channel')}, which a weight of shape {format_shape(weight.shape)} does not have"
+    return (
+        f"has {format_count(len(factor), 'channel')}, which a weight of shape "
+        f"{format_shape(weight.shape)} does not have"
+    )
 
 
 def fold_scaling(
@@ -66,12 +75,15 @@ def fold_scaling(
     bias: Array | None,
     statistics: Sequence[Array],
 ) -> tuple[Array, Array]:
-    """Return weight and bias of a layer that includes the scaling after it, in the dtype of its weight, computed in float64.
+    """Return weight and bias of a layer that includes the scaling after it, in the dtype of its
+    weight, computed in float64.
 
-    ``attrs`` are the attributes of the layer and of the scaling, ``statistics`` the inputs of the scaling after its first.
+    ``attrs`` are the attributes of the layer and of the scaling, ``statistics`` the inputs of the
+    scaling after its first.
 
     Raises:
-        KernelError: shapes do not fit, or a result is not finite; the message is the end of a sentence about the scaling.
+        KernelError: shapes do not fit, or a result is not finite; the message is the end of a
+            sentence about the scaling.
     """
     if len({array.shape for array in statistics}) > 1 or statistics[0].ndim != 1:
         shapes = ", ".join(format_shape(array.shape) for array in statistics)
@@ -85,13 +97,16 @@ def fold_scaling(
         if bias is not None:
             if bias.shape != term.shape:
                 raise KernelError(
-                    f"has {format_count(len(term), 'channel')}, and the bias before it has shape {format_shape(bias.shape)}"
+                    f"has {format_count(len(term), 'channel')}, and the bias before it has shape "
+                    f"{format_shape(bias.shape)}"
                 )
             term = term + bias.astype(np.float64) * share * factor
         scaled = linear.scale(attrs[0], weight.astype(np.float64), factor)
         new = scaled.astype(weight.dtype), (term / share).astype(weight.dtype)
     if not all(np.isfinite(array).all() for array in new):
-        raise KernelError(f"would make the weight or bias before it infinite or NaN in {weight.dtype}")
+        raise KernelError(
+            f"would make the weight or bias before it infinite or NaN in {weight.dtype}"
+        )
     return new
 
 

@@ -1,7 +1,8 @@
 """Formulas that are stated once, for the arrays of kernels and for the terms of an ONNX graph.
 
-A formula is a function of :class:`Functions` and its operands; all operands support Python's arithmetic. Kernels call it with
-:data:`ARRAYS`, translations with :data:`graphshare.ops.onnx_terms.TERMS`.
+A formula is a function of :class:`Functions` and its operands; all operands support Python's
+arithmetic. Kernels call it with :data:`ARRAYS`, translations with
+:data:`graphshare.ops.onnx_terms.TERMS`.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ import numpy as np
 class Functions(NamedTuple):
     """The functions that formulas need besides arithmetic.
 
-    ``column(x, i)`` and ``columns(x, first, last)`` are parts of the last axis, along which ``join(*parts)`` concatenates.
-    ``constant(numbers, like)`` is an operand with the numbers of an array. ``at_least_0`` is never -0, ``round`` rounds half to
-    even, and ``clip(x, low, high)`` has the bounds in the dtype of ``x``.
+    ``column(x, i)`` and ``columns(x, first, last)`` are parts of the last axis, along which
+    ``join(*parts)`` concatenates. ``constant(numbers, like)`` is an operand with the numbers of an
+    array. ``at_least_0`` is never -0, ``round`` rounds half to even, and ``clip(x, low, high)`` has
+    the bounds in the dtype of ``x``.
     """
 
     column: Callable[[Any, int], Any]

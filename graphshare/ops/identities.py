@@ -1,6 +1,7 @@
 """The normal form of MXNet's operators in inference: it shows different nodes that compute the same value bit for bit.
 
-It applies to graphs after the upgrade that precedes every run. Nothing here rounds: an identity drops or respells a node.
+It applies to graphs after the upgrade that precedes every run. Nothing here rounds: an identity
+drops or respells a node.
 """
 
 from __future__ import annotations
@@ -17,7 +18,15 @@ from graphshare.ops.registry import canonical, find_signature, visible_outputs
 from graphshare.ops.signature import Signature, is_free_key
 
 _PASSED_ON = frozenset(
-    ("BlockGrad", "MakeLoss", "_contrib_gradientmultiplier", "_copy", "_np_copy", "make_loss", "IdentityAttachKLSparseReg")
+    (
+        "BlockGrad",
+        "MakeLoss",
+        "_contrib_gradientmultiplier",
+        "_copy",
+        "_np_copy",
+        "make_loss",
+        "IdentityAttachKLSparseReg",
+    )
 )
 """Operators that return their input unchanged, and differ only in the gradient."""
 _IDLE: Mapping[str, tuple[str, ...]] = {"BatchNorm": ("momentum",)}
@@ -30,7 +39,9 @@ _PLAIN = {"stride": 1, "dilate": 1, "pad": 0, "adj": 0}
 
 
 class OperatorForm(NormalForm):
-    """The normal form of a graph of operators of ``ops``; ``read`` returns the content of a variable that has a value."""
+    """The normal form of a graph of operators of ``ops``; ``read`` returns the content of a
+    variable that has a value.
+    """
 
     def __init__(self, graph: Graph, table: TermTable, read: ReadContent) -> None:
         super().__init__(table)
@@ -59,21 +70,32 @@ class OperatorForm(NormalForm):
         # Two nodes that draw are two values even if they are written alike, so each has a number of its own.
         outputs = self._number_all(node, "operator", *key, self.count_drawn(key) if draws else 0)
         if (is_dropout or op in _PASSED_ON) and operands:
-            self.used["Dropout in inference" if is_dropout else "operators that pass their input on"] += 1
+            self.used[
+                "Dropout in inference" if is_dropout else "operators that pass their input on"
+            ] += 1
             # Only the first: the second output of Dropout is its mask.
             outputs[0] = operands[0]
         return outputs
 
-    def read_step(self, node: Node, operands: Sequence[int | None], find: FindConstant) -> AffineStep | None:
+    def read_step(
+        self, node: Node, operands: Sequence[int | None], find: FindConstant
+    ) -> AffineStep | None:
         from graphshare.ops.affine import Operation, read_step  # start-up: terms alone often do
 
         signature, op = find_signature(node), canonical(node.op)
         values, faults = signature.parse(node.attrs) if signature is not None else ({}, ())
-        if signature is None or faults or not operands or any(operand is None for operand in operands):
+        if (
+            signature is None
+            or faults
+            or not operands
+            or any(operand is None for operand in operands)
+        ):
             return None
 
         def name_rest(shape: tuple[int, ...]) -> Hashable:
-            attributes = self._find_attributes(op, signature, node, values, apart=frozenset(("no_bias",)))
+            attributes = self._find_attributes(
+                op, signature, node, values, apart=frozenset(("no_bias",))
+            )
             return self.table.number("linear", op, attributes, operands[0], shape, self._np_shape)
 
         return read_step(Operation(op, values, len(operands), find, name_rest))
@@ -85,17 +107,33 @@ class OperatorForm(NormalForm):
         return [first, *(self.table.number("output", first, index) for index in range(1, count))]
 
     def _find_attributes(
-        self, op: str, signature: Signature, node: Node, values: Mapping[str, Any], apart: Collection[str] = ()
+        self,
+        op: str,
+        signature: Signature,
+        node: Node,
+        values: Mapping[str, Any],
+        apart: Collection[str] = (),
     ) -> str:
-        """Return the attributes of an operator as one text, with defaults, without those ``apart`` or that change no value."""
+        """Return the attributes of an operator as one text, with defaults, without those ``apart``
+        or that change no value.
+        """
         left_out = {*_IDLE.get(op, ()), *_DEVICE} & values.keys()
         if left_out & node.attrs.keys():
             self.used["attributes that change no value"] += 1
         if op in _WINDOWS:
             # An absent stride, () and (1, 1) are one.
-            left_out |= {name for name, size in _PLAIN.items() if set(values.get(name) or ()) <= {size}}
-        known = {name: value for name, value in values.items() if name not in (*left_out, *apart) and not is_free_key(name)}
+            left_out |= {
+                name for name, size in _PLAIN.items() if set(values.get(name) or ()) <= {size}
+            }
+        known = {
+            name: value
+            for name, value in values.items()
+            if name not in (*left_out, *apart) and not is_free_key(name)
+        }
         stated = left_out & _PLAIN.keys() & node.attrs.keys()
-        if stated or any(name in node.attrs and signature.value({}, name) == value for name, value in known.items()):
+        if stated or any(
+            name in node.attrs and signature.value({}, name) == value
+            for name, value in known.items()
+        ):
             self.used["defaults of attributes"] += 1
         return repr(sorted(known.items()))

@@ -5,14 +5,20 @@ from __future__ import annotations
 _OPERATORS = {
     "activation": "Activation LeakyReLU SoftmaxActivation log_softmax relu sigmoid softmax softmin softsign tanh",
     "binary": (
-        "_div_scalar _equal _equal_scalar _grad_add _greater _greater_equal _greater_equal_scalar _greater_scalar _hypot "
-        "_hypot_scalar _identity_with_attr_like_rhs _lesser _lesser_equal _lesser_equal_scalar _lesser_scalar _logical_and "
+        "_div_scalar _equal _equal_scalar _grad_add _greater _greater_equal _greater_equal_scalar "
+        "_greater_scalar _hypot "
+        "_hypot_scalar _identity_with_attr_like_rhs _lesser _lesser_equal _lesser_equal_scalar "
+        "_lesser_scalar _logical_and "
         "_logical_and_scalar _logical_or _logical_or_scalar _logical_xor _logical_xor_scalar _maximum _maximum_scalar "
         "_minimum _minimum_scalar _minus_scalar _mod _mod_scalar _mul_scalar _not_equal _not_equal_scalar _plus_scalar "
-        "_power _power_scalar _rdiv_scalar _rminus_scalar _rmod_scalar _rpower_scalar add_n broadcast_add broadcast_div "
-        "broadcast_equal broadcast_greater broadcast_greater_equal broadcast_hypot broadcast_lesser broadcast_lesser_equal "
-        "broadcast_logical_and broadcast_logical_or broadcast_logical_xor broadcast_maximum broadcast_minimum broadcast_mod "
-        "broadcast_mul broadcast_not_equal broadcast_power broadcast_sub elemwise_add elemwise_div elemwise_mul elemwise_sub"
+        "_power _power_scalar _rdiv_scalar _rminus_scalar _rmod_scalar _rpower_scalar add_n "
+        "broadcast_add broadcast_div "
+        "broadcast_equal broadcast_greater broadcast_greater_equal broadcast_hypot "
+        "broadcast_lesser broadcast_lesser_equal "
+        "broadcast_logical_and broadcast_logical_or broadcast_logical_xor broadcast_maximum "
+        "broadcast_minimum broadcast_mod "
+        "broadcast_mul broadcast_not_equal broadcast_power broadcast_sub elemwise_add "
+        "elemwise_div elemwise_mul elemwise_sub"
     ),
     "broadcast": "Pad broadcast_axis broadcast_like broadcast_to repeat tile",
     "cast": "Cast amp_cast amp_multicast",
@@ -28,30 +34,39 @@ _OPERATORS = {
     "convolution": "Convolution Convolution_v1 Deconvolution col2im im2col",
     "creation": (
         "_arange _contrib_arange_like _eye _full _linspace _npi_arange _npi_blackman _npi_diag_indices_from _npi_eye "
-        "_npi_full_like _npi_hamming _npi_hanning _npi_identity _npi_indices _npi_logspace _npi_ones _npi_zeros _ones _zeros "
+        "_npi_full_like _npi_hamming _npi_hanning _npi_identity _npi_indices _npi_logspace "
+        "_npi_ones _npi_zeros _ones _zeros "
         "_zeros_without_dtype"
     ),
-    "deformable": "_contrib_DeformableConvolution _contrib_DeformablePSROIPooling _contrib_ModulatedDeformableConvolution",
+    "deformable": (
+        "_contrib_DeformableConvolution _contrib_DeformablePSROIPooling "
+        "_contrib_ModulatedDeformableConvolution"
+    ),
     "detection": (
         "MultiBoxDetection MultiBoxPrior MultiBoxTarget _contrib_MultiBoxDetection _contrib_MultiBoxPrior "
-        "_contrib_MultiBoxTarget _contrib_MultiProposal _contrib_Proposal _contrib_bipartite_matching _contrib_box_decode "
+        "_contrib_MultiBoxTarget _contrib_MultiProposal _contrib_Proposal "
+        "_contrib_bipartite_matching _contrib_box_decode "
         "_contrib_box_encode _contrib_box_iou _contrib_box_nms"
     ),
     "foreign": "ChannelwiseConvolution QActivation QConvolution QConvolution_v1 QFullyConnected WarpCTC",
     "image": (
         "_cvcopyMakeBorder _cvimdecode _cvimread _cvimresize _image_adjust_lighting _image_crop _image_flip_left_right "
-        "_image_flip_top_bottom _image_normalize _image_random_brightness _image_random_color_jitter _image_random_contrast "
+        "_image_flip_top_bottom _image_normalize _image_random_brightness "
+        "_image_random_color_jitter _image_random_contrast "
         "_image_random_flip_left_right _image_random_flip_top_bottom _image_random_hue _image_random_lighting "
         "_image_random_saturation _image_resize _image_to_tensor _imdecode"
     ),
     "indexing": (
         "Embedding _contrib_SparseEmbedding _contrib_boolean_mask _contrib_index_array _contrib_index_copy "
-        "_npi_boolean_mask_assign_scalar _npi_boolean_mask_assign_tensor _onehot_encode _ravel_multi_index _scatter_set_nd "
+        "_npi_boolean_mask_assign_scalar _npi_boolean_mask_assign_tensor _onehot_encode "
+        "_ravel_multi_index _scatter_set_nd "
         "_unravel_index batch_take fill_element_0index gather_nd one_hot pick scatter_nd take where"
     ),
     "linear_algebra": (
-        "_contrib_count_sketch _contrib_fft _contrib_ifft _linalg_det _linalg_extractdiag _linalg_extracttrian _linalg_gelqf "
-        "_linalg_inverse _linalg_makediag _linalg_maketrian _linalg_potrf _linalg_potri _linalg_slogdet _linalg_sumlogdiag "
+        "_contrib_count_sketch _contrib_fft _contrib_ifft _linalg_det _linalg_extractdiag "
+        "_linalg_extracttrian _linalg_gelqf "
+        "_linalg_inverse _linalg_makediag _linalg_maketrian _linalg_potrf _linalg_potri "
+        "_linalg_slogdet _linalg_sumlogdiag "
         "_linalg_syevd _linalg_syrk _linalg_trmm _linalg_trsm _np_dot _npi_cholesky _npi_eig _npi_eigh _npi_eigvals "
         "_npi_eigvalsh _npi_einsum _npi_matmul _npi_pinv _npi_pinv_scalar_rcond _npi_solve _npi_svd _npi_tensordot "
         "_npi_tensordot_int_axes _npi_tensorinv _npi_tensorsolve"
@@ -70,28 +85,37 @@ _OPERATORS = {
         "_contrib_BatchNormWithReLU _contrib_SyncBatchNorm"
     ),
     "numpy_elementwise": (
-        "_npi_absolute _npi_add _npi_add_scalar _npi_arccos _npi_arccosh _npi_arcsin _npi_arcsinh _npi_arctan _npi_arctan2 "
+        "_npi_absolute _npi_add _npi_add_scalar _npi_arccos _npi_arccosh _npi_arcsin _npi_arcsinh "
+        "_npi_arctan _npi_arctan2 "
         "_npi_arctan2_scalar _npi_arctanh _npi_around _npi_bitwise_and _npi_bitwise_and_scalar _npi_bitwise_not "
-        "_npi_bitwise_or _npi_bitwise_or_scalar _npi_bitwise_xor _npi_bitwise_xor_scalar _npi_cbrt _npi_ceil _npi_copysign "
-        "_npi_copysign_scalar _npi_cos _npi_cosh _npi_degrees _npi_equal _npi_equal_scalar _npi_exp _npi_expm1 _npi_fix "
-        "_npi_floor _npi_greater _npi_greater_equal _npi_greater_equal_scalar _npi_greater_scalar _npi_hypot _npi_isfinite "
-        "_npi_isinf _npi_isnan _npi_isneginf _npi_isposinf _npi_lcm _npi_lcm_scalar _npi_ldexp _npi_ldexp_scalar _npi_less "
-        "_npi_less_equal _npi_less_equal_scalar _npi_less_scalar _npi_log _npi_log10 _npi_log1p _npi_log2 _npi_logical_not "
+        "_npi_bitwise_or _npi_bitwise_or_scalar _npi_bitwise_xor _npi_bitwise_xor_scalar "
+        "_npi_cbrt _npi_ceil _npi_copysign "
+        "_npi_copysign_scalar _npi_cos _npi_cosh _npi_degrees _npi_equal _npi_equal_scalar "
+        "_npi_exp _npi_expm1 _npi_fix "
+        "_npi_floor _npi_greater _npi_greater_equal _npi_greater_equal_scalar _npi_greater_scalar "
+        "_npi_hypot _npi_isfinite "
+        "_npi_isinf _npi_isnan _npi_isneginf _npi_isposinf _npi_lcm _npi_lcm_scalar _npi_ldexp "
+        "_npi_ldexp_scalar _npi_less "
+        "_npi_less_equal _npi_less_equal_scalar _npi_less_scalar _npi_log _npi_log10 _npi_log1p "
+        "_npi_log2 _npi_logical_not "
         "_npi_mod _npi_mod_scalar _npi_multiply _npi_multiply_scalar _npi_nan_to_num _npi_negative _npi_not_equal "
         "_npi_not_equal_scalar _npi_polyval _npi_power _npi_power_scalar _npi_radians _npi_rarctan2_scalar "
         "_npi_rcopysign_scalar _npi_reciprocal _npi_rint _npi_rldexp_scalar _npi_rmod_scalar _npi_rpower_scalar "
-        "_npi_rsubtract_scalar _npi_rtrue_divide_scalar _npi_sign _npi_sin _npi_sinh _npi_sqrt _npi_square _npi_subtract "
+        "_npi_rsubtract_scalar _npi_rtrue_divide_scalar _npi_sign _npi_sin _npi_sinh _npi_sqrt "
+        "_npi_square _npi_subtract "
         "_npi_subtract_scalar _npi_tan _npi_tanh _npi_true_divide _npi_true_divide_scalar _npi_trunc _npi_where "
         "_npi_where_lscalar _npi_where_rscalar _npi_where_scalar2 _npx_relu _npx_sigmoid"
     ),
     "onednn": "_sg_mkldnn_conv _sg_mkldnn_fully_connected _sg_mkldnn_selfatt_qk _sg_mkldnn_selfatt_valatt",
     "optimizer": (
         "_adamw_update _contrib_group_adagrad_update _mp_adamw_update _multi_adamw_update _multi_lamb_update "
-        "_multi_mp_adamw_update _multi_mp_lamb_update _sparse_adagrad_update adam_update all_finite ftml_update ftrl_update "
+        "_multi_mp_adamw_update _multi_mp_lamb_update _sparse_adagrad_update adam_update "
+        "all_finite ftml_update ftrl_update "
         "lamb_update_phase1 lamb_update_phase2 mp_lamb_update_phase1 mp_lamb_update_phase2 mp_nag_mom_update "
         "mp_sgd_mom_update mp_sgd_update multi_all_finite multi_lars multi_mp_sgd_mom_update multi_mp_sgd_update "
         "multi_sgd_mom_update multi_sgd_update multi_sum_sq nag_mom_update preloaded_multi_mp_sgd_mom_update "
-        "preloaded_multi_mp_sgd_update preloaded_multi_sgd_mom_update preloaded_multi_sgd_update reset_arrays rmsprop_update "
+        "preloaded_multi_mp_sgd_update preloaded_multi_sgd_mom_update preloaded_multi_sgd_update "
+        "reset_arrays rmsprop_update "
         "rmspropalex_update sgd_mom_update sgd_update signsgd_update signum_update"
     ),
     "pooling": "Pooling Pooling_v1",
@@ -99,26 +123,32 @@ _OPERATORS = {
         "_contrib_calibrate_entropy _contrib_dequantize _contrib_quantize _contrib_quantize_asym _contrib_quantize_v2 "
         "_contrib_quantized_act _contrib_quantized_batch_norm _contrib_quantized_concat _contrib_quantized_conv "
         "_contrib_quantized_elemwise_add _contrib_quantized_elemwise_mul _contrib_quantized_embedding "
-        "_contrib_quantized_flatten _contrib_quantized_fully_connected _contrib_quantized_pooling _contrib_quantized_rnn "
+        "_contrib_quantized_flatten _contrib_quantized_fully_connected _contrib_quantized_pooling "
+        "_contrib_quantized_rnn "
         "_contrib_requantize"
     ),
     "random": (
         "_npi_bernoulli _npi_choice _npi_exponential _npi_gamma _npi_gumbel _npi_logistic _npi_multinomial _npi_normal "
-        "_npi_normal_n _npi_pareto _npi_powerd _npi_rayleigh _npi_uniform _npi_uniform_n _npi_weibull _random_exponential "
+        "_npi_normal_n _npi_pareto _npi_powerd _npi_rayleigh _npi_uniform _npi_uniform_n "
+        "_npi_weibull _random_exponential "
         "_random_exponential_like _random_gamma _random_gamma_like _random_generalized_negative_binomial "
-        "_random_generalized_negative_binomial_like _random_negative_binomial _random_negative_binomial_like _random_normal "
+        "_random_generalized_negative_binomial_like _random_negative_binomial "
+        "_random_negative_binomial_like _random_normal "
         "_random_normal_like _random_pdf_dirichlet _random_pdf_exponential _random_pdf_gamma "
-        "_random_pdf_generalized_negative_binomial _random_pdf_negative_binomial _random_pdf_normal _random_pdf_poisson "
+        "_random_pdf_generalized_negative_binomial _random_pdf_negative_binomial "
+        "_random_pdf_normal _random_pdf_poisson "
         "_random_pdf_uniform _random_poisson _random_poisson_like _random_randint _random_uniform _random_uniform_like "
         "_sample_exponential _sample_gamma _sample_generalized_negative_binomial _sample_multinomial "
         "_sample_negative_binomial _sample_normal _sample_poisson _sample_uniform _sample_unique_zipfian _shuffle"
     ),
     "reduction": (
-        "_np_cumsum _np_max _np_min _np_prod _np_sum _npi_argmax _npi_argmin _npi_mean argmax argmax_channel argmin max mean "
+        "_np_cumsum _np_max _np_min _np_prod _np_sum _npi_argmax _npi_argmin _npi_mean argmax "
+        "argmax_channel argmin max mean "
         "min moments nanprod nansum norm prod sum"
     ),
     "reshape": (
-        "Flatten Reshape SwapAxis _np_atleast_1d _np_atleast_2d _np_atleast_3d _np_copy _np_diag _np_diagflat _np_diagonal "
+        "Flatten Reshape SwapAxis _np_atleast_1d _np_atleast_2d _np_atleast_3d _np_copy _np_diag "
+        "_np_diagflat _np_diagonal "
         "_np_moveaxis _np_reshape _np_roll _np_squeeze _np_trace _np_transpose _npi_broadcast_to _npi_flip _npi_rot90 "
         "_npi_tril _npx_reshape depth_to_space diag expand_dims reshape_like reverse space_to_depth squeeze transpose"
     ),
@@ -138,15 +168,19 @@ _OPERATORS = {
         "_npi_percentile _npi_share_memory _npi_std _npi_var _npx_constraint_check"
     ),
     "unary": (
-        "BlockGrad _CrossDeviceCopy _contrib_gradientmultiplier _contrib_quadratic _contrib_round_ste _contrib_sign_ste "
-        "_copy _copyto abs arccos arccosh arcsin arcsinh arctan arctanh cbrt ceil clip cos cosh degrees erf erfinv exp expm1 "
-        "fix floor gamma gammaln hard_sigmoid log log10 log1p log2 logical_not make_loss negative ones_like radians rcbrt "
+        "BlockGrad _CrossDeviceCopy _contrib_gradientmultiplier _contrib_quadratic "
+        "_contrib_round_ste _contrib_sign_ste "
+        "_copy _copyto abs arccos arccosh arcsin arcsinh arctan arctanh cbrt ceil clip cos cosh "
+        "degrees erf erfinv exp expm1 "
+        "fix floor gamma gammaln hard_sigmoid log log10 log1p log2 logical_not make_loss negative "
+        "ones_like radians rcbrt "
         "reciprocal rint round rsqrt shape_array sign sin sinh size_array smooth_l1 sqrt square tan trunc zeros_like"
     ),
 }
 _ALIASES = (
     "ElementWiseSum=add_n Softmax=SoftmaxOutput _Div=elemwise_div _DivScalar=_div_scalar _Equal=_equal "
-    "_EqualScalar=_equal_scalar _Greater=_greater _GreaterEqualScalar=_greater_equal_scalar _GreaterScalar=_greater_scalar "
+    "_EqualScalar=_equal_scalar _Greater=_greater _GreaterEqualScalar=_greater_equal_scalar "
+    "_GreaterScalar=_greater_scalar "
     "_Greater_Equal=_greater_equal _Hypot=_hypot _HypotScalar=_hypot_scalar _Lesser=_lesser "
     "_LesserEqualScalar=_lesser_equal_scalar _LesserScalar=_lesser_scalar _Lesser_Equal=_lesser_equal "
     "_LogicalAndScalar=_logical_and_scalar _LogicalOrScalar=_logical_or_scalar _LogicalXorScalar=_logical_xor_scalar "
@@ -158,14 +192,16 @@ _ALIASES = (
     "_RPowerScalar=_rpower_scalar _add=elemwise_add _contrib_CTCLoss=CTCLoss "
     "_contrib_box_non_maximum_suppression=_contrib_box_nms _contrib_ctc_loss=CTCLoss _crop_assign=_slice_assign "
     "_crop_assign_scalar=_slice_assign_scalar _div=elemwise_div _minus=elemwise_sub _mul=elemwise_mul _np_amax=_np_max "
-    "_np_amin=_np_min _np_product=_np_prod _np_repeat=repeat _np_sometrue=_np_any _npi_Custom=Custom _npi_abs=_npi_absolute "
+    "_np_amin=_np_min _np_product=_np_prod _np_repeat=repeat _np_sometrue=_np_any "
+    "_npi_Custom=Custom _npi_abs=_npi_absolute "
     "_npi_argsort=argsort _npi_boolean_mask=_contrib_boolean_mask _npi_cast=Cast _npi_clip=clip _npi_copyto=_copyto "
     "_npi_cvimdecode=_cvimdecode _npi_cvimread=_cvimread _npi_cvimresize=_cvimresize _npi_det=_linalg_det "
     "_npi_expand_dims=expand_dims _npi_full=_full _npi_gather_nd=gather_nd _npi_histogram=_histogram "
     "_npi_hypot_scalar=_hypot_scalar _npi_inv=_linalg_inverse _npi_linspace=_linspace _npi_maximum=broadcast_maximum "
     "_npi_maximum_scalar=_maximum_scalar _npi_minimum=broadcast_minimum _npi_minimum_scalar=_minimum_scalar "
     "_npi_nonzero=_npx_nonzero _npi_random_randint=_random_randint _npi_reshape=_npx_reshape "
-    "_npi_rnn_param_concat=_rnn_param_concat _npi_scatter_set_nd=_scatter_set_nd _npi_shuffle=_shuffle _npi_slice=slice "
+    "_npi_rnn_param_concat=_rnn_param_concat _npi_scatter_set_nd=_scatter_set_nd "
+    "_npi_shuffle=_shuffle _npi_slice=slice "
     "_npi_slice_assign=_slice_assign _npi_slice_assign_scalar=_slice_assign_scalar _npi_slogdet=_linalg_slogdet "
     "_npi_sort=sort _npi_split=_split_v2 _npi_swapaxes=SwapAxis _npi_take=take _npi_tile=tile "
     "_npx__image_adjust_lighting=_image_adjust_lighting _npx__image_crop=_image_crop "
@@ -176,7 +212,8 @@ _ALIASES = (
     "_npx__image_random_flip_top_bottom=_image_random_flip_top_bottom _npx__image_random_hue=_image_random_hue "
     "_npx__image_random_lighting=_image_random_lighting _npx__image_random_saturation=_image_random_saturation "
     "_npx__image_resize=_image_resize _npx__image_to_tensor=_image_to_tensor _npx_activation=Activation "
-    "_npx_arange_like=_contrib_arange_like _npx_batch_dot=batch_dot _npx_batch_flatten=Flatten _npx_batch_norm=BatchNorm "
+    "_npx_arange_like=_contrib_arange_like _npx_batch_dot=batch_dot _npx_batch_flatten=Flatten "
+    "_npx_batch_norm=BatchNorm "
     "_npx_cast=Cast _npx_convolution=Convolution _npx_deconvolution=Deconvolution _npx_dropout=Dropout "
     "_npx_embedding=Embedding _npx_erf=erf _npx_erfinv=erfinv _npx_fully_connected=FullyConnected _npx_gamma=gamma "
     "_npx_gammaln=gammaln _npx_gather_nd=gather_nd _npx_layer_norm=LayerNorm _npx_leaky_relu=LeakyReLU "
@@ -188,34 +225,42 @@ _ALIASES = (
     "_sparse_FullyConnected=FullyConnected _sparse_LinearRegressionOutput=LinearRegressionOutput "
     "_sparse_LogisticRegressionOutput=LogisticRegressionOutput _sparse_MAERegressionOutput=MAERegressionOutput "
     "_sparse__contrib_round_ste=_contrib_round_ste _sparse__contrib_sign_ste=_contrib_sign_ste _sparse_abs=abs "
-    "_sparse_adam_update=adam_update _sparse_add_n=add_n _sparse_arccos=arccos _sparse_arccosh=arccosh _sparse_arcsin=arcsin "
+    "_sparse_adam_update=adam_update _sparse_add_n=add_n _sparse_arccos=arccos "
+    "_sparse_arccosh=arccosh _sparse_arcsin=arcsin "
     "_sparse_arcsinh=arcsinh _sparse_arctan=arctan _sparse_arctanh=arctanh _sparse_broadcast_add=broadcast_add "
     "_sparse_broadcast_div=broadcast_div _sparse_broadcast_minus=broadcast_sub _sparse_broadcast_mul=broadcast_mul "
     "_sparse_broadcast_plus=broadcast_add _sparse_broadcast_sub=broadcast_sub _sparse_cast_storage=cast_storage "
     "_sparse_cbrt=cbrt _sparse_ceil=ceil _sparse_clip=clip _sparse_concat=Concat _sparse_cos=cos _sparse_cosh=cosh "
     "_sparse_degrees=degrees _sparse_dot=dot _sparse_elemwise_add=elemwise_add _sparse_elemwise_div=elemwise_div "
-    "_sparse_elemwise_mul=elemwise_mul _sparse_elemwise_sub=elemwise_sub _sparse_exp=exp _sparse_expm1=expm1 _sparse_fix=fix "
-    "_sparse_floor=floor _sparse_ftrl_update=ftrl_update _sparse_gamma=gamma _sparse_gammaln=gammaln _sparse_log10=log10 "
+    "_sparse_elemwise_mul=elemwise_mul _sparse_elemwise_sub=elemwise_sub _sparse_exp=exp "
+    "_sparse_expm1=expm1 _sparse_fix=fix "
+    "_sparse_floor=floor _sparse_ftrl_update=ftrl_update _sparse_gamma=gamma "
+    "_sparse_gammaln=gammaln _sparse_log10=log10 "
     "_sparse_log1p=log1p _sparse_log2=log2 _sparse_log=log _sparse_make_loss=make_loss _sparse_mean=mean "
     "_sparse_negative=negative _sparse_norm=norm _sparse_radians=radians _sparse_relu=relu _sparse_rint=rint "
     "_sparse_round=round _sparse_rsqrt=rsqrt _sparse_sgd_mom_update=sgd_mom_update _sparse_sgd_update=sgd_update "
     "_sparse_sigmoid=sigmoid _sparse_sign=sign _sparse_sin=sin _sparse_sinh=sinh _sparse_slice=slice _sparse_sqrt=sqrt "
     "_sparse_square=square _sparse_stop_gradient=BlockGrad _sparse_sum=sum _sparse_tan=tan _sparse_tanh=tanh "
-    "_sparse_trunc=trunc _sparse_where=where _sparse_zeros_like=zeros_like _sub=elemwise_sub broadcast_axes=broadcast_axis "
+    "_sparse_trunc=trunc _sparse_where=where _sparse_zeros_like=zeros_like _sub=elemwise_sub "
+    "broadcast_axes=broadcast_axis "
     "broadcast_minus=broadcast_sub broadcast_plus=broadcast_add cast=Cast choose_element_0index=pick concat=Concat "
     "crop=slice ctc_loss=CTCLoss cumsum=_np_cumsum flatten=Flatten flip=reverse identity=_copy linalg_det=_linalg_det "
     "linalg_extractdiag=_linalg_extractdiag linalg_extracttrian=_linalg_extracttrian linalg_gelqf=_linalg_gelqf "
-    "linalg_gemm2=_linalg_gemm2 linalg_gemm=_linalg_gemm linalg_inverse=_linalg_inverse linalg_makediag=_linalg_makediag "
-    "linalg_maketrian=_linalg_maketrian linalg_potrf=_linalg_potrf linalg_potri=_linalg_potri linalg_slogdet=_linalg_slogdet "
+    "linalg_gemm2=_linalg_gemm2 linalg_gemm=_linalg_gemm linalg_inverse=_linalg_inverse "
+    "linalg_makediag=_linalg_makediag "
+    "linalg_maketrian=_linalg_maketrian linalg_potrf=_linalg_potrf linalg_potri=_linalg_potri "
+    "linalg_slogdet=_linalg_slogdet "
     "linalg_sumlogdiag=_linalg_sumlogdiag linalg_syrk=_linalg_syrk linalg_trmm=_linalg_trmm linalg_trsm=_linalg_trsm "
     "max_axis=max min_axis=min normal=_random_normal pad=Pad random_exponential=_random_exponential "
     "random_gamma=_random_gamma random_generalized_negative_binomial=_random_generalized_negative_binomial "
     "random_negative_binomial=_random_negative_binomial random_normal=_random_normal "
     "random_pdf_dirichlet=_random_pdf_dirichlet random_pdf_exponential=_random_pdf_exponential "
-    "random_pdf_gamma=_random_pdf_gamma random_pdf_generalized_negative_binomial=_random_pdf_generalized_negative_binomial "
+    "random_pdf_gamma=_random_pdf_gamma "
+    "random_pdf_generalized_negative_binomial=_random_pdf_generalized_negative_binomial "
     "random_pdf_negative_binomial=_random_pdf_negative_binomial random_pdf_normal=_random_pdf_normal "
     "random_pdf_poisson=_random_pdf_poisson random_pdf_uniform=_random_pdf_uniform random_poisson=_random_poisson "
-    "random_randint=_random_randint random_uniform=_random_uniform ravel_multi_index=_ravel_multi_index reshape=Reshape "
+    "random_randint=_random_randint random_uniform=_random_uniform "
+    "ravel_multi_index=_ravel_multi_index reshape=Reshape "
     "sample_exponential=_sample_exponential sample_gamma=_sample_gamma "
     "sample_generalized_negative_binomial=_sample_generalized_negative_binomial sample_multinomial=_sample_multinomial "
     "sample_negative_binomial=_sample_negative_binomial sample_normal=_sample_normal sample_poisson=_sample_poisson "
@@ -223,5 +268,7 @@ _ALIASES = (
     "swapaxes=SwapAxis uniform=_random_uniform unravel_index=_unravel_index"
 )
 
-FAMILY_OF: dict[str, str] = {name: family for family, names in _OPERATORS.items() for name in names.split()}
+FAMILY_OF: dict[str, str] = {
+    name: family for family, names in _OPERATORS.items() for name in names.split()
+}
 ALIASES: dict[str, str] = dict(pair.split("=") for pair in _ALIASES.split())

@@ -27,7 +27,15 @@ from graphshare.text.format import format_count, format_shape
 
 # Each round adds facts, so inference ends by itself; this bounds its time.
 _MAX_ROUNDS = 64
-_COUNTS = ("num_outputs", "sections", "num_args", "num_weights", "num_tensors", "num_arrays", "num_layers")
+_COUNTS = (
+    "num_outputs",
+    "sections",
+    "num_args",
+    "num_weights",
+    "num_tensors",
+    "num_arrays",
+    "num_layers",
+)
 # Sizes that trained models were made for, then every small one.
 _USUAL = (224, 28, 32, 112, 299, 48, 24, 12, 64, 96, 128, 160, 256, 300, 320, 416, 512)
 _SMALL = range(1, 65)
@@ -73,12 +81,14 @@ def infer(
     As in MXNet, a shape in ``shapes`` replaces the one that a variable declares (``__shape__``); the two must agree for
     variables that are ``held`` in a parameter file.
 
-    Nothing is inferred across operators without a kernel. Variables whose dtype is not determined otherwise get the one in
-    ``yielding``, then float32, or none if ``yielding`` is None. With ``types`` None only shapes are inferred. ``np_shape``
-    states that a subgraph's outer graph has NumPy shapes; other graphs state it in their attributes.
+    Nothing is inferred across operators without a kernel. Variables whose dtype is not determined
+    otherwise get the one in ``yielding``, then float32, or none if ``yielding`` is None. With
+    ``types`` None only shapes are inferred. ``np_shape`` states that a subgraph's outer graph has
+    NumPy shapes; other graphs state it in their attributes.
 
     Raises:
-        RefusedError: shapes or dtypes contradict each other; the node is named, with its shapes and those that would fit.
+        RefusedError: shapes or dtypes contradict each other; the node is named, with its shapes and
+            those that would fit.
         BugError: a rule failed.
     """
     order = list(nodes) if nodes is not None else post_order(entry.node for entry in graph.heads)
@@ -115,12 +125,18 @@ def _start(
         inference.types[node] = [None] * count
         if node.is_variable:
             declared = read_declared_shape(node.attrs.get("__shape__", ""), np_shape=np_shape)
-            inference.shapes[node] = [_join_declared(node, declared, shapes.get(node), must_agree=node in held)]
-            inference.types[node] = [types.get(node) or TYPE_FLAGS.get(node.attrs.get("__dtype__", ""))]
+            inference.shapes[node] = [
+                _join_declared(node, declared, shapes.get(node), must_agree=node in held)
+            ]
+            inference.types[node] = [
+                types.get(node) or TYPE_FLAGS.get(node.attrs.get("__dtype__", ""))
+            ]
     return inference
 
 
-def _join_declared(node: Node, declared: Shape, stated: Sequence[int | None] | None, *, must_agree: bool) -> Shape:
+def _join_declared(
+    node: Node, declared: Shape, stated: Sequence[int | None] | None, *, must_agree: bool
+) -> Shape:
     """Return the shape given for a variable, completed by the one that it declares."""
     if declared is None and stated is None:
         return None
@@ -129,13 +145,19 @@ def _join_declared(node: Node, declared: Shape, stated: Sequence[int | None] | N
         raise RefusedError(Fault(f"has an impossible shape: {impossible}", node=node.name))
     if not must_agree and shape is not None and declared is not None:
         declared = declared if len(declared) == len(shape) else shape
-        return tuple(own if size is None else size for size, own in zip(shape, declared, strict=True))
+        return tuple(
+            own if size is None else size for size, own in zip(shape, declared, strict=True)
+        )
     try:
         return unify(declared, shape)
     except KernelError as error:
         message = f"is given the shape {format_shape(shape)}, but its __shape__ is {format_shape(declared)}: {error}"
         raise RefusedError(
-            Fault(message, node=node.name, hint="use the parameter file of this graph, or correct __shape__")
+            Fault(
+                message,
+                node=node.name,
+                hint="use the parameter file of this graph, or correct __shape__",
+            )
         ) from None
 
 
@@ -155,9 +177,13 @@ class _Rule(msgspec.Struct, frozen=True, eq=False):
         if self.kernel.body_shapes is None or self.bodies is None:
             new_inputs, new_outputs = self.kernel.shapes(self.attrs, inputs, outputs)
         else:
-            new_inputs, new_outputs = self.kernel.body_shapes(self.attrs, inputs, outputs, self.bodies)
+            new_inputs, new_outputs = self.kernel.body_shapes(
+                self.attrs, inputs, outputs, self.bodies
+            )
         merged_in = [a if a == b else unify(a, b) for a, b in zip(inputs, new_inputs, strict=True)]
-        merged_out = [a if a == b else unify(a, b) for a, b in zip(outputs, new_outputs, strict=False)]
+        merged_out = [
+            a if a == b else unify(a, b) for a, b in zip(outputs, new_outputs, strict=False)
+        ]
         return merged_in, [*merged_out, *outputs[len(merged_out) :]]
 
     def infer_types(self, inputs: Types, outputs: Types) -> tuple[Types, Types]:
@@ -165,10 +191,15 @@ class _Rule(msgspec.Struct, frozen=True, eq=False):
         if self.kernel.body_types is None or self.bodies is None:
             new_inputs, new_outputs = self.kernel.types(self.attrs, inputs, outputs)
         else:
-            new_inputs, new_outputs = self.kernel.body_types(self.attrs, inputs, outputs, self.bodies)
+            new_inputs, new_outputs = self.kernel.body_types(
+                self.attrs, inputs, outputs, self.bodies
+            )
         # A known dtype stays: rules raise an error themselves where dtypes contradict each other.
         merged_in = [a or b for a, b in zip(inputs, new_inputs, strict=True)]
-        return merged_in, [a or b for a, b in zip(outputs, (*new_outputs, *outputs[len(new_outputs) :]), strict=False)]
+        return merged_in, [
+            a or b
+            for a, b in zip(outputs, (*new_outputs, *outputs[len(new_outputs) :]), strict=False)
+        ]
 
 
 def _bind_rules(order: Sequence[Node], *, np_shape: bool) -> list[_Rule]:
@@ -205,16 +236,25 @@ class _Propagation:
         node = rule.node
         table = self._inference.table(what)
         inputs = [_slot(table, entry) for entry in node.inputs]
-        facts = (inputs, list(table[node]))  # inference from consumers changes a row of outputs in place
+        facts = (
+            inputs,
+            list(table[node]),
+        )  # inference from consumers changes a row of outputs in place
         if self._settled.get((node, what)) == facts:
             return False
         self._settled[node, what] = facts
         try:
-            merged = (rule.infer_shapes if what == "shapes" else rule.infer_types)(inputs, table[node])
+            merged = (rule.infer_shapes if what == "shapes" else rule.infer_types)(
+                inputs, table[node]
+            )
         except Exception as error:
             raise self._explain(rule, what, error) from error
         changed = _store(table, node, *merged)
-        if changed and what == "shapes" and (impossible := impossible_shape([*merged[0], *merged[1]])):
+        if (
+            changed
+            and what == "shapes"
+            and (impossible := impossible_shape([*merged[0], *merged[1]]))
+        ):
             raise refuse_inputs(node, [format_shape(shape) for shape in inputs], impossible)
         return changed
 
@@ -224,14 +264,22 @@ class _Propagation:
         shapes = [_slot(self._inference.shapes, entry) for entry in node.inputs]
         dtypes = [_slot(self._inference.types, entry) for entry in node.inputs]
         if isinstance(error, KernelError):
-            texts = [format_shape(shape) for shape in shapes] if what == "shapes" else list(map(str, dtypes))
+            texts = (
+                [format_shape(shape) for shape in shapes]
+                if what == "shapes"
+                else list(map(str, dtypes))
+            )
             return refuse_inputs(node, texts, error)
         part = "shape rule" if what == "shapes" else "dtype rule"
-        return explain_failure(KernelCall(node, rule.kernel, rule.attrs, shapes, dtypes), part, error)
+        return explain_failure(
+            KernelCall(node, rule.kernel, rule.attrs, shapes, dtypes), part, error
+        )
 
 
 def _find_excess(attrs: Mapping[str, Any]) -> str:
-    """Return a message about a count of inputs or outputs that is too large for the lists of rules; otherwise an empty text."""
+    """Return a message about a count of inputs or outputs that is too large for the lists of rules;
+    otherwise an empty text.
+    """
     for key in _COUNTS:
         value = attrs.get(key)
         if isinstance(value, int) and value > MAX_COUNT:
@@ -262,13 +310,22 @@ def _infer_body(
         shapes = dict(zip(inner, variables, strict=True)) if what == "shapes" else {}
         inference = _start(order, shapes, {}, (), np_shape=np_shape)
         table = inference.table(what)
-        for entry, value in (*zip(map(Entry, inner), variables, strict=True), *zip(graph.heads, heads, strict=False)):
+        for entry, value in (
+            *zip(map(Entry, inner), variables, strict=True),
+            *zip(graph.heads, heads, strict=False),
+        ):
             row = table[entry.node]
             if entry.index < len(row):
-                row[entry.index] = unify(row[entry.index], value) if what == "shapes" else row[entry.index] or value
+                row[entry.index] = (
+                    unify(row[entry.index], value)
+                    if what == "shapes"
+                    else row[entry.index] or value
+                )
         _Propagation(inference, _bind_rules(order, np_shape=np_shape)).run(what)
     except RefusedError as error:
-        raise KernelError("in its subgraph, " + "; ".join(fault.message for fault in error.faults)) from None
+        raise KernelError(
+            "in its subgraph, " + "; ".join(fault.message for fault in error.faults)
+        ) from None
     return [table[n][0] for n in inner], [_slot(table, entry) for entry in graph.heads]
 
 
@@ -278,7 +335,9 @@ def _slot(table: Mapping[Node, list[Any]], entry: Entry) -> Any:
     return row[entry.index] if entry.index < len(row) else None
 
 
-def _store(table: dict[Node, list[Any]], node: Node, inputs: Sequence[Any], outputs: Sequence[Any]) -> bool:
+def _store(
+    table: dict[Node, list[Any]], node: Node, inputs: Sequence[Any], outputs: Sequence[Any]
+) -> bool:
     changed = False
     for entry, value in zip(node.inputs, inputs, strict=True):
         row = table[entry.node]
@@ -291,19 +350,29 @@ def _store(table: dict[Node, list[Any]], node: Node, inputs: Sequence[Any], outp
     return changed
 
 
-def choose_sizes(inference: Inference, lists: Collection[Node] = ()) -> tuple[Inference, dict[Node, tuple[int, ...]]]:
-    """Return the inference with sizes chosen for variables of known rank, and the chosen shapes; no shapes if no sizes fit.
+def choose_sizes(
+    inference: Inference, lists: Collection[Node] = ()
+) -> tuple[Inference, dict[Node, tuple[int, ...]]]:
+    """Return the inference with sizes chosen for variables of known rank, and the chosen shapes; no
+    shapes if no sizes fit.
 
-    Axis 0 becomes 1, the channels of an image 3, all other unknown sizes of all variables one number. Dtypes stay. Variables
-    in ``lists`` get as few axes as fit where nothing determines their rank.
+    Axis 0 becomes 1, the channels of an image 3, all other unknown sizes of all variables one
+    number. Dtypes stay. Variables in ``lists`` get as few axes as fit where nothing determines
+    their rank.
     """
     choice = _SizeChoice(inference)
     for start, sizes in choice.list_starts(lists):
-        partly = {node: shape for node in choice.unknown if (shape := start.shapes[node][0]) is not None}
+        partly = {
+            node: shape for node in choice.unknown if (shape := start.shapes[node][0]) is not None
+        }
         for size in sizes if partly else ():
-            trial = choice.infer_with(start, {node: _fill_shape(shape, size) for node, shape in partly.items()})
+            trial = choice.infer_with(
+                start, {node: _fill_shape(shape, size) for node, shape in partly.items()}
+            )
             if trial is not None and _all_positive(trial.shapes[node] for node in trial.nodes):
-                return trial, {node: tuple(d or 0 for d in trial.shapes[node][0] or ()) for node in partly}
+                return trial, {
+                    node: tuple(d or 0 for d in trial.shapes[node][0] or ()) for node in partly
+                }
     return inference, {}
 
 
@@ -311,8 +380,15 @@ class _SizeChoice:
     """Trials of sizes for the variables of an inference that are ``unknown``."""
 
     def __init__(self, inference: Inference) -> None:
-        self._inference, self._rules = inference, _bind_rules(inference.nodes, np_shape=inference.np_shape)
-        self.unknown = [node for node in inference.nodes if node.is_variable and not is_known(inference.shapes[node][0])]
+        self._inference, self._rules = (
+            inference,
+            _bind_rules(inference.nodes, np_shape=inference.np_shape),
+        )
+        self.unknown = [
+            node
+            for node in inference.nodes
+            if node.is_variable and not is_known(inference.shapes[node][0])
+        ]
 
     def infer_with(self, known: Inference, shapes: Mapping[Node, Shape]) -> Inference | None:
         """Return the inference with these shapes of variables; None where they contradict each other."""
@@ -328,7 +404,9 @@ class _SizeChoice:
     def list_starts(self, lists: Collection[Node]) -> Iterator[tuple[Inference, Iterable[int]]]:
         """Yield inferences in which ``lists`` have a rank, each with the sizes to try."""
         inference, usual = self._inference, dict.fromkeys((*_USUAL, *_SMALL))
-        unranked = [node for node in self.unknown if node in lists and inference.shapes[node][0] is None]
+        unranked = [
+            node for node in self.unknown if node in lists and inference.shapes[node][0] is None
+        ]
         if not unranked:
             yield inference, usual
             return

@@ -1,6 +1,8 @@
-"""The definition of a kernel. Kernels are independent of graphs: they take attributes, shapes, arrays and a small context.
+"""The definition of a kernel. Kernels are independent of graphs: they take attributes, shapes,
+arrays and a small context.
 
-A kernel's three functions take the typed attributes of :meth:`graphshare.ops.signature.Signature.parse`, defaults filled in.
+A kernel's three functions take the typed attributes of
+:meth:`graphshare.ops.signature.Signature.parse`, defaults filled in.
 """
 
 from __future__ import annotations
@@ -35,14 +37,16 @@ def compute_now(positions: Sequence[int], key: Any, compute: Callable[[], Any]) 
 class Context(msgspec.Struct):
     """The context that a run provides to a kernel.
 
-    ``reusable[i]`` is true if input ``i`` has its last use here, so that the result may overwrite its buffer. ``num_outputs``
-    is the number of requested outputs. ``run_subgraph(i, arrays)`` runs subgraph ``i`` of the node on arrays for its variables,
-    in their own order, and returns its heads. ``shapes`` are the inferred shapes of the outputs, for operators whose shape only
-    inference knows (``_zeros`` of shape ``(2, 0, 200)``, or without axes under NumPy shapes); empty without inference.
-    ``empty(shape, dtype)`` allocates large arrays, results and scratch, in buffers that the run reuses. ``inner`` are the
-    operators of the node's first subgraph with their attributes, inputs before users. ``once(positions, key, compute)`` is the
-    result of ``compute()``; it must depend only on the inputs at ``positions`` and on ``key``: where those inputs are
-    parameters of a bound graph, it is computed in the first call only.
+    ``reusable[i]`` is true if input ``i`` has its last use here, so that the result may overwrite
+    its buffer. ``num_outputs`` is the number of requested outputs. ``run_subgraph(i, arrays)`` runs
+    subgraph ``i`` of the node on arrays for its variables, in their own order, and returns its
+    heads. ``shapes`` are the inferred shapes of the outputs, for operators whose shape only
+    inference knows (``_zeros`` of shape ``(2, 0, 200)``, or without axes under NumPy shapes); empty
+    without inference. ``empty(shape, dtype)`` allocates large arrays, results and scratch, in
+    buffers that the run reuses. ``inner`` are the operators of the node's first subgraph with their
+    attributes, inputs before users. ``once(positions, key, compute)`` is the result of
+    ``compute()``; it must depend only on the inputs at ``positions`` and on ``key``: where those
+    inputs are parameters of a bound graph, it is computed in the first call only.
     """
 
     training: bool = False
@@ -118,30 +122,36 @@ Extend = Callable[[Attrs, Operation, int], "tuple[Kernel, Attrs] | None"]
 class Kernel(msgspec.Struct, frozen=True):
     """How one operator computes.
 
-    ``forward(context, attrs, *inputs)`` gives an array, several, or a :class:`KernelResult`. ``shapes(attrs, inputs, outputs)``
-    and ``types`` take the known facts about inputs and visible outputs and return all that follow, in both directions;
-    they raise :class:`KernelError` for a contradiction. They are called again whenever something more is known.
-    ``body_shapes`` and ``body_types`` replace them where the node has subgraphs. ``refuses(attrs, bodies)`` returns, before
-    anything runs, the reason why a node cannot be run although it has a kernel; None where it can.
+    ``forward(context, attrs, *inputs)`` gives an array, several, or a :class:`KernelResult`.
+    ``shapes(attrs, inputs, outputs)`` and ``types`` take the known facts about inputs and visible
+    outputs and return all that follow, in both directions; they raise :class:`KernelError` for a
+    contradiction. They are called again whenever something more is known. ``body_shapes`` and
+    ``body_types`` replace them where the node has subgraphs. ``refuses(attrs, bodies)`` returns,
+    before anything runs, the reason why a node cannot be run although it has a kernel; None where
+    it can.
 
-    ``cost(attrs, inputs, outputs)`` counts multiply-adds from shapes that are all known: a multiply-add is one product added
-    to a sum, so only operators that multiply matrices or windows have a cost. ``body_cost(attrs, inputs, cost_of)`` counts the
-    multiply-adds of a node's subgraphs; ``cost_of(i, shapes)`` is the cost of subgraph ``i`` for these shapes of its variables,
-    in its own order. None stands for a cost that a missing shape leaves unknown.
+    ``cost(attrs, inputs, outputs)`` counts multiply-adds from shapes that are all known: a
+    multiply-add is one product added to a sum, so only operators that multiply matrices or windows
+    have a cost. ``body_cost(attrs, inputs, cost_of)`` counts the multiply-adds of a node's
+    subgraphs; ``cost_of(i, shapes)`` is the cost of subgraph ``i`` for these shapes of its
+    variables, in its own order. None stands for a cost that a missing shape leaves unknown.
 
-    ``limits`` state which inputs the kernel does not compute. An unexpected exception outside of them is a refusal; within them
-    every exception but a :class:`KernelError` is a bug.
+    ``limits`` state which inputs the kernel does not compute. An unexpected exception outside of
+    them is a refusal; within them every exception but a :class:`KernelError` is a bug.
 
-    ``direct(attrs, dtypes)`` returns a function of the arrays only, or None. That function returns the same bits as ``forward``
-    for inputs of these dtypes, and a result with axes as a new array in C order; it is called with numpy's warnings off. It
-    serves results so small that finding a buffer takes longer than computing.
+    ``direct(attrs, dtypes)`` returns a function of the arrays only, or None. That function returns
+    the same bits as ``forward`` for inputs of these dtypes, and a result with axes as a new array
+    in C order; it is called with numpy's warnings off. It serves results so small that finding a
+    buffer takes longer than computing.
 
-    ``linear`` and ``scaling`` are for operators that can be folded: a scaling of channels into the weight of a linear layer.
+    ``linear`` and ``scaling`` are for operators that can be folded: a scaling of channels into the
+    weight of a linear layer.
 
-    The rest is for fusion. ``epilogue(attrs)`` is the operation that it applies to the result of an operator before it;
-    ``begin(attrs)`` is the operator as a chain of one; ``extend(attrs, operation, place)`` is the operator or chain together
-    with an operation whose input ``place`` is its result: the kernel that does both on the inputs of the first and the other
-    inputs of the second, and its attributes. Each returns None if that is not possible.
+    The rest is for fusion. ``epilogue(attrs)`` is the operation that it applies to the result of an
+    operator before it; ``begin(attrs)`` is the operator as a chain of one; ``extend(attrs,
+    operation, place)`` is the operator or chain together with an operation whose input ``place`` is
+    its result: the kernel that does both on the inputs of the first and the other inputs of the
+    second, and its attributes. Each returns None if that is not possible.
     """
 
     operator: str
@@ -180,7 +190,12 @@ def result_buffer(context: Context, *inputs: Array, dtype: Any = None) -> Array:
 
 def _shape_and_dtype(inputs: tuple[Array, ...], dtype: Any) -> tuple[tuple[int, ...], Any]:
     first, last = inputs[0], inputs[-1]
-    if dtype is None and first.dtype == last.dtype and last.shape in (first.shape, ()) and len(inputs) <= 2:
+    if (
+        dtype is None
+        and first.dtype == last.dtype
+        and last.shape in (first.shape, ())
+        and len(inputs) <= 2
+    ):
         return first.shape, first.dtype  # the usual case, at a tenth of the time
     shape = np.broadcast_shapes(*(x.shape for x in inputs)) if len(inputs) > 1 else inputs[0].shape
     return shape, np.result_type(*inputs) if dtype is None else np.dtype(dtype)

@@ -1,7 +1,8 @@
 """Limits of kernels: the dtypes, ranks, sizes, numbers and attributes that they support.
 
-A kernel that fails within its limits has a bug; outside of them its inputs are refused. Limits are therefore checked only after
-a failure, and a kernel may compute some of the inputs that they exclude.
+A kernel that fails within its limits has a bug; outside of them its inputs are refused. Limits are
+therefore checked only after a failure, and a kernel may compute some of the inputs that they
+exclude.
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ QUANTIZED = ("int8", "uint8")
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """The inputs and attributes that a kernel supports.
 
-    ``dtypes`` are the allowed dtypes of its inputs, ``first`` of the first input (empty: all). ``rank`` is the least number of
-    axes of its inputs, ``ranks`` the numbers of axes that the first may have. With ``elements`` its inputs must have elements,
-    with ``finite`` no NaN and no infinity, and results must have no negative size; ``positive`` attributes (all members of a
+    ``dtypes`` are the allowed dtypes of its inputs, ``first`` of the first input (empty: all).
+    ``rank`` is the least number of axes of its inputs, ``ranks`` the numbers of axes that the first
+    may have. With ``elements`` its inputs must have elements, with ``finite`` no NaN and no
+    infinity, and results must have no negative size; ``positive`` attributes (all members of a
     tuple) must be at least 1, ``not_negative`` ones at least 0, ``above`` ones above 0.
     """
 
@@ -45,13 +47,19 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     not_negative: Sequence[str] = ()
     above: Sequence[str] = ()
 
-    def violation(self, attrs: Attrs, shapes: Shapes, dtypes: Types, arrays: Sequence[Array] = ()) -> str | None:
+    def violation(
+        self, attrs: Attrs, shapes: Shapes, dtypes: Types, arrays: Sequence[Array] = ()
+    ) -> str | None:
         """Return a sentence about the first violation of the limits, or None. Unknown shapes and dtypes pass."""
         return (
             self._attribute_violation(attrs)
             or self._dtype_violation(dtypes)
             or self._shape_violation(shapes)
-            or ("expected finite numbers" if self.finite and not all(map(_is_finite, arrays)) else None)
+            or (
+                "expected finite numbers"
+                if self.finite and not all(map(_is_finite, arrays))
+                else None
+            )
         )
 
     def _attribute_violation(self, attrs: Attrs) -> str | None:
@@ -98,7 +106,10 @@ T = TypeVar("T", bound=_Limited)
 
 def with_limits(limits: Limits, *kernels: T) -> tuple[T, ...]:
     """Return ``kernels`` with ``limits``, except those that have their own."""
-    return tuple(k if k.limits is not None else msgspec.structs.replace(k, limits=limits) for k in kernels)  # type: ignore[type-var]
+    return tuple(
+        k if k.limits is not None else msgspec.structs.replace(k, limits=limits)  # type: ignore[type-var]
+        for k in kernels
+    )
 
 
 def impossible_shape(shapes: Iterable[Shape]) -> str | None:
@@ -107,7 +118,9 @@ def impossible_shape(shapes: Iterable[Shape]) -> str | None:
         if shape is not None and len(shape) > MAX_RANK:
             return f"an array would have {format_count(len(shape), 'axis')}, more than {MAX_RANK}"
         # An array of numpy has sizes of 63 bits; a larger one would fail without the node's name.
-        if shape is not None and any(size is not None and not 0 <= size < 1 << 63 for size in shape):
+        if shape is not None and any(
+            size is not None and not 0 <= size < 1 << 63 for size in shape
+        ):
             return f"an array would have the shape {format_shape(shape)}"
     return None
 
@@ -125,7 +138,9 @@ def check_filters(filters: int, groups: int) -> None:
 
 def negative_size(shapes: Sequence[Shape]) -> str | None:
     """Return a sentence about the first of ``shapes`` that has a negative size."""
-    wrong = next((shape for shape in shapes if shape and any(d is not None and d < 0 for d in shape)), None)
+    wrong = next(
+        (shape for shape in shapes if shape and any(d is not None and d < 0 for d in shape)), None
+    )
     return None if wrong is None else f"the result would have the shape {format_shape(wrong)}"
 
 
@@ -155,7 +170,9 @@ def require_memory(count: int) -> None:
     """
     excess = describe_excess(count)
     if excess:
-        raise KernelError(f"it needs {format_bytes(count)} beside its results, {excess} (`max_memory`)")
+        raise KernelError(
+            f"it needs {format_bytes(count)} beside its results, {excess} (`max_memory`)"
+        )
 
 
 def require(condition: object, message: str) -> None:

@@ -28,7 +28,14 @@ def render_index() -> str:
             operators[folder.name] = sorted(row.name for row in rows)
             aliases |= {row.name: sorted(row.aliases) for row in rows if row.aliases}
     pairs = sorted(f"{alias}={name}" for name, names in aliases.items() for alias in names)
-    return _HEAD + render_table("_OPERATORS", operators) + "_ALIASES = (\n" + _rows(" ".join(pairs), 4) + ")\n" + _TAIL
+    return (
+        _HEAD
+        + render_table("_OPERATORS", operators)
+        + "_ALIASES = (\n"
+        + _rows(" ".join(pairs), 4)
+        + ")\n"
+        + _TAIL
+    )
 
 
 def render_table(name: str, entries: dict[str, list[str]]) -> str:
@@ -46,8 +53,14 @@ def render_table(name: str, entries: dict[str, list[str]]) -> str:
 def _rows(text: str, indent: int) -> str:
     """Return ``text`` as string literals, a line each."""
     # ruff joins literals that fit on one line, so that line needs no space at its end.
-    rows = [text] if indent + len(f'"{text}"') <= 128 else wrap(text, 123 - indent, break_long_words=False)
-    return "".join(f'{" " * indent}"{row} "\n' for row in rows[:-1]) + f'{" " * indent}"{rows[-1]}"\n'
+    rows = (
+        [text]
+        if indent + len(f'"{text}"') <= 128
+        else wrap(text, 123 - indent, break_long_words=False)
+    )
+    return (
+        "".join(f'{" " * indent}"{row} "\n' for row in rows[:-1]) + f'{" " * indent}"{rows[-1]}"\n'
+    )
 
 
 if __name__ == "__main__":

@@ -31,14 +31,17 @@ class KernelCall(msgspec.Struct, frozen=True, eq=False):
 
 def refuse_inputs(node: Node, inputs: Sequence[str], reason: object) -> RefusedError:
     """Return the error for ``node`` whose operator cannot take its inputs, given as texts of their shapes or dtypes."""
-    return RefusedError(Fault(f"{node.op} cannot take {_format_inputs(node, inputs)}: {reason}", node=node.name))
+    return RefusedError(
+        Fault(f"{node.op} cannot take {_format_inputs(node, inputs)}: {reason}", node=node.name)
+    )
 
 
 def explain_failure(call: KernelCall, part: str, error: Exception) -> Exception:
     """Return the error to raise where ``part`` of a kernel or gradient raised ``error``.
 
-    It is a refusal if the node itself is wrong or its inputs are outside of the kernel's limits, otherwise a bug. An error that
-    has an explanation already (from within a subgraph), or whose cause is the machine, is raised again.
+    It is a refusal if the node itself is wrong or its inputs are outside of the kernel's limits,
+    otherwise a bug. An error that has an explanation already (from within a subgraph), or whose
+    cause is the machine, is raised again.
     """
     if isinstance(error, (BugError, GraphshareError, MemoryError, RecursionError)):
         raise error
@@ -46,7 +49,9 @@ def explain_failure(call: KernelCall, part: str, error: Exception) -> Exception:
     faults = find_faults(node)
     if faults:
         return RefusedError(faults)
-    reason = negative_size(call.results) or _contradiction(call) or _unusable_attribute(node, call.attrs)
+    reason = (
+        negative_size(call.results) or _contradiction(call) or _unusable_attribute(node, call.attrs)
+    )
     # numpy raises it for a Python integer that its dtype cannot hold.
     if reason is None and isinstance(error, OverflowError):
         reason = f"a number is out of range ({error})"
@@ -54,7 +59,10 @@ def explain_failure(call: KernelCall, part: str, error: Exception) -> Exception:
         reason = limits.violation(call.attrs, call.shapes, call.dtypes, call.arrays)
     if reason:
         return refuse_inputs(node, [format_shape(shape) for shape in call.shapes], reason)
-    texts = [f"{dtype or '?'} {format_shape(shape)}" for dtype, shape in zip(call.dtypes, call.shapes, strict=False)]
+    texts = [
+        f"{dtype or '?'} {format_shape(shape)}"
+        for dtype, shape in zip(call.dtypes, call.shapes, strict=False)
+    ]
     return report_bug(node, part, texts, error)
 
 
@@ -87,14 +95,21 @@ def _unusable_attribute(node: Node, attrs: Attrs) -> str | None:
 
 
 def report_bug(node: Node, part: str, inputs: Sequence[str], error: Exception) -> BugError:
-    """Return the error for an unexpected exception in ``part`` (kernel, shape rule, gradient...) of the node's operator."""
+    """Return the error for an unexpected exception in ``part`` (kernel, shape rule, gradient...) of
+    the node's operator.
+    """
     cause = f"{type(error).__name__}: {error}"
-    return BugError(f"the {part} of {node.op} (node {node.name!r}) failed on {_format_inputs(node, inputs)}: {cause}")
+    return BugError(
+        f"the {part} of {node.op} (node {node.name!r}) failed on {_format_inputs(node, inputs)}: {cause}"
+    )
 
 
 def _format_inputs(node: Node, inputs: Sequence[str]) -> str:
     names = (entry.node.name or entry.node.operator_text for entry in node.inputs)
-    return ", ".join(f"{name} {text}" for name, text in zip(names, inputs, strict=False)) or "no inputs"
+    return (
+        ", ".join(f"{name} {text}" for name, text in zip(names, inputs, strict=False))
+        or "no inputs"
+    )
 
 
 def find_faults(node: Node) -> list[Fault]:
@@ -115,5 +130,6 @@ def _count_faults(node: Node) -> Iterable[Fault]:
     if len(names) != len(node.inputs):
         listing = ", ".join(names) or "none"
         yield Fault(
-            f"{node.op} has {format_count(len(node.inputs), 'input')}, expected {len(names)} ({listing})", node=node.name
+            f"{node.op} has {format_count(len(node.inputs), 'input')}, expected {len(names)} ({listing})",
+            node=node.name,
         )

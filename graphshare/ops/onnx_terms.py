@@ -1,4 +1,6 @@
-"""Formulas of values of an ONNX graph: a sum of two terms emits ``Add``, a comparison ``Less``, a number becomes a constant."""
+"""Formulas of values of an ONNX graph: a sum of two terms emits ``Add``, a comparison ``Less``, a
+number becomes a constant.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,11 @@ _ARITHMETIC = ("Add", "Sub", "Mul", "Div")
 
 
 class Term:
-    """A value with its dtype. Operators emit nodes; both sides have the same dtype, and a number takes the term's dtype.
+    """A value with its dtype. Operators emit nodes; both sides have the same dtype, and a number
+    takes the term's dtype.
 
-    ``&``, ``|``, ``^`` and ``~`` are the operators of booleans. Division is ONNX's: of integers it truncates, and a divisor of
-    0 is not allowed.
+    ``&``, ``|``, ``^`` and ``~`` are the operators of booleans. Division is ONNX's: of integers it
+    truncates, and a divisor of 0 is not allowed.
     """
 
     def __init__(self, t: Translation, name: str, dtype: str) -> None:
@@ -39,13 +42,17 @@ class Term:
         kind = dtype or self.dtype
         return Term(self.t, self.t.number(value, kind), kind)
 
-    def apply(self, op_type: str, *others: Operand, dtype: str = "", **attributes: AttributeValue) -> Term:
+    def apply(
+        self, op_type: str, *others: Operand, dtype: str = "", **attributes: AttributeValue
+    ) -> Term:
         """Emit a node on this term and others; the result has ``dtype``, by default this term's."""
         if op_type in _ARITHMETIC and self.dtype in _NARROW_INTEGERS and self.t.opset < 14:
             wide = [x.cast("int32") if isinstance(x, Term) else x for x in others]
             return self.cast("int32").apply(op_type, *wide).cast(self.dtype)
         names = [x.name if isinstance(x, Term) else self.number(x).name for x in others]
-        (out,) = self.t.emit_several(op_type, 1, Value(self.name, (), self.dtype), *names, domain="", **attributes)
+        (out,) = self.t.emit_several(
+            op_type, 1, Value(self.name, (), self.dtype), *names, domain="", **attributes
+        )
         return Term(self.t, out, dtype or self.dtype)
 
     def cast(self, dtype: str) -> Term:
@@ -83,7 +90,9 @@ class Term:
     def is_infinite(self, *, positive: bool = True, negative: bool = True) -> Term:
         """Return where the term, of floats, is infinite."""
         # IsInf takes float16 only from opset 20 on.
-        return self.widen().apply("IsInf", dtype="bool", detect_positive=int(positive), detect_negative=int(negative))
+        return self.widen().apply(
+            "IsInf", dtype="bool", detect_positive=int(positive), detect_negative=int(negative)
+        )
 
     def choose(self, yes: Operand, no: Operand) -> Term:
         """Return ``yes`` where this boolean holds, else ``no``; at least one of them is a term."""
@@ -97,7 +106,11 @@ class Term:
 
     def reduce(self, op_type: str, axes: Sequence[int], *, keepdims: bool = False) -> Term:
         """Emit a reduction over ``axes``."""
-        return Term(self.t, self.t.reduce(op_type, Value(self.name, (), self.dtype), axes, keepdims=keepdims), self.dtype)
+        return Term(
+            self.t,
+            self.t.reduce(op_type, Value(self.name, (), self.dtype), axes, keepdims=keepdims),
+            self.dtype,
+        )
 
     def reshape(self, shape: Sequence[int]) -> Term:
         """Return the term with a shape whose sizes are all known."""
@@ -105,7 +118,9 @@ class Term:
 
     def unsqueeze(self, axis: int) -> Term:
         """Return the term with a new axis of size 1."""
-        return Term(self.t, self.t.emit("Unsqueeze", self.name, self.t.integers([axis])), self.dtype)
+        return Term(
+            self.t, self.t.emit("Unsqueeze", self.name, self.t.integers([axis])), self.dtype
+        )
 
     def expand(self, shape: Sequence[int]) -> Term:
         """Return the term broadcast to ``shape``."""
@@ -133,7 +148,9 @@ class Term:
         return self.apply("Div", other)
 
     def __rtruediv__(self, other: float) -> Term:
-        return self.apply("Reciprocal") if other == 1 and self.is_float else self.number(other) / self
+        return (
+            self.apply("Reciprocal") if other == 1 and self.is_float else self.number(other) / self
+        )
 
     def __neg__(self) -> Term:
         # Neg takes no unsigned integers.
@@ -188,9 +205,13 @@ def _make_term(like: Term, name: str) -> Term:
 
 
 TERMS = Functions(
-    column=lambda x, index: _make_term(x, x.t.emit("Gather", x.name, x.t.number(index, "int64"), axis=-1)),
+    column=lambda x, index: _make_term(
+        x, x.t.emit("Gather", x.name, x.t.number(index, "int64"), axis=-1)
+    ),
     columns=lambda x, first, last: _make_term(x, x.t.slice(x.name, [-1], [first], [last])),
-    join=lambda *parts: _make_term(parts[0], parts[0].t.emit("Concat", *(x.name for x in parts), axis=-1)),
+    join=lambda *parts: _make_term(
+        parts[0], parts[0].t.emit("Concat", *(x.name for x in parts), axis=-1)
+    ),
     constant=lambda numbers, like: _make_term(like, like.t.constant(numbers, like.dtype)),
     minimum=lambda x, y: x.apply("Min", y),
     maximum=lambda x, y: x.apply("Max", y),

@@ -1,4 +1,6 @@
-"""Windows in ONNX from gathered cells: exact for every number and in every dtype; Conv and pooling support only some."""
+"""Windows in ONNX from gathered cells: exact for every number and in every dtype; Conv and pooling
+support only some.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from graphshare.ops.windows import Window
 
 
 def place_taps(window: Window, counts: Sequence[int]) -> list[Array]:
-    """Return for each axis the cell of the padded image under each tap at each of ``counts`` positions: (taps, positions)."""
+    """Return for each axis the cell of the padded image under each tap at each of ``counts``
+    positions: (taps, positions).
+    """
     return [
         np.arange(k)[:, None] * d + np.arange(count) * s
         for k, s, d, count in zip(window.kernel, window.stride, window.dilate, counts, strict=True)
@@ -31,17 +35,27 @@ def gather_columns(t: Translation, x: str, places: Sequence[Array]) -> str:
 def sum_windows(t: Translation, x: str, places: Sequence[Array]) -> str:
     """Return the sums of the cells of a padded image (N, C, spatial) under all taps: (N, C, positions by axis)."""
     for i, cells in enumerate(places):
-        x = t.reduce("ReduceSum", t.emit("Gather", x, t.constant(cells, "int64"), axis=2 + i), [2 + i])
+        x = t.reduce(
+            "ReduceSum", t.emit("Gather", x, t.constant(cells, "int64"), axis=2 + i), [2 + i]
+        )
     return x
 
 
 def fold_columns(
-    t: Translation, x: str, window: Window, shape: Sequence[int], counts: Sequence[int], size: Sequence[int], dtype: str
+    t: Translation,
+    x: str,
+    window: Window,
+    shape: Sequence[int],
+    counts: Sequence[int],
+    size: Sequence[int],
+    dtype: str,
 ) -> str:
-    """Return an image of ``size``: each cell is the sum of the columns of windows at ``counts`` positions that contain it.
+    """Return an image of ``size``: each cell is the sum of the columns of windows at ``counts``
+    positions that contain it.
 
-    ``x`` has the elements of (taps by axis, positions by axis) after ``shape``, the samples and the channels. For each axis the
-    columns that meet at each cell are gathered (a missing one is 0) and added.
+    ``x`` has the elements of (taps by axis, positions by axis) after ``shape``, the samples and the
+    channels. For each axis the columns that meet at each cell are gathered (a missing one is 0) and
+    added.
     """
     rank = len(window.kernel)
     places = place_taps(window, counts)
@@ -54,12 +68,16 @@ def fold_columns(
         # A cell under fewer windows gathers this zero in place of each missing column.
         data = t.pad(data, (0,) * (2 + rank), end, 0, dtype)
         meeting = _list_meeting(places[i].reshape(-1) - window.pad[i], size[i])
-        data = t.reduce("ReduceSum", t.emit("Gather", data, t.constant(meeting, "int64"), axis=axis), [axis])
+        data = t.reduce(
+            "ReduceSum", t.emit("Gather", data, t.constant(meeting, "int64"), axis=axis), [axis]
+        )
     return data
 
 
 def _list_meeting(cells: Array, size: int) -> Array:
-    """Return the indices of ``cells`` that name each cell of an axis (most, size), filled up with the index after the last."""
+    """Return the indices of ``cells`` that name each cell of an axis (most, size), filled up with
+    the index after the last.
+    """
     at = [np.flatnonzero(cells == cell) for cell in range(size)]
     table = np.full((max(1, *map(len, at)), size), len(cells))
     for cell, indices in enumerate(at):

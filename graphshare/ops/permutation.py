@@ -1,7 +1,8 @@
 """Gradients of operators that only move elements, found by applying the operator to element numbers.
 
-The forward pass runs again on the numbers of the elements; the gradient of an element is the sum of the gradients of all places
-where its number appears. Frequently used operators have gradients of their own.
+The forward pass runs again on the numbers of the elements; the gradient of an element is the sum of
+the gradients of all places where its number appears. Frequently used operators have gradients of
+their own.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ def permutation_vjp(operator: str, *, attrs: Mapping[str, Any] | None = None) ->
     def vjp(entry: TapeEntry, *dys: Array | None) -> Gradients:
         x = entry.inputs[0]
         numbers = np.arange(1, x.size + 1, dtype=np.float64).reshape(x.shape)
-        outputs = _run(operator, {**entry.attrs, **(attrs or {})}, (numbers, *entry.inputs[1:]), len(dys))
+        outputs = _run(
+            operator, {**entry.attrs, **(attrs or {})}, (numbers, *entry.inputs[1:]), len(dys)
+        )
         return [_sum_by_number(outputs, dys, x.size).reshape(x.shape).astype(x.dtype)]
 
     return vjp
@@ -43,12 +46,17 @@ def joint_permutation_vjp(operator: str) -> Vjp:
         ]
         total = _sum_by_number(_run(operator, entry.attrs, numbers, len(dys)), dys, int(ends[-1]))
         parts = np.split(total, ends[:-1].tolist())
-        return [part.reshape(x.shape).astype(x.dtype) for part, x in zip(parts, entry.inputs, strict=True)]
+        return [
+            part.reshape(x.shape).astype(x.dtype)
+            for part, x in zip(parts, entry.inputs, strict=True)
+        ]
 
     return vjp
 
 
-def _run(operator: str, attrs: Mapping[str, Any], inputs: Sequence[Array], num_outputs: int) -> tuple[Array, ...]:
+def _run(
+    operator: str, attrs: Mapping[str, Any], inputs: Sequence[Array], num_outputs: int
+) -> tuple[Array, ...]:
     kernel = find_kernel(operator)
     assert kernel is not None
     result: Any = kernel.forward(Context(num_outputs=num_outputs), attrs, *inputs)
@@ -63,5 +71,7 @@ def _sum_by_number(outputs: Sequence[Array], dys: Sequence[Array | None], count:
             is_element = numbers.reshape(-1) > 0
             indices = numbers.reshape(-1)[is_element].astype(np.intp) - 1
             # An element may have several places, as in tile: bincount adds them all.
-            total += np.bincount(indices, dy.reshape(-1)[is_element].astype(np.float64), minlength=count)
+            total += np.bincount(
+                indices, dy.reshape(-1)[is_element].astype(np.float64), minlength=count
+            )
     return total

@@ -1,4 +1,5 @@
-"""Operators by name: signature, kernel, gradient, batch-axis rule, translation. A family loads when a graph first uses it.
+"""Operators by name: signature, kernel, gradient, batch-axis rule, translation. A family loads when
+a graph first uses it.
 
 Other packages add kernels, gradients and translations through the entry point groups ``graphshare.kernels``,
 ``graphshare.gradients`` and ``graphshare.to_onnx``: objects that are tuples of :class:`~graphshare.ops.kernel.Kernel`,
@@ -52,17 +53,27 @@ def find_signature(node: Node) -> Signature | None:
 def name_inputs(node: Node) -> tuple[str, ...] | None:
     """Return the formal names of an operator's inputs, perhaps more than it has; None without a signature."""
     signature = find_signature(node)
-    return None if signature is None else signature.input_names(node.attrs, len(node.inputs), subgraphs=node.subgraphs)
+    return (
+        None
+        if signature is None
+        else signature.input_names(node.attrs, len(node.inputs), subgraphs=node.subgraphs)
+    )
 
 
 def auxiliary_slots(node: Node) -> tuple[int, ...]:
     """Return the positions of the inputs that an operator mutates; none for an unknown one."""
     signature = find_signature(node)
-    return () if signature is None else signature.auxiliary_slots(node.attrs, len(node.inputs), subgraphs=node.subgraphs)
+    return (
+        ()
+        if signature is None
+        else signature.auxiliary_slots(node.attrs, len(node.inputs), subgraphs=node.subgraphs)
+    )
 
 
 def visible_outputs(node: Node) -> Iterator[Entry]:
-    """Return the outputs of ``node`` that a user can name, in order; for an unknown operator all that its file counts."""
+    """Return the outputs of ``node`` that a user can name, in order; for an unknown operator all
+    that its file counts.
+    """
     if node.details.outputs and node.op:
         return (Entry(node, i) for i, name in enumerate(node.details.outputs) if name)
     outputs = find_outputs(node)
@@ -71,7 +82,9 @@ def visible_outputs(node: Node) -> Iterator[Entry]:
 
 
 def total_outputs(node: Node) -> int | None:
-    """Return the number of outputs of ``node``, hidden ones included: by its operator, else as its file counts, else None."""
+    """Return the number of outputs of ``node``, hidden ones included: by its operator, else as its
+    file counts, else None.
+    """
     if node.is_variable:
         return 1
     outputs = find_outputs(node)
@@ -160,7 +173,9 @@ Item = TypeVar("Item", bound=ForOperator)
 
 
 class Contributions(Generic[Item]):
-    """The kernels, gradients or translations of the families, of installed packages, and those registered in this process."""
+    """The kernels, gradients or translations of the families, of installed packages, and those
+    registered in this process.
+    """
 
     def __init__(self, group: str, table: str, *files: str) -> None:
         self._group, self._table, self._files = group, table, files
@@ -170,7 +185,11 @@ class Contributions(Generic[Item]):
     def find(self, operator: str) -> Item | None:
         """Return the item of an operator, by any of its names; None when there is none."""
         name = canonical(operator)
-        return self.registered.get(name) or self.load_installed().get(name) or self._find_in_family(name)
+        return (
+            self.registered.get(name)
+            or self.load_installed().get(name)
+            or self._find_in_family(name)
+        )
 
     def register(self, item: Item) -> None:
         """Add ``item``, or replace the one for the same operator."""
@@ -179,10 +198,14 @@ class Contributions(Generic[Item]):
     def load_installed(self) -> dict[str, Item]:
         """Return the items of installed packages, by canonical name; they are looked up once."""
         if self._installed is None:
-            from importlib.metadata import entry_points  # start-up: only graphs that are executed need it
+            from importlib.metadata import (
+                entry_points,
+            )  # start-up: only graphs that are executed need it
 
             points = entry_points(group=self._group)
-            self._installed = {canonical(item.operator): item for point in points for item in point.load()}
+            self._installed = {
+                canonical(item.operator): item for point in points for item in point.load()
+            }
         return self._installed
 
     def all(self) -> dict[str, Item]:
@@ -196,7 +219,11 @@ class Contributions(Generic[Item]):
     def _find_in_family(self, name: str) -> Item | None:
         """Return the item from the first of the family's files that has it; later files are not loaded."""
         family = FAMILY_OF.get(name)
-        tables = () if family is None else (_read_table(family, file, self._table) for file in self._files)
+        tables = (
+            ()
+            if family is None
+            else (_read_table(family, file, self._table) for file in self._files)
+        )
         return next((table[name] for table in tables if name in table), None)
 
 
@@ -210,16 +237,22 @@ def _read_table(family: str, file: str, table: str) -> dict[str, Any]:
     # find_spec and not an ImportError: that could also come from within the module.
     for item in getattr(import_module(module), table, ()) if find_spec(module) is not None else ():
         assert item.operator not in items, f"{family}/{file}.py has {item.operator} twice"
-        assert FAMILY_OF.get(item.operator) == family, f"{family}/{file}.py has {item.operator}, which is not of this family"
+        assert FAMILY_OF.get(item.operator) == family, (
+            f"{family}/{file}.py has {item.operator}, which is not of this family"
+        )
         items[item.operator] = item
     return items
 
 
-KERNELS: Contributions[Kernel] = Contributions("graphshare.kernels", "KERNELS", "kernel", "numpy_kernel")
+KERNELS: Contributions[Kernel] = Contributions(
+    "graphshare.kernels", "KERNELS", "kernel", "numpy_kernel"
+)
 GRADIENTS: Contributions[Gradient | NoGradient] = Contributions(
     "graphshare.gradients", "GRADIENTS", "gradient", "kernel", "numpy_kernel"
 )
-TRANSLATIONS: Contributions[Translator | NoTranslation] = Contributions("graphshare.to_onnx", "TRANSLATIONS", "to_onnx")
+TRANSLATIONS: Contributions[Translator | NoTranslation] = Contributions(
+    "graphshare.to_onnx", "TRANSLATIONS", "to_onnx"
+)
 
 find_kernel = KERNELS.find
 find_gradient = GRADIENTS.find

@@ -1,12 +1,15 @@
-"""Signatures of operators: inputs, outputs, attributes, auxiliary slots and initializers, as MXNet 1.9.1 registers them.
+"""Signatures of operators: inputs, outputs, attributes, auxiliary slots and initializers, as MXNet
+1.9.1 registers them.
 
 The tables state them in a notation that is read when an operator is first looked up.
 
-Parameters: ``name:kind=default`` joined by semicolons, ``!`` for a required one, an enumeration in braces, bounds in brackets:
-``kernel:shape=!; num_filter:uint[1:]=!; p:float[0:1]=0.5; mode:{clip/wrap}=clip``. An enumeration that lists None is optional.
+Parameters: ``name:kind=default`` joined by semicolons, ``!`` for a required one, an enumeration in
+braces, bounds in brackets: ``kernel:shape=!; num_filter:uint[1:]=!; p:float[0:1]=0.5;
+mode:{clip/wrap}=clip``. An enumeration that lists None is optional.
 
-Inputs and output labels: names in order. A name may depend on attributes: ``bias[!no_bias]``, ``gamma[act_type=prelu]``,
-``a[flag&key=value]``; ``arg*num_args`` is ``arg0``, ``arg1``, ... up to the attribute's count.
+Inputs and output labels: names in order. A name may depend on attributes: ``bias[!no_bias]``,
+``gamma[act_type=prelu]``, ``a[flag&key=value]``; ``arg*num_args`` is ``arg0``, ``arg1``, ... up to
+the attribute's count.
 """
 
 from __future__ import annotations
@@ -37,7 +40,18 @@ MAX_COUNT = 1 << 16
 
 # The formal inputs that hold parameters or auxiliary states.
 PARAMETER_FORMALS = frozenset(
-    ("weight", "bias", "gamma", "beta", "parameters", "mean", "var", "moving_mean", "moving_var", "moving_avg")
+    (
+        "weight",
+        "bias",
+        "gamma",
+        "beta",
+        "parameters",
+        "mean",
+        "var",
+        "moving_mean",
+        "moving_var",
+        "moving_avg",
+    )
 )
 
 _PARAMETER = r"(\w+):(?:\{([^}]*)\}|(\w+\??))(?:\[([^:\]]*):([^\]]*)\])?=(.*)"
@@ -47,8 +61,9 @@ _TERM = r"(\w+)(?:\*(\w+))?(?:\[([^\]]+)\])?"
 class Parameter(msgspec.Struct, frozen=True):
     """One typed attribute of an operator.
 
-    ``kind`` is one of :data:`graphshare.ops.attributes.KINDS`. ``default`` is the text that means the default, None where
-    the attribute is required. ``choices`` are the spellings of an enumeration, ``bounds`` the least and greatest number.
+    ``kind`` is one of :data:`graphshare.ops.attributes.KINDS`. ``default`` is the text that means
+    the default, None where the attribute is required. ``choices`` are the spellings of an
+    enumeration, ``bounds`` the least and greatest number.
     """
 
     name: str
@@ -107,7 +122,9 @@ def _term(text: str) -> FormalName:
     if match is None:
         raise AssertionError(f"not a name: {text!r}")
     name, count, conditions = match.groups()
-    return FormalName(name, count or "", tuple(map(_condition, conditions.split("&"))) if conditions else ())
+    return FormalName(
+        name, count or "", tuple(map(_condition, conditions.split("&"))) if conditions else ()
+    )
 
 
 def _condition(text: str) -> Condition:
@@ -134,9 +151,10 @@ class OutputList(NamedTuple):
 class AttributeFault(msgspec.Struct, frozen=True):
     """One attribute that MXNet refuses.
 
-    ``kind`` is ``unknown`` (the operator has no such parameter), ``missing`` (a required one), ``unreadable`` (the text is not
-    of the parameter's kind) or ``constraint`` (the value has a wrong length, or contradicts another attribute). ``value`` is
-    the attribute's text, of a constraint the value as read; ``expected`` completes the message.
+    ``kind`` is ``unknown`` (the operator has no such parameter), ``missing`` (a required one),
+    ``unreadable`` (the text is not of the parameter's kind) or ``constraint`` (the value has a
+    wrong length, or contradicts another attribute). ``value`` is the attribute's text, of a
+    constraint the value as read; ``expected`` completes the message.
     """
 
     kind: Literal["unknown", "missing", "unreadable", "constraint"]
@@ -159,7 +177,8 @@ class AttributeFault(msgspec.Struct, frozen=True):
 class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """One operator. The texts are in the notation of the tables.
 
-    ``couples_batch`` says whether one sample's result depends on other samples when axis 0 of the first input counts samples:
+    ``couples_batch`` says whether one sample's result depends on other samples when axis 0 of the
+    first input counts samples:
 
     * ``"elementwise"``: never, and samples may lie on any axis;
     * ``"never"``: sample by sample, on axis 0;
@@ -169,12 +188,13 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     * ``"always"``: yes;
     * None: not known.
 
-    ``aliases`` are other names that MXNet accepts in a file; it writes ``name`` back. ``is_operator_property`` marks operators
-    of MXNet's oldest kind, registered as an ``OperatorProperty``: while an older file loads, attributes are parsed a second
-    time, and these operators then accept keys that are not theirs. ``no_kernel`` says why an operator is not computed here.
-    ``num_subgraphs`` counts the bodies of control flow; ``num_args`` counts them, too. ``index_bounds`` maps an input that
-    holds indices to the attribute that bounds them. ``size_attributes`` are pairs of a formal input and an attribute that
-    decides its shape.
+    ``aliases`` are other names that MXNet accepts in a file; it writes ``name`` back.
+    ``is_operator_property`` marks operators of MXNet's oldest kind, registered as an
+    ``OperatorProperty``: while an older file loads, attributes are parsed a second time, and these
+    operators then accept keys that are not theirs. ``no_kernel`` says why an operator is not
+    computed here. ``num_subgraphs`` counts the bodies of control flow; ``num_args`` counts them,
+    too. ``index_bounds`` maps an input that holds indices to the attribute that bounds them.
+    ``size_attributes`` are pairs of a formal input and an attribute that decides its shape.
     """
 
     name: str
@@ -217,10 +237,13 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         except (KeyError, ValueError):
             return None if parameter.default is None else _read(parameter, parameter.default)
 
-    def input_names(self, attrs: Attributes, num_inputs: int = 0, *, subgraphs: Sequence[Any] = ()) -> tuple[str, ...] | None:
+    def input_names(
+        self, attrs: Attributes, num_inputs: int = 0, *, subgraphs: Sequence[Any] = ()
+    ) -> tuple[str, ...] | None:
         """Return the formal inputs that these attributes decide; None where the operator registers no names.
 
-        ``num_inputs`` is how many the node has; it serves only operators whose inputs follow from nothing else (Custom).
+        ``num_inputs`` is how many the node has; it serves only operators whose inputs follow from
+        nothing else (Custom).
         """
         if not self.registers_inputs:
             return None
@@ -228,7 +251,9 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return names if self.inputs_known else tuple(f"arg{i}" for i in range(num_inputs))
 
     def formal_inputs(self, attrs: Attributes, *, subgraphs: Sequence[Any] = ()) -> tuple[str, ...]:
-        """Return the names of the inputs, also of operators that register none (then as their documentation calls them)."""
+        """Return the names of the inputs, also of operators that register none (then as their
+        documentation calls them).
+        """
         if callable(self.inputs):
             return self.inputs(self, attrs, subgraphs)
         return self._names(self.inputs, attrs)
@@ -238,7 +263,9 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         """False only for Custom, whose inputs are declared by the code that its ``op_type`` names."""
         return self.inputs != "*"
 
-    def auxiliary_slots(self, attrs: Attributes, num_inputs: int, *, subgraphs: Sequence[Any] = ()) -> tuple[int, ...]:
+    def auxiliary_slots(
+        self, attrs: Attributes, num_inputs: int, *, subgraphs: Sequence[Any] = ()
+    ) -> tuple[int, ...]:
         """Return the inputs that a run writes into. Slots the node has no input for are left out."""
         slots = self.mutable
         if callable(slots):
@@ -275,14 +302,22 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         known = {parameter.name for parameter in self.parameters}
         for key in attrs:
             if key not in known and not is_free_key(key):
-                faults.append(AttributeFault("unknown", key, attrs[key], f"{self.name} takes {self._listing()}"))
+                faults.append(
+                    AttributeFault(
+                        "unknown", key, attrs[key], f"{self.name} takes {self._listing()}"
+                    )
+                )
         if not faults:
             # The checks read the values of all parameters, and one with a fault has none.
-            faults.extend(fault for check in self.load_checks if (fault := check(values)) is not None)
+            faults.extend(
+                fault for check in self.load_checks if (fault := check(values)) is not None
+            )
         return values, faults
 
     def current_attributes(self, attrs: Attributes) -> Attributes:
-        """Return ``attrs`` with present names for the keys of earlier releases; the old key wins where both are given."""
+        """Return ``attrs`` with present names for the keys of earlier releases; the old key wins
+        where both are given.
+        """
         old = [key for key in attrs if key in self.renamed_attributes]
         if not old:
             return attrs
@@ -295,7 +330,9 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     def _names(self, text: str, attrs: Attributes) -> tuple[str, ...]:
         names: list[str] = []
         for term in read_terms(text) if text != "*" else ():
-            if term.conditions and not all(self._holds(condition, attrs) for condition in term.conditions):
+            if term.conditions and not all(
+                self._holds(condition, attrs) for condition in term.conditions
+            ):
                 continue
             names.extend(self._run(term, attrs) if term.counted_by else (term.name,))
         return tuple(names)
@@ -313,14 +350,19 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return holds != condition.negated
 
 
-def define(names: str, inputs: str | InputRule = "", attributes: str | None = None, **facts: Any) -> list[Signature]:
+def define(
+    names: str, inputs: str | InputRule = "", attributes: str | None = None, **facts: Any
+) -> list[Signature]:
     """Return one signature for every operator of ``names``, all with the same facts.
 
-    Names are separated by blanks; aliases follow a name in parentheses: ``"Concat(concat) stack(_rnn_stack,_npx_stack)"``.
+    Names are separated by blanks; aliases follow a name in parentheses: ``"Concat(concat)
+    stack(_rnn_stack,_npx_stack)"``.
     """
     rows = []
     for name, aliases in (_split_aliases(text) for text in names.split()):
-        rows.append(Signature(name=name, inputs=inputs, attributes=attributes, aliases=aliases, **facts))
+        rows.append(
+            Signature(name=name, inputs=inputs, attributes=attributes, aliases=aliases, **facts)
+        )
     return rows
 
 
@@ -334,7 +376,9 @@ def _split_aliases(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def is_free_key(key: str) -> bool:
-    """Whether any operator lets ``key`` pass: it begins and ends with two underscores and has something between them."""
+    """Whether any operator lets ``key`` pass: it begins and ends with two underscores and has
+    something between them.
+    """
     return len(key) > 4 and key.startswith("__") and key.endswith("__")
 
 
@@ -352,7 +396,9 @@ def _read(parameter: Parameter, text: str) -> Any:
     return value
 
 
-def _fill(values: dict[str, Any], faults: list[AttributeFault], parameter: Parameter, attrs: Attributes) -> None:
+def _fill(
+    values: dict[str, Any], faults: list[AttributeFault], parameter: Parameter, attrs: Attributes
+) -> None:
     """Put the value of one parameter into ``values``, or the fault into ``faults``."""
     text = attrs.get(parameter.name, parameter.default)
     if text is None:
@@ -362,7 +408,9 @@ def _fill(values: dict[str, Any], faults: list[AttributeFault], parameter: Param
     try:
         values[parameter.name] = _read(parameter, text)
     except ValueError:
-        faults.append(AttributeFault("unreadable", parameter.name, text, _format_expected(parameter)))
+        faults.append(
+            AttributeFault("unreadable", parameter.name, text, _format_expected(parameter))
+        )
 
 
 def _format_expected(parameter: Parameter) -> str:

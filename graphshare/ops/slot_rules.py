@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 def number_outputs(count: int, visible: int | None = None) -> OutputList:
     """Return outputs without declared labels: ``output`` for a single one, otherwise ``output0``, ``output1``, ..."""
-    return OutputList(count, count if visible is None else visible, ("output",) if count == 1 else ())
+    return OutputList(
+        count, count if visible is None else visible, ("output",) if count == 1 else ()
+    )
 
 
 def read_count(signature: Signature, attrs: Attributes, key: str) -> int:
@@ -32,10 +34,14 @@ def outputs_by_attribute(key: str) -> OutputRule:
 def split(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> OutputList:
     """Return ``sections`` outputs, or one for each of ``indices`` (which begin with 0)."""
     # MXNet's Python interface puts 0 before the user's indices, so there are as many as parts.
-    return number_outputs(read_count(signature, attrs, "sections") or len(signature.value(attrs, "indices") or ()))
+    return number_outputs(
+        read_count(signature, attrs, "sections") or len(signature.value(attrs, "indices") or ())
+    )
 
 
-def pooling_outputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> OutputList:
+def pooling_outputs(
+    signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]
+) -> OutputList:
     """Return the output, and a workspace for max pooling that oneDNN computes: kernel rank 1 to 3, channels first."""
     kernel = signature.value(attrs, "kernel") or ()
     # Other layouts are computed without oneDNN; only oneDNN needs the workspace for the backward pass.
@@ -54,7 +60,10 @@ def require_same_rank(*keys: str) -> LoadCheck:
             value = values[key]
             if value is None or (value and len(value) != len(kernel)):
                 return AttributeFault(
-                    "constraint", key, str(value), f"have {format_count(len(kernel), 'member')}, as many as kernel, or none"
+                    "constraint",
+                    key,
+                    str(value),
+                    f"have {format_count(len(kernel), 'member')}, as many as kernel, or none",
                 )
         return None
 
@@ -68,7 +77,9 @@ def require_kernel_rank(*ranks: int) -> LoadCheck:
         kernel = values["kernel"]
         if values.get("global_pool") or (kernel is not None and len(kernel) in ranks):
             return None
-        return AttributeFault("constraint", "kernel", str(kernel), f"have {' or '.join(map(str, ranks))} members")
+        return AttributeFault(
+            "constraint", "kernel", str(kernel), f"have {' or '.join(map(str, ranks))} members"
+        )
 
     return check
 
@@ -78,16 +89,24 @@ def require_nonzero(*keys: str) -> LoadCheck:
 
     def check(values: Mapping[str, Any]) -> AttributeFault | None:
         wrong = [key for key in keys if 0 in (values[key] or ())]
-        return AttributeFault("constraint", wrong[0], str(values[wrong[0]]), "not contain 0") if wrong else None
+        return (
+            AttributeFault("constraint", wrong[0], str(values[wrong[0]]), "not contain 0")
+            if wrong
+            else None
+        )
 
     return check
 
 
 def inputs_by_flags(first: str, *flags: str) -> InputRule:
-    """Return a rule for ``input1``, ``input2``...: one if ``first`` is empty or its value None, one for each set flag."""
+    """Return a rule for ``input1``, ``input2``...: one if ``first`` is empty or its value None, one
+    for each set flag.
+    """
 
     def rule(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
-        count = (not first or signature.value(attrs, first) is None) + sum(bool(signature.value(attrs, flag)) for flag in flags)
+        count = (not first or signature.value(attrs, first) is None) + sum(
+            bool(signature.value(attrs, flag)) for flag in flags
+        )
         return tuple(f"input{i}" for i in range(1, count + 1))
 
     return rule

@@ -20,7 +20,15 @@ DEGREES = (16, 26)
 _TANH = tuple(
     map(
         np.float32,
-        (1.4185251e-07, -5.6684812e-06, 8.763737e-05, -0.00061978475, -0.00019183065, 0.10276905, 1.1283792),
+        (
+            1.4185251e-07,
+            -5.6684812e-06,
+            8.763737e-05,
+            -0.00061978475,
+            -0.00019183065,
+            0.10276905,
+            1.1283792,
+        ),
     )
 )
 
@@ -61,8 +69,9 @@ def erf_of_block(x: Array, result: Array) -> None:
     if x.dtype != np.float32:
         result[...] = _erf(x)
         return
-    # atanh(erf(x)) / x is nearly flat, so a short polynomial in x**2 approximates it: the one with the least maximal relative
-    # error of erf, 1e-7, on [-4, 4] (it grows beyond). numpy's tanh costs as much as two products.
+    # atanh(erf(x)) / x is nearly flat, so a short polynomial in x**2 approximates it: the one with
+    # the least maximal relative error of erf, 1e-7, on [-4, 4] (it grows beyond). numpy's tanh
+    # costs as much as two products.
     np.clip(x, np.float32(-4.5), np.float32(4.5), out=result)
     square = np.multiply(result, result)
     powers = np.multiply(square, _TANH[0])
@@ -89,7 +98,9 @@ def _erf(x: Array) -> Array:
 
 
 def erfinv(x: Array) -> Array:
-    """Return the inverse of :func:`erf` of float64: an approximation, then steps of Halley's method on the complement."""
+    """Return the inverse of :func:`erf` of float64: an approximation, then steps of Halley's method
+    on the complement.
+    """
     with np.errstate(all="ignore"):
         size = np.abs(x)
         rest = 1 - size
@@ -101,7 +112,9 @@ def erfinv(x: Array) -> Array:
             step = (_erfc(root) - rest) / (-2 / math.sqrt(math.pi) * np.exp(-root * root))
             root = root - step / (1 + root * step)
         # Below this the logarithm is rounded to 0; the first term of the series is exact there.
-        root = np.where(size < 1e-8, size * math.sqrt(math.pi) / 2, np.where(size == 1, np.inf, root))
+        root = np.where(
+            size < 1e-8, size * math.sqrt(math.pi) / 2, np.where(size == 1, np.inf, root)
+        )
         result: Array = np.copysign(np.where(size > 1, np.nan, root), x)
         return result
 
@@ -121,7 +134,9 @@ def _erfc(x: Array) -> Array:
     inner, outer = erf_polynomials(*DEGREES)
     square = x * x
     near = 1 - x * _polynomial(inner, 2 * square - 1)
-    return np.where(x <= 1, near, np.exp(-square) * _polynomial(outer, outer_argument(np.maximum(x, 1))))
+    return np.where(
+        x <= 1, near, np.exp(-square) * _polynomial(outer, outer_argument(np.maximum(x, 1)))
+    )
 
 
 def outer_argument(size: Any) -> Any:
@@ -149,7 +164,10 @@ def _interpolant(function: Callable[[float], float], degree: int) -> tuple[float
     """Return the Chebyshev series of this degree that equals the function at the zeros of the next polynomial."""
     angles = [math.pi * (i + 0.5) / (degree + 1) for i in range(degree + 1)]
     values = [function(math.cos(angle)) for angle in angles]
-    sums = [math.fsum(v * math.cos(k * a) for v, a in zip(values, angles, strict=True)) for k in range(degree + 1)]
+    sums = [
+        math.fsum(v * math.cos(k * a) for v, a in zip(values, angles, strict=True))
+        for k in range(degree + 1)
+    ]
     return tuple(s * (1 if k == 0 else 2) / (degree + 1) for k, s in enumerate(sums))
 
 

@@ -1,7 +1,8 @@
 """Translations of operators to ONNX, their inputs and their results. Families state them in ``to_onnx.py``.
 
-A translation is a function of one node: it emits ONNX nodes and returns the names of the values that are the node's outputs.
-It knows the typed attributes, and the shape and dtype of every input and output.
+A translation is a function of one node: it emits ONNX nodes and returns the names of the values
+that are the node's outputs. It knows the typed attributes, and the shape and dtype of every input
+and output.
 """
 
 from __future__ import annotations
@@ -28,14 +29,18 @@ _REAL = ("float16", "float32", "float64")
 _SUMMED = (*_REAL, "int32", "int64")
 _NUMBERS = (*_SUMMED, "int8", "uint8")
 _TAKES: dict[tuple[str, ...], str] = {
-    _REAL: "Acos Acosh Asin Asinh Atan Atanh AveragePool BatchNormalization Ceil Conv ConvTranspose Cos Cosh Dropout Elu Erf "
-    "Exp Floor GRU GlobalAveragePool GlobalMaxPool HardSigmoid InstanceNormalization IsInf IsNaN LRN LSTM LayerNormalization "
-    "LeakyRelu Log LogSoftmax MaxRoiPool Multinomial RNN Reciprocal RoiAlign Round Selu Sigmoid Sin Sinh Softmax Softplus "
+    _REAL: "Acos Acosh Asin Asinh Atan Atanh AveragePool BatchNormalization Ceil Conv ConvTranspose Cos "
+    "Cosh Dropout Elu Erf "
+    "Exp Floor GRU GlobalAveragePool GlobalMaxPool HardSigmoid InstanceNormalization IsInf IsNaN "
+    "LRN LSTM LayerNormalization "
+    "LeakyRelu Log LogSoftmax MaxRoiPool Multinomial RNN Reciprocal RoiAlign Round Selu Sigmoid "
+    "Sin Sinh Softmax Softplus "
     "Softsign Sqrt Tan Tanh",
     _SUMMED: "CumSum Gemm MatMul PRelu Pow ReduceL2 ReduceLogSumExp ReduceMean ReduceProd ReduceSum ReduceSumSquare",
     (*_SUMMED, "int8"): "Neg Relu",
     (*_REAL, "int8", "uint8"): "MaxPool",
-    _NUMBERS: "Abs Add ArgMax ArgMin Clip Div Einsum Greater GreaterOrEqual Less LessOrEqual Max Min Mod Mul Sign Sub TopK",
+    _NUMBERS: "Abs Add ArgMax ArgMin Clip Div Einsum Greater GreaterOrEqual Less LessOrEqual Max Min "
+    "Mod Mul Sign Sub TopK",
 }
 TAKES = {op_type: dtypes for dtypes, names in _TAKES.items() for op_type in names.split()}
 """The dtypes of the first input of operators that do not take every one, in the latest version of the operator set."""
@@ -43,17 +48,26 @@ TAKES_LATER = {
     ("CumSum", "float16"): 14,
     ("IsInf", "float16"): 20,
     **{("Relu", dtype): 14 for dtype in ("int8", "int32", "int64")},
-    **{(op_type, dtype): 14 for op_type in ("Add", "Div", "Mul", "Sub") for dtype in ("int8", "uint8")},
+    **{
+        (op_type, dtype): 14
+        for op_type in ("Add", "Div", "Mul", "Sub")
+        for dtype in ("int8", "uint8")
+    },
 }
 """The first version in which an operator takes a dtype, where it is later than 13."""
 
 
 class TranslationError(Exception):
-    """A node has no translation with these attributes, shapes or dtypes; the message says why, as the end of a sentence."""
+    """A node has no translation with these attributes, shapes or dtypes; the message says why, as
+    the end of a sentence.
+    """
 
 
 class Value(msgspec.Struct, frozen=True, eq=False):
-    """A value of the ONNX graph: ``shape`` in full, ``dtype`` by name. ``read`` gives the array of a parameter, else None."""
+    """A value of the ONNX graph: ``shape`` in full, ``dtype`` by name.
+
+    ``read`` gives the array of a parameter, else None.
+    """
 
     name: str
     shape: tuple[int, ...]
@@ -85,7 +99,9 @@ class Writer(Protocol):
     opset: int
     is_open: bool
 
-    def add_node(self, op_type: str, inputs: Sequence[str], outputs: int, attributes: Attributes, domain: str) -> list[str]: ...
+    def add_node(
+        self, op_type: str, inputs: Sequence[str], outputs: int, attributes: Attributes, domain: str
+    ) -> list[str]: ...
     def add_constant(self, array: Array, dtype: str) -> str: ...
     def add_body(self, inputs: Sequence[Value], build: BuildBody) -> Graph: ...
 
@@ -93,9 +109,9 @@ class Writer(Protocol):
 class Translation:
     """One node on its way to ONNX.
 
-    ``inputs`` and ``outputs`` have the shapes and dtypes; outputs are all that the operator has, hidden ones included, and
-    their names mean nothing. ``used`` are the positions of the outputs that something reads. ``opset`` is the version that is
-    written.
+    ``inputs`` and ``outputs`` have the shapes and dtypes; outputs are all that the operator has,
+    hidden ones included, and their names mean nothing. ``used`` are the positions of the outputs
+    that something reads. ``opset`` is the version that is written.
     """
 
     def __init__(
@@ -129,11 +145,17 @@ class Translation:
 
     @property
     def is_open(self) -> bool:
-        """Return whether sizes are free: nodes must be the same at all sizes, also those that do nothing at some of them."""
+        """Return whether sizes are free: nodes must be the same at all sizes, also those that do
+        nothing at some of them.
+        """
         return self._writer.is_open
 
-    def derive(self, attrs: Attrs, inputs: Sequence[Value], outputs: Sequence[Value]) -> Translation:
-        """Return a node of other attributes and values as a part of this one, for the translation of another operator."""
+    def derive(
+        self, attrs: Attrs, inputs: Sequence[Value], outputs: Sequence[Value]
+    ) -> Translation:
+        """Return a node of other attributes and values as a part of this one, for the translation
+        of another operator.
+        """
         return Translation(self.op, attrs, inputs, outputs, self._writer)
 
     def refuse(self, reason: str) -> NoReturn:
@@ -150,12 +172,19 @@ class Translation:
         if self.inputs[0].dtype == "bool":
             self.refuse("its data is bool")
 
-    def emit(self, op_type: str, *inputs: Value | str, domain: str = "", **attributes: AttributeValue) -> str:
+    def emit(
+        self, op_type: str, *inputs: Value | str, domain: str = "", **attributes: AttributeValue
+    ) -> str:
         """Emit an ONNX node with one output and return the output's name; an empty input is left out."""
         return self.emit_several(op_type, 1, *inputs, domain=domain, **attributes)[0]
 
     def emit_several(
-        self, op_type: str, count: int, *inputs: Value | str, domain: str = "", **attributes: AttributeValue
+        self,
+        op_type: str,
+        count: int,
+        *inputs: Value | str,
+        domain: str = "",
+        **attributes: AttributeValue,
     ) -> list[str]:
         """Emit an ONNX node with ``count`` outputs and return their names."""
         if inputs and isinstance(inputs[0], Value) and not domain:
@@ -167,15 +196,19 @@ class Translation:
         return self._writer.add_node(op_type, names, count, attributes, domain)
 
     def _check_dtype(self, op_type: str, dtype: str) -> None:
-        """Refuse the node where ONNX's operator does not take a dtype as its first input: checkers refuse such a model."""
-        if dtype not in TAKES.get(op_type, (dtype,)) or self.opset < TAKES_LATER.get((op_type, dtype), 0):
+        """Refuse the node where ONNX's operator does not take a dtype as its first input: checkers
+        refuse such a model.
+        """
+        if dtype not in TAKES.get(op_type, (dtype,)) or self.opset < TAKES_LATER.get(
+            (op_type, dtype), 0
+        ):
             self.refuse(f"ONNX's {op_type} takes no {dtype}")
 
     def body(self, inputs: Sequence[Value], build: BuildBody) -> Graph:
         """Return the body of a loop or branch that ``build`` emits, for an attribute of an ONNX node.
 
-        ``inputs`` have the shapes and dtypes of the body's inputs; ``build`` gets them with their names and may also read all
-        outer values.
+        ``inputs`` have the shapes and dtypes of the body's inputs; ``build`` gets them with their
+        names and may also read all outer values.
         """
         return self._writer.add_body(inputs, build)
 
@@ -186,7 +219,10 @@ class Translation:
         return self._subgraphs.inline(number, inputs)
 
     def constant(self, value: Any, dtype: str) -> str:
-        """Return the name of a constant, of an array or of anything that numpy converts to one. Equal constants are one."""
+        """Return the name of a constant, of an array or of anything that numpy converts to one.
+
+        Equal constants are one.
+        """
         return self._writer.add_constant(np.asarray(value), dtype)
 
     def integers(self, values: Sequence[int]) -> str:
@@ -198,13 +234,20 @@ class Translation:
         return self.constant(np.asarray(value), dtype)
 
     def cast(self, x: Value | str, to: str, dtype: str = "") -> str:
-        """Return ``x`` with the dtype ``to``; ``dtype`` is its own dtype, where ``x`` is a name. Equal dtypes need no node."""
+        """Return ``x`` with the dtype ``to``; ``dtype`` is its own dtype, where ``x`` is a name.
+
+        Equal dtypes need no node.
+        """
         have = x.dtype if isinstance(x, Value) else dtype
         return _name(x) if have == to else self.emit("Cast", x, to=DTYPE_CODES[to])
 
     def widen(self, x: Value) -> Value:
         """Return ``x`` in :func:`wide_dtype`."""
-        return msgspec.structs.replace(x, name=self.cast(x, "float32"), dtype="float32") if x.dtype == "float16" else x
+        return (
+            msgspec.structs.replace(x, name=self.cast(x, "float32"), dtype="float32")
+            if x.dtype == "float16"
+            else x
+        )
 
     def reshape(self, x: Value | str, shape: Sequence[int]) -> str:
         """Return ``x`` with ``shape``, whose sizes are all known."""
@@ -212,22 +255,41 @@ class Translation:
             return x.name
         target = self.integers(shape)
         # Without allowzero a 0 copies the size of the input.
-        return self.emit("Reshape", x, target, allowzero=1) if 0 in shape else self.emit("Reshape", x, target)
+        return (
+            self.emit("Reshape", x, target, allowzero=1)
+            if 0 in shape
+            else self.emit("Reshape", x, target)
+        )
 
     def transpose(self, x: Value | str, axes: Sequence[int]) -> str:
         """Return ``x`` with its axes in this order."""
-        return _name(x) if list(axes) == list(range(len(axes))) else self.emit("Transpose", x, perm=list(axes))
+        return (
+            _name(x)
+            if list(axes) == list(range(len(axes)))
+            else self.emit("Transpose", x, perm=list(axes))
+        )
 
     def slice(
-        self, x: Value | str, axes: Sequence[int], starts: Sequence[int], ends: Sequence[int], steps: Sequence[int] = ()
+        self,
+        x: Value | str,
+        axes: Sequence[int],
+        starts: Sequence[int],
+        ends: Sequence[int],
+        steps: Sequence[int] = (),
     ) -> str:
-        """Return the part of ``x`` from ``starts`` to ``ends`` along ``axes``, in ONNX's terms: ``FAR`` is beyond any axis."""
+        """Return the part of ``x`` from ``starts`` to ``ends`` along ``axes``, in ONNX's terms:
+        ``FAR`` is beyond any axis.
+        """
         if not axes:
             return _name(x)
         more = [self.integers(steps)] if steps and set(steps) != {1} else []
-        return self.emit("Slice", x, self.integers(starts), self.integers(ends), self.integers(axes), *more)
+        return self.emit(
+            "Slice", x, self.integers(starts), self.integers(ends), self.integers(axes), *more
+        )
 
-    def reduce(self, op_type: str, x: Value | str, axes: Sequence[int], *, keepdims: bool = False) -> str:
+    def reduce(
+        self, op_type: str, x: Value | str, axes: Sequence[int], *, keepdims: bool = False
+    ) -> str:
         """Emit ``ReduceSum``, ``ReduceMean`` and the like over ``axes``; later opsets take these as an input."""
         if not axes:  # a single number each
             if op_type == "ReduceSumSquare":
@@ -238,7 +300,9 @@ class Translation:
             return self.emit(op_type, x, self.integers(axes), keepdims=int(keepdims))
         return self.emit(op_type, x, axes=list(axes), keepdims=int(keepdims))
 
-    def pad(self, x: Value | str, before: Sequence[int], after: Sequence[int], value: float, dtype: str) -> str:
+    def pad(
+        self, x: Value | str, before: Sequence[int], after: Sequence[int], value: float, dtype: str
+    ) -> str:
         """Return ``x`` with this many cells of ``value`` before and after it along each axis; ``dtype`` is its own."""
         if not any((*before, *after)):
             return _name(x)
@@ -266,7 +330,10 @@ def copy_input(t: Translation) -> str:
 
 
 class Translator(msgspec.Struct, frozen=True):
-    """The translation of one operator. ``condition`` says in words which of its nodes are refused; empty where none is."""
+    """The translation of one operator.
+
+    ``condition`` says in words which of its nodes are refused; empty where none is.
+    """
 
     operator: str
     translate: Translate

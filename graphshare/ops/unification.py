@@ -6,7 +6,17 @@ from collections.abc import Callable, Collection, Sequence
 from math import prod
 from typing import Any
 
-from graphshare.ops.kernel import Attrs, Dim, Dims, KernelError, Shape, ShapeRule, Shapes, TypeRule, Types
+from graphshare.ops.kernel import (
+    Attrs,
+    Dim,
+    Dims,
+    KernelError,
+    Shape,
+    ShapeRule,
+    Shapes,
+    TypeRule,
+    Types,
+)
 from graphshare.text.format import format_count, format_shape
 
 
@@ -20,7 +30,9 @@ def unify(a: Shape, b: Shape) -> Shape:
         return b if a is None else a
     if a == b:
         return a
-    if len(a) != len(b) or any(x is not None and y is not None and x != y for x, y in zip(a, b, strict=True)):
+    if len(a) != len(b) or any(
+        x is not None and y is not None and x != y for x, y in zip(a, b, strict=True)
+    ):
         raise KernelError(f"{format_shape(a)} does not fit {format_shape(b)}")
     return tuple(y if x is None else x for x, y in zip(a, b, strict=True))
 
@@ -39,7 +51,9 @@ def dims_of_rank(shape: Shape, rank: int, what: str = "") -> Dims:
     if shape is None:
         return (None,) * rank
     if len(shape) != rank:
-        raise KernelError(f"{what or format_shape(shape)} has {format_count(len(shape), 'axis')}, expected {rank}")
+        raise KernelError(
+            f"{what or format_shape(shape)} has {format_count(len(shape), 'axis')}, expected {rank}"
+        )
     return shape
 
 
@@ -111,13 +125,17 @@ def broadcast_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sha
     known: list[Dims] = [shape for shape in inputs if shape is not None]
     rank = max(map(len, known))
     padded = [(1,) * (rank - len(shape)) + shape for shape in known]
-    return inputs, [unify(tuple(_broadcast_dim(column) for column in zip(*padded, strict=True)), outputs[0])]
+    return inputs, [
+        unify(tuple(_broadcast_dim(column) for column in zip(*padded, strict=True)), outputs[0])
+    ]
 
 
 def _broadcast_dim(column: Sequence[Dim]) -> Dim:
     wide = {d for d in column if d is not None and d != 1}
     if len(wide) > 1:
-        raise KernelError(f"sizes {' and '.join(map(str, sorted(wide)))} cannot be broadcast together")
+        raise KernelError(
+            f"sizes {' and '.join(map(str, sorted(wide)))} cannot be broadcast together"
+        )
     if wide:
         return wide.pop()
     # Beside 1 an unknown size may still be any.

@@ -41,12 +41,19 @@ def read_window(attrs: Attrs) -> Window:
         raise KernelError("kernel is None, expected sizes")
     rank = len(kernel)
     # An empty tuple, MXNet's default, stands for the usual number.
-    values = [attrs.get(key) or (default,) * rank for key, default in (("stride", 1), ("dilate", 1), ("pad", 0))]
+    values = [
+        attrs.get(key) or (default,) * rank
+        for key, default in (("stride", 1), ("dilate", 1), ("pad", 0))
+    ]
     for key, value in zip(("stride", "dilate", "pad"), values, strict=True):
         if len(value) != rank:
-            raise KernelError(f"{key} {value} has {format_count(len(value), 'number')} where kernel {kernel} has {rank}")
+            raise KernelError(
+                f"{key} {value} has {format_count(len(value), 'number')} where kernel {kernel} has {rank}"
+            )
     if min((*kernel, *values[0], *values[1]), default=1) < 1:
-        raise KernelError(f"kernel {kernel}, stride {values[0]} and dilate {values[1]} must be 1 or more everywhere")
+        raise KernelError(
+            f"kernel {kernel}, stride {values[0]} and dilate {values[1]} must be 1 or more everywhere"
+        )
     return Window(kernel, *values)
 
 

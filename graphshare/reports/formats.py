@@ -23,7 +23,9 @@ def render(report: FindingsReport, format_: str) -> str:
     """Return ``report`` in the format called ``format_`` (one of :data:`FORMATS`), ending in a line break."""
     if format_ in _WRITERS:
         return _WRITERS[format_](report)
-    text: str = import_module(f"graphshare.reports.{format_}").render(report)  # start-up: few need XML and hashes
+    text: str = import_module(f"graphshare.reports.{format_}").render(
+        report
+    )  # start-up: few need XML and hashes
     return text
 
 
@@ -69,14 +71,19 @@ def _to_plain(report: FindingsReport) -> dict[str, object]:
         ],
     }
     if report.unchecked:
-        plain["unchecked"] = {escape_surrogates(file): reason for file, reason in report.unchecked.items()}
+        plain["unchecked"] = {
+            escape_surrogates(file): reason for file, reason in report.unchecked.items()
+        }
     return plain
 
 
 def _render_github(report: FindingsReport) -> str:
     """Return a line for each finding, and one for the whole run."""
     lines = [_format_annotation(finding) for finding in report.findings]
-    lines += [f"::warning file={escape_property(file)}::{escape_message(reason)}" for file, reason in report.unchecked.items()]
+    lines += [
+        f"::warning file={escape_property(file)}::{escape_message(reason)}"
+        for file, reason in report.unchecked.items()
+    ]
     lines.append(f"graphshare {report.command}: {report.summary()}")
     return "".join(f"{line}\n" for line in lines)
 
@@ -87,7 +94,11 @@ def _format_annotation(finding: Finding) -> str:
         properties |= {"line": str(finding.line), "col": str(finding.column)}
     properties["title"] = finding.code
     lines = [finding.message]
-    at = " ".join(part for part in (finding.path, f'(node "{finding.node}")' if finding.node is not None else "") if part)
+    at = " ".join(
+        part
+        for part in (finding.path, f'(node "{finding.node}")' if finding.node is not None else "")
+        if part
+    )
     lines += [f"at {at}"] if at else []
     lines += [f"hint: {finding.hint}"] if finding.hint else []
     settings = ",".join(f"{key}={escape_property(value)}" for key, value in properties.items())

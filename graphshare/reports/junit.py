@@ -2,8 +2,9 @@
 
 A file that no rule looked at is a skipped case.
 
-Findings that do not make the exit code 1 are not failures: notes, and warnings unless the report is strict. They are in the
-suite's ``system-out``. File and line are in a case's class name and text, because the schema has no attributes for them.
+Findings that do not make the exit code 1 are not failures: notes, and warnings unless the report is
+strict. They are in the suite's ``system-out``. File and line are in a case's class name and text,
+because the schema has no attributes for them.
 """
 
 from __future__ import annotations
@@ -27,10 +28,20 @@ def render(report: FindingsReport) -> str:
     suites = [_format_suite(report, file, findings) for file, findings in by_file.items()]
     tests, failures = sum(suite[0] for suite in suites), sum(suite[1] for suite in suites)
     head = f'<testsuites name="graphshare {report.command}" tests="{tests}" failures="{failures}" errors="0">'
-    return "\n".join(['<?xml version="1.0" encoding="UTF-8"?>', head, *(text for _, _, text in suites), "</testsuites>", ""])
+    return "\n".join(
+        [
+            '<?xml version="1.0" encoding="UTF-8"?>',
+            head,
+            *(text for _, _, text in suites),
+            "</testsuites>",
+            "",
+        ]
+    )
 
 
-def _format_suite(report: FindingsReport, file: str, findings: Sequence[Finding]) -> tuple[int, int, str]:
+def _format_suite(
+    report: FindingsReport, file: str, findings: Sequence[Finding]
+) -> tuple[int, int, str]:
     """Return the number of cases of a file, the number of failed ones, and the suite's text."""
     failed = [finding for finding in findings if report.is_failure(finding)]
     notes = [finding for finding in findings if not report.is_failure(finding)]
@@ -41,11 +52,15 @@ def _format_suite(report: FindingsReport, file: str, findings: Sequence[Finding]
         cases.append(f"{case}<skipped message={_quote(skipped)}/></testcase>")
     elif not failed:
         cases = [f"    <testcase classname={_quote(file)} name={_quote(report.command)}/>"]
-    counts = f'tests="{len(cases)}" failures="{len(failed)}" errors="0" skipped="{int(bool(skipped))}"'
+    counts = (
+        f'tests="{len(cases)}" failures="{len(failed)}" errors="0" skipped="{int(bool(skipped))}"'
+    )
     head = f"  <testsuite name={_quote(file)} {counts}>"
     lines = [head, *cases]
     if notes:
-        lines.append(f"    <system-out>{_escape_content(chr(10).join(_format_finding(note) for note in notes))}</system-out>")
+        lines.append(
+            f"    <system-out>{_escape_content(chr(10).join(_format_finding(note) for note in notes))}</system-out>"
+        )
     return len(cases), len(failed), "\n".join([*lines, "  </testsuite>"])
 
 

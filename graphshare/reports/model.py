@@ -1,7 +1,7 @@
 """The contents of a report: findings with a code, a level and a place, the rules of the codes, and the checked files.
 
-Commands make a :class:`FindingsReport`, and :func:`graphshare.reports.formats.render` writes it. Only the counted findings
-decide the exit code.
+Commands make a :class:`FindingsReport`, and :func:`graphshare.reports.formats.render` writes it.
+Only the counted findings decide the exit code.
 """
 
 from __future__ import annotations
@@ -44,9 +44,10 @@ class RuleInfo(msgspec.Struct, frozen=True):
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One violation of a rule.
 
-    ``where`` is the file, ``path`` a place in it (a JSON path, or a record of a parameter file), ``node`` the node's name.
-    ``line`` and ``column`` count from 1, in characters; 0 where the file has no lines or the place is unknown. ``excerpt`` is
-    that line of the file, shortened, and ``excerpt_column`` the column in the excerpt.
+    ``where`` is the file, ``path`` a place in it (a JSON path, or a record of a parameter file),
+    ``node`` the node's name. ``line`` and ``column`` count from 1, in characters; 0 where the file
+    has no lines or the place is unknown. ``excerpt`` is that line of the file, shortened, and
+    ``excerpt_column`` the column in the excerpt.
     """
 
     code: str
@@ -76,9 +77,10 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 class FindingsReport(ShortRepr, msgspec.Struct, frozen=True, kw_only=True):
     """The findings of one run of ``command`` over ``files``, in order; ``rules`` are all rules that ran.
 
-    ``ignored`` counts findings suppressed inside files, ``known`` counts findings in a baseline. ``tool_version`` is the
-    version of this package, for formats that record it. ``strict`` makes warnings decide the exit code too. ``unchecked`` are
-    files that no rule looked at, each with the reason.
+    ``ignored`` counts findings suppressed inside files, ``known`` counts findings in a baseline.
+    ``tool_version`` is the version of this package, for formats that record it. ``strict`` makes
+    warnings decide the exit code too. ``unchecked`` are files that no rule looked at, each with the
+    reason.
     """
 
     command: str
@@ -95,7 +97,9 @@ class FindingsReport(ShortRepr, msgspec.Struct, frozen=True, kw_only=True):
     @property
     def text(self) -> str:
         """Return the findings and their count, as ``check`` prints them."""
-        return "\n".join("".join(escape_control(text) for text, _ in line) for line in style_report(self))
+        return "\n".join(
+            "".join(escape_control(text) for text, _ in line) for line in style_report(self)
+        )
 
     def __str__(self) -> str:
         return self.text
@@ -105,30 +109,47 @@ class FindingsReport(ShortRepr, msgspec.Struct, frozen=True, kw_only=True):
 
     def _repr_html_(self) -> str:
         """Return the findings as an HTML table for notebooks."""
-        rows = [(f.level.value, f.code, f.message, f.node or "", f.place, f.hint) for f in self.findings]
-        return format_html(self._summary(), tables=[Table(("level", "code", "finding", "node", "place", "hint"), rows)])
+        rows = [
+            (f.level.value, f.code, f.message, f.node or "", f.place, f.hint) for f in self.findings
+        ]
+        return format_html(
+            self._summary(),
+            tables=[Table(("level", "code", "finding", "node", "place", "hint"), rows)],
+        )
 
     def count(self, level: Level) -> int:
         """Return the number of findings of ``level``."""
         return sum(finding.level is level for finding in self.findings)
 
     def exit_code(self, *, strict: bool = False) -> int:
-        """Return 1 if there is an error (with ``strict`` also a warning), else 2 if a file was not checked, otherwise 0."""
+        """Return 1 if there is an error (with ``strict`` also a warning), else 2 if a file was not
+        checked, otherwise 0.
+        """
         if any(self.is_failure(finding, strict=strict) for finding in self.findings):
             return 1
         return 2 if self.unchecked else 0
 
     def is_failure(self, finding: Finding, *, strict: bool = False) -> bool:
         """Return whether a finding makes the exit code 1."""
-        return finding.level is Level.ERROR or (finding.level is Level.WARNING and (strict or self.strict))
+        return finding.level is Level.ERROR or (
+            finding.level is Level.WARNING and (strict or self.strict)
+        )
 
     def summary(self) -> str:
         """Return the numbers of findings in one line."""
         counts = [format_count(n, level.value) for level in Level if (n := self.count(level))]
-        text = ", ".join(counts) or ("no findings" if len(self.unchecked) < len(self.files) else "none was checked")
-        others = ((self.fixed, "fixed"), (self.known, "in the baseline"), (self.ignored, "suppressed"))
+        text = ", ".join(counts) or (
+            "no findings" if len(self.unchecked) < len(self.files) else "none was checked"
+        )
+        others = (
+            (self.fixed, "fixed"),
+            (self.known, "in the baseline"),
+            (self.ignored, "suppressed"),
+        )
         more = [f"{n} {what}" for n, what in (*others, (len(self.unchecked), "not checked")) if n]
-        return f"{format_count(len(self.files), 'file')}: {text}" + (f" ({', '.join(more)})" if more else "")
+        return f"{format_count(len(self.files), 'file')}: {text}" + (
+            f" ({', '.join(more)})" if more else ""
+        )
 
 
 def format_path(steps: Iterable[Step]) -> str:
@@ -175,14 +196,28 @@ def style_report(report: FindingsReport) -> Iterator[list[Piece]]:
 
 def _style_finding(finding: Finding, following: Finding | None) -> Iterator[list[Piece]]:
     level = finding.level.value
-    yield [(finding.place, "place"), (": ", ""), (level, level), (f" {finding.code}", "code"), (f" {finding.message}", "")]
+    yield [
+        (finding.place, "place"),
+        (": ", ""),
+        (level, level),
+        (f" {finding.code}", "code"),
+        (f" {finding.message}", ""),
+    ]
     node = f'node "{finding.node}"' if finding.node is not None else ""
     if finding.path or node:
-        parts = [part for part in (finding.path, f"({node})" if node and finding.path else node) if part]
+        parts = [
+            part for part in (finding.path, f"({node})" if node and finding.path else node) if part
+        ]
         yield [("  at ", ""), (" ".join(parts), "path")]
     if finding.excerpt:
         number = f"  {finding.line} | "
         yield [(number, "gutter"), (finding.excerpt, "")]
-        yield [(" " * (len(number) - 2) + "| ", "gutter"), (" " * (finding.excerpt_column - 1), ""), ("^", level)]
-    if finding.hint and (following is None or (following.hint, following.code) != (finding.hint, finding.code)):
+        yield [
+            (" " * (len(number) - 2) + "| ", "gutter"),
+            (" " * (finding.excerpt_column - 1), ""),
+            ("^", level),
+        ]
+    if finding.hint and (
+        following is None or (following.hint, following.code) != (finding.hint, finding.code)
+    ):
         yield [("  hint: ", "hint"), (finding.hint, "")]

@@ -12,7 +12,9 @@ from graphshare.reports.model import Finding, FindingsReport, RuleInfo
 from graphshare.text.format import escape_surrogates
 from graphshare.text.urls import is_url
 
-SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+SCHEMA = (
+    "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+)
 
 
 def render(report: FindingsReport) -> str:
@@ -32,13 +34,19 @@ def make_document(report: FindingsReport) -> dict[str, object]:
     places = {rule.code: i for i, rule in enumerate(rules)}
     driver = {
         "name": "graphshare",
-        **({"version": report.tool_version, "semanticVersion": report.tool_version} if report.tool_version else {}),
+        **(
+            {"version": report.tool_version, "semanticVersion": report.tool_version}
+            if report.tool_version
+            else {}
+        ),
         "rules": [_describe_rule(rule) for rule in rules],
     }
     run = {
         "tool": {"driver": driver},
         # The run itself came to its end; findings do not make it fail.
-        "invocations": [{"executionSuccessful": not report.unchecked, **_describe_unchecked(report)}],
+        "invocations": [
+            {"executionSuccessful": not report.unchecked, **_describe_unchecked(report)}
+        ],
         "artifacts": [{"location": {"uri": _format_uri(file)}} for file in report.files],
         # Finding counts columns in characters, not in units of UTF-16.
         "columnKind": "unicodeCodePoints",
@@ -75,12 +83,16 @@ def _describe_result(finding: Finding, rule: int) -> dict[str, object]:
     if finding.line:
         physical["region"] = {"startLine": finding.line, "startColumn": finding.column}
     location: dict[str, object] = {"physicalLocation": physical}
-    logical: dict[str, object] = {"fullyQualifiedName": escape_surrogates(finding.path)} if finding.path else {}
+    logical: dict[str, object] = (
+        {"fullyQualifiedName": escape_surrogates(finding.path)} if finding.path else {}
+    )
     if finding.node is not None:
         logical["name"] = escape_surrogates(finding.node)
     if logical:
         location["logicalLocations"] = [logical]
-    text = escape_surrogates(finding.message) + (f"\nHint: {escape_surrogates(finding.hint)}" if finding.hint else "")
+    text = escape_surrogates(finding.message) + (
+        f"\nHint: {escape_surrogates(finding.hint)}" if finding.hint else ""
+    )
     return {
         "ruleId": finding.code,
         "ruleIndex": rule,
@@ -99,7 +111,9 @@ def _hash_finding(finding: Finding) -> str:
 
 
 def _format_uri(path: str) -> str:
-    """Return a path as a relative reference, or as a file URI if it is absolute; a URL stays unchanged but for escapes."""
+    """Return a path as a relative reference, or as a file URI if it is absolute; a URL stays
+    unchanged but for escapes.
+    """
     if is_url(path):
         return quote(path.encode("utf-8", "surrogateescape"), safe=":/?")
     text = quote(path.replace(os.sep, "/").encode("utf-8", "surrogateescape"), safe="/")

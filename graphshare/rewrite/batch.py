@@ -62,19 +62,24 @@ def plan_batch(
     ``batch_axes`` maps inputs to their batch axis where that is not 0. Parameters stay unchanged.
 
     Raises:
-        RefusedError: names collide, a variable's role cannot be told, or operators mix the samples of a batch. All of these
-            are listed, and ``force`` makes notes of them.
+        RefusedError: names collide, a variable's role cannot be told, or operators mix the samples
+            of a batch. All of these are listed, and ``force`` makes notes of them.
     """
     if find_batch(graph) is not None:
         raise RefusedError(
-            Fault("the graph is a batch of branches already", hint="make all branches at once, from the original")
+            Fault(
+                "the graph is a batch of branches already",
+                hint="make all branches at once, from the original",
+            )
         )
     note_unknown_roles(roles, "tie")
     used_by_all = match_shared_inputs(roles, options.share_inputs)
     inputs = _find_inputs(graph, roles, options.batch_axes, used_by_all)
     _refuse_odd_inputs(graph, inputs)
     starts = {node: joined.axis for node, joined in inputs.items()}
-    places_at, couplings = follow_batch(reachable(graph), starts, np_shape=has_np_shape(graph.attrs))
+    places_at, couplings = follow_batch(
+        reachable(graph), starts, np_shape=has_np_shape(graph.attrs)
+    )
     notes = _note_couplings(couplings, options.force)
     # An output without samples is one value for all branches and is not split.
     outputs = {
@@ -82,7 +87,9 @@ def plan_batch(
         for head in graph.heads
         if not head.node.is_variable and (head.node, head.index) in places_at
     }
-    rewrite = batch(graph, prefixes, inputs=inputs, outputs=outputs, drop_original=options.drop_original)
+    rewrite = batch(
+        graph, prefixes, inputs=inputs, outputs=outputs, drop_original=options.drop_original
+    )
     _check_result(rewrite, inputs, outputs)
     return Duplication(
         *(rewrite.graph, rewrite.branches, rewrite.renames, tuple(notes)),
@@ -97,16 +104,32 @@ def plan_batch(
 def _find_inputs(
     graph: Graph, roles: Mapping[Node, Role], axes: Mapping[str, int], used_by_all: Collection[Node]
 ) -> dict[Node, Joined]:
-    """Return the inputs and labels that are joined. Raises RefusedError for a parameter in ``axes`` and for implied inputs."""
+    """Return the inputs and labels that are joined.
+
+    Raises RefusedError for a parameter in ``axes`` and for implied inputs.
+    """
     inputs = {
-        node: Joined(axes.get(node.name, 0), node in used_by_all) for node, role in roles.items() if not role.is_parameter
+        node: Joined(axes.get(node.name, 0), node in used_by_all)
+        for node, role in roles.items()
+        if not role.is_parameter
     }
     wrong = [node.name for node in list_parameters(roles) if node.name in axes]
-    RefusedError.raise_any(Fault(f"`batch_axes` {name!r} is not an input ({name} is a parameter)") for name in wrong)
-    implied = [variable for variable in list_implied_variables(graph) if not assign_implied_role(variable).is_parameter]
+    RefusedError.raise_any(
+        Fault(f"`batch_axes` {name!r} is not an input ({name} is a parameter)") for name in wrong
+    )
+    implied = [
+        variable
+        for variable in list_implied_variables(graph)
+        if not assign_implied_role(variable).is_parameter
+    ]
     hint = "add `gs.upgrade(model)`: it gives them nodes of their own"
     RefusedError.raise_any(
-        Fault(f"input {i.name!r} is implied by the file and cannot be joined", node=i.node.name, hint=hint) for i in implied
+        Fault(
+            f"input {i.name!r} is implied by the file and cannot be joined",
+            node=i.node.name,
+            hint=hint,
+        )
+        for i in implied
     )
     if not inputs:
         raise RefusedError(Fault("there is no input to be joined", hint="name one with `as_input`"))
@@ -132,14 +155,18 @@ def _note_couplings(couplings: Sequence[Coupling], force: bool) -> list[str]:
     """
     if not force:
         hint = "`force` makes the batch anyway; with copy or tie every branch runs by itself"
-        RefusedError.raise_any(Fault(f"{c.node.op} {c.why}", node=c.node.name, hint=hint) for c in couplings)
+        RefusedError.raise_any(
+            Fault(f"{c.node.op} {c.why}", node=c.node.name, hint=hint) for c in couplings
+        )
     sorts: dict[str, list[str]] = {}
     for coupling in couplings:
         sorts.setdefault(f"{coupling.node.op} {coupling.why}", []).append(coupling.node.name)
     return [f"{what}: {format_names(names, _SHOWN)}" for what, names in sorts.items()]
 
 
-def _check_result(rewrite: Rewrite, inputs: Mapping[Node, Joined], outputs: Mapping[tuple[Node, int], int]) -> None:
+def _check_result(
+    rewrite: Rewrite, inputs: Mapping[Node, Joined], outputs: Mapping[tuple[Node, int], int]
+) -> None:
     """Compare the result with its source: nodes and edges, the joined inputs, and the heads of every branch.
 
     Raises:
@@ -153,7 +180,10 @@ def _check_result(rewrite: Rewrite, inputs: Mapping[Node, Joined], outputs: Mapp
         members = [branch.images[node] for branch in rewrite.branches]
         join = joins.get(members[0])
         if join is not None:
-            is_right &= ([entry.node for entry in join.inputs], join.attrs.get("dim")) == (members, str(how.axis))
+            is_right &= ([entry.node for entry in join.inputs], join.attrs.get("dim")) == (
+                members,
+                str(how.axis),
+            )
             replaced.update({(number, node): Entry(join, 0) for number in range(len(members))})
     check_isomorphic(rewrite, replaced=replaced)
     if not is_right or not _has_all_heads(rewrite, outputs):
@@ -168,11 +198,15 @@ def _has_all_heads(rewrite: Rewrite, outputs: Collection[tuple[Node, int]]) -> b
             part = number if (head.node, head.index) in outputs else None
             wanted.append((relink(head, branch.images), part))
     heads = rewrite.graph.heads
-    return len(heads) == len(wanted) and all(_leads_to(head, *value) for head, value in zip(heads, wanted, strict=True))
+    return len(heads) == len(wanted) and all(
+        _leads_to(head, *value) for head, value in zip(heads, wanted, strict=True)
+    )
 
 
 def _leads_to(head: Entry, value: Entry, part: int | None) -> bool:
-    """Return whether a branch's head is a variable itself, or a copy of ``value`` or of its ``part`` with that number."""
+    """Return whether a branch's head is a variable itself, or a copy of ``value`` or of its
+    ``part`` with that number.
+    """
     if value.node.is_variable:
         return head.node is value.node
     if head.node.op != IDENTITY:
@@ -193,10 +227,12 @@ def batch(
     outputs: Mapping[tuple[Node, int], int],
     drop_original: bool = False,
 ) -> Rewrite:
-    """Run ``graph`` once for the original and a branch for each prefix, or only for the prefixes with ``drop_original``.
+    """Run ``graph`` once for the original and a branch for each prefix, or only for the prefixes
+    with ``drop_original``.
 
-    ``inputs`` are the variables with a batch axis. ``outputs`` maps heads with a batch axis, by node and index, to that axis;
-    any other head has one value for all branches. The result has the heads of one branch after the other.
+    ``inputs`` are the variables with a batch axis. ``outputs`` maps heads with a batch axis, by
+    node and index, to that axis; any other head has one value for all branches. The result has the
+    heads of one branch after the other.
 
     Raises:
         RefusedError: a prefix is unusable, names collide, or an operator behind a head implies states by its name.
@@ -208,7 +244,9 @@ def batch(
     nodes = [*work.join_inputs(), *work.rebuild_operators()]
     heads = [work.make_head(entry, label) for label in labels for entry in graph.heads]
     nodes += work.added
-    result = msgspec.structs.replace(graph, nodes=tuple(nodes), heads=tuple(heads), source=graph.source.after_rewrite())
+    result = msgspec.structs.replace(
+        graph, nodes=tuple(nodes), heads=tuple(heads), source=graph.source.after_rewrite()
+    )
     return Rewrite(result, tuple(Branch(label, graph, work.images(label)) for label in labels))
 
 
@@ -216,7 +254,11 @@ class _Batch:
     """The batched graph under construction."""
 
     def __init__(
-        self, graph: Graph, labels: Sequence[str], inputs: Mapping[Node, Joined], outputs: Mapping[tuple[Node, int], int]
+        self,
+        graph: Graph,
+        labels: Sequence[str],
+        inputs: Mapping[Node, Joined],
+        outputs: Mapping[tuple[Node, int], int],
     ) -> None:
         self._graph, self._labels, self._inputs, self._outputs = graph, labels, inputs, outputs
         self._variables: dict[tuple[str, Node], Node] = {}
@@ -255,15 +297,21 @@ class _Batch:
         """Yield the variables of the branches and the nodes that concatenate them, in file order."""
         for node, joined in self._inputs.items():
             for label in self._labels:
-                variable = node if joined.shared or not label else rename_node(node, label + node.name)
+                variable = (
+                    node if joined.shared or not label else rename_node(node, label + node.name)
+                )
                 self._variables[label, node] = variable
             variables = [self._variables[label, node] for label in self._labels]
             yield from dict.fromkeys(variables)
             # An input that is itself an output and feeds nothing needs no Concat: each branch returns its own.
             if node not in self._consumed:
                 continue
-            attrs = freeze({BRANCHES: self._mark, "dim": str(joined.axis), "num_args": str(len(variables))})
-            concat = Node("Concat", _batch_name(node), attrs, tuple(self._entry(v) for v in variables), 1)
+            attrs = freeze(
+                {BRANCHES: self._mark, "dim": str(joined.axis), "num_args": str(len(variables))}
+            )
+            concat = Node(
+                "Concat", _batch_name(node), attrs, tuple(self._entry(v) for v in variables), 1
+            )
             self._joined[node] = concat
             yield concat
 
@@ -298,7 +346,9 @@ class _Batch:
             if split is None:
                 count = len(self._labels)
                 attrs = freeze({BRANCHES: self._mark, "axis": str(axis), "num_outputs": str(count)})
-                split = self._splits[key] = Node("SliceChannel", _split_name(entry), attrs, (whole,), count)
+                split = self._splits[key] = Node(
+                    "SliceChannel", _split_name(entry), attrs, (whole,), count
+                )
                 self.added.append(split)
             whole = Entry(split, self._labels.index(label), entry.version)
         base = _branch_name(entry)
@@ -309,7 +359,10 @@ class _Batch:
 
     def images(self, label: str) -> dict[Node, Node]:
         """Return the image of each node in a branch: its own variables, and the operators of all branches."""
-        return {node: self._variables.get((label, node)) or self._new[node] for node in self._graph.nodes}
+        return {
+            node: self._variables.get((label, node)) or self._new[node]
+            for node in self._graph.nodes
+        }
 
     def _entry(self, node: Node) -> Entry:
         """Return an entry to ``node`` with a version if the file has versions."""

@@ -23,7 +23,11 @@ class Batched(msgspec.Struct, frozen=True, eq=False):
 
 def find_batch(graph: Graph) -> Batched | None:
     """Return the branches of a batched graph by the marks of its nodes; None where there are none."""
-    marked = [n for n in post_order(e.node for e in graph.heads) if BRANCHES in n.attrs and n.op in ("Concat", "SliceChannel")]
+    marked = [
+        n
+        for n in post_order(e.node for e in graph.heads)
+        if BRANCHES in n.attrs and n.op in ("Concat", "SliceChannel")
+    ]
     if not marked:
         return None
     try:
@@ -33,7 +37,9 @@ def find_batch(graph: Graph) -> Batched | None:
     if not labels or len(set(labels)) < len(labels):
         return None
     joins = tuple(node for node in marked if node.op == "Concat")
-    return Batched(graph, tuple(labels), joins, tuple(node for node in marked if node.op == "SliceChannel"))
+    return Batched(
+        graph, tuple(labels), joins, tuple(node for node in marked if node.op == "SliceChannel")
+    )
 
 
 def single_run(batched: Batched, number: int) -> tuple[Graph, dict[Node, Node]]:
@@ -53,4 +59,6 @@ def single_run(batched: Batched, number: int) -> tuple[Graph, dict[Node, Node]]:
     rebuild(nodes, redirect=redirect, images=images)
     new = tuple(map(redirect, heads))
     kept = tuple(post_order(entry.node for entry in new))
-    return msgspec.structs.replace(batched.graph, nodes=kept, heads=new, source=batched.graph.source.after_rewrite()), images
+    return msgspec.structs.replace(
+        batched.graph, nodes=kept, heads=new, source=batched.graph.source.after_rewrite()
+    ), images

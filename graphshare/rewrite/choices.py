@@ -22,7 +22,9 @@ Choice = tuple[Mode, str]
 
 
 class BranchOptions(msgspec.Struct, frozen=True):
-    """The options of :func:`graphshare.rewrite.duplicate.duplicate` on the branches, with the same names and defaults."""
+    """The options of :func:`graphshare.rewrite.duplicate.duplicate` on the branches, with the same
+    names and defaults.
+    """
 
     mode: ModeOrBatch = "copy"
     choices: Sequence[Choice] = ()
@@ -38,12 +40,25 @@ class BranchOptions(msgspec.Struct, frozen=True):
         if self.mode != "batch":
             idle = {"`batch_axes`": self.batch_axes, "`force`": self.force}
             hint = "leave it out, or choose that mode"
-            faults = [Fault(f"{option} is for `mode='batch'`", hint=hint) for option, value in idle.items() if value]
+            faults = [
+                Fault(f"{option} is for `mode='batch'`", hint=hint)
+                for option, value in idle.items()
+                if value
+            ]
         elif self.choices:
-            faults.append(Fault("`choices` choose between modes; a batch has one run and one set of parameters"))
+            faults.append(
+                Fault(
+                    "`choices` choose between modes; a batch has one run and one set of parameters"
+                )
+            )
         if self.mode == "batch" and self.upto:
             hint = "cut it out first: `gs.extract(GRAPH, targets=NAME)`"
-            faults.append(Fault("`upto` leaves the original as it is; a batch is one run of the whole graph", hint=hint))
+            faults.append(
+                Fault(
+                    "`upto` leaves the original as it is; a batch is one run of the whole graph",
+                    hint=hint,
+                )
+            )
         UsageError.raise_any(faults)
 
 
@@ -91,16 +106,20 @@ def note_unknown_roles(roles: Mapping[Node, Role], mode: ModeOrBatch) -> list[st
     if mode == "tie":
         hint = "choose with `as_input` or `as_parameter`, or give the parameter file with `params`"
         RefusedError.raise_any(
-            Fault(f"cannot tell whether {n.name!r} is a parameter: {roles[n].reason}", hint=hint) for n in unknown
+            Fault(f"cannot tell whether {n.name!r} is a parameter: {roles[n].reason}", hint=hint)
+            for n in unknown
         )
-    return [f"{node.name!r} may be an input or a parameter: {roles[node].reason}" for node in unknown]
+    return [
+        f"{node.name!r} may be an input or a parameter: {roles[node].reason}" for node in unknown
+    ]
 
 
 def check_collisions(kept: Iterable[str], renamed: Iterable[tuple[str, str]]) -> None:
     """Refuse new names that are equal to a name that stays, or that two different old names would both get.
 
-    ``kept`` are names that do not change, ``renamed`` pairs of old and new names. An old name may occur several times (real
-    graphs repeat names): its new name may then repeat, too. Empty names never collide.
+    ``kept`` are names that do not change, ``renamed`` pairs of old and new names. An old name may
+    occur several times (real graphs repeat names): its new name may then repeat, too. Empty names
+    never collide.
 
     Raises:
         RefusedError: every collision.
@@ -113,11 +132,18 @@ def check_collisions(kept: Iterable[str], renamed: Iterable[tuple[str, str]]) ->
             continue
         if new in staying:
             hint = "choose another prefix, or rename the existing one first"
-            faults.setdefault(new, Fault(f"{old!r} would become {new!r}, a name that the graph already has", hint=hint))
+            faults.setdefault(
+                new,
+                Fault(
+                    f"{old!r} would become {new!r}, a name that the graph already has", hint=hint
+                ),
+            )
         # One old name that comes several times is a file that repeats names: its copies may repeat them too.
         elif sources.setdefault(new, old) != old:
             hint = "give each of them a name of its own"
-            faults.setdefault(new, Fault(f"{sources[new]!r} and {old!r} would both become {new!r}", hint=hint))
+            faults.setdefault(
+                new, Fault(f"{sources[new]!r} and {old!r} would both become {new!r}", hint=hint)
+            )
     RefusedError.raise_any(faults.values())
 
 
@@ -132,11 +158,21 @@ def check_prefixes(prefixes: Iterable[str]) -> None:
     for prefix in prefixes:
         if not prefix:
             faults.append(
-                Fault("an empty prefix gives every copy the name of its original", hint="give `prefixes` some text, as in sha-")
+                Fault(
+                    "an empty prefix gives every copy the name of its original",
+                    hint="give `prefixes` some text, as in sha-",
+                )
             )
         elif "\0" in prefix:
-            faults.append(Fault(f"prefix {prefix!r} contains a NUL character, which MXNet cannot read"))
+            faults.append(
+                Fault(f"prefix {prefix!r} contains a NUL character, which MXNet cannot read")
+            )
         elif prefix in seen:
-            faults.append(Fault(f"prefix {prefix!r} is given twice", hint="each branch needs a prefix of its own"))
+            faults.append(
+                Fault(
+                    f"prefix {prefix!r} is given twice",
+                    hint="each branch needs a prefix of its own",
+                )
+            )
         seen.add(prefix)
     RefusedError.raise_any(faults)

@@ -1,4 +1,6 @@
-"""``share --detect``: parameters that may have been meant to be one, by equal values, or by equal form and related names."""
+"""``share --detect``: parameters that may have been meant to be one, by equal values, or by equal
+form and related names.
+"""
 
 from __future__ import annotations
 
@@ -50,12 +52,13 @@ def detect(
     as_input: Collection[str] = (),
     as_parameter: Collection[str] = (),
 ) -> list[Candidates]:
-    """Return groups of parameters with equal values in ``params``, then of equal form with related names; each pair once.
+    """Return groups of parameters with equal values in ``params``, then of equal form with related
+    names; each pair once.
 
-    The form is the shape and dtype where they are known, else the attributes of the operator that uses the parameter. Names are
-    related when one is the other with a prefix (``sha-fc_weight``), or both are the same but for their first component
-    (``left_fc_weight``, ``right_fc_weight``). Arrays of one repeated number, such as zeros, count only where names are related
-    too.
+    The form is the shape and dtype where they are known, else the attributes of the operator that
+    uses the parameter. Names are related when one is the other with a prefix (``sha-fc_weight``),
+    or both are the same but for their first component (``left_fc_weight``, ``right_fc_weight``).
+    Arrays of one repeated number, such as zeros, count only where names are related too.
     """
     roles = assign_sharing_roles(graph, params, as_input, as_parameter)
     heads = {entry.node for entry in graph.heads}
@@ -74,7 +77,9 @@ def detect(
         for part in _group_related(group, relations) if is_constant else [group]:
             if len(part) > 1:
                 done.append(frozenset(part))
-                candidates += _list_candidates(part, heads, "values", form, _are_related(part, relations))
+                candidates += _list_candidates(
+                    part, heads, "values", form, _are_related(part, relations)
+                )
     if params is not None and has_other_forms:
         candidates += _list_other_forms(graph, params, groups, relations)
     for (form, _, why), group in _group_by_form(graph, nodes, auxiliary, records).items():
@@ -106,7 +111,10 @@ def _list_other_forms(
     relations: Mapping[Node, list[str]],
 ) -> Iterator[Candidates]:
     """Yield parameters of an ONNX model with equal bytes and other shapes, and tables with their transposes."""
-    from graphshare.onnx_ops.transposed import LEAST, find_tables  # start-up: few models are ONNX models
+    from graphshare.onnx_ops.transposed import (
+        LEAST,
+        find_tables,
+    )  # start-up: few models are ONNX models
 
     records = params.by_key()
     alike: dict[str, list[list[Node]]] = {}
@@ -120,7 +128,9 @@ def _list_other_forms(
             yield from _list_candidates(part, (), "bytes", forms, _are_related(part, relations))
     for table, twin in find_tables(graph, params):
         names, is_related = [twin.name, table.name], _are_related([table, twin], relations)
-        yield Candidates(names, "transpose", is_related, _format_array(records[twin.name]), ["--transposed"])
+        yield Candidates(
+            names, "transpose", is_related, _format_array(records[twin.name]), ["--transposed"]
+        )
 
 
 def _group_by_value(
@@ -137,7 +147,11 @@ def _group_by_value(
     if params is None:
         return {}
     groups: dict[tuple[str, str, bool], list[Node]] = {}
-    sizes = {key: record.dense_size if has_other_forms else record.shape for key, record in records.items() if record.dtype}
+    sizes = {
+        key: record.dense_size if has_other_forms else record.shape
+        for key, record in records.items()
+        if record.dtype
+    }
     alike = Counter((size, records[key].dtype) for key, size in sizes.items())
     with ArrayReader(params) as reader:
         for node in nodes:
@@ -163,7 +177,9 @@ def _group_by_value(
 def _group_by_form(
     graph: Graph, nodes: Iterable[Node], auxiliary: Collection[Node], records: Mapping[str, Record]
 ) -> dict[tuple[str, bool, Likeness], list[Node]]:
-    """Group parameters of equal form; the key is the form, whether they are auxiliary states, and how the form is known."""
+    """Group parameters of equal form; the key is the form, whether they are auxiliary states, and
+    how the form is known.
+    """
     uses = consumers(graph.nodes)
     groups: dict[tuple[str, bool, Likeness], list[Node]] = {}
     for node in nodes:
@@ -173,7 +189,9 @@ def _group_by_form(
     return groups
 
 
-def _describe_form(node: Node, record: Record | None, uses: _Uses, np_shape: bool) -> tuple[Likeness, str]:
+def _describe_form(
+    node: Node, record: Record | None, uses: _Uses, np_shape: bool
+) -> tuple[Likeness, str]:
     if record is not None and record.shape is not None:
         return "shape", _format_array(record)
     text = node.attrs.get("__shape__", "")
@@ -183,8 +201,15 @@ def _describe_form(node: Node, record: Record | None, uses: _Uses, np_shape: boo
         return "shape", f"{text} {node.attrs.get('__dtype__', '')}".strip()
     for user, slot in uses.get(node, ())[:1]:
         signature = find_signature(user)
-        attrs = " ".join(f"{key}={value}" for key, value in sorted(user.attrs.items()) if not key.startswith("__"))
-        return "operator", f"input {slot} of {signature.name if signature else user.op} {attrs}".strip()
+        attrs = " ".join(
+            f"{key}={value}"
+            for key, value in sorted(user.attrs.items())
+            if not key.startswith("__")
+        )
+        return (
+            "operator",
+            f"input {slot} of {signature.name if signature else user.op} {attrs}".strip(),
+        )
     return "operator", ""
 
 
@@ -193,12 +218,17 @@ def _format_array(record: Record) -> str:
 
 
 def _list_relations(nodes: Iterable[Node]) -> dict[Node, list[str]]:
-    """Return texts that related names share: whole names that others end in, and names without their first component."""
+    """Return texts that related names share: whole names that others end in, and names without
+    their first component.
+    """
     nodes = list(nodes)
     names = {node.name for node in nodes}
     keys: dict[Node, list[str]] = {}
     for node in nodes:
-        tails = [node.name[m.end() :] for m, _ in zip(_BOUNDARY.finditer(node.name), range(_MAX_BOUNDARIES), strict=False)]
+        tails = [
+            node.name[m.end() :]
+            for m, _ in zip(_BOUNDARY.finditer(node.name), range(_MAX_BOUNDARIES), strict=False)
+        ]
         texts = [f"={tail}" for tail in tails if tail in names] + [f"={node.name}"]
         if tails and _BOUNDARY.search(tails[0]):
             texts.append(f"~{tails[0]}")

@@ -1,4 +1,7 @@
-"""A graph as an older MXNet reads it. Facts about versions come from their own libraries (``benchmarks/old_versions.py``)."""
+"""A graph as an older MXNet reads it.
+
+Facts about versions come from their own libraries (``benchmarks/old_versions.py``).
+"""
 
 from __future__ import annotations
 
@@ -19,16 +22,30 @@ from graphshare.ops.signature import Signature
 from graphshare.rewrite.old_numbers import NOTED, REFUSED, find_differences
 from graphshare.rewrite.upgrade import upgrade
 
-_NP_SHAPE, _ATTRS = 10500, 10000  # the versions that brought NumPy shapes, and the key `attrs` of nodes
+_NP_SHAPE, _ATTRS = (
+    10500,
+    10000,
+)  # the versions that brought NumPy shapes, and the key `attrs` of nodes
 _ESCAPES = 1200  # before it, readers knew fewer escapes
 # Values with which an operator computes the same as before it had the attribute.
-_NEUTRAL = {"Pooling.layout": ("NCW", "NCHW", "NCDHW"), "Pooling.count_include_pad": (True,), "BatchNorm.cudnn_off": (True,)}
+_NEUTRAL = {
+    "Pooling.layout": ("NCW", "NCHW", "NCDHW"),
+    "Pooling.count_include_pad": (True,),
+    "BatchNorm.cudnn_off": (True,),
+}
 _WINDOW = ("pad", "stride")
-_LAYOUTS = ((1100, "V0"), (1200, "V1"), (10500, "V2"))  # before each version, the newest form of records in .params
+_LAYOUTS = (
+    (1100, "V0"),
+    (1200, "V1"),
+    (10500, "V2"),
+)  # before each version, the newest form of records in .params
 
 
 class _Tables(msgspec.Struct):
-    """Lists have one row per version, with its additions. Other tables name the last row for which an entry is valid."""
+    """Lists have one row per version, with its additions.
+
+    Other tables name the last row for which an entry is valid.
+    """
 
     versions: list[str]
     operators: list[str]
@@ -43,9 +60,13 @@ class _Tables(msgspec.Struct):
 @cache
 def _read_tables() -> tuple[_Tables, dict[str, int]]:
     """Return the tables, and the row of each operator, attribute and choice."""
-    tables = msgspec.json.decode(files(__package__).joinpath("old_versions.json").read_bytes(), type=_Tables)
+    tables = msgspec.json.decode(
+        files(__package__).joinpath("old_versions.json").read_bytes(), type=_Tables
+    )
     rows = (tables.operators, tables.attributes, tables.choices)
-    return tables, {name: row for texts in rows for row, text in enumerate(texts) for name in text.split()}
+    return tables, {
+        name: row for texts in rows for row, text in enumerate(texts) for name in text.split()
+    }
 
 
 class OldVersion:
@@ -68,19 +89,27 @@ class OldVersion:
         self.layout = next((layout for before, layout in _LAYOUTS if self.number < before), "")
 
     def has(self, name: str) -> bool:
-        """Whether the version has an operator, an attribute or a choice. Names that no table lists are in every version."""
+        """Whether the version has an operator, an attribute or a choice.
+
+        Names that no table lists are in every version.
+        """
         return self._since.get(name, 0) <= self.row
 
     def downgrade(self, graph: Graph) -> Rewrite:
-        """Return the graph as this version reads it: its key of attributes, its names, and no attributes that came later.
+        """Return the graph as this version reads it: its key of attributes, its names, and no
+        attributes that came later.
 
         Raises:
-            RefusedError: the version lacks operators, or attributes and values that are not the defaults, or computes them
+            RefusedError: the version lacks operators, or attributes and values that are not the
+                defaults, or computes them
             otherwise; all are listed.
         """
         modern = upgrade(graph, keep_amp_cast=True)
         for node in modern.graph.nodes if self.number < _ESCAPES else ():
-            if any("\t" in text or "\r" in text for text in (node.name, *node.attrs, *node.attrs.values())):
+            if any(
+                "\t" in text or "\r" in text
+                for text in (node.name, *node.attrs, *node.attrs.values())
+            ):
                 self._lack(node, "tabs and carriage returns in texts", "")
         result, images = rebuild_graph(modern.graph, self._change)
         if has_np_shape(result.attrs) and self.number < _NP_SHAPE:
@@ -94,10 +123,14 @@ class OldVersion:
         notes = tuple(f"{what}, as in {name!r}" for what, name in self._notes.items())
         return modern.then(Rewrite(result, (Branch("", modern.graph, images),), notes=notes))
 
-    def _change_attribute(self, node: Node, signature: Signature, key: str, attrs: dict[str, str]) -> None:
+    def _change_attribute(
+        self, node: Node, signature: Signature, key: str, attrs: dict[str, str]
+    ) -> None:
         """Write an attribute of a node in ``attrs`` as the older version reads it, or leave it out there."""
         name, text, value = f"{node.op}.{key}", node.attrs[key], signature.value(node.attrs, key)
-        is_unused = key in _WINDOW and node.op == "Pooling" and signature.value(node.attrs, "global_pool")
+        is_unused = (
+            key in _WINDOW and node.op == "Pooling" and signature.value(node.attrs, "global_pool")
+        )
         if is_unused or (name == "Deconvolution.target_shape" and not any(value)):
             del attrs[key]  # older versions pad a global pooling too, and read 0 as a size
             return
@@ -107,7 +140,9 @@ class OldVersion:
             del attrs[key]
             if value not in (signature.value({}, key), *_NEUTRAL.get(name, ())):
                 self._lack(node, f"{key}={text} of {node.op}", name)
-        elif not self.has(f"{name}={text}") or (self._holds(name, self.tables.nonnegative) and value < 0):
+        elif not self.has(f"{name}={text}") or (
+            self._holds(name, self.tables.nonnegative) and value < 0
+        ):
             self._lack(node, f"{key}={text} of {node.op}", f"{name}={text}")
 
     def _change(self, node: Node) -> Node:
@@ -119,7 +154,9 @@ class OldVersion:
             return node
         measured = _number(self.measured)
         for what in find_differences(REFUSED, node, signature, measured):
-            self._faults.append(Fault(f"MXNet {self.name} computes {node.op} otherwise with {what}", node=node.name))
+            self._faults.append(
+                Fault(f"MXNet {self.name} computes {node.op} otherwise with {what}", node=node.name)
+            )
         for what in find_differences(NOTED, node, signature, measured):
             self._notes.setdefault(f"{node.op} of MXNet {self.name} {what}", node.name)
         attrs = dict(node.attrs)
@@ -130,15 +167,23 @@ class OldVersion:
         until, old = self.tables.aliases.get(node.op, (0, ""))
         bodies = tuple([rebuild_graph(body, self._change)[0] for body in node.subgraphs])
         op = old if self.row < until else node.op
-        return msgspec.structs.replace(node, op=op, attrs=freeze(dict(sorted(attrs.items()))), subgraphs=bodies)
+        return msgspec.structs.replace(
+            node, op=op, attrs=freeze(dict(sorted(attrs.items()))), subgraphs=bodies
+        )
 
     def _list_explicit(self, signature: Signature, node: Node) -> Iterable[tuple[str, str]]:
         """Yield attributes that are absent, and that the version requires or takes another default for."""
         for parameter in signature.parameters or ():
             name = f"{node.op}.{parameter.name}"
-            if parameter.name not in node.attrs and parameter.default is not None and self._holds(name, self.tables.explicit):
+            if (
+                parameter.name not in node.attrs
+                and parameter.default is not None
+                and self._holds(name, self.tables.explicit)
+            ):
                 # A global pooling needs a kernel there, and does not use it.
-                is_unused = parameter.name == "kernel" and signature.value(node.attrs, "global_pool")
+                is_unused = parameter.name == "kernel" and signature.value(
+                    node.attrs, "global_pool"
+                )
                 yield parameter.name, "(1, 1)" if is_unused else parameter.default
 
     def _holds(self, name: str, table: dict[str, int]) -> bool:
@@ -146,7 +191,11 @@ class OldVersion:
 
     def _lack(self, node: Node, what: str, name: str) -> None:
         row = self._since.get(name, len(self.tables.versions))
-        hint = f"MXNet {self.tables.versions[row]} has it" if self.row < row < len(self.tables.versions) else ""
+        hint = (
+            f"MXNet {self.tables.versions[row]} has it"
+            if self.row < row < len(self.tables.versions)
+            else ""
+        )
         self._faults.append(Fault(f"MXNet {self.name} lacks {what}", node=node.name, hint=hint))
 
 

@@ -1,7 +1,7 @@
 """``duplicate``: branches beside a graph, copies of it on parameters of their own or on shared ones.
 
-A copied node gets the branch's prefix before its name. A shared node stays a single node that all branches use: MXNet trains
-parameters as tied in this form only.
+A copied node gets the branch's prefix before its name. A shared node stays a single node that all
+branches use: MXNet trains parameters as tied in this form only.
 """
 
 from __future__ import annotations
@@ -12,7 +12,13 @@ from itertools import pairwise
 
 from msgspec.structs import replace
 
-from graphshare.analysis.name_lists import Implied, find_odd_variables, list_implied_variables, match_nodes, resolve_targets
+from graphshare.analysis.name_lists import (
+    Implied,
+    find_odd_variables,
+    list_implied_variables,
+    match_nodes,
+    resolve_targets,
+)
 from graphshare.analysis.roles import Role, list_implied_parameters, list_parameters, refuse_implied
 from graphshare.arguments import Natural
 from graphshare.checkpoint.load import Model, Names, as_checkpoint, as_names, find_roles
@@ -63,11 +69,20 @@ def plan_duplicate(
     shared = dict.fromkeys([*tied, *used_by_all])
     RefusedError.raise_any(find_odd_variables(shared))
     notes = note_unknown_roles(roles, options.mode)
-    targets = resolve_targets(options.upto, graph.nodes, option="`upto`", heads=graph.heads) if options.upto else None
+    targets = (
+        resolve_targets(options.upto, graph.nodes, option="`upto`", heads=graph.heads)
+        if options.upto
+        else None
+    )
     implied = {state.name for state in list_implied_variables(graph)}
     surplus = (held or frozenset()) - {node.name for node in roles} - implied
     rewrite = add_branches(
-        graph, prefixes, shared=shared.keys(), upto=targets, drop_original=options.drop_original, other_names=surplus
+        graph,
+        prefixes,
+        shared=shared.keys(),
+        upto=targets,
+        drop_original=options.drop_original,
+        other_names=surplus,
     )
     check_isomorphic(rewrite, exempt=BARRIER_KEYS)
     placed = [node for node in list_parameters(roles) if node in rewrite.branches[-1].images]
@@ -80,28 +95,43 @@ def plan_duplicate(
     )
 
 
-def _choose_tied(graph: Graph, roles: Mapping[Node, Role], options: BranchOptions) -> dict[Node, None]:
-    """Return the parameters that all branches share, in file order. What the file only implies can be copied and not tied."""
+def _choose_tied(
+    graph: Graph, roles: Mapping[Node, Role], options: BranchOptions
+) -> dict[Node, None]:
+    """Return the parameters that all branches share, in file order.
+
+    What the file only implies can be copied and not tied.
+    """
     decided = dict.fromkeys(list_parameters(roles), options.mode)
     implied = dict.fromkeys(list_implied_parameters(graph), options.mode)
-    outputs = {entry.node for entry in graph.heads if entry.node.details.outputs}  # two outputs need two names
+    outputs = {
+        entry.node for entry in graph.heads if entry.node.details.outputs
+    }  # two outputs need two names
     decided.update(dict.fromkeys(outputs & decided.keys(), "copy"))
     faults = []
     for choice in options.choices:
         how, pattern = choice
         matches = compile_pattern(pattern)
-        nodes, states = match_nodes(pattern, roles), [state for state in implied if matches(state.name)]
+        nodes, states = (
+            match_nodes(pattern, roles),
+            [state for state in implied if matches(state.name)],
+        )
         if not nodes and not states:
             hint = suggest(pattern, [node.name for node in decided], "parameters")
             faults.append(Fault(f"`choices={choice}` matches no variable", hint=hint))
         for node in nodes:
             if node not in decided:
                 message = f"matches {node.name!r}, which is not a parameter ({roles[node].reason})"
-                hint = f"if it is one after all, add `as_parameter={node.name!r}`; inputs are shared with `share_inputs`"
+                hint = (
+                    f"if it is one after all, add `as_parameter={node.name!r}`; inputs are shared "
+                    f"with `share_inputs`"
+                )
                 faults.append(Fault(f"`choices={choice}` {message}", hint=hint))
         decided.update(dict.fromkeys(decided.keys() & nodes, how))
         implied.update(dict.fromkeys(states, how))
-    RefusedError.raise_any([*faults, *refuse_implied(state for state, how in implied.items() if how == "tie")])
+    RefusedError.raise_any(
+        [*faults, *refuse_implied(state for state, how in implied.items() if how == "tie")]
+    )
     return dict.fromkeys(node for node, how in decided.items() if how == "tie")
 
 
@@ -116,9 +146,10 @@ def add_branches(
 ) -> Rewrite:
     """Add a branch of ``graph`` for each prefix, grouped: heads of the original first, then branch by branch.
 
-    ``shared`` variables are not copied: every branch uses the original node. With ``upto``, the copies contain only the nodes
-    that these outputs need. ``drop_original`` removes the original branch. ``other_names`` are names outside the graph that no
-    copy may get (records of a parameter file).
+    ``shared`` variables are not copied: every branch uses the original node. With ``upto``, the
+    copies contain only the nodes that these outputs need. ``drop_original`` removes the original
+    branch. ``other_names`` are names outside the graph that no copy may get (records of a parameter
+    file).
 
     Raises:
         RefusedError: a prefix is unusable, or new names collide; all collisions are listed.
@@ -133,11 +164,16 @@ def add_branches(
     all_heads: list[Entry] = []
     placed: set[Node] = set()
     if not drop_original:
-        branches, nodes, all_heads = [Branch("", graph, Kept(graph))], list(graph.nodes), list(graph.heads)
+        branches, nodes, all_heads = (
+            [Branch("", graph, Kept(graph))],
+            list(graph.nodes),
+            list(graph.heads),
+        )
         # Shared nodes are in the graph with the original; without it the first copy brings them.
         placed.update(shared)
     unchanged = len(nodes)
-    # MXNet numbers the entries to a mutated variable by the mutations before them, and these go on from branch to branch.
+    # MXNet numbers the entries to a mutated variable by the mutations before them, and these go on
+    # from branch to branch.
     versions = _count_mutations(source, shared)
     for number, prefix in enumerate(prefixes, start=len(branches)):
         mutations = {node: number * last for node, last in versions.items()}
@@ -170,29 +206,45 @@ def _copy_branch(
     """
     redirect = (lambda entry, _: _raise_version(entry, mutations)) if mutations else None
 
-    change = (lambda node: node if node in shared else add_prefix(prefix, node)) if shared else partial(add_prefix, prefix)
+    change = (
+        (lambda node: node if node in shared else add_prefix(prefix, node))
+        if shared
+        else partial(add_prefix, prefix)
+    )
     return rebuild(source, change, redirect=redirect, task="duplicating")
 
 
 def add_prefix(prefix: str, node: Node) -> Node:
     """Return a copy of ``node`` with ``prefix`` before its names, and before the key of a barrier."""
     if node.op == _BARRIER_OP and _BARRIER_KEY in node.attrs:
-        node = replace(node, attrs=freeze({**node.attrs, _BARRIER_KEY: prefix + node.attrs[_BARRIER_KEY]}))
+        node = replace(
+            node, attrs=freeze({**node.attrs, _BARRIER_KEY: prefix + node.attrs[_BARRIER_KEY]})
+        )
     return prefix_node(node, prefix)
 
 
 def _raise_version(entry: Entry, mutations: Mapping[Node, int]) -> Entry | None:
-    """Return the entry to a shared variable that earlier branches mutate, with its version raised; None for any other."""
+    """Return the entry to a shared variable that earlier branches mutate, with its version raised;
+    None for any other.
+    """
     count = mutations.get(entry.node)
-    return Entry(entry.node, entry.index, entry.version + count) if count and entry.version else None
+    return (
+        Entry(entry.node, entry.index, entry.version + count) if count and entry.version else None
+    )
 
 
 def _count_mutations(source: Sequence[Node], shared: Collection[Node]) -> dict[Node, int]:
     """Return how often one branch mutates each shared variable: the highest version of an entry to it."""
-    return {node: last for node, last in find_last_versions(source).items() if node in shared} if shared else {}
+    return (
+        {node: last for node, last in find_last_versions(source).items() if node in shared}
+        if shared
+        else {}
+    )
 
 
-def _rename_implied(graph: Graph, source: Sequence[Node], prefixes: Sequence[str]) -> tuple[Rename, ...]:
+def _rename_implied(
+    graph: Graph, source: Sequence[Node], prefixes: Sequence[str]
+) -> tuple[Rename, ...]:
     """Return the renames of implied states. They have no node: every branch has its own, named after its operator."""
     implied = list(list_implied_variables(graph))
     copied = set(source) if implied else set()
@@ -213,10 +265,20 @@ def _check_names(
     if unnamed:
         ops = ", ".join(sorted({variable.node.op for variable in unnamed}))
         hint = "`gs.upgrade` gives the states nodes of their own"
-        raise RefusedError(Fault(f"an operator without a name ({ops}) implies states that every copy would share", hint=hint))
-    kept = [*other_names, *(_list_names(shared) if drop_original else _list_names(graph.nodes, implied))]
+        raise RefusedError(
+            Fault(
+                f"an operator without a name ({ops}) implies states that every copy would share",
+                hint=hint,
+            )
+        )
+    kept = [
+        *other_names,
+        *(_list_names(shared) if drop_original else _list_names(graph.nodes, implied)),
+    ]
     if _may_collide(kept, prefixes):
-        old = list(filter(None, _list_names([node for node in source if node not in shared], implied)))
+        old = list(
+            filter(None, _list_names([node for node in source if node not in shared], implied))
+        )
         check_collisions(kept, ((name, prefix + name) for prefix in prefixes for name in old))
 
 
@@ -225,8 +287,12 @@ def _list_names(nodes: Iterable[Node], implied: Iterable[Implied] = ()) -> list[
 
 
 def _may_collide(kept: Collection[str], prefixes: Sequence[str]) -> bool:
-    """Whether a prefixed name can equal any other name: an existing one begins with the prefix, or one prefix with another."""
-    if any(b.startswith(a) for a, b in pairwise(sorted(set(prefixes)))):  # what begins with a text follows it in order
+    """Whether a prefixed name can equal any other name: an existing one begins with the prefix, or
+    one prefix with another.
+    """
+    if any(
+        b.startswith(a) for a, b in pairwise(sorted(set(prefixes)))
+    ):  # what begins with a text follows it in order
         return True
     # One search over all names; a line break inside a name can only cause a needless full check.
     names = "\n" + "\n".join(kept)
@@ -249,27 +315,39 @@ def duplicate(
 ) -> Checkpoint:
     """Add a branch for each of ``prefixes``, with parameters of its own or on one set of parameters.
 
-    The ``mode`` ``copy`` gives every branch its own parameters with equal initial values; ``tie`` makes all branches use one
-    set; ``batch`` runs the graph once on the inputs of all branches, concatenated along ``batch_axes`` (axis 0 unless named).
-    ``choices`` (pairs such as ``("tie", "conv*")``) change the mode of some parameters; the last match wins. ``share_inputs``
-    are patterns of inputs and labels that all branches use. ``upto`` names outputs: the copies contain only the nodes that
-    these need. ``drop_original`` removes the original branch. ``force`` allows a batch over operators that mix its samples.
-    ``as_input`` and ``as_parameter`` name variables whose role cannot be inferred.
+    The ``mode`` ``copy`` gives every branch its own parameters with equal initial values; ``tie``
+    makes all branches use one set; ``batch`` runs the graph once on the inputs of all branches,
+    concatenated along ``batch_axes`` (axis 0 unless named). ``choices`` (pairs such as ``("tie",
+    "conv*")``) change the mode of some parameters; the last match wins. ``share_inputs`` are
+    patterns of inputs and labels that all branches use. ``upto`` names outputs: the copies contain
+    only the nodes that these need. ``drop_original`` removes the original branch. ``force`` allows
+    a batch over operators that mix its samples. ``as_input`` and ``as_parameter`` name variables
+    whose role cannot be inferred.
 
     Raises:
         UsageError: options that do not go with the mode.
-        RefusedError: names collide, a pattern matches nothing or the wrong kind, a target is unknown, a variable's role cannot
-            be told, or operators mix the samples of a batch; all of a kind are listed.
+        RefusedError: names collide, a pattern matches nothing or the wrong kind, a target is
+            unknown, a variable's role cannot be told, or operators mix the samples of a batch; all
+            of a kind are listed.
     """
     source, names = as_checkpoint(model), as_names(prefixes)
-    options = BranchOptions(mode, choices, as_names(share_inputs), as_names(upto), drop_original, batch_axes, force)
+    options = BranchOptions(
+        mode, choices, as_names(share_inputs), as_names(upto), drop_original, batch_axes, force
+    )
     options.check()
     with locate_refusals(source):
         check_belongs(source.parameter_file, source.graph)
         if not names:
-            raise RefusedError(Fault("no branch is asked for", hint="give a prefix for each copy, as in `prefixes='sha-'`"))
+            raise RefusedError(
+                Fault(
+                    "no branch is asked for",
+                    hint="give a prefix for each copy, as in `prefixes='sha-'`",
+                )
+            )
         roles = find_roles(source, as_input, as_parameter, {"`batch_axes`": batch_axes})
-        if mode == "batch":  # imported where it is asked for: starting is most of the time that a usual graph takes
+        if (
+            mode == "batch"
+        ):  # imported where it is asked for: starting is most of the time that a usual graph takes
             from graphshare.rewrite.batch import plan_batch
 
             require(source.graph, Operation.BATCH, what="`mode='batch'`")
@@ -296,10 +374,15 @@ def _note_unmoved(graph: Graph, report: Duplication, mode: ModeOrBatch) -> list[
     weights = format_count(count, "weight")
     if mode == "tie" and not report.tied and not count:
         if report.copied:
-            hint = "leave out the `choices=('copy', PATTERN)` that matches all; a parameter that is an output is not tied"
+            hint = (
+                "leave out the `choices=('copy', PATTERN)` that matches all; a parameter that is "
+                "an output is not tied"
+            )
             message = f"nothing would be tied: all of {format_count(len(report.copied), 'parameter')} would be copied"
             raise RefusedError(Fault(message, hint=hint))
         return ["there are no parameters, so nothing is tied"]
     if count and (mode == "copy" or report.copied):
-        return [f"{weights} in functions not copied: every branch calls the same functions, which have one of each"]
+        return [
+            f"{weights} in functions not copied: every branch calls the same functions, which have one of each"
+        ]
     return [f"{weights} in functions tied: every branch calls the same functions"] if count else []

@@ -30,13 +30,23 @@ def extract(graph: Graph, targets: Sequence[str], *, cuts: Sequence[str] = ()) -
         except RefusedError as error:
             faults.extend(error.faults)
     if not targets:
-        faults.append(Fault("no target is given", hint="name an output with `targets`; `gs.inspect` lists them"))
+        faults.append(
+            Fault(
+                "no target is given", hint="name an output with `targets`; `gs.inspect` lists them"
+            )
+        )
     RefusedError.raise_any(faults)
     places = [(entry.node, entry.index) for entry in entries[1]]
     named = dict(zip(places, name_outputs(graph, entries[1]), strict=True))
     reached = _find_reached(entries[0], named)
-    active = {node for node, _ in reached}  # of a node that is cut by its own name, one output that is needed is enough
-    named = {key: name for key, name in named.items() if key in reached or key[0] not in active or name in cuts}
+    active = {
+        node for node, _ in reached
+    }  # of a node that is cut by its own name, one output that is needed is enough
+    named = {
+        key: name
+        for key, name in named.items()
+        if key in reached or key[0] not in active or name in cuts
+    }
     return extract_entries(graph, entries[0], cuts=named)
 
 
@@ -49,13 +59,15 @@ def extract_entries(
 ) -> Rewrite:
     """Extract what ``targets`` need, in file order; they become the heads, in their own order.
 
-    ``cuts`` maps an output, as a node and an index, to the name of the variable that takes its place, and ``inputs`` to that
-    variable where the caller knows its type. Nodes that stay keep
-    their identity, unless something they need was cut, or they store the name of an output that is now a variable's.
+    ``cuts`` maps an output, as a node and an index, to the name of the variable that takes its
+    place, and ``inputs`` to that variable where the caller knows its type. Nodes that stay keep
+    their identity, unless something they need was cut, or they store the name of an output that is
+    now a variable's.
 
     Raises:
-        RefusedError: a cut lies on no path to a target, its name belongs to another node that stays, or the format wants the
-            type of a cut output and it is not known; all of a kind are listed.
+        RefusedError: a cut lies on no path to a target, its name belongs to another node that
+            stays, or the format wants the type of a cut output and it is not known; all of a kind
+            are listed.
     """
     cuts = cuts or {}
     reached = _find_reached(targets, cuts) if cuts else {}
@@ -71,13 +83,23 @@ def extract_entries(
 
     needed = _find_needed(targets, cuts)
     renames = _free_names(graph, needed, cuts)
-    change = (lambda node: rename_node(node, *renames[node]) if node in renames else node) if renames else keep
-    images = rebuild([node for node in topological(graph) if node in needed], change, redirect=redirect if cuts else None)
+    change = (
+        (lambda node: rename_node(node, *renames[node]) if node in renames else node)
+        if renames
+        else keep
+    )
+    images = rebuild(
+        [node for node in topological(graph) if node in needed],
+        change,
+        redirect=redirect if cuts else None,
+    )
     heads = tuple(redirect(entry) or relink(entry, images) for entry in targets)
     _check_cuts(cuts, variables, images)
     nodes = _order_nodes(graph, images, variables)
     source = graph.source.after_rewrite(images)
-    return Rewrite(replace(graph, nodes=tuple(nodes), heads=heads, source=source), (Branch("", graph, images),))
+    return Rewrite(
+        replace(graph, nodes=tuple(nodes), heads=heads, source=source), (Branch("", graph, images),)
+    )
 
 
 def _find_needed(targets: Sequence[Entry], cuts: Mapping[tuple[Node, int], str]) -> set[Node]:
@@ -94,7 +116,9 @@ def _find_needed(targets: Sequence[Entry], cuts: Mapping[tuple[Node, int], str])
     return needed
 
 
-def _find_reached(targets: Sequence[Entry], cuts: Mapping[tuple[Node, int], str]) -> dict[tuple[Node, int], str]:
+def _find_reached(
+    targets: Sequence[Entry], cuts: Mapping[tuple[Node, int], str]
+) -> dict[tuple[Node, int], str]:
     """Return the cuts that lie on a way to a target, in the order of ``cuts``."""
     entries = [*targets, *(entry for node in _find_needed(targets, cuts) for entry in node.inputs)]
     reached = {(entry.node, entry.index) for entry in entries}
@@ -104,21 +128,33 @@ def _find_reached(targets: Sequence[Entry], cuts: Mapping[tuple[Node, int], str]
 def _free_names(
     graph: Graph, needed: Collection[Node], cuts: Mapping[tuple[Node, int], str]
 ) -> dict[Node, tuple[str, StoredNames]]:
-    """Return other names for nodes that stay for another output than the cut one, whose stored name the variable gets."""
-    concerned = {node: None for node, index in cuts if node in needed and index < len(node.details.outputs)}
-    taken = TakenNames(name for node in graph.nodes if concerned for name in (node.name, *node.details.outputs))
+    """Return other names for nodes that stay for another output than the cut one, whose stored name
+    the variable gets.
+    """
+    concerned = {
+        node: None for node, index in cuts if node in needed and index < len(node.details.outputs)
+    }
+    taken = TakenNames(
+        name for node in graph.nodes if concerned for name in (node.name, *node.details.outputs)
+    )
     renames: dict[Node, tuple[str, StoredNames]] = {}
     for node in concerned:
         outputs = list(node.details.outputs)
         for index, name in enumerate(outputs):
             if cuts.get((node, index)) == name:
                 outputs[index] = taken.take(name)
-        name = outputs[node.details.outputs.index(node.name)] if node.name in node.details.outputs else node.name
+        name = (
+            outputs[node.details.outputs.index(node.name)]
+            if node.name in node.details.outputs
+            else node.name
+        )
         renames[node] = name, StoredNames(tuple(outputs), node.details.label)
     return renames
 
 
-def _order_nodes(graph: Graph, images: Mapping[Node, Node], variables: Mapping[tuple[Node, int], Node]) -> list[Node]:
+def _order_nodes(
+    graph: Graph, images: Mapping[Node, Node], variables: Mapping[tuple[Node, int], Node]
+) -> list[Node]:
     """Return the nodes in file order, with each cut's variable in the place of the node whose output it replaces."""
     by_node: dict[Node, list[Node]] = {}
     for (node, _), variable in sorted(variables.items(), key=lambda item: item[0][1]):
@@ -131,13 +167,24 @@ def _order_nodes(graph: Graph, images: Mapping[Node, Node], variables: Mapping[t
     return list(dict.fromkeys(nodes))  # one variable may take the place of several outputs
 
 
-def _check_cuts(cuts: Mapping[tuple[Node, int], str], used: Collection[tuple[Node, int]], images: Mapping[Node, Node]) -> None:
+def _check_cuts(
+    cuts: Mapping[tuple[Node, int], str],
+    used: Collection[tuple[Node, int]],
+    images: Mapping[Node, Node],
+) -> None:
     faults = []
     names = {node.name for node in images.values()}
     for key, name in cuts.items():
         if key not in used:
-            hint = "a cut must lie between the targets and the inputs; another cut may stand before it"
+            hint = (
+                "a cut must lie between the targets and the inputs; another cut may stand before it"
+            )
             faults.append(Fault(f"`cuts` {name!r} is not needed by any target", hint=hint))
         elif name in names:
-            faults.append(Fault(f"`cuts` {name!r}: a node of that name stays in the graph", hint="rename that node first"))
+            faults.append(
+                Fault(
+                    f"`cuts` {name!r}: a node of that name stays in the graph",
+                    hint="rename that node first",
+                )
+            )
     RefusedError.raise_any(faults)

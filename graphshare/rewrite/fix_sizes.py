@@ -13,7 +13,9 @@ from graphshare.ir.walk import list_named_outputs
 Size = int | str | None
 
 
-def fix_sizes(graph: Graph, inputs: Mapping[str, Sequence[Size]], sizes: Mapping[tuple[str, int], int]) -> Rewrite:
+def fix_sizes(
+    graph: Graph, inputs: Mapping[str, Sequence[Size]], sizes: Mapping[tuple[str, int], int]
+) -> Rewrite:
     """Return the rewrite that gives ``inputs`` (shapes by name) the ``sizes`` by (input, axis).
 
     A size with a name is fixed wherever it stands.
@@ -26,7 +28,12 @@ def fix_sizes(graph: Graph, inputs: Mapping[str, Sequence[Size]], sizes: Mapping
     for (name, axis), number in sizes.items():
         symbol = inputs[name][axis]
         if isinstance(symbol, str) and numbers.setdefault(symbol, number) != number:
-            faults.append(Fault(f"the size {symbol!r} gets two numbers, {numbers[symbol]} and {number}", node=name))
+            faults.append(
+                Fault(
+                    f"the size {symbol!r} gets two numbers, {numbers[symbol]} and {number}",
+                    node=name,
+                )
+            )
     UsageError.raise_any(faults)
 
     def fix(shape: Sequence[Size]) -> list[Size]:
@@ -35,14 +42,22 @@ def fix_sizes(graph: Graph, inputs: Mapping[str, Sequence[Size]], sizes: Mapping
     fixed = {name: fix(shape) for name, shape in inputs.items()}
     for (name, axis), number in sizes.items():
         fixed[name][axis] = number
-    known = {name: [size if isinstance(size, int) else None for size in shape] for name, shape in fixed.items()}
+    known = {
+        name: [size if isinstance(size, int) else None for size in shape]
+        for name, shape in fixed.items()
+    }
     entries = list_named_outputs(node for node in graph.nodes if node.op)
-    shapes: dict[Node, dict[int, Sequence[Size]]] = {n: {0: fixed[n.name]} for n in graph.variables() if n.name in fixed}
+    shapes: dict[Node, dict[int, Sequence[Size]]] = {
+        n: {0: fixed[n.name]} for n in graph.variables() if n.name in fixed
+    }
     format_ = find_format(graph)
-    for (node, index), kind in format_.types.find_types(graph, entries, shapes=known, independent=True).items():
+    for (node, index), kind in format_.types.find_types(
+        graph, entries, shapes=known, independent=True
+    ).items():
         if (shape := kind.parts[1]) is not None:
             shapes.setdefault(node, {})[index] = fix(shape)
     changed, images = rebuild_graph(
-        graph, lambda node: format_.editing.restate_shapes(node, shapes[node]) if node in shapes else node
+        graph,
+        lambda node: format_.editing.restate_shapes(node, shapes[node]) if node in shapes else node,
     )
     return Rewrite(changed, (Branch("", graph, images),))

@@ -15,14 +15,26 @@ from graphshare.ir.walk import list_named_outputs, post_order, topological
 
 def find_constants(graph: Graph) -> list[Entry]:
     """Return the operands that depend only on constants and on known sizes, outputs of the graph left out."""
-    types = find_format(graph).types.find_types(graph, list_named_outputs(graph.nodes), independent=True)
+    types = find_format(graph).types.find_types(
+        graph, list_named_outputs(graph.nodes), independent=True
+    )
     computable, sizes = find_format(graph).meaning.find_computable(graph, types)
-    entries, heads = [*computable, *(Entry(*place) for place in sizes)], {head.node for head in graph.heads}
-    return [entry for entry in entries if len(entry.node.details.outputs) == 1 and entry.node not in heads]
+    entries, heads = (
+        [*computable, *(Entry(*place) for place in sizes)],
+        {head.node for head in graph.heads},
+    )
+    return [
+        entry
+        for entry in entries
+        if len(entry.node.details.outputs) == 1 and entry.node not in heads
+    ]
 
 
-def fold_constants(graph: Graph, values: Mapping[Node, Tensor]) -> tuple[Rewrite, Mapping[str, Tensor]]:
-    """Return the rewrite that replaces operators by constants, their ``values``; nodes that are then unused are removed.
+def fold_constants(
+    graph: Graph, values: Mapping[Node, Tensor]
+) -> tuple[Rewrite, Mapping[str, Tensor]]:
+    """Return the rewrite that replaces operators by constants, their ``values``; nodes that are
+    then unused are removed.
 
     The values of those that are parameters are returned by name: their data is in the model's parameter file.
     """
@@ -44,7 +56,15 @@ def fold_constants(graph: Graph, values: Mapping[Node, Tensor]) -> tuple[Rewrite
     nodes = [image for image in map(images.__getitem__, graph.nodes) if image in needed]
     present = set(nodes)
     # An operator that an initializer replaces is gone.
-    kept = {node: image for node, image in images.items() if image in present and bool(node.op) == bool(image.op)}
-    folded = replace(graph, nodes=tuple(nodes), heads=heads, source=graph.source.after_rewrite(kept))
+    kept = {
+        node: image
+        for node, image in images.items()
+        if image in present and bool(node.op) == bool(image.op)
+    }
+    folded = replace(
+        graph, nodes=tuple(nodes), heads=heads, source=graph.source.after_rewrite(kept)
+    )
     own = {node.name for node in nodes}
-    return Rewrite(folded, (Branch("", graph, kept),)), {name: value for name, value in weights.items() if name in own}
+    return Rewrite(folded, (Branch("", graph, kept),)), {
+        name: value for name, value in weights.items() if name in own
+    }

@@ -1,4 +1,6 @@
-"""Free sizes of a model whose file has them fixed: operands and types follow, and operators that mix samples are refused."""
+"""Free sizes of a model whose file has them fixed: operands and types follow, and operators that
+mix samples are refused.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,13 @@ from graphshare.formats.model_format import find_format
 from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
 from graphshare.ir.onnx import Tensor
 from graphshare.ir.rebuild import rebuild, relink_all
-from graphshare.ir.walk import find_dependents, list_named_outputs, list_operands, list_output_names, topological
+from graphshare.ir.walk import (
+    find_dependents,
+    list_named_outputs,
+    list_operands,
+    list_output_names,
+    topological,
+)
 from graphshare.onnx_ops.axis_rules import SIZE_OPERANDS, find_axes
 from graphshare.onnx_ops.computable import static_shape
 from graphshare.onnx_ops.fixed_constants import FixedConstants
@@ -51,8 +59,8 @@ _STATES = slice(5, 7)  # inputs of these that have samples on axis 1, as the fir
 class FreedGraph(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
     """A rewrite that frees sizes: the ``symbols``, the ``batches`` among them, and the ``changed`` operators.
 
-    ``outputs`` are the axes of the heads, ``numbers`` the values of free sizes in the file; ``notes`` are on constants that may
-    come from these, and on outputs with samples inside an axis.
+    ``outputs`` are the axes of the heads, ``numbers`` the values of free sizes in the file;
+    ``notes`` are on constants that may come from these, and on outputs with samples inside an axis.
     """
 
     symbols: Sequence[Symbol]
@@ -70,10 +78,13 @@ Evaluate = Callable[[Sequence[Entry]], Mapping[Node, Tensor]]
 """Returns the values of operators with only constant inputs."""
 
 
-def free_sizes(graph: Graph, symbols: Sequence[Symbol], measure: Measure, evaluate: Evaluate) -> FreedGraph:
+def free_sizes(
+    graph: Graph, symbols: Sequence[Symbol], measure: Measure, evaluate: Evaluate
+) -> FreedGraph:
     """Return the rewrite that lets the caller choose the sizes of ``symbols``.
 
-    ``measure`` returns shapes that neither the file states nor ONNX infers, ``evaluate`` integers that the file computes.
+    ``measure`` returns shapes that neither the file states nor ONNX infers, ``evaluate`` integers
+    that the file computes.
 
     Raises:
         UsageError: a size is two numbers in the file, or 0.
@@ -111,20 +122,30 @@ def find_batch(inputs: Shapes, axes: Mapping[str, int]) -> Symbol:
     """Return the batch as a size to free. Raises RefusedError where there is none, or where it is not fixed."""
     places = find_batch_places(inputs, axes)
     if not places:
-        raise RefusedError(Fault("no input has a batch", hint="free sizes by name with `shapes={'data': ('n', 3, 'h', 'w')}`"))
+        raise RefusedError(
+            Fault(
+                "no input has a batch",
+                hint="free sizes by name with `shapes={'data': ('n', 3, 'h', 'w')}`",
+            )
+        )
     name, axis = places[0]
     if not isinstance(size := inputs[name][axis], int):
         hint = "where another axis has the samples, free that by name with `shapes={'data': (None, 'n', None)}`"
-        raise RefusedError(Fault(f"axis {axis} of {name!r} is free already: {size or '?'}", hint=hint))
+        raise RefusedError(
+            Fault(f"axis {axis} of {name!r} is free already: {size or '?'}", hint=hint)
+        )
     return join_places(BATCH, places)
 
 
 def find_batch_places(inputs: Shapes, axes: Mapping[str, int]) -> list[tuple[str, int]]:
     """Return the batch axes, as (input, axis): all of ``axes`` that have the size of the surest one.
 
-    The surest is the batch axis of an RNN, because the operator states it. The first axis of other inputs may be a sequence.
+    The surest is the batch axis of an RNN, because the operator states it. The first axis of other
+    inputs may be a sequence.
     """
-    sizes = {(name, axis): inputs[name][axis] for name, axis in axes.items() if axis < len(inputs[name])}
+    sizes = {
+        (name, axis): inputs[name][axis] for name, axis in axes.items() if axis < len(inputs[name])
+    }
     surest = max(sizes, key=lambda place: place[1], default=None)
     return [place for place, size in sizes.items() if size == sizes[surest]] if surest else []
 
@@ -133,29 +154,49 @@ def list_shapes(graph: Graph) -> list[Mapping[str, tuple[int | str | None, ...] 
     """Return the stated shapes of inputs without a value, and of outputs, by name; None where no rank is stated."""
     types = find_format(graph).types
     held = {node.name for node in graph.variables() if node.details.holds_value}
-    inputs = {name: kind for name, kind in types.list_input_types(graph).items() if name not in held}
-    known, heads = types.list_types(graph), [list_output_names(head.node)[head.index] for head in graph.heads]
+    inputs = {
+        name: kind for name, kind in types.list_input_types(graph).items() if name not in held
+    }
+    known, heads = (
+        types.list_types(graph),
+        [list_output_names(head.node)[head.index] for head in graph.heads],
+    )
     outputs = {name: known[name] for name in heads if name in known}
     return [{name: kind.parts[1] for name, kind in row.items()} for row in (inputs, outputs)]
 
 
 class _Freeing:
-    def __init__(self, graph: Graph, inputs: Shapes, symbols: Sequence[Symbol], batch_axes: Mapping[str, int]) -> None:
+    def __init__(
+        self, graph: Graph, inputs: Shapes, symbols: Sequence[Symbol], batch_axes: Mapping[str, int]
+    ) -> None:
         self.graph, self.symbols = graph, symbols
         self.operator_set = find_format(graph).operator_set(graph) or 1
         self.nodes = topological(graph)
         self.names = {symbol.name for symbol in symbols}
-        self.batches = [s.name for s in symbols if any(batch_axes[name] == axis for name, axis in s.places)]
+        self.batches = [
+            s.name for s in symbols if any(batch_axes[name] == axis for name, axis in s.places)
+        ]
         own = {place: (symbol.name,) for symbol in symbols for place in symbol.places}
         self.inputs: dict[str, Axes] = {
-            name: tuple([own.get((name, place)) or _name_size(name, place, size) for place, size in enumerate(shape)])
+            name: tuple(
+                [
+                    own.get((name, place)) or _name_size(name, place, size)
+                    for place, size in enumerate(shape)
+                ]
+            )
             for name, shape in inputs.items()
         }
         numbers = self._read_numbers(inputs, batch_axes)
         message = "is 0 in the file, from which other sizes cannot be inferred"
-        faults = [Fault(f"the size {symbol.name!r} {message}") for symbol in symbols if not numbers[symbol.name]]
+        faults = [
+            Fault(f"the size {symbol.name!r} {message}")
+            for symbol in symbols
+            if not numbers[symbol.name]
+        ]
         UsageError.raise_any(faults)
-        self.fed = find_dependents(self.nodes, (node for node in graph.variables() if node.name in inputs))
+        self.fed = find_dependents(
+            self.nodes, (node for node in graph.variables() if node.name in inputs)
+        )
         self.table = SizeTable(numbers, self.batches, numbers.keys() - self.names)
         self.axes: dict[Place, Axes] = {}
         self.rows: dict[Place, Axes] = {}
@@ -171,26 +212,42 @@ class _Freeing:
         numbers: dict[str, int] = {}
         for name, shape in inputs.items():
             for place, (axis, size) in enumerate(zip(self.inputs[name], shape, strict=True)):
-                # A size that is open already needs some number for the shapes: one sample, or a common size of pictures.
-                number = size if isinstance(size, int) else 1 if place == batch_axes[name] else _ASSUMED
+                # A size that is open already needs some number for the shapes: one sample, or a
+                # common size of pictures.
+                number = (
+                    size if isinstance(size, int) else 1 if place == batch_axes[name] else _ASSUMED
+                )
                 for factor in list_names(axis):
                     if numbers.setdefault(factor, number) != number and isinstance(size, int):
-                        message = f"the size {factor!r} is {numbers[factor]} in one place of the file and {number} in another"
-                        raise UsageError(Fault(message, node=name, hint="give the two sizes different names"))
+                        message = (
+                            f"the size {factor!r} is {numbers[factor]} in one place of the file "
+                            f"and {number} in another"
+                        )
+                        raise UsageError(
+                            Fault(message, node=name, hint="give the two sizes different names")
+                        )
         return numbers
 
     def find_types(self, inputs: Shapes, measure: Measure) -> None:
         """Find the shapes and dtypes of all values at the sizes of the file."""
-        shapes = self.assumed = {name: [self.table.count(axis) for axis in axes] for name, axes in self.inputs.items()}
+        shapes = self.assumed = {
+            name: [self.table.count(axis) for axis in axes] for name, axes in self.inputs.items()
+        }
         entries = list_named_outputs(self.nodes)
         opened = {name: shape for name, shape in shapes.items() if shape != list(inputs[name])}
         # Shapes of inner values in the file are not trusted: a wrong shape would free a wrong axis.
-        types = find_format(self.graph).types.find_types(self.graph, entries, shapes=opened, independent=True)
+        types = find_format(self.graph).types.find_types(
+            self.graph, entries, shapes=opened, independent=True
+        )
         self.dtypes = {place: kind.parts[0] or "" for place, kind in types.items()}
         self.shapes: dict[Place, Sequence[int]] = {
             place: shape for place in types if (shape := static_shape(types, place)) is not None
         }
-        unknown = [entry for entry in entries if entry.node.op and (entry.node, entry.index) not in self.shapes]
+        unknown = [
+            entry
+            for entry in entries
+            if entry.node.op and (entry.node, entry.index) not in self.shapes
+        ]
         if unknown:
             try:
                 self.shapes.update(measure(unknown, shapes))
@@ -202,10 +259,16 @@ class _Freeing:
     def find_constants(self, evaluate: Evaluate) -> None:
         """Find the integers that operators compute only from constants, such as the pads of a padding layer."""
         computable, _ = find_format(self.graph).meaning.find_computable(self.graph, {})
-        wanted = [e for e in computable if self.dtypes.get((e.node, e.index)) == "int64" and len(e.node.details.outputs) == 1]
+        wanted = [
+            e
+            for e in computable
+            if self.dtypes.get((e.node, e.index)) == "int64" and len(e.node.details.outputs) == 1
+        ]
         small = [e for e in wanted if prod(self.shapes.get((e.node, e.index), (MANY + 1,))) <= MANY]
         for node, tensor in (evaluate(small) if small else {}).items():
-            self.constants[node, 0] = struct.unpack(f"<{prod(tensor.shape)}q", tensor.content or b"")
+            self.constants[node, 0] = struct.unpack(
+                f"<{prod(tensor.shape)}q", tensor.content or b""
+            )
 
     def rewrite(self) -> FreedGraph:
         """Follow the sizes, and return the rewrite of the graph. Raises RefusedError."""
@@ -217,7 +280,10 @@ class _Freeing:
         if self.unmeasured:
             row = ", ".join(f"{name} {format_shape(sizes)}" for name, sizes in self.assumed.items())
             hint = f"give numbers for open sizes with `shapes`: with {row} no shape is known, because {self.unmeasured}"
-        faults = [Fault(f"{c.node.op} {c.why}", node=c.node.details.label or c.node.name, hint=hint) for c in couplings]
+        faults = [
+            Fault(f"{c.node.op} {c.why}", node=c.node.details.label or c.node.name, hint=hint)
+            for c in couplings
+        ]
         RefusedError.raise_any(faults)
         graph, images = self._rebuild()
         outputs = [self.axes.get((head.node, head.index), ()) for head in self.graph.heads]
@@ -237,7 +303,9 @@ class _Freeing:
         for head, axes in zip(self.graph.heads, outputs, strict=True):
             for number, axis in enumerate(axes):
                 if len(axis) > 1 and self.table.has_batch([axis]):
-                    parts = ", ".join("?" if str(factor).startswith("size ") else str(factor) for factor in axis)
+                    parts = ", ".join(
+                        "?" if str(factor).startswith("size ") else str(factor) for factor in axis
+                    )
                     name = list_output_names(head.node)[head.index]
                     yield f"output {name!r}: axis {number} is {parts}: the samples are not an axis of their own"
 
@@ -246,11 +314,17 @@ class _Freeing:
         free = {s.name for s in self.symbols} - set(self.batches)
         if not free:
             return []
-        places = {name for symbol in self.symbols if symbol.name in free for name, _ in symbol.places}
+        places = {
+            name for symbol in self.symbols if symbol.name in free for name, _ in symbol.places
+        }
         inputs = [node for node in self.graph.variables() if node.name in places]
         left_out = {*self.batches, *self.table.before}
-        sizes = {name: number for name, number in self.table.numbers.items() if name not in left_out}
-        return FixedConstants(self.nodes, inputs, sizes, self.axes, self.shapes, self.constants).list_notes()
+        sizes = {
+            name: number for name, number in self.table.numbers.items() if name not in left_out
+        }
+        return FixedConstants(
+            self.nodes, inputs, sizes, self.axes, self.shapes, self.constants
+        ).list_notes()
 
     def _note(self, node: Node, index: int, axes: Axes) -> None:
         """Keep the axes of a value, and where it has a free size by itself."""
@@ -259,17 +333,29 @@ class _Freeing:
             if len(axis) == 1 and isinstance(axis[0], str):
                 self.origins.setdefault(axis[0], (list_output_names(node)[index], number))
 
-    def _find_places(self, node: Node, inputs: Sequence[Axes | None]) -> tuple[Sequence[Axes | None], Coupling | None]:
+    def _find_places(
+        self, node: Node, inputs: Sequence[Axes | None]
+    ) -> tuple[Sequence[Axes | None], Coupling | None]:
         """Return the axes of a node's outputs, for :func:`follow`."""
-        places = [None if entry is None else (entry.node, entry.index) for entry in list_operands(node)]
+        places = [
+            None if entry is None else (entry.node, entry.index) for entry in list_operands(node)
+        ]
         shapes = [self.shapes.get((node, index)) for index in range(len(list_output_names(node)))]
-        call = Call(node, self.operator_set, self.table, [self._describe_operand(place) for place in places], shapes)
+        call = Call(
+            node,
+            self.operator_set,
+            self.table,
+            [self._describe_operand(place) for place in places],
+            shapes,
+        )
         try:
             outputs = find_axes(call)
             self._follow_counts(call, places)
             self._check_edits(call, places)
         except SizeRefusal as refusal:
-            return [None if shape is None else self._assume(shape) for shape in shapes], Coupling(node, str(refusal) or UNKNOWN)
+            return [None if shape is None else self._assume(shape) for shape in shapes], Coupling(
+                node, str(refusal) or UNKNOWN
+            )
         if call.edits:
             self.edits[node] = call.edits
         if (row := find_row(call)) is not None:
@@ -287,14 +373,21 @@ class _Freeing:
         if any(len(row) > 1 or not self.origins.keys() >= set(row) for row in names):
             raise SizeRefusal("has a constant that depends on free sizes")
         replaced = [places[number] for number, edit in call.edits.items() if not edit.expands]
-        if any(place is not None and place[0] in self.fed and place not in self.axes for place in replaced):
+        if any(
+            place is not None and place[0] in self.fed and place not in self.axes
+            for place in replaced
+        ):
             raise SizeRefusal("has sizes that the caller feeds")
 
     def _follow_counts(self, call: Call, places: Sequence[Place | None]) -> None:
         """Keep the outputs that hold the number of samples. Raises SizeRefusal where samples meet it as a value."""
         row = find_row(call)
         sized = SIZE_OPERANDS.get(call.node.op, ())
-        counting = [number for number, place in enumerate(places) if place in self.counts and number not in sized]
+        counting = [
+            number
+            for number, place in enumerate(places)
+            if place in self.counts and number not in sized
+        ]
         if row is not None and not self.table.has_batch(row):
             return
         if counting and any(self.table.has_batch(operand.axes or ()) for operand in call.operands):
@@ -316,7 +409,9 @@ class _Freeing:
 
     def _find_row(self, place: Place) -> Axes | None:
         """Return the sizes in a row of integers; None for unknown ones."""
-        numbers = None if place in self.axes else self.constants.get(place, read_numbers(Entry(*place)))
+        numbers = (
+            None if place in self.axes else self.constants.get(place, read_numbers(Entry(*place)))
+        )
         return self.rows.get(place) if numbers is None else tuple(map(fix, numbers))
 
     def _find_known(self, place: Place) -> Known | None:
@@ -325,7 +420,11 @@ class _Freeing:
         if row is not None:
             return tuple(None if is_free(axis) else multiply_numbers(axis) for axis in row)
         shape = self.shapes.get(place)
-        is_small = self.dtypes.get(place) in ("int32", "int64") and shape is not None and prod(shape) <= MANY
+        is_small = (
+            self.dtypes.get(place) in ("int32", "int64")
+            and shape is not None
+            and prod(shape) <= MANY
+        )
         return self.known.get(place, (None,) * prod(shape or ()) if is_small else None)
 
     def _assume(self, shape: Sequence[int]) -> Axes:
@@ -337,7 +436,11 @@ class _Freeing:
 
     def _rebuild(self) -> tuple[Graph, dict[Node, Node]]:
         """Return the graph with all edits, and the images of its nodes; a constant that an edit replaced is gone."""
-        taken = TakenNames(name for node in self.nodes for name in (node.name, node.details.label, *list_output_names(node)))
+        taken = TakenNames(
+            name
+            for node in self.nodes
+            for name in (node.name, node.details.label, *list_output_names(node))
+        )
         computed = SizeNodes(self.origins, taken.take)
         images: dict[Node, Node] = {}
         nodes: list[Node] = []
@@ -354,7 +457,12 @@ class _Freeing:
             rebuild([node], self._restate, redirect=partial(_redirect, replaced), images=images)
             nodes.append(computed.scope.define(images[node]))
         source = self.graph.source.after_rewrite(images)
-        graph = replace(self.graph, nodes=tuple(nodes), heads=relink_all(self.graph.heads, images), source=source)
+        graph = replace(
+            self.graph,
+            nodes=tuple(nodes),
+            heads=relink_all(self.graph.heads, images),
+            source=source,
+        )
         return graph, images
 
     def _list_unread(self) -> set[Node]:
@@ -368,10 +476,16 @@ class _Freeing:
                     (replaced if place in gone else read).add(entry.node)
             # Values captured by the bodies of a node follow its operands.
             read.update(entry.node for entry in node.inputs[len(operands) - operands.count(None) :])
-        return {node for node in replaced - read if node.op == "Constant" or (not node.op and node not in self.fed)}
+        return {
+            node
+            for node in replaced - read
+            if node.op == "Constant" or (not node.op and node not in self.fed)
+        }
 
     def _restate(self, node: Node) -> Node:
-        """Return a node whose stated types have free sizes: named by the user, or open where they follow from others."""
+        """Return a node whose stated types have free sizes: named by the user, or open where they
+        follow from others.
+        """
         shapes = {}
         for index in range(len(list_output_names(node))):
             axes = self.axes.get((node, index), ())
@@ -393,7 +507,11 @@ def _add_edit(computed: SizeNodes, node: Node, entry: Entry, edit: Edit) -> str:
         for name in list_names(axis):
             factors.setdefault(name, [0] * len(rest))[place] = multiply_numbers(axis)
     label = f"{node.details.label or node.name}/sizes"
-    row = computed.compute(label, rest, factors) if factors else computed.add_constant(label, rest, edit.dtype)
+    row = (
+        computed.compute(label, rest, factors)
+        if factors
+        else computed.add_constant(label, rest, edit.dtype)
+    )
     own = list_output_names(entry.node)[entry.index]
     return computed.emit("Expand", (own, row), f"{own}/expanded") if edit.expands else row
 

@@ -56,7 +56,9 @@ def plan_rename(
 
     new = {node: replace_prefix(node.name) for node in _choose(graph, only, held) if node.name}
     stored = {}
-    if strip_prefix or kept:  # a prefix alone is added to the other names of a node without being told
+    if (
+        strip_prefix or kept
+    ):  # a prefix alone is added to the other names of a node without being told
         for node in (node for node in new if node.details.outputs):
             outputs = tuple(map(replace_prefix, node.details.outputs))
             stored[node] = StoredNames(outputs, replace_prefix(node.details.label))
@@ -92,25 +94,41 @@ def _set_new_names(
     strip_prefix: str = "",
     repeats: bool = False,
 ) -> Rewrite:
-    new = {node: name for node, name in names.items() if name != node.name or _differs(node, stored.get(node))}
+    new = {
+        node: name
+        for node, name in names.items()
+        if name != node.name or _differs(node, stored.get(node))
+    }
     _check_names(new, strip_prefix)
     rewrite = set_names(graph, new, stored=stored, repeats=repeats)
     check_isomorphic(rewrite)
     return rewrite
 
 
-def _list_kept(graph: Graph, keep: Collection[Boundary], held: frozenset[str] | None) -> frozenset[str]:
+def _list_kept(
+    graph: Graph, keep: Collection[Boundary], held: frozenset[str] | None
+) -> frozenset[str]:
     """Return the names that stay: of inputs that are not parameters, and of outputs of the graph."""
     kept: set[str] = set()
     if "inputs" in keep:
-        kept.update(node.name for node, role in assign_roles(graph, held=held).items() if not role.is_parameter)
+        kept.update(
+            node.name
+            for node, role in assign_roles(graph, held=held).items()
+            if not role.is_parameter
+        )
     if "outputs" in keep:
-        kept.update((head.node.details.outputs or (head.node.name,) * (head.index + 1))[head.index] for head in graph.heads)
+        kept.update(
+            (head.node.details.outputs or (head.node.name,) * (head.index + 1))[head.index]
+            for head in graph.heads
+        )
     return frozenset(kept)
 
 
 def _differs(node: Node, stored: StoredNames | None) -> bool:
-    return stored is not None and (stored.outputs, stored.label) != (node.details.outputs, node.details.label)
+    return stored is not None and (stored.outputs, stored.label) != (
+        node.details.outputs,
+        node.details.label,
+    )
 
 
 def rename_by_rules(
@@ -123,13 +141,16 @@ def rename_by_rules(
 ) -> Rewrite:
     """Rename nodes by rules, except the inputs or outputs of the graph that ``keep`` says; the notes are on the rules.
 
-    Parameters that an alias or a scope override moves get their new names where these are free; two of one name are refused.
+    Parameters that an alias or a scope override moves get their new names where these are free; two
+    of one name are refused.
 
     Raises:
         RefusedError: as in :func:`rename`, or rules that do not fit the graph.
     """
     kept = _list_kept(graph, keep, held)
-    plan = plan_names(graph, ruleset, assign_roles(graph, held=held), _choose(graph, only, held), kept)
+    plan = plan_names(
+        graph, ruleset, assign_roles(graph, held=held), _choose(graph, only, held), kept
+    )
     _check_names(plan.names, "")
     try:
         rewrite = set_names(graph, plan.names, stored=plan.stored)
@@ -137,7 +158,9 @@ def rename_by_rules(
         if not any(rule.kind in SHARING for rule in ruleset.rules):
             raise
         hint = "a rename keeps nodes apart; `gs.share` makes parameters of one name one"
-        raise RefusedError([msgspec.structs.replace(fault, hint=hint) for fault in error.faults]) from None
+        raise RefusedError(
+            [msgspec.structs.replace(fault, hint=hint) for fault in error.faults]
+        ) from None
     check_isomorphic(rewrite)
     return msgspec.structs.replace(rewrite, notes=plan.notes)
 
@@ -151,16 +174,31 @@ def _choose(graph: Graph, only: Collection[Only], held: frozenset[str] | None) -
 
 def _check_names(new: Mapping[Node, str], strip_prefix: str) -> None:
     if not new:
-        hint = f"no name begins with {strip_prefix!r}" if strip_prefix else "check `only`, the patterns and the map"
+        hint = (
+            f"no name begins with {strip_prefix!r}"
+            if strip_prefix
+            else "check `only`, the patterns and the map"
+        )
         raise RefusedError(Fault("no name would change", hint=hint))
-    faults = [Fault("would be left without a name", node=node.name) for node, name in new.items() if not name]
+    faults = [
+        Fault("would be left without a name", node=node.name)
+        for node, name in new.items()
+        if not name
+    ]
     nul = {node: name for node, name in new.items() if "\0" in name}
-    faults += [Fault(f"would get a name with a NUL character, {name!r}", node=node.name) for node, name in nul.items()]
+    faults += [
+        Fault(f"would get a name with a NUL character, {name!r}", node=node.name)
+        for node, name in nul.items()
+    ]
     RefusedError.raise_any(faults)
 
 
 def set_names(
-    graph: Graph, names: Mapping[Node, str], *, stored: Mapping[Node, StoredNames] = EMPTY, repeats: bool = False
+    graph: Graph,
+    names: Mapping[Node, str],
+    *,
+    stored: Mapping[Node, StoredNames] = EMPTY,
+    repeats: bool = False,
 ) -> Rewrite:
     """Give nodes new ``names``, with ``stored`` names where they are given; all others keep theirs.
 
@@ -170,22 +208,40 @@ def set_names(
     Raises:
         RefusedError: a new name is one that stays, or two nodes with different names would get one; all are listed.
     """
-    implied = [(variable, names.get(variable.node, variable.node.name)) for variable in list_implied_variables(graph)]
-    implied_pairs = [(variable.name, name_implied(node_name, variable.formal)) for variable, node_name in implied]
-    new_names = [names.get(node, node.name) for node in graph.nodes] + [new for _, new in implied_pairs]
-    if not repeats and len(set(new_names)) < len(new_names):  # without a repeated name nothing collides
+    implied = [
+        (variable, names.get(variable.node, variable.node.name))
+        for variable in list_implied_variables(graph)
+    ]
+    implied_pairs = [
+        (variable.name, name_implied(node_name, variable.formal)) for variable, node_name in implied
+    ]
+    new_names = [names.get(node, node.name) for node in graph.nodes] + [
+        new for _, new in implied_pairs
+    ]
+    if not repeats and len(set(new_names)) < len(
+        new_names
+    ):  # without a repeated name nothing collides
         pairs = [*zip([node.name for node in graph.nodes], new_names, strict=False), *implied_pairs]
-        check_collisions([old for old, new in pairs if old == new], [(old, new) for old, new in pairs if old != new])
+        check_collisions(
+            [old for old, new in pairs if old == new],
+            [(old, new) for old, new in pairs if old != new],
+        )
 
     def change(node: Node) -> Node:
         name = names.get(node, node.name)
-        return node if name == node.name and node not in stored else rename_node(node, name, stored.get(node))
+        return (
+            node
+            if name == node.name and node not in stored
+            else rename_node(node, name, stored.get(node))
+        )
 
     # Ids stand still under a rename, so lists that did not follow from the nodes stay as they were too.
     result, images = rebuild_graph(graph, change)
     result = msgspec.structs.replace(result, source=graph.source.after_rename(images))
     return Rewrite(
-        result, (Branch("", graph, images),), tuple(Rename("", old, new) for old, new in implied_pairs if old != new)
+        result,
+        (Branch("", graph, images),),
+        tuple(Rename("", old, new) for old, new in implied_pairs if old != new),
     )
 
 
@@ -207,13 +263,14 @@ def rename(
 ) -> Checkpoint:
     """Rename nodes and their parameters.
 
-    Either ``strip_prefix`` is removed and ``prefix`` put before; or ``names`` (old to new; or a node to its new name) or the
-    file ``map`` give the names, ``inverse`` the other way round; or ``rules`` do (a file, or the result of :func:`load_rules`),
-    followed by ``match`` (pattern to name, each ``*`` in the name is replaced by the text that the pattern's next ``*``
-    matched) and scopes around all names (``variable_scopes``) or all but parameters' (``name_scopes``), whose parts
-    ``separator`` separates (``/``). ``only`` limits it to ``variables``, ``ops``, ``inputs`` or ``parameters``; ``keep`` leaves
-    the names of ``inputs`` or ``outputs``, or both, to callers that know them. Names inside subgraphs stay: they bind by
-    position.
+    Either ``strip_prefix`` is removed and ``prefix`` put before; or ``names`` (old to new; or a
+    node to its new name) or the file ``map`` give the names, ``inverse`` the other way round; or
+    ``rules`` do (a file, or the result of :func:`load_rules`), followed by ``match`` (pattern to
+    name, each ``*`` in the name is replaced by the text that the pattern's next ``*`` matched) and
+    scopes around all names (``variable_scopes``) or all but parameters' (``name_scopes``), whose
+    parts ``separator`` separates (``/``). ``only`` limits it to ``variables``, ``ops``, ``inputs``
+    or ``parameters``; ``keep`` leaves the names of ``inputs`` or ``outputs``, or both, to callers
+    that know them. Names inside subgraphs stay: they bind by position.
 
     Raises:
         UsageError: no rule or option for renaming, or two ways exclude each other.
@@ -226,14 +283,18 @@ def rename(
         "name_scopes": as_names(name_scopes),
         "variable_scopes": as_names(variable_scopes),
     }
-    by_rule = rules is not None or bool(match or affixes["name_scopes"] or affixes["variable_scopes"])
+    by_rule = rules is not None or bool(
+        match or affixes["name_scopes"] or affixes["variable_scopes"]
+    )
     by_map = names is not None or map is not None
     _check_ways(by_map, inverse, bool(prefix or strip_prefix), by_rule)
     source = as_checkpoint(model)
     kinds: list[Only] = [only] if isinstance(only, str) else list(only)
     ends: list[Boundary] = [keep] if isinstance(keep, str) else list(keep)
     if ends and by_map:
-        raise UsageError(Fault("a map excludes `keep`", hint="leave the inputs and outputs out of the map"))
+        raise UsageError(
+            Fault("a map excludes `keep`", hint="leave the inputs and outputs out of the map")
+        )
     new = _read_new_names(source.graph, names, map, inverse)
     with locate_refusals(source):
         check_belongs(source.parameter_file, source.graph)
@@ -241,10 +302,17 @@ def rename(
             rewrite = _rename_by_map(source, new, kinds, inverse)
         elif by_rule:
             ruleset = make_ruleset(rules, _list_option_rules(match, affixes), separator=separator)
-            rewrite = rename_by_rules(source.graph, ruleset, only=kinds, keep=ends, held=source.held)
+            rewrite = rename_by_rules(
+                source.graph, ruleset, only=kinds, keep=ends, held=source.held
+            )
         else:
             rewrite = plan_rename(
-                source.graph, prefix=prefix, strip_prefix=strip_prefix, only=kinds, keep=ends, held=source.held
+                source.graph,
+                prefix=prefix,
+                strip_prefix=strip_prefix,
+                only=kinds,
+                keep=ends,
+                held=source.held,
             )
     notes = [*notes_on(source.parameter_file, source.graph), *rewrite.notes]
     return follow_rewrite(source, rewrite, notes=notes, needs_params=_renames_variables(rewrite))
@@ -256,7 +324,9 @@ def _check_ways(mapped: bool, inverse: bool, affixes: bool, by_rule: bool) -> No
     if mapped and (affixes or by_rule):
         raise UsageError(Fault("a map excludes prefixes and rules", hint=hint))
     if inverse and not mapped:
-        raise UsageError(Fault("`inverse` needs the `map` that a rename wrote with `save(map=...)`"))
+        raise UsageError(
+            Fault("`inverse` needs the `map` that a rename wrote with `save(map=...)`")
+        )
     if not (mapped or affixes or by_rule):
         raise UsageError(Fault("no rule or option for renaming", hint=hint))
 
@@ -270,7 +340,10 @@ class _NewNames(NamedTuple):
 
 
 def _read_new_names(
-    graph: Graph, names: Mapping[str, str] | Mapping[Node, str] | None, map: StrPath | None, inverse: bool
+    graph: Graph,
+    names: Mapping[str, str] | Mapping[Node, str] | None,
+    map: StrPath | None,
+    inverse: bool,
 ) -> _NewNames | None:
     """Return the names that a map file, or names by old name or by node, give; None where none of them is there."""
     if names is not None:
@@ -287,8 +360,12 @@ def _read_new_names(
     return _NewNames(new, read_stored_names(map_file, new, graph, inverse=inverse), map_file)
 
 
-def _rename_by_map(source: Checkpoint, new: _NewNames, only: Collection[Only], inverse: bool) -> Rewrite:
-    rewrite = rename_by_names(source.graph, new.names, stored=new.stored, only=only, held=source.held, repeats=inverse)
+def _rename_by_map(
+    source: Checkpoint, new: _NewNames, only: Collection[Only], inverse: bool
+) -> Rewrite:
+    rewrite = rename_by_names(
+        source.graph, new.names, stored=new.stored, only=only, held=source.held, repeats=inverse
+    )
     if not inverse or new.map_file is None or not new.map_file.sources:
         return rewrite
     # The inverse should give back the bytes of the source, and how that escaped its strings is not in the graph.
@@ -304,14 +381,23 @@ _OPTION_KINDS: Mapping[str, Kind] = {
 }
 
 
-def _list_option_rules(match: Mapping[str, str], affixes: Mapping[str, Sequence[str]]) -> list[Rule]:
+def _list_option_rules(
+    match: Mapping[str, str], affixes: Mapping[str, Sequence[str]]
+) -> list[Rule]:
     """Return the rules that options give, those of ``match`` first."""
-    rules = [Rule("match", old, to, place=f"`match={{{old!r}: {to!r}}}`", option=True) for old, to in match.items()]
+    rules = [
+        Rule("match", old, to, place=f"`match={{{old!r}: {to!r}}}`", option=True)
+        for old, to in match.items()
+    ]
     for option, kind in _OPTION_KINDS.items():
-        rules += [Rule(kind, text, place=f"`{option}={text!r}`", option=True) for text in affixes[option]]
+        rules += [
+            Rule(kind, text, place=f"`{option}={text!r}`", option=True) for text in affixes[option]
+        ]
     return rules
 
 
 def _renames_variables(rewrite: Rewrite) -> bool:
     images = rewrite.branches[0].images
-    return bool(rewrite.renames) or any(new.name != old.name for old, new in images.items() if old.is_variable)
+    return bool(rewrite.renames) or any(
+        new.name != old.name for old, new in images.items() if old.is_variable
+    )

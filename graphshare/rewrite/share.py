@@ -50,8 +50,8 @@ def plan_share(
     ``params``.
 
     Raises:
-        RefusedError: nothing would change; the rules do not fit the graph; parameters of different kinds, shapes or types would
-            be one; all are listed.
+        RefusedError: nothing would change; the rules do not fit the graph; parameters of different
+            kinds, shapes or types would be one; all are listed.
     """
     roles = assign_sharing_roles(graph, params, as_input, as_parameter)
     plan = plan_sharing(graph, ruleset, roles)
@@ -61,7 +61,9 @@ def plan_share(
     return share_by_plan(graph, plan, roles, params)
 
 
-def share_by_plan(graph: Graph, plan: Plan, roles: Mapping[Node, Role], params: ParameterFile | None) -> Sharing:
+def share_by_plan(
+    graph: Graph, plan: Plan, roles: Mapping[Node, Role], params: ParameterFile | None
+) -> Sharing:
     """Tie parameters as planned. Errors as in :func:`plan_share`."""
     reshaped = _find_reshaped(graph, plan.ties, params)
     faults, notes = _differences(graph, plan, roles, params, reshaped)
@@ -72,18 +74,27 @@ def share_by_plan(graph: Graph, plan: Plan, roles: Mapping[Node, Role], params: 
     check_isomorphic(rewrite, tied=ties.keys())
     reshaping = None
     if reshaped:
-        from graphshare.onnx_ops.transposed import tie_reshaped  # start-up: few ties are of two shapes
+        from graphshare.onnx_ops.transposed import (
+            tie_reshaped,
+        )  # start-up: few ties are of two shapes
 
         images = rewrite.branches[0].images
         # A second rewrite, after the ties of equal shapes, because it adds operators that a run has to prove.
-        reshaping = tie_reshaped(rewrite.graph, {images[node]: images[plan.ties[node]] for node in reshaped})
+        reshaping = tie_reshaped(
+            rewrite.graph, {images[node]: images[plan.ties[node]] for node in reshaped}
+        )
     report = _report(plan, roles, rewrite)
     warnings = (*plan.notes, *notes, *_forgotten_partners(graph, plan, roles, params))
     rules = {plan.why[node] for node in plan.ties if node in plan.why}
-    is_one_pattern = len(rules) == 1 and all(rule.kind == "alias" and rule.literal is None for rule in rules)
+    is_one_pattern = len(rules) == 1 and all(
+        rule.kind == "alias" and rule.literal is None for rule in rules
+    )
     if is_one_pattern and not report.separate:
         count, kept = len(plan.ties), len(set(plan.ties.values()))
-        warnings = (*warnings, f"one pattern ties all {count + kept} parameters into {kept}: none is separate any more")
+        warnings = (
+            *warnings,
+            f"one pattern ties all {count + kept} parameters into {kept}: none is separate any more",
+        )
     return Sharing(
         *(rewrite.graph, rewrite.branches, rewrite.renames, warnings),
         roles=roles,
@@ -92,10 +103,18 @@ def share_by_plan(graph: Graph, plan: Plan, roles: Mapping[Node, Role], params: 
     )
 
 
-def _find_reshaped(graph: Graph, ties: Mapping[Node, Node], params: ParameterFile | None) -> set[Node]:
-    """Return the parameters that are tied to one of another shape and equal bytes; only ONNX has a Reshape that is free."""
+def _find_reshaped(
+    graph: Graph, ties: Mapping[Node, Node], params: ParameterFile | None
+) -> set[Node]:
+    """Return the parameters that are tied to one of another shape and equal bytes; only ONNX has a
+    Reshape that is free.
+    """
     # Before opset 9 no Constant holds the integers that a Reshape takes.
-    if params is None or not find_format(graph).supports(Operation.POOL) or (find_format(graph).operator_set(graph) or 0) < 9:
+    if (
+        params is None
+        or not find_format(graph).supports(Operation.POOL)
+        or (find_format(graph).operator_set(graph) or 0) < 9
+    ):
         return set()
     from graphshare.onnx_ops.transposed import LEAST  # start-up: few models are ONNX models
 
@@ -104,7 +123,12 @@ def _find_reshaped(graph: Graph, ties: Mapping[Node, Node], params: ParameterFil
     with ArrayReader(params) as left, ArrayReader(params) as right:
         for tied, kept in ties.items():
             ours, theirs = records.get(tied.name), records.get(kept.name)
-            if ours is None or theirs is None or not _differ_in_shape(ours, theirs) or ours.dense_size < LEAST:
+            if (
+                ours is None
+                or theirs is None
+                or not _differ_in_shape(ours, theirs)
+                or ours.dense_size < LEAST
+            ):
                 continue
             if have_equal_bytes(left.chunks(ours), right.chunks(theirs)):
                 reshaped.add(tied)
@@ -113,7 +137,11 @@ def _find_reshaped(graph: Graph, ties: Mapping[Node, Node], params: ParameterFil
 
 def _differ_in_shape(ours: Record, theirs: Record) -> bool:
     """Return whether two arrays differ in their shapes alone, so that their bytes may be equal."""
-    is_alike = (ours.element_type, ours.storage, ours.dense_size) == (theirs.element_type, "default", theirs.dense_size)
+    is_alike = (ours.element_type, ours.storage, ours.dense_size) == (
+        theirs.element_type,
+        "default",
+        theirs.dense_size,
+    )
     return is_alike and None not in (ours.shape, theirs.shape) and ours.shape != theirs.shape
 
 
@@ -149,7 +177,11 @@ def _report(plan: Plan, roles: Mapping[Node, Role], rewrite: Rewrite) -> Ties:
 
 
 def _differences(
-    graph: Graph, plan: Plan, roles: Mapping[Node, Role], params: ParameterFile | None, reshaped: Collection[Node]
+    graph: Graph,
+    plan: Plan,
+    roles: Mapping[Node, Role],
+    params: ParameterFile | None,
+    reshaped: Collection[Node],
 ) -> tuple[list[Fault], list[str]]:
     """Return reasons not to tie pairs of ``plan``, and notes on those that can be tied.
 
@@ -164,15 +196,31 @@ def _differences(
         pair = f"{tied.name!r} and {kept.name!r}"
         where = plan.find_place(tied)
         if (roles[tied].kind is Kind.AUXILIARY) != (roles[kept].kind is Kind.AUXILIARY):
-            states = " and ".join(f"{node.name!r} is {_article(roles[node].kind)}" for node in (tied, kept))
+            states = " and ".join(
+                f"{node.name!r} is {_article(roles[node].kind)}" for node in (tied, kept)
+            )
             faults.append(Fault(f"{pair} cannot be one: {states}", where=where))
-        for what, a, b in () if tied in reshaped else _compare_forms(tied, kept, records, uses, has_np_shape(graph.attrs)):
+        for what, a, b in (
+            ()
+            if tied in reshaped
+            else _compare_forms(tied, kept, records, uses, has_np_shape(graph.attrs))
+        ):
             hint = "tie parameters that are alike"
-            faults.append(Fault(f"{pair} cannot be one: they have {what} {a} and {b}", where=where, hint=hint))
-        notes += [f"{pair} have {what} {a} and {b}; the latter holds" for what, a, b in _hints(tied, kept, uses)]
+            faults.append(
+                Fault(f"{pair} cannot be one: they have {what} {a} and {b}", where=where, hint=hint)
+            )
+        notes += [
+            f"{pair} have {what} {a} and {b}; the latter holds"
+            for what, a, b in _hints(tied, kept, uses)
+        ]
         ours, theirs = records.get(tied.name), records.get(kept.name)
         # Variables with the same name have one record, whose values need no comparison.
-        if ours is not None and theirs is not None and ours is not theirs and ours.shape == theirs.shape:
+        if (
+            ours is not None
+            and theirs is not None
+            and ours is not theirs
+            and ours.shape == theirs.shape
+        ):
             unequal.append((tied, kept, ours, theirs))
     # Arrays are read only once nothing forbids the ties.
     if params is not None and not faults:
@@ -226,7 +274,11 @@ def _by_operators(tied: Node, kept: Node, uses: _Uses) -> Iterator[tuple[str, ob
             for name, key in signature.size_attributes:
                 a, b = (_NUMBER.findall(node.attrs.get(key, "")) for node in (user, other))
                 if name == formal and a and b and a != b:
-                    yield f"different shapes, for their operators have {key}", user.attrs[key], other.attrs[key]
+                    yield (
+                        f"different shapes, for their operators have {key}",
+                        user.attrs[key],
+                        other.attrs[key],
+                    )
 
 
 def _formal(user: Node, slot: int) -> str:
@@ -260,11 +312,17 @@ def _values(params: ParameterFile, pairs: list[tuple[Node, Node, Record, Record]
     with ArrayReader(params) as left, ArrayReader(params) as right:
         for tied, kept, ours, theirs in pairs:
             if not have_equal_bytes(left.chunks(ours), right.chunks(theirs)):
-                yield f"{tied.name!r} and {kept.name!r} have different values in {params.path}; those of {kept.name!r} are kept"
+                yield (
+                    f"{tied.name!r} and {kept.name!r} have different values in {params.path}; "
+                    f"those of {kept.name!r} are kept"
+                )
 
 
-def _forgotten_partners(graph: Graph, plan: Plan, roles: Mapping[Node, Role], params: ParameterFile | None) -> list[str]:
-    """Return parameters beside tied ones that stay two: a bias where the weight is tied, moving statistics where gamma is.
+def _forgotten_partners(
+    graph: Graph, plan: Plan, roles: Mapping[Node, Role], params: ParameterFile | None
+) -> list[str]:
+    """Return parameters beside tied ones that stay two: a bias where the weight is tied, moving
+    statistics where gamma is.
 
     Parameters that cannot be tied do not count, nor do pairs that a search for everything equal left apart.
     """
@@ -276,12 +334,17 @@ def _forgotten_partners(graph: Graph, plan: Plan, roles: Mapping[Node, Role], pa
             continue
         for user, slot in uses.get(tied, ()):
             form = (user.op, slot, len(user.inputs))
-            twins = [twin for twin, place in uses.get(kept, ()) if (twin.op, place, len(twin.inputs)) == form]
+            twins = [
+                twin
+                for twin, place in uses.get(kept, ())
+                if (twin.op, place, len(twin.inputs)) == form
+            ]
             apart = [list(_list_apart(user, twin, slot, plan.ties, roles)) for twin in twins]
             for one, other in apart[0] if apart and all(apart) else ():
                 if not any(_compare_forms(one, other, records, uses, has_np_shape(graph.attrs))):
                     notes[
-                        f"{tied.name!r} is tied to {kept.name!r}, but {one.name!r} and {other.name!r} beside them are not"
+                        f"{tied.name!r} is tied to {kept.name!r}, but {one.name!r} and "
+                        f"{other.name!r} beside them are not"
                     ] = None
     return list(notes)
 
@@ -299,7 +362,10 @@ def _list_apart(
 
 
 def find_repeated_names(graph: Graph) -> dict[str, list[Node]]:
-    """Return the names of more than one variable; MXNet's Module refuses such a graph. Unnamed variables do not count."""
+    """Return the names of more than one variable; MXNet's Module refuses such a graph.
+
+    Unnamed variables do not count.
+    """
     by_name: dict[str, list[Node]] = {}
     for node in graph.variables():
         by_name.setdefault(node.name, []).append(node)
@@ -333,7 +399,13 @@ def plan_doctor(
     names = _number_names(graph, repeated)
     rewrite = tie(graph, {}, names)
     check_isomorphic(rewrite)
-    return Sharing(rewrite.graph, rewrite.branches, rewrite.renames, roles=roles, ties=_report_separate(names, roles))
+    return Sharing(
+        rewrite.graph,
+        rewrite.branches,
+        rewrite.renames,
+        roles=roles,
+        ties=_report_separate(names, roles),
+    )
 
 
 def _number_names(graph: Graph, repeated: Mapping[str, Sequence[Node]]) -> dict[Node, str]:
@@ -344,4 +416,6 @@ def _number_names(graph: Graph, repeated: Mapping[str, Sequence[Node]]) -> dict[
 def _report_separate(names: Mapping[Node, str], roles: Mapping[Node, Role]) -> Ties:
     copied = [Tied(node.name, new, "--doctor separate") for node, new in names.items()]
     old = {node.name for node in names}
-    return Ties([], [], copied, [node.name for node in list_parameters(roles) if node.name not in old])
+    return Ties(
+        [], [], copied, [node.name for node in list_parameters(roles) if node.name not in old]
+    )

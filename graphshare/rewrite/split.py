@@ -1,4 +1,6 @@
-"""Divide the operators of a graph into parts that run one after the other, and find the values that cross between them."""
+"""Divide the operators of a graph into parts that run one after the other, and find the values that
+cross between them.
+"""
 
 from __future__ import annotations
 
@@ -30,24 +32,37 @@ class GraphParts(msgspec.Struct, frozen=True, eq=False):
 
 
 def split_at(graph: Graph, names: Sequence[str]) -> dict[Node, int]:
-    """Return the part of each operator that the heads need: the first computes the first of ``names``, the last the rest.
+    """Return the part of each operator that the heads need: the first computes the first of
+    ``names``, the last the rest.
 
     Raises:
         RefusedError: a name is not in the graph, or a part would have no operator; all are listed.
     """
     parts: dict[Node, int] = {}
     faults = []
-    for number, (name, cut) in enumerate(zip(names, resolve_each(names, graph.nodes, option="`at`"), strict=True)):
+    for number, (name, cut) in enumerate(
+        zip(names, resolve_each(names, graph.nodes, option="`at`"), strict=True)
+    ):
         before = len(parts)
         for node in post_order(entry.node for entry in cut):
             if node.op:
                 parts.setdefault(node, number)
         if len(parts) == before:
-            faults.append(Fault(f"`at` {name!r} leaves no operator for part {number + 1}", hint="name cuts from the inputs on"))
+            faults.append(
+                Fault(
+                    f"`at` {name!r} leaves no operator for part {number + 1}",
+                    hint="name cuts from the inputs on",
+                )
+            )
     needed = [node for node in post_order(entry.node for entry in graph.heads) if node.op]
     rest = [node for node in needed if node not in parts]
     if not rest:
-        faults.append(Fault(f"`at` {names[-1]!r} leaves no operator for the last part", hint="name a value before the outputs"))
+        faults.append(
+            Fault(
+                f"`at` {names[-1]!r} leaves no operator for the last part",
+                hint="name a value before the outputs",
+            )
+        )
     RefusedError.raise_any(faults)
     return {node: parts.get(node, len(names)) for node in needed}
 
@@ -62,12 +77,16 @@ def split_evenly(graph: Graph, count: int, measure: Callable[[Node], int]) -> di
     """
     needed = set(post_order(entry.node for entry in graph.heads))
     nodes = [node for node in topological(graph) if node in needed and node.op]
-    # An operator without inputs, such as a Constant with a weight, goes with its first reader: in the file it may be far
-    # before.
+    # An operator without inputs, such as a Constant with a weight, goes with its first reader: in
+    # the file it may be far before.
     order = [node for node in nodes if node.inputs] or nodes
     if not 2 <= count <= len(order):
         what = f"{count} parts of {format_count(len(order), 'operator')}"
-        raise RefusedError(Fault(f"cannot make {what}", hint="give `into` a number from 2 to that of the operators"))
+        raise RefusedError(
+            Fault(
+                f"cannot make {what}", hint="give `into` a number from 2 to that of the operators"
+            )
+        )
     sizes = _weigh(order, measure)
     parts: dict[Node, int] = {}
     number, taken, left = 0, 0, sum(sizes)
@@ -103,8 +122,8 @@ def extract_parts(graph: Graph, parts: Mapping[Node, int]) -> GraphParts:
     """Return the parts of a graph, each with the values that later parts read among its outputs, under their names.
 
     Raises:
-        RefusedError: the format wants the type of a value that crosses, and it is not known; several nodes have a name that
-            joins parts; all are listed.
+        RefusedError: the format wants the type of a value that crosses, and it is not known;
+            several nodes have a name that joins parts; all are listed.
     """
     readers: dict[tuple[Node, int], set[int]] = {}
     entries: dict[tuple[Node, int], Entry] = {}
@@ -123,17 +142,26 @@ def extract_parts(graph: Graph, parts: Mapping[Node, int]) -> GraphParts:
     _refuse_repeated(parts, {head.node for own in ends for head in own.values()})
     rewrites = []
     for number in range(count):
-        cuts = {place: output_name(entries[place]) for place, numbers in readers.items() if number in numbers}
+        cuts = {
+            place: output_name(entries[place])
+            for place, numbers in readers.items()
+            if number in numbers
+        }
         rewrites.append(extract_entries(graph, list(ends[number].values()), cuts=cuts))
     crossings = (
-        Crossing(output_name(entries[place]), parts[place[0]] + 1, tuple(number + 1 for number in sorted(numbers)))
+        Crossing(
+            output_name(entries[place]),
+            parts[place[0]] + 1,
+            tuple(number + 1 for number in sorted(numbers)),
+        )
         for place, numbers in readers.items()
     )
     return GraphParts(tuple(rewrites), tuple(sorted(crossings, key=lambda each: each.source)))
 
 
 def _refuse_repeated(parts: Mapping[Node, int], ends: Set[Node]) -> None:
-    """Refuse names that several nodes of different parts have, or one that ends a part and another: parts are joined by names.
+    """Refuse names that several nodes of different parts have, or one that ends a part and another:
+    parts are joined by names.
 
     Raises:
         RefusedError: every such name.
@@ -145,7 +173,9 @@ def _refuse_repeated(parts: Mapping[Node, int], ends: Set[Node]) -> None:
     wrong = [
         name
         for name, same in named.items()
-        if len(same) > 1 and name and (len(set().union(*same.values())) > 1 or not ends.isdisjoint(same))
+        if len(same) > 1
+        and name
+        and (len(set().union(*same.values())) > 1 or not ends.isdisjoint(same))
     ]
     if wrong:
         hint = f"`gs.rename(GRAPH, match={{{wrong[0] + '#1'!r}: 'NEW'}})` names the second of them"

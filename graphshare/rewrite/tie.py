@@ -9,7 +9,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
-from graphshare.analysis.name_lists import list_implied_variables, match_nodes, name_implied, output_name
+from graphshare.analysis.name_lists import (
+    list_implied_variables,
+    match_nodes,
+    name_implied,
+    output_name,
+)
 from graphshare.analysis.roles import Kind, Role, assign_roles, list_parameters
 from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, RefusedError
@@ -56,13 +61,20 @@ class Sharing(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
 
 
 def assign_sharing_roles(
-    graph: Graph, params: ParameterFile | None, as_input: Collection[str], as_parameter: Collection[str]
+    graph: Graph,
+    params: ParameterFile | None,
+    as_input: Collection[str],
+    as_parameter: Collection[str],
 ) -> dict[Node, Role]:
     """Return the role of every variable; an input with a default is a parameter only if the user says so."""
-    roles = assign_roles(graph, held=list_parameter_names(params), as_input=as_input, as_parameter=as_parameter)
+    roles = assign_roles(
+        graph, held=list_parameter_names(params), as_input=as_input, as_parameter=as_parameter
+    )
     for node in find_format(graph).types.list_replaceable(graph):
         if roles[node].is_parameter and node.name not in as_parameter:
-            roles[node] = Role(Kind.UNKNOWN, "callers can replace it: it is an input with a default")
+            roles[node] = Role(
+                Kind.UNKNOWN, "callers can replace it: it is an input with a default"
+            )
     return roles
 
 
@@ -80,15 +92,18 @@ def _is_plain(node: Node) -> bool:
 def _check_plain(nodes: Iterable[Node], change: str) -> None:
     """Refuse to tie or untie something other than variables without inputs. Raises RefusedError with all of these."""
     message = f"cannot be {change}: only variables without inputs can be"
-    RefusedError.raise_any(dict.fromkeys(Fault(message, node=node.name) for node in nodes if not _is_plain(node)))
+    RefusedError.raise_any(
+        dict.fromkeys(Fault(message, node=node.name) for node in nodes if not _is_plain(node))
+    )
 
 
 def tie(graph: Graph, ties: Mapping[Node, Node], names: Mapping[Node, str]) -> Rewrite:
     """Replace each key of ``ties`` by its value, and give new ``names`` to nodes that stay.
 
-    The values of ``ties`` are variables that are tied to nothing themselves. A kept variable takes the place of the first
-    that is tied to it, so that it stays before every consumer. The versions of redirected entries are counted on: first the
-    kept variable's, then each tied one's in file order.
+    The values of ``ties`` are variables that are tied to nothing themselves. A kept variable takes
+    the place of the first that is tied to it, so that it stays before every consumer. The versions
+    of redirected entries are counted on: first the kept variable's, then each tied one's in file
+    order.
 
     Raises:
         RefusedError: something other than a variable is to be tied; all are listed.
@@ -105,7 +120,11 @@ def tie(graph: Graph, ties: Mapping[Node, Node], names: Mapping[Node, str]) -> R
 
     def redirect(entry: Entry, _: Node | None = None) -> Entry | None:
         count = mutations.get(entry.node)
-        return Entry(images[entry.node], entry.index, entry.version + count) if count and entry.version else None
+        return (
+            Entry(images[entry.node], entry.index, entry.version + count)
+            if count and entry.version
+            else None
+        )
 
     # Tied variables need the image of their kept variable and may come first in the file.
     order = tuple(dict.fromkeys((*ties.values(), *topological(graph))))
@@ -168,7 +187,12 @@ def plan_untie(
         hit = [node for node in matched if node in shared]
         if not hit:
             hint = _suggest_pattern(pattern, matched, shared, roles)
-            faults.append(Fault(f"`untie` {pattern!r} matches no parameter that several operators use", hint=hint))
+            faults.append(
+                Fault(
+                    f"`untie` {pattern!r} matches no parameter that several operators use",
+                    hint=hint,
+                )
+            )
         chosen.update(dict.fromkeys(hit, f"--untie {pattern}"))
     RefusedError.raise_any(faults)
     rewrite = untie(graph, chosen)
@@ -176,7 +200,9 @@ def plan_untie(
     copies = {copy: rewrite.branches[0].images[node] for node, copy in pairs}
     check_isomorphic(Rewrite(rewrite.graph, rewrite.branches[:1]), copies=copies)
     copied = [Tied(node.name, copy.name, chosen[node]) for node, copy in pairs]
-    report = Ties([], [], copied, [node.name for node in list_parameters(roles) if node not in chosen])
+    report = Ties(
+        [], [], copied, [node.name for node in list_parameters(roles) if node not in chosen]
+    )
     return Sharing(rewrite.graph, rewrite.branches, roles=roles, ties=report)
 
 
@@ -184,21 +210,26 @@ def _has_several_users(node: Node, uses: Mapping[Node, Sequence[tuple[Node, int]
     return _is_plain(node) and node.name != "" and len({user for user, _ in uses.get(node, ())}) > 1
 
 
-def _suggest_pattern(pattern: str, matched: Collection[Node], shared: Collection[Node], roles: Mapping[Node, Role]) -> str:
+def _suggest_pattern(
+    pattern: str, matched: Collection[Node], shared: Collection[Node], roles: Mapping[Node, Role]
+) -> str:
     """Return a hint for a pattern that matches none of the ``shared`` parameters."""
     unknown = [node for node in matched if roles[node].kind is Kind.UNKNOWN]
     if unknown:
         return f"`as_parameter={unknown[-1].name!r}` says that it is a parameter: {roles[unknown[-1]].reason}"
     known = [node.name for node in shared]
-    return did_you_mean(pattern, known) or ("" if known else "no parameter of this graph has more than one user")
+    return did_you_mean(pattern, known) or (
+        "" if known else "no parameter of this graph has more than one user"
+    )
 
 
 def untie(graph: Graph, variables: Collection[Node]) -> Rewrite:
     """Copy each of ``variables`` for every operator but the first, in file order, that uses it.
 
-    A copy has the name that MXNet gives to that operator's own input (``fc2_weight``), or where that name is taken, the name of
-    the variable and a number. It follows the original. The rewrite has one more branch for each further copy, with the copies
-    alone: the record of the original in a parameter file is written for them too.
+    A copy has the name that MXNet gives to that operator's own input (``fc2_weight``), or where
+    that name is taken, the name of the variable and a number. It follows the original. The rewrite
+    has one more branch for each further copy, with the copies alone: the record of the original in
+    a parameter file is written for them too.
 
     Raises:
         RefusedError: something other than a variable without inputs is to be untied; all are listed.
@@ -209,14 +240,22 @@ def untie(graph: Graph, variables: Collection[Node]) -> Rewrite:
         for slot, entry in enumerate(node.inputs):
             if entry.node in users:
                 users[entry.node].setdefault(node, slot)
-    taken = TakenNames([*(node.name for node in graph.nodes), *(slots.name for slots in list_implied_variables(graph))])
+    taken = TakenNames(
+        [
+            *(node.name for node in graph.nodes),
+            *(slots.name for slots in list_implied_variables(graph)),
+        ]
+    )
     copies: dict[Node, dict[Node, Node]] = {}
     for variable, slots in users.items():
         # The first user keeps the variable itself.
         rest = list(slots.items())[1:]
         copies[variable] = {user: _copy_for(variable, user, slot, taken) for user, slot in rest}
 
-    images = rebuild(topological(graph), redirect=lambda entry, user: _enter_copy(entry, copies.get(entry.node, {}).get(user)))
+    images = rebuild(
+        topological(graph),
+        redirect=lambda entry, user: _enter_copy(entry, copies.get(entry.node, {}).get(user)),
+    )
     nodes: list[Node] = []
     for node in graph.nodes:
         nodes.append(images[node])
@@ -225,15 +264,25 @@ def untie(graph: Graph, variables: Collection[Node]) -> Rewrite:
     result = msgspec.structs.replace(graph, nodes=tuple(nodes), heads=heads, source=source)
     branches = [Branch("", graph, {node: images[node] for node in graph.nodes})]
     for number in range(max((len(slots) for slots in copies.values()), default=0)):
-        held = {variable: list(slots.values())[number] for variable, slots in copies.items() if len(slots) > number}
+        held = {
+            variable: list(slots.values())[number]
+            for variable, slots in copies.items()
+            if len(slots) > number
+        }
         branches.append(Branch(f"copy {number + 1}", graph, held))
     return Rewrite(result, tuple(branches))
 
 
 def _copy_for(variable: Node, user: Node, slot: int, taken: TakenNames) -> Node:
     formals = name_inputs(user)
-    name = name_implied(user.name, formals[slot]) if formals and user.name and slot < len(formals) else ""
-    return rename_node(variable, taken.take(name if taken.find_free(name) == name else variable.name))
+    name = (
+        name_implied(user.name, formals[slot])
+        if formals and user.name and slot < len(formals)
+        else ""
+    )
+    return rename_node(
+        variable, taken.take(name if taken.find_free(name) == name else variable.name)
+    )
 
 
 def _enter_copy(entry: Entry, copy: Node | None) -> Entry | None:
@@ -250,5 +299,12 @@ def note_copied_attributes(graph: Graph) -> list[str]:
         if node.op and sum(sizes.values()) >= _LEAST_ATTRIBUTES:
             values = frozenset((name, node.details.values[name]) for name in sizes)
             alike.setdefault((node.details.domain, node.op, values), []).append(node)
-    groups = [(nodes[0].op, format_names(output_name(Entry(n)) for n in nodes)) for nodes in alike.values() if len(nodes) > 1]
-    return [f"weights in attributes are copied, not shared: {op} of {names} are equal" for op, names in groups]
+    groups = [
+        (nodes[0].op, format_names(output_name(Entry(n)) for n in nodes))
+        for nodes in alike.values()
+        if len(nodes) > 1
+    ]
+    return [
+        f"weights in attributes are copied, not shared: {op} of {names} are equal"
+        for op, names in groups
+    ]

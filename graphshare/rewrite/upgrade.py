@@ -1,7 +1,8 @@
 """A graph as MXNet 1.9.1 holds it after loading a file, and writes it back.
 
-The steps are the same as in MXNet's own loader, in its order. A step runs for files older than the version beside it; a file
-without a version counts as 0.8.0. They work on drafts, because two of them change variables while looking at operators.
+The steps are the same as in MXNet's own loader, in its order. A step runs for files older than the
+version beside it; a file without a version counts as 0.8.0. They work on drafts, because two of
+them change variables while looking at operators.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ class Draft:
         Attributes are sorted by the bytes of their keys, as MXNet writes them.
         """
         attrs = freeze(dict(sorted(self.attrs.items(), key=lambda item: item[0].encode())))
-        inputs = tuple([Entry(source.node, index, version) for source, index, version in self.inputs])
+        inputs = tuple(
+            [Entry(source.node, index, version) for source, index, version in self.inputs]
+        )
         deps = tuple([dep.node for dep in self.control_deps])
         return Node(self.op, self.name, attrs, inputs, control_deps=deps, subgraphs=self.subgraphs)
 
@@ -58,7 +61,9 @@ def _make_drafts(graph: Graph) -> dict[Node, Draft]:
     drafts: dict[Node, Draft] = {}
     for node in reachable(graph):
         draft = drafts[node] = Draft(node)
-        draft.inputs = [(drafts[entry.node], entry.index, entry.version or 0) for entry in node.inputs]
+        draft.inputs = [
+            (drafts[entry.node], entry.index, entry.version or 0) for entry in node.inputs
+        ]
         draft.control_deps = [drafts[dep] for dep in node.control_deps]
     return drafts
 
@@ -70,8 +75,8 @@ def upgrade(graph: Graph, *, keep_amp_cast: bool = False) -> Rewrite:
     ``Symbol.save`` removes by default.
 
     Raises:
-        RefusedError: MXNet would not load the file, or this package does not know an operator well enough to tell; every such
-            node is listed.
+        RefusedError: MXNet would not load the file, or this package does not know an operator well
+            enough to tell; every such node is listed.
     """
     drafts = _make_drafts(graph)
     order = list(drafts.values())
@@ -98,14 +103,20 @@ def upgrade(graph: Graph, *, keep_amp_cast: bool = False) -> Rewrite:
 
 def _unknown(draft: Draft) -> Iterable[Fault]:
     signature = lookup(draft.op)
-    if draft.is_variable or (signature is not None and signature.registered and signature.outputs(draft.attrs) is not None):
+    if draft.is_variable or (
+        signature is not None
+        and signature.registered
+        and signature.outputs(draft.attrs) is not None
+    ):
         return
     if draft.op == "Custom":
         hint = "they are declared in the Python code that defines it; every other command works on the file"
         message = f"the inputs and outputs of the Custom operator {draft.attrs.get('op_type', '')!r} are unknown"
         yield Fault(message, node=draft.name, hint=hint)
     else:
-        hint = "MXNet 1.9.1 does not register it and refuses the file; every other command works on it"
+        hint = (
+            "MXNet 1.9.1 does not register it and refuses the file; every other command works on it"
+        )
         yield Fault(f"operator {draft.op} is unknown", node=draft.name, hint=hint)
 
 
@@ -135,13 +146,16 @@ def _take_hidden(order: list[Draft]) -> dict[Draft, list[tuple[str, str]]]:
     """Set aside, before parsing, the keys that begin or end with the plain spelling of a hidden attribute."""
     taken: dict[Draft, list[tuple[str, str]]] = {}
     for draft in order:
-        for key in [key for key in draft.attrs if any(key.startswith(h) or key.endswith(h) for h in _HIDDEN)]:
+        for key in [
+            key for key in draft.attrs if any(key.startswith(h) or key.endswith(h) for h in _HIDDEN)
+        ]:
             taken.setdefault(draft, []).append((key, draft.attrs.pop(key)))
     return taken
 
 
 def _give_hidden(order: list[Draft], hidden: dict[Draft, list[tuple[str, str]]]) -> list[Fault]:
-    """Do step A: ``lr_mult`` becomes ``__lr_mult__``; ``weight_lr_mult`` on an operator moves to its variable ``weight``.
+    """Do step A: ``lr_mult`` becomes ``__lr_mult__``; ``weight_lr_mult`` on an operator moves to
+    its variable ``weight``.
 
     A key that fits neither goes back where it was. An operator with typed attributes does not accept that.
     """
@@ -158,20 +172,36 @@ def _give_hidden(order: list[Draft], hidden: dict[Draft, list[tuple[str, str]]])
                 draft.attrs[key] = value
                 if _is_parsed_again(draft):
                     hint = "MXNet refuses the file for it"
-                    faults.append(Fault(f"attribute {key!r} does not belong to {draft.op}", node=draft.name, hint=hint))
+                    faults.append(
+                        Fault(
+                            f"attribute {key!r} does not belong to {draft.op}",
+                            node=draft.name,
+                            hint=hint,
+                        )
+                    )
     return faults
 
 
 def _is_parsed_again(draft: Draft) -> bool:
-    """Whether MXNet objects to a key that step A put back: it parses attributes again, except of its oldest operators."""
+    """Whether MXNet objects to a key that step A put back: it parses attributes again, except of
+    its oldest operators.
+    """
     signature = lookup(draft.op)
-    return signature is not None and signature.parameters is not None and not signature.is_operator_property
+    return (
+        signature is not None
+        and signature.parameters is not None
+        and not signature.is_operator_property
+    )
 
 
 def _owner(draft: Draft, formal: str) -> Draft | None:
     """Return the variable at input ``formal`` of an operator that names its inputs."""
     signature = lookup(draft.op)
-    names = signature.input_names(draft.attrs, len(draft.inputs), subgraphs=draft.subgraphs) if signature else None
+    names = (
+        signature.input_names(draft.attrs, len(draft.inputs), subgraphs=draft.subgraphs)
+        if signature
+        else None
+    )
     if names is None or formal not in names or names.index(formal) >= len(draft.inputs):
         return None
     owner = draft.inputs[names.index(formal)][0]
@@ -215,7 +245,8 @@ _STEPS: tuple[tuple[int, Callable[[Draft], None]], ...] = (
 
 
 def _remove_casts(order: list[Draft]) -> None:
-    """Let consumers of a cast read its own input, version included; a cast that a head or control dependency names stays.
+    """Let consumers of a cast read its own input, version included; a cast that a head or control
+    dependency names stays.
 
     Raises:
         RefusedError: a cast has no input for one of its consumers; MXNet crashes on that.
@@ -255,19 +286,33 @@ def _finish(graph: Graph, drafts: dict[Node, Draft]) -> Rewrite:
 
 
 def _upgrade_subgraph(graph: Graph) -> Graph:
-    """Return a subgraph with canonical names and counts; no step of the table runs on it, and MXNet drops its attributes."""
+    """Return a subgraph with canonical names and counts; no step of the table runs on it, and MXNet
+    drops its attributes.
+    """
     drafts = _make_drafts(graph)
     for draft in drafts.values():
         draft.op = canonical(draft.op)
         _rename_attributes(draft)
         draft.subgraphs = tuple(map(_upgrade_subgraph, draft.subgraphs))
     images, heads = _build(graph, drafts)
-    return Graph(tuple(images.values()), heads, EMPTY, MxnetSource(keys=("nodes", "arg_nodes", "node_row_ptr", "heads")))
+    return Graph(
+        tuple(images.values()),
+        heads,
+        EMPTY,
+        MxnetSource(keys=("nodes", "arg_nodes", "node_row_ptr", "heads")),
+    )
 
 
-def _build(graph: Graph, drafts: Mapping[Node, Draft]) -> tuple[dict[Node, Node], tuple[Entry, ...]]:
+def _build(
+    graph: Graph, drafts: Mapping[Node, Draft]
+) -> tuple[dict[Node, Node], tuple[Entry, ...]]:
     """Return the upgraded image of each node that was read or is implied, and the heads."""
-    implied = [source for draft in drafts.values() for source, _, _ in draft.inputs if source.node not in drafts]
+    implied = [
+        source
+        for draft in drafts.values()
+        for source, _, _ in draft.inputs
+        if source.node not in drafts
+    ]
     by_node = {**{draft.node: draft for draft in implied}, **drafts}
 
     def change(node: Node) -> Node:
@@ -275,4 +320,6 @@ def _build(graph: Graph, drafts: Mapping[Node, Draft]) -> tuple[dict[Node, Node]
         return replace(upgraded, num_outputs=total_outputs(upgraded))
 
     images = rebuild(list(by_node), change)
-    return images, tuple([Entry(images[entry.node], entry.index, entry.version or 0) for entry in graph.heads])
+    return images, tuple(
+        [Entry(images[entry.node], entry.index, entry.version or 0) for entry in graph.heads]
+    )

@@ -1,4 +1,6 @@
-"""Values as text for messages and tables: shapes, sizes, counts, lists of names, text that is safe to print, and JSON."""
+"""Values as text for messages and tables: shapes, sizes, counts, lists of names, text that is safe
+to print, and JSON.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,17 @@ _UNITS = ("B", "kB", "MB", "GB")
 
 def escape_control(text: str, *, keep: str = "") -> str:
     """Return ``text`` with its control characters, other than those in ``keep``, written as escapes."""
-    return text if text.isprintable() else "".join(c if c in keep or c.isprintable() else repr(c)[1:-1] for c in text)
+    return (
+        text
+        if text.isprintable()
+        else "".join(c if c in keep or c.isprintable() else repr(c)[1:-1] for c in text)
+    )
 
 
 def escape_surrogates(text: str) -> str:
-    """Return ``text`` with lone surrogates as escapes: file names and keys may have them, and UTF-8 cannot hold them."""
+    """Return ``text`` with lone surrogates as escapes: file names and keys may have them, and UTF-8
+    cannot hold them.
+    """
     return text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -25,8 +33,12 @@ def shorten(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
-def format_dims(shape: Sequence[int | str | None] | None, *, separator: str = "x", unknown: str = "?") -> str:
-    """Return ``20x1x5x5``, ``1x?`` where a size is not known, ``scalar``; ``unknown`` where not even the rank is known."""
+def format_dims(
+    shape: Sequence[int | str | None] | None, *, separator: str = "x", unknown: str = "?"
+) -> str:
+    """Return ``20x1x5x5``, ``1x?`` where a size is not known, ``scalar``; ``unknown`` where not
+    even the rank is known.
+    """
     if shape is None:
         return unknown
     return separator.join("?" if size is None else str(size) for size in shape) or "scalar"
@@ -34,7 +46,11 @@ def format_dims(shape: Sequence[int | str | None] | None, *, separator: str = "x
 
 def format_shape(shape: Sequence[int | str | None] | None) -> str:
     """Return a shape as ``--shape`` takes it, in parentheses: ``(1,3,?,?)``; ``(?)`` where the rank is not known."""
-    return "(?)" if shape is None else f"({','.join('?' if size is None else str(size) for size in shape)})"
+    return (
+        "(?)"
+        if shape is None
+        else f"({','.join('?' if size is None else str(size) for size in shape)})"
+    )
 
 
 def format_bytes(count: int) -> str:
@@ -49,7 +65,10 @@ def format_bytes(count: int) -> str:
 
 
 def format_count(count: int, noun: str = "") -> str:
-    """Return ``1 error``, ``2,000 errors``; without a ``noun`` only the number. A file may claim counts beyond all measure."""
+    """Return ``1 error``, ``2,000 errors``; without a ``noun`` only the number.
+
+    A file may claim counts beyond all measure.
+    """
     number = f"{count:,}" if count < 10**30 else "more than 10^30"
     return f"{number} {noun if count == 1 else pluralize(noun)}" if noun else number
 
@@ -58,7 +77,9 @@ _PLURALS = {"index": "indices", "matrix": "matrices", "axis": "axes", "tie": "ti
 
 
 def pluralize(noun: str) -> str:
-    """Return the plural of a noun; adjectives before it and an attribute after ``of`` are allowed: ``pairs of nodes``."""
+    """Return the plural of a noun; adjectives before it and an attribute after ``of`` are allowed:
+    ``pairs of nodes``.
+    """
     head, preposition, attribute = noun.partition(" of ")
     adjectives, space, word = head.rpartition(" ")
     if word in _PLURALS:
@@ -75,7 +96,11 @@ def singularize(plural: str) -> str:
     adjectives, space, word = plural.rpartition(" ")
     # The order decides: 'boxes' could also be the plural of 'boxe', and 'ties' of 'ty'.
     candidates = (*_PLURALS, f"{word[:-3]}y", word[:-2], word[:-1])
-    return adjectives + space + next((noun for noun in candidates if noun and pluralize(noun) == word), word)
+    return (
+        adjectives
+        + space
+        + next((noun for noun in candidates if noun and pluralize(noun) == word), word)
+    )
 
 
 def format_number(value: float | None, digits: int = 5) -> str:
@@ -86,7 +111,9 @@ def format_number(value: float | None, digits: int = 5) -> str:
 def format_names(names: Iterable[str], limit: int = 20) -> str:
     """Return the first ``limit`` names, separated by commas, and how many more there are: ``a, b and 7 more``."""
     names = list(names)
-    return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")
+    return ", ".join(names[:limit]) + (
+        f" and {len(names) - limit} more" if len(names) > limit else ""
+    )
 
 
 def join_words(words: Sequence[str]) -> str:
@@ -95,7 +122,9 @@ def join_words(words: Sequence[str]) -> str:
 
 
 def encode_json(value: object) -> bytes:
-    """Return ``value`` as JSON in UTF-8; bytes of a name (of a file, of a record) that are not Unicode become ``\\\\udcff``."""
+    """Return ``value`` as JSON in UTF-8; bytes of a name (of a file, of a record) that are not
+    Unicode become ``\\\\udcff``.
+    """
     # Hardly any text has lone surrogates, and a search of all texts takes longer than the encoder.
     try:
         return msgspec.json.encode(value)

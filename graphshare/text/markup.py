@@ -1,4 +1,7 @@
-"""Names and paths inside text of other languages: one function per language. A language with one writer has it there."""
+"""Names and paths inside text of other languages: one function per language.
+
+A language with one writer has it there.
+"""
 
 from __future__ import annotations
 

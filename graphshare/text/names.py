@@ -25,8 +25,8 @@ T = TypeVar("T")
 def split_key(key: str) -> tuple[str, str]:
     """Split ``arg:conv1_weight`` into ``("arg", "conv1_weight")``, a key without a known prefix into ``("", key)``.
 
-    MXNet splits at the first colon, so ``arg:a:b`` names ``a:b``. Unknown prefixes belong to the name (Gluon's bare names
-    may hold colons).
+    MXNet splits at the first colon, so ``arg:a:b`` names ``a:b``. Unknown prefixes belong to the
+    name (Gluon's bare names may hold colons).
     """
     kind, colon, name = key.partition(":")
     return (kind, name) if colon and kind in RECORD_PREFIXES else ("", key)
@@ -58,7 +58,10 @@ def unique_names(names: Sequence[str]) -> list[str]:
 
 
 class TakenNames:
-    """Names that are taken, and free ones derived from them: with ``separator`` and a number at the end. None is empty."""
+    """Names that are taken, and free ones derived from them: with ``separator`` and a number at the end.
+
+    None is empty.
+    """
 
     def __init__(self, names: Iterable[str] = (), *, separator: str = "_") -> None:
         self._names, self._separator = set(names), separator
@@ -69,7 +72,9 @@ class TakenNames:
         self._names.add(name)
 
     def take(self, name: str) -> str:
-        """Take ``name``, or where that is taken the first free one of ``name_1``, ``name_2`` and so on, and return it."""
+        """Take ``name``, or where that is taken the first free one of ``name_1``, ``name_2`` and so
+        on, and return it.
+        """
         free = self.find_free(name)
         self.add(free)
         return free
@@ -104,16 +109,21 @@ class KnownPrefixes:
 
     def find_longest(self, name: str) -> str:
         """Return the longest prefix that ``name`` begins with; empty where there is none."""
-        return next((start for length in self._lengths if (start := name[:length]) in self._prefixes), "")
+        return next(
+            (start for length in self._lengths if (start := name[:length]) in self._prefixes), ""
+        )
 
 
-def find_similar(name: str, known: Collection[str], *, limit: int = 3, key: Callable[[str], object] = str) -> list[str]:
+def find_similar(
+    name: str, known: Collection[str], *, limit: int = 3, key: Callable[[str], object] = str
+) -> list[str]:
     """Return up to ``limit`` names of ``known`` that resemble ``name``, each once.
 
-    Names that differ only in case are returned alone. Otherwise names that contain ``name``, in upper or lower case, come
-    first, shortest first where they start with it; then names of similar spelling. Of names with an equal ``key``, such as a
-    node and its output, one is returned. At most 20,000 names are compared by spelling, so that a typing error in a huge graph
-    is answered at once.
+    Names that differ only in case are returned alone. Otherwise names that contain ``name``, in
+    upper or lower case, come first, shortest first where they start with it; then names of similar
+    spelling. Of names with an equal ``key``, such as a node and its output, one is returned. At
+    most 20,000 names are compared by spelling, so that a typing error in a huge graph is answered
+    at once.
     """
     from difflib import get_close_matches  # not needed for --help
 
@@ -122,7 +132,9 @@ def find_similar(name: str, known: Collection[str], *, limit: int = 3, key: Call
     same = [text for text in known if text.casefold() == name.casefold()]
     if same:
         return same[:limit]
-    near = [text for text in known if part in text.casefold()] if len(part) >= _SHORTEST_PART else []
+    near = (
+        [text for text in known if part in text.casefold()] if len(part) >= _SHORTEST_PART else []
+    )
     near.sort(key=lambda text: (not text.casefold().startswith(part), len(text)))
     # Each comparison takes time, and a graph may have 100,000 names.
     near += get_close_matches(name, list(islice(known, _COMPARED)), n=_PER_THING * limit)
@@ -133,8 +145,13 @@ def find_similar(name: str, known: Collection[str], *, limit: int = 3, key: Call
 
 
 def suggest(name: str, known: Collection[str], what: str) -> str:
-    """Return a hint for an unknown name: the names that resemble it, else the first of ``known``. ``what`` names their kind."""
-    return did_you_mean(name, known) or (f"the {what} are {format_names(known, _LISTED)}" if known else "")
+    """Return a hint for an unknown name: the names that resemble it, else the first of ``known``.
+
+    ``what`` names their kind.
+    """
+    return did_you_mean(name, known) or (
+        f"the {what} are {format_names(known, _LISTED)}" if known else ""
+    )
 
 
 def did_you_mean(name: str, known: Collection[str], *, key: Callable[[str], object] = str) -> str:

@@ -1,8 +1,8 @@
 """Patterns over names: globs, ``=name`` for a literal name, ``re:`` for regular expressions.
 
-Matching runs in linear time: regular expressions by re2, and globs (``*``, ``?``, ``[...]``) by a search here, because the
-translation to a standard regular expression backtracks: an expression such as ``(a+)+$`` may take longer than anyone waits. re2
-comes with graphshare wherever it has a wheel.
+Matching runs in linear time: regular expressions by re2, and globs (``*``, ``?``, ``[...]``) by a
+search here, because the translation to a standard regular expression backtracks: an expression such
+as ``(a+)+$`` may take longer than anyone waits. re2 comes with graphshare wherever it has a wheel.
 """
 
 from __future__ import annotations
@@ -30,7 +30,12 @@ def compile_pattern(pattern: str) -> Matcher:
         UsageError: the pattern is empty, or is not a regular expression.
     """
     if not pattern:
-        raise UsageError(Fault("an empty pattern matches nothing", hint="use '*' for all names, or '=' for the empty name"))
+        raise UsageError(
+            Fault(
+                "an empty pattern matches nothing",
+                hint="use '*' for all names, or '=' for the empty name",
+            )
+        )
     if is_literal(pattern):
         literal = pattern.removeprefix("=")
         return lambda name: name == literal
@@ -41,7 +46,8 @@ def compile_pattern(pattern: str) -> Matcher:
 
 
 def expand_patterns(values: Mapping[str, T], names: Collection[str]) -> dict[str, T]:
-    """Return ``values`` by name where some are by pattern: of patterns the last that matches holds, a name before any pattern.
+    """Return ``values`` by name where some are by pattern: of patterns the last that matches holds,
+    a name before any pattern.
 
     A pattern that matches none of ``names`` stays, as does a name that is not one of them.
     """
@@ -60,7 +66,9 @@ Substitution = Callable[[str], "str | None"]
 
 def is_literal(pattern: str) -> bool:
     """Return whether ``pattern`` can match one name only."""
-    return pattern.startswith("=") or not (pattern.startswith("re:") or any(character in pattern for character in "*?["))
+    return pattern.startswith("=") or not (
+        pattern.startswith("re:") or any(character in pattern for character in "*?[")
+    )
 
 
 def find_literal_ends(pattern: str) -> tuple[str, str]:
@@ -74,9 +82,9 @@ def find_literal_ends(pattern: str) -> tuple[str, str]:
 def compile_substitution(pattern: str, to: str) -> Substitution:
     """Return a function from a name to its replacement by ``to``, or to None where ``pattern`` does not match.
 
-    For a glob each ``*`` of ``to`` stands for the text that the pattern's next ``*`` matched, and ``{2}`` for the text of its
-    second one; every star but the last matches as little as possible. For a regular expression ``\\1`` stands for group 1. For
-    a literal, ``to`` is used unchanged.
+    For a glob each ``*`` of ``to`` stands for the text that the pattern's next ``*`` matched, and
+    ``{2}`` for the text of its second one; every star but the last matches as little as possible.
+    For a regular expression ``\\1`` stands for group 1. For a literal, ``to`` is used unchanged.
 
     Raises:
         UsageError: the pattern is not valid (see :func:`compile_pattern`), or ``to`` refers to more than it matches.
@@ -93,7 +101,11 @@ def compile_substitution(pattern: str, to: str) -> Substitution:
 
     def substitute(name: str) -> str | None:
         stars = _match_glob(segments, name)
-        return None if stars is None else _fill_template(parts, [name[start:end] for start, end in stars])
+        return (
+            None
+            if stars is None
+            else _fill_template(parts, [name[start:end] for start, end in stars])
+        )
 
     return substitute
 
@@ -107,9 +119,15 @@ def _parse_template(to: str, references: str, count: int, pattern: str) -> list[
     parts: list[str | int] = []
     stars = itertools.count()
     for i, piece in enumerate(re.split(references, to)):
-        parts.append(piece if i % 2 == 0 else next(stars) if piece == "*" else int(piece.strip("{}\\")) - 1)
+        parts.append(
+            piece if i % 2 == 0 else next(stars) if piece == "*" else int(piece.strip("{}\\")) - 1
+        )
     if any(isinstance(part, int) and not 0 <= part < count for part in parts):
-        raise UsageError(Fault(f"{to!r} refers to more than the {format_count(count, 'part')} that {pattern!r} matches"))
+        raise UsageError(
+            Fault(
+                f"{to!r} refers to more than the {format_count(count, 'part')} that {pattern!r} matches"
+            )
+        )
     return parts
 
 
@@ -129,7 +147,9 @@ def _compile_expression_substitution(text: str, to: str) -> Substitution:
 
 
 Range = tuple[str, str]
-Token = str | tuple[bool, tuple[Range, ...]] | None  # a character, a set (negated or not), or None for '*'; '' is '?'
+Token = (
+    str | tuple[bool, tuple[Range, ...]] | None
+)  # a character, a set (negated or not), or None for '*'; '' is '?'
 
 
 def _parse_glob(pattern: str) -> list[Token]:
@@ -138,7 +158,11 @@ def _parse_glob(pattern: str) -> list[Token]:
     while i < len(pattern):
         character = pattern[i]
         # A ] right after [ or [! is a member of the set, as in a shell.
-        end = pattern.find("]", i + (3 if pattern[i + 1 : i + 2] == "!" else 2)) if character == "[" else -1
+        end = (
+            pattern.find("]", i + (3 if pattern[i + 1 : i + 2] == "!" else 2))
+            if character == "["
+            else -1
+        )
         if character == "*":
             tokens.append(None)
         elif character == "?":
@@ -168,20 +192,27 @@ def _parse_set(inside: str) -> tuple[Range, ...]:
 class _Segment:
     """The part of a glob between two stars. It is found in time linear in the name.
 
-    A literal segment is found by ``str.find``; one with ``?`` or sets by the bits of all its prefixes that match at a place.
+    A literal segment is found by ``str.find``; one with ``?`` or sets by the bits of all its
+    prefixes that match at a place.
     """
 
     def __init__(self, tokens: Sequence[Token]) -> None:
         self._tokens = tokens
         self.size = len(tokens)
-        self._literal = "".join(map(str, tokens)) if all(isinstance(token, str) and token for token in tokens) else None
+        self._literal = (
+            "".join(map(str, tokens))
+            if all(isinstance(token, str) and token for token in tokens)
+            else None
+        )
         self._masks: dict[str, int] = {}
 
     def matches_at(self, name: str, start: int) -> bool:
         """Return whether the segment matches ``name`` from ``start`` on."""
         if self._literal is not None:
             return name.startswith(self._literal, start)
-        return start + self.size <= len(name) and all(map(_accepts, self._tokens, name[start : start + self.size]))
+        return start + self.size <= len(name) and all(
+            map(_accepts, self._tokens, name[start : start + self.size])
+        )
 
     def find(self, name: str, start: int) -> int:
         """Return the first place from ``start`` on where the segment matches; -1 if there is none."""
@@ -198,7 +229,9 @@ class _Segment:
         """Return a bit for each token that accepts ``character``."""
         mask = self._masks.get(character)
         if mask is None:
-            bits = "".join("1" if _accepts(token, character) else "0" for token in reversed(self._tokens))
+            bits = "".join(
+                "1" if _accepts(token, character) else "0" for token in reversed(self._tokens)
+            )
             mask = self._masks[character] = int(bits, 2)
         return mask
 
@@ -206,7 +239,10 @@ class _Segment:
 def _accepts(token: Token, character: str) -> bool:
     if isinstance(token, str):
         return token in ("", character)
-    return token is not None and any(first <= character <= last for first, last in token[1]) != token[0]
+    return (
+        token is not None
+        and any(first <= character <= last for first, last in token[1]) != token[0]
+    )
 
 
 def _split_at_stars(tokens: Sequence[Token]) -> list[_Segment]:
@@ -250,7 +286,9 @@ class _Expression:
         return self._compiled.fullmatch(_to_text(name)) is not None
 
     def match_groups(self, name: str) -> list[str] | None:
-        """Return the text of each group, empty where it took no part; None where the expression does not match ``name``."""
+        """Return the text of each group, empty where it took no part; None where the expression
+        does not match ``name``.
+        """
         match = self._compiled.fullmatch(_to_text(name))
         if match is None:
             return None
@@ -271,7 +309,9 @@ def _compile(text: str) -> Any:
     except ImportError:
         _check_syntax(text)
         hint = "pip install google-re2, or use a glob"
-        raise UsageError(Fault(f"re:{text} needs re2, which matches in linear time", hint=hint)) from None
+        raise UsageError(
+            Fault(f"re:{text} needs re2, which matches in linear time", hint=hint)
+        ) from None
     options = re2.Options()
     # re2 would print its own message on stderr.
     options.log_errors = False
@@ -297,6 +337,7 @@ def _refuse(text: str, reason: str) -> UsageError:
     culprit = reason.rpartition(": ")[2]
     hint = "matching takes linear time, so there is no look-around and no back reference"
     fault = Fault(
-        f"re:{text} is not a regular expression: {reason}", hint=hint if culprit.startswith(_NEEDS_BACKTRACKING) else ""
+        f"re:{text} is not a regular expression: {reason}",
+        hint=hint if culprit.startswith(_NEEDS_BACKTRACKING) else "",
     )
     return UsageError(fault)

@@ -62,17 +62,22 @@ class Table(NamedTuple):
     rows: Sequence[Sequence[str]]
 
 
-def format_html(title: str, *, facts: Sequence[tuple[str, str]] = (), tables: Sequence[Table] = ()) -> str:
+def format_html(
+    title: str, *, facts: Sequence[tuple[str, str]] = (), tables: Sequence[Table] = ()
+) -> str:
     """Return a summary as an HTML element; facts and tables that are empty are left out."""
     return "".join(_format_parts(title, facts, tables))
 
 
-def _format_parts(title: str, facts: Sequence[tuple[str, str]], tables: Sequence[Table]) -> Iterator[str]:
+def _format_parts(
+    title: str, facts: Sequence[tuple[str, str]], tables: Sequence[Table]
+) -> Iterator[str]:
     yield f"<div><p><b>{escape_text(title)}</b></p>"
     known = [(name, text) for name, text in facts if text]
     if known:
         rows = "".join(
-            f'<tr><th style="text-align:left">{escape_text(name)}</th><td style="text-align:left">{escape_text(text)}</td></tr>'
+            f'<tr><th style="text-align:left">{escape_text(name)}</th><td '
+            f'style="text-align:left">{escape_text(text)}</td></tr>'
             for name, text in known
         )
         yield f"<table>{rows}</table>"
@@ -83,10 +88,16 @@ def _format_parts(title: str, facts: Sequence[tuple[str, str]], tables: Sequence
 
 
 def _format_table(table: Table) -> Iterator[str]:
-    heads = "".join(f'<th style="text-align:left">{escape_text(title)}</th>' for title in table.titles)
+    heads = "".join(
+        f'<th style="text-align:left">{escape_text(title)}</th>' for title in table.titles
+    )
     yield f"<table><thead><tr>{heads}</tr></thead><tbody>"
     for row in table.rows[:MOST_ROWS]:
-        yield "<tr>" + "".join(f'<td style="text-align:left">{escape_text(cell)}</td>' for cell in row) + "</tr>"
+        yield (
+            "<tr>"
+            + "".join(f'<td style="text-align:left">{escape_text(cell)}</td>' for cell in row)
+            + "</tr>"
+        )
     yield "</tbody></table>"
     if len(table.rows) > MOST_ROWS:
         yield f"<p>and {len(table.rows) - MOST_ROWS:,} more</p>"

@@ -1,15 +1,16 @@
 """URLs as texts: which paths are URLs, their parts, and the removal of credentials from texts for people.
 
-A chain such as ``zip://nin-symbol.json::s3://models/nin.zip`` names a file in an archive; its name and its folder come from the
-first link. The query of an ``http`` URL (``?signature=...``) belongs to no name and stays at the end.
+A chain such as ``zip://nin-symbol.json::s3://models/nin.zip`` names a file in an archive; its name
+and its folder come from the first link. The query of an ``http`` URL (``?signature=...``) belongs
+to no name and stays at the end.
 """
 
 from __future__ import annotations
 
 import re
 
-# Patterns are compiled when they are used first: most commands see no URL. Bounds keep the time linear: messages quote names
-# from files, and those may contain anything.
+# Patterns are compiled when they are used first: most commands see no URL. Bounds keep the time
+# linear: messages quote names from files, and those may contain anything.
 _URL = r"(?:[A-Za-z][\w+.-]+::)*([A-Za-z][\w+.-]+)://"
 _LINK = r"(?s)((?:[A-Za-z][\w+.-]+::)*[A-Za-z][\w+.-]+://)(.*?)((?:::.*)?)"
 _CREDENTIALS = r"(://)[^/@\s'\"]{0,999}@"
@@ -44,7 +45,9 @@ def redact(text: str) -> str:
 
 
 def hide_secrets(text: str, url: str) -> str:
-    """Return a text without the credentials and the query of ``url``, in every form in which other packages quote them."""
+    """Return a text without the credentials and the query of ``url``, in every form in which other
+    packages quote them.
+    """
     for secret in re.findall(_SECRETS, url):
         for part in (secret, *re.split(r"[:&=]", secret)):
             # Shorter parts would be replaced inside of other words.
@@ -53,7 +56,9 @@ def hide_secrets(text: str, url: str) -> str:
 
 
 def split_url(url: str) -> tuple[str, str, str]:
-    """Return the part before the last name of a URL, with its slash, that name, and the rest: a query, further links."""
+    """Return the part before the last name of a URL, with its slash, that name, and the rest: a
+    query, further links.
+    """
     match = re.fullmatch(_LINK, url)
     if match is None:
         raise ValueError(f"{redact(url)!r} is not a URL")
@@ -79,7 +84,9 @@ def leaves_folder(name: str) -> bool:
 
     for _ in range(_MOST_QUOTED):
         plain = re.sub(_INVISIBLE, "", name).replace("\\", "/")
-        if plain.startswith("/") or any(re.split("[;?#]", part)[0] == ".." for part in plain.split("/")):
+        if plain.startswith("/") or any(
+            re.split("[;?#]", part)[0] == ".." for part in plain.split("/")
+        ):
             return True
         before, name = name, unquote(name)
         if name == before:

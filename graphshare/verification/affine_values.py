@@ -67,7 +67,9 @@ class AffineValue(Struct, frozen=True, eq=False):
         return self.core, kernel, self.axis, *arrays
 
     def change(self, core: Hashable, arrays: Sequence[Array], dtype: str, name: str) -> AffineValue:
-        """Return this value times a scale plus a shift and its bulk; ``dtype`` and ``name`` belong to their constants."""
+        """Return this value times a scale plus a shift and its bulk; ``dtype`` and ``name`` belong
+        to their constants.
+        """
         scale, shift, bulk = arrays
         return msgspec.structs.replace(
             self,
@@ -105,13 +107,26 @@ def read_linear(step: AffineStep, kernel: Constant, rank: int | None) -> AffineV
     """Return the value of a linear operator with a kernel, or None if its bias is not by channel."""
     shift = np.zeros(()) if step.shift is None else _read(step.shift) * step.shift_factor
     # A convolution states its bias by channel, in a shape that does not broadcast.
-    bias = _split_channels(shift.reshape(-1, *[1] * (-step.axis - 1)) if shift.ndim == 1 else shift, step.axis, rank)
+    bias = _split_channels(
+        shift.reshape(-1, *[1] * (-step.axis - 1)) if shift.ndim == 1 else shift, step.axis, rank
+    )
     constants = [kernel] if step.shift is None else [kernel, step.shift]
     if bias is None or not fits((kernel.shape[step.out_axis],), bias.shape):
         return None
     factor, name = np.full((), step.factor), constants[-1].name
     coarsest = _find_coarsest(constants)
-    return AffineValue(step.core, factor, bias, abs(bias), coarsest, kernel, step.out_axis, step.axis, name, rank=rank)
+    return AffineValue(
+        step.core,
+        factor,
+        bias,
+        abs(bias),
+        coarsest,
+        kernel,
+        step.out_axis,
+        step.axis,
+        name,
+        rank=rank,
+    )
 
 
 def read_change(step: AffineStep) -> ScaleShift:
@@ -129,12 +144,16 @@ def read_norm(
     axis = step.norm_axis if step.norm_axis < 0 or rank is None else step.norm_axis - rank
     if axis >= 0 or len({each.shape for each in constants}) > 1:
         return None
-    gamma, beta, mean, variance = (_read(each).reshape(-1, *[1] * (-axis - 1)) for each in constants)
+    gamma, beta, mean, variance = (
+        _read(each).reshape(-1, *[1] * (-axis - 1)) for each in constants
+    )
     scale = gamma / np.sqrt(variance + step.epsilon)
     return ScaleShift((scale, beta - mean * scale, abs(beta) + abs(mean * scale)), constants)
 
 
-def join_change(before: AffineValue | None, source: int, change: ScaleShift, rank: int | None) -> AffineValue:
+def join_change(
+    before: AffineValue | None, source: int, change: ScaleShift, rank: int | None
+) -> AffineValue:
     """Apply a change to the affine value ``before``, or to any other value, given by its number ``source``."""
     dtype, name = _find_coarsest(change.constants), change.name
     if before is not None and before.axis is not None:
@@ -150,7 +169,11 @@ def join_change(before: AffineValue | None, source: int, change: ScaleShift, ran
     core = ("each", source, rank)
     # A constant with as many axes as the result may have added an axis to the value.
     axes = max((len(each.shape) for each in change.constants), default=0)
-    is_itself = scale.ndim == shift.ndim == 0 and bool(scale == 1 and shift == 0) and axes < max(rank or 0, 1)
+    is_itself = (
+        scale.ndim == shift.ndim == 0
+        and bool(scale == 1 and shift == 0)
+        and axes < max(rank or 0, 1)
+    )
     return AffineValue(core, scale, shift, bulk, dtype, name=name, is_itself=is_itself, rank=rank)
 
 
@@ -174,7 +197,9 @@ def _split_change(before: AffineValue, axis: int, change: ScaleShift) -> list[Ar
 
 
 def _find_coarsest(constants: Sequence[Constant]) -> str:
-    return min((each.dtype for each in constants), key=WEIGHT_DTYPES.index, default=WEIGHT_DTYPES[-1])
+    return min(
+        (each.dtype for each in constants), key=WEIGHT_DTYPES.index, default=WEIGHT_DTYPES[-1]
+    )
 
 
 def _read(constant: Constant) -> Array:
@@ -215,15 +240,24 @@ def measure(one: AffineValue, other: AffineValue, most: float = float("inf")) ->
     """
     dtype = min(one.dtype, other.dtype, key=WEIGHT_DTYPES.index)
     shapes = [np.broadcast_shapes(*each.shapes) for each in (one, other)]
-    if shapes[0] != shapes[1]:  # one number for all channels and one for each may be shapes of one element that differ
+    if (
+        shapes[0] != shapes[1]
+    ):  # one number for all channels and one for each may be shapes of one element that differ
         return float("inf"), "the shape of what is added or multiplied is another one"
     worst, text = 0.0, ""
     for numbers in _list_numbers(one, other):
         steps, index = _count_steps(numbers.first, numbers.second, numbers.size, dtype)
         if not steps <= worst:
             start = numbers.start or [0] * len(index)
-            place = f" at {[first + own for first, own in zip(start, index, strict=True)]}" if index else ""
-            worst, text = steps, f"{numbers.name} is {steps:.3g} steps of {dtype} from that of the original{place}"
+            place = (
+                f" at {[first + own for first, own in zip(start, index, strict=True)]}"
+                if index
+                else ""
+            )
+            worst, text = (
+                steps,
+                f"{numbers.name} is {steps:.3g} steps of {dtype} from that of the original{place}",
+            )
         if worst > most:
             break
     return worst, text
@@ -235,16 +269,24 @@ def _list_numbers(one: AffineValue, other: AffineValue) -> Iterator[_Numbers]:
     yield _Numbers(f"bias {other.name!r}" if other.name else "the bias", one.bias, other.bias, bulk)
     if one.kernel is None or other.kernel is None:
         size = np.maximum(abs(one.factor), abs(other.factor))
-        yield _Numbers(f"scale {other.name!r}" if other.name else "the scale", one.factor, other.factor, size)
+        yield _Numbers(
+            f"scale {other.name!r}" if other.name else "the scale", one.factor, other.factor, size
+        )
         return
     is_same = (one.kernel.term, one.out_axis) == (other.kernel.term, other.out_axis)
     if is_same and np.array_equal(one.factor, other.factor):
         return
-    yield from _list_weights(one.kernel, other.kernel, [(each.factor, each.out_axis) for each in (one, other)])
+    yield from _list_weights(
+        one.kernel, other.kernel, [(each.factor, each.out_axis) for each in (one, other)]
+    )
 
 
-def _list_weights(one: Constant, other: Constant, scales: Sequence[tuple[Array, int]]) -> Iterator[_Numbers]:
-    """Yield the numbers of two kernels in blocks, as the second one is stored; each has a factor by channel, and its axis."""
+def _list_weights(
+    one: Constant, other: Constant, scales: Sequence[tuple[Array, int]]
+) -> Iterator[_Numbers]:
+    """Yield the numbers of two kernels in blocks, as the second one is stored; each has a factor by
+    channel, and its axis.
+    """
     is_transposed, axis = scales[0][1] != scales[1][1], scales[1][1]
     shape = one.shape[::-1] if is_transposed else one.shape
     if shape != other.shape or (is_transposed and len(shape) != 2):
@@ -256,7 +298,9 @@ def _list_weights(one: Constant, other: Constant, scales: Sequence[tuple[Array, 
         channels = slice(start[axis], start[axis] + second.shape[axis])
         tail = [1] * (len(shape) - axis - 1)
         numbers = zip((first, second), factors, strict=True)
-        scaled, other_scaled = (x.astype(np.float64) * factor[channels].reshape(-1, *tail) for x, factor in numbers)
+        scaled, other_scaled = (
+            x.astype(np.float64) * factor[channels].reshape(-1, *tail) for x, factor in numbers
+        )
         size = np.maximum(abs(scaled), abs(other_scaled))
         yield _Numbers(f"weight {other.name!r}", scaled, other_scaled, size, start)
 
@@ -268,7 +312,9 @@ def _read_alike(one: Constant, other: Constant) -> Iterator[tuple[Array, Array, 
         yield one.read(rows), other.read(rows), (rows.start, *rest)
 
 
-def _read_transposed(one: Constant, other: Constant) -> Iterator[tuple[Array, Array, tuple[int, ...]]]:
+def _read_transposed(
+    one: Constant, other: Constant
+) -> Iterator[tuple[Array, Array, tuple[int, ...]]]:
     """Yield the transposed first matrix and the second one in blocks, with the place at which each starts.
 
     The first one is read again for each block of rows of the second.
@@ -279,7 +325,9 @@ def _read_transposed(one: Constant, other: Constant) -> Iterator[tuple[Array, Ar
             yield one.read(columns).T[rows], second[:, columns], (rows.start, columns.start)
 
 
-def _count_steps(first: Array, second: Array, bulk: Array, dtype: str) -> tuple[float, Sequence[int]]:
+def _count_steps(
+    first: Array, second: Array, bulk: Array, dtype: str
+) -> tuple[float, Sequence[int]]:
     """Return the largest distance of two arrays in steps of a dtype at numbers as large as ``bulk``, and its place.
 
     Subnormal numbers of a dtype count as its smallest normal number.
@@ -299,4 +347,6 @@ def _count_steps(first: Array, second: Array, bulk: Array, dtype: str) -> tuple[
     sizes = np.broadcast_to(size, apart.shape).reshape(-1)[places]
     steps = apart.reshape(-1)[places] / np.spacing(sizes.astype(dtype)).astype(np.float64)
     worst = int(np.argmax(steps))
-    return float(steps[worst]), [int(index) for index in np.unravel_index(places[worst], apart.shape)]
+    return float(steps[worst]), [
+        int(index) for index in np.unravel_index(places[worst], apart.shape)
+    ]

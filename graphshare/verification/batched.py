@@ -48,7 +48,9 @@ from graphshare.verification.runners import ComputationRunner, PartRunner, Round
 ALONE = "runs of their own"
 
 
-def verify_batched(batch: Batched, model: Checkpoint, options: ProofOptions, notes: dict[str, None]) -> Report:
+def verify_batched(
+    batch: Batched, model: Checkpoint, options: ProofOptions, notes: dict[str, None]
+) -> Report:
     """Compare each branch of a batch with a run of the same graph on that branch's inputs alone.
 
     Values may differ by ``rtol`` of themselves, or by 1e-5 of the largest in their output. ``notes`` list the decisions
@@ -64,10 +66,16 @@ def verify_batched(batch: Batched, model: Checkpoint, options: ProofOptions, not
         stage = Stage("structure", "fails", format_count(len(misplaced), "difference"), misplaced)
         return Report(tuple(BranchReport(ALONE, label, (stage,)) for label in labels))
     runs = _Runs(batch, model, options, notes)
-    reasons = find_obstacles([(batch.graph, reachable(batch.graph))], is_allowed=options.allow_unsupported)
+    reasons = find_obstacles(
+        [(batch.graph, reachable(batch.graph))], is_allowed=options.allow_unsupported
+    )
     is_run = not reasons and all(runs.pairings)
     compared = runs.compare() if is_run else [((), ())] * len(labels)
-    tied = tuple(ParameterResult(a.name, b.name, "tied") for a, b in runs.pairings[0].variables if runs.side.is_parameter(a))
+    tied = tuple(
+        ParameterResult(a.name, b.name, "tied")
+        for a, b in runs.pairings[0].variables
+        if runs.side.is_parameter(a)
+    )
     parameters = Stage("parameters", "holds", f"{len(tied)} tied, 0 equal byte for byte")
     skipped = Stage("values", "skipped", "not run", reasons)
     reports = []
@@ -76,11 +84,17 @@ def verify_batched(batch: Batched, model: Checkpoint, options: ProofOptions, not
             reports.append(BranchReport(ALONE, label, (structure_stage(pairing),)))
             continue
         operators = sum(not a.is_variable for a, _ in pairing.pairs)
-        structure = Stage("structure", "holds", f"one run of {format_count(operators, 'operator')} for all branches")
+        structure = Stage(
+            "structure",
+            "holds",
+            f"one run of {format_count(operators, 'operator')} for all branches",
+        )
         stages = [structure, parameters, value_stage(values) if is_run else skipped]
         stages += [engine_stage(engines)] if engines else []
         tolerance = runs.tolerance if is_run else None
-        reports.append(BranchReport(ALONE, label, tuple(stages), values, None, tied, engines, tolerance))
+        reports.append(
+            BranchReport(ALONE, label, tuple(stages), values, None, tied, engines, tolerance)
+        )
     return Report(tuple(reports), tuple(notes))
 
 
@@ -123,17 +137,23 @@ def _find_misplaced_heads(batch: Batched) -> Iterator[str]:
 class _Runs:
     """Runs of the whole batch and of each branch alone; the branches' graphs are paired with the first branch's."""
 
-    def __init__(self, batch: Batched, model: Checkpoint, options: ProofOptions, notes: dict[str, None]) -> None:
+    def __init__(
+        self, batch: Batched, model: Checkpoint, options: ProofOptions, notes: dict[str, None]
+    ) -> None:
         self._batch, self._options, self._notes = batch, options, notes
         self._graphs = [single_run(batch, number)[0] for number in range(len(batch.labels))]
         first = self._graphs[0].heads
-        self._places = [range(i * len(first), (i + 1) * len(first)) for i in range(len(batch.labels))]
+        self._places = [
+            range(i * len(first), (i + 1) * len(first)) for i in range(len(batch.labels))
+        ]
         pairs = [
             HeadPairs(batch.labels[0], label, first, graph.heads)
             for label, graph in zip(batch.labels, self._graphs, strict=True)
         ]
         self.pairings: list[Pairing] = [pair_nodes(pair) for pair in pairs]
-        self._twins = Counterparts((pair, pairing.pairs) for pair, pairing in zip(pairs, self.pairings, strict=True))
+        self._twins = Counterparts(
+            (pair, pairing.pairs) for pair, pairing in zip(pairs, self.pairings, strict=True)
+        )
         self.side = Side(model, self._twins.expand(options.as_input))
         self.tolerance = tolerate_batch(options.tolerance)
         self._made_up: dict[Node, Array] = {}
@@ -160,15 +180,27 @@ class _Runs:
                 values = {node: value for each in assigned for node, value in each.values.items()}
                 wholes = [ComputationRunner(whole, values) for whole, *_ in opened]
                 for i, each in enumerate(assigned):
-                    alone = [ComputationRunner(computations[i + 1], each.values) for computations in opened]
+                    alone = [
+                        ComputationRunner(computations[i + 1], each.values)
+                        for computations in opened
+                    ]
                     parts = [PartRunner(whole, self._places[i]) for whole in wholes]
-                    yield i, Round({a.engine: (a, part) for a, part in zip(alone, parts, strict=True)})
+                    yield (
+                        i,
+                        Round({a.engine: (a, part) for a, part in zip(alone, parts, strict=True)}),
+                    )
 
-    def _assign(self, alone: Sequence[Computation], number: int, feeds_of_set: Mapping[str, Array]) -> list[Assignment]:
+    def _assign(
+        self, alone: Sequence[Computation], number: int, feeds_of_set: Mapping[str, Array]
+    ) -> list[Assignment]:
         """Return the values of each branch in a round, with equal shapes."""
         feeds_by_name, shapes_by_name = self._twins.spread(feeds_of_set, self._options.shapes)
         fed = [
-            {node: feeds_by_name[node.name] for _, node in pairing.variables if node.name in feeds_by_name}
+            {
+                node: feeds_by_name[node.name]
+                for _, node in pairing.variables
+                if node.name in feeds_by_name
+            }
             for pairing in self.pairings
         ]
         self._refuse_unequal(fed)
@@ -178,18 +210,28 @@ class _Runs:
         for i, (computation, pairing) in enumerate(zip(alone, self.pairings, strict=True)):
             feeds = {**self._made_up, **fed[i]}
             shapes = {b: drawn[a] for a, b in pairing.variables if a in drawn}
-            shapes |= {b: shapes_by_name[b.name] for _, b in pairing.variables if b.name in shapes_by_name}
+            shapes |= {
+                b: shapes_by_name[b.name] for _, b in pairing.variables if b.name in shapes_by_name
+            }
             shapes = {node: shape for node, shape in shapes.items() if node not in feeds}
-            assigned = computation.draw(feeds, shapes, DrawOptions(inputs.seed + number, inputs.params_seed))
-            add_notes(self._notes, describe_assigned(assigned, inputs.seed, partial(self._describe, i)))
+            assigned = computation.draw(
+                feeds, shapes, DrawOptions(inputs.seed + number, inputs.params_seed)
+            )
+            add_notes(
+                self._notes, describe_assigned(assigned, inputs.seed, partial(self._describe, i))
+            )
             self._made_up.update({node: assigned.values[node] for node in assigned.parameters})
-            drawn = drawn or {node: assigned.values[node].shape for node in (*assigned.inputs, *assigned.zeros)}
+            drawn = drawn or {
+                node: assigned.values[node].shape for node in (*assigned.inputs, *assigned.zeros)
+            }
             everything.append(assigned)
         self._refuse_unequal([each.values for each in everything])
         return everything
 
     def _describe(self, number: int, node: Node) -> list[str]:
-        shared = len(self.pairings) > 1 and all((node, node) in pairing.variables for pairing in self.pairings)
+        shared = len(self.pairings) > 1 and all(
+            (node, node) in pairing.variables for pairing in self.pairings
+        )
         label = "all branches" if shared else self._batch.labels[number] or "original"
         return [f"{node.name!r} ({label})"]
 

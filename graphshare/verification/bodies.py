@@ -20,11 +20,21 @@ from graphshare.ops.kernel import Array
 from graphshare.verification.comparison import Tolerate
 from graphshare.verification.parts import name_dtype
 from graphshare.verification.region import BodyJudge, RegionReport
-from graphshare.verification.region_plan import AnalyzedModel, Cone, Pair, RegionPlan, find_term, get_place
+from graphshare.verification.region_plan import (
+    AnalyzedModel,
+    Cone,
+    Pair,
+    RegionPlan,
+    find_term,
+    get_place,
+)
 
 Read = Callable[[Entry], Any]
 """Returns a value of the original."""
-_COUNTERS = (np.array(0, np.int64), np.array(True))  # the number of a Loop's pass, and its condition
+_COUNTERS = (
+    np.array(0, np.int64),
+    np.array(True),
+)  # the number of a Loop's pass, and its condition
 _UNKNOWN = Fault("a value that a body is given is not known, or not an array")
 
 
@@ -52,7 +62,9 @@ def find_decided(side: AnalyzedModel, terms: GraphTerms) -> dict[Node, Body]:
     return decided
 
 
-def choose_bodies(side: AnalyzedModel, decided: Mapping[Node, Body]) -> tuple[Checkpoint, tuple[Entry, ...]]:
+def choose_bodies(
+    side: AnalyzedModel, decided: Mapping[Node, Body]
+) -> tuple[Checkpoint, tuple[Entry, ...]]:
     """Return a model whose Ifs are replaced by bodies, and its heads; the model is unchanged if names would clash."""
     links: dict[Place, Entry] = {}
     order: list[Node] = []
@@ -63,7 +75,11 @@ def choose_bodies(side: AnalyzedModel, decided: Mapping[Node, Body]) -> tuple[Ch
         body = decided[node]
         links.update({(variable, 0): entry for variable, entry in body.captured.items()})
         links.update({(node, index): head for index, head in enumerate(body.graph.heads)})
-        order += [inner for inner in post_order(head.node for head in body.graph.heads) if (inner, 0) not in links]
+        order += [
+            inner
+            for inner in post_order(head.node for head in body.graph.heads)
+            if (inner, 0) not in links
+        ]
     names = [name for node in order for name in node.details.outputs if name]
     if not links or len(set(names)) < len(names):
         return side.model, side.heads
@@ -72,7 +88,11 @@ def choose_bodies(side: AnalyzedModel, decided: Mapping[Node, Body]) -> tuple[Ch
 
 
 def _substitute(
-    model: Checkpoint, order: Sequence[Node], heads: Sequence[Entry], links: Mapping[Place, Entry], images: dict[Node, Node]
+    model: Checkpoint,
+    order: Sequence[Node],
+    heads: Sequence[Entry],
+    links: Mapping[Place, Entry],
+    images: dict[Node, Node],
 ) -> Checkpoint:
     """Return a model of ``heads`` and the nodes in ``order``; the values of ``links`` replace its keys.
 
@@ -88,7 +108,9 @@ def _substitute(
     rebuild(order, keep, redirect=redirect, images=images)
     graph, heads = model.graph, tuple(map(redirect, heads))
     nodes = tuple(post_order(head.node for head in heads))
-    return msgspec.structs.replace(model, graph=msgspec.structs.replace(graph, nodes=nodes, heads=heads))
+    return msgspec.structs.replace(
+        model, graph=msgspec.structs.replace(graph, nodes=nodes, heads=heads)
+    )
 
 
 def pair_owners(plan: RegionPlan, cone: Cone) -> Iterator[Owners]:
@@ -96,8 +118,15 @@ def pair_owners(plan: RegionPlan, cone: Cone) -> Iterator[Owners]:
     lefts, rights = ([node for node in side if node.subgraphs] for side in cone.sides)
     for a, b in zip(lefts, rights, strict=True) if len(lefts) == len(rights) else ():
         # Only operators with the same meaning and equal operands pass the same arguments to their bodies.
-        if a.op == b.op and a.details.values == b.details.values and list_bodies(a).keys() == list_bodies(b).keys():
-            operands = [[find_term(terms, e) for e in own_inputs(n)] for terms, n in zip(plan.terms, (a, b), strict=True)]
+        if (
+            a.op == b.op
+            and a.details.values == b.details.values
+            and list_bodies(a).keys() == list_bodies(b).keys()
+        ):
+            operands = [
+                [find_term(terms, e) for e in own_inputs(n)]
+                for terms, n in zip(plan.terms, (a, b), strict=True)
+            ]
             outputs = _pair_outputs(plan, a, b)
             if operands[0] == operands[1] and outputs:
                 yield a, b, tuple(sorted(outputs.items()))
@@ -106,7 +135,11 @@ def pair_owners(plan: RegionPlan, cone: Cone) -> Iterator[Owners]:
 def _pair_outputs(plan: RegionPlan, a: Node, b: Node) -> dict[int, int]:
     """Return which outputs of two operators belong together: those at the ends of regions, or all in their order."""
     if a.op != "If":
-        return {index: index for index in range(a.num_outputs or 0)} if a.num_outputs == b.num_outputs else {}
+        return (
+            {index: index for index in range(a.num_outputs or 0)}
+            if a.num_outputs == b.num_outputs
+            else {}
+        )
     pairs: dict[int, int] = {}
     for x, y in (end for cone in plan.cones for end in cone.ends):
         i, j = _find_output(plan, plan.left, a, x), _find_output(plan, plan.right, b, y)
@@ -121,10 +154,14 @@ def _find_output(plan: RegionPlan, terms: GraphTerms, node: Node, end: Entry) ->
         return end.index
     term = plan.uncut.get(get_place(end), terms.of(end))
     places = [(node, index) for index in range(node.num_outputs or 0)]
-    return next((place[1] for place in places if plan.uncut.get(place, terms.terms[place]) == term), None)
+    return next(
+        (place[1] for place in places if plan.uncut.get(place, terms.terms[place]) == term), None
+    )
 
 
-def open_bodies(sides: Sequence[AnalyzedModel], plan: RegionPlan, owners: Owners, read: Read) -> list[BodyPair]:
+def open_bodies(
+    sides: Sequence[AnalyzedModel], plan: RegionPlan, owners: Owners, read: Read
+) -> list[BodyPair]:
     """Return the bodies of two operators as models.
 
     Raises:
@@ -143,27 +180,37 @@ def open_bodies(sides: Sequence[AnalyzedModel], plan: RegionPlan, owners: Owners
         raise RefusedError(_UNKNOWN)
     scalars = len(_COUNTERS) if node.op == "Loop" else 0
     # The sizes of later arguments may change from one pass to the next.
-    arguments = [(f"argument {i}", value, () if i < scalars else None) for i, value in enumerate(values)]
+    arguments = [
+        (f"argument {i}", value, () if i < scalars else None) for i, value in enumerate(values)
+    ]
     bodies = list(map(list_bodies, nodes))
     pairs = []
     for key in bodies[0]:
         feeds: dict[str, Array] = {name: value for name, value, _ in arguments}
         left, right = (
             _open_body(side, terms, own[key], arguments, feeds, find)
-            for side, own, terms, find in zip(sides, bodies, plan.terms, (read, read_source), strict=True)
+            for side, own, terms, find in zip(
+                sides, bodies, plan.terms, (read, read_source), strict=True
+            )
         )
         heads = left.graph.heads, right.graph.heads
         # The body of a Loop also returns its condition, so its heads are not the outputs of the operator.
-        matched = outputs if node.op == "If" else [(number, number) for number in range(len(heads[0]))]
+        matched = (
+            outputs if node.op == "If" else [(number, number) for number in range(len(heads[0]))]
+        )
         place = f"{key} of {output_name(Entry(node, 0))!r}"
-        pairs.append(BodyPair(place, (left, right), [(heads[0][i], heads[1][j]) for i, j in matched], feeds))
+        pairs.append(
+            BodyPair(place, (left, right), [(heads[0][i], heads[1][j]) for i, j in matched], feeds)
+        )
     return pairs
 
 
 class BodyJudges:
     """The bodies of two models, judged as separate models; ``reports`` belong to one walk."""
 
-    def __init__(self, judges: dict[Owners, list[BodyJudge]], open_judge: Callable[..., BodyJudge]) -> None:
+    def __init__(
+        self, judges: dict[Owners, list[BodyJudge]], open_judge: Callable[..., BodyJudge]
+    ) -> None:
         """Take the ``judges`` of earlier walks; ``open_judge`` makes a judge for two bodies."""
         self._judges, self._open_judge = judges, open_judge
         self.reports: dict[Owners, list[RegionReport]] = {}
@@ -177,13 +224,17 @@ class BodyJudges:
         """Judge the bodies of two operators, only once in a walk: several regions may share an operator."""
         if owners not in self._judges:
             self._judges[owners] = [
-                self._open_judge(*pair.models, pair.heads, {name: name for name in pair.feeds}) for pair in pairs
+                self._open_judge(*pair.models, pair.heads, {name: name for name in pair.feeds})
+                for pair in pairs
             ]
         reports = self.reports.setdefault(owners, [])
         for judge, pair in zip(self._judges[owners], pairs, strict=True) if not reports else ():
             report = judge.judge([(pair.feeds, pair.feeds)], tolerate)
             assert report is not None
-            places = [f"{region.place} in {pair.place}" if region.place else pair.place for region in report.regions]
+            places = [
+                f"{region.place} in {pair.place}" if region.place else pair.place
+                for region in report.regions
+            ]
             named = zip(report.regions, places, strict=True)
             regions = [msgspec.structs.replace(region, place=place) for region, place in named]
             reports.append(msgspec.structs.replace(report, regions=tuple(regions)))
@@ -206,7 +257,11 @@ def _open_body(
     Captured constants become constants of the model. ``arguments`` are its own inputs: names, values and known shapes.
     Raises RefusedError as :func:`open_bodies` does.
     """
-    inputs = [node for node in body.graph.nodes if node.details.holds_value is False and node not in body.captured]
+    inputs = [
+        node
+        for node in body.graph.nodes
+        if node.details.holds_value is False and node not in body.captured
+    ]
     if len(inputs) != len(arguments):
         raise RefusedError(_UNKNOWN)
     links: dict[Place, Entry] = {}
@@ -232,7 +287,11 @@ def _open_body(
     inputs.sort(key=lambda node: node.details.values["position"])
     for node, (name, value, shape) in zip(inputs, arguments, strict=True):
         link_input(node, name, name_dtype(value), shape)
-    order = [node for node in post_order(head.node for head in body.graph.heads) if (node, 0) not in links]
+    order = [
+        node
+        for node in post_order(head.node for head in body.graph.heads)
+        if (node, 0) not in links
+    ]
     return _substitute(side.model, order, body.graph.heads, links, images)
 
 
@@ -244,5 +303,7 @@ def _list_constants(terms: GraphTerms, entry: Entry) -> list[Node]:
 
 def chooses_bodies(node: Node) -> bool:
     """Whether an operator computes only one of its bodies, or contains an operator that does."""
-    inner = (each for body in list_bodies(node).values() for each in body.graph.nodes if each.subgraphs)
+    inner = (
+        each for body in list_bodies(node).values() for each in body.graph.nodes if each.subgraphs
+    )
     return node.op == "If" or any(map(chooses_bodies, inner))

@@ -10,7 +10,12 @@ from graphshare.analysis.branches import Counterparts, HeadPairs, NodePair
 from graphshare.analysis.name_lists import list_implied_variables, number_variables, output_name
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, InputError, MemoryLimitError, RefusedError
-from graphshare.execute.backends.backend import ChosenEngines, Computation, DrawOptions, open_computation
+from graphshare.execute.backends.backend import (
+    ChosenEngines,
+    Computation,
+    DrawOptions,
+    open_computation,
+)
 from graphshare.execute.prepare.feeds import GivenShape
 from graphshare.formats.model_format import Operation, find_format
 from graphshare.formats.params.lookup import ParameterPair, compare_parameters
@@ -49,15 +54,27 @@ from graphshare.verification.runners import Round
 from graphshare.verification.training import Training, train_branches
 
 
-def check_names(parts: Sequence[Graph], graphs: Sequence[Graph], options: ProofOptions, notes: dict[str, None]) -> None:
+def check_names(
+    parts: Sequence[Graph], graphs: Sequence[Graph], options: ProofOptions, notes: dict[str, None]
+) -> None:
     """Reject options that name no variable; add a note on variables that the compared parts do not need.
 
     ``parts`` are the compared parts of ``graphs``. Raises RefusedError with all such names.
     """
     needed = {node.name for part in parts for node in part.variables()}
-    known = {node.name for graph in graphs for node in number_variables(graph, options.names)[0].variables()}
-    known |= {implied.name for graph in graphs for implied in list_implied_variables(graph)} | needed
-    named = (("`feeds`", options.feeds), ("`shapes`", options.shapes), ("`as_input`", options.as_input))
+    known = {
+        node.name
+        for graph in graphs
+        for node in number_variables(graph, options.names)[0].variables()
+    }
+    known |= {
+        implied.name for graph in graphs for implied in list_implied_variables(graph)
+    } | needed
+    named = (
+        ("`feeds`", options.feeds),
+        ("`shapes`", options.shapes),
+        ("`as_input`", options.as_input),
+    )
     faults = [
         Fault(f"{option} {name!r} names no variable", hint=did_you_mean(name, known))
         for option, names in named
@@ -71,10 +88,15 @@ def check_names(parts: Sequence[Graph], graphs: Sequence[Graph], options: ProofO
             notes[f"{option}: nothing that is compared needs {', '.join(idle)}"] = None
 
 
-def open_in_engines(graphs: Sequence[Graph], side: Side, executors: ChosenEngines) -> list[list[Computation]]:
+def open_in_engines(
+    graphs: Sequence[Graph], side: Side, executors: ChosenEngines
+) -> list[list[Computation]]:
     """Return graphs of a model, opened in each engine."""
     models = [msgspec.structs.replace(side.model, graph=graph) for graph in graphs]
-    return [[open_computation(model, each, as_input=side.as_input) for model in models] for each in executors.values()]
+    return [
+        [open_computation(model, each, as_input=side.as_input) for model in models]
+        for each in executors.values()
+    ]
 
 
 def verify_pairs(heads: Sequence[HeadPairs], model: Checkpoint, options: ProofOptions) -> Report:
@@ -89,16 +111,25 @@ def verify_pairs(heads: Sequence[HeadPairs], model: Checkpoint, options: ProofOp
     wanted = [entry for pair in heads for entry in (*pair.left, *pair.right)]
     model, images = upgrade_model(model, wanted, notes, options.names)
     heads = [
-        msgspec.structs.replace(pair, left=tuple(images[e] for e in pair.left), right=tuple(images[e] for e in pair.right))
+        msgspec.structs.replace(
+            pair,
+            left=tuple(images[e] for e in pair.left),
+            right=tuple(images[e] for e in pair.right),
+        )
         for pair in heads
     ]
     check_names([model.graph], [source], options, notes)
     executors = options.choose_executors(model.graph, model.where)
     pairings = [pair_nodes(pair) for pair in heads]
-    twins = Counterparts((pair, pairing.pairs) for pair, pairing in zip(heads, pairings, strict=True))
+    twins = Counterparts(
+        (pair, pairing.pairs) for pair, pairing in zip(heads, pairings, strict=True)
+    )
     side = Side(model, twins.expand(options.as_input))
     proof = _Proof(side, twins, options, executors, notes)
-    reports = [_Branch(proof, pair, pairing).verify() for pair, pairing in zip(heads, pairings, strict=True)]
+    reports = [
+        _Branch(proof, pair, pairing).verify()
+        for pair, pairing in zip(heads, pairings, strict=True)
+    ]
     notes.update(describe_engines(executors))
     return Report(tuple(reports), (*notes, *proof.coverage.describe()))
 
@@ -131,10 +162,17 @@ class _Branch:
         structure = structure_stage(self.pairing)
         if not self.pairing:
             return BranchReport(pair.reference, pair.label, (structure,))
-        self._setups = [self._plan_setups(feeds) for feeds in options.list_feeds(self.side.model.graph)]
+        self._setups = [
+            self._plan_setups(feeds) for feeds in options.list_feeds(self.side.model.graph)
+        ]
         self.parameters = self._compare_parameters()
-        stages = [structure, parameter_stage(self.parameters, self.side.records is None, self._describe_tied())]
-        parameters = tuple(ParameterResult(p.left.name, p.right.name, p.how, p.detail) for p in self.parameters)
+        stages = [
+            structure,
+            parameter_stage(self.parameters, self.side.records is None, self._describe_tied()),
+        ]
+        parameters = tuple(
+            ParameterResult(p.left.name, p.right.name, p.how, p.detail) for p in self.parameters
+        )
         # If parameters differ, no values are needed for an answer.
         rounds, engines, reasons = self._compare_values(is_needed=stages[-1].verdict != "fails")
         if reasons:
@@ -145,24 +183,40 @@ class _Branch:
         stages += [engine_stage(engines)] if engines else []
         training = None
         if options.train_step and any(stage.verdict == "fails" for stage in stages):
-            stages.append(Stage("training", "skipped", "the branches differ before they are trained"))
+            stages.append(
+                Stage("training", "skipped", "the branches differ before they are trained")
+            )
         elif options.train_step:
             training = self._train()
             stages.append(training_stage(training, expect_tied=options.expect_tied))
         return BranchReport(
-            pair.reference, pair.label, tuple(stages), rounds, training, parameters, engines, self.options.tolerance
+            pair.reference,
+            pair.label,
+            tuple(stages),
+            rounds,
+            training,
+            parameters,
+            engines,
+            self.options.tolerance,
         )
 
     def _compare_parameters(self) -> list[ParameterPair]:
         """Return the pairs of parameters; a parameter that the user feeds does not count as missing."""
         owned = [(a, b) for a, b in self.pairing.variables if self.side.is_parameter(a, b)]
-        compared = compare_parameters(owned, self.side.is_auxiliary, self.side.records, self.side.records)
+        compared = compare_parameters(
+            owned, self.side.is_auxiliary, self.side.records, self.side.records
+        )
         fed = {a for setups in self._setups for setup in setups for a in setup.feeds}
         return [
-            msgspec.structs.replace(p, how="fed", detail="") if p.how == "missing" and p.left in fed else p for p in compared
+            msgspec.structs.replace(p, how="fed", detail="")
+            if p.how == "missing" and p.left in fed
+            else p
+            for p in compared
         ]
 
-    def _compare_values(self, *, is_needed: bool) -> tuple[tuple[Values, ...], tuple[EngineComparison, ...], tuple[str, ...]]:
+    def _compare_values(
+        self, *, is_needed: bool
+    ) -> tuple[tuple[Values, ...], tuple[EngineComparison, ...], tuple[str, ...]]:
         """Return the comparisons of all rounds, and of engines with the first, or the reasons for having none."""
         pair, options = self.pair, self.options
         nodes = [a for a, _ in self.pairing.pairs]
@@ -170,18 +224,31 @@ class _Branch:
         reasons = find_obstacles(parts, is_allowed=options.allow_unsupported, is_needed=is_needed)
         if reasons:
             return (), (), reasons
-        names = [(output_name(a), output_name(b)) for a, b in zip(pair.left, pair.right, strict=True)]
+        names = [
+            (output_name(a), output_name(b)) for a, b in zip(pair.left, pair.right, strict=True)
+        ]
         heads = (pair.left, pair.right)
         try:
             self._computations = self._open()
             rounds, engines = join_rounds(
-                compare_round(each, names, self.options.tolerance, nodes=self.pairing.pairs, heads=heads, layers=options.layers)
+                compare_round(
+                    each,
+                    names,
+                    self.options.tolerance,
+                    nodes=self.pairing.pairs,
+                    heads=heads,
+                    layers=options.layers,
+                )
                 for each in self._plan_rounds()
             )
         # If no values are needed, a failed run, or one on drawn numbers, must not hide the answer.
         except (RefusedError, InputError) as error:
-            is_of_drawn = bool(self._firsts) and options.draws_all and not isinstance(error, MemoryLimitError)
-            if is_needed and not (is_of_drawn or (options.allow_unsupported and isinstance(error, InputError))):
+            is_of_drawn = (
+                bool(self._firsts) and options.draws_all and not isinstance(error, MemoryLimitError)
+            )
+            if is_needed and not (
+                is_of_drawn or (options.allow_unsupported and isinstance(error, InputError))
+            ):
                 raise
             return (), (), tuple(str(fault) for fault in error.faults)
         left, right = self._computations[0]
@@ -195,7 +262,9 @@ class _Branch:
         for label in (self.pair.reference, self.pair.label):
             names = {a: self.twins.names(a)[label] for a, _ in self.pairing.variables}
             feeds = {a: feeds_by_name[name] for a, name in names.items() if name in feeds_by_name}
-            shapes = {a: shapes_by_name[name] for a, name in names.items() if name in shapes_by_name}
+            shapes = {
+                a: shapes_by_name[name] for a, name in names.items() if name in shapes_by_name
+            }
             setups.append(Setup(feeds, shapes, label))
         first, second = setups
         variables = [a for a, _ in self.pairing.variables]
@@ -212,16 +281,29 @@ class _Branch:
         if records is None or format_.supports(Operation.PARAMETER_FILE):
             return ()
         inside = format_.bodies.index_functions(graph, [node for node, _ in self.pairing.pairs])
-        tied = [*inside, *filter(None, (records.of(pair.left) for pair in self.parameters if pair.how == "tied"))]
+        tied = [
+            *inside,
+            *filter(
+                None, (records.of(pair.left) for pair in self.parameters if pair.how == "tied")
+            ),
+        ]
         size, whole = sum(record.data_size for record in tied), records.file.whole_size
         sizes = f"{format_bytes(size)} of {format_bytes(max(size, whole))}"
         more = f" ({len(inside)} of them in functions)" if inside else ""
-        return (f"tied: {len(tied)} of {format_count(len(self.parameters) + len(inside), 'parameter')}{more}, {sizes}",)
+        return (
+            f"tied: {len(tied)} of {format_count(len(self.parameters) + len(inside), 'parameter')}{more}, {sizes}",
+        )
 
     def _open(self) -> list[tuple[Computation, Computation]]:
         graph = self.side.model.graph
-        graphs = [msgspec.structs.replace(graph, heads=heads) for heads in (self.pair.left, self.pair.right)]
-        return [(left, right) for left, right in open_in_engines(graphs, self.side, self._proof.executors)]
+        graphs = [
+            msgspec.structs.replace(graph, heads=heads)
+            for heads in (self.pair.left, self.pair.right)
+        ]
+        return [
+            (left, right)
+            for left, right in open_in_engines(graphs, self.side, self._proof.executors)
+        ]
 
     def _plan_rounds(self) -> Iterator[Round]:
         """Yield both branches in each engine, for all sets of inputs and sizes."""
@@ -247,7 +329,11 @@ class _Branch:
     def _list_shared(self) -> list[NodePair]:
         """Return the variables to which both branches give one value: inputs, and parameters not known to differ."""
         records = self.side.records
-        missing = [p for p in self.parameters if p.how == "missing" and (records is None or records.of(p.right) is None)]
+        missing = [
+            p
+            for p in self.parameters
+            if p.how == "missing" and (records is None or records.of(p.right) is None)
+        ]
         shared = [p for p in self.parameters if p.how in ("tied", "equal", "fed")]
         inputs = [(a, b) for a, b in self.pairing.variables if not self.side.is_parameter(a, b)]
         return [*inputs, *((p.left, p.right) for p in (*shared, *missing))]
@@ -261,32 +347,59 @@ class _Branch:
         weights: dict[Node, GivenShape] = {}  # drawn weights have one shape for all sizes
         for owner, setup in enumerate(setups):
             sizes = _format_sizes(setup, self.twins)
-            for side in (owner, 1 - owner):  # its own sizes first: a branch that rejects them is the reason
-                known = {**{a: shape for a, shape in weights.items() if a not in setup.feeds}, **setup.shapes}
+            for side in (
+                owner,
+                1 - owner,
+            ):  # its own sizes first: a branch that rejects them is the reason
+                known = {
+                    **{a: shape for a, shape in weights.items() if a not in setup.feeds},
+                    **setup.shapes,
+                }
                 feeds = {twins[side][a]: array for a, array in setup.feeds.items()}
                 shapes = {twins[side][a]: shape for a, shape in known.items()}
                 computation = self._computations[0][side]
                 try:
-                    drawn = computation.draw(feeds, shapes, DrawOptions(inputs.seed, inputs.params_seed))
+                    drawn = computation.draw(
+                        feeds, shapes, DrawOptions(inputs.seed, inputs.params_seed)
+                    )
                     if not owner and not side:
                         weights = {node: drawn.values[node].shape for node in drawn.parameters}
                 except RefusedError as error:
                     whose = "" if side == owner else f" the sizes of {name_branch(labels[owner])},"
                     start = f"{name_branch(labels[side])} cannot run at{whose} {sizes}"
-                    faults += [msgspec.structs.replace(fault, message=f"{start}: {fault.message}") for fault in error.faults]
+                    faults += [
+                        msgspec.structs.replace(fault, message=f"{start}: {fault.message}")
+                        for fault in error.faults
+                    ]
                     break
         if faults:
             raise RefusedError(faults)
 
     def _train(self) -> Training:
         first = self._firsts[: len(self._setups[0])]
-        if any(each is not None and each.engine is not None for each in self._proof.executors.values()):
+        if any(
+            each is not None and each.engine is not None for each in self._proof.executors.values()
+        ):
             self._proof.notes["training is computed with numpy"] = None
-        return train_branches(self.pair, self.pairing, self.side, self.parameters, first, self._computations[0], self.options)
+        return train_branches(
+            self.pair,
+            self.pairing,
+            self.side,
+            self.parameters,
+            first,
+            self._computations[0],
+            self.options,
+        )
 
 
 def _format_sizes(setup: Setup, twins: Counterparts) -> str:
     """Describe the sizes given for a branch, by the names of its own variables."""
-    shapes = {**setup.shapes, **{node: array.shape for node, array in setup.feeds.items() if hasattr(array, "shape")}}
+    shapes = {
+        **setup.shapes,
+        **{node: array.shape for node, array in setup.feeds.items() if hasattr(array, "shape")},
+    }
     label = setup.branch or ""
-    return ", ".join(f"{twins.names(node).get(label, node.name)} {format_shape(shape)}" for node, shape in shapes.items())
+    return ", ".join(
+        f"{twins.names(node).get(label, node.name)} {format_shape(shape)}"
+        for node, shape in shapes.items()
+    )

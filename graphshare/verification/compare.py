@@ -8,14 +8,28 @@ from typing import Any
 
 import msgspec
 
-from graphshare.checkpoint.load import Model, Names, Shapes, StrPath, as_checkpoint, as_names, as_path
+from graphshare.checkpoint.load import (
+    Model,
+    Names,
+    Shapes,
+    StrPath,
+    as_checkpoint,
+    as_names,
+    as_path,
+)
 from graphshare.checkpoint.map_file import read_map
 from graphshare.errors import Fault
 from graphshare.resources import Resources
 from graphshare.text.urls import is_url, local_path
 from graphshare.verification.branches import check_names
 from graphshare.verification.comparison import Tolerance
-from graphshare.verification.flow import ProofOptions, check_options, limit_proof, make_options, refuse_options
+from graphshare.verification.flow import (
+    ProofOptions,
+    check_options,
+    limit_proof,
+    make_options,
+    refuse_options,
+)
 from graphshare.verification.inputs import Inputs
 from graphshare.verification.model_comparison import ModelComparison, Rung
 from graphshare.verification.records import compare_record, find_record
@@ -83,7 +97,9 @@ def compare(
     )
     faults = check_options(options)
     if reduce is not None and is_url(os.fspath(reduce)):
-        faults.append(Fault("`reduce` writes to a folder on this machine", hint="name a folder here"))
+        faults.append(
+            Fault("`reduce` writes to a folder on this machine", hint="name a folder here")
+        )
     if exact and by_weights:
         faults.append(Fault("`exact` accepts less than `by_weights`: give one of them"))
     refuse_options(faults)
@@ -92,7 +108,12 @@ def compare(
         record, model = swapped, other  # type: ignore[assignment]
     left = as_checkpoint(model)
     if record is not None:
-        needing_two = {"map": map, "exact": exact, "by_weights": by_weights, "allow_unsupported": allow_unsupported}
+        needing_two = {
+            "map": map,
+            "exact": exact,
+            "by_weights": by_weights,
+            "allow_unsupported": allow_unsupported,
+        }
         needing_two["reduce"] = reduce
         _check_record_options(options, needing_two)
         options = options.with_values(feeds, shapes, left.graph)
@@ -107,17 +128,26 @@ def compare(
     if reduce is None:
         with limit_proof(resources, left, right):
             return ModelComparison(left, right, options, names, least).run()
-    from graphshare.verification.reduction import reduce_difference, refuse_folder  # start-up: few proofs look for parts
+    from graphshare.verification.reduction import (
+        reduce_difference,
+        refuse_folder,
+    )  # start-up: few proofs look for parts
 
     folder = local_path(os.fspath(reduce))
     refuse_folder(folder)
     with limit_proof(resources, left, right):
-        return reduce_difference(folder, ModelComparison(left, right, options, names, least), options)
+        return reduce_difference(
+            folder, ModelComparison(left, right, options, names, least), options
+        )
 
 
 def _check_record_options(options: ProofOptions, needing_two: Mapping[str, object]) -> None:
     """Reject options that have no effect on a record; ``needing_two`` has the options that need two models."""
-    faults = [Fault(f"`{name}` needs two models, and one is a record") for name, value in needing_two.items() if value]
+    faults = [
+        Fault(f"`{name}` needs two models, and one is a record")
+        for name, value in needing_two.items()
+        if value
+    ]
     if options.inputs.sets is not None or options.inputs.rounds > 1:
         faults.append(Fault("a record has inputs of its own: leave `sets` and `rounds` out"))
     refuse_options(faults)

@@ -25,7 +25,13 @@ from graphshare.verification.runners import ABSENT, Refused, Runner, has_refused
 # Fractions of the largest number in an output; the docstring of verify() states them for across_dtypes.
 _EXPORTED = {"bfloat16": 8e-2, "float16": 1e-2, "float32": 1e-4, "float64": 1e-9}
 # Two steps at 1: dtypes with fewer bits have no numbers between 0 and 10 steps.
-_EXPORTED |= {"float8e4m3fn": 0.25, "float8e4m3fnuz": 0.25, "float8e5m2": 0.5, "float8e5m2fnuz": 0.5, "float4e2m1": 1.0}
+_EXPORTED |= {
+    "float8e4m3fn": 0.25,
+    "float8e4m3fnuz": 0.25,
+    "float8e5m2": 0.5,
+    "float8e5m2fnuz": 0.5,
+    "float4e2m1": 1.0,
+}
 _STEP = ("int8", "uint8")
 TITLES = ("the original", "the other model")
 _ARRAYS = (np.ndarray, np.generic)
@@ -75,7 +81,9 @@ class DtypeTolerance(Tolerance, frozen=True, kw_only=True):
 
 
 def tolerate_dtype(dtype: str, chosen: Tolerance) -> DtypeTolerance:
-    """Return the tolerance of models whose least precise dtype is ``dtype``: at least the chosen one and an export's."""
+    """Return the tolerance of models whose least precise dtype is ``dtype``: at least the chosen
+    one and an export's.
+    """
     of_largest = max(chosen.rtol, chosen.of_largest, _EXPORTED[dtype])
     return DtypeTolerance(chosen.atol, chosen.rtol, of_largest=of_largest, dtype=dtype)
 
@@ -98,7 +106,9 @@ class ExportTolerance(Tolerance, frozen=True, kw_only=True):
 
 def tolerate_export(tolerance: float | None) -> ExportTolerance:
     """Return the tolerance of an exported model; an explicit ``tolerance`` applies to floats of every dtype."""
-    return ExportTolerance(by_dtype=_EXPORTED if tolerance is None else dict.fromkeys(_EXPORTED, tolerance))
+    return ExportTolerance(
+        by_dtype=_EXPORTED if tolerance is None else dict.fromkeys(_EXPORTED, tolerance)
+    )
 
 
 class OutputComparison(msgspec.Struct, frozen=True):
@@ -189,7 +199,10 @@ def compare_runs(
     outputs are equal.
     """
     pairs = list(zip(names, reference.run(), runner.run(), strict=True))
-    outputs = tuple(_compare_output(a, b, value, wanted, tolerance, reference.title) for (a, b), wanted, value in pairs)
+    outputs = tuple(
+        _compare_output(a, b, value, wanted, tolerance, reference.title)
+        for (a, b), wanted, value in pairs
+    )
     are_equal = all(output.comparison for output in outputs)
     # A side that rejects its inputs has no inner values.
     is_refused = any(has_refused(both) for _, *both in pairs)
@@ -197,7 +210,9 @@ def compare_runs(
     first: InnerComparison | None = None
     if not is_refused and (layers or not are_equal):
         try:
-            inner = _compare_inner(reference, runner, {b: a for a, b in nodes}, tolerance, to_first=not layers)
+            inner = _compare_inner(
+                reference, runner, {b: a for a, b in nodes}, tolerance, to_first=not layers
+            )
         except (InputError, RefusedError):
             # Different outputs are already an answer.
             if are_equal:
@@ -209,7 +224,10 @@ def compare_runs(
 
 
 def compare_engines(
-    branches: Sequence[tuple[Runner, Runner, Sequence[Entry]]], tolerance: Tolerance, *, sizes_of: str | None = None
+    branches: Sequence[tuple[Runner, Runner, Sequence[Entry]]],
+    tolerance: Tolerance,
+    *,
+    sizes_of: str | None = None,
 ) -> EngineComparison:
     """Compare two engines on each branch: a run in the first, a run in the other, and the heads of both."""
     parts = []
@@ -223,9 +241,13 @@ def compare_engines(
     return EngineComparison(reference.engine, runner.engine, outputs, first, sizes_of)
 
 
-def _compare_output(reference: str, output: str, value: Any, wanted: Any, tolerance: Tolerance, title: str) -> OutputComparison:
+def _compare_output(
+    reference: str, output: str, value: Any, wanted: Any, tolerance: Tolerance, title: str
+) -> OutputComparison:
     comparison = compare_values(value, wanted, tolerance, title)
-    return OutputComparison(reference, output, *describe_value(value), comparison, find_share(comparison, wanted))
+    return OutputComparison(
+        reference, output, *describe_value(value), comparison, find_share(comparison, wanted)
+    )
 
 
 def _find_variables(
@@ -239,7 +261,12 @@ def _find_variables(
 
 
 def _compare_inner(
-    reference: Runner, runner: Runner, partners: Mapping[Node, Node], tolerance: Tolerance, *, to_first: bool
+    reference: Runner,
+    runner: Runner,
+    partners: Mapping[Node, Node],
+    tolerance: Tolerance,
+    *,
+    to_first: bool,
 ) -> list[InnerComparison]:
     """Return the comparison of inner outputs of two runs; with ``to_first`` only up to the first that differs.
 
@@ -256,11 +283,19 @@ def _compare_inner(
 
     def look(node: Node, index: int, value: Any) -> None:
         partner = partners.get(node)
-        if partner is None or (partner, index) not in kept or (to_first and compared and not compared[-1].comparison):
+        if (
+            partner is None
+            or (partner, index) not in kept
+            or (to_first and compared and not compared[-1].comparison)
+        ):
             return
         # Popped, so that memory is freed as the second run goes on.
         result = compare_values(value, kept.pop((partner, index)), tolerance)
-        compared.append(InnerComparison(reference.label(partner, index), node.name, node.operator_text, index, result))
+        compared.append(
+            InnerComparison(
+                reference.label(partner, index), node.name, node.operator_text, index, result
+            )
+        )
 
     reference.watch(keep)
     runner.watch(look)
@@ -279,7 +314,10 @@ def compare_values(value: Any, wanted: Any, tolerance: Tolerance, title: str = "
             return _differ(f"sequences of {len(value)} and {len(wanted)}")
         each = [compare_values(a, b, tolerance) for a, b in zip(value, wanted, strict=True)]
         # The element with the largest difference stands for the whole sequence.
-        return next((c for c in each if not c), max(each, key=lambda c: (not c.identical, c.max_abs), default=_SAME))
+        return next(
+            (c for c in each if not c),
+            max(each, key=lambda c: (not c.identical, c.max_abs), default=_SAME),
+        )
     if isinstance(value, _ARRAYS) and isinstance(wanted, _ARRAYS):
         if "O" not in (value.dtype.kind, wanted.dtype.kind):
             return _compare_numbers(np.asarray(value), np.asarray(wanted), tolerance)
@@ -290,11 +328,17 @@ def compare_values(value: Any, wanted: Any, tolerance: Tolerance, title: str = "
 
 def _compare_numbers(value: Array, wanted: Array, tolerance: Tolerance) -> Comparison:
     limit = tolerance.find_limit(wanted)
-    is_across = isinstance(tolerance, DtypeTolerance) and is_floating(value.dtype) and is_floating(wanted.dtype)
+    is_across = (
+        isinstance(tolerance, DtypeTolerance)
+        and is_floating(value.dtype)
+        and is_floating(wanted.dtype)
+    )
     if not is_across or value.dtype == wanted.dtype:
         return compare_arrays(value, wanted, atol=limit, rtol=tolerance.rtol)
     wide = np.result_type(widen(value), widen(wanted))
-    comparison = compare_arrays(value.astype(wide), wanted.astype(wide), atol=limit, rtol=tolerance.rtol)
+    comparison = compare_arrays(
+        value.astype(wide), wanted.astype(wide), atol=limit, rtol=tolerance.rtol
+    )
     # Equal numbers in different dtypes do not have equal bits.
     return msgspec.structs.replace(comparison, identical=False)
 
@@ -308,7 +352,11 @@ def find_share(comparison: Comparison, wanted: Any) -> float | None:
     """Return the distance of a value from ``wanted`` relative to its largest number, or None if unknown."""
     if not isinstance(wanted, _ARRAYS) or comparison.max_abs == _APART:
         return None
-    return comparison.max_abs / (find_largest(np.asarray(wanted)) or 1.0) if comparison.max_abs else 0.0
+    return (
+        comparison.max_abs / (find_largest(np.asarray(wanted)) or 1.0)
+        if comparison.max_abs
+        else 0.0
+    )
 
 
 def find_largest(array: Array) -> float:
@@ -317,7 +365,9 @@ def find_largest(array: Array) -> float:
     if array.dtype.kind not in "fiub" or not array.size:
         return 0.0
     # Integers are converted to floats first: the least integer's magnitude overflows in its own dtype.
-    finite = np.abs(array[np.isfinite(array)] if array.dtype.kind == "f" else array.astype(np.float64))
+    finite = np.abs(
+        array[np.isfinite(array)] if array.dtype.kind == "f" else array.astype(np.float64)
+    )
     return float(finite.max()) if finite.size else 0.0
 
 

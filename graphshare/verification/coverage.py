@@ -30,11 +30,19 @@ class BodyCoverage:
         """
         graph = computation.graph
         find_switch = find_format(graph).bodies.find_switch
-        entries = {node.name: switch[0] for node in graph.nodes if node.op and (switch := find_switch(node))}
+        entries = {
+            node.name: switch[0]
+            for node in graph.nodes
+            if node.op and (switch := find_switch(node))
+        }
         places = {(entry.node, entry.index): entry for entry in entries.values()}
         with suppress(InputError, RefusedError):  # only the outputs are required
-            outputs = computation.select(list(places.values())).run(values).outputs if places else ()
-            sides = {place: bool(np.any(value)) for place, value in zip(places, outputs, strict=True)}
+            outputs = (
+                computation.select(list(places.values())).run(values).outputs if places else ()
+            )
+            sides = {
+                place: bool(np.any(value)) for place, value in zip(places, outputs, strict=True)
+            }
             taken = {name: sides[entry.node, entry.index] for name, entry in entries.items()}
             for name, side in taken.items():
                 self._taken.setdefault(name, set()).add(side)

@@ -25,21 +25,29 @@ from graphshare.verification.noise import allow_share, shake
 from graphshare.verification.other_inputs import Key, Side, Trial, Values
 
 _BY_ELEMENT = frozenset(
-    """Abs Acos Acosh Add And Asin Asinh Atan Atanh BiasGelu Cast Ceil Celu Clip Constant Cos Cosh Div Elu Equal Erf Exp
-    FastGelu Floor Gelu Greater GreaterOrEqual HardSigmoid HardSwish Identity IsInf IsNaN LeakyRelu Less LessOrEqual Log Max
-    Mean Min Mish Mod Mul Neg Not Or PRelu Pow QuickGelu Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus
-    Softsign Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu Where Xor
-    Activation LeakyReLU _copy _div_scalar _maximum_scalar _minimum_scalar _minus_scalar _mul_scalar _plus_scalar _power_scalar
-    _rdiv_scalar _rminus_scalar abs broadcast_add broadcast_div broadcast_maximum broadcast_minimum broadcast_mul broadcast_sub
-    ceil clip elemwise_add elemwise_div elemwise_mul elemwise_sub erf exp fix floor hard_sigmoid log negative reciprocal
-    relu rint round rsqrt sigmoid sign softsign sqrt square tanh trunc where
-    """.split()
+    """Abs Acos Acosh Add And Asin Asinh Atan Atanh BiasGelu Cast Ceil Celu Clip Constant Cos Cosh
+    Div Elu Equal Erf Exp FastGelu Floor Gelu Greater GreaterOrEqual HardSigmoid HardSwish Identity
+    IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Mean Min Mish Mod Mul Neg Not Or PRelu Pow
+    QuickGelu Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Sum
+    Swish Tan Tanh ThresholdedRelu Where Xor Activation LeakyReLU _copy _div_scalar _maximum_scalar
+    _minimum_scalar _minus_scalar _mul_scalar _plus_scalar _power_scalar _rdiv_scalar _rminus_scalar
+    abs broadcast_add broadcast_div broadcast_maximum broadcast_minimum broadcast_mul broadcast_sub
+    ceil clip elemwise_add elemwise_div elemwise_mul elemwise_sub erf exp fix floor hard_sigmoid log
+    negative reciprocal relu rint round rsqrt sigmoid sign softsign sqrt square tanh trunc where""".split()
 )
 """Elementwise operators: each element of the result follows from the operands' elements at its place."""
 _RANGES = {
-    **dict.fromkeys(("HardSigmoid", "Sigmoid", "Softmax", "hard_sigmoid", "sigmoid", "softmax"), (0.0, 1.0)),
-    **dict.fromkeys(("Cos", "Erf", "Sin", "Softsign", "Tanh", "cos", "erf", "sin", "softsign", "tanh"), (-1.0, 1.0)),
-    **dict.fromkeys(("Abs", "Exp", "Relu", "Softplus", "Sqrt", "abs", "exp", "relu", "sqrt"), (0.0, float("inf"))),
+    **dict.fromkeys(
+        ("HardSigmoid", "Sigmoid", "Softmax", "hard_sigmoid", "sigmoid", "softmax"), (0.0, 1.0)
+    ),
+    **dict.fromkeys(
+        ("Cos", "Erf", "Sin", "Softsign", "Tanh", "cos", "erf", "sin", "softsign", "tanh"),
+        (-1.0, 1.0),
+    ),
+    **dict.fromkeys(
+        ("Abs", "Exp", "Relu", "Softplus", "Sqrt", "abs", "exp", "relu", "sqrt"),
+        (0.0, float("inf")),
+    ),
 }
 """The least and the largest result of operators with a bounded range: no number beyond these reaches a region."""
 _DECADES = np.arange(-6, 6.01, 0.125)
@@ -68,7 +76,8 @@ class _Departure(Struct, frozen=True):
 
 
 def describe_departure(trials: Sequence[Trial], constants: Iterable[Constant]) -> str:
-    """Return in words where both sides of a region part that agree on the values of all ``trials``; empty where they do not.
+    """Return in words where both sides of a region part that agree on the values of all ``trials``;
+    empty where they do not.
 
     The trials are those of one region on several inputs, ``constants`` those that it reads.
     """
@@ -85,10 +94,14 @@ def describe_departure(trials: Sequence[Trial], constants: Iterable[Constant]) -
         ranges = _find_ranges(seen)
         sides = trial.open_sides(parts, places, seen[-1])
         points = _list_points(nodes, constants)
-        departures = list(_list_departures(trial, sides, seen[-1], [*ranges], points)) if ranges else []
+        departures = (
+            list(_list_departures(trial, sides, seen[-1], [*ranges], points)) if ranges else []
+        )
     except (InputError, RefusedError):
         return ""
-    return _describe(trial, min(departures, key=lambda each: each.size), ranges) if departures else ""
+    return (
+        _describe(trial, min(departures, key=lambda each: each.size), ranges) if departures else ""
+    )
 
 
 def _is_by_element(nodes: Iterable[Node]) -> bool:
@@ -98,13 +111,21 @@ def _is_by_element(nodes: Iterable[Node]) -> bool:
 def _find_ranges(seen: Sequence[Values]) -> dict[Key, tuple[Any, Any]]:
     """Return the least and the largest number of each array of floats, over all inputs."""
     keys = [key for key, array in seen[-1].items() if is_floating(array.dtype) and array.size]
-    return {key: (min(own[key].min() for own in seen), max(own[key].max() for own in seen)) for key in keys}
+    return {
+        key: (min(own[key].min() for own in seen), max(own[key].max() for own in seen))
+        for key in keys
+    }
 
 
 def _describe(trial: Trial, departure: _Departure, ranges: dict[Key, tuple[Any, Any]]) -> str:
-    names = {key: repr(key if isinstance(key, str) else output_name(trial.plan.entries[0][key])) for key in ranges}
+    names = {
+        key: repr(key if isinstance(key, str) else output_name(trial.plan.entries[0][key]))
+        for key in ranges
+    }
     start = {key: f"{name} " if len(names) > 1 else "" for key, name in names.items()}
-    between = ", ".join(f"{start[key]}{float(low):.3g} to {float(high):.3g}" for key, (low, high) in ranges.items())
+    between = ", ".join(
+        f"{start[key]}{float(low):.3g} to {float(high):.3g}" for key, (low, high) in ranges.items()
+    )
     at = " and ".join(f"{start[key]}{number:.3g}" for key, number in departure.numbers.items())
     return f"agrees on the values seen ({between}), departs at {at}"
 
@@ -116,7 +137,9 @@ def _list_points(nodes: Sequence[Node], constants: Iterable[Constant]) -> Array:
     # A Clip after an Add bends at the difference of both numbers, a Clip after a Mul at their quotient.
     pairs = [number for a, b in combinations(few, 2) for number in (a - b, a + b, a / b, b / a)]
     sorted_bends = np.unique([0.0, *few, *pairs])
-    beyond = np.concatenate([sorted_bends * 1.125, sorted_bends * 0.875, (sorted_bends[1:] + sorted_bends[:-1]) / 2])
+    beyond = np.concatenate(
+        [sorted_bends * 1.125, sorted_bends * 0.875, (sorted_bends[1:] + sorted_bends[:-1]) / 2]
+    )
     magnitudes = 10.0**_DECADES
     near = np.concatenate([sorted_bends, beyond, _STEPS])
     points = np.concatenate([_COARSE, -_COARSE, near, -near, magnitudes, -magnitudes])
@@ -142,7 +165,9 @@ def _list_departures(
 ) -> Iterator[_Departure]:
     """Yield, for each run and each end, the element with the smallest numbers at which the sides diverge."""
     known = trial.compute(sides[0], seen)
-    operators = {key: None if isinstance(key, str) else trial.plan.entries[0][key].node.op for key in keys}
+    operators = {
+        key: None if isinstance(key, str) else trial.plan.entries[0][key].node.op for key in keys
+    }
     ranges = {key: _RANGES.get(op or "", (-np.inf, np.inf)) for key, op in operators.items()}
     longer = _lengthen(seen)
     # Constants may not fit a different size.
@@ -153,7 +178,9 @@ def _list_departures(
             continue
         for number, (first, *both) in enumerate(zip(known, *ends, strict=False)):
             apart = _find_apart(trial, sides, drawn, both, number, first)
-            numbers = np.stack([_sample(np.broadcast_to(drawn[key], both[0].shape))[apart] for key in keys])
+            numbers = np.stack(
+                [_sample(np.broadcast_to(drawn[key], both[0].shape))[apart] for key in keys]
+            )
             if numbers.size:
                 least = int(np.argmin(abs(numbers).max(axis=0)))
                 yield _Departure(dict(zip(keys, numbers[:, least].tolist(), strict=True)))
@@ -166,12 +193,21 @@ def _lengthen(seen: Values) -> Values:
     if not rank or count < 2:
         return seen
     return {
-        key: np.resize(array, (array.shape[0] * count, *array.shape[1:])) if array.ndim == rank and array.size else array
+        key: np.resize(array, (array.shape[0] * count, *array.shape[1:]))
+        if array.ndim == rank and array.size
+        else array
         for key, array in seen.items()
     }
 
 
-def _find_apart(trial: Trial, sides: Sequence[Side], drawn: Values, values: Sequence[Array], number: int, seen: Array) -> Array:
+def _find_apart(
+    trial: Trial,
+    sides: Sequence[Side],
+    drawn: Values,
+    values: Sequence[Array],
+    number: int,
+    seen: Array,
+) -> Array:
     """Return the elements of an end whose difference exceeds the tolerance and the noise of either side.
 
     The tolerance is relative to the element, and to the largest element on the values ``seen``: an intermediate result
@@ -180,7 +216,9 @@ def _find_apart(trial: Trial, sides: Sequence[Side], drawn: Values, values: Sequ
     tolerance = allow_share(trial.tolerate(*values), trial.cone.ends[number])
     numbers = [_sample(value) for value in values]
     sizes = np.maximum(*(np.nan_to_num(abs(each), posinf=0) for each in numbers))
-    limit = np.maximum(tolerance.find_limit(seen), max(tolerance.rtol, tolerance.of_largest) * sizes)
+    limit = np.maximum(
+        tolerance.find_limit(seen), max(tolerance.rtol, tolerance.of_largest) * sizes
+    )
     apart = _measure(*numbers)
     # float16 has no such numbers, so a float16 model may have infinity instead.
     starts = [
@@ -188,7 +226,9 @@ def _find_apart(trial: Trial, sides: Sequence[Side], drawn: Values, values: Sequ
         for array in drawn.values()
         if is_floating(array.dtype) and array.size
     ]
-    is_half = (np.isfinite(numbers[0]) != np.isfinite(numbers[1])) & (np.max(starts, axis=0) > _LARGEST_HALF)
+    is_half = (np.isfinite(numbers[0]) != np.isfinite(numbers[1])) & (
+        np.max(starts, axis=0) > _LARGEST_HALF
+    )
     apart = np.where(is_half, 0, apart)
     if (apart > limit).any():
         for again in shake(drawn):
@@ -199,7 +239,9 @@ def _find_apart(trial: Trial, sides: Sequence[Side], drawn: Values, values: Sequ
     return wrong
 
 
-def _draw_far(seen: Values, ranges: Mapping[Key, tuple[float, float]], points: Array) -> Iterator[dict[Key, Array]]:
+def _draw_far(
+    seen: Values, ranges: Mapping[Key, tuple[float, float]], points: Array
+) -> Iterator[dict[Key, Array]]:
     """Yield values in which far numbers, each in its range, replace one start at a time, then all of them."""
     keys = list(ranges)
     size = max(seen[key].size for key in keys)
@@ -213,7 +255,11 @@ def _draw_far(seen: Values, ranges: Mapping[Key, tuple[float, float]], points: A
                 low, high = max(ranges[key][0], -most), min(ranges[key][1], most)
                 # Each start steps through the numbers differently, so that many pairs of numbers meet.
                 order = (np.arange(len(points)) + run * size) * (1 + 6 * number) % len(points)
-                numbers = np.clip(points, low, high)[order].astype(wide).astype(seen[key].dtype, copy=False)
+                numbers = (
+                    np.clip(points, low, high)[order]
+                    .astype(wide)
+                    .astype(seen[key].dtype, copy=False)
+                )
                 far[key] = np.resize(numbers, seen[key].shape)
             yield {**seen, **far}
 
@@ -221,7 +267,9 @@ def _draw_far(seen: Values, ranges: Mapping[Key, tuple[float, float]], points: A
 def _sample(array: Array) -> Array:
     """Return numbers of an array as float64; if there are too many elements, only a sample."""
     places = np.unique(np.linspace(0, array.size - 1, min(array.size, _MOST)).astype(np.int64))
-    return widen(array[np.unravel_index(places, array.shape)] if array.ndim else array.reshape(1)).astype(np.float64)
+    return widen(
+        array[np.unravel_index(places, array.shape)] if array.ndim else array.reshape(1)
+    ).astype(np.float64)
 
 
 def _measure(wanted: Array, value: Array) -> Array:

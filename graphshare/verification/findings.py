@@ -38,7 +38,11 @@ def list_failures(report: Report) -> list[Fault]:
 def make_report(report: Report, where: str, command: str = "verify") -> FindingsReport:
     """Return the report of the proof for the graph file ``where``, the verdict last."""
     failures = [
-        (stage.name, "\n".join((f"{stage.name} of {branch.branch}: {stage.summary}", *stage.details)), Level.ERROR)
+        (
+            stage.name,
+            "\n".join((f"{stage.name} of {branch.branch}: {stage.summary}", *stage.details)),
+            Level.ERROR,
+        )
         for branch in report.branches
         for stage in branch.stages
         if stage.verdict in ("fails", "unknown")
@@ -49,4 +53,6 @@ def make_report(report: Report, where: str, command: str = "verify") -> Findings
         Finding(code=_RULES[name].code, level=level, message=message, where=where)
         for name, message, level in (*failures, verdict)
     )
-    return FindingsReport(command=command, files=(where,), findings=findings, rules=tuple(_RULES.values()))
+    return FindingsReport(
+        command=command, files=(where,), findings=findings, rules=tuple(_RULES.values())
+    )

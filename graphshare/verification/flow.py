@@ -72,25 +72,42 @@ class ProofOptions(msgspec.Struct, frozen=True):
         """Return whether all inputs and sizes are drawn; a model need not be able to compute such numbers."""
         return not (self.feeds or self.shapes or self.train_step) and self.inputs.sets is None
 
-    def with_values(self, feeds: Mapping[str, Any] | None, shapes: Shapes | None, *graphs: Graph) -> ProofOptions:
+    def with_values(
+        self, feeds: Mapping[str, Any] | None, shapes: Shapes | None, *graphs: Graph
+    ) -> ProofOptions:
         """Return the options with values and shapes for inputs of graphs. Raises as :func:`as_values`.
 
         An option for a name also applies to a variable of that name that a different option selects by number.
         """
-        own = msgspec.structs.replace(self, feeds=as_values(feeds, *graphs), shapes=as_shapes(shapes, *graphs))
+        own = msgspec.structs.replace(
+            self, feeds=as_values(feeds, *graphs), shapes=as_shapes(shapes, *graphs)
+        )
         if not any("#" in name for name in own.names):
             return own
-        images = [pair for graph in graphs for pair in number_variables(graph, own.names)[1].items()]
-        numbered = {image.name: node.name for node, image in images if image is not node and node.is_variable}
+        images = [
+            pair for graph in graphs for pair in number_variables(graph, own.names)[1].items()
+        ]
+        numbered = {
+            image.name: node.name
+            for node, image in images
+            if image is not node and node.is_variable
+        }
 
         def spread(values: Mapping[str, Value]) -> dict[str, Value]:
-            return {**{name: values[old] for name, old in numbered.items() if old in values}, **values}
+            return {
+                **{name: values[old] for name, old in numbered.items() if old in values},
+                **values,
+            }
 
         as_input = tuple(spread(dict.fromkeys(own.as_input)))
         spread_shapes = {
-            name: shape for name, shape in spread(own.shapes).items() if name in own.shapes or name not in own.feeds
+            name: shape
+            for name, shape in spread(own.shapes).items()
+            if name in own.shapes or name not in own.feeds
         }
-        return msgspec.structs.replace(own, feeds=spread(own.feeds), shapes=spread_shapes, as_input=as_input)
+        return msgspec.structs.replace(
+            own, feeds=spread(own.feeds), shapes=spread_shapes, as_input=as_input
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -98,10 +115,16 @@ class ProofOptions(msgspec.Struct, frozen=True):
         return (*self.feeds, *self.shapes, *self.as_input)
 
     def choose_executors(self, graph: Graph, where: str) -> dict[str | None, ChosenEngine]:
-        """Return the executor of a graph for each engine. Raises UsageError or RefusedError as :func:`choose_executor`."""
+        """Return the executor of a graph for each engine.
+
+        Raises UsageError or RefusedError as :func:`choose_executor`.
+        """
         # Not alone: branches and engines compute in turn, and threads that wait actively would block the others' cores.
         options = EngineOptions(self.strict_engine, self.inputs.rounds, alone=False)
-        return {name: choose_executor(graph, name, where=where, options=options) for name in self.engines}
+        return {
+            name: choose_executor(graph, name, where=where, options=options)
+            for name in self.engines
+        }
 
     def list_feeds(self, graph: Graph) -> list[Mapping[str, Array]]:
         """Return the feeds of each set of inputs, with ``feeds`` in all of them. Raises InputError for faulty sets."""
@@ -113,11 +136,19 @@ class ProofOptions(msgspec.Struct, frozen=True):
         return [{**as_values(each, graph), **self.feeds} for each in read]  # type: ignore[union-attr,arg-type]
 
 
-def make_options(inputs: Inputs | None, tolerance: Tolerance | None, engine: Names, **others: Any) -> ProofOptions:
+def make_options(
+    inputs: Inputs | None, tolerance: Tolerance | None, engine: Names, **others: Any
+) -> ProofOptions:
     """Return the options of a proof from a caller's arguments; None selects a default."""
     own = inputs or Inputs()
     engines = tuple(name for text in as_names(engine) for name in text.split(",")) or (None,)
-    return ProofOptions(own, tolerance or BY_ELEMENT, as_input=tuple(as_names(own.as_input)), engines=engines, **others)
+    return ProofOptions(
+        own,
+        tolerance or BY_ELEMENT,
+        as_input=tuple(as_names(own.as_input)),
+        engines=engines,
+        **others,
+    )
 
 
 @contextmanager
@@ -139,7 +170,11 @@ def check_options(options: ProofOptions) -> list[Fault]:
     faults: list[Fault] = []
     sets = options.inputs.sets
     if sets is not None and (options.inputs.rounds > 1 or options.train_step):
-        faults.append(Fault("each set of `sets` is a round: `rounds` and `train_step` cannot be combined with it"))
+        faults.append(
+            Fault(
+                "each set of `sets` is a round: `rounds` and `train_step` cannot be combined with it"
+            )
+        )
     if isinstance(sets, Sequence) and not isinstance(sets, str) and not len(sets):
         faults.append(Fault("`sets` contains no set", hint="leave `sets` out to draw inputs"))
     if options.expect_tied and not options.train_step:
@@ -191,8 +226,12 @@ def make_round(
     runners: dict[str, tuple[Runner, Runner]] = {}
     for both in engines:
         left, right = (
-            ComputationRunner(side, values, own, seed=draw.seed, by_output=by_output and not runners)
-            for side, values, own in zip(both, draw.values, (None, None) if runners else known, strict=True)
+            ComputationRunner(
+                side, values, own, seed=draw.seed, by_output=by_output and not runners
+            )
+            for side, values, own in zip(
+                both, draw.values, (None, None) if runners else known, strict=True
+            )
         )
         runners[both[0].engine] = left, right
     return Round(runners, draw.sizes_of)
@@ -213,31 +252,43 @@ def compare_round(
     outputs; a side with None is not compared across engines.
     """
     values = [
-        compare_runs(names, left, right, tolerance, nodes=nodes, layers=layers, sizes_of=each.sizes_of)
+        compare_runs(
+            names, left, right, tolerance, nodes=nodes, layers=layers, sizes_of=each.sizes_of
+        )
         for left, right in each.runners.values()
     ]
     across = tolerate_other_program(tolerance)
     first, *others = each.runners.values()
     engines = []
     for other in others:
-        sides = [(a, b, own) for a, b, own in zip(first, other, heads, strict=True) if own is not None]
+        sides = [
+            (a, b, own) for a, b, own in zip(first, other, heads, strict=True) if own is not None
+        ]
         engines.append(compare_engines(sides, across, sizes_of=each.sizes_of))
     return values, engines
 
 
-def join_rounds(rounds: Iterable[RoundComparisons]) -> tuple[tuple[Values, ...], tuple[EngineComparison, ...]]:
+def join_rounds(
+    rounds: Iterable[RoundComparisons],
+) -> tuple[tuple[Values, ...], tuple[EngineComparison, ...]]:
     """Return the comparisons of all rounds: for the first engine, for each other engine, and across engines."""
     by_round, across = [], []
     for values, engines in rounds:
         by_round.append(values)
         across += engines
-    return tuple(values for engine in zip(*by_round, strict=True) for values in engine), tuple(across)
+    return tuple(values for engine in zip(*by_round, strict=True) for values in engine), tuple(
+        across
+    )
 
 
 def find_drawing(graph: Graph) -> dict[int, Node]:
     """Return the outputs, by index, that depend on random numbers without a seed, each with an operator that draws."""
     format_ = find_format(graph)
-    drawing = [node for node in graph.nodes if node.op and any(map(format_.meaning.draws_numbers, _list_inside(node)))]
+    drawing = [
+        node
+        for node in graph.nodes
+        if node.op and any(map(format_.meaning.draws_numbers, _list_inside(node)))
+    ]
     drawn: dict[int, Node] = {}
     for place, head in enumerate(graph.heads if drawing else ()):
         needed = set(post_order([head.node]))
@@ -260,7 +311,9 @@ def leave_drawn_regions(report: RegionReport, drawing: Collection[Node]) -> Regi
         operators = [(each.op, each.name) for each in (*region.nodes, *region.other_nodes)]
         reason = next((reasons[each] for each in operators if each in reasons), "")
         if reason:
-            region = Region(region.ends, region.nodes, region.other_nodes, reason=reason, place=region.place)
+            region = Region(
+                region.ends, region.nodes, region.other_nodes, reason=reason, place=region.place
+            )
         regions.append(region)
     return msgspec.structs.replace(report, regions=tuple(regions))
 
@@ -283,4 +336,9 @@ def _list_inside(node: Node) -> Iterator[Node]:
 
 def describe_engines(executors: ChosenEngines) -> dict[str, None]:
     """Return the notes of engines, each once."""
-    return {note: None for executor in executors.values() if executor is not None for note in executor.notes}
+    return {
+        note: None
+        for executor in executors.values()
+        if executor is not None
+        for note in executor.notes
+    }

@@ -1,7 +1,7 @@
 """Prove that sizes of a model are free: run it in onnxruntime at several sizes, and compare it with the fixed model.
 
-The values of a sample must not depend on the other samples of its batch: they must be the values that the original computes
-for this sample alone.
+The values of a sample must not depend on the other samples of its batch: they must be the values
+that the original computes for this sample alone.
 """
 
 from __future__ import annotations
@@ -24,7 +24,12 @@ from graphshare.ops.kernel import Array
 from graphshare.rewrite.free_sizes import FreedGraph
 from graphshare.text.format import format_count, format_names
 from graphshare.verification.compare import compare
-from graphshare.verification.comparison import Tolerance, compare_values, find_share, tolerate_export
+from graphshare.verification.comparison import (
+    Tolerance,
+    compare_values,
+    find_share,
+    tolerate_export,
+)
 from graphshare.verification.flow import ProofOptions, make_options
 from graphshare.verification.report import describe_difference
 from graphshare.verification.whole_model import list_changed
@@ -34,13 +39,16 @@ _HINT = "nothing was written; leave these sizes fixed"
 
 
 class SizesProof(msgspec.Struct, frozen=True):
-    """The result of a proof: ``outputs`` are equal at the sizes of the file, ``fixed`` at fixed sizes; 0 if not compared.
+    """The result of a proof: ``outputs`` are equal at the sizes of the file, ``fixed`` at fixed
+    sizes; 0 if not compared.
 
-    ``batches`` are the compared batch sizes, ``sizes`` the other sizes at which the model was computed without a comparison;
-    ``witnesses`` are models at other sizes, each with its verdict. ``max_abs`` and ``of_largest`` are the largest
-    difference of a sample from the original's values: absolute, and relative to the largest number of the output.
-    ``optimized`` says that the outputs at the sizes of the file are equal bit for bit even with onnxruntime's
-    optimizations, ``tells_apart`` that at least two samples have different outputs, so that mixed-up samples are noticed.
+    ``batches`` are the compared batch sizes, ``sizes`` the other sizes at which the model was
+    computed without a comparison; ``witnesses`` are models at other sizes, each with its verdict.
+    ``max_abs`` and ``of_largest`` are the largest difference of a sample from the original's
+    values: absolute, and relative to the largest number of the output. ``optimized`` says that the
+    outputs at the sizes of the file are equal bit for bit even with onnxruntime's optimizations,
+    ``tells_apart`` that at least two samples have different outputs, so that mixed-up samples are
+    noticed.
     """
 
     outputs: int = 0
@@ -70,14 +78,20 @@ def prove_sizes(
     """
     inputs = options or make_options(None, None, ())
     proof = _Trial(freed, rewrite, source, inputs, tolerate_export(tolerance)).prove()
-    return msgspec.structs.replace(proof, witnesses=tuple((path, _ask_witness(freed, path)) for path in witness))
+    return msgspec.structs.replace(
+        proof, witnesses=tuple((path, _ask_witness(freed, path)) for path in witness)
+    )
 
 
 def _ask_witness(freed: Checkpoint, path: str) -> str:
     """Compare a model with the same network at other sizes; return the verdict. Raises DisprovedError."""
     report = compare(freed, path)
     if report.outcome != "equal":
-        details = [stage.details[-1] for _, stage in report.list_stages("fails") if stage.name == "values" and stage.details]
+        details = [
+            stage.details[-1]
+            for _, stage in report.list_stages("fails")
+            if stage.name == "values" and stage.details
+        ]
         message = f"{path} differs from the model at its sizes: {details[-1] if details else report.verdict}"
         raise DisprovedError(Fault(message, hint=_HINT))
     return report.verdict
@@ -95,18 +109,24 @@ def prove_fixed(fixed: Checkpoint, free: Checkpoint, options: ProofOptions) -> i
         parts = [open_computation(model, exact=exact) for model in (fixed, free)]
         changed = []
         for number, feeds in enumerate(options.list_feeds(fixed.graph) * options.inputs.rounds):
-            fed = {node: feeds[node.name] for node in parts[0].graph.variables() if node.name in feeds}
+            fed = {
+                node: feeds[node.name] for node in parts[0].graph.variables() if node.name in feeds
+            }
             drawn = parts[0].draw(fed, options=DrawOptions(options.inputs.seed + number)).values
             by_name = {node.name: value for node, value in drawn.items()}
             changed += list_changed(names, *(_compute(part, by_name) for part in parts))
         # Some optimizations need fixed sizes, and they may take sums in a different order.
         if not changed:
             return len(names)
-    raise DisprovedError(Fault(f"computes different bits at the fixed sizes: {format_names(changed)}", hint=_HINT))
+    raise DisprovedError(
+        Fault(f"computes different bits at the fixed sizes: {format_names(changed)}", hint=_HINT)
+    )
 
 
 def _compute(part: Computation, values: Mapping[str, Array]) -> list[Array]:
-    return part.run({node: values[node.name] for node in part.graph.variables() if node.name in values}).outputs
+    return part.run(
+        {node: values[node.name] for node in part.graph.variables() if node.name in values}
+    ).outputs
 
 
 def measure_shapes(
@@ -117,10 +137,18 @@ def measure_shapes(
     Raises:
         GraphshareError: onnxruntime cannot compute them.
     """
-    computation = open_computation(msgspec.structs.replace(model, graph=take_shapes(model.graph, entries)))
-    needed = {node: tuple(shapes[node.name]) for node in computation.graph.variables() if node.name in shapes}
+    computation = open_computation(
+        msgspec.structs.replace(model, graph=take_shapes(model.graph, entries))
+    )
+    needed = {
+        node: tuple(shapes[node.name])
+        for node in computation.graph.variables()
+        if node.name in shapes
+    }
     rows = computation.run(computation.draw(shapes=needed).values).outputs
-    return {(entry.node, entry.index): row.tolist() for entry, row in zip(entries, rows, strict=True)}
+    return {
+        (entry.node, entry.index): row.tolist() for entry, row in zip(entries, rows, strict=True)
+    }
 
 
 class _NotComputedError(DisprovedError):
@@ -128,16 +156,26 @@ class _NotComputedError(DisprovedError):
 
 
 class _Trial:
-    """Both models, open for runs. ``batch`` is the symbol of the batch size or None, ``per_run`` its value in the file."""
+    """Both models, open for runs.
+
+    ``batch`` is the symbol of the batch size or None, ``per_run`` its value in the file.
+    """
 
     def __init__(
-        self, freed: Checkpoint, rewrite: FreedGraph, source: Checkpoint, inputs: ProofOptions, tolerance: Tolerance
+        self,
+        freed: Checkpoint,
+        rewrite: FreedGraph,
+        source: Checkpoint,
+        inputs: ProofOptions,
+        tolerance: Tolerance,
     ) -> None:
         self.freed, self.rewrite, self.source, self.tolerance = freed, rewrite, source, tolerance
         self.original, self.changed = map(open_computation, (source, freed))
         self.inputs, self.sets = inputs.inputs, inputs.list_feeds(source.graph)
         self.names = [output_name(head) for head in source.graph.heads]
-        self.batch = next((symbol for symbol in rewrite.symbols if symbol.name in rewrite.batches), None)
+        self.batch = next(
+            (symbol for symbol in rewrite.symbols if symbol.name in rewrite.batches), None
+        )
         self.per_run = 1 if self.batch is None else rewrite.numbers[self.batch.name]
         self.base = {symbol.name: rewrite.numbers[symbol.name] for symbol in rewrite.symbols}
         self.max_abs = self.of_largest = 0.0
@@ -152,15 +190,22 @@ class _Trial:
         # A model that draws numbers differs from itself, so a difference would prove nothing.
         if list_changed(self.names, _compute(self.original, drawn[0]), runs[0]):
             hint = "write it without a proof with `verify=False`"
-            raise RefusedError(Fault("two runs of the model itself differ, so nothing can be proved", hint=hint))
+            raise RefusedError(
+                Fault("two runs of the model itself differ, so nothing can be proved", hint=hint)
+            )
         is_optimized = self._prove_fixed(drawn[0], runs[0])
         # The batch comes before other sizes: its runs are compared with the original's, sample by sample.
         batches = self._prove_batch(drawn, runs)
-        free = [symbol for symbol in self.rewrite.symbols if symbol.name not in self.rewrite.batches]
+        free = [
+            symbol for symbol in self.rewrite.symbols if symbol.name not in self.rewrite.batches
+        ]
         tried = list_trials(free, self.base) if free else []
         for sizes in tried:
             self._try_sizes(sizes, free)
-        moved = tuple({name: size for name, size in sizes.items() if size != self.base[name]} for sizes in tried)
+        moved = tuple(
+            {name: size for name, size in sizes.items() if size != self.base[name]}
+            for sizes in tried
+        )
         errors = self.max_abs, self.of_largest
         return SizesProof(len(self.names), batches, moved, *errors, is_optimized, self.tells_apart)
 
@@ -174,13 +219,24 @@ class _Trial:
             self._prove_batch(drawn, [self._run(values, sizes) for values in drawn])
         except _NotComputedError as error:
             changed = [symbol for symbol in free if sizes[symbol.name] != self.base[symbol.name]]
-            hint = suggest_steps(changed, self.base, lambda tried: self._run(self._draw(self.changed, tried, 1)[0], tried))
+            hint = suggest_steps(
+                changed,
+                self.base,
+                lambda tried: self._run(self._draw(self.changed, tried, 1)[0], tried),
+            )
             if not hint:
                 raise
-            raise DisprovedError([msgspec.structs.replace(fault, hint=hint) for fault in error.faults]) from None
+            raise DisprovedError(
+                [msgspec.structs.replace(fault, hint=hint) for fault in error.faults]
+            ) from None
 
-    def _draw(self, part: Computation, sizes: Mapping[str, int], count: int) -> list[dict[str, Array]]:
-        """Return ``count`` sets of inputs at free ``sizes``, or at the file's sizes. The sets differ only in samples."""
+    def _draw(
+        self, part: Computation, sizes: Mapping[str, int], count: int
+    ) -> list[dict[str, Array]]:
+        """Return ``count`` sets of inputs at free ``sizes``, or at the file's sizes.
+
+        The sets differ only in samples.
+        """
         nodes = {node.name: node for node in part.graph.variables()}
         ranks = {name: len(shape or ()) for name, (_, shape) in list_declared(part.graph).items()}
         shapes: dict[str, list[int | None]] = {}
@@ -193,16 +249,26 @@ class _Trial:
         draws = (part.draw(shapes=fixed, options=DrawOptions(seed)).values for seed in seeds)
         first, *others = (self._feed(values, number) for number, values in enumerate(draws))
         batched = [] if self.batch is None else [name for name, _ in self._list_places(self.batch)]
-        return [first, *({**first, **{name: values[name] for name in batched}} for values in others)]
+        return [
+            first,
+            *({**first, **{name: values[name] for name in batched}} for values in others),
+        ]
 
     def _feed(self, drawn: Mapping[Node, Array], number: int) -> dict[str, Array]:
-        """Return a set of inputs by name: the given values, or, for other shapes and further sets, random picks from them."""
-        stated, rng = self.sets[number % len(self.sets)], np.random.default_rng(self.inputs.seed + number)
+        """Return a set of inputs by name: the given values, or, for other shapes and further sets,
+        random picks from them.
+        """
+        stated, rng = (
+            self.sets[number % len(self.sets)],
+            np.random.default_rng(self.inputs.seed + number),
+        )
         values = {node.name: value for node, value in drawn.items()}
         for name, array in ((name, np.asarray(stated[name])) for name in values if name in stated):
             like = values[name]
             is_own = array.shape == like.shape and number < len(self.sets)
-            values[name] = (array if is_own else rng.choice(array.ravel(), like.shape)).astype(like.dtype)
+            values[name] = (array if is_own else rng.choice(array.ravel(), like.shape)).astype(
+                like.dtype
+            )
         return values
 
     def _list_places(self, symbol: Symbol) -> list[tuple[str, int]]:
@@ -217,7 +283,9 @@ class _Trial:
             at = ", ".join(f"{name} {size}" for name, size in sizes.items())
             first = error.faults[0]
             message = f"cannot be computed with {at}: {first.message}"
-            raise _NotComputedError(Fault(message, where=self.source.where, node=first.node, hint=_HINT)) from None
+            raise _NotComputedError(
+                Fault(message, where=self.source.where, node=first.node, hint=_HINT)
+            ) from None
 
     def _disprove(self, message: str) -> DisprovedError:
         return DisprovedError(Fault(message, where=self.source.where, hint=_HINT))
@@ -227,36 +295,57 @@ class _Trial:
         if not list_changed(self.names, self._run(feeds, self.base), wanted):
             return True
         # Some optimizations need fixed sizes and sum in a different order; the rewrite is not to blame.
-        plain = [_compute(open_computation(model, exact=True), feeds) for model in (self.freed, self.source)]
+        plain = [
+            _compute(open_computation(model, exact=True), feeds)
+            for model in (self.freed, self.source)
+        ]
         if names := list_changed(self.names, *plain):
-            raise self._disprove(f"computes different bits at the sizes of the file: {format_names(names)}")
+            raise self._disprove(
+                f"computes different bits at the sizes of the file: {format_names(names)}"
+            )
         return False
 
-    def _prove_batch(self, drawn: Sequence[Mapping[str, Array]], runs: Sequence[Sequence[Array]]) -> tuple[int, ...]:
+    def _prove_batch(
+        self, drawn: Sequence[Mapping[str, Array]], runs: Sequence[Sequence[Array]]
+    ) -> tuple[int, ...]:
         """Compare batches of other sizes with ``runs`` of single samples; return the sizes of these batches."""
         if self.batch is None:
             return ()
         if len({tuple(output.shape for output in run) for run in runs}) > 1:
             hint = "write it without a proof with `verify=False`"
-            message = "outputs have different shapes for different samples, so nothing can be proved"
+            message = (
+                "outputs have different shapes for different samples, so nothing can be proved"
+            )
             raise RefusedError(Fault(message, hint=hint))
-        wanted = [np.concatenate([self._split(run[i], i, self.per_run) for run in runs]) for i in range(len(self.names))]
+        wanted = [
+            np.concatenate([self._split(run[i], i, self.per_run) for run in runs])
+            for i in range(len(self.names))
+        ]
         self.tells_apart |= any(not np.array_equal(rows[0], rows[-1]) for rows in wanted)
         count = len(drawn) * self.per_run
         # The size of the file was proved before. `count` is last, and the exchange below is compared with its outputs.
-        sizes = sorted({1, 2, 3, self.per_run + 1, count} - {self.per_run} & set(range(count)) | {count})
+        sizes = sorted(
+            {1, 2, 3, self.per_run + 1, count} - {self.per_run} & set(range(count)) | {count}
+        )
         for size in sizes:
             whole = self._run_rows(drawn, range(size), wanted)
-        # All samples but one are exchanged, and that one must not change; it might depend on an earlier or a later sample.
+        # All samples but one are exchanged, and that one must not change; it might depend on an
+        # earlier or a later sample.
         for kept in (0, count - 1):
-            moved = self._run_rows(drawn, [row if row == kept else (row + 1) % count for row in range(count)], wanted)
+            moved = self._run_rows(
+                drawn, [row if row == kept else (row + 1) % count for row in range(count)], wanted
+            )
             for name, a, b in zip(self.names, moved, whole, strict=True):
                 # Bit for bit, because the session and the size are the same, and only other samples have changed.
                 if not np.array_equal(a[kept], b[kept], equal_nan=a.dtype.kind == "f"):
-                    raise self._disprove(f"{name!r} of a sample depends on the other samples of the batch")
+                    raise self._disprove(
+                        f"{name!r} of a sample depends on the other samples of the batch"
+                    )
         return tuple(sizes)
 
-    def _run_rows(self, drawn: Sequence[Mapping[str, Array]], rows: Sequence[int], wanted: Sequence[Array]) -> list[Array]:
+    def _run_rows(
+        self, drawn: Sequence[Mapping[str, Array]], rows: Sequence[int], wanted: Sequence[Array]
+    ) -> list[Array]:
         """Return the outputs for samples given by number, with samples on the first axis. Raises DisprovedError."""
         assert self.batch is not None
         feeds = dict(drawn[0])
@@ -268,7 +357,9 @@ class _Trial:
             result = compare_values(part, expected := whole[list(rows)], self.tolerance)
             if not result:
                 text = describe_difference(result)
-                raise self._disprove(f"{name!r} of {format_count(len(rows), 'sample')} differs from the original's: {text}")
+                raise self._disprove(
+                    f"{name!r} of {format_count(len(rows), 'sample')} differs from the original's: {text}"
+                )
             self.max_abs = max(self.max_abs, result.max_abs)
             self.of_largest = max(self.of_largest, find_share(result, expected) or 0.0)
         return parts
@@ -278,7 +369,10 @@ class _Trial:
         assert self.batch is not None
         for number, axis in enumerate(self.rewrite.outputs[place]):
             if self.batch.name in axis:
-                before, after = axis[: axis.index(self.batch.name)], axis[axis.index(self.batch.name) + 1 :]
+                before, after = (
+                    axis[: axis.index(self.batch.name)],
+                    axis[axis.index(self.batch.name) + 1 :],
+                )
                 known = multiply_numbers(after if list_names(before) else before)
                 rest = output.shape[number] // (count * known) if known else 0
                 sizes = (rest, count, known) if list_names(before) else (known, count, rest)

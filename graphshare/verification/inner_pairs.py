@@ -18,7 +18,9 @@ FLOATS = frozenset(PRECISIONS)
 Parts = tuple[str | None, Sequence[object] | None]
 """The dtype and the shape of a value, None where unknown."""
 FindContent = Callable[[Node], Hashable | None]
-"""Returns the content of a constant in the form of terms: its dtype, its shape, and its bytes or their number and hash."""
+"""Returns the content of a constant in the form of terms: its dtype, its shape, and its bytes or
+their number and hash.
+"""
 
 
 def can_be_one(first: Parts, second: Parts) -> bool:
@@ -33,10 +35,14 @@ def _have_other_shapes(first: Sequence[object] | None, second: Sequence[object] 
     if first is None or second is None:
         return False
     sizes = zip(first, second, strict=False)
-    return len(first) != len(second) or any(isinstance(x, int) and isinstance(y, int) and x != y for x, y in sizes)
+    return len(first) != len(second) or any(
+        isinstance(x, int) and isinstance(y, int) and x != y for x, y in sizes
+    )
 
 
-def pair_readers(sides: Sequence[Sequence[Node]], find_contents: Sequence[FindContent]) -> Iterator[tuple[Entry, Entry]]:
+def pair_readers(
+    sides: Sequence[Sequence[Node]], find_contents: Sequence[FindContent]
+) -> Iterator[tuple[Entry, Entry]]:
     """Yield pairs of values that have read the same parameters last; ``sides`` are the models' nodes in order.
 
     Parameters are the same if they are equal or have the same name, and each is read by one operator. One operator on
@@ -46,15 +52,22 @@ def pair_readers(sides: Sequence[Sequence[Node]], find_contents: Sequence[FindCo
     readers = [_find_readers(nodes) for nodes in sides]
     same = _match(readers, find_contents)
     orders = [{node: place for place, node in enumerate(nodes)} for nodes in sides]
-    for group in _group_readers((readers[0][left], readers[1][right]) for left, right in same.items()):
-        last = [max((node for own, node in group if own == side), key=orders[side].__getitem__) for side in (0, 1)]
+    for group in _group_readers(
+        (readers[0][left], readers[1][right]) for left, right in same.items()
+    ):
+        last = [
+            max((node for own, node in group if own == side), key=orders[side].__getitem__)
+            for side in (0, 1)
+        ]
         ends = [list(islice(visible_outputs(node), 1)) for node in last]
         if all(ends):
             yield ends[0][0], ends[1][0]
 
 
 def _group_readers(pairs: Iterable[tuple[Node, Node]]) -> list[set[tuple[int, Node]]]:
-    """Return the readers of the same parameters with their sides: pairs that have a reader in common are in one group."""
+    """Return the readers of the same parameters with their sides: pairs that have a reader in
+    common are in one group.
+    """
     groups: dict[tuple[int, Node], set[tuple[int, Node]]] = {}
     for pair in pairs:
         readers = tuple(enumerate(pair))
@@ -72,7 +85,9 @@ def _find_readers(nodes: Sequence[Node]) -> dict[Node, Node]:
             if node.op or node.details.holds_value:
                 roots[node] = (node,)
             continue
-        read = tuple(dict.fromkeys(root for entry in node.inputs for root in roots.get(entry.node, ())))
+        read = tuple(
+            dict.fromkeys(root for entry in node.inputs for root in roots.get(entry.node, ()))
+        )
         if all(entry.node in roots for entry in node.inputs) and not node.subgraphs:
             roots[node] = read
             continue
@@ -81,10 +96,15 @@ def _find_readers(nodes: Sequence[Node]) -> dict[Node, Node]:
     return {root: next(iter(own)) for root, own in readers.items() if len(own) == 1}
 
 
-def _match(readers: Sequence[dict[Node, Node]], find_contents: Sequence[FindContent]) -> dict[Node, Node]:
+def _match(
+    readers: Sequence[dict[Node, Node]], find_contents: Sequence[FindContent]
+) -> dict[Node, Node]:
     """Map each parameter of the left to an equal one of the right, or else to its namesake."""
     same: dict[Node, Node] = {}
-    for keys in ([_index(own, find) for own, find in zip(readers, find_contents, strict=True)], [*map(_index, readers)]):
+    for keys in (
+        [_index(own, find) for own, find in zip(readers, find_contents, strict=True)],
+        [*map(_index, readers)],
+    ):
         taken = {*same.values()}
         for key, left in keys[0].items():
             right = keys[1].get(key)
@@ -95,7 +115,10 @@ def _match(readers: Sequence[dict[Node, Node]], find_contents: Sequence[FindCont
 
 def _index(parameters: dict[Node, Node], find: FindContent | None = None) -> dict[Hashable, Node]:
     """Return parameters by content or by name; keys that several have are left out."""
-    keys = [(output_name(Entry(node)) if find is None else _find_telling(find(node)), node) for node in parameters]
+    keys = [
+        (output_name(Entry(node)) if find is None else _find_telling(find(node)), node)
+        for node in parameters
+    ]
     counts = Counter(key for key, _ in keys)
     return {key: node for key, node in keys if key is not None and counts[key] == 1}
 

@@ -12,12 +12,23 @@ import numpy as np
 
 from graphshare.analysis.name_lists import output_name
 from graphshare.errors import Fault, GraphshareError, InputError
-from graphshare.execute.prepare.declared_inputs import Declared, fits_sizes, format_declared, list_declared
+from graphshare.execute.prepare.declared_inputs import (
+    Declared,
+    fits_sizes,
+    format_declared,
+    list_declared,
+)
 from graphshare.execute.prepare.prepare import unique_names
 from graphshare.files.paths import is_folder, join, list_names
 from graphshare.formats.model_format import find_format
 from graphshare.formats.params.array_files import NESTED, read_arrays, read_value
-from graphshare.formats.params.narrow_dtypes import NARROW, find_numpy_dtype, has_bytes_of, name_dtype, name_wide
+from graphshare.formats.params.narrow_dtypes import (
+    NARROW,
+    find_numpy_dtype,
+    has_bytes_of,
+    name_dtype,
+    name_wide,
+)
 from graphshare.ir.graph import Graph
 from graphshare.text.names import did_you_mean
 
@@ -26,7 +37,8 @@ _UNKNOWN = (None, None)
 _ONE = "a set has one array for each input: put one of the files into another folder"
 _HINT = "sets are .npz files, .npy files named after inputs, or folders such as test_data_set_0 with input_0.pb"
 _RECORDED = (
-    "a recorded set is .npz or .npy files with names of outputs too, or a folder such as test_data_set_0 with output_0.pb"
+    "a recorded set is .npz or .npy files with names of outputs too, or a folder such as "
+    "test_data_set_0 with output_0.pb"
 )
 
 
@@ -40,12 +52,17 @@ def read_recorded(folder: str, graph: Graph) -> dict[str, Any]:
     heads = list(graph.heads)
     types = find_format(graph).types.find_types(graph, heads)
     names = unique_names([output_name(head) for head in heads])
-    stated = [types[head.node, head.index].parts if (head.node, head.index) in types else _UNKNOWN for head in heads]
+    stated = [
+        types[head.node, head.index].parts if (head.node, head.index) in types else _UNKNOWN
+        for head in heads
+    ]
     outputs: Declared = dict(zip(names, stated, strict=True))
     reader = _SetReader(graph, outputs)
     sets = reader.read_folder(folder) if is_folder(folder) else []
     if len(sets) > 1:
-        reader.faults.append(Fault(f"has {len(sets)} sets, and one can be compared", where=folder, hint=_ONE))
+        reader.faults.append(
+            Fault(f"has {len(sets)} sets, and one can be compared", where=folder, hint=_ONE)
+        )
     values = sets[0] if sets else {}
     if values.keys().isdisjoint(outputs):
         reader.faults.append(Fault("has no arrays of outputs", where=folder, hint=_RECORDED))
@@ -67,7 +84,9 @@ def read_sets(folder: str, graph: Graph) -> list[dict[str, Any]]:
     places = list_folders(folder) if is_folder(folder) else []
     sets = [each for place in places for each in reader.read_folder(place)]
     if reader.faults or not any(sets):
-        raise InputError(reader.faults or Fault("has no arrays of inputs", where=folder, hint=_HINT))
+        raise InputError(
+            reader.faults or Fault("has no arrays of inputs", where=folder, hint=_HINT)
+        )
     return sets
 
 
@@ -93,10 +112,16 @@ class _SetReader:
         for path in _list(folder):
             stem, ending = os.path.splitext(os.path.basename(path))
             number = _VALUE.fullmatch(stem) if ending == ".pb" else None
-            if ending not in (".npz", ".npy") and (number is None or (not self._sides[number[1]] and number[1] == "output")):
+            if ending not in (".npz", ".npy") and (
+                number is None or (not self._sides[number[1]] and number[1] == "output")
+            ):
                 continue
             try:
-                values = read_arrays(path) if number is None else self._read_value(path, number[1], int(number[2]))
+                values = (
+                    read_arrays(path)
+                    if number is None
+                    else self._read_value(path, number[1], int(number[2]))
+                )
             except GraphshareError as error:
                 self.faults += error.faults
                 continue
@@ -107,8 +132,12 @@ class _SetReader:
                 sets.append(values)
                 continue
             # An input that is also an output may be recorded as both.
-            for name in values.keys() & own.keys() - (self._sides["output"].keys() & self.inputs.keys()):
-                self.faults.append(Fault(f"input {name!r} is in {places[name]} too", where=path, hint=_ONE))
+            for name in values.keys() & own.keys() - (
+                self._sides["output"].keys() & self.inputs.keys()
+            ):
+                self.faults.append(
+                    Fault(f"input {name!r} is in {places[name]} too", where=path, hint=_ONE)
+                )
             places.update(dict.fromkeys(values, os.path.basename(path)))
             own |= values
         return [*sets, own] if own else sets
@@ -116,7 +145,10 @@ class _SetReader:
     def _read_value(self, path: str, side: str, place: int) -> dict[str, Any]:
         """Return the value of a file by its own name, or by the name at its ``place`` if the model lacks its own."""
         declared = self._sides[side]
-        kinds = {name: text if (text := stated[0] or "").startswith(NESTED) else "" for name, stated in declared.items()}
+        kinds = {
+            name: text if (text := stated[0] or "").startswith(NESTED) else ""
+            for name, stated in declared.items()
+        }
         # Values of test data often have no name; then the number of the file is the number of the input or output.
         at_place = next(iter(list(declared)[place:]), "")
         by_kind: dict[str, tuple[str, Any]] = {}
@@ -132,14 +164,21 @@ class _SetReader:
 
 def _list(folder: str) -> list[str]:
     """Return the paths in a folder, shorter names first so that numbers are in order."""
-    return [join(folder, name) for name in sorted(list_names(folder), key=lambda name: (len(name), name))]
+    return [
+        join(folder, name)
+        for name in sorted(list_names(folder), key=lambda name: (len(name), name))
+    ]
 
 
-def _find_misfits(graph: Graph, declared: Declared, name: str, value: Any, where: str) -> Iterator[Fault]:
+def _find_misfits(
+    graph: Graph, declared: Declared, name: str, value: Any, where: str
+) -> Iterator[Fault]:
     """Yield a fault for a value that the graph does not have, or declares with a different dtype or shape."""
     known = list(declared) or [node.name for node in graph.variables()]
     if name not in known:
-        yield Fault(f"{name!r} is not an input of the model", where=where, hint=did_you_mean(name, known))
+        yield Fault(
+            f"{name!r} is not an input of the model", where=where, hint=did_you_mean(name, known)
+        )
     dtype, shape = declared.get(name, _UNKNOWN)
     # Values of nested types, such as "sequence of float32", were read as the model declares them.
     if isinstance(value, np.ndarray) and dtype is not None and " of " not in dtype:
@@ -151,4 +190,7 @@ def _find_misfits(graph: Graph, declared: Declared, name: str, value: Any, where
             yield Fault(f"input {name!r} is {own}, but the model declares {dtype}", where=where)
     if isinstance(value, np.ndarray) and shape is not None and not fits_sizes(value.shape, shape):
         size = format_declared(value.shape)
-        yield Fault(f"input {name!r} is {size}, but the model declares {format_declared(shape)}", where=where)
+        yield Fault(
+            f"input {name!r} is {size}, but the model declares {format_declared(shape)}",
+            where=where,
+        )

@@ -134,9 +134,15 @@ class Drawer:
         self._drawn: list[Mapping[Node, Array]] = []
         self._alone = Setup()
         paired = {b for _, b in self._pairs}
-        own = [node for node in self._follower.graph.variables() if node not in paired and not self._follower.is_constant(node)]
+        own = [
+            node
+            for node in self._follower.graph.variables()
+            if node not in paired and not self._follower.is_constant(node)
+        ]
         # Parameters that no file contains are drawn by name.
-        self._has_more = inputs.params_seed is not None or any(not node.details.holds_value for node in own)
+        self._has_more = inputs.params_seed is not None or any(
+            not node.details.holds_value for node in own
+        )
 
     def _swap(self, pair: tuple[Value, Value]) -> tuple[Value, Value]:
         """Return a left and a right value as the leader's and the follower's, or the other way round."""
@@ -151,7 +157,9 @@ class Drawer:
             RefusedError: inputs cannot be drawn, or both sides fix different sizes.
         """
         follower = set(self._follower.graph.variables()).difference(*map(set, self._pairs))
-        self._alone = Setup(_choose_nodes(setup.feeds, follower), _choose_nodes(setup.shapes, follower))
+        self._alone = Setup(
+            _choose_nodes(setup.feeds, follower), _choose_nodes(setup.shapes, follower)
+        )
         feeds = self._to_leader(setup.feeds)
         fed = {node: array.shape for node, array in feeds.items() if isinstance(array, np.ndarray)}
         setup = Setup(feeds, self._unify({**self._to_leader(setup.shapes), **fed}), setup.branch)
@@ -166,13 +174,17 @@ class Drawer:
         for number in range(1, self._inputs.rounds if count is None else count):
             yield self._draw(setup, number + (_BATCH - 1 if is_open else 0))[0]
 
-    def share(self, values: Mapping[Node, Array]) -> tuple[Mapping[Node, Array], Mapping[Node, Array]]:
+    def share(
+        self, values: Mapping[Node, Array]
+    ) -> tuple[Mapping[Node, Array], Mapping[Node, Array]]:
         """Return the values of the left and the right side, derived from the leader's values."""
         others: Mapping[Node, Array] = {b: values[a] for a, b in self._pairs if a in values}
         if self._has_more:  # variables of only the other side
             # With the numbers of another input they would look like that input.
             options = DrawOptions(self._inputs.seed + _ALONE, self._inputs.params_seed)
-            others = self._follower.draw({**others, **self._alone.feeds}, self._alone.shapes, options).values
+            others = self._follower.draw(
+                {**others, **self._alone.feeds}, self._alone.shapes, options
+            ).values
         return self._swap((values, others))
 
     def _to_leader(self, by_node: Mapping[Node, Any]) -> dict[Node, Any]:
@@ -184,7 +196,9 @@ class Drawer:
         """Return shapes of the leader with all sizes that either side fixes."""
         twins = {a.name: b.name for a, b in self._pairs}
         by_name = {node.name: shape for node, shape in shapes.items()}
-        known = unify_sizes((self._leader.graph, self._follower.graph), twins, by_name, self._titles)
+        known = unify_sizes(
+            (self._leader.graph, self._follower.graph), twins, by_name, self._titles
+        )
         nodes = {a.name: a for a, _ in self._pairs}
         return {**shapes, **{nodes[name]: shape for name, shape in known.items() if name in nodes}}
 
@@ -194,7 +208,13 @@ class Drawer:
         taken = {node: shape for node, shape in setup.shapes.items() if node not in feeds}
         attempt = _Attempt(self, feeds)
         options = DrawOptions(
-            seed, self._inputs.params_seed, self._training, batch, attempt, self._list_wishes(), self._list_order()
+            seed,
+            self._inputs.params_seed,
+            self._training,
+            batch,
+            attempt,
+            self._list_wishes(),
+            self._list_order(),
         )
         try:
             assigned = self._leader.draw(feeds, taken, options)
@@ -205,7 +225,11 @@ class Drawer:
             tried, refused = attempt.one_sided
             return Draw(self.share(tried), refused, setup.branch, seed), True
         if not number:
-            add_notes(self.notes, describe_assigned(assigned, self._inputs.seed, self._describe), setup.branch)
+            add_notes(
+                self.notes,
+                describe_assigned(assigned, self._inputs.seed, self._describe),
+                setup.branch,
+            )
         values: Mapping[Node, Array] = assigned.values
         outputs = attempt.outputs
         if assigned.outputs is None and attempt.one_sided is not None and outputs[0] is None:
@@ -222,7 +246,9 @@ class Drawer:
             raise
         except (InputError, RefusedError) as error:
             reason = error.faults[0].message
-            self.notes[f"sizes are open, but a batch of {_BATCH} is not computed, so it was not compared: {reason}"] = None
+            self.notes[
+                f"sizes are open, but a batch of {_BATCH} is not computed, so it was not compared: {reason}"
+            ] = None
 
     def _find_seed(self, setup: Setup, turn: int) -> int | None:
         """Return an offset of the seed that separates inputs equal in all sets so far, or None if none helps."""
@@ -230,10 +256,14 @@ class Drawer:
         if not alike:
             return None
         first = self._drawn[0]
-        known = {a: np.shape(first[a]) for a, _ in self._pairs if isinstance(first.get(a), np.ndarray)}
+        known = {
+            a: np.shape(first[a]) for a, _ in self._pairs if isinstance(first.get(a), np.ndarray)
+        }
         wishes, order, counts = self._list_wishes(), self._list_order(), dict[int, int]()
         for number in range(_APART * (turn + 1), _APART * (turn + 1) + _SEEDS):
-            options = DrawOptions(self._inputs.seed + number, self._inputs.params_seed, wishes=wishes, order=order)
+            options = DrawOptions(
+                self._inputs.seed + number, self._inputs.params_seed, wishes=wishes, order=order
+            )
             values = self._leader.draw(setup.feeds, {**setup.shapes, **known}, options).values
             counts[number] = len(self._list_alike([*self._drawn, values], setup.feeds))
             if not counts[number]:
@@ -244,7 +274,9 @@ class Drawer:
     def _list_order(self) -> list[str]:
         return [a.name for a, _ in self._pairs]
 
-    def _list_alike(self, draws: Sequence[Mapping[Node, Array]], feeds: Mapping[Node, Array]) -> list[NodePair]:
+    def _list_alike(
+        self, draws: Sequence[Mapping[Node, Array]], feeds: Mapping[Node, Array]
+    ) -> list[NodePair]:
         """Return pairs of inputs of one type that are equal in all sets."""
         # Labels and states of kernels are zeros on purpose, parameters may be large, and empty inputs cannot differ.
         chosen = [a for a, _ in self._pairs if a not in feeds and not self._leader.is_constant(a)]
@@ -262,8 +294,15 @@ class Drawer:
     def fit(self, values: Mapping[Node, Array], feeds: Mapping[Node, Array]) -> dict[Node, Array]:
         """Return ``values``, converted where not fed so that they fit the dtypes declared by the follower."""
         declared = list_declared(self._follower.graph)
-        made_up = {a: declared[b.name][0] for a, b in self._pairs if b.name in declared and a in values and a not in feeds}
-        return {**values, **{node: draw_as(values[node], dtype) for node, dtype in made_up.items() if dtype}}
+        made_up = {
+            a: declared[b.name][0]
+            for a, b in self._pairs
+            if b.name in declared and a in values and a not in feeds
+        }
+        return {
+            **values,
+            **{node: draw_as(values[node], dtype) for node, dtype in made_up.items() if dtype},
+        }
 
 
 def _choose_nodes(by_node: Mapping[Node, Any], nodes: Collection[Node]) -> dict[Node, Any]:
@@ -273,21 +312,40 @@ def _choose_nodes(by_node: Mapping[Node, Any], nodes: Collection[Node]) -> dict[
 def read_bits(value: Any) -> Any:
     """Return a key that is equal only for values of equal bits: 1 / x distinguishes 0 from -0."""
     if not isinstance(value, np.ndarray):
-        return ("sequence", *map(read_bits, value)) if isinstance(value, list) else ("other", repr(value))
+        return (
+            ("sequence", *map(read_bits, value))
+            if isinstance(value, list)
+            else ("other", repr(value))
+        )
     texts = value.dtype.kind == "O"
-    return value.shape, str(value.dtype), tuple(map(str, value.ravel())) if texts else value.tobytes()
+    return (
+        value.shape,
+        str(value.dtype),
+        tuple(map(str, value.ravel())) if texts else value.tobytes(),
+    )
 
 
-def choose_by_name(values: Mapping[str, Any], pairs: Sequence[NodePair], nodes: Collection[Node] = ()) -> dict[Node, Any]:
+def choose_by_name(
+    values: Mapping[str, Any], pairs: Sequence[NodePair], nodes: Collection[Node] = ()
+) -> dict[Node, Any]:
     """Return values by left variable; each name belongs to a left variable or, if none has it, to a right one.
 
     ``nodes`` are variables of either side without a counterpart.
     """
     chosen = {a: values[b.name] for a, b in pairs if b.name in values}
-    return {**chosen, **{node: values[node.name] for node in (*(a for a, _ in pairs), *nodes) if node.name in values}}
+    return {
+        **chosen,
+        **{
+            node: values[node.name]
+            for node in (*(a for a, _ in pairs), *nodes)
+            if node.name in values
+        },
+    }
 
 
-def describe_assigned(assigned: Assignment, seed: int, describe: Callable[[Node], Sequence[str]]) -> Iterator[str]:
+def describe_assigned(
+    assigned: Assignment, seed: int, describe: Callable[[Node], Sequence[str]]
+) -> Iterator[str]:
     """Yield notes on values converted, chosen or drawn for inputs; ``describe`` returns a variable's names."""
     yield from describe_conversions(assigned)
     yield from describe_sizes(assigned.sized if assigned.outputs is None else ())
@@ -312,7 +370,11 @@ def add_notes(notes: dict[str, None], lines: Iterable[str], branch: str | None =
     start = "" if branch is None else f"{AT_THE_SIZES}{name_branch(branch)}: "
     for line in lines:
         if not start:
-            for longer in [each for each in notes if each.startswith(AT_THE_SIZES) and each.endswith(f": {line}")]:
+            for longer in [
+                each
+                for each in notes
+                if each.startswith(AT_THE_SIZES) and each.endswith(f": {line}")
+            ]:
                 del notes[longer]
         if line not in notes:
             notes[start + line] = None

@@ -19,10 +19,19 @@ from graphshare.resources import is_chosen_limit
 _LARGEST = 1 << 16  # bytes of a value that becomes a constant
 
 
-def measure_types(model: Checkpoint, entries: Sequence[Entry]) -> dict[Place, tuple[str, Dimensions]]:
+def measure_types(
+    model: Checkpoint, entries: Sequence[Entry]
+) -> dict[Place, tuple[str, Dimensions]]:
     """Return the dtypes and open shapes of tensors for drawn inputs, or none if the model cannot be computed."""
-    tensors = ((place, value) for place, value in measure_values(model, entries).items() if isinstance(value, np.ndarray))
-    named = ((place, "string" if value.dtype.kind in "OU" else value.dtype.name, value.ndim) for place, value in tensors)
+    tensors = (
+        (place, value)
+        for place, value in measure_values(model, entries).items()
+        if isinstance(value, np.ndarray)
+    )
+    named = (
+        (place, "string" if value.dtype.kind in "OU" else value.dtype.name, value.ndim)
+        for place, value in tensors
+    )
     # Sizes may differ for other inputs.
     return {place: (dtype, [None] * rank) for place, dtype, rank in named if dtype in DTYPE_CODES}
 
@@ -30,9 +39,15 @@ def measure_types(model: Checkpoint, entries: Sequence[Entry]) -> dict[Place, tu
 def measure_constants(model: Checkpoint, entries: Sequence[Entry]) -> dict[Node, Tensor]:
     """Return the values of operators that depend on no input, if they are small arrays of numbers."""
     values = measure_values(model, entries)
-    arrays = {node: np.asarray(value) for (node, _), value in values.items() if isinstance(value, (np.ndarray, np.generic))}
+    arrays = {
+        node: np.asarray(value)
+        for (node, _), value in values.items()
+        if isinstance(value, (np.ndarray, np.generic))
+    }
     return {
-        node: Tensor(array.dtype.name, array.shape, array.astype(array.dtype.newbyteorder("<")).tobytes())
+        node: Tensor(
+            array.dtype.name, array.shape, array.astype(array.dtype.newbyteorder("<")).tobytes()
+        )
         for node, array in arrays.items()
         if array.dtype.kind in "biuf" and array.nbytes <= _LARGEST
     }

@@ -14,8 +14,20 @@ import numpy as np
 from graphshare.analysis.name_lists import number_variables, output_name
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameters import list_parameter_names
-from graphshare.errors import Fault, GraphshareError, InputError, MemoryLimitError, RefusedError, UsageError
-from graphshare.execute.backends.backend import ChosenEngine, ChosenEngines, Computation, open_computation
+from graphshare.errors import (
+    Fault,
+    GraphshareError,
+    InputError,
+    MemoryLimitError,
+    RefusedError,
+    UsageError,
+)
+from graphshare.execute.backends.backend import (
+    ChosenEngine,
+    ChosenEngines,
+    Computation,
+    open_computation,
+)
 from graphshare.formats.model_format import find_format
 from graphshare.formats.params.records import find_coarsest
 from graphshare.ir.compare import Pairing
@@ -60,8 +72,14 @@ from graphshare.verification.runners import Outputs, Refused, has_refused
 Rung = Literal["exact", "by weights", "on inputs"]
 """How strongly two models are shown to be equal, strongest first."""
 _TOO_WEAK: dict[Rung, Stage] = {
-    "exact": Stage("exact", "fails", "equal on the inputs that were tried, and not exact for every input"),
-    "by weights": Stage("samples", "fails", "equal on the inputs that were tried, and not by weights for every input"),
+    "exact": Stage(
+        "exact", "fails", "equal on the inputs that were tried, and not exact for every input"
+    ),
+    "by weights": Stage(
+        "samples",
+        "fails",
+        "equal on the inputs that were tried, and not by weights for every input",
+    ),
 }
 _TOGETHER = 4
 """The sets of inputs whose regions are judged in one walk, with all values in memory."""
@@ -76,19 +94,27 @@ class _Runs(msgspec.Struct, frozen=True, eq=False):
 
     def list_computed(self) -> list[Draw]:
         """Return the sets of inputs that both models compute."""
-        return [draw for draw, own in zip(self.draws, self.outputs, strict=True) if not has_refused(own)]
+        return [
+            draw for draw, own in zip(self.draws, self.outputs, strict=True) if not has_refused(own)
+        ]
 
 
 class ModelComparison:
     """Compares two models. ``departures`` are the regions that depart, ``tolerate`` gives the tolerance of regions."""
 
     def __init__(
-        self, left: Checkpoint, right: Checkpoint, options: ProofOptions, names: Mapping[str, str], least: Rung = "on inputs"
+        self,
+        left: Checkpoint,
+        right: Checkpoint,
+        options: ProofOptions,
+        names: Mapping[str, str],
+        least: Rung = "on inputs",
     ) -> None:
         """Take both models and the names of nodes in the second one; a result weaker than ``least`` fails."""
         self.departures: list[Departure] = []
         left, right = (
-            msgspec.structs.replace(each, graph=number_variables(each.graph, options.names)[0]) for each in (left, right)
+            msgspec.structs.replace(each, graph=number_variables(each.graph, options.names)[0])
+            for each in (left, right)
         )
         self._options, self._least = options, least
         self._sources = (left, right)
@@ -100,7 +126,9 @@ class ModelComparison:
         self._tolerate(_find_dtype(left, right))
         self._pairing: Pairing | None = None
         # The names of the parameters whose values come from the files.
-        self._held: list[Collection[str]] = [list_parameter_names(side.parameter_file) or () for side in self._sources]
+        self._held: list[Collection[str]] = [
+            list_parameter_names(side.parameter_file) or () for side in self._sources
+        ]
         self._gaps = [_state_missing(self._pairs.missing)] if self._pairs.missing else []
         self._is_exact = False
         self._regions: list[RegionReport] = []
@@ -111,7 +139,9 @@ class ModelComparison:
         """Run all stages and return the report."""
         self._compare_structure()
         graphs = [side.graph for side in self._sides]
-        reasons = find_obstacles([(graph, graph.nodes) for graph in graphs], is_allowed=self._options.allow_unsupported)
+        reasons = find_obstacles(
+            [(graph, graph.nodes) for graph in graphs], is_allowed=self._options.allow_unsupported
+        )
         if reasons:
             return self._judge_structure(reasons)
         if not self._is_exact:
@@ -144,13 +174,17 @@ class ModelComparison:
         if all(self._regions):  # no noise excuses a region
             inputs = [draw.values for draw in runs.draws]
             rounds, allowed = allow_steps(self._sides, runs.outputs, rounds)
-            rounds, notes = allow_noise(runs.sides, inputs, runs.outputs, rounds, self._tolerance, self._open_moved)
+            rounds, notes = allow_noise(
+                runs.sides, inputs, runs.outputs, rounds, self._tolerance, self._open_moved
+            )
             self._notes.update(dict.fromkeys((*allowed, *notes)))
         return rounds
 
     def _is_answer_without_values(self, error: GraphshareError) -> bool:
         """Whether the models are equal for every input, and both only reject the numbers drawn for them."""
-        return self._is_exact and self._options.draws_all and not isinstance(error, MemoryLimitError)
+        return (
+            self._is_exact and self._options.draws_all and not isinstance(error, MemoryLimitError)
+        )
 
     def _report(self, rounds: tuple[Values, ...]) -> Report:
         stages = [self._structure, *self._gaps, value_stage(rounds)]
@@ -169,8 +203,12 @@ class ModelComparison:
         )
         is_enough = self._is_exact or (self._least == "by weights" and branch.is_weighed)
         if self._least in _TOO_WEAK and branch and not is_enough:
-            branch = msgspec.structs.replace(branch, stages=(*branch.stages, _TOO_WEAK[self._least]))
-        self._notes.update({**describe_engines(self._executors[0]), **describe_engines(self._executors[1])})
+            branch = msgspec.structs.replace(
+                branch, stages=(*branch.stages, _TOO_WEAK[self._least])
+            )
+        self._notes.update(
+            {**describe_engines(self._executors[0]), **describe_engines(self._executors[1])}
+        )
         return Report((branch,), (*self._notes, *self._coverage.describe()))
 
     def _tolerate(self, dtype: str) -> None:
@@ -182,27 +220,42 @@ class ModelComparison:
 
     def _adapt_tolerance(self, outputs: Sequence[tuple[Any, Any]]) -> None:
         """Use output dtypes if formats differ: a format without input types computes in the types that it is fed."""
-        if not self._dtype and find_format(self._sides[0].graph) is not find_format(self._sides[1].graph):
+        if not self._dtype and find_format(self._sides[0].graph) is not find_format(
+            self._sides[1].graph
+        ):
             self._tolerate(_find_output_dtype(outputs))
 
     def _judge_structure(self, reasons: Sequence[str]) -> Report:
         """Return the report of models that are not computed: without values only exact models are proved."""
-        stages = [self._structure, *self._gaps, Stage("values", "skipped", "not run", tuple(sorted({*reasons})))]
+        stages = [
+            self._structure,
+            *self._gaps,
+            Stage("values", "skipped", "not run", tuple(sorted({*reasons}))),
+        ]
         if not self._is_exact:
             summary = "no values were computed, which may show the differences"
             stages.append(Stage("changes", "fails", summary, self._structure.details))
-        return Report((BranchReport("", OTHER_MODEL, tuple(stages), is_exact=self._is_exact),), tuple(self._notes))
+        return Report(
+            (BranchReport("", OTHER_MODEL, tuple(stages), is_exact=self._is_exact),),
+            tuple(self._notes),
+        )
 
     def _compare_structure(self) -> None:
         """Find out whether both models are the same graph with equal parameters."""
         left, right = (find_format(model.graph) for model in self._sources)
         if left is not right:
-            self._structure = Stage("structure", "skipped", f"{left.title} and {right.title} have different nodes")
+            self._structure = Stage(
+                "structure", "skipped", f"{left.title} and {right.title} have different nodes"
+            )
             return
         self._pairing, changes = find_changes(self._pairs, across_dtypes=bool(self._dtype))
         self._is_exact = not changes and not self._dtype
-        places = format_count(len(changes), "difference") if changes else "parameters of other dtypes"
-        skipped = Stage("structure", "skipped", f"{places}, so identities and values decide", changes)
+        places = (
+            format_count(len(changes), "difference") if changes else "parameters of other dtypes"
+        )
+        skipped = Stage(
+            "structure", "skipped", f"{places}, so identities and values decide", changes
+        )
         self._structure = structure_stage(self._pairing) if self._is_exact else skipped
 
     def _set_exact(self, report: RegionReport | None) -> None:
@@ -226,9 +279,14 @@ class ModelComparison:
         return open_computation(model, executor, as_input=self._options.as_input)
 
     def _open_moved(self, side: int) -> Iterator[Computation]:
-        """Yield the model with weights a step off, if the models have two dtypes and its weights have the coarser one."""
+        """Yield the model with weights a step off, if the models have two dtypes and its weights
+        have the coarser one.
+        """
         if self._dtype and _find_coarsest(self._sides[side]) == self._dtype:
-            yield self._open_model(move_weights(self._sides[side], self._dtype), next(iter(self._executors[side].values())))
+            yield self._open_model(
+                move_weights(self._sides[side], self._dtype),
+                next(iter(self._executors[side].values())),
+            )
 
     def _choose_executors(self) -> list[ChosenEngines]:
         """Return the executors of each model; an engine applies only to a model with a choice of engines."""
@@ -244,7 +302,9 @@ class ModelComparison:
         if len(refusals) == len(self._sides):
             raise refusals[0]
         if refusals and len(self._options.engines) > 1:
-            message = "a graph that is compared with a model of another format is computed by one engine"
+            message = (
+                "a graph that is compared with a model of another format is computed by one engine"
+            )
             raise UsageError(Fault(message, hint="give `engine` one name"))
         return chosen
 
@@ -263,18 +323,25 @@ class ModelComparison:
         self._notes.update(drawer.notes)
         return draws
 
-    def _pair_parameters(self, sides: tuple[Computation, Computation], fed: Collection[str]) -> list[NodePair]:
+    def _pair_parameters(
+        self, sides: tuple[Computation, Computation], fed: Collection[str]
+    ) -> list[NodePair]:
         """Return pairs of parameters whose values are fed or drawn; parameters from files need no pairs."""
         parameters = self._find_given_parameters(sides, fed)
         drawn = [a for a, b in parameters if a.name not in fed and b.name not in fed]
         if drawn:
-            summary = f"{format_count(len(drawn), 'parameter')} not compared: no file has values, so they were made up for both"
+            summary = (
+                f"{format_count(len(drawn), 'parameter')} not compared: no file has values, so "
+                f"they were made up for both"
+            )
             self._gaps.append(Stage("parameters", "skipped", summary))
         for side, own in enumerate(zip(*parameters, strict=True)):
             self._held[side] = frozenset(self._held[side]) - {node.name for node in own}
         return parameters
 
-    def _find_given_parameters(self, sides: tuple[Computation, Computation], fed: Collection[str]) -> list[NodePair]:
+    def _find_given_parameters(
+        self, sides: tuple[Computation, Computation], fed: Collection[str]
+    ) -> list[NodePair]:
         """Return the parameters that are ``fed``, and those drawn because neither file contains them.
 
         Pairs have the same place in graphs of one structure, or else the same name. Raises RefusedError with all
@@ -291,21 +358,39 @@ class ModelComparison:
             values = {node.name for node in (a, b) if node.details.holds_value}
             if a.name in fed or b.name in fed:
                 return not values or values <= find_defaults()
-            return seed is not None and not values and a.name not in self._held[0] and b.name not in self._held[1]
+            return (
+                seed is not None
+                and not values
+                and a.name not in self._held[0]
+                and b.name not in self._held[1]
+            )
 
         variables = self._pairing.variables if self._pairing else _pair_namesakes(sides)
         chosen = [(a, b) for a, b in variables if a not in inputs and takes_value(a, b)]
         names = [[pair[side].name for pair in chosen] for side in (0, 1)]
-        faults = [fault for side, own in zip(sides, names, strict=True) for fault in side.list_lacks(own, seed)]
+        faults = [
+            fault
+            for side, own in zip(sides, names, strict=True)
+            for fault in side.list_lacks(own, seed)
+        ]
         known = {node.name for node in chain(*chosen, *self._pairs.inputs)}
-        others = {node.name for side in sides for node in side.graph.variables() if side.is_parameter(node)} - known
+        others = {
+            node.name
+            for side in sides
+            for node in side.graph.variables()
+            if side.is_parameter(node)
+        } - known
         message = "is not an input of both: a model contains its value"
-        faults += [Fault(f"`feeds` {name!r} {message}") for name in sorted(others.intersection(fed))]
+        faults += [
+            Fault(f"`feeds` {name!r} {message}") for name in sorted(others.intersection(fed))
+        ]
         if faults:
             raise RefusedError(faults)
         return chosen
 
-    def _run(self, sides: tuple[Computation, Computation], draws: Sequence[Draw]) -> list[tuple[Any, Any]]:
+    def _run(
+        self, sides: tuple[Computation, Computation], draws: Sequence[Draw]
+    ) -> list[tuple[Any, Any]]:
         """Return both models' outputs for each set of inputs. If both reject a set, raises the first one's error."""
         results: list[list[Outputs]] = []
         for side, computation in enumerate(sides):
@@ -319,12 +404,16 @@ class ModelComparison:
 
     def _compare(self, runs: _Runs) -> tuple[Values, ...]:
         engines = [runs.sides, *self._others]
-        rounds = [make_round(engines, draw, own, by_output=True) for draw, own in zip(runs.draws, runs.outputs, strict=True)]
+        rounds = [
+            make_round(engines, draw, own, by_output=True)
+            for draw, own in zip(runs.draws, runs.outputs, strict=True)
+        ]
         nodes = self._pair_nodes() if self._options.layers else ()
         heads = (self._sides[0].graph.heads, self._sides[1].graph.heads)
         names, layers = self._pairs.names, self._options.layers
         values, self._engines = join_rounds(
-            compare_round(each, names, self._tolerance, nodes=nodes, heads=heads, layers=layers) for each in rounds
+            compare_round(each, names, self._tolerance, nodes=nodes, heads=heads, layers=layers)
+            for each in rounds
         )
         return values
 
@@ -341,8 +430,13 @@ class ModelComparison:
         for start in range(0, len(computed), _TOGETHER):
             together = computed[start : start + _TOGETHER]
             # The conditions of the first model's Ifs or, if it has none, of the other model's.
-            taken = [self._coverage.look(left, d.values[0]) or self._coverage.look(right, d.values[1]) for d in together]
-            judged = self._judge.judge([_name_values(runs.sides, draw, self._held) for draw in together], self.tolerate)
+            taken = [
+                self._coverage.look(left, d.values[0]) or self._coverage.look(right, d.values[1])
+                for d in together
+            ]
+            judged = self._judge.judge(
+                [_name_values(runs.sides, draw, self._held) for draw in together], self.tolerate
+            )
             if judged is None:
                 self._regions = []
                 return
@@ -358,7 +452,11 @@ def _name_values(
 ) -> tuple[dict[str, Array], dict[str, Array]]:
     """Return the inputs of both models by name, in each model's dtypes, and parameters that are not ``held``."""
     left, right = (
-        {n.name: array for n, array in side.complete(values)[0].items() if not (side.is_parameter(n) and n.name in own)}
+        {
+            n.name: array
+            for n, array in side.complete(values)[0].items()
+            if not (side.is_parameter(n) and n.name in own)
+        }
         for side, values, own in zip(sides, draw.values, held, strict=True)
     )
     return left, right
@@ -392,13 +490,20 @@ def _state_missing(missing: Mapping[str, Sequence[str]]) -> Stage:
         for title, names in missing.items()
     ]
     return Stage(
-        "outputs", "unknown", f"{format_count(sum(map(len, missing.values())), 'output')} of one model alone", tuple(details)
+        "outputs",
+        "unknown",
+        f"{format_count(sum(map(len, missing.values())), 'output')} of one model alone",
+        tuple(details),
     )
 
 
 def _index_names(graph: Graph) -> dict[str, Node]:
     """Return the operators of a graph by the name of their first output, where it is unique."""
-    names = [(output_name(Entry(node)), node) for node in post_order(head.node for head in graph.heads) if node.op]
+    names = [
+        (output_name(Entry(node)), node)
+        for node in post_order(head.node for head in graph.heads)
+        if node.op
+    ]
     counts = Counter(name for name, _ in names)
     return {name: node for name, node in names if counts[name] == 1}
 
@@ -418,5 +523,7 @@ def _find_coarsest(model: Checkpoint) -> str | None:
 def _find_output_dtype(outputs: Sequence[tuple[Any, Any]]) -> str:
     """Return the least precise dtype of outputs whose dtypes differ between the models, else an empty text."""
     pairs = [pair for own in outputs if not has_refused(own) for pair in zip(*own, strict=False)]
-    dtypes = [{str(value.dtype) for value in pair if isinstance(value, np.ndarray)} for pair in pairs]
+    dtypes = [
+        {str(value.dtype) for value in pair if isinstance(value, np.ndarray)} for pair in pairs
+    ]
     return find_coarsest(name for names in dtypes if len(names) > 1 for name in names)

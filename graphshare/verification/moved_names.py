@@ -20,7 +20,14 @@ from graphshare.verification.comparison import Tolerance, Tolerate, compare_valu
 from graphshare.verification.noise import find_operator
 from graphshare.verification.other_inputs import MASKS
 from graphshare.verification.parts import ModelValues, compute_part, is_array
-from graphshare.verification.region_plan import AnalyzedModel, Cone, Pair, Planner, RegionPlan, get_place
+from graphshare.verification.region_plan import (
+    AnalyzedModel,
+    Cone,
+    Pair,
+    Planner,
+    RegionPlan,
+    get_place,
+)
 
 _NEARER = 10.0
 """How many times nearer than its namesake a value must be to count as the new place of a name."""
@@ -49,22 +56,35 @@ def find_moved(
         entries = planner.list_near(end[side], cone, side)
         try:
             # A name may have moved, so the left model's value at that name need not exist in the right model.
-            candidates = _compute_near(planner, plan, draw, side, entries, [each[side].node for each in cone.ends])
+            candidates = _compute_near(
+                planner, plan, draw, side, entries, [each[side].node for each in cone.ends]
+            )
         except GraphshareError:
             continue
         for entry, value in zip(entries, candidates, strict=True):
-            is_like = is_array(value) and value.shape == wanted.shape and value.dtype == wanted.dtype
+            is_like = (
+                is_array(value) and value.shape == wanted.shape and value.dtype == wanted.dtype
+            )
             # An array of zeros equals too many others to locate a moved name.
             if not is_like or not np.any(value):
                 continue
             comparison = compare_values(value, wanted, tolerate(wanted, value))
-            apart = comparison.max_abs if comparison or comparison.max_abs * _NEARER <= namesake else float("inf")
+            apart = (
+                comparison.max_abs
+                if comparison or comparison.max_abs * _NEARER <= namesake
+                else float("inf")
+            )
             if apart < best[0]:
-                best = apart, {get_place(entry): end[1]} if side == 0 else {get_place(end[0]): entry}
+                best = (
+                    apart,
+                    {get_place(entry): end[1]} if side == 0 else {get_place(end[0]): entry},
+                )
     return best[1]
 
 
-def find_equal(planner: Planner, draw: Sequence[ModelValues], cones: Sequence[Cone], tolerate: Tolerate) -> dict[Place, Entry]:
+def find_equal(
+    planner: Planner, draw: Sequence[ModelValues], cones: Sequence[Cone], tolerate: Tolerate
+) -> dict[Place, Entry]:
     """Return pairs of equal values inside regions, each left value with the likeliest right one.
 
     A value that passes a mask unchanged equals the one before it, so both must come from masks, or neither.
@@ -72,8 +92,14 @@ def find_equal(planner: Planner, draw: Sequence[ModelValues], cones: Sequence[Co
     entries = [_list_inner(cones, side) for side in (0, 1)]
     try:
         left, right = (
-            [_Value(entry, value, _sum_up(value)) for entry, value in zip(own, values, strict=True) if _is_telling(value)]
-            for own, values in zip(entries, map(_compute_inner, planner.sides, entries, draw), strict=True)
+            [
+                _Value(entry, value, _sum_up(value))
+                for entry, value in zip(own, values, strict=True)
+                if _is_telling(value)
+            ]
+            for own, values in zip(
+                entries, map(_compute_inner, planner.sides, entries, draw), strict=True
+            )
         )
     except MemoryLimitError:
         raise
@@ -82,7 +108,9 @@ def find_equal(planner: Planner, draw: Sequence[ModelValues], cones: Sequence[Co
     pairs: dict[Place, Entry] = {}
     for value in left:
         equal = [other for other in right if _is_equal(value, other, tolerate)]
-        chosen = min(equal, key=lambda each: each.entry.node.op != value.entry.node.op, default=None)
+        chosen = min(
+            equal, key=lambda each: each.entry.node.op != value.entry.node.op, default=None
+        )
         if chosen is not None:
             pairs[get_place(value.entry)] = chosen.entry
             right = [other for other in right if other is not chosen]
@@ -101,7 +129,9 @@ def _list_inner(cones: Sequence[Cone], side: int) -> list[Entry]:
     """Return the values inside one side of regions, before the ends."""
     ends = {get_place(end[side]) for cone in cones for end in cone.ends}
     nodes = dict.fromkeys(node for cone in cones for node in cone.sides[side])
-    return [entry for node in nodes for entry in visible_outputs(node) if get_place(entry) not in ends]
+    return [
+        entry for node in nodes for entry in visible_outputs(node) if get_place(entry) not in ends
+    ]
 
 
 def _compute_inner(side: AnalyzedModel, entries: Sequence[Entry], values: ModelValues) -> list[Any]:
@@ -112,9 +142,13 @@ def _is_equal(value: _Value, other: _Value, tolerate: Tolerate) -> bool:
     """Whether two values are equal up to rounding, and both or neither come from masks."""
     kinds = [(each.array.shape, find_operator(each.entry) in MASKS) for each in (value, other)]
     # Comparing all numbers takes long, and few values have similar summaries.
-    if kinds[0] != kinds[1] or not np.all(np.abs(other.summary - value.summary) <= _LIKE * value.summary[0]):
+    if kinds[0] != kinds[1] or not np.all(
+        np.abs(other.summary - value.summary) <= _LIKE * value.summary[0]
+    ):
         return False
-    return bool(compare_values(other.array, value.array, _loosen(tolerate(value.array, other.array))))
+    return bool(
+        compare_values(other.array, value.array, _loosen(tolerate(value.array, other.array)))
+    )
 
 
 def _sum_up(value: Array) -> Array:
@@ -125,7 +159,12 @@ def _sum_up(value: Array) -> Array:
 
 def _is_telling(value: Any) -> bool:
     """Whether a value is an array of finite floats that others hardly equal by chance."""
-    is_number = is_array(value) and value.dtype.kind == "f" and value.size > 1 and bool(np.isfinite(value).all())
+    is_number = (
+        is_array(value)
+        and value.dtype.kind == "f"
+        and value.size > 1
+        and bool(np.isfinite(value).all())
+    )
     return is_number and bool(value.min() != value.max())
 
 

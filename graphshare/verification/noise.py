@@ -15,7 +15,13 @@ from graphshare.formats.params.narrow_dtypes import is_floating, name_dtype, wid
 from graphshare.formats.params.records import STEPS
 from graphshare.ir.graph import Entry, Node
 from graphshare.ops.kernel import Array
-from graphshare.verification.comparison import EXACT, DtypeTolerance, Tolerance, Values, compare_values
+from graphshare.verification.comparison import (
+    EXACT,
+    DtypeTolerance,
+    Tolerance,
+    Values,
+    compare_values,
+)
 from graphshare.verification.runners import has_refused
 
 _BELOW_ONE = ("Sigmoid", "Softmax")
@@ -30,7 +36,11 @@ Key = TypeVar("Key")
 def allow_share(tolerance: Tolerance, end: Iterable[Entry]) -> Tolerance:
     """Return the tolerance for both sides of an ``end``: a Sigmoid has no more digits near 0 than near 1."""
     is_share = any(find_operator(entry) == "Sigmoid" for entry in end)
-    return msgspec.structs.replace(tolerance, atol=max(tolerance.atol, _SHARE)) if is_share else tolerance
+    return (
+        msgspec.structs.replace(tolerance, atol=max(tolerance.atol, _SHARE))
+        if is_share
+        else tolerance
+    )
 
 
 def find_operator(entry: Entry) -> str:
@@ -60,10 +70,14 @@ def allow_noise(
         if rounds[number] or has_refused(own):
             continue
         noise = [
-            _measure_noise(side, inputs[number][place], own[place], chain(side.vary(), open_moved(place)))
+            _measure_noise(
+                side, inputs[number][place], own[place], chain(side.vary(), open_moved(place))
+            )
             for place, side in enumerate(sides)
         ]
-        allowed[number] = _excuse(sides, rounds[number], own, list(map(max, *noise)), tolerance, notes)
+        allowed[number] = _excuse(
+            sides, rounds[number], own, list(map(max, *noise)), tolerance, notes
+        )
     return tuple(allowed), notes
 
 
@@ -81,7 +95,10 @@ def _excuse(
     for place, (output, each) in enumerate(zip(values.outputs, noise, strict=True)):
         if output.comparison:
             continue
-        cap = max(_cap_noise(each, side[place], own_heads[place].node.op) for side, own_heads in zip(own, heads, strict=True))
+        cap = max(
+            _cap_noise(each, side[place], own_heads[place].node.op)
+            for side, own_heads in zip(own, heads, strict=True)
+        )
         wider = msgspec.structs.replace(tolerance, atol=max(tolerance.atol, cap))
         # Kernels of different dtypes or engines round differently: onnxruntime's Sigmoid is 0 below -18.
         if isinstance(tolerance, DtypeTolerance) or sides[0].engine != sides[1].engine:
@@ -101,19 +118,29 @@ def move_weights(model: Checkpoint, dtype: str) -> Checkpoint:
     """Return a model with each weight in a dtype one step off: more than the conversion to the dtype moved it."""
     rng = np.random.default_rng(0)
     weights = {name: model.params[name] for name in model.params}
-    moved = {name: _shake(rng, array) for name, array in weights.items() if name_dtype(array.dtype) == dtype}
+    moved = {
+        name: _shake(rng, array)
+        for name, array in weights.items()
+        if name_dtype(array.dtype) == dtype
+    }
     return model.with_params(moved)
 
 
 def _measure_noise(
-    computation: Computation, values: Mapping[Node, Array], wanted: Sequence[Any], others: Iterable[Computation]
+    computation: Computation,
+    values: Mapping[Node, Array],
+    wanted: Sequence[Any],
+    others: Iterable[Computation],
 ) -> list[float]:
     """Return how far each output is from ``wanted`` when inputs or the order of sums change a little.
 
     The model is run by each of ``others``, and on inputs with each number one step of its dtype off, drawn three times.
     """
     shaken = shake(values)
-    runs = chain((again.run(values).outputs for again in others), (computation.run(each).outputs for each in shaken))
+    runs = chain(
+        (again.run(values).outputs for again in others),
+        (computation.run(each).outputs for each in shaken),
+    )
     return measure_spread(runs, wanted)
 
 
@@ -138,7 +165,9 @@ def _shake(rng: np.random.Generator, array: Array) -> Array:
     """Move each float of an array one step of its dtype up or down."""
     if not isinstance(array, np.ndarray) or array.dtype.kind != "f":
         return array
-    shaken: Array = np.nextafter(array, np.where(rng.integers(0, 2, array.shape), np.inf, -np.inf).astype(array.dtype))
+    shaken: Array = np.nextafter(
+        array, np.where(rng.integers(0, 2, array.shape), np.inf, -np.inf).astype(array.dtype)
+    )
     return np.where(np.isfinite(shaken), shaken, array)
 
 
@@ -152,5 +181,9 @@ def _cap_noise(noise: float, wanted: Any, op: str) -> float:
     numbers = wanted.astype(np.float64)
     numbers = numbers[np.isfinite(numbers)]
     most = 1e-5 * float(np.ptp(numbers)) if numbers.size else 0.0
-    step = STEPS[dtype][1] if (dtype := name_dtype(wanted.dtype)) in STEPS else np.finfo(widen(wanted).dtype).eps
+    step = (
+        STEPS[dtype][1]
+        if (dtype := name_dtype(wanted.dtype)) in STEPS
+        else np.finfo(widen(wanted).dtype).eps
+    )
     return min(noise, max(most, 2 * float(step)) if op in _BELOW_ONE else most)

@@ -18,11 +18,17 @@ def require_onnx() -> None:
     if missing:
         are = "is" if len(missing) == 1 else "are"
         hint = f"{EXTRA.format('both')}; `verify=False` writes a model without them"
-        raise UsageError(Fault(f"{' and '.join(missing)} {are} not installed, so nothing can be proved", hint=hint))
+        raise UsageError(
+            Fault(
+                f"{' and '.join(missing)} {are} not installed, so nothing can be proved", hint=hint
+            )
+        )
 
 
 _PLACE = re.compile(r"node name: ([^)]*)\)")
-_DTYPE = re.compile(r"(?:has unsupported type|typestr|inconsistent type|expected to have type)[^\n]*")
+_DTYPE = re.compile(
+    r"(?:has unsupported type|typestr|inconsistent type|expected to have type)[^\n]*"
+)
 
 
 def check_model(model: bytes, nodes: Collection[str], folder: str = "") -> None:
@@ -43,7 +49,9 @@ def check_model(model: bytes, nodes: Collection[str], folder: str = "") -> None:
         if node is None:
             raise BugError(f"ONNX's checker refuses the model: {error}") from error
         hint = "convert the data to another dtype, or export only the operators before it"
-        raise RefusedError(Fault(f"it cannot be exported with these dtypes: {error}", node=node, hint=hint)) from error
+        raise RefusedError(
+            Fault(f"it cannot be exported with these dtypes: {error}", node=node, hint=hint)
+        ) from error
 
 
 def _check(model: bytes, folder: str) -> None:
@@ -54,7 +62,9 @@ def _check(model: bytes, folder: str) -> None:
         return
     fd, path = tempfile.mkstemp(dir=folder, prefix=".graphshare-", suffix=".onnx")
     try:
-        with open(fd, "wb") as file:  # closed when the checker reads it: Windows opens no temporary file twice
+        with open(
+            fd, "wb"
+        ) as file:  # closed when the checker reads it: Windows opens no temporary file twice
             file.write(model)
         onnx.checker.check_model(path, full_check=True)
     finally:

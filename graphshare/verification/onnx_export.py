@@ -33,7 +33,13 @@ from graphshare.ops.kernel import Array
 from graphshare.ops.normalization.signature import BARRIER_KEYS
 from graphshare.ops.registry import canonical
 from graphshare.text.format import format_count, format_names
-from graphshare.verification.comparison import EXACT, OutputComparison, Tolerance, Values, compare_runs
+from graphshare.verification.comparison import (
+    EXACT,
+    OutputComparison,
+    Tolerance,
+    Values,
+    compare_runs,
+)
 from graphshare.verification.flow import ProofOptions
 from graphshare.verification.onnx_checker import check_model
 from graphshare.verification.report import BranchReport, Report, value_stage
@@ -42,9 +48,9 @@ from graphshare.verification.runners import ComputationRunner, PartRunner, Recor
 Names = Mapping[Place, str]
 """The model's names of a graph's variables and outputs."""
 _ORDERING = frozenset(
-    """MultiBoxDetection MultiBoxTarget _contrib_MultiBoxDetection _contrib_MultiBoxTarget _contrib_MultiProposal
-    _contrib_Proposal _contrib_bipartite_matching _contrib_box_nms _npi_argmax _npi_argmin argmax argmax_channel argmin argsort
-    topk""".split()
+    """MultiBoxDetection MultiBoxTarget _contrib_MultiBoxDetection _contrib_MultiBoxTarget
+    _contrib_MultiProposal _contrib_Proposal _contrib_bipartite_matching _contrib_box_nms
+    _npi_argmax _npi_argmin argmax argmax_channel argmin argsort topk""".split()
 )
 """Operators that put scores in order."""
 
@@ -71,7 +77,9 @@ class ExportReport(Report, frozen=True, kw_only=True):
     @property
     def first(self) -> str:
         """Return MXNet's name of the first inner output that differs, with the operator; empty if none does."""
-        inner = next((values.first for values in self.model.rounds if values.first is not None), None)
+        inner = next(
+            (values.first for values in self.model.rounds if values.first is not None), None
+        )
         return "" if inner is None else f"{inner.reference} ({inner.op})"
 
     @property
@@ -86,11 +94,17 @@ class ExportReport(Report, frozen=True, kw_only=True):
         largest = max(output.comparison.max_abs for output in outputs)
         worst = max(output.of_largest or 0.0 for output in outputs)
         rounds = self.model.rounds
-        count = format_count(len(rounds[0].outputs), "output") + (f" at {len(rounds)} sizes" if len(rounds) > 1 else "")
+        count = format_count(len(rounds[0].outputs), "output") + (
+            f" at {len(rounds)} sizes" if len(rounds) > 1 else ""
+        )
         text = f"EQUAL in onnxruntime: {count}, max abs {largest:.3g}, {worst:.3g} of the largest value"
         branches = ", ".join(branch.branch for branch in self.branches)
         text += f"; bit for bit in the branches {branches}" if branches else ""
-        return f"{text}; {format_names(self.by_inputs)} on the model's own inputs" if self.by_inputs else text
+        return (
+            f"{text}; {format_names(self.by_inputs)} on the model's own inputs"
+            if self.by_inputs
+            else text
+        )
 
     def describe(self) -> dict[str, Any]:
         """Return the report as an object for the JSON of ``export``."""
@@ -124,7 +138,12 @@ class ExportReport(Report, frozen=True, kw_only=True):
 
 
 def _list_differing(branch: BranchReport) -> list[str]:
-    return [output.output for values in branch.rounds for output in values.outputs if not output.comparison]
+    return [
+        output.output
+        for values in branch.rounds
+        for output in values.outputs
+        if not output.comparison
+    ]
 
 
 def prove_export(
@@ -134,13 +153,14 @@ def prove_export(
     encode: Callable[[Graph], tuple[bytes, str]],
     options: ProofOptions,
 ) -> ExportReport:
-    """Run a translated ``graph`` in onnxruntime and its source in the executor, on equal inputs, and compare every output.
+    """Run a translated ``graph`` in onnxruntime and its source in the executor, on equal inputs,
+    and compare every output.
 
-    ``encode`` returns the file of the graph, or of a graph with other outputs, and the folder of its external data.
-    ``parts`` have the shapes to run at, and the model's names of variables and outputs; the feeds of ``options`` have the
-    sizes of the first part. Inputs that are not fed are drawn with the seed; labels and states are zeros. The branches of
-    a siamese network are compared if all outputs are right. If an output differs, the first different inner value is
-    searched for.
+    ``encode`` returns the file of the graph, or of a graph with other outputs, and the folder of
+    its external data. ``parts`` have the shapes to run at, and the model's names of variables and
+    outputs; the feeds of ``options`` have the sizes of the first part. Inputs that are not fed are
+    drawn with the seed; labels and states are zeros. The branches of a siamese network are compared
+    if all outputs are right. If an output differs, the first different inner value is searched for.
 
     Raises:
         RefusedError: ONNX's checker rejects a dtype.
@@ -161,7 +181,11 @@ def prove_export(
         part = _StagedPart(model, static, names)
         # Feeds have the sizes of the first part, so for other parts all inputs are drawn.
         ready = _prepare(source, part, {} if rounds else options.feeds, options)
-        inputs = {node: value for node, value in ready.values.items() if not static.roles[node].is_parameter}
+        inputs = {
+            node: value
+            for node, value in ready.values.items()
+            if not static.roles[node].is_parameter
+        }
         runner = part.open(inputs)
         values = _compare_with_graph(static, ready, runner, options.tolerance)
         if not values:
@@ -169,16 +193,28 @@ def prove_export(
             by_inputs |= dict.fromkeys(ordering)
         rounds.append(values)
         if len(rounds) == 1 and rounds[0]:
-            branches = tuple(_prove_branches(list(_find_branches(source, static, inputs)), part, inputs))
-    report = BranchReport("the graph", "the model", (value_stage(rounds),), tuple(rounds), tolerance=options.tolerance)
+            branches = tuple(
+                _prove_branches(list(_find_branches(source, static, inputs)), part, inputs)
+            )
+    report = BranchReport(
+        "the graph", "the model", (value_stage(rounds),), tuple(rounds), tolerance=options.tolerance
+    )
     return ExportReport(branches, model=report, runtime=model.version, by_inputs=tuple(by_inputs))
 
 
-def _prepare(source: Checkpoint, part: _StagedPart, feeds: Mapping[str, Array], options: ProofOptions) -> Prepared:
-    """Return the graph with a value for each of its variables, at the shapes of ``part``, drawn in the model's dtypes."""
+def _prepare(
+    source: Checkpoint, part: _StagedPart, feeds: Mapping[str, Array], options: ProofOptions
+) -> Prepared:
+    """Return the graph with a value for each of its variables, at the shapes of ``part``, drawn in
+    the model's dtypes.
+    """
     static, variables = part.static, list(part.static.part.variables())
     types = {node.name: static.inference.types[node][0] for node in variables}
-    own = {name: convert_feed(name, array, types[name]) for name, array in feeds.items() if name in types}
+    own = {
+        name: convert_feed(name, array, types[name])
+        for name, array in feeds.items()
+        if name in types
+    }
     sizes: dict[str, set[tuple[int | None, ...]]] = {}
     for node in variables:
         if not static.roles[node].is_parameter and node.name not in own:
@@ -195,11 +231,15 @@ def _prepare(source: Checkpoint, part: _StagedPart, feeds: Mapping[str, Array], 
     return ready
 
 
-def _compare_with_graph(static: StaticPart, ready: Prepared, runner: Runner, tolerance: Tolerance) -> Values:
+def _compare_with_graph(
+    static: StaticPart, ready: Prepared, runner: Runner, tolerance: Tolerance
+) -> Values:
     """Compare the model's outputs, and inner values at the graph's nodes, with the graph."""
     graph = ComputationRunner(ready.computation, ready.values, by_output=True)
     names = [(name, name) for name in map(output_name, static.part.heads)]
-    return compare_runs(names, graph, runner, tolerance, nodes=[(node, node) for node in ready.part.nodes])
+    return compare_runs(
+        names, graph, runner, tolerance, nodes=[(node, node) for node in ready.part.nodes]
+    )
 
 
 class _StagedPart:
@@ -215,7 +255,9 @@ class _StagedPart:
         """Return a run of the model on values of the graph's inputs, in the dtypes that the model states."""
         by_name = {self.names[node, 0]: value for node, value in values.items()}
         own = {
-            self._variables[name]: x.astype(self.stated[name].parts[0]) for name, x in by_name.items() if name in self.stated
+            self._variables[name]: x.astype(self.stated[name].parts[0])
+            for name, x in by_name.items()
+            if name in self.stated
         }
         return _StagedRunner(self, own)
 
@@ -228,7 +270,10 @@ class _StagedRunner(ComputationRunner):
         self._part = part
 
     def run(self) -> Sequence[Any]:
-        types = [self._part.static.inference.types[entry.node][entry.index] for entry in self._part.static.part.heads]
+        types = [
+            self._part.static.inference.types[entry.node][entry.index]
+            for entry in self._part.static.part.heads
+        ]
         return [convert_feed("", x, dtype) for x, dtype in zip(super().run(), types, strict=True)]
 
     def watch(self, look: Look) -> None:
@@ -245,20 +290,28 @@ def judge_by_inputs(
 ) -> tuple[Values, list[str]]:
     """Compare again with the model's inputs for ordering operators; return that and descriptions of the operators.
 
-    Two programs round differently, so nearly equal scores may swap places: indices change by whole numbers, and different
-    boxes are suppressed. So the inputs of such an operator must match the graph's, up to the tolerance, and on the model's
-    inputs the graph's operator must compute the model's outputs. Everything after it follows.
+    Two programs round differently, so nearly equal scores may swap places: indices change by whole
+    numbers, and different boxes are suppressed. So the inputs of such an operator must match the
+    graph's, up to the tolerance, and on the model's inputs the graph's operator must compute the
+    model's outputs. Everything after it follows.
 
     Returns the plain comparison ``values`` if there is no such operator, or if the new one does not hold either.
     """
     part = ready.part
     ordering = [node for node in part.nodes if canonical(node.op) in _ORDERING]
-    read = {(entry.node, entry.index) for node in ordering for entry in node.inputs if not entry.node.is_variable}
+    read = {
+        (entry.node, entry.index)
+        for node in ordering
+        for entry in node.inputs
+        if not entry.node.is_variable
+    }
     inner: dict[Place, Any] = {}
 
     def keep(node: Node, index: int, value: Any) -> None:
         if (node, index) in read:
-            inner[node, index] = convert_feed("", np.array(value), ready.inference.types[node][index])
+            inner[node, index] = convert_feed(
+                "", np.array(value), ready.inference.types[node][index]
+            )
 
     if read:
         runner.watch(keep)
@@ -279,11 +332,20 @@ def judge_by_inputs(
         heads=relink_all(entries, images),
         source=part.source.after_rewrite(),
     )
-    computation = open_computation(msgspec.structs.replace(source, graph=graph), as_input=[*options.as_input, *names.values()])
-    reference = ComputationRunner(computation, {**ready.values, **{variables[place]: inner[place] for place in inner}})
+    computation = open_computation(
+        msgspec.structs.replace(source, graph=graph), as_input=[*options.as_input, *names.values()]
+    )
+    reference = ComputationRunner(
+        computation, {**ready.values, **{variables[place]: inner[place] for place in inner}}
+    )
     pairs = [(output.reference, output.output) for output in values.outputs]
     pairs += [(place[0].name, place[0].name) for place in inner]
-    judged = compare_runs(pairs, reference, RecordRunner("the model", [*runner.run(), *inner.values()]), options.tolerance)
+    judged = compare_runs(
+        pairs,
+        reference,
+        RecordRunner("the model", [*runner.run(), *inner.values()]),
+        options.tolerance,
+    )
     if not judged:
         return values, []
     judged = msgspec.structs.replace(judged, outputs=judged.outputs[: len(values.outputs)])
@@ -295,19 +357,33 @@ def _prove_branches(
 ) -> Iterator[BranchReport]:
     """Yield the comparison of each branch with its reference on equal inputs; the model computes each separately."""
     names = part.names
-    places = {(entry.node, entry.index): place for place, entry in enumerate(part.static.part.heads)}
+    places = {
+        (entry.node, entry.index): place for place, entry in enumerate(part.static.part.heads)
+    }
     for pair, pairing in pairs:
         equal = {b: inputs[a] for a, b in pairing.pairs if a in inputs and b in inputs}
         whole = part.open({**inputs, **equal})
         left, right = (
-            PartRunner(whole, [places[entry.node, entry.index] for entry in heads]) for heads in (pair.left, pair.right)
+            PartRunner(whole, [places[entry.node, entry.index] for entry in heads])
+            for heads in (pair.left, pair.right)
         )
-        outputs = [(names[a.node, a.index], names[b.node, b.index]) for a, b in zip(pair.left, pair.right, strict=True)]
+        outputs = [
+            (names[a.node, a.index], names[b.node, b.index])
+            for a, b in zip(pair.left, pair.right, strict=True)
+        ]
         values = compare_runs(outputs, left, right, EXACT)
-        yield BranchReport(pair.reference or "(original)", pair.label, (value_stage([values]),), (values,), tolerance=EXACT)
+        yield BranchReport(
+            pair.reference or "(original)",
+            pair.label,
+            (value_stage([values]),),
+            (values,),
+            tolerance=EXACT,
+        )
 
 
-def _find_branches(source: Checkpoint, static: StaticPart, inputs: Mapping[Node, Array]) -> Iterator[tuple[HeadPairs, Pairing]]:
+def _find_branches(
+    source: Checkpoint, static: StaticPart, inputs: Mapping[Node, Array]
+) -> Iterator[tuple[HeadPairs, Pairing]]:
     """Yield the branches that must compute the same, found by the names of outputs.
 
     Such branches are one graph except for names, with equal parameters and inputs of the same shapes.
@@ -320,7 +396,13 @@ def _find_branches(source: Checkpoint, static: StaticPart, inputs: Mapping[Node,
     for pair in pairs:
         pairing = compare_structure(pair.left, pair.right, exempt=BARRIER_KEYS)
         owned = [(a, b) for a, b in pairing.pairs if a.is_variable and static.roles[a].is_parameter]
-        compared = compare_parameters(owned, lambda node: static.roles[node].kind is Kind.AUXILIARY, records, records)
+        compared = compare_parameters(
+            owned, lambda node: static.roles[node].kind is Kind.AUXILIARY, records, records
+        )
         is_twin = pairing and all(parameter.how in ("tied", "equal") for parameter in compared)
-        if is_twin and all(inputs[a].shape == inputs[b].shape for a, b in pairing.pairs if a in inputs and b in inputs):
+        if is_twin and all(
+            inputs[a].shape == inputs[b].shape
+            for a, b in pairing.pairs
+            if a in inputs and b in inputs
+        ):
             yield pair, pairing

@@ -28,30 +28,35 @@ Sizes = Mapping[Key, Sequence[object]]
 Draw = Callable[[Values, Sizes], Iterator[dict[Key, Array]]]
 """Yields different values by the same keys; the second argument has the sizes that must stay, if the rank is known."""
 _OPEN = frozenset(
-    """Add AveragePool BatchNorm BatchNormalization Concat Constant Conv ConvTranspose Convolution Deconvolution DepthToSpace
-    Div Einsum Expand Flatten FullyConnected Gather Gemm GlobalAveragePool Identity InstanceNormalization LayerNormalization
-    MatMul Mul Neg Pad ReduceMean ReduceSum Reshape Slice SliceChannel SpaceToDepth Split Sqrt Squeeze Sub Sum Tile Transpose
-    Unsqueeze _copy _mul_scalar _plus_scalar broadcast_add broadcast_mul broadcast_sub elemwise_add elemwise_mul elemwise_sub
-    transpose
-    """.split()
+    """Add AveragePool BatchNorm BatchNormalization Concat Constant Conv ConvTranspose Convolution
+    Deconvolution DepthToSpace Div Einsum Expand Flatten FullyConnected Gather Gemm
+    GlobalAveragePool Identity InstanceNormalization LayerNormalization MatMul Mul Neg Pad
+    ReduceMean ReduceSum Reshape Slice SliceChannel SpaceToDepth Split Sqrt Squeeze Sub Sum Tile
+    Transpose Unsqueeze _copy _mul_scalar _plus_scalar broadcast_add broadcast_mul broadcast_sub
+    elemwise_add elemwise_mul elemwise_sub transpose""".split()
 )
 """Operators whose results differ if operands do, except for a factor of zero."""
 MASKS = frozenset(
-    """Abs Clip GlobalMaxPool Greater GreaterOrEqual LeakyRelu Less LessOrEqual Max MaxPool Min PRelu ReduceMax ReduceMin Relu
-    ThresholdedRelu Where broadcast_maximum broadcast_minimum clip max min relu where
-    """.split()
+    """Abs Clip GlobalMaxPool Greater GreaterOrEqual LeakyRelu Less LessOrEqual Max MaxPool Min
+    PRelu ReduceMax ReduceMin Relu ThresholdedRelu Where broadcast_maximum broadcast_minimum clip
+    max min relu where""".split()
 )
 """Operators that pass some numbers and hide others, without rounding."""
 _MOVING = frozenset(
-    """Cast Concat Constant ConstantOfShape DepthToSpace Expand Flatten Gather GatherElements GatherND Identity Reshape Shape
-    Size Slice SliceChannel SpaceToDepth Split Squeeze Tile Transpose Unsqueeze _copy expand_dims slice_axis stack transpose
-    """.split()
+    """Cast Concat Constant ConstantOfShape DepthToSpace Expand Flatten Gather GatherElements
+    GatherND Identity Reshape Shape Size Slice SliceChannel SpaceToDepth Split Squeeze Tile
+    Transpose Unsqueeze _copy expand_dims slice_axis stack transpose""".split()
 )
 """Operators whose results are elements of their operands, or sizes of these."""
 _SIZING = {"Range": 0, "Resize": 1, "Upsample": 1}
 """Operators that read sizes from floats, and the first operand that they read so."""
 _MEASURING = ("Shape", "Size", "shape_array", "size_array")
-_DIGITS = {"bool": (0, 2), "float16": (1 << 10, 1 << 10), "float32": (1 << 20, 15 << 20), "float64": (1 << 20, 15 << 20)}
+_DIGITS = {
+    "bool": (0, 2),
+    "float16": (1 << 10, 1 << 10),
+    "float32": (1 << 20, 15 << 20),
+    "float64": (1 << 20, 15 << 20),
+}
 """By dtype the first integer used as a digit of labels, beyond most constants, and the number of digits."""
 _LABELLED = 1 << 24
 """The most elements in all runs with labels."""
@@ -96,11 +101,15 @@ def is_alike(cone: Cone, apart: Container[str] = ()) -> bool:
 
 
 def has_other_meanings(plan: RegionPlan, cone: Cone) -> bool:
-    """Whether the sides have versions of an operator that compute differently: their attributes mean different things."""
+    """Whether the sides have versions of an operator that compute differently: their attributes
+    mean different things.
+    """
     meanings: list[set[tuple[str | None, int]]] = []
     for terms, nodes in zip(plan.terms, cone.sides, strict=True):
         own = [(node.op, plan.uncut.get((node, 0), terms.of(Entry(node)))) for node in nodes]
-        meanings.append({(op, version) for op, term in own if (version := terms.form.read_version(term))})
+        meanings.append(
+            {(op, version) for op, term in own if (version := terms.form.read_version(term))}
+        )
     left, right = meanings[0] - meanings[1], meanings[1] - meanings[0]
     return not {op for op, _ in left}.isdisjoint(op for op, _ in right)
 
@@ -111,11 +120,19 @@ def has_other_values(plan: RegionPlan, cone: Cone) -> bool:
     An attribute that only one side states may be the default. Sides that start from different values, or have their
     operators in a different order, are not compared: a Slice before a Transpose has different axes than one after it.
     """
-    if any(terms.form.is_call(node) for terms, nodes in zip(plan.terms, cone.sides, strict=True) for node in nodes):
+    if any(
+        terms.form.is_call(node)
+        for terms, nodes in zip(plan.terms, cone.sides, strict=True)
+        for node in nodes
+    ):
         return True
     starts = [{term for term, _ in plan.list_starts(cone, side).values()} for side in (0, 1)]
-    is_built_alike = starts[0] == starts[1] and [node.op for node in cone.left] == [node.op for node in cone.right]
-    return is_built_alike and any(_differ_in_values(plan, a, b) for a, b in zip(cone.left, cone.right, strict=True))
+    is_built_alike = starts[0] == starts[1] and [node.op for node in cone.left] == [
+        node.op for node in cone.right
+    ]
+    return is_built_alike and any(
+        _differ_in_values(plan, a, b) for a, b in zip(cone.left, cone.right, strict=True)
+    )
 
 
 def _differ_in_values(plan: RegionPlan, a: Node, b: Node) -> bool:
@@ -123,7 +140,11 @@ def _differ_in_values(plan: RegionPlan, a: Node, b: Node) -> bool:
     if any(b.details.values.get(name, value) != value for name, value in a.details.values.items()):
         return True
     operands = zip(list_operands(a), list_operands(b), strict=False)
-    keys = [(plan.left.key(x), plan.right.key(y)) for x, y in operands if x is not None and y is not None]
+    keys = [
+        (plan.left.key(x), plan.right.key(y))
+        for x, y in operands
+        if x is not None and y is not None
+    ]
     return any(x != y and x[0] == y[0] == "constant" for x, y in keys)
 
 
@@ -158,10 +179,16 @@ class Trial(Struct, frozen=True, eq=False):
         """
         try:
             parts = self._choose_parts(self.parts)
-            draws = self._choose_draws(chain(*(part.nodes for part in parts)), is_same=is_same, is_like=is_like)
+            draws = self._choose_draws(
+                chain(*(part.nodes for part in parts)), is_same=is_same, is_like=is_like
+            )
             places = [self.name_starts(side, part) for side, part in enumerate(parts)]
             values = self.read_values(places) if draws else {}
-            texts = (self._try_draw(parts, places, values, draw, is_strict=is_like) for draw in draws if values)
+            texts = (
+                self._try_draw(parts, places, values, draw, is_strict=is_like)
+                for draw in draws
+                if values
+            )
             return next(filter(None, texts), "")
         except (InputError, RefusedError) as error:
             return error.faults[0].message if is_like else ""
@@ -175,8 +202,14 @@ class Trial(Struct, frozen=True, eq=False):
             places = [self.name_starts(side, part) for side, part in enumerate(parts)]
             values = self.read_values(places)
             # If only the size of an array is read, any values will do.
-            moved = {key: array for key, array in values.items() if not _are_sizes_read(parts, places, key)}
-            is_labelled = _can_label(moved) and not self._try_draw(parts, places, values, draw_labels, is_strict=True)
+            moved = {
+                key: array
+                for key, array in values.items()
+                if not _are_sizes_read(parts, places, key)
+            }
+            is_labelled = _can_label(moved) and not self._try_draw(
+                parts, places, values, draw_labels, is_strict=True
+            )
         except (InputError, RefusedError):
             return False
         return is_labelled
@@ -184,14 +217,19 @@ class Trial(Struct, frozen=True, eq=False):
     def choose_own_parts(self) -> Sequence[Part]:
         """Return the parts that compute the ends from the region's own starts. Raises as :meth:`_choose_parts`."""
         starts = chain(*(self.plan.list_starts(self.cone, side).values() for side in (0, 1)))
-        return self._choose_parts(self._cut_parts({term for term, entry in starts if entry.node.op}))
+        return self._choose_parts(
+            self._cut_parts({term for term, entry in starts if entry.node.op})
+        )
 
     def _cut_parts(self, known: set[int]) -> Sequence[Part]:
         """Return, for each side, the part that computes the ends from known terms."""
         for part in self.parts:
             part.opened.clear()  # never more than two parts are open
         targets = [[end[side] for end in self.cone.ends] for side in (0, 1)]
-        return [Part(self.sides[i].model, own, *self.plan.trace(i, own, known)) for i, own in enumerate(targets)]
+        return [
+            Part(self.sides[i].model, own, *self.plan.trace(i, own, known))
+            for i, own in enumerate(targets)
+        ]
 
     def _choose_parts(self, parts: Sequence[Part]) -> Sequence[Part]:
         """Return parts, initially ``parts``, that compute the ends from terms on which both sides depend.
@@ -205,7 +243,8 @@ class Trial(Struct, frozen=True, eq=False):
         known = set[int]()
         while True:
             left, right = (set(part.touched.values()) for part in parts)
-            # If a side reads only the size of a value, it computes the values that the other side reads from other terms.
+            # If a side reads only the size of a value, it computes the values that the other side
+            # reads from other terms.
             unlike = left ^ right | _list_values(parts[0]) ^ _list_values(parts[1])
             if not unlike:
                 return parts
@@ -217,12 +256,15 @@ class Trial(Struct, frozen=True, eq=False):
     def _choose_draws(self, nodes: Iterable[Node], *, is_same: bool, is_like: bool) -> list[Draw]:
         """Return the draws that may show a difference of a region computed by these nodes."""
         draws: list[Draw] = []
-        # An operator may give one result for different operands, such as a Relu for negative numbers; opposite signs pass it.
+        # An operator may give one result for different operands, such as a Relu for negative
+        # numbers; opposite signs pass it.
         operators = {node.op for node in chain(*self.cone.sides)}
         if not is_like and not operators <= _OPEN:
             draws.append(draw_scaled)
             draws += [draw_magnitudes] if not operators.isdisjoint(MASKS) else []
-        others = {node for cone in self.plan.cones if cone is not self.cone for node in chain(*cone.sides)}
+        others = {
+            node for cone in self.plan.cones if cone is not self.cone for node in chain(*cone.sides)
+        }
         # Numbers of any magnitude would also show how other regions round differently.
         if is_same and (is_like or others.isdisjoint(nodes)):
             draws.append(draw_other_inputs)
@@ -248,7 +290,9 @@ class Trial(Struct, frozen=True, eq=False):
             raise RefusedError(Fault("different inputs cannot be drawn"))
         return values
 
-    def open_sides(self, parts: Sequence[Part], places: Sequence[Mapping[Place, Key]], values: Values) -> list[Side]:
+    def open_sides(
+        self, parts: Sequence[Part], places: Sequence[Mapping[Place, Key]], values: Values
+    ) -> list[Side]:
         """Open both sides for such values. Raises InputError if a backend rejects one."""
         return [
             Side(part.open(_cast_values(values, own, like)), own, like)
@@ -256,7 +300,13 @@ class Trial(Struct, frozen=True, eq=False):
         ]
 
     def _try_draw(
-        self, parts: Sequence[Part], places: Sequence[Mapping[Place, Key]], values: Values, draw: Draw, *, is_strict: bool
+        self,
+        parts: Sequence[Part],
+        places: Sequence[Mapping[Place, Key]],
+        values: Values,
+        draw: Draw,
+        *,
+        is_strict: bool,
     ) -> str:
         """Describe how the sides differ on values that ``draw`` derives from their starts; empty if they do not."""
         sides = self.open_sides(parts, places, values)
@@ -266,7 +316,10 @@ class Trial(Struct, frozen=True, eq=False):
         for drawn in draw(free, self._find_sizes(free)):
             each = {**values, **drawn}
             ends = [self.compute(side, each) for side in sides]
-            if all(ends) and (_get_shapes(each) == _get_shapes(values) or len({_get_shapes(own) for own in ends}) == 1):
+            if all(ends) and (
+                _get_shapes(each) == _get_shapes(values)
+                or len({_get_shapes(own) for own in ends}) == 1
+            ):
                 is_computed = True
                 if self._differ(sides, each, ends, is_strict=is_strict):
                     return HIDDEN
@@ -283,7 +336,9 @@ class Trial(Struct, frozen=True, eq=False):
                 own = None if entry is None else side.find_parts(entry)[1]
                 if own is not None:
                     known = sizes.get(key, own)
-                    sizes[key] = [n if isinstance(n, int) else m for n, m in zip(own, known, strict=False)]
+                    sizes[key] = [
+                        n if isinstance(n, int) else m for n, m in zip(own, known, strict=False)
+                    ]
         return sizes
 
     def compute(self, side: Side, values: Values) -> list[Any]:
@@ -293,7 +348,9 @@ class Trial(Struct, frozen=True, eq=False):
         except (InputError, RefusedError):
             return []
 
-    def _differ(self, sides: Sequence[Side], values: Values, ends: Sequence[list[Any]], *, is_strict: bool) -> bool:
+    def _differ(
+        self, sides: Sequence[Side], values: Values, ends: Sequence[list[Any]], *, is_strict: bool
+    ) -> bool:
         """Whether the sides' ends differ by more than either side's do on values one step away."""
         noise: list[float] | None = None
         for number, (end, wanted, value) in enumerate(zip(self.cone.ends, *ends, strict=True)):
@@ -306,28 +363,44 @@ class Trial(Struct, frozen=True, eq=False):
             if noise is None:
                 runs = [[self.compute(side, each) for each in shake(values)] for side in sides]
                 noise = list(map(max, *map(measure_spread, runs, ends)))
-            if comparison.max_abs > min(noise[number], _NOISY * tolerance.find_limit(np.asarray(wanted))):
+            if comparison.max_abs > min(
+                noise[number], _NOISY * tolerance.find_limit(np.asarray(wanted))
+            ):
                 return True
         return False
 
 
-def _cast_values(values: Values, places: Mapping[Place, Key], like: Mapping[Place, Array]) -> dict[Place, Array]:
+def _cast_values(
+    values: Values, places: Mapping[Place, Key], like: Mapping[Place, Array]
+) -> dict[Place, Array]:
     """Return the values at the places of a side, with inputs in that side's dtypes."""
-    return {p: values[key].astype(like[p].dtype, copy=False) if p in like else values[key] for p, key in places.items()}
+    return {
+        p: values[key].astype(like[p].dtype, copy=False) if p in like else values[key]
+        for p, key in places.items()
+    }
 
 
 def _get_shapes(values: Values | Sequence[Any]) -> tuple[tuple[int, ...], ...]:
-    return tuple(getattr(value, "shape", ()) for value in (values.values() if isinstance(values, Mapping) else values))
+    return tuple(
+        getattr(value, "shape", ())
+        for value in (values.values() if isinstance(values, Mapping) else values)
+    )
 
 
 def _is_finite(value: Any) -> bool:
-    return not isinstance(value, np.ndarray) or value.dtype.kind != "f" or bool(np.isfinite(value).all())
+    return (
+        not isinstance(value, np.ndarray)
+        or value.dtype.kind != "f"
+        or bool(np.isfinite(value).all())
+    )
 
 
 def _moves_alone(part: Part) -> bool:
     """Whether a part only moves values and computes sizes; a Cast of other values may merge several numbers."""
     casts = [node for node in part.nodes if node.op == "Cast"]
-    return all(not node.op or node.op in _MOVING for node in part.nodes) and all(_is_of_sizes(part, node) for node in casts)
+    return all(not node.op or node.op in _MOVING for node in part.nodes) and all(
+        _is_of_sizes(part, node) for node in casts
+    )
 
 
 def _is_of_sizes(part: Part, node: Node) -> bool:
@@ -335,7 +408,9 @@ def _is_of_sizes(part: Part, node: Node) -> bool:
     pending, seen = list(node.inputs), set[Node]()
     while pending:
         entry = pending.pop()
-        is_start = (entry.node, entry.index) in part.touched or not (entry.node.op or entry.node.details.holds_value)
+        is_start = (entry.node, entry.index) in part.touched or not (
+            entry.node.op or entry.node.details.holds_value
+        )
         if is_start:
             return False
         if entry.node.op not in _MEASURING and entry.node not in seen:
@@ -346,7 +421,9 @@ def _is_of_sizes(part: Part, node: Node) -> bool:
 
 def _list_values(part: Part) -> set[int]:
     """Return the terms of which a side reads more than the size."""
-    read = {(e.node, e.index) for node in part.nodes if node.op not in _MEASURING for e in node.inputs}
+    read = {
+        (e.node, e.index) for node in part.nodes if node.op not in _MEASURING for e in node.inputs
+    }
     return {term for place, term in part.touched.items() if place in read}
 
 
@@ -357,20 +434,31 @@ def _list_sizing(parts: Sequence[Part], places: Sequence[Mapping[Place, Key]]) -
         for node in part.nodes:
             first = _SIZING.get(node.op)
             read = [] if first is None else list_operands(node)[first:]
-            sizing.update(own[e.node, e.index] for e in read if e is not None and (e.node, e.index) in own)
+            sizing.update(
+                own[e.node, e.index] for e in read if e is not None and (e.node, e.index) in own
+            )
     return sizing
 
 
 def _are_sizes_read(parts: Sequence[Part], places: Sequence[Mapping[Place, Key]], key: Key) -> bool:
     starts = {place for own in places for place, each in own.items() if each == key}
-    readers = [node for part in parts for node in part.nodes if any((e.node, e.index) in starts for e in node.inputs)]
+    readers = [
+        node
+        for part in parts
+        for node in part.nodes
+        if any((e.node, e.index) in starts for e in node.inputs)
+    ]
     return all(node.op in _MEASURING for node in readers)
 
 
 def _can_label(values: Values) -> bool:
     """Whether each element of some arrays can have a unique label."""
     count = sum(array.size for array in values.values())
-    return bool(values) and all(a.dtype.name in _DIGITS for a in values.values()) and count * _count_runs(values) <= _LABELLED
+    return (
+        bool(values)
+        and all(a.dtype.name in _DIGITS for a in values.values())
+        and count * _count_runs(values) <= _LABELLED
+    )
 
 
 def _count_runs(values: Values) -> int:
@@ -418,7 +506,11 @@ def _move(rng: np.random.Generator, array: Array) -> Array:
     """Shuffle the numbers of an array, or roll them if there are many: a permutation takes longer than most regions."""
     flat = array.reshape(-1)
     # A copy, because numpy shuffles an empty array in place, and the array may be read-only.
-    moved: Array = rng.permutation(np.array(flat)) if flat.size <= _FEW else np.roll(flat, int(rng.integers(1, flat.size)))
+    moved: Array = (
+        rng.permutation(np.array(flat))
+        if flat.size <= _FEW
+        else np.roll(flat, int(rng.integers(1, flat.size)))
+    )
     return moved.reshape(array.shape)
 
 
@@ -440,13 +532,21 @@ def draw_magnitudes(values: Values, known: Sizes) -> Iterator[dict[Key, Array]]:
     for size in _list_free_sizes(values, known) if count > 1 else ():
         longer = _resize(values, known, size, size * count)
         for key in floats:
-            samples = [n if n != old else 1 for n, old in zip(longer[key].shape, values[key].shape, strict=True)]
+            samples = [
+                n if n != old else 1
+                for n, old in zip(longer[key].shape, values[key].shape, strict=True)
+            ]
             longer[key] = _scale(rng, longer[key], 10.0 ** rng.uniform(*_MAGNITUDES, samples))
         yield longer
 
 
 def _list_free_sizes(values: Values, known: Sizes) -> list[int]:
-    sizes = {n for key, array in values.items() for axis, n in enumerate(array.shape) if _is_free(known.get(key, ()), axis)}
+    sizes = {
+        n
+        for key, array in values.items()
+        for axis, n in enumerate(array.shape)
+        if _is_free(known.get(key, ()), axis)
+    }
     return sorted(sizes - {0})[:_LENGTHENED]
 
 
@@ -457,7 +557,10 @@ def _is_free(sizes: Sequence[object], axis: int) -> bool:
 def _resize(values: Values, known: Sizes, size: int, other: int) -> dict[Key, Array]:
     """Return the arrays resized to ``other`` wherever ``size`` is free."""
     shapes = {
-        key: [other if n == size and _is_free(known.get(key, ()), axis) else n for axis, n in enumerate(array.shape)]
+        key: [
+            other if n == size and _is_free(known.get(key, ()), axis) else n
+            for axis, n in enumerate(array.shape)
+        ]
         for key, array in values.items()
     }
     return {key: np.resize(array, shapes[key]) for key, array in values.items()}

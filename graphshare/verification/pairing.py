@@ -74,7 +74,10 @@ def pair_by_rewrite(rewrite: Rewrite) -> list[HeadPairs]:
         raise RefusedError(Fault("there is only one branch", hint="`gs.duplicate` adds one"))
     reference = {image: node for node, image in first.images.items()}
     return [
-        _pair_images(rewrite.graph, reference, branch.images, first.label, branch.label, "the rewrite") for branch in others
+        _pair_images(
+            rewrite.graph, reference, branch.images, first.label, branch.label, "the rewrite"
+        )
+        for branch in others
     ]
 
 
@@ -92,15 +95,28 @@ def _pair_by_map(graph: Graph, path: str) -> list[HeadPairs]:
             continue
         node = finder.find(entry.target)
         if node is None and not 0 <= entry.target.id < len(graph.nodes):
-            raise InputError(Fault(f"refers to node {entry.target.id}, which the graph does not have", where=path))
-        images.setdefault(entry.branch, {})[entry.graph, entry.source.id] = node or graph.nodes[entry.target.id]
+            raise InputError(
+                Fault(
+                    f"refers to node {entry.target.id}, which the graph does not have", where=path
+                )
+            )
+        images.setdefault(entry.branch, {})[entry.graph, entry.source.id] = (
+            node or graph.nodes[entry.target.id]
+        )
     labels = list(images)
     if len(labels) < 2:
         raise InputError(
-            Fault("has one branch only", where=path, hint="give the map that `save(map=...)` wrote after `gs.duplicate`")
+            Fault(
+                "has one branch only",
+                where=path,
+                hint="give the map that `save(map=...)` wrote after `gs.duplicate`",
+            )
         )
     reference = {node: source for source, node in images[labels[0]].items()}
-    return [_pair_images(graph, reference, images[label], labels[0], label, path) for label in labels[1:]]
+    return [
+        _pair_images(graph, reference, images[label], labels[0], label, path)
+        for label in labels[1:]
+    ]
 
 
 Origin = TypeVar("Origin")
@@ -116,12 +132,18 @@ def _pair_images(
 ) -> HeadPairs:
     origins = {node: source for source, node in images.items()}
     back = {source: node for node, source in reference.items()}
-    heads = [entry for entry in graph.heads if entry.node in origins and origins[entry.node] in back]
+    heads = [
+        entry for entry in graph.heads if entry.node in origins and origins[entry.node] in back
+    ]
     twins = [Entry(back[origins[entry.node]], entry.index, entry.version) for entry in heads]
     # Several heads of the same output are one pair.
-    pairs = {(entry.node, entry.index): (twin, entry) for twin, entry in zip(twins, heads, strict=True)}.values()
+    pairs = {
+        (entry.node, entry.index): (twin, entry) for twin, entry in zip(twins, heads, strict=True)
+    }.values()
     if all(twin.node is entry.node for twin, entry in pairs):
-        raise InputError(Fault(f"pairs no head of branch {label!r} with one of {name!r}", where=path))
+        raise InputError(
+            Fault(f"pairs no head of branch {label!r} with one of {name!r}", where=path)
+        )
     return HeadPairs(name, label, tuple(a for a, _ in pairs), tuple(b for _, b in pairs))
 
 
@@ -160,7 +182,11 @@ class ModelPairs(msgspec.Struct, frozen=True, eq=False):
 
 
 def pair_models(
-    left: Checkpoint, right: Checkpoint, as_input: Collection[str], names: Mapping[str, str], targets: Sequence[str] = ()
+    left: Checkpoint,
+    right: Checkpoint,
+    as_input: Collection[str],
+    names: Mapping[str, str],
+    targets: Sequence[str] = (),
 ) -> ModelPairs:
     """Pair the outputs and inputs of two models by name, or by order if the names differ.
 
@@ -194,14 +220,18 @@ def pair_models(
     outputs = list(zip(sides[0].graph.heads, sides[1].graph.heads, strict=True))
     inputs, alone = _pair_inputs(sides, as_input, names, notes)
     inputs = _order_inputs(inputs, [model.graph for model in (sides if targets else (left, right))])
-    return ModelPairs(sides[0], sides[1], outputs, list(zip(*own, strict=True)), inputs, missing, alone, notes)
+    return ModelPairs(
+        sides[0], sides[1], outputs, list(zip(*own, strict=True)), inputs, missing, alone, notes
+    )
 
 
 def _cut(model: Checkpoint, heads: Sequence[Entry], notes: dict[str, None]) -> Checkpoint:
     """Return a model with these heads, upgraded if its format has older generations."""
     if find_format(model.graph).supports(Operation.UPGRADE):
         return upgrade_model(model, heads, notes)[0]
-    return msgspec.structs.replace(model, graph=msgspec.structs.replace(model.graph, heads=tuple(heads)))
+    return msgspec.structs.replace(
+        model, graph=msgspec.structs.replace(model.graph, heads=tuple(heads))
+    )
 
 
 def _choose_outputs(
@@ -212,9 +242,14 @@ def _choose_outputs(
     If several values share a name in both models, they are paired in order.
     """
     with locate_refusals(left):
-        chosen = resolve_targets(targets, left.graph.nodes, option="`targets`", heads=left.graph.heads)
+        chosen = resolve_targets(
+            targets, left.graph.nodes, option="`targets`", heads=left.graph.heads
+        )
     wanted = [_rename(output_name(entry), entry.node.name, names) for entry in chosen]
-    own, values = _find_values(left.graph, list(map(output_name, chosen))), _find_values(right.graph, wanted)
+    own, values = (
+        _find_values(left.graph, list(map(output_name, chosen))),
+        _find_values(right.graph, wanted),
+    )
     pairs, faults = [], []
     for entry, name in zip(chosen, wanted, strict=True):
         same, others = own[output_name(entry)], values.get(name, [])
@@ -231,20 +266,29 @@ def _choose_outputs(
 
 
 def _pair_outputs(
-    left: Graph, right: Graph, names: Mapping[str, str], missing: dict[str, list[str]], notes: list[str]
+    left: Graph,
+    right: Graph,
+    names: Mapping[str, str],
+    missing: dict[str, list[str]],
+    notes: list[str],
 ) -> list[tuple[Entry, Entry]]:
     heads = [_list_heads(left, names), _list_heads(right, EMPTY)]
     rest = [_leave_out(own, other) for own, other in zip(heads, reversed(heads), strict=True)]
     by_value = _pair_passed((left, right), heads, rest, names)
     rest = [_leave_out(own, {*chain(*by_value)}) for own in rest]
     # What one model lists may be inside of the other: then it is compared, but the other has not the output.
-    inner = [_find_inner(graph, wanted) for graph, wanted in zip((left, right), reversed(rest), strict=True)]
+    inner = [
+        _find_inner(graph, wanted)
+        for graph, wanted in zip((left, right), reversed(rest), strict=True)
+    ]
     in_order = [] if any(inner) else _pair_in_order("output", heads, rest)
     if not in_order:
         missing.update({title: lost for title, lost in zip(TITLES, rest, strict=True) if lost})
     reasons = {"outputs have other names, and are compared where one passes the other on": by_value,
                "the outputs have other names, and are compared in their order": in_order}  # fmt: skip
-    notes += [f"{reason}: {', '.join(map(' with '.join, own))}" for reason, own in reasons.items() if own]
+    notes += [
+        f"{reason}: {', '.join(map(' with '.join, own))}" for reason, own in reasons.items() if own
+    ]
     values = [{**own, **more} for own, more in zip(heads, inner, strict=True)]
     pairs = [(entry, values[1][name]) for name, entry in values[0].items() if name in values[1]]
     return pairs + [(heads[0][a], heads[1][b]) for a, b in (*by_value, *in_order)]
@@ -255,7 +299,10 @@ def _leave_out(names: Iterable[str], others: Container[str]) -> list[str]:
 
 
 def _pair_passed(
-    graphs: Sequence[Graph], heads: Sequence[Mapping[str, Entry]], rest: Sequence[Sequence[str]], names: Mapping[str, str]
+    graphs: Sequence[Graph],
+    heads: Sequence[Mapping[str, Entry]],
+    rest: Sequence[Sequence[str]],
+    names: Mapping[str, str],
 ) -> list[tuple[str, str]]:
     """Pair outputs that only one model lists if they pass on a value that the other lists under its own name.
 
@@ -264,15 +311,27 @@ def _pair_passed(
     pairs: list[tuple[str, str]] = []
     for side, renames in enumerate((names, EMPTY)):
         for own in rest[side] if rest[1 - side] else ():
-            passed = [_rename(output_name(e), e.node.name, renames) for e in _list_passed(graphs[side], heads[side][own])]
-            other = next((name for name in passed if name in rest[1 - side] and not any(name in pair for pair in pairs)), None)
+            passed = [
+                _rename(output_name(e), e.node.name, renames)
+                for e in _list_passed(graphs[side], heads[side][own])
+            ]
+            other = next(
+                (
+                    name
+                    for name in passed
+                    if name in rest[1 - side] and not any(name in pair for pair in pairs)
+                ),
+                None,
+            )
             if other is not None and not any(own in pair for pair in pairs):
                 pairs.append((own, other) if side == 0 else (other, own))
     return pairs
 
 
 def _list_passed(graph: Graph, entry: Entry) -> list[Entry]:
-    """Return the inner values equal to an output, nearest first: an Identity, or a loss in inference, passes them on."""
+    """Return the inner values equal to an output, nearest first: an Identity, or a loss in
+    inference, passes them on.
+    """
     table = TermTable()
     form = make_form(graph, None, table, Facts())
     values: list[Entry] = []
@@ -291,7 +350,13 @@ def _list_heads(graph: Graph, names: Mapping[str, str]) -> dict[str, Entry]:
     """Return the outputs of a graph by their names in the other model. Raises RefusedError if there are no outputs."""
     if not graph.heads:
         message = "the graph has no outputs, so there is nothing to compare"
-        raise RefusedError(Fault(message, where=graph.source.format, hint="list the outputs in the heads of the graph"))
+        raise RefusedError(
+            Fault(
+                message,
+                where=graph.source.format,
+                hint="list the outputs in the heads of the graph",
+            )
+        )
     own = unique_names([_rename(output_name(head), head.node.name, names) for head in graph.heads])
     return dict(zip(own, graph.heads, strict=True))
 
@@ -308,7 +373,9 @@ def _find_inner(graph: Graph, wanted: Collection[str]) -> dict[str, Entry]:
 
     A computed value is not the same as an input of the other model that happens to have its name.
     """
-    entries = {name: [e for e in same if e.node.op] for name, same in _find_values(graph, wanted).items()}
+    entries = {
+        name: [e for e in same if e.node.op] for name, same in _find_values(graph, wanted).items()
+    }
     inner = {name: same[0] for name, same in entries.items() if len(same) == 1}
     return inner if len(inner) == len(wanted) else {}
 
@@ -337,7 +404,9 @@ def _pair_in_order(
             return list(zip(left, right, strict=False))
     own, other = ([*each] for each in names)
     counts = f"{format_count(len(own), noun)} ({format_names(own, 4)}) and {len(other)} ({format_names(other, 4)})"
-    raise RefusedError(Fault(f"the models have {counts}", hint="`gs.extract` cuts out what both have"))
+    raise RefusedError(
+        Fault(f"the models have {counts}", hint="`gs.extract` cuts out what both have")
+    )
 
 
 class _Inputs(msgspec.Struct, frozen=True):
@@ -356,17 +425,29 @@ class _Inputs(msgspec.Struct, frozen=True):
         return [name for name in self.nodes if name not in other.nodes and name not in other.unread]
 
     def list_alone(self, paired: Collection[Node]) -> list[Node]:
-        return [node for name, node in self.nodes.items() if node not in paired and name not in self.optional]
+        return [
+            node
+            for name, node in self.nodes.items()
+            if node not in paired and name not in self.optional
+        ]
 
 
 def _pair_inputs(
-    sides: Sequence[Checkpoint], as_input: Collection[str], names: Mapping[str, str], notes: list[str]
+    sides: Sequence[Checkpoint],
+    as_input: Collection[str],
+    names: Mapping[str, str],
+    notes: list[str],
 ) -> tuple[list[tuple[Node, Node]], frozenset[Node]]:
     """Return the pairs of inputs of two models, and inputs that only one reads, except labels and states."""
-    left, right = (_list_inputs(side, as_input, own) for side, own in zip(sides, (names, EMPTY), strict=True))
+    left, right = (
+        _list_inputs(side, as_input, own) for side, own in zip(sides, (names, EMPTY), strict=True)
+    )
     pairs = [(node, right.nodes[name]) for name, node in left.nodes.items() if name in right.nodes]
     rest = [left.list_others(right), right.list_others(left)]
-    required = [[name for name in own if name not in side.optional] for own, side in zip(rest, (left, right), strict=True)]
+    required = [
+        [name for name in own if name not in side.optional]
+        for own, side in zip(rest, (left, right), strict=True)
+    ]
     in_order = _pair_in_order("input", (left.nodes, right.nodes), rest, required)
     if in_order:
         more = [(left.nodes[a], right.nodes[b]) for a, b in in_order]
@@ -378,29 +459,45 @@ def _pair_inputs(
     alone = [left.list_alone(paired), right.list_alone(paired)]
     for title, nodes in zip(TITLES, alone, strict=True):
         if nodes:
-            notes.append(f"{format_names([repr(node.name) for node in nodes], _NAMED)}: an input of {title} alone")
+            notes.append(
+                f"{format_names([repr(node.name) for node in nodes], _NAMED)}: an input of {title} alone"
+            )
     return pairs, frozenset((*alone[0], *alone[1]))
 
 
-def _order_inputs(pairs: Sequence[tuple[Node, Node]], graphs: Sequence[Graph]) -> list[tuple[Node, Node]]:
+def _order_inputs(
+    pairs: Sequence[tuple[Node, Node]], graphs: Sequence[Graph]
+) -> list[tuple[Node, Node]]:
     """Sort pairs of inputs independently of the order of the models: by both models' order if equal, else by name."""
     orders = []
     for side, graph in enumerate(graphs):
-        places = {node.name: place for place, node in enumerate(post_order(head.node for head in graph.heads))}
+        places = {
+            node.name: place
+            for place, node in enumerate(post_order(head.node for head in graph.heads))
+        }
         orders.append(sorted(pairs, key=lambda pair: places.get(pair[side].name, 0)))
     is_one = orders[0] == orders[1]
-    return orders[0] if is_one else sorted(pairs, key=lambda pair: sorted(node.name for node in pair))
+    return (
+        orders[0] if is_one else sorted(pairs, key=lambda pair: sorted(node.name for node in pair))
+    )
 
 
 def _list_inputs(model: Checkpoint, as_input: Collection[str], names: Mapping[str, str]) -> _Inputs:
-    roles = assign_roles(model.graph, held=list_parameter_names(model.parameter_file), as_input=as_input)
+    roles = assign_roles(
+        model.graph, held=list_parameter_names(model.parameter_file), as_input=as_input
+    )
     needed = list(post_order(head.node for head in model.graph.heads))
     unread = set(model.graph.variables()).difference(needed)
     inputs, others = (
-        [n for n in nodes if n.is_variable and n in roles and not roles[n].is_parameter] for nodes in (needed, unread)
+        [n for n in nodes if n.is_variable and n in roles and not roles[n].is_parameter]
+        for nodes in (needed, unread)
     )
-    nodes = dict(zip(unique_names([names.get(node.name, node.name) for node in inputs]), inputs, strict=True))
-    optional = frozenset(name for name, node in nodes.items() if roles[node].is_label or roles[node].is_state)
+    nodes = dict(
+        zip(unique_names([names.get(node.name, node.name) for node in inputs]), inputs, strict=True)
+    )
+    optional = frozenset(
+        name for name, node in nodes.items() if roles[node].is_label or roles[node].is_state
+    )
     return _Inputs(nodes, frozenset(names.get(node.name, node.name) for node in others), optional)
 
 
@@ -431,15 +528,29 @@ def find_changes(pairs: ModelPairs, *, across_dtypes: bool) -> tuple[Pairing, tu
     heads = HeadPairs("", "the other model", tuple(left.graph.heads), tuple(right.graph.heads))
     pairing = pair_nodes(heads)
     pairing.statements += [
-        change.describe() for change in find_statement_changes(left.graph, right.graph, pairing.pairs, computed=True)
+        change.describe()
+        for change in find_statement_changes(left.graph, right.graph, pairing.pairs, computed=True)
     ]
     one, two = Side(left), Side(right)
     # Structure pairs inputs by use and misses exchanged names, but callers feed by name.
     twins = dict(pairs.inputs)
-    exchanged = [(a, b) for a, b in pairing.variables if twins.get(a, b) is not b or not pairs.alone.isdisjoint((a, b))]
-    pairing.statements += [f"input {a.name!r} takes the place of input {b.name!r} of the other" for a, b in exchanged]
-    parameters = [(a, b) for a, b in pairing.variables if one.is_parameter(a) or two.is_parameter(b)]
+    exchanged = [
+        (a, b)
+        for a, b in pairing.variables
+        if twins.get(a, b) is not b or not pairs.alone.isdisjoint((a, b))
+    ]
+    pairing.statements += [
+        f"input {a.name!r} takes the place of input {b.name!r} of the other" for a, b in exchanged
+    ]
+    parameters = [
+        (a, b) for a, b in pairing.variables if one.is_parameter(a) or two.is_parameter(b)
+    ]
     compared = compare_parameters(parameters, one.is_auxiliary, one.records, two.records)
     # A weight in a different dtype has different bytes on purpose, so values decide.
-    different = [p for p in compared if p.how == "different" and not (across_dtypes and p.has_other_type)]
-    return pairing, (*pairing.describe(), *(f"{p.left.name!r} and {p.right.name!r}: {p.detail}" for p in different))
+    different = [
+        p for p in compared if p.how == "different" and not (across_dtypes and p.has_other_type)
+    ]
+    return pairing, (
+        *pairing.describe(),
+        *(f"{p.left.name!r} and {p.right.name!r}: {p.detail}" for p in different),
+    )

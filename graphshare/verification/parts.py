@@ -77,7 +77,9 @@ class ModelValues(msgspec.Struct, eq=False):
             InputError: the backend rejects the part.
             RefusedError: the computation fails, or a value was not computed.
         """
-        values = {(node, 0): self.inputs[node, 0] for node in part.nodes if (node, 0) in self.inputs}
+        values = {
+            (node, 0): self.inputs[node, 0] for node in part.nodes if (node, 0) in self.inputs
+        }
         for place, term in part.touched.items():
             value, like = source.by_term.get(term), self.by_term.get(term)
             if value is None or like is None:
@@ -107,12 +109,16 @@ def open_part(model: Checkpoint, targets: Sequence[Entry], values: Values) -> Co
         RefusedError: the function fails.
     """
     places = [place for place in values if place[0].op]
-    names = dict(zip(places, unique_names([output_name(Entry(*place)) for place in places]), strict=True))
+    names = dict(
+        zip(places, unique_names([output_name(Entry(*place)) for place in places]), strict=True)
+    )
     rewrite, inputs = cut_part(model, targets, values, names, has_sizes=False)
     computation = open_computation(msgspec.structs.replace(model, graph=rewrite.graph), exact=True)
 
     def compute(values: Values) -> list[Any]:
-        return computation.run({inputs.get(place, place[0]): value for place, value in values.items()}).outputs
+        return computation.run(
+            {inputs.get(place, place[0]): value for place, value in values.items()}
+        ).outputs
 
     return compute
 
@@ -126,7 +132,9 @@ def cast_value(value: Any, dtype: str | None) -> Any:
     """Cast an array of numbers to a dtype of model formats; return other values, or without a dtype all, unchanged."""
     if not dtype or not isinstance(value, np.ndarray) or value.dtype.kind == "O":
         return value
-    return value.astype(narrow_dtypes.find_numpy_dtype(dtype) if dtype in narrow_dtypes.NARROW else dtype)
+    return value.astype(
+        narrow_dtypes.find_numpy_dtype(dtype) if dtype in narrow_dtypes.NARROW else dtype
+    )
 
 
 def cut_part(
@@ -145,14 +153,18 @@ def cut_part(
     """
     format_, inputs = find_format(model.graph), dict[str, Node]()
     for place, name in names.items():
-        if not isinstance(values[place], np.ndarray):  # only the model has the type of a sequence or an optional value
+        if not isinstance(
+            values[place], np.ndarray
+        ):  # only the model has the type of a sequence or an optional value
             inputs.setdefault(name, format_.editing.make_inputs(model.graph, {place: name})[place])
             continue
         dtype, shape = name_dtype(values[place]), values[place].shape
         if name in constants:
             node = format_.editing.make_parameter(model.graph, name, dtype, shape)
         else:
-            node = format_.editing.make_input(name, dtype, shape if has_sizes else [None] * len(shape))
+            node = format_.editing.make_input(
+                name, dtype, shape if has_sizes else [None] * len(shape)
+            )
         inputs.setdefault(name, node)
     variables = {place: inputs[name] for place, name in names.items()}
     return extract_entries(model.graph, targets, cuts=names, inputs=variables), variables

@@ -31,7 +31,17 @@ _OF_INTEGERS = frozenset(
     """ConvInteger DynamicQuantizeMatMul MatMulInteger MatMulIntegerToFloat QLinearAdd QLinearConv QLinearMatMul
     QuantizeLinear""".split()
 )
-_PLAIN = _OF_INTEGERS | {"Add", "Cast", "Clip", "Conv", "DequantizeLinear", "DynamicQuantizeLinear", "MatMul", "Mul", "Relu"}
+_PLAIN = _OF_INTEGERS | {
+    "Add",
+    "Cast",
+    "Clip",
+    "Conv",
+    "DequantizeLinear",
+    "DynamicQuantizeLinear",
+    "MatMul",
+    "Mul",
+    "Relu",
+}
 """Operators that read a weight directly: before others, such as a Transpose, different integers may be one weight."""
 _STEPPED = ("int8", "uint8")
 _INTEGERS = (*_STEPPED, "int32")
@@ -43,7 +53,9 @@ _ROUNDED = 1 + 1e-5
 
 def rounds_apart(value: Any, wanted: Any, end: Sequence[Entry]) -> bool:
     """Whether two arrays are quantized on both sides, and a few numbers are one step apart."""
-    if not all(isinstance(each, np.ndarray) and each.dtype.name in _STEPPED for each in (value, wanted)):
+    if not all(
+        isinstance(each, np.ndarray) and each.dtype.name in _STEPPED for each in (value, wanted)
+    ):
         return False
     return all(map(_is_rounding, map(find_operator, end))) and _are_few_apart(value, wanted, 1.0)
 
@@ -56,7 +68,9 @@ def _are_few_apart(value: Array, wanted: Array, step: float) -> bool:
     if value.shape != wanted.shape or value.dtype != wanted.dtype:
         return False
     distance = abs(value.astype(np.float64) - wanted)
-    return bool((distance <= step * _ROUNDED).all()) and int(np.count_nonzero(distance)) <= max(1, _SHARE * value.size)
+    return bool((distance <= step * _ROUNDED).all()) and int(np.count_nonzero(distance)) <= max(
+        1, _SHARE * value.size
+    )
 
 
 def reads_same_integers(weigher: Weigher, cone: Cone) -> bool:
@@ -74,7 +88,9 @@ def weigh_integers(weigher: Weigher, cone: Cone) -> Weighing | None:
     only = left.keys() - right.keys(), right.keys() - left.keys()
     scales = [_list_constants(weigher, cone, side, WEIGHT_DTYPES).keys() for side in (0, 1)]
     # With different scales the same weights are different integers.
-    if [len(own) for own in only] != [1, 1] or not (scales[0] <= scales[1] or scales[1] <= scales[0]):
+    if [len(own) for own in only] != [1, 1] or not (
+        scales[0] <= scales[1] or scales[1] <= scales[0]
+    ):
         return None
     one, other = left[only[0].pop()], right[only[1].pop()]
     if (one.dtype, one.shape) != (other.dtype, other.shape):
@@ -88,16 +104,26 @@ def _describe_distance(one: Constant, other: Constant) -> str:
         distance = abs(one.read(rows).astype(np.int64) - other.read(rows))
         if distance.max() > most:
             most = int(distance.max())
-            row, *rest = (int(each) for each in np.unravel_index(int(np.argmax(distance)), distance.shape))
+            row, *rest = (
+                int(each) for each in np.unravel_index(int(np.argmax(distance)), distance.shape)
+            )
             place = [rows.start + row, *rest]
     return f"{format_count(most, 'step')} of its scale from that of the original at {place}"
 
 
-def _list_constants(weigher: Weigher, cone: Cone, side: int, dtypes: Sequence[str]) -> dict[int, Constant]:
+def _list_constants(
+    weigher: Weigher, cone: Cone, side: int, dtypes: Sequence[str]
+) -> dict[int, Constant]:
     """Return the constants of several numbers that a side of a region reads, by term; zeros are left out."""
-    read = (entry for node in cone.sides[side] for entry in list_operands(node) if entry is not None)
+    read = (
+        entry for node in cone.sides[side] for entry in list_operands(node) if entry is not None
+    )
     constants = (weigher.find_constant(side, entry, dtypes) for entry in read)
-    return {each.term: each for each in constants if each is not None and np.prod(each.shape) > 1 and each.read().any()}
+    return {
+        each.term: each
+        for each in constants
+        if each is not None and np.prod(each.shape) > 1 and each.read().any()
+    }
 
 
 def allow_steps(
@@ -109,14 +135,22 @@ def allow_steps(
     for number, both in enumerate(outputs):
         compared = list(rounds[number].outputs)
         for place, output in enumerate(compared):
-            step, other = (_find_step(model, head) for model, head in zip(models, heads[place], strict=True))
-            values = [own[place] for own in both if isinstance(own, list) and isinstance(own[place], np.ndarray)]
+            step, other = (
+                _find_step(model, head) for model, head in zip(models, heads[place], strict=True)
+            )
+            values = [
+                own[place]
+                for own in both
+                if isinstance(own, list) and isinstance(own[place], np.ndarray)
+            ]
             if output.comparison or len(values) < len(both) or not step or step != other:
                 continue
             if _are_few_apart(values[1], values[0], step):
                 comparison = compare_values(values[1], values[0], Tolerance(atol=step * _ROUNDED))
                 compared[place] = msgspec.structs.replace(output, comparison=comparison)
-                notes.append(f"numbers of {output.reference!r} are at most one step of {step:.3g} apart, which is allowed")
+                notes.append(
+                    f"numbers of {output.reference!r} are at most one step of {step:.3g} apart, which is allowed"
+                )
         allowed[number] = rounds[number].with_outputs(compared)
     return tuple(allowed), notes
 

@@ -28,7 +28,12 @@ from graphshare.ir.terms import Place
 from graphshare.ir.walk import post_order
 from graphshare.ops.kernel import Array
 from graphshare.text.format import format_count, format_names
-from graphshare.verification.comparison import Tolerance, Values, compare_runs, tolerate_other_program
+from graphshare.verification.comparison import (
+    Tolerance,
+    Values,
+    compare_runs,
+    tolerate_other_program,
+)
 from graphshare.verification.flow import ProofOptions, describe_engines, find_drawing, leave_drawn
 from graphshare.verification.input_sets import list_folders, read_recorded
 from graphshare.verification.report import BranchReport, Report, layer_stage, value_stage
@@ -66,7 +71,9 @@ def find_record(source: Any) -> Recording | None:
     return Recording(path, sets=folders) if folders else None
 
 
-def compare_record(model: Checkpoint, record: Recording, options: ProofOptions, tolerance: Tolerance | None) -> Report:
+def compare_record(
+    model: Checkpoint, record: Recording, options: ProofOptions, tolerance: Tolerance | None
+) -> Report:
     """Run a model on recorded inputs and compare its outputs, and with ``layers`` its inner outputs, with the record.
 
     An array named like an input is fed, unless ``feeds`` has a different one. An array named like a parameter is
@@ -83,7 +90,9 @@ def compare_record(model: Checkpoint, record: Recording, options: ProofOptions, 
     executors = options.choose_executors(model.graph, model.where)
     comparer = _RecordingComparer(model, record.title, options, rule)
     rounds: dict[str | None, list[Values]] = {name: [] for name in executors}
-    for arrays in [*(read_recorded(folder, model.graph) for folder in record.sets)] or [as_values(record.arrays, model.graph)]:
+    for arrays in [*(read_recorded(folder, model.graph) for folder in record.sets)] or [
+        as_values(record.arrays, model.graph)
+    ]:
         for name, executor in executors.items():
             rounds[name].append(comparer.compare(arrays, executor))
     notes = {**comparer.notes, **describe_engines(executors)}
@@ -93,7 +102,11 @@ def compare_record(model: Checkpoint, record: Recording, options: ProofOptions, 
         if options.layers:
             stages.append(layer_stage(compared, missing=comparer.missing))
         this = THIS if len(executors) == 1 else f"{THIS} in {name}"
-        branches.append(BranchReport(record.title, this, tuple(stages), tuple(compared), tolerance=rule, is_record=True))
+        branches.append(
+            BranchReport(
+                record.title, this, tuple(stages), tuple(compared), tolerance=rule, is_record=True
+            )
+        )
     return Report(tuple(branches), tuple(notes))
 
 
@@ -123,7 +136,9 @@ class _Recorded(msgspec.Struct, eq=False):
 class _RecordingComparer:
     """Runs a model on recorded inputs; ``missing`` is the largest number of inner outputs missing from a set."""
 
-    def __init__(self, model: Checkpoint, title: str, options: ProofOptions, rule: Tolerance) -> None:
+    def __init__(
+        self, model: Checkpoint, title: str, options: ProofOptions, rule: Tolerance
+    ) -> None:
         self.notes: dict[str, None] = {}
         self.missing = 0
         self._model, self._title, self._options, self._rule = model, title, options, rule
@@ -137,15 +152,26 @@ class _RecordingComparer:
         done = ready.computation.run(ready.values, seed=self._options.inputs.seed)
         drawing = find_drawing(ready.computation.graph)
         computed = [
-            _Recorded(name, (head.node, head.index), value, recorded.get(name, ABSENT), drawing.get(number))
-            for number, (name, head, value) in enumerate(zip(ready.names, ready.part.heads, done.outputs, strict=True))
+            _Recorded(
+                name,
+                (head.node, head.index),
+                value,
+                recorded.get(name, ABSENT),
+                drawing.get(number),
+            )
+            for number, (name, head, value) in enumerate(
+                zip(ready.names, ready.part.heads, done.outputs, strict=True)
+            )
         ]
         outputs = [output for output in computed if output.name in ready.wanted]
         lost = [output.name for output in outputs if output.is_lost]
         if lost:
             message = f"outputs cannot be recorded because they are not arrays of numbers: {format_names(lost)}"
             raise RefusedError(
-                Fault(message, hint="`gs.compare` with another model compares them, and `gs.extract` leaves them out")
+                Fault(
+                    message,
+                    hint="`gs.compare` with another model compares them, and `gs.extract` leaves them out",
+                )
             )
         inner = [output for output in computed if not output.place[0].is_variable]
         known = [output for output in inner if output.wanted is not ABSENT]
@@ -154,15 +180,28 @@ class _RecordingComparer:
         reference = _make_runner(self._title, outputs, known, attrgetter("wanted"))
         own = _make_runner(THIS, outputs, known, attrgetter("value"))
         own.engine, own.peak_bytes = ready.computation.engine, done.peak_bytes
-        names, nodes = [(o.name, o.name) for o in outputs], [(o.place[0], o.place[0]) for o in known]
-        values = compare_runs(names, reference, own, self._rule, nodes=nodes, layers=self._options.layers)
-        return leave_drawn(values, {place: o.drawing for place, o in enumerate(outputs) if o.drawing is not None})
+        names, nodes = (
+            [(o.name, o.name) for o in outputs],
+            [(o.place[0], o.place[0]) for o in known],
+        )
+        values = compare_runs(
+            names, reference, own, self._rule, nodes=nodes, layers=self._options.layers
+        )
+        return leave_drawn(
+            values, {place: o.drawing for place, o in enumerate(outputs) if o.drawing is not None}
+        )
 
     def _prepare(self, recorded: Mapping[str, Any], executor: ChosenEngine) -> Prepared:
         """Return the graph, with ``layers`` of every output; feeds and shapes hold for all branches."""
         model, options = self._model, self._options
-        inputs = {name: array for name, array in recorded.items() if name in self._variables and name not in self._held}
-        feeds, shapes = find_twins(model.graph).spread({**inputs, **options.feeds}, options.shapes, ())
+        inputs = {
+            name: array
+            for name, array in recorded.items()
+            if name in self._variables and name not in self._held
+        }
+        feeds, shapes = find_twins(model.graph).spread(
+            {**inputs, **options.feeds}, options.shapes, ()
+        )
         try:
             request = Request(
                 draw=DrawOptions(options.inputs.seed, options.inputs.params_seed),
@@ -179,7 +218,9 @@ class _RecordingComparer:
         self.notes.update(dict.fromkeys(ready.notes))
         rest = [name for name in recorded if name not in {*ready.names, *self._variables}]
         if rest:
-            unknown = f"arrays with names that the graph does not have: {format_names(rest, _NAMED)}"
+            unknown = (
+                f"arrays with names that the graph does not have: {format_names(rest, _NAMED)}"
+            )
             beside = f"{format_count(len(rest), 'array')} beside the outputs; `layers` compares inner outputs"
             self.notes[f"{self._title} has {unknown if options.layers else beside}"] = None
         return ready
@@ -194,6 +235,11 @@ class _RecordingComparer:
 
 
 def _make_runner(
-    title: str, outputs: Sequence[_Recorded], inner: Sequence[_Recorded], get: Callable[[_Recorded], Any]
+    title: str,
+    outputs: Sequence[_Recorded],
+    inner: Sequence[_Recorded],
+    get: Callable[[_Recorded], Any],
 ) -> RecordRunner:
-    return RecordRunner(title, list(map(get, outputs)), {each.place: (each.name, get(each)) for each in inner})
+    return RecordRunner(
+        title, list(map(get, outputs)), {each.place: (each.name, get(each)) for each in inner}
+    )

@@ -81,29 +81,47 @@ class Parts(Struct, frozen=True, eq=False):
     def find_values(self, side: int) -> dict[Place, Array]:
         """Return the values that a side starts from, by place, in that side's dtypes."""
         nodes = self.list_nodes(side)
-        reached = {get_place(e) for node in nodes for e in node.inputs} | {get_place(self.end[side])}
-        values = {place: self.values[name] for place, name in self.starts[side].items() if place in reached}
+        reached = {get_place(e) for node in nodes for e in node.inputs} | {
+            get_place(self.end[side])
+        }
+        values = {
+            place: self.values[name]
+            for place, name in self.starts[side].items()
+            if place in reached
+        }
         return {p: cast_value(x, self.dtypes.get(p)) if side else x for p, x in values.items()}
 
     def list_shared(self) -> list[str]:
         """Return the names of values that both sides start from."""
-        left, right = ({self.starts[side][place] for place in self.find_values(side)} for side in (0, 1))
+        left, right = (
+            {self.starts[side][place] for place in self.find_values(side)} for side in (0, 1)
+        )
         return [name for name in self.values if name in left & right]
 
     def start_at(self, a: Entry, b: Entry, value: Array, dtype: str) -> Parts:
         """Return parts that identify ``b`` on the right with ``a`` on the left, and start both there."""
         name = unique_names([*self.values, output_name(a)])[-1]
         starts = {**self.starts[0], get_place(a): name}, {**self.starts[1], get_place(b): name}
-        return Parts(self.end, starts, {**self.values, name: value}, {**self.dtypes, get_place(b): dtype})
+        return Parts(
+            self.end, starts, {**self.values, name: value}, {**self.dtypes, get_place(b): dtype}
+        )
 
     def free_names(self) -> Parts:
         """Rename starts so that none has the name of a remaining operator."""
         nodes = [node for side in (0, 1) for node in self.list_nodes(side)]
         # Starts are named after values of the original, and the operators of these may remain on the other side.
-        taken = [*dict.fromkeys(name for node in nodes for name in (node.name, *node.details.outputs))]
-        names = dict(zip(self.values, unique_names([*taken, *self.values])[len(taken) :], strict=True))
+        taken = [
+            *dict.fromkeys(name for node in nodes for name in (node.name, *node.details.outputs))
+        ]
+        names = dict(
+            zip(self.values, unique_names([*taken, *self.values])[len(taken) :], strict=True)
+        )
         starts = [{place: names[name] for place, name in side.items()} for side in self.starts]
-        return replace(self, starts=tuple(starts), values={names[name]: value for name, value in self.values.items()})
+        return replace(
+            self,
+            starts=tuple(starts),
+            values={names[name]: value for name, value in self.values.items()},
+        )
 
 
 class Reducer:
@@ -125,13 +143,22 @@ class Reducer:
         plan, cone, feeds = self._departure.plan, self._departure.cone, self._departure.feeds
         sources = self._find_sources()
         named = self._name_sources([*sources[0].values(), *sources[1].values()])
-        starts = [{place: named[get_place(e)] for place, e in side.items() if get_place(e) in named} for side in sources]
+        starts = [
+            {place: named[get_place(e)] for place, e in side.items() if get_place(e) in named}
+            for side in sources
+        ]
         name_input = self._departure.planner.sides[1].name_input
-        variables = {e.node: name_input(e.node) for node in cone.right for e in node.inputs if not e.node.op}
-        starts[1].update({(node, 0): (name, feeds[name]) for node, name in variables.items() if name in feeds})
+        variables = {
+            e.node: name_input(e.node) for node in cone.right for e in node.inputs if not e.node.op
+        }
+        starts[1].update(
+            {(node, 0): (name, feeds[name]) for node, name in variables.items() if name in feeds}
+        )
         values = dict(start for side in starts for start in side.values())
         left, right = ({place: name for place, (name, _) in side.items()} for side in starts)
-        dtypes = {place: plan.find_dtype(entry) for place, (entry, _) in plan.list_sources(cone).items()}
+        dtypes = {
+            place: plan.find_dtype(entry) for place, (entry, _) in plan.list_sources(cone).items()
+        }
         return [Parts(end, (left, right), values, dtypes) for end in cone.ends]
 
     def _find_sources(self) -> tuple[Mapping[Place, Entry], Mapping[Place, Entry]]:
@@ -139,14 +166,23 @@ class Reducer:
         plan, cone = self._departure.plan, self._departure.cone
         # Values that the region's left side reads are starts as well, because a part must run by itself.
         own = set(cone.left)
-        edges = [e for node in cone.left for e in node.inputs if e.node not in own and plan.left.key(e)[0] != "constant"]
+        edges = [
+            e
+            for node in cone.left
+            for e in node.inputs
+            if e.node not in own and plan.left.key(e)[0] != "constant"
+        ]
         left = {get_place(e): plan.sources.get(plan.left.of(e), e) for e in edges}
         return left, {place: source for place, (_, source) in plan.list_sources(cone).items()}
 
     def _name_sources(self, sources: Iterable[Entry]) -> dict[Place, tuple[str, Any]]:
         """Return a name and the value of each input of the original and of each of ``sources``, by place."""
         nodes, feeds = self._departure.planner.sides[0].nodes, self._departure.feeds
-        inputs = {(node, 0): (node.name, feeds[node.name]) for node in nodes if not node.op and node.name in feeds}
+        inputs = {
+            (node, 0): (node.name, feeds[node.name])
+            for node in nodes
+            if not node.op and node.name in feeds
+        }
         # A start of both sides is computed once, by the original, and has one name.
         computed = {get_place(e): e for e in sources if e.node.op}
         names = unique_names([output_name(e) for e in computed.values()])
@@ -169,7 +205,9 @@ class Reducer:
             for b, value in reversed(inner[1].values()):
                 if self._is_same(value, wanted):
                     yield parts.start_at(a, b, wanted, name_dtype(value))
-        starts = [{p: (Entry(*p), x) for p, x in parts.find_values(side).items()} for side in (0, 1)]
+        starts = [
+            {p: (Entry(*p), x) for p, x in parts.find_values(side).items()} for side in (0, 1)
+        ]
         yield from self._list_earlier(parts, [{**starts[side], **inner[side]} for side in (0, 1)])
 
     def _list_earlier(self, parts: Parts, inner: Sequence[_Inner]) -> Iterator[Parts]:
@@ -177,24 +215,36 @@ class Reducer:
         for b, value in inner[1].values():
             for a, wanted in inner[0].values():
                 are_arrays = isinstance(wanted, np.ndarray) and isinstance(value, np.ndarray)
-                is_like = are_arrays and (wanted.shape, wanted.dtype.kind) == (value.shape, value.dtype.kind)
+                is_like = are_arrays and (wanted.shape, wanted.dtype.kind) == (
+                    value.shape,
+                    value.dtype.kind,
+                )
                 # `is True`: if a side cannot be computed (None), nothing is known about the operators after it.
-                if is_like and self._compare(parts.start_at(a, b, wanted, name_dtype(value))) is True:
+                if (
+                    is_like
+                    and self._compare(parts.start_at(a, b, wanted, name_dtype(value))) is True
+                ):
                     yield replace(parts, end=(a, b))
 
-    def _compute_inner(self, parts: Parts, side: int, nodes: Sequence[Node]) -> dict[Place, tuple[Entry, Any]]:
+    def _compute_inner(
+        self, parts: Parts, side: int, nodes: Sequence[Node]
+    ) -> dict[Place, tuple[Entry, Any]]:
         """Return the arrays that operators before the end compute, by place."""
         entries = {get_place(e): e for node in nodes for e in visible_outputs(node)}
         # The end is known to depart, and the starts are equal.
         left_out = {get_place(parts.end[side]), *parts.starts[side]}
         entries = {place: e for place, e in entries.items() if place not in left_out}
-        values = zip(entries.values(), self._compute(parts, side, list(entries.values())), strict=True)
+        values = zip(
+            entries.values(), self._compute(parts, side, list(entries.values())), strict=True
+        )
         return {get_place(e): (e, value) for e, value in values if isinstance(value, np.ndarray)}
 
     def _compare(self, parts: Parts) -> bool | None:
         """Return whether both sides agree at their end, or None if one of them cannot be computed."""
         try:
-            wanted, value = (self._compute(parts, side, [end])[0] for side, end in enumerate(parts.end))
+            wanted, value = (
+                self._compute(parts, side, [end])[0] for side, end in enumerate(parts.end)
+            )
         except GraphshareError:
             return None
         return self._is_same(value, wanted)
@@ -208,7 +258,10 @@ class Reducer:
 
 _STEMS = ("original", "rewrite")
 _INPUTS, _PAGE = "inputs.npz", "README.md"
-_HEAD = "# A difference between two models\n\nWritten by `graphshare compare --reduce`, which may write to this folder again.\n"
+_HEAD = (
+    "# A difference between two models\n\nWritten by `graphshare compare --reduce`, which may "
+    "write to this folder again.\n"
+)
 _HIDDEN = "the difference does not appear in parts that run by themselves, so nothing was written"
 _OWN = rf"{re.escape(_PAGE)}|{re.escape(_INPUTS)}|({'|'.join(_STEMS)})[-.].+"
 _RUN = """import numpy as np, onnxruntime as rt; x = dict(np.load("inputs.npz")); \
@@ -218,14 +271,24 @@ a, b = (rt.InferenceSession(name).run(None, x)[0] for name in ({})); print(abs(a
 def refuse_folder(folder: str) -> None:
     """Reject a folder with links or foreign files. Raises RefusedError, or OutputError if it cannot be read."""
     try:
-        names = sorted(set(list_names(folder)).difference(list_temporaries(folder))) if is_folder(folder) else []
+        names = (
+            sorted(set(list_names(folder)).difference(list_temporaries(folder)))
+            if is_folder(folder)
+            else []
+        )
         refuse_links(folder, [join(folder, name) for name in names])
-        others = [name for name in names if not re.fullmatch(_OWN, name)] or ([] if _has_page(folder) else names)
+        others = [name for name in names if not re.fullmatch(_OWN, name)] or (
+            [] if _has_page(folder) else names
+        )
     except OSError as error:
         raise output_error(error, folder) from error
     if others:
-        message = f"has files that `graphshare compare --reduce` did not write: {format_names(others, 6)}"
-        raise RefusedError(Fault(message, where=folder, hint="name a new or an empty folder with `reduce`"))
+        message = (
+            f"has files that `graphshare compare --reduce` did not write: {format_names(others, 6)}"
+        )
+        raise RefusedError(
+            Fault(message, where=folder, hint="name a new or an empty folder with `reduce`")
+        )
 
 
 def _has_page(folder: str) -> bool:
@@ -237,7 +300,8 @@ def _has_page(folder: str) -> bool:
 
 
 def reduce_difference(folder: str, comparison: ModelComparison, options: ProofOptions) -> Report:
-    """Run a comparison with ``options``, write the smallest parts that show its first difference, and return its report.
+    """Run a comparison with ``options``, write the smallest parts that show its first difference,
+    and return its report.
 
     The files must reproduce the difference.
 
@@ -247,7 +311,9 @@ def reduce_difference(folder: str, comparison: ModelComparison, options: ProofOp
     """
     report = comparison.run()
     if report:
-        return replace(report, notes=(*report.notes, f"no difference, so nothing was written to {folder}"))
+        return replace(
+            report, notes=(*report.notes, f"no difference, so nothing was written to {folder}")
+        )
     models, parts = _find_parts(folder, report, comparison)
     with tempfile.TemporaryDirectory(prefix="graphshare-") as scratch:
         names = [_write_part(model, parts, side, scratch) for side, model in enumerate(models)]
@@ -262,21 +328,31 @@ def reduce_difference(folder: str, comparison: ModelComparison, options: ProofOp
         if confirmed:
             raise _refuse(_HIDDEN, folder, report)
         verdict = confirmed.verdict.replace(os.path.join(scratch, ""), "")
-        operators, others = (tuple(Operator(n.op, n.shown_name) for n in parts.list_nodes(side)) for side in (0, 1))
+        operators, others = (
+            tuple(Operator(n.op, n.shown_name) for n in parts.list_nodes(side)) for side in (0, 1)
+        )
         shapes = {name: array.shape for name, array in inputs.items()}
         files = tuple(join(folder, name) for name in (*sorted(os.listdir(scratch)), _PAGE))
-        reduction = Reduction(files, operators, others, shapes, _make_command(folder, names, options), verdict)
-        page = _format_page(reduction, [model.where for model in models], _list_commands(models, names, options))
+        reduction = Reduction(
+            files, operators, others, shapes, _make_command(folder, names, options), verdict
+        )
+        page = _format_page(
+            reduction, [model.where for model in models], _list_commands(models, names, options)
+        )
         with open(os.path.join(scratch, _PAGE), "wb") as file:
             file.write(page.encode())
         _place_files(scratch, folder, files, models)
     return replace(report, reduced=reduction)
 
 
-def _find_parts(folder: str, report: Report, comparison: ModelComparison) -> tuple[Sequence[Checkpoint], Parts]:
+def _find_parts(
+    folder: str, report: Report, comparison: ModelComparison
+) -> tuple[Sequence[Checkpoint], Parts]:
     """Return both models, and the smallest parts of the first departing region that files can contain."""
     if not comparison.departures:
-        message = "the difference has no place: no region departs on equal inputs, so nothing was written"
+        message = (
+            "the difference has no place: no region departs on equal inputs, so nothing was written"
+        )
         raise _refuse(message, folder, report)
     reducer = Reducer(comparison.departures[0], comparison.tolerate)
     parts = reducer.reduce()
@@ -284,7 +360,10 @@ def _find_parts(folder: str, report: Report, comparison: ModelComparison) -> tup
         raise _refuse(_HIDDEN, folder, report)
     parts = parts.free_names()
     if unwritable := [name for name, value in parts.values.items() if not is_recordable(value)]:
-        message = f"the smallest parts start from what no file of arrays of numbers can hold: {format_names(unwritable)}"
+        message = (
+            f"the smallest parts start from what no file of arrays of numbers can hold: "
+            f"{format_names(unwritable)}"
+        )
         raise _refuse(message, folder, report)
     return reducer.models, parts
 
@@ -293,7 +372,9 @@ def _refuse(message: str, folder: str, report: Report) -> RefusedError:
     return RefusedError(Fault(f"{message} ({report.verdict})", where=folder))
 
 
-def _place_files(scratch: str, folder: str, files: Sequence[str], models: Sequence[Checkpoint]) -> None:
+def _place_files(
+    scratch: str, folder: str, files: Sequence[str], models: Sequence[Checkpoint]
+) -> None:
     """Put all files in place at once. Raises RefusedError if one of them is a file of the models."""
     sources = [used for model in models for used in input_files(model)]
     refuse_inputs_as_outputs([UsedFile(path, "graph") for path in files], sources)
@@ -315,11 +396,15 @@ def _write_part(model: Checkpoint, parts: Parts, side: int, folder: str) -> str:
     own = {names[place]: value for place, value in values.items() if names[place] not in shared}
     (end,) = compute_part(model, [parts.end[side]], values)
     if not isinstance(end, np.ndarray):
-        raise RefusedError(Fault("the smallest parts end in a sequence or in nothing, which is not written"))
+        raise RefusedError(
+            Fault("the smallest parts end in a sequence or in nothing, which is not written")
+        )
     rewrite, _ = cut_part(model, [parts.end[side]], values, names, own)
     part = follow_rewrite(model, rewrite, drop_unused=True)
     graph = find_format(part.graph).editing.declare_output(part.graph, name_dtype(end), end.shape)
-    outputs = save(replace(part, graph=graph, epoch=0).with_params(own), os.path.join(folder, _STEMS[side]))
+    outputs = save(
+        replace(part, graph=graph, epoch=0).with_params(own), os.path.join(folder, _STEMS[side])
+    )
     return _STEMS[side] if outputs.params else os.path.basename(outputs.graph)
 
 
@@ -328,12 +413,17 @@ def _make_command(folder: str, names: Sequence[str], options: ProofOptions) -> s
     original, rewrite = (join(folder, name) if folder else name for name in names)
     words = ["graphshare", "compare", original, rewrite, "--inputs", folder or "."]
     chosen, usual = options.tolerance, BY_ELEMENT
-    for option, value, default in (("--atol", chosen.atol, usual.atol), ("--rtol", chosen.rtol, usual.rtol)):
+    for option, value, default in (
+        ("--atol", chosen.atol, usual.atol),
+        ("--rtol", chosen.rtol, usual.rtol),
+    ):
         words += [option, repr(value)] if value != default else []
     return quote_shell(*words)
 
 
-def _list_commands(models: Sequence[Checkpoint], names: Sequence[str], options: ProofOptions) -> Iterator[str]:
+def _list_commands(
+    models: Sequence[Checkpoint], names: Sequence[str], options: ProofOptions
+) -> Iterator[str]:
     """Yield the command lines that show the difference when run in the folder of the files."""
     yield _make_command("", names, options)
     if not any(find_format(model.graph).supports(Operation.PARAMETER_FILE) for model in models):
@@ -343,10 +433,19 @@ def _list_commands(models: Sequence[Checkpoint], names: Sequence[str], options: 
 def _format_page(reduction: Reduction, sources: Sequence[str], commands: Iterable[str]) -> str:
     """Return the page: it describes the parts, their source files and inputs, and how to run them."""
     lines = [_HEAD, quote_markdown(reduction.verdict), ""]
-    for stem, where, operators in zip(_STEMS, sources, (reduction.operators, reduction.other_operators), strict=True):
+    for stem, where, operators in zip(
+        _STEMS, sources, (reduction.operators, reduction.other_operators), strict=True
+    ):
         listed = ", ".join(quote_markdown(str(each)) for each in operators)
         model = quote_markdown(redact(where)) if where else "a model"
-        lines.append(f"- {stem}: {format_count(len(operators), 'operator')} of {model}: {listed or 'none'}")
-    shapes = ", ".join(f"{quote_markdown(name)} {format_dims(shape)}" for name, shape in reduction.inputs.items())
+        lines.append(
+            f"- {stem}: {format_count(len(operators), 'operator')} of {model}: {listed or 'none'}"
+        )
+    shapes = ", ".join(
+        f"{quote_markdown(name)} {format_dims(shape)}" for name, shape in reduction.inputs.items()
+    )
     lines += [f"- {_INPUTS}: {shapes or 'none'}", "", "Run in this folder:"]
-    return "\n".join([*lines, *(line for command in commands for line in ("", f"    {command}"))]) + "\n"
+    return (
+        "\n".join([*lines, *(line for command in commands for line in ("", f"    {command}"))])
+        + "\n"
+    )

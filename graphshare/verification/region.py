@@ -72,7 +72,9 @@ class Region(msgspec.Struct, frozen=True):
     one_step: bool = False
 
     def __bool__(self) -> bool:
-        return (self.steps is not None if self.comparison is None else bool(self.comparison)) and not self.unlike
+        return (
+            self.steps is not None if self.comparison is None else bool(self.comparison)
+        ) and not self.unlike
 
     @property
     def error(self) -> float:
@@ -81,7 +83,9 @@ class Region(msgspec.Struct, frozen=True):
 
     @property
     def is_fault(self) -> bool:
-        """Whether different weights give nearly equal values: one value with a fault, not two values with the same name."""
+        """Whether different weights give nearly equal values: one value with a fault, not two
+        values with the same name.
+        """
         return bool(self.unlike) and self.error <= _NEARLY_EQUAL
 
     @property
@@ -108,13 +112,17 @@ class RegionReport(msgspec.Struct, frozen=True):
         return all(self.regions)
 
 
-def make_region(cone: Cone, reason: str = "", steps: float | None = None, unlike: str = "") -> Region:
+def make_region(
+    cone: Cone, reason: str = "", steps: float | None = None, unlike: str = ""
+) -> Region:
     """Return a region without compared values: it has a reason for no judgement, or its weights are ``steps`` apart.
 
     ``unlike`` describes weights that are too far apart.
     """
     ends = tuple((output_name(a), output_name(b)) for a, b in cone.ends)
-    nodes, others = (tuple(Operator(node.op, node.shown_name) for node in side) for side in cone.sides)
+    nodes, others = (
+        tuple(Operator(node.op, node.shown_name) for node in side) for side in cone.sides
+    )
     return Region(ends, nodes, others, reason=reason, steps=steps, unlike=unlike)
 
 
@@ -122,7 +130,9 @@ def judge_region(cone: Cone, value: Any, wanted: Any, tolerance: Tolerance) -> R
     """Return a region judged by the values of one of its ends."""
     comparison = compare_values(value, wanted, tolerance)
     share = find_share(comparison, wanted)
-    return msgspec.structs.replace(make_region(cone), comparison=comparison, of_largest=share, tolerance=tolerance.of_largest)
+    return msgspec.structs.replace(
+        make_region(cone), comparison=comparison, of_largest=share, tolerance=tolerance.of_largest
+    )
 
 
 def group_regions(rounds: Sequence[RegionReport]) -> list[list[Region]]:
@@ -137,7 +147,11 @@ def rank_region(region: Region) -> tuple[int, float, bool]:
     """Return a sort key for a run: 0 if not judged, 1 if both sides are equal, 2 if they depart; then the distance."""
     if region.comparison is None:
         return int(bool(region)), 0.0, False
-    return (1, region.of_largest or 0.0, not region.comparison.identical) if region else (2, 0.0, False)
+    return (
+        (1, region.of_largest or 0.0, not region.comparison.identical)
+        if region
+        else (2, 0.0, False)
+    )
 
 
 def merge_rounds(rounds: Sequence[RegionReport]) -> tuple[list[Region], list[Region], list[Region]]:

@@ -1,12 +1,13 @@
 """Where two models differ: both graphs as terms of one table, cut into regions at values with the same name.
 
-A *pair* is a left and a right value that correspond, most often by name. A pair whose terms differ is an *end*: both values
-get one fresh term, a *cut*, and count as one value downstream. The *cone* of an end has the operators that compute it, back
-to its *sources*, whose terms both sides have. Ends with equal cones are one region.
+A *pair* is a left and a right value that correspond, most often by name. A pair whose terms differ
+is an *end*: both values get one fresh term, a *cut*, and count as one value downstream. The *cone*
+of an end has the operators that compute it, back to its *sources*, whose terms both sides have.
+Ends with equal cones are one region.
 
-Each region is judged separately: both sides compute its ends from the left values of its sources, so that a difference is
-reported where it arises. If all are equal bit for bit, so are the outputs for these inputs; the regions' tolerances do not
-bound the outputs'.
+Each region is judged separately: both sides compute its ends from the left values of its sources,
+so that a difference is reported where it arises. If all are equal bit for bit, so are the outputs
+for these inputs; the regions' tolerances do not bound the outputs'.
 """
 
 from __future__ import annotations
@@ -67,7 +68,9 @@ def _strip_dtype(table: TermTable, term: int) -> int:
 
 
 def _index_by_name(values: Sequence[Entry], converted: Mapping[Place, str]) -> dict[str, Entry]:
-    """Return values by their names, or by those that a conversion gives them; a name that several have identifies none."""
+    """Return values by their names, or by those that a conversion gives them; a name that several
+    have identifies none.
+    """
     names = [converted.get(get_place(value)) or output_name(value) for value in values]
     counts = Counter(names)
     return {name: value for name, value in zip(names, values, strict=True) if counts[name] == 1}
@@ -79,16 +82,26 @@ class AnalyzedModel:
     ``aliases`` has its inputs' names in the original if these differ. With ``is_numbered`` its values have no names.
     """
 
-    def __init__(self, model: Checkpoint, heads: Sequence[Entry], aliases: Mapping[str, str] = EMPTY) -> None:
+    def __init__(
+        self, model: Checkpoint, heads: Sequence[Entry], aliases: Mapping[str, str] = EMPTY
+    ) -> None:
         self.model, self._aliases = model, aliases
         self.nodes = post_order(entry.node for entry in heads)
         self.order = {node: number for number, node in enumerate(self.nodes)}
         # A value without readers does not end a region: its difference could not reach an output.
         read = {get_place(e) for e in chain(heads, *(node.inputs for node in self.nodes))}
-        outputs = [e for node in self.nodes if node.op for e in visible_outputs(node) if get_place(e) in read]
+        outputs = [
+            e
+            for node in self.nodes
+            if node.op
+            for e in visible_outputs(node)
+            if get_place(e) in read
+        ]
         converted = find_format(model.graph).meaning.list_converted_names(model.graph)
         self.is_numbered, self.names = bool(converted), _index_by_name(outputs, converted)
-        inputs = [Entry(node, 0) for node in self.nodes if not node.op and not node.details.holds_value]
+        inputs = [
+            Entry(node, 0) for node in self.nodes if not node.op and not node.details.holds_value
+        ]
         kinds = find_format(model.graph).types.find_types(model.graph, inputs)
         self.dtypes = {node: kind.parts[0] for (node, _), kind in kinds.items()}
         self.facts = Facts()
@@ -100,7 +113,9 @@ class AnalyzedModel:
         return self._aliases.get(node.name, node.name)
 
     def identify_input(self, node: Node) -> Hashable:
-        """Return the identity of an input's value: a different dtype makes it a different value, even under one name."""
+        """Return the identity of an input's value: a different dtype makes it a different value,
+        even under one name.
+        """
         return self.name_input(node), self.dtypes.get(node)
 
     def read_facts(self, shapes: Mapping[str, GivenShape]) -> None:
@@ -120,8 +135,14 @@ class AnalyzedModel:
             # Without constants, fewer nodes match. The proof is weaker but still sound.
             values, wanted = [], []
         known = {**fed, **dict(zip(map(get_place, wanted), values, strict=True))}
-        arrays = {place: x for place, x in known.items() if isinstance(x, np.ndarray) and x.dtype.kind in "fiubO"}
-        computed = {place: (name_dtype(x), x.shape, _encode_array(x)) for place, x in arrays.items()}
+        arrays = {
+            place: x
+            for place, x in known.items()
+            if isinstance(x, np.ndarray) and x.dtype.kind in "fiubO"
+        }
+        computed = {
+            place: (name_dtype(x), x.shape, _encode_array(x)) for place, x in arrays.items()
+        }
         self.facts = Facts(types, computed)
 
     def find_parts(self, entry: Entry) -> tuple[Any, Any]:
@@ -130,7 +151,10 @@ class AnalyzedModel:
         return (None, None) if kind is None else kind.parts
 
     def _count_bytes(self, entry: Entry) -> int:
-        sizes = [size if isinstance(size, int) else _COMPUTED_BYTES for size in self.find_parts(entry)[1] or ()]
+        sizes = [
+            size if isinstance(size, int) else _COMPUTED_BYTES
+            for size in self.find_parts(entry)[1] or ()
+        ]
         # A number takes at most 8 bytes; an unknown size counts as too large.
         return 8 * int(np.prod(sizes, dtype=np.float64))
 
@@ -172,7 +196,10 @@ class PlanChanges(msgspec.Struct, eq=False):
 
     def lacks(self, other: PlanChanges) -> bool:
         """Whether ``other`` contains a change missing here."""
-        return any(not set(getattr(other, field)) <= set(getattr(self, field)) for field in self.__struct_fields__)
+        return any(
+            not set(getattr(other, field)) <= set(getattr(self, field))
+            for field in self.__struct_fields__
+        )
 
     def add(self, other: PlanChanges) -> None:
         """Add the changes of ``other``."""
@@ -202,7 +229,9 @@ class RegionPlan(msgspec.Struct, eq=False):
     cones: list[Cone] = msgspec.field(default_factory=list)
     sources: dict[int, Entry] = msgspec.field(default_factory=dict)
     uncut: dict[Place, int] = msgspec.field(default_factory=dict)
-    entries: tuple[dict[int, Entry], dict[int, Entry]] = msgspec.field(default_factory=lambda: ({}, {}))
+    entries: tuple[dict[int, Entry], dict[int, Entry]] = msgspec.field(
+        default_factory=lambda: ({}, {})
+    )
 
     @property
     def terms(self) -> tuple[GraphTerms, GraphTerms]:
@@ -220,11 +249,19 @@ class RegionPlan(msgspec.Struct, eq=False):
     def list_starts(self, cone: Cone, side: int) -> dict[Place, tuple[int, Entry]]:
         """Return the starts of a side of a region, including inputs of the model, by place: the term and the value."""
         terms = self.terms[side]
-        read = [e for node in cone.sides[side] for e in node.inputs if terms.key(e)[0] != "constant"]
+        read = [
+            e for node in cone.sides[side] for e in node.inputs if terms.key(e)[0] != "constant"
+        ]
         starts = {get_place(e): (find_term(terms, e), e) for e in read}
-        return {place: (term, e) for place, (term, e) in starts.items() if term in self.sources or not e.node.op}
+        return {
+            place: (term, e)
+            for place, (term, e) in starts.items()
+            if term in self.sources or not e.node.op
+        }
 
-    def list_starts_among(self, pairs: Mapping[Place, Entry], cone: Cone) -> set[tuple[Place, Place]]:
+    def list_starts_among(
+        self, pairs: Mapping[Place, Entry], cone: Cone
+    ) -> set[tuple[Place, Place]]:
         """Return the ``pairs``, from left places to right values, among the starts of a region."""
         starts = {(get_place(left), place) for place, (_, left) in self.list_sources(cone).items()}
         return starts & {(place, get_place(entry)) for place, entry in pairs.items()}
@@ -238,12 +275,18 @@ class RegionPlan(msgspec.Struct, eq=False):
         for side, nodes in enumerate(cone.sides):
             for term, entry in self.list_starts(cone, side).values():
                 right = self.entries[1].get(term)
-                if right is None or self.right.key(right)[0] != "cut" or set(nodes).isdisjoint(post_order([entry.node])):
+                if (
+                    right is None
+                    or self.right.key(right)[0] != "cut"
+                    or set(nodes).isdisjoint(post_order([entry.node]))
+                ):
                     continue
                 leaks.refuse({(get_place(self.sources[term]), get_place(right))})
         return leaks
 
-    def trace(self, side: int, targets: Iterable[Entry], known: Container[int]) -> tuple[dict[Place, int], list[Node]]:
+    def trace(
+        self, side: int, targets: Iterable[Entry], known: Container[int]
+    ) -> tuple[dict[Place, int], list[Node]]:
         """Return the places of ``known`` terms from which a side computes ``targets``, and the nodes in between."""
         touched: dict[Place, int] = {}
         nodes: dict[Node, None] = {}
@@ -270,7 +313,9 @@ class RegionPlan(msgspec.Struct, eq=False):
 class Planner:
     """Plans the comparison of two models whose heads and inputs are paired."""
 
-    def __init__(self, left: Checkpoint, right: Checkpoint, heads: Sequence[Pair], inputs: Mapping[str, str]) -> None:
+    def __init__(
+        self, left: Checkpoint, right: Checkpoint, heads: Sequence[Pair], inputs: Mapping[str, str]
+    ) -> None:
         """Take both models; ``inputs`` has the name on the right of each input of the left one."""
         self._is_mixed = find_format(left.graph) is not find_format(right.graph)
         self._aliases = {other: name for name, other in inputs.items()}
@@ -281,7 +326,10 @@ class Planner:
 
     def _take(self, left: Checkpoint, right: Checkpoint, heads: Sequence[Pair]) -> None:
         self._heads, self._head_places = heads, set(map(get_places, heads))
-        self.sides = AnalyzedModel(left, [a for a, _ in heads]), AnalyzedModel(right, [b for _, b in heads], self._aliases)
+        self.sides = (
+            AnalyzedModel(left, [a for a, _ in heads]),
+            AnalyzedModel(right, [b for _, b in heads], self._aliases),
+        )
         if self._is_mixed:  # inputs are the same even if one format has no types
             self.sides[0].dtypes = self.sides[1].dtypes = {}
         self._consumers = [consumers(side.nodes) for side in self.sides]
@@ -302,8 +350,12 @@ class Planner:
             self.defined += defined
             self._take_inlined(inlined)
 
-    def _inline(self, fused: Sequence[Collection[str]], known: Sequence[Collection[str]]) -> list[Inlined]:
-        """Return both graphs without calls and ``fused`` operators; standard definitions use only ``known`` operators."""
+    def _inline(
+        self, fused: Sequence[Collection[str]], known: Sequence[Collection[str]]
+    ) -> list[Inlined]:
+        """Return both graphs without calls and ``fused`` operators; standard definitions use only
+        ``known`` operators.
+        """
         graphs = [(side.model.graph, side.heads) for side in self.sides]
         return [
             find_format(graph).meaning.inline_calls(graph, heads, own, others)
@@ -313,7 +365,9 @@ class Planner:
     def _take_inlined(self, inlined: Sequence[Inlined]) -> None:
         """Continue with inlined graphs; the contents of their weights are known."""
         sides = list(zip(self.sides, inlined, strict=True))
-        left, right = (msgspec.structs.replace(side.model, graph=each.graph) for side, each in sides)
+        left, right = (
+            msgspec.structs.replace(side.model, graph=each.graph) for side, each in sides
+        )
         lefts, rights = (each.graph.heads if each.count else side.heads for side, each in sides)
         self._take(left, right, list(zip(lefts, rights, strict=True)))
         for (before, _), side in zip(sides, self.sides, strict=True):
@@ -328,8 +382,14 @@ class Planner:
         after: dict[Place, Entry] = {}
         pending = [end.node]
         for _ in range(_STEPS):
-            pending = list(dict.fromkeys(node for each in pending for node, _ in self._consumers[side].get(each, ())))
-            after.update({get_place(e): e for node in pending for e in islice(visible_outputs(node), 1)})
+            pending = list(
+                dict.fromkeys(
+                    node for each in pending for node, _ in self._consumers[side].get(each, ())
+                )
+            )
+            after.update(
+                {get_place(e): e for node in pending for e in islice(visible_outputs(node), 1)}
+            )
         nodes = (node for node in reversed(cone.sides[side]) if node is not end.node)
         before = [e for node in nodes for e in islice(visible_outputs(node), 1)]
         return [*list(after.values())[:_CANDIDATES], *before[:_INSIDE]]
@@ -340,10 +400,17 @@ class Planner:
         left, right = (side.model.graph for side in self.sides)
         known = [{node.name for node in side.nodes if not node.op} for side in self.sides]
         # Two bodies may read different values.
-        others = {other: name for other, name in self._aliases.items() if name in known[0] and other in known[1]}
+        others = {
+            other: name
+            for other, name in self._aliases.items()
+            if name in known[0] and other in known[1]
+        }
         names = {name: other for other, name in others.items()}
         try:
-            sizes = [unify_sizes((left, right), names, {}, TITLES), unify_sizes((right, left), others, {}, TITLES)]
+            sizes = [
+                unify_sizes((left, right), names, {}, TITLES),
+                unify_sizes((right, left), others, {}, TITLES),
+            ]
         except RefusedError:  # the models will not be computed
             sizes = [{}, {}]
         for side, own in zip(self.sides, sizes, strict=True):
@@ -367,7 +434,9 @@ class Planner:
         ends: dict[tuple[Place, Place], Pair] = {}
         # A cut gives both values of a pair one new term; it must be known before any consumer gets a term.
         order, pairs = self._order(self._pair_names(terms) if by_name else [])
-        for node in order:  # a node that both models share, after a rewrite in memory, belongs to both
+        for (
+            node
+        ) in order:  # a node that both models share, after a rewrite in memory, belongs to both
             for own, side in zip(terms, self.sides, strict=True):
                 if node in side.order:
                     own.add(node)
@@ -382,7 +451,9 @@ class Planner:
         self._divide(plan, ends.values())
         return plan
 
-    def _unify_terms(self, plan: RegionPlan, ends: dict[tuple[Place, Place], Pair], pair: Pair) -> None:
+    def _unify_terms(
+        self, plan: RegionPlan, ends: dict[tuple[Place, Place], Pair], pair: Pair
+    ) -> None:
         """Give both values of a pair one new term; it ends a region unless their terms are equal, or proved to be."""
         (a, b), (one, two), table = pair, get_places(pair), plan.left.form.table
         if one in self.changes.proved:
@@ -415,7 +486,9 @@ class Planner:
             )
             cones.setdefault((left, right), Cone([], left, right)).ends.append(end)
         # Values of the original are computed during the walk, so regions follow the original's order.
-        plan.cones += sorted(cones.values(), key=lambda cone: self.sides[0].order[cone.ends[0][0].node])
+        plan.cones += sorted(
+            cones.values(), key=lambda cone: self.sides[0].order[cone.ends[0][0].node]
+        )
 
     def _find_other_dtype(self, a: Entry, b: Entry) -> str | None:
         dtypes = [side.find_parts(e)[0] for side, e in zip(self.sides, (a, b), strict=True)]
@@ -432,13 +505,22 @@ class Planner:
         left, right = self.sides
         # Findings from runs about a left value come before suggestions by names.
         refuted = self.changes.refuted
-        moved = {place: b for place, b in self.changes.moved.items() if (place, get_place(b)) not in refuted}
+        moved = {
+            place: b
+            for place, b in self.changes.moved.items()
+            if (place, get_place(b)) not in refuted
+        }
         read = self._pair_readers(terms) if left.is_numbered or right.is_numbered else {}
         known = {**read, **moved, **self.changes.proved}
         taken = set(map(get_place, known.values()))
-        known = {**{get_place(a): b for a, b in self._list_namesakes() if get_place(b) not in taken}, **known}
+        known = {
+            **{get_place(a): b for a, b in self._list_namesakes() if get_place(b) not in taken},
+            **known,
+        }
         places = known.keys() - self.changes.closed
-        pairs = [(a, known[get_place(a)]) for a in self.sides[0].names.values() if get_place(a) in places]
+        pairs = [
+            (a, known[get_place(a)]) for a in self.sides[0].names.values() if get_place(a) in places
+        ]
         return [pair for pair in pairs if self._can_be_one(*pair)]
 
     def _list_namesakes(self) -> list[Pair]:
@@ -447,8 +529,14 @@ class Planner:
         If most namesakes cannot, names were reassigned: the others agree by chance, and no name suggests a pair.
         """
         left, right = self.sides
-        namesakes = [(a, right.names[name]) for name, a in left.names.items() if name in right.names]
-        likely = [(a, b) for a, b in namesakes if get_place(a) not in self.changes.banned and self._can_be_one(a, b)]
+        namesakes = [
+            (a, right.names[name]) for name, a in left.names.items() if name in right.names
+        ]
+        likely = [
+            (a, b)
+            for a, b in namesakes
+            if get_place(a) not in self.changes.banned and self._can_be_one(a, b)
+        ]
         return likely if 2 * len(likely) >= len(namesakes) else []
 
     def _can_be_one(self, a: Entry, b: Entry) -> bool:
@@ -457,9 +545,15 @@ class Planner:
 
     def _pair_readers(self, terms: Sequence[GraphTerms]) -> dict[Place, Entry]:
         """Return pairs of values that both sides compute from the same parameters, unless runs disproved them."""
-        pairs = pair_readers([side.nodes for side in self.sides], [own.find_content for own in terms])
+        pairs = pair_readers(
+            [side.nodes for side in self.sides], [own.find_content for own in terms]
+        )
         places = ((get_places(pair), pair[1]) for pair in pairs)
-        return {one: b for (one, two), b in places if one not in self.changes.banned and (one, two) not in self.changes.refuted}
+        return {
+            one: b
+            for (one, two), b in places
+            if one not in self.changes.banned and (one, two) not in self.changes.refuted
+        }
 
     def _order(self, pairs: Sequence[Pair]) -> tuple[list[Node], dict[Node, list[Pair]]]:
         """Order the nodes of both sides, each after both values of every pair that it needs; return pairs by node, too.
@@ -474,7 +568,10 @@ class Planner:
             needs = {}
             for node in chain(*(side.nodes for side in self.sides)):
                 needed = [*(entry.node for entry in node.inputs), *node.control_deps]
-                needs[node] = [*needed, *(e.node for each in needed for e in chain(*of_node.get(each, ())))]
+                needs[node] = [
+                    *needed,
+                    *(e.node for each in needed for e in chain(*of_node.get(each, ()))),
+                ]
             try:
                 return list(TopologicalSorter(needs).static_order()), of_node
             except CycleError as error:
@@ -487,7 +584,9 @@ class Planner:
 
     def _measure_shift(self, pair: Pair) -> float:
         """Return the distance of two values' relative positions in the orders of their models, from 0 to 1."""
-        left, right = (side.order[e.node] / len(side.nodes) for side, e in zip(self.sides, pair, strict=True))
+        left, right = (
+            side.order[e.node] / len(side.nodes) for side, e in zip(self.sides, pair, strict=True)
+        )
         return abs(left - right)
 
 

@@ -1,4 +1,6 @@
-"""Stages of a proof from regions: counts of exact and equal ones, departures, and differences hidden by equal values."""
+"""Stages of a proof from regions: counts of exact and equal ones, departures, and differences
+hidden by equal values.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,14 @@ from collections.abc import Iterator, Sequence
 
 from graphshare.text.format import format_count
 from graphshare.verification.comparison import TITLES
-from graphshare.verification.region import Region, RegionReport, group_regions, merge_rounds, name_end, rank_region
+from graphshare.verification.region import (
+    Region,
+    RegionReport,
+    group_regions,
+    merge_rounds,
+    name_end,
+    rank_region,
+)
 from graphshare.verification.report import SHOWS_MORE, Stage, Verdict, describe_difference
 
 _SHOWN = 8
@@ -35,7 +44,12 @@ def region_stage(rounds: Sequence[RegionReport]) -> Stage:
 
 def _list_notes(rounds: Sequence[RegionReport]) -> Iterator[str]:
     """Yield notes on regions that are equal on all given values and diverge on others."""
-    named = {name_end(region): region for group in group_regions(rounds) for region in group if region.note}
+    named = {
+        name_end(region): region
+        for group in group_regions(rounds)
+        for region in group
+        if region.note
+    }
     # Hidden differences have a separate stage.
     notes = [f"{name}: {region.note}" for name, region in named.items() if not region.hidden]
     yield from notes[:_SHOWN]
@@ -51,7 +65,9 @@ def _count_near(near: Sequence[Region]) -> Iterator[str]:
     stepped = [region for region in near if region.one_step]
     if stepped:
         yield f"{format_count(len(stepped), 'region')} at most one step apart"
-    sampled = [rank_region(region) for region in near if not region.is_weighed and not region.one_step]
+    sampled = [
+        rank_region(region) for region in near if not region.is_weighed and not region.one_step
+    ]
     if sampled:
         _, distances, differ = zip(*sampled, strict=True)
         how = f"within {max(distances):.1g} of the largest number" if any(differ) else "bit for bit"
@@ -74,7 +90,12 @@ def _list_unlike(rounds: Sequence[RegionReport]) -> Iterator[Stage]:
     departed = merge_rounds(rounds)[2]
     # A second difference may cancel the first one, and no input may reach a body.
     if len(departed) == 1 and departed[0].unlike and not departed[0].place:
-        yield Stage("weights", "fails", "1 region with other weights", (f"{name_end(departed[0])}: {departed[0].unlike}",))
+        yield Stage(
+            "weights",
+            "fails",
+            "1 region with other weights",
+            (f"{name_end(departed[0])}: {departed[0].unlike}",),
+        )
 
 
 def _list_hidden(rounds: Sequence[RegionReport]) -> Iterator[Stage]:
@@ -84,7 +105,9 @@ def _list_hidden(rounds: Sequence[RegionReport]) -> Iterator[Stage]:
         judged = [region for region in group if region.comparison is not None]
         # One round that could show the change is enough.
         if judged and all(region.hidden for region in judged):
-            hidden.append(f"{name_end(judged[0])}: {'; '.join(filter(None, (judged[0].hidden, judged[0].note)))}")
+            hidden.append(
+                f"{name_end(judged[0])}: {'; '.join(filter(None, (judged[0].hidden, judged[0].note)))}"
+            )
         switches.update(dict.fromkeys(name for region in judged for name in region.switches))
     unreached = [
         f"{name!r}: one of its bodies was compared with nothing"

@@ -21,7 +21,13 @@ from graphshare.errors import InputError, MemoryLimitError, RefusedError
 from graphshare.ir.graph import Entry, Node
 from graphshare.ir.terms import Place
 from graphshare.ops.kernel import Array
-from graphshare.verification.bodies import BodyJudges, Owners, chooses_bodies, open_bodies, pair_owners
+from graphshare.verification.bodies import (
+    BodyJudges,
+    Owners,
+    chooses_bodies,
+    open_bodies,
+    pair_owners,
+)
 from graphshare.verification.comparison import EXACT, Tolerance, Tolerate
 from graphshare.verification.far_values import describe_departure
 from graphshare.verification.inner_pairs import FLOATS
@@ -39,8 +45,24 @@ from graphshare.verification.other_inputs import (
 )
 from graphshare.verification.parts import ModelValues, Part, compute_part, is_array
 from graphshare.verification.quantized import reads_same_integers, rounds_apart, weigh_integers
-from graphshare.verification.region import BodyJudge, Feeds, Region, RegionReport, judge_region, make_region
-from graphshare.verification.region_plan import Cone, Pair, PlanChanges, Planner, RegionPlan, find_term, get_place, get_places
+from graphshare.verification.region import (
+    BodyJudge,
+    Feeds,
+    Region,
+    RegionReport,
+    judge_region,
+    make_region,
+)
+from graphshare.verification.region_plan import (
+    Cone,
+    Pair,
+    PlanChanges,
+    Planner,
+    RegionPlan,
+    find_term,
+    get_place,
+    get_places,
+)
 from graphshare.verification.weights import SHIFTING, Weigher, Weighing
 
 _Start = tuple[tuple[Node, ...], tuple[Node, ...], Mapping[Place, tuple[Place, str | None]]]
@@ -119,13 +141,21 @@ class RegionWalk:
             if earlier
             else [
                 [
-                    ModelValues({(node, 0): feeds[node.name] for node in side.nodes if not node.op and node.name in feeds})
+                    ModelValues(
+                        {
+                            (node, 0): feeds[node.name]
+                            for node in side.nodes
+                            if not node.op and node.name in feeds
+                        }
+                    )
                     for side, feeds in zip(planner.sides, draw, strict=True)
                 ]
                 for draw in draws
             ]
         )
-        self._judged: dict[tuple[Place, Place], _Judged] = {} if earlier is None else earlier.list_without_bodies()
+        self._judged: dict[tuple[Place, Place], _Judged] = (
+            {} if earlier is None else earlier.list_without_bodies()
+        )
         self._weighed: dict[tuple[Place, Place], Weighing] = {}
 
     def run(self) -> None:
@@ -139,7 +169,9 @@ class RegionWalk:
                 changes = self._follow()
             if not known.lacks(changes):
                 return
-            pairs = PlanChanges(changes.banned, changes.refuted, changes.closed, moved=changes.moved)
+            pairs = PlanChanges(
+                changes.banned, changes.refuted, changes.closed, moved=changes.moved
+            )
             has_other_pairs = known.lacks(pairs)
             known.add(changes)
             if has_other_pairs:
@@ -148,7 +180,9 @@ class RegionWalk:
                 self._bodies.clear()
 
     def list_without_bodies(self) -> dict[tuple[Place, Place], _Judged]:
-        """Return the judgements that do not rely on bodies: bodies were compared for pairs that may be refuted later."""
+        """Return the judgements that do not rely on bodies: bodies were compared for pairs that may
+        be refuted later.
+        """
         owners = {owner for owner, *_ in self._bodies.reports}
         return {key: each for key, each in self._judged.items() if owners.isdisjoint(each.start[0])}
 
@@ -158,9 +192,15 @@ class RegionWalk:
         inner: dict[Owners, list[RegionReport]] = {}
         for cone in self.plan.cones:
             reported = self._bodies.reports.items()
-            bodies = {key: reports for key, reports in reported if key[0] in cone.left and key not in inner}
+            bodies = {
+                key: reports
+                for key, reports in reported
+                if key[0] in cone.left and key not in inner
+            }
             inner |= bodies
-            regions += [region for report in chain(*bodies.values()) for region in report.regions]  # they name their body
+            regions += [
+                region for report in chain(*bodies.values()) for region in report.regions
+            ]  # they name their body
             judged = self._find_judged(cone)
             regions.append(make_region(cone, reason=_UNKNOWN) if judged is None else judged.region)
         return regions, list(chain(*inner.values()))
@@ -171,17 +211,31 @@ class RegionWalk:
 
     def list_unexplained(self, *, at_heads: bool = False) -> list[Cone]:
         """Return inner regions that depart or would on other inputs; ``at_heads`` regions at heads that only would."""
-        apart = [cone for cone, each in self._list_judged() if each.region.hidden == HIDDEN or (each.departs and not at_heads)]
+        apart = [
+            cone
+            for cone, each in self._list_judged()
+            if each.region.hidden == HIDDEN or (each.departs and not at_heads)
+        ]
         return [cone for cone in apart if any(map(self._planner.is_head, cone.ends)) == at_heads]
 
     def find_equal(self) -> dict[Place, Entry]:
         """Return pairs of equal values inside undecided regions that are large or have a body that was not compared."""
-        judged = [(cone, each.region) for cone, each in self._list_judged() if not each.region.is_weighed]
-        cones = [cone for cone, region in judged if region.switches or sum(map(len, cone.sides)) >= _LARGE]
+        judged = [
+            (cone, each.region) for cone, each in self._list_judged() if not each.region.is_weighed
+        ]
+        cones = [
+            cone
+            for cone, region in judged
+            if region.switches or sum(map(len, cone.sides)) >= _LARGE
+        ]
         return find_equal(self._planner, self.draws[0], cones, self._tolerate) if cones else {}
 
     def _list_judged(self) -> list[tuple[Cone, _Judged]]:
-        return [(cone, each) for cone in self.plan.cones if (each := self._find_judged(cone)) is not None]
+        return [
+            (cone, each)
+            for cone in self.plan.cones
+            if (each := self._find_judged(cone)) is not None
+        ]
 
     def explains(self, part: Cone, earlier: RegionWalk) -> bool:
         """Return whether the region joined from ``part`` agrees, even on inputs of other signs and magnitudes.
@@ -190,12 +244,16 @@ class RegionWalk:
         or shift does.
         """
         nodes = {*part.left, *part.right}
-        cones = [cone for cone in self.plan.cones if not nodes.isdisjoint((*cone.left, *cone.right))]
+        cones = [
+            cone for cone in self.plan.cones if not nodes.isdisjoint((*cone.left, *cone.right))
+        ]
         regions = [None if each is None else each.region for each in map(self._find_judged, cones)]
         before = earlier._find_judged(part)
         is_fault = before is not None and before.region.is_fault
         needs_weights = is_fault and not all(node.op in SHIFTING for node in part.left)
-        agree = all(each and not each.hidden and (each.is_weighed or not needs_weights) for each in regions)
+        agree = all(
+            each and not each.hidden and (each.is_weighed or not needs_weights) for each in regions
+        )
         return bool(nodes) and agree  # operators that are no longer in a region are exact
 
     def _find_judged(self, cone: Cone) -> _Judged | None:
@@ -225,14 +283,18 @@ class RegionWalk:
             except _Contradiction as contradiction:
                 changes.add(contradiction.changes)
             except (InputError, RefusedError) as error:
-                self._add_judgement(step.cone, make_region(step.cone, reason=error.faults[0].message), 0)
+                self._add_judgement(
+                    step.cone, make_region(step.cone, reason=error.faults[0].message), 0
+                )
             for values in chain(*self.draws):
                 for term in step.last:
                     values.by_term.pop(term, None)
         return changes
 
     def _weigh(self) -> None:
-        """Weigh the regions; a region that is the same for every input is thereby judged, as values would add nothing."""
+        """Weigh the regions; a region that is the same for every input is thereby judged, as values
+        would add nothing.
+        """
         fed = set(chain(*(values.inputs for draw in self.draws for values in draw)))
         weigher = Weigher(self._planner.sides, self.plan, self._planner.changes.ranks, fed)
         self._weighed, self._weigher = {}, weigher
@@ -243,13 +305,19 @@ class RegionWalk:
             if weighed is None:
                 continue
             # Different weights may belong to two values that were paired wrongly, and a run shows more than types do.
-            if weighed.unlike or weighed.needs_shapes or not all(map(self._have_one_dtype, cone.ends)):
+            if (
+                weighed.unlike
+                or weighed.needs_shapes
+                or not all(map(self._have_one_dtype, cone.ends))
+            ):
                 self._weighed[get_places(cone.ends[0])] = weighed
             else:
                 self._add_judgement(cone, make_region(cone, steps=weighed.steps), 0)
 
     def _have_one_dtype(self, end: Pair) -> bool:
-        left, right = (side.find_parts(entry)[0] for side, entry in zip(self._planner.sides, end, strict=True))
+        left, right = (
+            side.find_parts(entry)[0] for side, entry in zip(self._planner.sides, end, strict=True)
+        )
         return left is not None and left == right
 
     def _schedule(self) -> list[_Step]:
@@ -275,10 +343,17 @@ class RegionWalk:
     def _recall(self, step: _Step) -> bool:
         """Restore the values of a step from an earlier plan; return whether all were kept."""
         pairs = list(zip(chain(*self.draws), step.parts * len(self.draws), strict=True))
-        if not all(get_place(entry) in values.kept for values, part in pairs for entry in part.targets):
+        if not all(
+            get_place(entry) in values.kept for values, part in pairs for entry in part.targets
+        ):
             return False
         for values, part in pairs:
-            values.by_term.update({t: values.kept[get_place(e)] for t, e in zip(step.terms, part.targets, strict=True)})
+            values.by_term.update(
+                {
+                    t: values.kept[get_place(e)]
+                    for t, e in zip(step.terms, part.targets, strict=True)
+                }
+            )
         return True
 
     def _make_step(self, cone: Cone, makers: Mapping[int, int]) -> _Step:
@@ -286,14 +361,22 @@ class RegionWalk:
 
         Starts of both sides are kept for later regions, so that few operators are computed twice.
         """
-        starts = [{t: e for t, e in self.plan.list_starts(cone, side).values() if e.node.op} for side in (0, 1)]
+        starts = [
+            {t: e for t, e in self.plan.list_starts(cone, side).values() if e.node.op}
+            for side in (0, 1)
+        ]
         kept = [term for term in starts[0] if term in starts[1] and term not in makers]
         parts = []
         for side, (model, own) in enumerate(zip(self._planner.sides, starts, strict=True)):
             targets = [*(end[side] for end in cone.ends), *(own[term] for term in kept)]
             parts.append(Part(model.model, targets, *self.plan.trace(side, targets, makers)))
         terms = [*(find_term(self.plan.left, a) for a, _ in cone.ends), *kept]
-        return _Step(cone, (parts[0], parts[1]), terms, all(get_places(end) in self._judged for end in cone.ends))
+        return _Step(
+            cone,
+            (parts[0], parts[1]),
+            terms,
+            all(get_places(end) in self._judged for end in cone.ends),
+        )
 
     def _judge(self, step: _Step) -> None:
         """Compute both sides of a region, and judge it if it is not judged yet.
@@ -308,11 +391,21 @@ class RegionWalk:
                 cases = self._compute(step, draw)
                 for source, values in enumerate(() if step.is_judged else cases):
                     for end, left, right in zip(step.cone.ends, *values, strict=False):
-                        compared.append((self._compare_end(step.cone, end, (left, right), source, number), number))
+                        compared.append(
+                            (
+                                self._compare_end(step.cone, end, (left, right), source, number),
+                                number,
+                            )
+                        )
             if compared:
                 region, number = max(compared, key=lambda each: (not each[0], each[0].error))
-                is_same = all(each.comparison is not None and each.comparison.identical for each, _ in compared)
-                self._add_judgement(step.cone, self._look_deeper(step, region, is_same=is_same), number)
+                is_same = all(
+                    each.comparison is not None and each.comparison.identical
+                    for each, _ in compared
+                )
+                self._add_judgement(
+                    step.cone, self._look_deeper(step, region, is_same=is_same), number
+                )
         finally:
             step.close()
 
@@ -333,16 +426,22 @@ class RegionWalk:
         if closed - {get_place(end[0]) for end in step.cone.ends if self._planner.is_head(end)}:
             raise _Contradiction(PlanChanges(closed=closed))
         if any(right.by_term[term] is not left.by_term[term] for term in step.list_touched()):
-            cases.append([own.compute(part, right) for part, own in zip(step.parts, draw, strict=True)])
+            cases.append(
+                [own.compute(part, right) for part, own in zip(step.parts, draw, strict=True)]
+            )
         for term, value, other in zip(step.terms, cases[0][0], cases[-1][1], strict=True):
             left.by_term[term] = value
-            right.by_term[term] = value if read_bits(value) == read_bits(other) else other  # one array for equal bits
+            right.by_term[term] = (
+                value if read_bits(value) == read_bits(other) else other
+            )  # one array for equal bits
         for own, part in zip(draw, step.parts, strict=True):
             for term, entry in zip(step.terms, part.targets, strict=True):
                 own.keep(get_place(entry), own.by_term[term])
         return cases
 
-    def _compare_end(self, cone: Cone, end: Pair, values: tuple[Any, Any], source: int, number: int) -> Region:
+    def _compare_end(
+        self, cone: Cone, end: Pair, values: tuple[Any, Any], source: int, number: int
+    ) -> Region:
         """Judge a region by one of its ends; both values of the end were computed from values of side ``source``."""
         left, right = values
         are_arrays = is_array(left) and is_array(right)
@@ -353,14 +452,22 @@ class RegionWalk:
         wanted, value = values[source], values[1 - source]
         tolerance = allow_share(self._tolerate(wanted, value), end)
         region = judge_region(cone, value, wanted, tolerance)
-        if not region and rounds_apart(value, wanted, end) and reads_same_integers(self._weigher, cone):
+        if (
+            not region
+            and rounds_apart(value, wanted, end)
+            and reads_same_integers(self._weigher, cone)
+        ):
             region = judge_region(cone, value, wanted, msgspec.structs.replace(tolerance, atol=1.0))
             region = msgspec.structs.replace(region, one_step=True)
         # Callers get outputs by name, so these must not move; an inner name may stand for a different value.
         if are_arrays and not region and source == 0 and not self._planner.is_head(end):
-            moved = find_moved(self._planner, self.plan, self.draws[number], cone, end, values, self._tolerate)
+            moved = find_moved(
+                self._planner, self.plan, self.draws[number], cone, end, values, self._tolerate
+            )
             if moved or _are_unlike_sizes(left, right):
-                raise _Contradiction(PlanChanges(banned={get_place(end[0])}, refuted={get_places(end)}, moved=moved))
+                raise _Contradiction(
+                    PlanChanges(banned={get_place(end[0])}, refuted={get_places(end)}, moved=moved)
+                )
         return region
 
     def _look_deeper(self, step: _Step, region: Region, *, is_same: bool) -> Region:
@@ -378,7 +485,11 @@ class RegionWalk:
         if not is_same or not only_moves(step.cone):
             return None
         trials = (self._make_trial(step, number, EXACT) for number in range(len(self.draws)))
-        return msgspec.structs.replace(region, steps=0.0) if all(trial.moves_alike() for trial in trials) else None
+        return (
+            msgspec.structs.replace(region, steps=0.0)
+            if all(trial.moves_alike() for trial in trials)
+            else None
+        )
 
     def _find_hidden(self, step: _Step, region: Region, *, is_same: bool) -> Region:
         """Return a region that is judged by its values with what equal values hide."""
@@ -387,20 +498,33 @@ class RegionWalk:
             step.close()
         # Unlike terms and equal bits: the change did not show, or is none. Like operators need another look for that.
         entered, learned = self._enter_bodies(cone)
-        rest = cone.leave_out(entered)  # bodies that were judged by themselves hide nothing any more
-        self._learn(step, learned, needs_ranks=is_same and is_alike(rest, apart=("Identity", "_copy")))
+        rest = cone.leave_out(
+            entered
+        )  # bodies that were judged by themselves hide nothing any more
+        self._learn(
+            step, learned, needs_ranks=is_same and is_alike(rest, apart=("Identity", "_copy"))
+        )
         unentered = [node for node in chain(*rest.sides) if node.subgraphs]
         # Of such an If, a run compares one body at most: the report counts over all rounds.
         switches = tuple(dict.fromkeys(node.name for node in unentered if node.op == "If"))
-        hidden = self._name_hidden(step, rest, unentered, is_same=is_same, can_try=bool(region) and not entered)
-        trials = [self._make_trial(step, number) for number in range(len(self.draws))] if region and not unentered else []
+        hidden = self._name_hidden(
+            step, rest, unentered, is_same=is_same, can_try=bool(region) and not entered
+        )
+        trials = (
+            [self._make_trial(step, number) for number in range(len(self.draws))]
+            if region and not unentered
+            else []
+        )
         note = describe_departure(trials, self._weigher.list_constants(cone)) if trials else ""
         return msgspec.structs.replace(region, hidden=hidden, switches=switches, note=note)
 
-    def _name_hidden(self, step: _Step, rest: Cone, unentered: Sequence[Node], *, is_same: bool, can_try: bool) -> str:
+    def _name_hidden(
+        self, step: _Step, rest: Cone, unentered: Sequence[Node], *, is_same: bool, can_try: bool
+    ) -> str:
         """Return what equal values hide, empty where nothing; other inputs are tried where they ``can_try`` it.
 
-        ``rest`` has the operators that were not judged by themselves. Raises a contradiction where a name may pair wrongly.
+        ``rest`` has the operators that were not judged by themselves. Raises a contradiction where
+        a name may pair wrongly.
         """
         is_like = is_same and is_alike(rest) and not has_other_meanings(self.plan, rest)
         # A body that its operator always computes had its chance to show a difference.
@@ -410,7 +534,9 @@ class RegionWalk:
         if not can_try or is_chosen or is_on_grid(rest):
             return ""
         hidden = self._make_trial(step).find_hidden(is_same=is_same, is_like=is_like)
-        if hidden == HIDDEN and self._planner.changes.lacks(leaks := self.plan.find_leaks(step.cone)):
+        if hidden == HIDDEN and self._planner.changes.lacks(
+            leaks := self.plan.find_leaks(step.cone)
+        ):
             raise _Contradiction(leaks)
         return hidden
 
@@ -423,8 +549,12 @@ class RegionWalk:
         if self._planner.changes.lacks(learned):
             raise _Contradiction(learned)
 
-    def _make_trial(self, step: _Step, number: int = -1, tolerance: Tolerance | None = None) -> Trial:
-        """Return the trial of a region on a set of inputs, by default the last, with more samples, and its tolerance."""
+    def _make_trial(
+        self, step: _Step, number: int = -1, tolerance: Tolerance | None = None
+    ) -> Trial:
+        """Return the trial of a region on a set of inputs, by default the last, with more samples,
+        and its tolerance.
+        """
 
         def read(term: int) -> Any:
             value = self.draws[number][0].by_term.get(term)
@@ -442,9 +572,15 @@ class RegionWalk:
         known, unknown = self._planner.changes.ranks, dict[Place, Entry]()
         for cone, (number, side) in product(cones, enumerate(self._planner.sides)):
             for place, (term, entry) in plan.list_starts(cone, number).items():
-                if place not in known and term in plan.sources and side.find_parts(entry)[1] is None:
+                if (
+                    place not in known
+                    and term in plan.sources
+                    and side.find_parts(entry)[1] is None
+                ):
                     unknown[place] = plan.sources[term]
-        return dict(zip(unknown, map(np.ndim, self._find_values(list(unknown.values()))), strict=True))
+        return dict(
+            zip(unknown, map(np.ndim, self._find_values(list(unknown.values()))), strict=True)
+        )
 
     def _enter_bodies(self, cone: Cone) -> tuple[set[Node], PlanChanges]:
         """Judge the bodies of operators in a region separately.
@@ -482,11 +618,18 @@ class RegionWalk:
 
 def _are_unlike_sizes(wanted: Array, value: Array) -> bool:
     """Whether two arrays are lists of sizes or places with different lengths; no fault turns one into the other."""
-    return wanted.dtype.kind == value.dtype.kind == "i" and wanted.ndim == value.ndim == 1 and wanted.shape != value.shape
+    return (
+        wanted.dtype.kind == value.dtype.kind == "i"
+        and wanted.ndim == value.ndim == 1
+        and wanted.shape != value.shape
+    )
 
 
 def _describe_start(plan: RegionPlan, cone: Cone) -> _Start:
     """Return the basis of a judgement: the operators of both sides, and the left value for each start on the right."""
     sources = plan.list_sources(cone)
-    starts = {place: (get_place(source), plan.find_dtype(entry)) for place, (entry, source) in sources.items()}
+    starts = {
+        place: (get_place(source), plan.find_dtype(entry))
+        for place, (entry, source) in sources.items()
+    }
     return cone.left, cone.right, starts

@@ -21,9 +21,21 @@ from graphshare.formats.params.records import find_coarsest
 from graphshare.ir.terms import Place
 from graphshare.ops.kernel import Array
 from graphshare.verification.bodies import Owners, choose_bodies, find_decided
-from graphshare.verification.comparison import Tolerance, Tolerate, tolerate_dtype, tolerate_other_program
+from graphshare.verification.comparison import (
+    Tolerance,
+    Tolerate,
+    tolerate_dtype,
+    tolerate_other_program,
+)
 from graphshare.verification.region import BodyJudge, Feeds, Region, RegionReport, make_region
-from graphshare.verification.region_plan import Cone, Pair, PlanChanges, Planner, RegionPlan, get_places
+from graphshare.verification.region_plan import (
+    Cone,
+    Pair,
+    PlanChanges,
+    Planner,
+    RegionPlan,
+    get_places,
+)
 from graphshare.verification.region_walk import RegionWalk
 from graphshare.verification.weights import Weigher
 
@@ -60,7 +72,11 @@ class Judge:
         With ``compares_outputs`` the caller compares the outputs on the inputs of :meth:`judge`, so their shapes are
         known to be equal.
         """
-        self._planner, self._inputs, self._compares_outputs = Planner(left, right, heads, inputs), inputs, compares_outputs
+        self._planner, self._inputs, self._compares_outputs = (
+            Planner(left, right, heads, inputs),
+            inputs,
+            compares_outputs,
+        )
         self._plan: RegionPlan | None = None
         self._bodies: dict[Owners, list[BodyJudge]] = {}
         self.departures: Sequence[Departure] = ()
@@ -90,10 +106,14 @@ class Judge:
         """Return a planner for models without Ifs on constants; None if there is no such If in only one model."""
         assert self._plan is not None
         sides = self._planner.sides
-        decided = [find_decided(side, terms) for side, terms in zip(sides, self._plan.terms, strict=True)]
+        decided = [
+            find_decided(side, terms) for side, terms in zip(sides, self._plan.terms, strict=True)
+        ]
         if len(decided[0]) == len(decided[1]):  # Ifs of both models are compared as written
             return None
-        (left, lefts), (right, rights) = (choose_bodies(side, own) for side, own in zip(sides, decided, strict=True))
+        (left, lefts), (right, rights) = (
+            choose_bodies(side, own) for side, own in zip(sides, decided, strict=True)
+        )
         if left is sides[0].model and right is sides[1].model:
             return None
         return Planner(left, right, list(zip(lefts, rights, strict=True)), self._inputs)
@@ -117,14 +137,19 @@ class Judge:
         for cone in walk.list_unexplained(at_heads=True):
             pairs[cone] = walk.plan.list_starts_among(equal.moved, cone)
         if any(pairs.values()):
-            walk = self._join_unexplained(draws, tolerate, walk, {cone: own for cone, own in pairs.items() if own})
+            walk = self._join_unexplained(
+                draws, tolerate, walk, {cone: own for cone, own in pairs.items() if own}
+            )
         regions, inner = walk.list_regions()
         if not all(region.is_weighed for region in regions):
             weighed = self._weigh_without_names(walk, knows_shapes=self._compares_outputs)
             if weighed is not None:
                 self.departures = []
                 return weighed
-        self.departures = [Departure(self._planner, walk.plan, cone, draws[number][0]) for cone, number in walk.list_departed()]
+        self.departures = [
+            Departure(self._planner, walk.plan, cone, draws[number][0])
+            for cone, number in walk.list_departed()
+        ]
         return self._report(walk.plan, regions, inner)
 
     def weigh(self) -> RegionReport | None:
@@ -141,7 +166,9 @@ class Judge:
         assert self._plan is not None
         return exact or self._weigh_plan(self._plan) or self._weigh_without_names()
 
-    def _weigh_without_names(self, walk: RegionWalk | None = None, *, knows_shapes: bool = False) -> RegionReport | None:
+    def _weigh_without_names(
+        self, walk: RegionWalk | None = None, *, knows_shapes: bool = False
+    ) -> RegionReport | None:
         """Judge two models as a single expression only by weights; None if weights do not show that they are equal.
 
         Ranks that do not follow from the inputs are taken from the values of a ``walk``.
@@ -168,13 +195,19 @@ class Judge:
             regions.append(make_region(cone, steps=weighed.steps, unlike=weighed.unlike))
         return self._report(plan, regions)
 
-    def _walk(self, draws: Sequence[Feeds], tolerate: Tolerate, earlier: RegionWalk | None = None) -> RegionWalk:
+    def _walk(
+        self, draws: Sequence[Feeds], tolerate: Tolerate, earlier: RegionWalk | None = None
+    ) -> RegionWalk:
         walk = RegionWalk(self._planner, draws, tolerate, self._bodies, Judge, earlier)
         walk.run()
         return walk
 
     def _join_unexplained(
-        self, draws: Sequence[Feeds], tolerate: Tolerate, walk: RegionWalk, cones: Mapping[Cone, set[tuple[Place, Place]]]
+        self,
+        draws: Sequence[Feeds],
+        tolerate: Tolerate,
+        walk: RegionWalk,
+        cones: Mapping[Cone, set[tuple[Place, Place]]],
     ) -> RegionWalk:
         """Return a walk without wrong pairs; ``cones`` are regions with pairs that may be wrong.
 
@@ -192,7 +225,11 @@ class Judge:
         joined = self._walk(draws, tolerate, walk)
         for _ in range(_JOINS):
             again = joined.list_unexplained()
-            more = [(cone, each) for cone, each in product(cones, again) if not nodes[cone].isdisjoint(chain(*each.sides))]
+            more = [
+                (cone, each)
+                for cone, each in product(cones, again)
+                if not nodes[cone].isdisjoint(chain(*each.sides))
+            ]
             if not more:
                 break
             for cone, each in more:
@@ -205,7 +242,9 @@ class Judge:
         known.restore(set(chain(*(pairs[cone] for cone in kept))))
         return walk if len(kept) == len(cones) else self._walk(draws, tolerate, walk)
 
-    def _report(self, plan: RegionPlan, regions: Sequence[Region], inner: Sequence[RegionReport] = ()) -> RegionReport:
+    def _report(
+        self, plan: RegionPlan, regions: Sequence[Region], inner: Sequence[RegionReport] = ()
+    ) -> RegionReport:
         nodes = [node for node in self._planner.sides[0].nodes if node.op]
         inside = {node for cone in plan.cones for node in cone.left}
         used: Counter[str] = plan.left.form.used + plan.right.form.used
@@ -213,14 +252,18 @@ class Judge:
         for each in inner:
             exact, operators = exact + each.exact, operators + each.operators
             used.update(each.identities)
-        return RegionReport(exact, operators, dict(used), tuple(regions), defined=self._planner.defined)
+        return RegionReport(
+            exact, operators, dict(used), tuple(regions), defined=self._planner.defined
+        )
 
 
 def tolerate_region(dtype: str, chosen: Tolerance) -> Tolerate:
     """Return a function for the tolerance of an end: by ``dtype`` if given, else by the coarser dtype of its values."""
 
     def tolerate(wanted: Any, value: Any) -> Tolerance:
-        coarsest = dtype or find_coarsest(str(each.dtype) for each in (wanted, value) if isinstance(each, np.ndarray))
+        coarsest = dtype or find_coarsest(
+            str(each.dtype) for each in (wanted, value) if isinstance(each, np.ndarray)
+        )
         if dtype or coarsest in ("float16", "bfloat16"):
             return tolerate_dtype(coarsest, chosen)
         return tolerate_other_program(chosen)

@@ -100,7 +100,11 @@ class BranchReport(ShortRepr, msgspec.Struct, frozen=True):
     def list_stages(self, *verdicts: Verdict) -> list[Stage]:
         """Return the stages with these verdicts that affect the verdict of the branch."""
         shows_more = () if self.is_record else SHOWS_MORE
-        return [stage for stage in self.stages if stage.verdict in verdicts and stage.name not in shows_more]
+        return [
+            stage
+            for stage in self.stages
+            if stage.verdict in verdicts and stage.name not in shows_more
+        ]
 
 
 class Reduction(ShortRepr, msgspec.Struct, frozen=True):
@@ -118,7 +122,11 @@ class Reduction(ShortRepr, msgspec.Struct, frozen=True):
 
 
 class Report(ShortRepr, msgspec.Struct, frozen=True):
-    """All branches. A report without comparisons is a failure. ``reduced`` is set if a difference was written as files."""
+    """All branches.
+
+    A report without comparisons is a failure. ``reduced`` is set if a difference was written as
+    files.
+    """
 
     branches: tuple[BranchReport, ...]
     notes: tuple[str, ...] = ()
@@ -141,12 +149,20 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
         outcome = self.outcome
         if outcome == "equal" and all(branch.is_exact for branch in self.branches):
             return "exact"
-        if outcome == "not equal" or any(stage.name == "regions" for _, stage in self.list_stages("fails")):
+        if outcome == "not equal" or any(
+            stage.name == "regions" for _, stage in self.list_stages("fails")
+        ):
             return "differs"
-        if outcome != "not judged" and all(branch.is_exact or branch.is_weighed for branch in self.branches):
+        if outcome != "not judged" and all(
+            branch.is_exact or branch.is_weighed for branch in self.branches
+        ):
             return "by weights"
         count = max((len(branch.rounds) for branch in self.branches), default=0)
-        return f"on {format_count(count, 'input')}" if count and outcome != "not judged" else "not judged"
+        return (
+            f"on {format_count(count, 'input')}"
+            if count and outcome != "not judged"
+            else "not judged"
+        )
 
     @property
     def verdict(self) -> str:
@@ -171,18 +187,29 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
 
     def list_stages(self, *verdicts: Verdict) -> list[tuple[BranchReport, Stage]]:
         """Return the stages with these verdicts that affect the outcome, each with its branch."""
-        return [(branch, stage) for branch in self.branches for stage in branch.list_stages(*verdicts)]
+        return [
+            (branch, stage) for branch in self.branches for stage in branch.list_stages(*verdicts)
+        ]
 
     def _describe_equality(self) -> str:
         compared = f"{', '.join(b.title for b in self.branches)} and {self.branches[0].reference or 'the original'}"
         skipped = {stage.name: stage.details for _, stage in self.list_stages("skipped")}
         without = "; parameters not compared" if "parameters" in skipped else ""
-        outputs = [output for branch in self.branches for values in branch.rounds for output in values.outputs]
+        outputs = [
+            output
+            for branch in self.branches
+            for values in branch.rounds
+            for output in values.outputs
+        ]
         if "values" in skipped or not outputs:
             return f"STRUCTURE EQUAL: {compared}, values not compared{without}"
         places = skipped.get("structure")
         differs = f"; {format_count(len(places), 'difference')} of structure" if places else ""
-        regions = "".join(f"; {stage.summary}" for _, stage in self.list_stages("holds") if stage.name == "regions")
+        regions = "".join(
+            f"; {stage.summary}"
+            for _, stage in self.list_stages("holds")
+            if stage.name == "regions"
+        )
         how = self._describe_closeness(outputs)
         return f"EQUAL: {compared}, {how}{differs}{regions}{without}{self._describe_fate()}"
 
@@ -192,7 +219,9 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
         if self.rung == "by weights":
             return "by weights for every input"
         first = self.branches[0]
-        of_dtype = f" of {first.tolerance.dtype}" if isinstance(first.tolerance, DtypeTolerance) else ""
+        of_dtype = (
+            f" of {first.tolerance.dtype}" if isinstance(first.tolerance, DtypeTolerance) else ""
+        )
         identical = all(output.comparison.identical for output in outputs)
         how = "bit for bit" if identical else f"within the tolerance{of_dtype}"
         return f"{how} {self.rung}" if first.branch == OTHER_MODEL else how
@@ -200,7 +229,11 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
     def _describe_failures(self) -> str:
         """Name the failed stages, or describe the effect of training if only training separates the branches."""
         failed = self.list_stages("fails")
-        trained = [branch.training for branch, stage in failed if stage.name == "training" and branch.training]
+        trained = [
+            branch.training
+            for branch, stage in failed
+            if stage.name == "training" and branch.training
+        ]
         if len(trained) == len(failed):
             fate = "will drift" if any(training.drifting for training in trained) else "has copies"
             return f"NOT TIED: {', '.join(branch.branch for branch, _ in failed)} {fate}"
@@ -210,9 +243,14 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
         """Describe the differences that equal outputs do not show."""
         names = {stage.name for _, stage in self.list_stages("fails")}
         if "regions" in names:
-            _, _, departed = merge_rounds([each for branch in self.branches for each in branch.regions])
+            _, _, departed = merge_rounds(
+                [each for branch in self.branches for each in branch.regions]
+            )
             count = format_count(len(departed), "region")
-            return f"the outputs are equal, but {count} differ{'s' * (len(departed) == 1)}, first at {name_end(departed[0])}"
+            return (
+                f"the outputs are equal, but {count} differ{'s' * (len(departed) == 1)}, first at "
+                f"{name_end(departed[0])}"
+            )
         if "changes" not in names:
             return f"the values are equal, but not {'by weights' if 'samples' in names else 'exact'} for every input"
         if any(branch.rounds for branch in self.branches):
@@ -223,7 +261,9 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
         """Return the stages of each branch as a table for notebooks."""
         rows = [(b.title, s.name, s.verdict, s.summary) for b in self.branches for s in b.stages]
         table = Table(("branch", "stage", "verdict", "what was found"), rows)
-        return format_html(self.verdict, facts=[("note", note) for note in self.notes], tables=[table])
+        return format_html(
+            self.verdict, facts=[("note", note) for note in self.notes], tables=[table]
+        )
 
     def _describe_fate(self) -> str:
         trained = [branch.training for branch in self.branches if branch.training is not None]
@@ -233,7 +273,11 @@ class Report(ShortRepr, msgspec.Struct, frozen=True):
         if drifting:
             return f"; copied: {format_count(drifting, 'parameter')} will drift"
         tied = all(training.is_tied for training in trained)
-        return "; tied: they train as one" if tied else "; copied, not tied, though this step did not move them apart"
+        return (
+            "; tied: they train as one"
+            if tied
+            else "; copied, not tied, though this step did not move them apart"
+        )
 
 
 def structure_stage(pairing: Pairing) -> Stage:
@@ -250,41 +294,82 @@ def exact_stage(report: RegionReport) -> Stage:
     """Return stage 1 of two models that are exact: the identities, and how often each was used."""
     used = ", ".join(f"{name} {count}" for name, count in sorted(report.identities.items()))
     details = (f"identities: {used}",) if used else ()
-    return Stage("structure", "holds", f"{format_count(report.operators, 'operator')} exact", details)
+    return Stage(
+        "structure", "holds", f"{format_count(report.operators, 'operator')} exact", details
+    )
 
 
-def parameter_stage(pairs: Sequence[ParameterPair], no_file: bool, tied: tuple[str, ...] = ()) -> Stage:
+def parameter_stage(
+    pairs: Sequence[ParameterPair], no_file: bool, tied: tuple[str, ...] = ()
+) -> Stage:
     """Return stage 2: each pair of parameters; with ``no_file`` values are unknown. ``tied`` says how much is tied."""
     count = Counter(pair.how for pair in pairs)
-    wrong = tuple(f"{p.left.name!r} and {p.right.name!r}: {p.detail}" for p in pairs if p.how in ("different", "missing"))
+    wrong = tuple(
+        f"{p.left.name!r} and {p.right.name!r}: {p.detail}"
+        for p in pairs
+        if p.how in ("different", "missing")
+    )
     summary = f"{count['tied']} tied, {count['equal']} equal byte for byte"
     summary += f", {count['fed']} fed" if count["fed"] else ""
     if not wrong:
         return Stage("parameters", "holds", summary, tied)
     if no_file and not count["different"]:
-        return Stage("parameters", "skipped", f"{summary}, {count['missing']} not compared: no parameter file is given")
-    return Stage("parameters", "fails", f"{summary}, {count['different']} different, {count['missing']} missing", wrong)
+        return Stage(
+            "parameters",
+            "skipped",
+            f"{summary}, {count['missing']} not compared: no parameter file is given",
+        )
+    return Stage(
+        "parameters",
+        "fails",
+        f"{summary}, {count['different']} different, {count['missing']} missing",
+        wrong,
+    )
 
 
 def value_stage(rounds: Sequence[Values]) -> Stage:
     """Return stage 3: all outputs of all rounds."""
     outputs = [(values, output) for values in rounds for output in values.outputs]
     if not outputs:
-        return Stage("values", "unknown", "there are no outputs to compare", ("there are no outputs to compare",))
-    apart = [f"{o.output} and {o.reference}: {describe_difference(o.comparison)}{_sizes(v)}" for v, o in outputs if o.differs]
+        return Stage(
+            "values",
+            "unknown",
+            "there are no outputs to compare",
+            ("there are no outputs to compare",),
+        )
+    apart = [
+        f"{o.output} and {o.reference}: {describe_difference(o.comparison)}{_sizes(v)}"
+        for v, o in outputs
+        if o.differs
+    ]
     if apart:
-        firsts = [_describe_first(values.first, _sizes(values)) for values in rounds if values.first is not None]
+        firsts = [
+            _describe_first(values.first, _sizes(values))
+            for values in rounds
+            if values.first is not None
+        ]
         return _fail_outputs("values", rounds, apart, firsts)
-    summary = _summarize([values.outputs for values in rounds], "output") + _name_owners(rounds, ";")
-    unjudged = dict.fromkeys(f"{output.reference}: {output.unjudged}" for _, output in outputs if output.unjudged)
+    summary = _summarize([values.outputs for values in rounds], "output") + _name_owners(
+        rounds, ";"
+    )
+    unjudged = dict.fromkeys(
+        f"{output.reference}: {output.unjudged}" for _, output in outputs if output.unjudged
+    )
     if unjudged:
-        return Stage("values", "unknown", f"{summary}; {format_count(len(unjudged), 'output')} not judged", tuple(unjudged))
+        return Stage(
+            "values",
+            "unknown",
+            f"{summary}; {format_count(len(unjudged), 'output')} not judged",
+            tuple(unjudged),
+        )
     return Stage("values", "holds", summary)
 
 
 def engine_stage(compared: Sequence[EngineComparison]) -> Stage:
     """Return the stage that compares engines, over all rounds."""
-    names = " and ".join(dict.fromkeys(name for engines in compared for name in (engines.reference, engines.engine)))
+    names = " and ".join(
+        dict.fromkeys(name for engines in compared for name in (engines.reference, engines.engine))
+    )
     apart = [
         f"{output.output} in {engines.engine} and {engines.reference}: {describe_difference(output.comparison)}"
         for engines in compared
@@ -292,7 +377,11 @@ def engine_stage(compared: Sequence[EngineComparison]) -> Stage:
         if not output.comparison
     ]
     if not apart:
-        return Stage("engines", "holds", f"{names}: {_summarize([engines.outputs for engines in compared], 'output')}")
+        return Stage(
+            "engines",
+            "holds",
+            f"{names}: {_summarize([engines.outputs for engines in compared], 'output')}",
+        )
     firsts = [
         f"first at {first.op} {first.node!r}, output {first.output}: {describe_difference(first.comparison)}"
         for first in (engines.first for engines in compared)
@@ -302,11 +391,20 @@ def engine_stage(compared: Sequence[EngineComparison]) -> Stage:
 
 
 def _fail_outputs(
-    name: str, runs: Sequence[Values | EngineComparison], apart: Sequence[str], firsts: Sequence[str], start: str = ""
+    name: str,
+    runs: Sequence[Values | EngineComparison],
+    apart: Sequence[str],
+    firsts: Sequence[str],
+    start: str = "",
 ) -> Stage:
     """Return a stage with all outputs that are ``apart`` and the earliest inner difference of all runs."""
     count = format_count(max(len(run.outputs) for run in runs), "output")
-    return Stage(name, "fails", f"{start}{format_count(len(apart), 'difference')} in {count}", (*apart, *firsts[:1]))
+    return Stage(
+        name,
+        "fails",
+        f"{start}{format_count(len(apart), 'difference')} in {count}",
+        (*apart, *firsts[:1]),
+    )
 
 
 def layer_stage(rounds: Sequence[Values], *, missing: int = 0) -> Stage:
@@ -322,7 +420,11 @@ def layer_stage(rounds: Sequence[Values], *, missing: int = 0) -> Stage:
         return Stage("layers", "fails", f"no inner output was compared{more}")
     apart = [(values, layer) for values, layer in layers if not layer.comparison]
     if not apart:
-        return Stage("layers", "holds", _summarize([values.layers for values in rounds], "inner output") + more)
+        return Stage(
+            "layers",
+            "holds",
+            _summarize([values.layers for values in rounds], "inner output") + more,
+        )
     values, first = apart[0]
     details = [_describe_first(first, _sizes(values))]
     if len(apart) > 1:
@@ -334,9 +436,13 @@ def layer_stage(rounds: Sequence[Values], *, missing: int = 0) -> Stage:
 def _summarize(runs: Sequence[Sequence[OutputComparison | InnerComparison]], noun: str) -> str:
     """Return the number of distinct outputs compared, the number of runs, and the largest difference."""
     compared = [[output.comparison for output in run] for run in runs if run]
-    identical = sum(all(comparison.identical for comparison in each) for each in zip(*compared, strict=False))
+    identical = sum(
+        all(comparison.identical for comparison in each) for each in zip(*compared, strict=False)
+    )
     worst = max(comparison.max_abs for run in compared for comparison in run)
-    count = f"{format_count(len(compared[0]), noun)} compared" + (f" in {len(compared)} runs" if len(compared) > 1 else "")
+    count = f"{format_count(len(compared[0]), noun)} compared" + (
+        f" in {len(compared)} runs" if len(compared) > 1 else ""
+    )
     return f"{count}, {identical} bit for bit, max abs {worst:.3g}"
 
 
@@ -348,11 +454,15 @@ def _describe_first(inner: InnerComparison, sizes: str) -> str:
 
 def _sizes(values: Values) -> str:
     """Name the branch whose sizes were used if sizes differ, and the engine unless it is numpy."""
-    return ("" if values.engine == REFERENCE else f", in {values.engine}") + _name_owners([values], ",")
+    return ("" if values.engine == REFERENCE else f", in {values.engine}") + _name_owners(
+        [values], ","
+    )
 
 
 def _name_owners(rounds: Sequence[Values], mark: str) -> str:
-    owners = dict.fromkeys(values.sizes_of or "the original" for values in rounds if values.sizes_of is not None)
+    owners = dict.fromkeys(
+        values.sizes_of or "the original" for values in rounds if values.sizes_of is not None
+    )
     return f"{mark} at the sizes of {' and of '.join(owners)}" if owners else ""
 
 
@@ -360,13 +470,19 @@ def describe_difference(comparison: Comparison) -> str:
     """Return the reason for a difference, and its size if that is a number."""
     if comparison.max_abs == float("inf"):
         return comparison.reason
-    return f"{comparison.reason}, max abs {comparison.max_abs:.3g}, max rel {comparison.max_rel:.3g}"
+    return (
+        f"{comparison.reason}, max abs {comparison.max_abs:.3g}, max rel {comparison.max_rel:.3g}"
+    )
 
 
 def training_stage(training: Training, *, expect_tied: bool) -> Stage:
     """Return stage 4: which parameters stay equal when both branches are trained."""
     counts = Counter(pair.fate for pair in training.pairs if not pair.auxiliary)
-    parts = [f"{counts[fate]} {words}" for fate, words in _FATES.items() if counts[fate] or fate == "tied"]
+    parts = [
+        f"{counts[fate]} {words}"
+        for fate, words in _FATES.items()
+        if counts[fate] or fate == "tied"
+    ]
     details = [
         f"{o.reference} and {o.output} differ after a step on equal inputs: {o.comparison.reason}, "
         f"max abs {o.comparison.max_abs:.3g}"
@@ -386,7 +502,10 @@ def training_stage(training: Training, *, expect_tied: bool) -> Stage:
 
 def _describe_drift(pair: TrainedPair) -> str:
     what = "statistics" if pair.auxiliary else "copied"
-    apart = f"{pair.different_inputs:.3g} apart after one step on different inputs, which changed it by {pair.changed:.3g}"
+    apart = (
+        f"{pair.different_inputs:.3g} apart after one step on different inputs, which changed it "
+        f"by {pair.changed:.3g}"
+    )
     return f"{pair.reference!r} and {pair.parameter!r}: {what}: will drift, {apart}"
 
 
@@ -396,14 +515,25 @@ _MARKS = {"holds": "ok", "fails": "FAIL", "unknown": "?", "skipped": "skip"}
 def format_report(report: Report) -> Iterator[list[tuple[str, str]]]:
     """Yield lines of parts, each with its meaning: the verdict of a stage, the outcome of the report, or nothing."""
     for branch in report.branches:
-        names = f"{branch.reference or '(original)'} and {branch.branch}" if branch.branch != OTHER_MODEL else "both models"
+        names = (
+            f"{branch.reference or '(original)'} and {branch.branch}"
+            if branch.branch != OTHER_MODEL
+            else "both models"
+        )
         yield [("", names)]
         for stage in branch.stages:
             mark = _MARKS[stage.verdict]
-            yield [("", "  "), (stage.verdict, mark), ("", f"{'':{5 - len(mark)}}{stage.name:11} {stage.summary}")]
+            yield [
+                ("", "  "),
+                (stage.verdict, mark),
+                ("", f"{'':{5 - len(mark)}}{stage.name:11} {stage.summary}"),
+            ]
             yield from ([("", f"       {escape_control(detail)}")] for detail in stage.details)
     if (reduced := report.reduced) is not None:
-        counts = (format_count(len(reduced.operators), "operator"), str(len(reduced.other_operators)))
+        counts = (
+            format_count(len(reduced.operators), "operator"),
+            str(len(reduced.other_operators)),
+        )
         yield [("", f"reduced to {' and '.join(counts)}: {escape_control(reduced.command)}")]
     word, colon, reason = report.verdict.partition(":")
     yield [(report.outcome, word), ("", colon + reason)]

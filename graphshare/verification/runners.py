@@ -39,7 +39,9 @@ def has_refused(outputs: Iterable[Any]) -> bool:
     return any(isinstance(each, Refused) for each in outputs)
 
 
-def try_run(computation: Computation, values: Mapping[Node, Array], seed: int | None = None) -> Outputs:
+def try_run(
+    computation: Computation, values: Mapping[Node, Array], seed: int | None = None
+) -> Outputs:
     """Return the outputs of a computation, or its refusal. Raises MemoryLimitError."""
     try:
         return computation.run(values, seed=seed).outputs
@@ -71,7 +73,9 @@ class Runner(ABC):
 
     @abstractmethod
     def watch(self, look: Look) -> None:
-        """Call ``look`` with each node, output index and value, in topological order; values may be overwritten later."""
+        """Call ``look`` with each node, output index and value, in topological order; values may be
+        overwritten later.
+        """
 
     def label(self, node: Node, index: int) -> str:
         """Return the name of an inner output as a reference."""
@@ -94,7 +98,9 @@ class ComputationRunner(Runner):
         by_output: bool = False,
     ) -> None:
         self.computation, self.values, self.engine = computation, values, computation.engine
-        self._outputs = [outputs] * len(computation.graph.heads) if isinstance(outputs, Refused) else outputs
+        self._outputs = (
+            [outputs] * len(computation.graph.heads) if isinstance(outputs, Refused) else outputs
+        )
         self._seed, self._by_output = seed, by_output
 
     def run(self) -> Sequence[Any]:
@@ -135,7 +141,9 @@ class PartRunner(Runner):
 class RecordRunner(Runner):
     """Existing values of a record or of a finished run: ``outputs``, and ``inner`` values with names, by place."""
 
-    def __init__(self, title: str, outputs: Sequence[Any], inner: Mapping[Place, tuple[str, Any]] = EMPTY) -> None:
+    def __init__(
+        self, title: str, outputs: Sequence[Any], inner: Mapping[Place, tuple[str, Any]] = EMPTY
+    ) -> None:
         self.title = title
         self._outputs, self._inner = outputs, inner
 

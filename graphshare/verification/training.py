@@ -108,7 +108,9 @@ def train_branches(
     """
 
     def complete(draw: Draw) -> list[tuple[Mapping[Node, Array], Inference]]:
-        return [each.complete(values) for each, values in zip(computations, draw.values, strict=True)]
+        return [
+            each.complete(values) for each, values in zip(computations, draw.values, strict=True)
+        ]
 
     (left, inference), (right, right_inference) = complete(draws[0])
     (own_left, own_inference), (_, own_right_inference) = complete(draws[-1])
@@ -119,7 +121,14 @@ def train_branches(
     # Only inputs that only the second branch reads may differ: a shared input trains both branches alike.
     of_its_own = [(a, b) for a, b in inputs if a is not b]
     fed = {a for a, b in of_its_own if len(draws) > 1 and b.name in options.feeds}
-    own = _draw_own([a for a, _ in of_its_own], fed, own_left, own_inference, roles, options.inputs.seed + _OTHER_SEED)
+    own = _draw_own(
+        [a for a, _ in of_its_own],
+        fed,
+        own_left,
+        own_inference,
+        roles,
+        options.inputs.seed + _OTHER_SEED,
+    )
     different = equal | {b: own[a] for a, b in of_its_own}
     shapes = inference.shapes
     return compare_training(
@@ -146,8 +155,12 @@ def _draw_own(
     data = {node for node in nodes if not (roles[node].is_label or roles[node].is_state)}
     kept = {node: value for node, value in values.items() if node not in data or node in fed}
     own = kept | draw_inputs(inference.nodes, kept, inference, roles, seed=seed)
-    for node in () if data else [node for node in nodes if roles[node].is_label and node not in fed]:
-        own[node] = (own[node] != 1).astype(own[node].dtype)  # classes 0 and 1 exist in every classifier
+    for node in (
+        () if data else [node for node in nodes if roles[node].is_label and node not in fed]
+    ):
+        own[node] = (own[node] != 1).astype(
+            own[node].dtype
+        )  # classes 0 and 1 exist in every classifier
     return own
 
 
@@ -163,41 +176,60 @@ def compare_training(
 ) -> Training:
     """Train the heads of both ``branches`` together for one step on ``equal``, then from the start on ``different``.
 
-    ``nodes`` are the branches' nodes in pairs: twins draw equal random numbers. ``parameters`` are the pairs to compare, with
-    whether each is an auxiliary state. Gradients are multiplied by ``rescale``.
+    ``nodes`` are the branches' nodes in pairs: twins draw equal random numbers. ``parameters`` are
+    the pairs to compare, with whether each is an auxiliary state. Gradients are multiplied by
+    ``rescale``.
 
     Raises:
         RefusedError: an operator has no gradient, or a kernel rejects its inputs.
     """
     names = {twin: node.name for node, twin in nodes}
-    trained = list(dict.fromkeys(node for a, b, auxiliary in parameters if not auxiliary for node in (a, b)))
+    trained = list(
+        dict.fromkeys(node for a, b, auxiliary in parameters if not auxiliary for node in (a, b))
+    )
     left, right = branches
     heads, settings = [*left, *right], Sgd(rescale=rescale)
     streams = NodeStreams(name=lambda node: names.get(node, node.name))
     first, second = (
-        Trainer(heads, own.values, trained, settings, streams=streams, shapes=own.shapes) for own in (equal, different)
+        Trainer(heads, own.values, trained, settings, streams=streams, shapes=own.shapes)
+        for own in (equal, different)
     )
     before = first.outputs()
     first.step()
     second.step()
-    pairs = tuple(_pair(a, b, auxiliary, first, second, different.values) for a, b, auxiliary in parameters)
+    pairs = tuple(
+        _pair(a, b, auxiliary, first, second, different.values) for a, b, auxiliary in parameters
+    )
     after, count = first.outputs(), len(left)
     outputs = []
     values = before[:count], after[:count], before[count:], after[count:]
     for x, y, old, new, twin_old, twin_new in zip(left, right, *values, strict=True):
         means = _mean(old), _mean(new), _mean(twin_old), _mean(twin_new)
-        comparison = compare_arrays(twin_new, new, atol=tolerance.find_limit(new), rtol=tolerance.rtol)
+        comparison = compare_arrays(
+            twin_new, new, atol=tolerance.find_limit(new), rtol=tolerance.rtol
+        )
         outputs.append(TrainedOutput(output_name(x), output_name(y), *means, comparison))
     return Training(rescale, pairs, tuple(outputs))
 
 
-def _pair(a: Node, b: Node, auxiliary: bool, equal: Trainer, different: Trainer, values: Mapping[Node, Array]) -> TrainedPair:
+def _pair(
+    a: Node,
+    b: Node,
+    auxiliary: bool,
+    equal: Trainer,
+    different: Trainer,
+    values: Mapping[Node, Array],
+) -> TrainedPair:
     changed = _apart(different.values[a], values[a])
     apart = _apart(different.values[a], different.values[b])
-    frozen = not auxiliary and all(rates.learning_rate == 0 for rates in multipliers([a, b]).values())
+    frozen = not auxiliary and all(
+        rates.learning_rate == 0 for rates in multipliers([a, b]).values()
+    )
     # In this order: one node never differs from itself, and copies that moved apart drift at any rate.
     fate = "tied" if a is b else "drifts" if apart > 0 else "frozen" if frozen else "stays"
-    return TrainedPair(a.name, b.name, fate, auxiliary, changed, _apart(equal.values[a], equal.values[b]), apart)
+    return TrainedPair(
+        a.name, b.name, fate, auxiliary, changed, _apart(equal.values[a], equal.values[b]), apart
+    )
 
 
 def _apart(a: Array, b: Array) -> float:

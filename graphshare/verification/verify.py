@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from graphshare.checkpoint.load import Model, Names, Shapes, StrPath, as_checkpoint, as_names, as_path
+from graphshare.checkpoint.load import (
+    Model,
+    Names,
+    Shapes,
+    StrPath,
+    as_checkpoint,
+    as_names,
+    as_path,
+)
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.errors import Fault, RefusedError, UsageError
 from graphshare.formats.model_format import Operation, find_format
@@ -14,7 +22,13 @@ from graphshare.rewrite.batched_graph import Batched, find_batch
 from graphshare.verification.batched import verify_batched
 from graphshare.verification.branches import check_names, verify_pairs
 from graphshare.verification.comparison import Tolerance
-from graphshare.verification.flow import ProofOptions, check_options, limit_proof, make_options, refuse_options
+from graphshare.verification.flow import (
+    ProofOptions,
+    check_options,
+    limit_proof,
+    make_options,
+    refuse_options,
+)
 from graphshare.verification.inputs import Inputs
 from graphshare.verification.pairing import pair_branches, pair_by_rewrite, upgrade_model
 from graphshare.verification.report import Report
@@ -79,7 +93,9 @@ def verify(
         return _verify_branches(source, options, as_names(prefixes), as_path(map))
 
 
-def _verify_branches(model: Checkpoint, options: ProofOptions, prefixes: Sequence[str], map_file: str | None) -> Report:
+def _verify_branches(
+    model: Checkpoint, options: ProofOptions, prefixes: Sequence[str], map_file: str | None
+) -> Report:
     """Compare the branches of a model, found by a map, prefixes, its rewrite or the names of outputs.
 
     Each branch of a batch is compared with a separate run.
@@ -95,13 +111,23 @@ def _verify_branches(model: Checkpoint, options: ProofOptions, prefixes: Sequenc
 
 
 def _verify_batch(batch: Batched, model: Checkpoint, options: ProofOptions) -> Report:
-    """Compare the branches of a batch with separate runs. Raises UsageError for options that do not apply to one run."""
+    """Compare the branches of a batch with separate runs.
+
+    Raises UsageError for options that do not apply to one run.
+    """
     faults = []
     if options.train_step:
         hint = "leave `train_step` out; `gs.train` trains such a graph"
-        faults.append(Fault("branches of a batch are one run on one set of parameters, which cannot drift", hint=hint))
+        faults.append(
+            Fault(
+                "branches of a batch are one run on one set of parameters, which cannot drift",
+                hint=hint,
+            )
+        )
     if options.layers:
-        message = "branches of a batch are one run, so `layers` has no inner outputs of each to compare"
+        message = (
+            "branches of a batch are one run, so `layers` has no inner outputs of each to compare"
+        )
         faults.append(Fault(message, hint="leave `layers` out"))
     if faults:
         raise UsageError(faults)

@@ -41,11 +41,17 @@ from graphshare.verification.affine_values import (
     read_norm,
 )
 from graphshare.verification.inner_pairs import FLOATS
-from graphshare.verification.region_plan import AnalyzedModel, Cone, RegionPlan, find_term, get_place
+from graphshare.verification.region_plan import (
+    AnalyzedModel,
+    Cone,
+    RegionPlan,
+    find_term,
+    get_place,
+)
 
 _SHOWING = frozenset(
-    """Add AveragePool Clip Concat Elu Flatten GlobalAveragePool HardSigmoid HardSwish LeakyRelu MaxPool Mul PRelu Relu Selu
-    Sigmoid Softplus Sub Sum Tanh ThresholdedRelu""".split()
+    """Add AveragePool Clip Concat Elu Flatten GlobalAveragePool HardSigmoid HardSwish LeakyRelu
+    MaxPool Mul PRelu Relu Selu Sigmoid Softplus Sub Sum Tanh ThresholdedRelu""".split()
 )
 """Operators whose results differ for some inputs if the values of one operand do."""
 SHIFTING = frozenset(("Add", "Constant", "Div", "Identity", "Mul", "Sub"))
@@ -68,16 +74,24 @@ class Weigher:
     """Compares the weights of regions of a plan."""
 
     def __init__(
-        self, sides: Sequence[AnalyzedModel], plan: RegionPlan, ranks: Mapping[Place, int], fed: Collection[Place] = ()
+        self,
+        sides: Sequence[AnalyzedModel],
+        plan: RegionPlan,
+        ranks: Mapping[Place, int],
+        fed: Collection[Place] = (),
     ) -> None:
-        """Take both sides of a plan; ``ranks`` has ranks of computed values, and ``fed`` values do not come from files."""
+        """Take both sides of a plan; ``ranks`` has ranks of computed values, and ``fed`` values do
+        not come from files.
+        """
         self._sides, self._plan, self._fed, self._ranks = sides, plan, fed, dict(ranks)
         self._forms: list[NormalForm | None] = []
         self._records: list[RecordsByName | None] = []
         for side in sides:
             # Separate forms, because they count the identities that they use.
             facts = replace(side.facts, ranks=ranks)
-            form = make_form(side.model.graph, side.model.parameter_file, plan.left.form.table, facts)
+            form = make_form(
+                side.model.graph, side.model.parameter_file, plan.left.form.table, facts
+            )
             self._forms.append(form)
             file = side.model.parameter_file
             self._records.append(None if file is None else RecordsByName(file))
@@ -106,7 +120,9 @@ class Weigher:
         return Weighing(float("inf"), text) if text else None
 
     def _number(self, side: int, cone: Cone, expressions: _Expressions) -> dict[Place, int] | None:
-        """Return the numbers of the values of a side of a region; None where one follows from more than its operands."""
+        """Return the numbers of the values of a side of a region; None where one follows from more
+        than its operands.
+        """
         form = self._forms[side]
         assert form is not None
         numbers: dict[Place, int] = {}
@@ -122,7 +138,9 @@ class Weigher:
             if affine is not None:
                 outputs: Sequence[int] = [expressions.number(affine, side)]
             else:
-                outputs = form.make_terms(node, [operand for operand in operands if operand is not None], ())
+                outputs = form.make_terms(
+                    node, [operand for operand in operands if operand is not None], ()
+                )
             if form.drawn > drawn:  # random numbers, or a call that may draw some
                 return None
             numbers.update({(node, index): number for index, number in enumerate(outputs)})
@@ -130,11 +148,19 @@ class Weigher:
                 expressions.follow_order(outputs[0], step, source, side)
         return numbers
 
-    def _find_operands(self, side: int, entries: Sequence[Entry | None], numbers: Mapping[Place, int]) -> list[int | None]:
-        return [None if entry is None else self._find_number(side, entry, numbers) for entry in entries]
+    def _find_operands(
+        self, side: int, entries: Sequence[Entry | None], numbers: Mapping[Place, int]
+    ) -> list[int | None]:
+        return [
+            None if entry is None else self._find_number(side, entry, numbers) for entry in entries
+        ]
 
-    def _find_operand(self, side: int, entries: Sequence[Entry | None], place: int) -> Constant | None:
-        """Return an operand that is a constant of floats; None for any other value and for an operand that is left out."""
+    def _find_operand(
+        self, side: int, entries: Sequence[Entry | None], place: int
+    ) -> Constant | None:
+        """Return an operand that is a constant of floats; None for any other value and for an
+        operand that is left out.
+        """
         entry = entries[place] if place < len(entries) else None
         return None if entry is None else self.find_constant(side, entry)
 
@@ -165,44 +191,77 @@ class Weigher:
     def list_constants(self, cone: Cone) -> Iterator[Constant]:
         """Yield the constants of floats that either side of a region reads."""
         for side, nodes in enumerate(cone.sides):
-            yield from filter(None, (self.find_constant(side, entry) for node in nodes for entry in node.inputs))
+            yield from filter(
+                None, (self.find_constant(side, entry) for node in nodes for entry in node.inputs)
+            )
 
-    def find_constant(self, side: int, entry: Entry, dtypes: Sequence[str] = WEIGHT_DTYPES) -> Constant | None:
-        """Return a constant that a side reads if it has one of some dtypes, by default floats; None for other values."""
+    def find_constant(
+        self, side: int, entry: Entry, dtypes: Sequence[str] = WEIGHT_DTYPES
+    ) -> Constant | None:
+        """Return a constant that a side reads if it has one of some dtypes, by default floats; None
+        for other values.
+        """
         place, terms = get_place(entry), self._plan.terms[side]
         if place not in terms.terms or place in self._fed:
             return None
         term, name = terms.of(entry), output_name(entry)
         form = self._forms[side]
-        computed = self._sides[side].facts.computed.get(place) or (None if form is None else form.read_number(term))
+        computed = self._sides[side].facts.computed.get(place) or (
+            None if form is None else form.read_number(term)
+        )
         if computed is not None:
             dtype, shape, data = computed
             is_weight = dtype in dtypes
             array = np.frombuffer(data, dtype).reshape(shape) if is_weight else None
-            return None if array is None else Constant(term, dtype, shape, name, lambda rows=...: array[rows])
+            return (
+                None
+                if array is None
+                else Constant(term, dtype, shape, name, lambda rows=...: array[rows])
+            )
         records = self._records[side]
-        record = None if records is None or terms.key(entry)[0] != "constant" else records.of(entry.node)
-        if records is None or record is None or record.dtype is None or record.shape is None or record.storage != "default":
+        record = (
+            None if records is None or terms.key(entry)[0] != "constant" else records.of(entry.node)
+        )
+        if (
+            records is None
+            or record is None
+            or record.dtype is None
+            or record.shape is None
+            or record.storage != "default"
+        ):
             return None
 
         def read(rows: slice | None = None) -> Array:
             with ArrayReader(records.file) as reader:
                 return reader.read(record, rows)
 
-        return Constant(term, record.dtype, tuple(record.shape), name, read) if record.dtype in dtypes else None
+        return (
+            Constant(term, record.dtype, tuple(record.shape), name, read)
+            if record.dtype in dtypes
+            else None
+        )
 
 
 def _read_step(
-    form: NormalForm, node: Node, operands: Sequence[int | None], find: FindConstant, expressions: _Expressions
+    form: NormalForm,
+    node: Node,
+    operands: Sequence[int | None],
+    find: FindConstant,
+    expressions: _Expressions,
 ) -> AffineStep | None:
     """Return an operator's factor and addend; a linear operator absorbs a single factor of its input."""
     step = form.read_step(node, operands, find)
     source = None if step is None else operands[step.source]
-    # A factor of one element may have more axes than the value, and then the product has; only a fixed rank excludes that.
+    # A factor of one element may have more axes than the value, and then the product has; only a
+    # fixed rank excludes that.
     if step is None or source is None or step.kernel is None or step.rank is None:
         return step
     base, factor = expressions.find_factor(source)
-    scaled = None if base == source else form.read_step(node, [base if each == source else each for each in operands], find)
+    scaled = (
+        None
+        if base == source
+        else form.read_step(node, [base if each == source else each for each in operands], find)
+    )
     return step if scaled is None else replace(scaled, factor=scaled.factor * factor)
 
 
@@ -229,13 +288,17 @@ class _Expressions:
         # On the left, equal values such as a sum with 0 share a number, too: else the right's would be near two, and
         # one is read.
         limit = LIMIT if side else 0.0
-        measured = [(measure(self._affine[number], affine, most=limit)[0], number) for number in known]
+        measured = [
+            (measure(self._affine[number], affine, most=limit)[0], number) for number in known
+        ]
         # If several are near, such as values of two branches, the nearest one is meant.
         steps, nearest = min(measured, default=(float("inf"), 0))
         if steps <= limit:
             self.steps = max(self.steps, steps)
             return nearest
-        number = self._numbers[affine.identity] = self._table.number("affine", len(self._table.keys))
+        number = self._numbers[affine.identity] = self._table.number(
+            "affine", len(self._table.keys)
+        )
         self._affine[number] = affine
         if not side:
             known.append(number)
@@ -251,7 +314,9 @@ class _Expressions:
             value = read_linear(step, step.kernel, rank if step.rank is None else step.rank)
         elif step.core is not None:
             one, none = np.ones(()), np.zeros(())
-            value = AffineValue(("each", step.core, rank), one, none, none, WEIGHT_DTYPES[-1], is_itself=True)
+            value = AffineValue(
+                ("each", step.core, rank), one, none, none, WEIGHT_DTYPES[-1], is_itself=True
+            )
         else:
             value = self._change(step, source, rank)
         return value if value is not None and value.is_finite else None
@@ -262,12 +327,23 @@ class _Expressions:
         if step.norm is not None and before is not None and rank is None:
             rank = before.rank
         change = read_change(step) if step.norm is None else read_norm(step.norm, step, rank)
-        return None if change is None or not fits(*change.shapes) else join_change(before, source, change, rank)
+        return (
+            None
+            if change is None or not fits(*change.shapes)
+            else join_change(before, source, change, rank)
+        )
 
     def find_factor(self, number: int) -> tuple[int, float]:
-        """Return the value of which this one is a multiple, and the factor, for a linear operator after it to absorb."""
+        """Return the value of which this one is a multiple, and the factor, for a linear operator
+        after it to absorb.
+        """
         affine = self._affine.get(number)
-        if affine is None or affine.axis is not None or affine.kernel is not None or affine.bias.any():
+        if (
+            affine is None
+            or affine.axis is not None
+            or affine.kernel is not None
+            or affine.bias.any()
+        ):
             return number, 1.0
         is_one = affine.factor.size == affine.bias.size == 1
         return (int(affine.core[1]), float(affine.factor.reshape(()))) if is_one else (number, 1.0)  # type: ignore[index]
@@ -299,11 +375,14 @@ class _Expressions:
             steps, text = measure(one, other)
             if one.core != other.core:
                 return self._find_unlike_part(one.core, other.core) if steps <= LIMIT else None
-            # Statistics below a coarser dtype's normal numbers round by more than a step of the numbers that they scale.
+            # Statistics below a coarser dtype's normal numbers round by more than a step of the
+            # numbers that they scale.
             is_shown = LIMIT < steps < float("inf") and one.dtype == other.dtype
             return text if is_shown else None
         keys = self._table.keys[a], self._table.keys[b]
-        if min(a, b) < self._first or not all(key[0] == "operator" and key[1] in _SHOWING for key in keys):
+        if min(a, b) < self._first or not all(
+            key[0] == "operator" and key[1] in _SHOWING for key in keys
+        ):
             return None
         return self._find_unlike_part(*keys)
 
@@ -312,6 +391,11 @@ class _Expressions:
         if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
             parts = [(x, y) for x, y in zip(a, b, strict=True) if x != y]
             return self._find_unlike_part(*parts[0]) if len(parts) == 1 else None
-        if type(a) is int and type(b) is int and min(a, b) >= self._first and max(a, b) < len(self._table.keys):
+        if (
+            type(a) is int
+            and type(b) is int
+            and min(a, b) >= self._first
+            and max(a, b) < len(self._table.keys)
+        ):
             return self.find_unlike(a, b)
         return None

@@ -17,7 +17,14 @@ from graphshare.ir.graph import Entry
 from graphshare.resources import is_chosen_limit
 from graphshare.rewrite.fold.fold import Folding, FoldingProof
 from graphshare.text.format import format_count, format_names
-from graphshare.verification.comparison import EXACT, Tolerance, Values, compare_runs, compare_values, tolerate_export
+from graphshare.verification.comparison import (
+    EXACT,
+    Tolerance,
+    Values,
+    compare_runs,
+    compare_values,
+    tolerate_export,
+)
 from graphshare.verification.model_comparison import weigh_models
 from graphshare.verification.report import value_stage
 from graphshare.verification.runners import ComputationRunner
@@ -30,13 +37,17 @@ ModelContent = Callable[[], tuple[bytes | Iterable[bytes | memoryview], str]]
 
 
 class BitComparison(NamedTuple):
-    """The result of :func:`compare_bits`: whether outputs ``were_compared`` (and are equal), and a ``text`` for users."""
+    """The result of :func:`compare_bits`: whether outputs ``were_compared`` (and are equal), and a
+    ``text`` for users.
+    """
 
     were_compared: bool
     text: str
 
 
-def compare_bits(model: Checkpoint, copy: Checkpoint, where: str, read: ModelContent | None = None) -> BitComparison:
+def compare_bits(
+    model: Checkpoint, copy: Checkpoint, where: str, read: ModelContent | None = None
+) -> BitComparison:
     """Compare a model's outputs with its copy's at ``where`` on drawn inputs; ``read`` may give the copy's bytes.
 
     Raises:
@@ -66,7 +77,13 @@ def compare_bits(model: Checkpoint, copy: Checkpoint, where: str, read: ModelCon
     if list_changed(names, source.run(drawn.values).outputs, wanted):
         return BitComparison(False, "not compared: two runs of the model itself differ")
     _refuse_changed(model)
-    raise DisprovedError(Fault(f"computes different bits from its source: {format_names(other)}", where=where, hint=_REPORT_IT))
+    raise DisprovedError(
+        Fault(
+            f"computes different bits from its source: {format_names(other)}",
+            where=where,
+            hint=_REPORT_IT,
+        )
+    )
 
 
 def list_changed(names: Sequence[str], values: Sequence[Any], wanted: Sequence[Any]) -> list[str]:
@@ -76,7 +93,11 @@ def list_changed(names: Sequence[str], values: Sequence[Any], wanted: Sequence[A
 
 
 def prove_folding(
-    folded: Checkpoint, report: Folding, source: Checkpoint, dtypes: Collection[str], tolerance: float | None
+    folded: Checkpoint,
+    report: Folding,
+    source: Checkpoint,
+    dtypes: Collection[str],
+    tolerance: float | None,
 ) -> Checkpoint:
     """Return a folded model with its proof, or a note on why there is none; its new weights have ``dtypes``.
 
@@ -89,42 +110,74 @@ def prove_folding(
         weighed = weigh_models(source, folded)
     except GraphshareError as error:
         _explain_failure(error, source)
-    unlike = [] if weighed is None else [f"{region.ends[0][0]}: {region.unlike}" for region in weighed.regions if region.unlike]
+    unlike = (
+        []
+        if weighed is None
+        else [
+            f"{region.ends[0][0]}: {region.unlike}" for region in weighed.regions if region.unlike
+        ]
+    )
     if unlike and tolerance is None:
         _refuse_changed(source)
         raise DisprovedError([Fault(text, where=source.where, hint=_REPORT_IT) for text in unlike])
     # A chosen tolerance also allows weights that differ by more than rounding, but not silently.
     notes = [f"more than rounding, which `tolerance` allows: {text}" for text in unlike]
     if weighed is not None and not unlike:
-        report = replace(report, by_weights=max((region.steps or 0.0 for region in weighed.regions), default=0.0))
+        report = replace(
+            report, by_weights=max((region.steps or 0.0 for region in weighed.regions), default=0.0)
+        )
     folded = replace(folded, report=report, notes=(*folded.notes, *notes))
     if find_format(source.graph).supports(Operation.FOLD_VALUES):
         return _compare_folding(folded, source, dtypes, tolerance)
     if report.by_weights is None:
-        note = "not proved by weights, which do not decide all that differs; `gs.compare(FOLDED, MODEL)` compares values"
+        note = (
+            "not proved by weights, which do not decide all that differs; `gs.compare(FOLDED, "
+            "MODEL)` compares values"
+        )
         return replace(folded, notes=(*folded.notes, note))
     return folded
 
 
-def _compare_folding(folded: Checkpoint, source: Checkpoint, dtypes: Collection[str], tolerance: float | None) -> Checkpoint:
-    """Return a folded model with the comparison of its values, or a note why there is none. Raises as :func:`prove_folding`."""
+def _compare_folding(
+    folded: Checkpoint, source: Checkpoint, dtypes: Collection[str], tolerance: float | None
+) -> Checkpoint:
+    """Return a folded model with the comparison of its values, or a note why there is none.
+
+    Raises as :func:`prove_folding`.
+    """
     report = folded.report
     assert isinstance(report, Folding)
     norms = dict.fromkeys(name for one in report.folded for name in one.norms)
     try:
-        values = _run_both([_open_with_inner(model, norms) for model in (source, folded)], _tolerate_folding(dtypes, tolerance))
+        values = _run_both(
+            [_open_with_inner(model, norms) for model in (source, folded)],
+            _tolerate_folding(dtypes, tolerance),
+        )
     except GraphshareError as error:
         reason = _explain_failure(error, source)
         known = "not proved" if report.by_weights is None else "proved by weights alone"
-        return replace(folded, notes=(*folded.notes, f"{known}, as the models were not computed: {reason}"))
+        return replace(
+            folded, notes=(*folded.notes, f"{known}, as the models were not computed: {reason}")
+        )
     if not values:
         _refuse_changed(source)
         hint = "nothing was written; `tolerance` allows a larger difference"
-        raise DisprovedError([Fault(text, where=source.where, hint=hint) for text in value_stage([values]).details])
-    relative = [output.of_largest for output in values.outputs if output.reference in norms and output.of_largest is not None]
+        raise DisprovedError(
+            [Fault(text, where=source.where, hint=hint) for text in value_stage([values]).details]
+        )
+    relative = [
+        output.of_largest
+        for output in values.outputs
+        if output.reference in norms and output.of_largest is not None
+    ]
     count = len(source.graph.heads)
     largest = max(output.comparison.max_abs for output in values.outputs[:count])
-    return replace(folded, report=replace(report, proof=FoldingProof(count, largest, len(norms), max(relative, default=None))))
+    return replace(
+        folded,
+        report=replace(
+            report, proof=FoldingProof(count, largest, len(norms), max(relative, default=None))
+        ),
+    )
 
 
 def _run_both(computations: Sequence[Computation], tolerance: Tolerance) -> Values:
@@ -135,7 +188,10 @@ def _run_both(computations: Sequence[Computation], tolerance: Tolerance) -> Valu
     moved = {node: by_name[node.name] for node in after.graph.variables() if node.name in by_name}
     names = [(name, name) for name in map(output_name, before.graph.heads)]
     return compare_runs(
-        names, ComputationRunner(before, drawn.values, drawn.outputs), ComputationRunner(after, moved), tolerance
+        names,
+        ComputationRunner(before, drawn.values, drawn.outputs),
+        ComputationRunner(after, moved),
+        tolerance,
     )
 
 
@@ -150,7 +206,11 @@ def _tolerate_folding(dtypes: Collection[str], tolerance: float | None) -> Toler
 def _refuse_changed(model: Checkpoint) -> None:
     """Raise InputError if a file of a model has changed: onnxruntime reads external data itself."""
     file = model.parameter_file
-    files = [] if file is None else [file, *(record.origin.file for record in file.records if record.origin is not None)]
+    files = (
+        []
+        if file is None
+        else [file, *(record.origin.file for record in file.records if record.origin is not None)]
+    )
     for each in {each.path: each for each in files if each is not None and each.identity}.values():
         reopen_source(each.path, each.identity, each.held).close()
 

@@ -1,4 +1,6 @@
-"""Answers in files: ``-o`` writes what a command prints, and replaces nothing that the command reads or a model consists of."""
+"""Answers in files: ``-o`` writes what a command prints, and replaces nothing that the command
+reads or a model consists of.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,12 @@ def folder(tmp_path: Path) -> Path:
         shutil.copy(ROOT / "fixtures" / name, tmp_path)
     two = gs.duplicate(gs.load(tmp_path / "lenet"), "b-")
     gs.save(two, tmp_path / "two", map=tmp_path / "map.json")
-    write_shards(tmp_path / "gpt", {"model.safetensors": ["transformer.wte.weight"]}, tied=True, model_type="gpt2")
+    write_shards(
+        tmp_path / "gpt",
+        {"model.safetensors": ["transformer.wte.weight"]},
+        tied=True,
+        model_type="gpt2",
+    )
     (tmp_path / "rules.json").write_text('{"version": 1, "rules": [{"scope": "b", "to": "a"}]}')
     (tmp_path / "graphshare.toml").write_text('[check]\nignore = ["GS303"]\n')
     pictures.save(tmp_path / "photo.png", pictures.texture(30, 40))
@@ -82,7 +89,11 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "many").mkdir()
     for where in (tmp_path, tmp_path / "many"):
         onnx.save(
-            MADE["dense"](), where / "outside.onnx", save_as_external_data=True, location="outside.data", size_threshold=0
+            MADE["dense"](),
+            where / "outside.onnx",
+            save_as_external_data=True,
+            location="outside.data",
+            size_threshold=0,
         )
     shutil.copy(tmp_path / "outside.onnx", tmp_path / "again.onnx")
     for number in range(20):  # more than a process of `check --jobs` gets at once
@@ -113,11 +124,15 @@ def test_the_suffix_of_an_answer_is_its_format(folder: Path) -> None:
     assert b"<testsuites" in (folder / "c.xml").read_bytes()
 
 
-@pytest.mark.parametrize("line", ["diff lenet lenet -o x.svg", "inspect lenet -o x.yaml", "check lenet -o x.params"])
+@pytest.mark.parametrize(
+    "line", ["diff lenet lenet -o x.svg", "inspect lenet -o x.yaml", "check lenet -o x.params"]
+)
 def test_a_suffix_of_a_format_that_is_not_written_is_refused(line: str, folder: Path) -> None:
     before = files_in(folder)
     refused(
-        graphshare(*line.split(), cwd=folder), "a format that this command does not write", "name a file that ends with .json"
+        graphshare(*line.split(), cwd=folder),
+        "a format that this command does not write",
+        "name a file that ends with .json",
     )
     assert files_in(folder) == before
 
@@ -142,7 +157,10 @@ def list_commands(group: click.Group, path: str = "") -> Iterator[tuple[str, cli
 
 
 def test_every_command_with_several_formats_writes_its_answer_to_a_file() -> None:
-    flags = {name: {flag for option in command.params for flag in option.opts} for name, command in list_commands(cli)}
+    flags = {
+        name: {flag for option in command.params for flag in option.opts}
+        for name, command in list_commands(cli)
+    }
     with_formats = {name for name, found in flags.items() if "--format" in found}
     assert len(with_formats) > 20
     assert [name for name in sorted(with_formats) if "-o" not in flags[name]] == []

@@ -26,7 +26,16 @@ def siam(tmp_path: Path) -> Path:
     """A folder with lenet as a batch of two branches."""
     done(
         graphshare(
-            "duplicate", FIXTURES / "lenet", "--prefix", "sha-", "--mode", "batch", "--force", "-o", "siam", cwd=tmp_path
+            "duplicate",
+            FIXTURES / "lenet",
+            "--prefix",
+            "sha-",
+            "--mode",
+            "batch",
+            "--force",
+            "-o",
+            "siam",
+            cwd=tmp_path,
         )
     )
     return tmp_path
@@ -48,7 +57,19 @@ def verdict(folder: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
 
 def test_the_printed_command_proves_it(tmp_path: Path) -> None:
     for stem in ("blog", "lenet"):
-        command = ("duplicate", FIXTURES / stem, "--prefix", "sha-", "--prefix", "b-", "--mode", "batch", "--force", "-o", stem)
+        command = (
+            "duplicate",
+            FIXTURES / stem,
+            "--prefix",
+            "sha-",
+            "--prefix",
+            "b-",
+            "--mode",
+            "batch",
+            "--force",
+            "-o",
+            stem,
+        )
         said = done(graphshare(*command, cwd=tmp_path)).stderr.decode()
         printed = shlex.split(re.search(r"prove it: graphshare (.*)", said)[1])  # type: ignore[index]
         last = done(graphshare(*printed, cwd=tmp_path)).stdout.decode().splitlines()[-1]
@@ -62,7 +83,9 @@ def test_parameters_stay_and_outputs_keep_their_names(siam: Path) -> None:
     assert found["inputs"] == ["data", "sha-data", "softmax_label", "sha-softmax_label"]
     shapes = ("--shape", "softmax_label=2", "--shape", "sha-softmax_label=2")
     rng = np.random.default_rng(0)
-    arrays = {name: rng.standard_normal((2, 1, 28, 28)).astype("float32") for name in ("data", "sha-data")}
+    arrays = {
+        name: rng.standard_normal((2, 1, 28, 28)).astype("float32") for name in ("data", "sha-data")
+    }
     np.savez(siam / "x.npz", **arrays)
     np.save(siam / "y.npy", arrays["sha-data"])
     done(graphshare("run", "siam", "--feed", "x.npz", *shapes, "-o", "both.npz", cwd=siam))
@@ -73,7 +96,18 @@ def test_parameters_stay_and_outputs_keep_their_names(siam: Path) -> None:
 
 
 def test_the_map_tells_what_the_branches_share(tmp_path: Path) -> None:
-    command = ("duplicate", FIXTURES / "blog", "--prefix", "sha-", "--mode", "batch", "-o", "siam", "--map-out", "m.json")
+    command = (
+        "duplicate",
+        FIXTURES / "blog",
+        "--prefix",
+        "sha-",
+        "--mode",
+        "batch",
+        "-o",
+        "siam",
+        "--map-out",
+        "m.json",
+    )
     done(graphshare(*command, cwd=tmp_path))
     found = json.loads((tmp_path / "m.json").read_text())
     assert explain(found, "map") == []
@@ -85,8 +119,22 @@ def test_the_map_tells_what_the_branches_share(tmp_path: Path) -> None:
 
 
 def test_without_the_original_and_with_a_shared_input(tmp_path: Path) -> None:
-    command = ("duplicate", FIXTURES / "lenet", "--prefix", "a-", "--prefix", "b-", "--mode", "batch", "--force")
-    done(graphshare(*command, "--drop-original", "--share-input", "*label", "-o", "siam", cwd=tmp_path))
+    command = (
+        "duplicate",
+        FIXTURES / "lenet",
+        "--prefix",
+        "a-",
+        "--prefix",
+        "b-",
+        "--mode",
+        "batch",
+        "--force",
+    )
+    done(
+        graphshare(
+            *command, "--drop-original", "--share-input", "*label", "-o", "siam", cwd=tmp_path
+        )
+    )
     found = json.loads(done(graphshare("inspect", "siam", "--format", "json", cwd=tmp_path)).stdout)
     assert found["outputs"] == ["a-softmax_output", "b-softmax_output"]
     assert found["inputs"] == ["a-data", "b-data", "softmax_label"]
@@ -99,7 +147,9 @@ def test_verify_is_asked_before_anything_is_written(tmp_path: Path) -> None:
              operator("broadcast_sub", "s", [0, 1])]  # fmt: skip
     write_json(tmp_path / "g.json", document(nodes, [2]))
     command = ("duplicate", "g.json", "--prefix", "sha-", "--mode", "batch", "-o", "x.json")
-    said = refused(graphshare(*command, cwd=tmp_path), '(node "m"): mean takes one value of all samples')
+    said = refused(
+        graphshare(*command, cwd=tmp_path), '(node "m"): mean takes one value of all samples'
+    )
     assert "--force" in said
     run = graphshare("duplicate", *command[1:], "--force", cwd=tmp_path)
     assert "warning: mean takes one value of all samples: m" in done(run).stderr.decode()
@@ -113,7 +163,18 @@ def test_a_disproved_batch_is_not_written(tmp_path: Path) -> None:
     nodes = [variable("data", attrs={"__shape__": "(2, 3)"}), operator("max", "m", [0], attrs=attrs),
              operator("broadcast_sub", "s", [0, 1])]  # fmt: skip
     write_json(tmp_path / "g.json", document(nodes, [2]))
-    command = ("duplicate", "g.json", "--prefix", "sha-", "--mode", "batch", "--force", "--verify", "-o", "x.json")
+    command = (
+        "duplicate",
+        "g.json",
+        "--prefix",
+        "sha-",
+        "--mode",
+        "batch",
+        "--force",
+        "--verify",
+        "-o",
+        "x.json",
+    )
     run = graphshare(*command, cwd=tmp_path)
     assert run.returncode == 1, run.stderr.decode()
     assert files_in(tmp_path) == ["g.json"]
@@ -150,12 +211,20 @@ def test_a_disproved_batch_is_not_written(tmp_path: Path) -> None:
             lambda n: n["softmax_split"]["attrs"].update(num_outputs="3"),
             ["'softmax_split' does not make a part for each branch"],
         ),
-        (lambda n: n["data_batch"]["inputs"].pop(), ["'data_batch' does not join one input of each branch"]),
+        (
+            lambda n: n["data_batch"]["inputs"].pop(),
+            ["'data_batch' does not join one input of each branch"],
+        ),
         (lambda n: n[""]["heads"].pop(), ["1 output cannot be those of 2 branches"]),
-        (lambda n: n[""]["heads"].append(n[""]["heads"][0]), ["3 outputs cannot be those of 2 branches"]),
+        (
+            lambda n: n[""]["heads"].append(n[""]["heads"][0]),
+            ["3 outputs cannot be those of 2 branches"],
+        ),
     ],
 )
-def test_planted_faults_of_structure_are_found(siam: Path, edit: Callable[[dict[str, Any]], None], details: list[str]) -> None:
+def test_planted_faults_of_structure_are_found(
+    siam: Path, edit: Callable[[dict[str, Any]], None], details: list[str]
+) -> None:
     change(siam, edit)
     code, found = verdict(siam)
     assert code == 1
@@ -171,7 +240,11 @@ def test_a_planted_mixture_of_samples_is_found(siam: Path) -> None:
     change(siam, mix)
     code, found = verdict(siam)
     assert code == 1
-    assert [stage["verdict"] for stage in found["branches"][1]["stages"]] == ["holds", "holds", "fails"]
+    assert [stage["verdict"] for stage in found["branches"][1]["stages"]] == [
+        "holds",
+        "holds",
+        "fails",
+    ]
 
 
 def test_feeds_and_shapes_hold_for_all_branches(siam: Path) -> None:
@@ -181,7 +254,9 @@ def test_feeds_and_shapes_hold_for_all_branches(siam: Path) -> None:
     assert [b["rounds"][0]["outputs"][0]["shape"] for b in found["branches"]] == [[3, 10]] * 2
     assert verdict(siam, "--shape", "sha-data=2,1,28,28", "--rounds", "2")[0] == 0
     np.save(siam / "y.npy", np.ones((2, 1, 28, 28), "float32"))
-    said = refused(graphshare("verify", "siam", "--feed", "data=x.npy", "--feed", "sha-data=y.npy", cwd=siam))
+    said = refused(
+        graphshare("verify", "siam", "--feed", "data=x.npy", "--feed", "sha-data=y.npy", cwd=siam)
+    )
     assert "'sha-data' has the shape" in said
 
 
@@ -202,22 +277,40 @@ def norm() -> Document:
 
 
 COUPLED: dict[str, tuple[Document, str]] = {
-    "training BatchNorm": (norm(), "BatchNorm takes mean and variance of the whole batch while training"),
-    "reshape to a fixed batch": (chain(("Reshape", {"shape": "(32, -1)"})), "sets axis 0 to 32, whatever the batch size is"),
+    "training BatchNorm": (
+        norm(),
+        "BatchNorm takes mean and variance of the whole batch while training",
+    ),
+    "reshape to a fixed batch": (
+        chain(("Reshape", {"shape": "(32, -1)"})),
+        "sets axis 0 to 32, whatever the batch size is",
+    ),
     "old reshape": (chain(("Reshape", {"target_shape": "(32, 0)"})), "sets axis 0 to 32"),
     "sum over all": (chain(("sum", {})), "takes one value of all samples"),
     "mean over axis 0": (chain(("mean", {"axis": "(0, 1)"})), "takes one value of all samples"),
-    "all axes but one": (chain(("sum", {"axis": "1", "exclude": "True"})), "takes one value of all samples"),
-    "behind a transpose": (chain(("transpose", {"axes": "(1, 0)"}), ("sum", {"axis": "1"})), "takes one value of all samples"),
+    "all axes but one": (
+        chain(("sum", {"axis": "1", "exclude": "True"})),
+        "takes one value of all samples",
+    ),
+    "behind a transpose": (
+        chain(("transpose", {"axes": "(1, 0)"}), ("sum", {"axis": "1"})),
+        "takes one value of all samples",
+    ),
     "softmax over samples": (chain(("softmax", {"axis": "0"})), "works along the samples"),
     "sorted as one row": (chain(("sort", {"axis": "None"})), "works on all samples in one row"),
-    "gradient by batch": (chain(("MakeLoss", {"normalization": "batch"})), "divides its gradient by the number of all samples"),
+    "gradient by batch": (
+        chain(("MakeLoss", {"normalization": "batch"})),
+        "divides its gradient by the number of all samples",
+    ),
     "gradient by valid": (
         chain(("SoftmaxOutput", {"normalization": "valid"}), label=True),
         "divides its gradient by the number of valid values",
     ),
     "slice": (chain(("slice", {"begin": "(1,)", "end": "(2,)"})), "takes a part of the samples"),
-    "slice_axis": (chain(("slice_axis", {"axis": "0", "begin": "0", "end": "1"})), "takes a part of the samples"),
+    "slice_axis": (
+        chain(("slice_axis", {"axis": "0", "begin": "0", "end": "1"})),
+        "takes a part of the samples",
+    ),
     "split": (chain(("SliceChannel", {"axis": "0", "num_outputs": "2"})), "splits the batch axis"),
     "squeeze": (chain(("squeeze", {})), "drops the batch axis"),
     "reverse": (chain(("reverse", {"axis": "0"})), "works along the samples"),
@@ -233,7 +326,18 @@ COUPLED: dict[str, tuple[Document, str]] = {
 def test_what_mixes_samples_is_named_and_can_be_forced(tmp_path: Path, name: str) -> None:
     found, why = COUPLED[name]
     write_json(tmp_path / "g.json", found)
-    command = ("duplicate", "g.json", "--prefix", "sha-", "--mode", "batch", "--as-input", "data", "-o", "x.json")
+    command = (
+        "duplicate",
+        "g.json",
+        "--prefix",
+        "sha-",
+        "--mode",
+        "batch",
+        "--as-input",
+        "data",
+        "-o",
+        "x.json",
+    )
     said = refused(graphshare(*command, cwd=tmp_path), why)
     assert '(node "n' in said
     assert not (tmp_path / "x.json").exists()
@@ -244,16 +348,22 @@ def test_what_mixes_samples_is_named_and_can_be_forced(tmp_path: Path, name: str
 def test_every_operator_that_mixes_is_named_at_once(tmp_path: Path) -> None:
     found = chain(("softmax", {"axis": "0"}), ("Nobody", {}), ("mean", {"axis": "0"}))
     write_json(tmp_path / "g.json", found)
-    said = refused(graphshare("duplicate", "g.json", "--prefix", "a-", "--mode", "batch", cwd=tmp_path))
+    said = refused(
+        graphshare("duplicate", "g.json", "--prefix", "a-", "--mode", "batch", cwd=tmp_path)
+    )
     assert said.count("error: ") == 3
 
 
 FINE: dict[str, Document] = {
     "fold and unfold": chain(
-        ("Reshape", {"shape": "(-1, 4)"}), ("softmax", {"axis": "-1"}), ("Reshape", {"shape": "(-1, 2, 4)"})
+        ("Reshape", {"shape": "(-1, 4)"}),
+        ("softmax", {"axis": "-1"}),
+        ("Reshape", {"shape": "(-1, 2, 4)"}),
     ),
     "there and back": chain(
-        ("transpose", {"axes": "(1, 0, 2)"}), ("softmax", {"axis": "0"}), ("transpose", {"axes": "(1, 0, 2)"})
+        ("transpose", {"axes": "(1, 0, 2)"}),
+        ("softmax", {"axis": "0"}),
+        ("transpose", {"axes": "(1, 0, 2)"}),
     ),
     "stays moved": chain(("transpose", {"axes": "(1, 2, 0)"}), ("relu", {})),
     "other axes": chain(("sum", {"axis": "(1, 2)"})),
@@ -266,7 +376,11 @@ FINE: dict[str, Document] = {
 @pytest.mark.parametrize("name", FINE)
 def test_what_only_moves_samples_is_followed_and_proved(tmp_path: Path, name: str) -> None:
     write_json(tmp_path / "g.json", FINE[name])
-    done(graphshare("duplicate", "g.json", "--prefix", "sha-", "--mode", "batch", "-o", "siam", cwd=tmp_path))
+    done(
+        graphshare(
+            "duplicate", "g.json", "--prefix", "sha-", "--mode", "batch", "-o", "siam", cwd=tmp_path
+        )
+    )
     code, found = verdict(tmp_path, "--shape", "data=3,2,4")
     assert (code, found["equal"]) == (0, True), found
 
@@ -285,11 +399,19 @@ def test_what_only_moves_samples_is_followed_and_proved(tmp_path: Path, name: st
         (["--mode", "batch", "--batch-axis", "nothing=1", "--force"], "names no variable"),
         (["--mode", "batch", "--batch-axis", "nothing=10", "--force"], "names no variable"),
         (["--mode", "batch", "--batch-axis", "conv1_weight=1", "--force"], "is not an input"),
-        (["--mode", "batch", "--batch-axis", "data=1", "--force", "--strict"], "expects the samples on axis 0"),
+        (
+            ["--mode", "batch", "--batch-axis", "data=1", "--force", "--strict"],
+            "expects the samples on axis 0",
+        ),
     ],
 )
 def test_wrong_use(tmp_path: Path, arguments: list[str], words: str) -> None:
-    refused(graphshare("duplicate", FIXTURES / "lenet", "--prefix", "sha-", *arguments, "-o", "x", cwd=tmp_path), words)
+    refused(
+        graphshare(
+            "duplicate", FIXTURES / "lenet", "--prefix", "sha-", *arguments, "-o", "x", cwd=tmp_path
+        ),
+        words,
+    )
     assert files_in(tmp_path) == []
 
 
@@ -297,7 +419,19 @@ def test_names_that_the_batch_would_meet(tmp_path: Path) -> None:
     nodes = [variable("data"), variable("sha-data"), operator("relu", "data_batch", [0]), operator("relu", "r", [2]),
              operator("relu", "r_split", [3]), operator("relu", "r_batch", [4])]  # fmt: skip
     write_json(tmp_path / "g.json", document(nodes, [3]))
-    said = refused(graphshare("duplicate", "g.json", "--prefix", "sha-", "--mode", "batch", "-o", "x.json", cwd=tmp_path))
+    said = refused(
+        graphshare(
+            "duplicate",
+            "g.json",
+            "--prefix",
+            "sha-",
+            "--mode",
+            "batch",
+            "-o",
+            "x.json",
+            cwd=tmp_path,
+        )
+    )
     for name in ("sha-data", "data_batch", "r_split", "r_batch"):
         assert f"would become '{name}', a name that the graph already has" in said
 
@@ -312,7 +446,11 @@ def test_old_files(tmp_path: Path) -> None:
     head = old_batch_norm()
     head["nodes"], head["arg_nodes"], head["heads"] = head["nodes"][:4], [0, 1, 2], [[3, 0]]
     write_json(tmp_path / "head.json", head)
-    refused(graphshare(command[0], "head.json", *command[1:], cwd=tmp_path), "implies states by its name", "upgrade")
+    refused(
+        graphshare(command[0], "head.json", *command[1:], cwd=tmp_path),
+        "implies states by its name",
+        "upgrade",
+    )
     done(graphshare(command[0], "head.json", *command[1:], "--upgrade", cwd=tmp_path))
 
 

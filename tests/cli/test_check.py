@@ -55,13 +55,27 @@ def test_exit_codes(folder: Path) -> None:
     check("models/warned", cwd=folder)
     check("models/warned", "--strict", cwd=folder, code=1)
     check("models/wrong", cwd=folder, code=1)
-    refused(graphshare("check", "models/none", "models/good", "nothing*", cwd=folder), "models/none", "matches no file")
+    refused(
+        graphshare("check", "models/none", "models/good", "nothing*", cwd=folder),
+        "models/none",
+        "matches no file",
+    )
     refused(graphshare("check", cwd=folder), "nothing to check")
-    refused(graphshare("check", "models/good", "--select", "GS9", "--ignore", "nonsense", cwd=folder), "'GS9'", "'nonsense'")
-    refused(graphshare("check", "models", "--params", "a.params", cwd=folder), "--params needs a single graph")
+    refused(
+        graphshare("check", "models/good", "--select", "GS9", "--ignore", "nonsense", cwd=folder),
+        "'GS9'",
+        "'nonsense'",
+    )
+    refused(
+        graphshare("check", "models", "--params", "a.params", cwd=folder),
+        "--params needs a single graph",
+    )
 
 
-@pytest.mark.parametrize("words", [["models"], ["models/*.json"], ["**/*-symbol.json"], ["models/good", "models/w*", "models"]])
+@pytest.mark.parametrize(
+    "words",
+    [["models"], ["models/*.json"], ["**/*-symbol.json"], ["models/good", "models/w*", "models"]],
+)
 def test_folders_and_globs(words: list[str], folder: Path) -> None:
     found = json.loads(check(*words, "--format", "json", cwd=folder, code=1))
     assert found["files"] == [f"models/{name}-symbol.json" for name in ("good", "warned", "wrong")]
@@ -73,7 +87,9 @@ def test_a_broken_graph_is_a_finding(folder: Path) -> None:
     (folder / "cut.json").write_text(text)
     line, column = text.count("\n") + 1, text.rindex('"') - text.rindex("\n")
     said = check("cut.json", cwd=folder, code=1)
-    assert said.startswith(f"cut.json:{line}:{column}: error GS001 ends inside the graph: the file is truncated\n")
+    assert said.startswith(
+        f"cut.json:{line}:{column}: error GS001 ends inside the graph: the file is truncated\n"
+    )
     (folder / "empty.json").write_text("")
     assert codes(check("empty.json", "--format", "json", cwd=folder, code=1)) == ["GS001"]
     assert codes(check("-", "--format", "json", cwd=folder, code=1, data=b"{}")) == ["GS002"]
@@ -87,7 +103,10 @@ def test_a_finding_of_several_parameter_files_is_reported_once(tmp_path: Path) -
     for epoch, example in enumerate((lacks, msgspec.structs.replace(holds, params=more), holds)):
         (tmp_path / f"a-{epoch:04}.params").write_bytes(params_file(example))
     found = json.loads(check(".", "--format", "json", cwd=tmp_path, code=1))["findings"]
-    places = [(finding["code"], finding["file"], finding["message"].partition(" (")[2]) for finding in found]
+    places = [
+        (finding["code"], finding["file"], finding["message"].partition(" (")[2])
+        for finding in found
+    ]
     assert [tuple(part.replace("\\", "/") for part in place) for place in places] == [
         ("GS108", "./a-symbol.json", ""),
         ("GS403", "./a-0001.params", ""),
@@ -97,9 +116,19 @@ def test_a_finding_of_several_parameter_files_is_reported_once(tmp_path: Path) -
 
 def test_selection(folder: Path) -> None:
     assert codes(check("models", "--select", "GS1", "--format", "json", cwd=folder)) == ["GS108"]
-    assert codes(check("models", "--select", "GS1,GS3", "--ignore", "arg-nodes", "--format", "json", cwd=folder, code=1)) == [
-        "GS303"
-    ]
+    assert codes(
+        check(
+            "models",
+            "--select",
+            "GS1,GS3",
+            "--ignore",
+            "arg-nodes",
+            "--format",
+            "json",
+            cwd=folder,
+            code=1,
+        )
+    ) == ["GS303"]
 
 
 def test_findings_say_where(folder: Path) -> None:
@@ -113,7 +142,9 @@ def test_findings_say_where(folder: Path) -> None:
 
 def test_github_is_found_by_itself(folder: Path) -> None:
     said = check("models/wrong", cwd=folder, code=1, GITHUB_ACTIONS="true")
-    assert said.startswith("::error file=models/wrong-symbol.json,line=5,col=82,title=GS303::unknown attribute")
+    assert said.startswith(
+        "::error file=models/wrong-symbol.json,line=5,col=82,title=GS303::unknown attribute"
+    )
 
 
 @pytest.mark.parametrize("format_", ["text", "json", "github", "junit", "sarif"])
@@ -128,7 +159,9 @@ def test_a_report_goes_to_a_file(format_: str, folder: Path) -> None:
 def test_suppression_in_a_file(folder: Path) -> None:
     text = (folder / "models" / "wrong-symbol.json").read_text()
     for value, code in (("GS303", 0), ("GS104 GS3", 0), ("*", 0), ("GS104", 1), ("", 1)):
-        (folder / "a.json").write_text(text.replace('"num_hidden"', f'"__graphshare_ignore__": "{value}", "num_hidden"'))
+        (folder / "a.json").write_text(
+            text.replace('"num_hidden"', f'"__graphshare_ignore__": "{value}", "num_hidden"')
+        )
         found = json.loads(check("a.json", "--format", "json", cwd=folder, code=code))
         assert found["suppressed"] == 1 - code
 
@@ -137,21 +170,37 @@ def test_a_baseline(folder: Path) -> None:
     (folder / "ci").mkdir()
     assert check("models", "--write-baseline", "ci/known.json", cwd=folder) == ""
     assert explain(json.loads((folder / "ci" / "known.json").read_text()), "check-baseline") == []
-    assert check("models", "--baseline", "ci/known.json", cwd=folder) == "3 files: no findings (2 in the baseline)\n"
+    assert (
+        check("models", "--baseline", "ci/known.json", cwd=folder)
+        == "3 files: no findings (2 in the baseline)\n"
+    )
     text = (folder / "models" / "wrong-symbol.json").read_text()
     moved = "\n\n" + text.replace('"num_hidden"', '"more": "1", "num_hidden"')
     (folder / "models" / "wrong-symbol.json").write_text(moved)
-    found = json.loads(check("models", "--baseline", "ci/known.json", "--format", "json", cwd=folder, code=1))
-    assert (found["known"], [f["path"] for f in found["findings"]]) == (2, ["$.nodes[3].attrs.more"])
+    found = json.loads(
+        check("models", "--baseline", "ci/known.json", "--format", "json", cwd=folder, code=1)
+    )
+    assert (found["known"], [f["path"] for f in found["findings"]]) == (
+        2,
+        ["$.nodes[3].attrs.more"],
+    )
     (folder / "bad.json").write_text('{"version": 1, "findings": [{"code": 7}]}')
-    refused(graphshare("check", "models", "--baseline", "bad.json", cwd=folder), "$.findings[0].code")
-    refused(graphshare("check", "models", "--baseline", "none.json", cwd=folder), "cannot be read", "--write-baseline")
+    refused(
+        graphshare("check", "models", "--baseline", "bad.json", cwd=folder), "$.findings[0].code"
+    )
+    refused(
+        graphshare("check", "models", "--baseline", "none.json", cwd=folder),
+        "cannot be read",
+        "--write-baseline",
+    )
 
 
 def test_jobs_change_nothing(folder: Path) -> None:
     for i in range(40):
         source = ("good", "warned", "wrong")[i % 3]
-        (folder / f"{i:02}-symbol.json").write_bytes((folder / "models" / f"{source}-symbol.json").read_bytes())
+        (folder / f"{i:02}-symbol.json").write_bytes(
+            (folder / "models" / f"{source}-symbol.json").read_bytes()
+        )
     one = check(".", "--format", "json", cwd=folder, code=1)
     assert check(".", "--format", "json", "--jobs", "2", cwd=folder, code=1) == one
     assert len(json.loads(one)["files"]) == 43
@@ -165,7 +214,9 @@ def toml() -> None:
         pytest.skip("this Python reads no TOML; pip install tomli")
 
 
-@pytest.mark.parametrize(("name", "table"), [("graphshare.toml", "check"), ("pyproject.toml", "tool.graphshare.check")])
+@pytest.mark.parametrize(
+    ("name", "table"), [("graphshare.toml", "check"), ("pyproject.toml", "tool.graphshare.check")]
+)
 def test_configuration(name: str, table: str, folder: Path) -> None:
     toml()
     (folder / name).write_text(
@@ -174,8 +225,14 @@ def test_configuration(name: str, table: str, folder: Path) -> None:
     assert codes(check("models", "--format", "json", cwd=folder, code=1)) == ["GS108"]
     assert codes(check(".", "--format", "json", cwd=folder / "models", code=1)) == ["GS108"]
     assert codes(check("models", "--ignore", "GS108", "--format", "json", cwd=folder)) == []
-    assert codes(check("models", "--isolated", "--format", "json", cwd=folder, code=1)) == ["GS108", "GS303"]
-    assert codes(check("models", "--config", name, "--select", "GS3", "--format", "json", cwd=folder)) == []
+    assert codes(check("models", "--isolated", "--format", "json", cwd=folder, code=1)) == [
+        "GS108",
+        "GS303",
+    ]
+    assert (
+        codes(check("models", "--config", name, "--select", "GS3", "--format", "json", cwd=folder))
+        == []
+    )
 
 
 def test_a_configuration_is_refused(folder: Path) -> None:
@@ -196,7 +253,11 @@ def test_fixes(code: str, tmp_path: Path) -> None:
     before = read_context(example, tmp_path)
     files = files_in(tmp_path)
     kept = [(tmp_path / name).read_bytes() for name in files]
-    arguments = ("a", "--select", code) if example.params is not None else ("a-symbol.json", "--select", code)
+    arguments = (
+        ("a", "--select", code)
+        if example.params is not None
+        else ("a-symbol.json", "--select", code)
+    )
     shown = check(*arguments, "--diff", cwd=tmp_path, code=1)
     assert [(tmp_path / name).read_bytes() for name in files] == kept
     assert shown.startswith("--- a-")
@@ -232,7 +293,9 @@ def test_a_diff_shows_the_byte_order_mark_that_goes(tmp_path: Path) -> None:
     assert shown[3:5] == ['-\\ufeff{"nodes": [', '+{"nodes": [']
 
 
-@pytest.mark.parametrize("words", [["-o", "none/report.txt"], ["--baseline", "good"], ["--write-baseline", "none/b"]])
+@pytest.mark.parametrize(
+    "words", [["-o", "none/report.txt"], ["--baseline", "good"], ["--write-baseline", "none/b"]]
+)
 def test_all_files_are_fixed_or_none(words: list[str], tmp_path: Path) -> None:
     """Whatever fails after the first file was fixed puts all of them back."""
     for name in "ab":
@@ -277,11 +340,18 @@ def test_a_parameter_file_of_two_graphs_is_fixed_once(tmp_path: Path) -> None:
     (tmp_path / "a-0000.params").write_bytes(params_file(example))
     (tmp_path / "b-0000.params").symlink_to("a-0000.params")
     check("a", "b", "--fix", cwd=tmp_path)
-    assert keys_of(tmp_path / "b-0000.params") == ["arg:bn_gamma", "arg:bn_beta", "aux:bn_moving_mean", "aux:bn_moving_var"]
+    assert keys_of(tmp_path / "b-0000.params") == [
+        "arg:bn_gamma",
+        "arg:bn_beta",
+        "aux:bn_moving_mean",
+        "aux:bn_moving_var",
+    ]
 
 
 @pytest.mark.parametrize(("op", "counts"), [("relu", [0, 1, 2]), ("Mine", None)])
-def test_a_fix_counts_outputs_where_every_operator_is_known(op: str, counts: list[int] | None, tmp_path: Path) -> None:
+def test_a_fix_counts_outputs_where_every_operator_is_known(
+    op: str, counts: list[int] | None, tmp_path: Path
+) -> None:
     text = symbol(variable("data"), operator(op, "a", 0), node_row_ptr=[0, 1])
     (tmp_path / "a.json").write_text(text)
     check("a.json", "--fix", "--select", "GS109", cwd=tmp_path)
@@ -292,9 +362,13 @@ def test_a_fix_counts_outputs_where_every_operator_is_known(op: str, counts: lis
     ("rule", "sums"),
     [("GS104", [0, 1, 2]), ("GS108", [0, 1, 2, 5]), ("GS108,GS109", [0, 1, 2, 3])],
 )
-def test_a_fix_counts_outputs_again_where_the_nodes_change(rule: str, sums: list[int], tmp_path: Path) -> None:
+def test_a_fix_counts_outputs_again_where_the_nodes_change(
+    rule: str, sums: list[int], tmp_path: Path
+) -> None:
     nodes = variable("data"), operator("relu", "a", 0), operator("relu", "b", 0)
-    (tmp_path / "a.json").write_text(symbol(*nodes, heads=[1], arg_nodes=[], node_row_ptr=[0, 1, 2, 5]))
+    (tmp_path / "a.json").write_text(
+        symbol(*nodes, heads=[1], arg_nodes=[], node_row_ptr=[0, 1, 2, 5])
+    )
     check("a.json", "--fix", "--select", rule, cwd=tmp_path)
     assert json.loads((tmp_path / "a.json").read_bytes())["node_row_ptr"] == sums
 
@@ -310,7 +384,9 @@ def test_parameter_files_with_the_same_keys_are_each_fixed(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(("rules", "keeps"), [("GS108", True), ("GS003,GS108", False)])
-def test_a_fix_keeps_the_byte_order_mark_unless_it_is_selected(rules: str, keeps: bool, tmp_path: Path) -> None:
+def test_a_fix_keeps_the_byte_order_mark_unless_it_is_selected(
+    rules: str, keeps: bool, tmp_path: Path
+) -> None:
     (tmp_path / "a.json").write_bytes(BOM + graph_bytes(RULES["GS108"].fails))
     check("a.json", "--fix", "--select", rules, cwd=tmp_path)
     assert (tmp_path / "a.json").read_bytes().startswith(BOM) is keeps
@@ -322,8 +398,15 @@ def test_an_epoch_is_of_a_stem(tmp_path: Path) -> None:
     for i, each in enumerate((example.fails, example.passes)):
         (tmp_path / f"a-{i:04}.params").write_bytes(params_file(each))
     for epoch, expected in (("0", ["GS402"]), ("1", [])):
-        assert codes(check("a", "--epoch", epoch, "--format", "json", cwd=tmp_path, code=len(expected))) == expected
-    refused(graphshare("check", "a-symbol.json", "--epoch", "0", cwd=tmp_path), "--epoch 0 needs a stem")
+        assert (
+            codes(
+                check("a", "--epoch", epoch, "--format", "json", cwd=tmp_path, code=len(expected))
+            )
+            == expected
+        )
+    refused(
+        graphshare("check", "a-symbol.json", "--epoch", "0", cwd=tmp_path), "--epoch 0 needs a stem"
+    )
     params = ("--params", "a-0000.params", "--format", "json")
     assert codes(check("a-symbol.json", *params, cwd=tmp_path, code=1)) == ["GS402"]
 
@@ -333,14 +416,21 @@ def test_a_fix_of_keys(tmp_path: Path) -> None:
     (tmp_path / "a-symbol.json").write_bytes(graph_bytes(example))
     (tmp_path / "a-0000.params").write_bytes(params_file(example))
     check("a", "--fix", cwd=tmp_path)
-    assert keys_of(tmp_path / "a-0000.params") == ["arg:bn_gamma", "arg:bn_beta", "aux:bn_moving_mean", "aux:bn_moving_var"]
+    assert keys_of(tmp_path / "a-0000.params") == [
+        "arg:bn_gamma",
+        "arg:bn_beta",
+        "aux:bn_moving_mean",
+        "aux:bn_moving_var",
+    ]
 
 
 def test_bare_keys_get_the_prefixes_that_the_graph_decides(tmp_path: Path) -> None:
     example = RULES["GS404"].passes
     bare = [msgspec.structs.replace(record, key=record.key[4:]) for record in example.params or ()]
     (tmp_path / "a-symbol.json").write_bytes(graph_bytes(example))
-    (tmp_path / "a-0000.params").write_bytes(params_file(msgspec.structs.replace(example, params=(*bare, ExampleRecord("x")))))
+    (tmp_path / "a-0000.params").write_bytes(
+        params_file(msgspec.structs.replace(example, params=(*bare, ExampleRecord("x"))))
+    )
     found = check("a", cwd=tmp_path)
     assert "GS405 all keys have neither" in found
     assert "hint: --fix adds them" in found
@@ -356,8 +446,13 @@ def test_rules_explain_themselves(tmp_path: Path) -> None:
     assert [line[:5] for line in listed] == list(RULES)
     found: Any = json.loads(check("--list", "--format", "json", cwd=tmp_path))
     assert explain(found, "check-rules") == []
-    rows = [(rule.code, rule.name, rule.level.value, rule.summary, rule.fix or None) for rule in RULES.values()]
-    assert [tuple(row[key] for key in ("code", "name", "level", "summary", "fix")) for row in found] == rows
+    rows = [
+        (rule.code, rule.name, rule.level.value, rule.summary, rule.fix or None)
+        for rule in RULES.values()
+    ]
+    assert [
+        tuple(row[key] for key in ("code", "name", "level", "summary", "fix")) for row in found
+    ] == rows
     for code in ("GS012", "gs404", "not-json"):
         run = graphshare("check", "--explain", code, cwd=tmp_path)
         if code == "GS012":
@@ -365,7 +460,11 @@ def test_rules_explain_themselves(tmp_path: Path) -> None:
         else:
             assert "fails:" in done(run).stdout.decode()
     for code, rule in RULES.items():
-        shown = json.loads(check("--explain", code, "--format", "json", cwd=tmp_path)) if code < "GS003" else None
+        shown = (
+            json.loads(check("--explain", code, "--format", "json", cwd=tmp_path))
+            if code < "GS003"
+            else None
+        )
         assert shown is None or (explain(shown, "check-rules") == [] and shown["why"] == rule.why)
 
 
@@ -375,7 +474,9 @@ def test_an_explanation_shows_each_array_of_its_examples(code: str) -> None:
     for example in (RULES[code].fails, RULES[code].passes):
         for record in example.params or ():
             size = (
-                "never filled" if record.shape is None else f"{record.dtype}  {format_dims(record.shape)}  all {record.value:g}"
+                "never filled"
+                if record.shape is None
+                else f"{record.dtype}  {format_dims(record.shape)}  all {record.value:g}"
             )
             assert f"    {record.key}  {size}" in text
 
@@ -391,10 +492,15 @@ def test_an_example_of_onnx_may_be_copied_from_the_explanation(tmp_path: Path) -
     """It is in ONNX's own text, and in escapes where that package cannot read it or is not there."""
     shown = json.loads(check("--explain", "GS611", "--format", "json", cwd=tmp_path))
     for key, expected in (("fails", ["GS611"]), ("passes", [])):
-        context = read_context(Example(onnx.parser.parse_model(shown[key]).SerializeToString()), tmp_path)
+        context = read_context(
+            Example(onnx.parser.parse_model(shown[key]).SerializeToString()), tmp_path
+        )
         assert [finding.code for finding in run_rules(context)[0]] == expected
     whole = check("--explain", "GS611", cwd=tmp_path)
-    assert "    graph (float[2] x, float[3] w) => (float[2] y) {\n       y = Add (x, w)\n    }\n" in whole
+    assert (
+        "    graph (float[2] x, float[3] w) => (float[2] y) {\n       y = Add (x, w)\n    }\n"
+        in whole
+    )
     cut = json.loads(check("--explain", "GS601", "--format", "json", cwd=tmp_path))["fails"]
     assert ast.literal_eval(cut) == RULES["GS601"].fails.graph
 
@@ -402,14 +508,20 @@ def test_an_example_of_onnx_may_be_copied_from_the_explanation(tmp_path: Path) -
 def test_format_check_reports(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps(two_layers()))
     for format_ in ("json", "sarif"):
-        run = graphshare("format", "a.json", "--layout", "mxnet", "--check", "--format", format_, cwd=tmp_path)
+        run = graphshare(
+            "format", "a.json", "--layout", "mxnet", "--check", "--format", format_, cwd=tmp_path
+        )
         assert run.returncode == 1
         assert explain(json.loads(run.stdout), "report" if format_ == "json" else "sarif") == []
         assert b"is not laid out as mxnet" in run.stdout
-    run = graphshare("format", "a.json", "--layout", "mxnet", "--check", "--format", "json", cwd=tmp_path)
+    run = graphshare(
+        "format", "a.json", "--layout", "mxnet", "--check", "--format", "json", cwd=tmp_path
+    )
     (finding,) = json.loads(run.stdout)["findings"]
     assert (finding["line"], finding["column"], finding["fixable"]) == (1, 1, True)
-    assert graphshare("format", "a.json", "--check", "--format", "junit", cwd=tmp_path).returncode == 0
+    assert (
+        graphshare("format", "a.json", "--check", "--format", "junit", cwd=tmp_path).returncode == 0
+    )
 
 
 def test_check_needs_no_numpy_without_parameters(folder: Path) -> None:

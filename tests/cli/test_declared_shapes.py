@@ -35,12 +35,22 @@ def folder(tmp_path: Path) -> Path:
             "(0), (2, 3, 9, 9) float32",
         ),
         (("export", "net-symbol.json", "-o", "net.onnx"), "output c_output 2x4x7x7"),
-        (("export", "net-symbol.json", "-o", "net.onnx", "--dynamic-batch"), "output c_output batchx4x7x7"),
-        (("export", "net-symbol.json", "-o", "net.onnx", "--shape", "data=n:2,3,h:9,w:9"), "input data nx3xhxw"),
+        (
+            ("export", "net-symbol.json", "-o", "net.onnx", "--dynamic-batch"),
+            "output c_output batchx4x7x7",
+        ),
+        (
+            ("export", "net-symbol.json", "-o", "net.onnx", "--shape", "data=n:2,3,h:9,w:9"),
+            "input data nx3xhxw",
+        ),
     ],
 )
 def test_the_given_shape_is_taken(command: tuple[str, ...], said: str, folder: Path) -> None:
-    run = done(graphshare(*command, "--params", "p.npz", *(() if "--shape" in command else SHAPE), cwd=folder))
+    run = done(
+        graphshare(
+            *command, "--params", "p.npz", *(() if "--shape" in command else SHAPE), cwd=folder
+        )
+    )
     assert said in (run.stdout + run.stderr).decode()
 
 
@@ -57,21 +67,53 @@ def test_fed_arrays_have_any_size_in_every_way_to_run(folder: Path) -> None:
 
 def test_a_parameter_file_must_have_the_declared_shapes(folder: Path) -> None:
     np.savez(folder / "other.npz", **{"arg:w": np.ones((4, 3, 5, 5), "float32")})
-    refusal = refused(graphshare("run", "net-symbol.json", "--params", "other.npz", *SHAPE, "--seed", "0", cwd=folder))
+    refusal = refused(
+        graphshare(
+            "run", "net-symbol.json", "--params", "other.npz", *SHAPE, "--seed", "0", cwd=folder
+        )
+    )
     assert "its __shape__ is (4,3,3,3)" in refusal
     assert "use the parameter file of this graph" in refusal
 
 
 def test_a_label_that_declares_a_shape(tmp_path: Path) -> None:
-    nodes = [variable("data"), variable("label", attrs={"__shape__": "(4,)"}), operator("SoftmaxOutput", "s", [0, 1])]
+    nodes = [
+        variable("data"),
+        variable("label", attrs={"__shape__": "(4,)"}),
+        operator("SoftmaxOutput", "s", [0, 1]),
+    ]
     write_json(tmp_path / "net.json", document(nodes, [2]))
-    run = done(graphshare("run", "net.json", "--shape", "data=2,3", "--shape", "label=2", "--seed", "0", cwd=tmp_path))
+    run = done(
+        graphshare(
+            "run",
+            "net.json",
+            "--shape",
+            "data=2,3",
+            "--shape",
+            "label=2",
+            "--seed",
+            "0",
+            cwd=tmp_path,
+        )
+    )
     assert "s_output  2x3" in run.stdout.decode()
 
 
 def test_sizes_of_weights_are_none_that_a_batch_could_have(tmp_path: Path) -> None:
     """Without shapes and parameters both the input and the first weight are open; only the input has samples."""
-    done(graphshare("duplicate", ROOT / "fixtures" / "nin-symbol.json", "--prefix", "b-", "-o", "two.json", cwd=tmp_path))
-    run = done(graphshare("verify", "two.json", "--random-params", "0", "--prefix", "b-", cwd=tmp_path))
+    done(
+        graphshare(
+            "duplicate",
+            ROOT / "fixtures" / "nin-symbol.json",
+            "--prefix",
+            "b-",
+            "-o",
+            "two.json",
+            cwd=tmp_path,
+        )
+    )
+    run = done(
+        graphshare("verify", "two.json", "--random-params", "0", "--prefix", "b-", cwd=tmp_path)
+    )
     assert b"conv1_weight" not in run.stderr
     assert b"1 output compared in 2 runs" in run.stdout

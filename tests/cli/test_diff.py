@@ -37,7 +37,21 @@ def differ(folder: Path, *arguments: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("mode", ["copy", "tie"])
 def test_a_duplicate_is_the_original_modulo_its_map_or_its_prefix(mode: str, folder: Path) -> None:
-    done(graphshare("duplicate", "lenet", "--prefix", "sha-", "--mode", mode, "-o", "siam", "--map-out", "m", cwd=folder))
+    done(
+        graphshare(
+            "duplicate",
+            "lenet",
+            "--prefix",
+            "sha-",
+            "--mode",
+            mode,
+            "-o",
+            "siam",
+            "--map-out",
+            "m",
+            cwd=folder,
+        )
+    )
     assert not differ(folder, "lenet", "siam", "--map", "m")["different"]
     assert not differ(folder, "lenet", "siam", "--prefix", "sha-")["different"]
     found = differ(folder, "lenet", "siam")
@@ -49,21 +63,47 @@ def test_a_duplicate_is_the_original_modulo_its_map_or_its_prefix(mode: str, fol
 @pytest.mark.parametrize("name", ["bn", ""])
 def test_the_key_of_a_copied_barrier_is_no_difference(name: str, folder: Path) -> None:
     """Two SyncBatchNorms of one key would wait for each other, so ``duplicate`` gives each copy a key of its own."""
-    inputs = [variable(f"bn_{part}") for part in ("data", "gamma", "beta", "moving_mean", "moving_var")]
-    graph = document([*inputs, operator("_contrib_SyncBatchNorm", name, range(5), attrs={"key": "k", "ndev": "2"})], [5])
+    inputs = [
+        variable(f"bn_{part}") for part in ("data", "gamma", "beta", "moving_mean", "moving_var")
+    ]
+    graph = document(
+        [
+            *inputs,
+            operator("_contrib_SyncBatchNorm", name, range(5), attrs={"key": "k", "ndev": "2"}),
+        ],
+        [5],
+    )
     write_json(folder / "net.json", graph)
-    done(graphshare("duplicate", "net.json", "--prefix", "sha-", "-o", "siam.json", "--map-out", "m", cwd=folder))
+    done(
+        graphshare(
+            "duplicate",
+            "net.json",
+            "--prefix",
+            "sha-",
+            "-o",
+            "siam.json",
+            "--map-out",
+            "m",
+            cwd=folder,
+        )
+    )
     for how in (["--map", "m"], ["--prefix", "sha-"])[: 2 if name else 1]:
         assert not differ(folder, "net.json", "siam.json", *how)["different"]
     found = json.loads((folder / "siam.json").read_text())
     found["nodes"][-1]["attrs"]["key"] = "other"
     write_json(folder / "siam.json", found)
     (changed,) = differ(folder, "net.json", "siam.json", "--map", "m")["graph"]["changed"]
-    assert [(change["key"], change["old"], change["new"]) for change in changed["changes"]] == [("key", "k", "other")]
+    assert [(change["key"], change["old"], change["new"]) for change in changed["changes"]] == [
+        ("key", "k", "other")
+    ]
 
 
 def test_an_edit_in_a_copy_is_found_modulo_the_map(folder: Path) -> None:
-    done(graphshare("duplicate", "lenet", "--prefix", "sha-", "-o", "siam", "--map-out", "m", cwd=folder))
+    done(
+        graphshare(
+            "duplicate", "lenet", "--prefix", "sha-", "-o", "siam", "--map-out", "m", cwd=folder
+        )
+    )
     found = json.loads((folder / "siam-symbol.json").read_text())
     nodes = {node["name"]: node for node in found["nodes"]}
     nodes["sha-pool1"]["attrs"]["pool_type"] = "avg"
@@ -72,7 +112,10 @@ def test_an_edit_in_a_copy_is_found_modulo_the_map(folder: Path) -> None:
     (folder / "siam-symbol.json").write_text(json.dumps(found))
     for how in (["--map", "m"], ["--prefix", "sha-"]):
         graph = differ(folder, "lenet", "siam", *how)["graph"]
-        changes = {c["new"]["name"]: [(x["what"], x["old"], x["new"]) for x in c["changes"]] for c in graph["changed"]}
+        changes = {
+            c["new"]["name"]: [(x["what"], x["old"], x["new"]) for x in c["changes"]]
+            for c in graph["changed"]
+        }
         assert changes == {
             "sha-pool1": [("attribute", "max", "avg")],
             "sha-conv1": [("input", "conv1_weight", "conv1_weight")],
@@ -100,17 +143,43 @@ def test_parameters_that_moved(folder: Path) -> None:
     arrays["arg:conv1_bias"] = arrays["arg:conv1_bias"].astype("float64")
     del arrays["arg:bn1_beta"]
     np.savez(folder / "moved.npz", **arrays)
-    changes = differ(folder, "lenet", "lenet-symbol.json", "--against-params", "moved.npz")["parameters"]["changes"]
-    told = {change["old"]: (change["how"], (change["distance"] or {}).get("differing")) for change in changes}
-    assert told == {"arg:fc2_bias": ("values", 1), "arg:conv1_bias": ("form", 0), "arg:bn1_beta": ("removed", None)}
+    changes = differ(folder, "lenet", "lenet-symbol.json", "--against-params", "moved.npz")[
+        "parameters"
+    ]["changes"]
+    told = {
+        change["old"]: (change["how"], (change["distance"] or {}).get("differing"))
+        for change in changes
+    }
+    assert told == {
+        "arg:fc2_bias": ("values", 1),
+        "arg:conv1_bias": ("form", 0),
+        "arg:bn1_beta": ("removed", None),
+    }
     moved = next(change for change in changes if change["old"] == "arg:fc2_bias")
     assert moved["distance"]["max_abs"] == pytest.approx(0.25, rel=1e-5)
-    run = graphshare("diff", "lenet", "lenet-symbol.json", "--against-params", "moved.npz", "--format", "sarif", cwd=folder)
+    run = graphshare(
+        "diff",
+        "lenet",
+        "lenet-symbol.json",
+        "--against-params",
+        "moved.npz",
+        "--format",
+        "sarif",
+        cwd=folder,
+    )
     results = json.loads(run.stdout)["runs"][0]["results"]
-    messages = [result["message"]["text"] for result in results if result["ruleId"] == "diff-parameter"]
-    assert sorted(message.split()[1] for message in messages) == ["arg:bn1_beta", "arg:conv1_bias", "arg:fc2_bias"]
+    messages = [
+        result["message"]["text"] for result in results if result["ruleId"] == "diff-parameter"
+    ]
+    assert sorted(message.split()[1] for message in messages) == [
+        "arg:bn1_beta",
+        "arg:conv1_bias",
+        "arg:fc2_bias",
+    ]
     arguments = ("lenet", "lenet-symbol.json", "--against-params", "moved.npz", "--atol", "0.3")
-    assert "arg:fc2_bias" not in {c["old"] for c in differ(folder, *arguments)["parameters"]["changes"]}
+    assert "arg:fc2_bias" not in {
+        c["old"] for c in differ(folder, *arguments)["parameters"]["changes"]
+    }
 
 
 def test_the_prefix_of_a_key_is_repeated_only_where_it_changes() -> None:
@@ -140,17 +209,30 @@ def test_the_prefix_of_a_key_is_repeated_only_where_it_changes() -> None:
 
 
 def test_an_epoch_is_that_of_each_stem(folder: Path) -> None:
-    done(graphshare("params", "convert", "lenet", "lenet-0004.params", "--dtype", "float16", cwd=folder))
+    done(
+        graphshare(
+            "params", "convert", "lenet", "lenet-0004.params", "--dtype", "float16", cwd=folder
+        )
+    )
     for name in ("lenet-symbol.json", "lenet-0004.params"):
         shutil.copy(folder / name, folder / name.replace("lenet", "other"))
-    refused(graphshare("diff", "lenet", "other", cwd=folder), "2 parameter files", "choose with --epoch")
+    refused(
+        graphshare("diff", "lenet", "other", cwd=folder), "2 parameter files", "choose with --epoch"
+    )
     assert not differ(folder, "lenet", "other", "--epoch", "4")["different"]
-    refused(graphshare("diff", "lenet", "other", "--epoch", "0", cwd=folder), "other-0000.params", "does not exist")
+    refused(
+        graphshare("diff", "lenet", "other", "--epoch", "0", cwd=folder),
+        "other-0000.params",
+        "does not exist",
+    )
     parameters = ("--against-params", "other-0004.params", "--epoch")
     assert differ(folder, "lenet", "other-symbol.json", *parameters, "0")["different"]
     assert not differ(folder, "lenet", "other-symbol.json", *parameters, "4")["different"]
     files = ("lenet-symbol.json", "other-symbol.json")
-    refused(graphshare("diff", *files, "--epoch", "4", cwd=folder), "needs a stem, but 'lenet-symbol.json' and")
+    refused(
+        graphshare("diff", *files, "--epoch", "4", cwd=folder),
+        "needs a stem, but 'lenet-symbol.json' and",
+    )
 
 
 def test_text_names_what_differs(folder: Path) -> None:
@@ -180,13 +262,26 @@ def test_what_cannot_be_compared_is_refused(folder: Path) -> None:
     (folder / "other.map").write_text('{"nobody": "noone"}')
     refused(graphshare("diff", "lenet", cwd=folder), "two graphs")
     refused(graphshare("diff", "-", "-", cwd=folder), "stdin")
-    refused(graphshare("diff", "lenet", "lenet", "--map", "bad.map", cwd=folder), "bad.map", "is not a map")
-    refused(graphshare("diff", "lenet", "lenet", "--map", "other.map", cwd=folder), "pairs no node")
-    refused(graphshare("diff", "lenet", "lenet", "--map", "nothing", cwd=folder), "nothing", "cannot be read")
-    for count in (2, 6, 8, 10):
-        refused(graphshare("diff", *["lenet"] * count, "--git", cwd=folder), f"7 arguments of git's external diff, not {count}")
     refused(
-        graphshare("diff", "lenet", "lenet", "--prefix", "x_", cwd=folder), "lenet-symbol.json", "no node has the prefix 'x_'"
+        graphshare("diff", "lenet", "lenet", "--map", "bad.map", cwd=folder),
+        "bad.map",
+        "is not a map",
+    )
+    refused(graphshare("diff", "lenet", "lenet", "--map", "other.map", cwd=folder), "pairs no node")
+    refused(
+        graphshare("diff", "lenet", "lenet", "--map", "nothing", cwd=folder),
+        "nothing",
+        "cannot be read",
+    )
+    for count in (2, 6, 8, 10):
+        refused(
+            graphshare("diff", *["lenet"] * count, "--git", cwd=folder),
+            f"7 arguments of git's external diff, not {count}",
+        )
+    refused(
+        graphshare("diff", "lenet", "lenet", "--prefix", "x_", cwd=folder),
+        "lenet-symbol.json",
+        "no node has the prefix 'x_'",
     )
 
 
@@ -196,7 +291,9 @@ def test_what_is_not_compared_is_said(folder: Path) -> None:
     assert run.stdout == b"SAME: the graphs\n"
 
 
-def test_git_passes_one_more_name_for_a_renamed_file_and_one_alone_for_conflicts(folder: Path) -> None:
+def test_git_passes_one_more_name_for_a_renamed_file_and_one_alone_for_conflicts(
+    folder: Path,
+) -> None:
     graph = "lenet-symbol.json"
     seven = (graph, graph, "0" * 40, "100644", graph, "1" * 40, "100644")
     for words, title in (
@@ -207,12 +304,21 @@ def test_git_passes_one_more_name_for_a_renamed_file_and_one_alone_for_conflicts
     run = done(graphshare("diff", "--git", graph, cwd=folder))
     assert run.stdout.decode() == f"diff --graphshare a/{graph} b/{graph}\nunmerged\n"
     for old, new, what in (("/dev/null", graph, "new file"), (graph, "/dev/null", "deleted file")):
-        run = done(graphshare("diff", "--git", graph, old, "0" * 40, "100644", new, "1" * 40, "100644", cwd=folder))
+        run = done(
+            graphshare(
+                "diff", "--git", graph, old, "0" * 40, "100644", new, "1" * 40, "100644", cwd=folder
+            )
+        )
         assert run.stdout.decode() == f"diff --graphshare a/{graph} b/{graph}\n{what}\n"
 
 
 def git(folder: Path, *arguments: str) -> str:
-    identity = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b"}
+    identity = {
+        "GIT_AUTHOR_NAME": "a",
+        "GIT_AUTHOR_EMAIL": "a@b",
+        "GIT_COMMITTER_NAME": "a",
+        "GIT_COMMITTER_EMAIL": "a@b",
+    }
     run = subprocess.run(["git", *arguments], cwd=folder, env=environment(**identity, GIT_CONFIG_GLOBAL="/dev/null"),
                          capture_output=True, timeout=120, check=False)  # fmt: skip
     assert run.returncode == 0, run.stderr
@@ -222,7 +328,9 @@ def git(folder: Path, *arguments: str) -> str:
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 def test_git_shows_graphs_and_parameters_through_the_driver(folder: Path) -> None:
     git(folder, "init", "-q")
-    (folder / ".gitattributes").write_text("*-symbol.json diff=graphshare\n*.params diff=graphshare\n")
+    (folder / ".gitattributes").write_text(
+        "*-symbol.json diff=graphshare\n*.params diff=graphshare\n"
+    )
     git(folder, "config", "diff.graphshare.command", " ".join([*COMMAND, "diff", "--git"]))
     write_json(folder / "gone-symbol.json", two_layers())
     git(folder, "add", ".")
@@ -247,29 +355,51 @@ def test_git_shows_graphs_and_parameters_through_the_driver(folder: Path) -> Non
 def test_what_differs_is_told_in_the_formats_of_ci(changed: bool, folder: Path) -> None:
     done(graphshare("rename", "lenet", "--prefix", "a-", "-o", "other", cwd=folder))
     other = "other" if changed else "lenet"
-    runs = {name: graphshare("diff", "lenet", other, "--format", name, cwd=folder) for name in ("github", "junit", "sarif")}
+    runs = {
+        name: graphshare("diff", "lenet", other, "--format", name, cwd=folder)
+        for name in ("github", "junit", "sarif")
+    }
     assert {run.returncode for run in runs.values()} == {int(changed)}
     lines = runs["github"].stdout.decode().splitlines()
-    assert any(line.startswith("::error file=other-symbol.json,title=diff-renamed::") for line in lines) == changed
-    assert any(line.startswith("::notice file=lenet-symbol.json,title=diff-verdict::SAME") for line in lines) != changed
+    assert (
+        any(
+            line.startswith("::error file=other-symbol.json,title=diff-renamed::") for line in lines
+        )
+        == changed
+    )
+    assert (
+        any(
+            line.startswith("::notice file=lenet-symbol.json,title=diff-verdict::SAME")
+            for line in lines
+        )
+        != changed
+    )
     suite = ElementTree.fromstring(runs["junit"].stdout)
     assert (int(suite.attrib["failures"]) > 0) == changed
     sarif = json.loads(runs["sarif"].stdout)
     assert explain(sarif, "sarif") == []
-    assert any(result["ruleId"] == "diff-renamed" for result in sarif["runs"][0]["results"]) == changed
+    assert (
+        any(result["ruleId"] == "diff-renamed" for result in sarif["runs"][0]["results"]) == changed
+    )
 
 
 def test_what_changes_have_in_common_comes_before_them(folder: Path) -> None:
     done(graphshare("rename", "lenet", "--prefix", "net1_", "-o", "other", cwd=folder))
     lines = graphshare("diff", "lenet", "other", cwd=folder).stdout.decode().splitlines()
-    assert lines[:2] == ["31 nodes renamed: all have the prefix net1_", "renamed  variable data -> net1_data"]
+    assert lines[:2] == [
+        "31 nodes renamed: all have the prefix net1_",
+        "renamed  variable data -> net1_data",
+    ]
     assert len(lines) == 1 + 31 + 1
     assert lines[-1] == "DIFFERENT: 31 nodes renamed"
     found = differ(folder, "lenet", "other")
     assert found["summary"] == [{"what": "renamed", "count": 31, "text": lines[0]}]
     assert found["graph"]["renamed"][0]["new"]["name"] == "net1_data"
     for name, nodes in {"a": ["x", "y"], "b": ["p_x", "p_y"]}.items():
-        write_json(folder / f"{name}.json", document([variable(nodes[0]), operator("relu", nodes[1], [0])], [1]))
+        write_json(
+            folder / f"{name}.json",
+            document([variable(nodes[0]), operator("relu", nodes[1], [0])], [1]),
+        )
     text = graphshare("diff", "a.json", "b.json", cwd=folder).stdout.decode()
     assert text.startswith("2 nodes renamed: all have the prefix p_\nrenamed  variable x -> p_x\n")
 

@@ -16,9 +16,13 @@ def test_the_suffix_names_the_language(tmp_path: Path) -> None:
         run = done(graphshare("draw", LENET, "-o", name, cwd=tmp_path))
         assert (tmp_path / name).read_bytes().startswith(start)
         assert b"16 boxes for 31 nodes" in run.stderr
-    refused(graphshare("draw", LENET, "-o", "a.gif", cwd=tmp_path), "a.gif: the suffix '.gif'", ".svg")
+    refused(
+        graphshare("draw", LENET, "-o", "a.gif", cwd=tmp_path), "a.gif: the suffix '.gif'", ".svg"
+    )
     assert done(graphshare("draw", LENET)).stdout.startswith(b"digraph")
-    assert done(graphshare("draw", LENET, "--to", "mermaid", "--direction", "LR")).stdout.startswith(b"flowchart LR")
+    assert done(
+        graphshare("draw", LENET, "--to", "mermaid", "--direction", "LR")
+    ).stdout.startswith(b"flowchart LR")
 
 
 def test_svg(tmp_path: Path) -> None:
@@ -34,7 +38,11 @@ def test_without_graphviz_nothing_is_left_behind(tmp_path: Path) -> None:
 
 
 def test_the_map_of_a_rewrite_highlights(tmp_path: Path) -> None:
-    done(graphshare("rename", LENET, "--prefix", "n_", "-o", "n.json", "--map-out", "m", cwd=tmp_path))
+    done(
+        graphshare(
+            "rename", LENET, "--prefix", "n_", "-o", "n.json", "--map-out", "m", cwd=tmp_path
+        )
+    )
     text = done(graphshare("draw", "n.json", "--highlight", "m", cwd=tmp_path)).stdout.decode()
     assert text.count('class="operator highlight') == 13
     refused(graphshare("draw", LENET, "--highlight", "m", cwd=tmp_path), "m: names no node")
@@ -42,11 +50,21 @@ def test_the_map_of_a_rewrite_highlights(tmp_path: Path) -> None:
 
 
 def test_a_line_names_3_shapes_and_only_hints_at_more(tmp_path: Path) -> None:
-    for indices, label in (("(0, 1, 3)", r" 1 \n 2 \n 7 "), ("(0, 1, 3, 6)", r" 1 \n 2 \n 3 \n … ")):
+    for indices, label in (
+        ("(0, 1, 3)", r" 1 \n 2 \n 7 "),
+        ("(0, 1, 3, 6)", r" 1 \n 2 \n 3 \n … "),
+    ):
         count = indices.count(",") + 1
-        nodes = [variable("x"), operator("_split_v2", "parts", [0], attrs={"indices": indices, "axis": "0"})]
+        nodes = [
+            variable("x"),
+            operator("_split_v2", "parts", [0], attrs={"indices": indices, "axis": "0"}),
+        ]
         attrs = {"num_args": str(count), "dim": "0"}
-        nodes.append(operator("Concat", "whole", [(1, part, 0) for part in range(count)], attrs=attrs))
+        nodes.append(
+            operator("Concat", "whole", [(1, part, 0) for part in range(count)], attrs=attrs)
+        )
         write_json(tmp_path / "parts.json", document(nodes, [2]))
-        drawn = done(graphshare("draw", "parts.json", "--shape", "x=10", cwd=tmp_path)).stdout.decode()
+        drawn = done(
+            graphshare("draw", "parts.json", "--shape", "x=10", cwd=tmp_path)
+        ).stdout.decode()
         assert f'  n0 -> n1 [class="data", label="{label}"];' in drawn.splitlines()

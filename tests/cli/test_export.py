@@ -40,7 +40,11 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def siamese(folder: Path) -> Path:
-    done(graphshare("duplicate", "lenet", "--prefix", "sha-", "--mode", "tie", "-o", "siam", cwd=folder))
+    done(
+        graphshare(
+            "duplicate", "lenet", "--prefix", "sha-", "--mode", "tie", "-o", "siam", cwd=folder
+        )
+    )
     return folder
 
 
@@ -94,16 +98,24 @@ def test_weights_in_three_places_compute_the_same(weights: str, folder: Path) ->
     done(graphshare("export", *LENET, "-o", f"{weights}.onnx", "--weights", weights, cwd=folder))
     done(graphshare("export", *LENET, "-o", "embed.onnx", cwd=folder))
     image = np.random.default_rng(1).standard_normal((1, 1, 28, 28)).astype("float32")
-    (found,), (wanted,) = (run_model(folder / f"{name}.onnx", data=image) for name in (weights, "embed"))
+    (found,), (wanted,) = (
+        run_model(folder / f"{name}.onnx", data=image) for name in (weights, "embed")
+    )
     assert np.array_equal(found, wanted)
     assert (folder / "external.onnx.data").exists() == (weights == "external")
     if weights != "embed":
         assert (folder / f"{weights}.onnx").stat().st_size < 5000
     if weights == "params":
         external = onnx.load(folder / "params.onnx", load_external_data=False)
-        located = [t for t in external.graph.initializer if t.data_location == onnx.TensorProto.EXTERNAL]
-        assert {e.value for t in located for e in t.external_data if e.key == "location"} == {"lenet-0000.params"}
-        assert any(entry.key == "graphshare.sha256.lenet-0000.params" for entry in external.metadata_props)
+        located = [
+            t for t in external.graph.initializer if t.data_location == onnx.TensorProto.EXTERNAL
+        ]
+        assert {e.value for t in located for e in t.external_data if e.key == "location"} == {
+            "lenet-0000.params"
+        }
+        assert any(
+            entry.key == "graphshare.sha256.lenet-0000.params" for entry in external.metadata_props
+        )
 
 
 def test_weights_stay_only_where_onnx_may_look(folder: Path) -> None:
@@ -133,9 +145,15 @@ def test_tied_branches_are_one_set_of_weights_and_equal_bit_for_bit(siamese: Pat
 
 
 def slightly_wrong(t: Translation) -> str:
-    """Translate tanh; in the branch sha-, which alone has the input of that name, with an error of one part in a million."""
+    """Translate tanh; in the branch sha-, which alone has the input of that name, with an error of
+    one part in a million.
+    """
     result = t.emit("Tanh", t.inputs[0])
-    return t.emit("Mul", result, t.number(1 + 1e-6, "float32")) if t.inputs[0].name.startswith("sha-") else result
+    return (
+        t.emit("Mul", result, t.number(1 + 1e-6, "float32"))
+        if t.inputs[0].name.startswith("sha-")
+        else result
+    )
 
 
 def wrong(t: Translation) -> str:
@@ -151,7 +169,9 @@ def translate_activation(monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_a_wrong_model_is_not_written(folder: Path, translate_activation: Any) -> None:
     translate_activation(wrong)
     before = files_in(folder)
-    with pytest.raises(DisprovedError, match=r"first value that differs is \w+_output \(Activation\)"):
+    with pytest.raises(
+        DisprovedError, match=r"first value that differs is \w+_output \(Activation\)"
+    ):
         export(folder / "lenet", folder / "x.onnx", shapes=SHAPE)
     assert files_in(folder) == before
 
@@ -166,7 +186,9 @@ def test_branches_with_other_weights_may_differ(folder: Path) -> None:
     done(graphshare("duplicate", "lenet", "--prefix", "sha-", "-o", "siam", cwd=folder))
     model = load(folder / "siam")
     other = model.with_params({"sha-fc2_bias": model.params["fc2_bias"] + 1})
-    proof = export(other, folder / "x.onnx", shapes={**SHAPE, "sha-data": (1, 1, 28, 28)}).report.proof
+    proof = export(
+        other, folder / "x.onnx", shapes={**SHAPE, "sha-data": (1, 1, 28, 28)}
+    ).report.proof
     assert proof
     assert proof.branches == ()
 
@@ -178,30 +200,61 @@ def test_free_sizes(folder: Path) -> None:
     assert found.shape == (7, 10)
     done(graphshare("export", *LENET, "-o", "one.onnx", cwd=folder))
     for image, row in zip(images, found, strict=True):
-        np.testing.assert_allclose(run_model(folder / "one.onnx", data=image[None])[0][0], row, rtol=1e-5, atol=1e-7)
-    text = refused(graphshare("export", "lenet", "--shape", "data=n,1,h:28,w:28", "-o", "x.onnx", cwd=folder))
+        np.testing.assert_allclose(
+            run_model(folder / "one.onnx", data=image[None])[0][0], row, rtol=1e-5, atol=1e-7
+        )
+    text = refused(
+        graphshare("export", "lenet", "--shape", "data=n,1,h:28,w:28", "-o", "x.onnx", cwd=folder)
+    )
     assert "FullyConnected" in text
-    text = refused(graphshare("export", "lenet", "--shape", "date=n,1,h,w", "-o", "x.onnx", cwd=folder))
+    text = refused(
+        graphshare("export", "lenet", "--shape", "date=n,1,h,w", "-o", "x.onnx", cwd=folder)
+    )
     assert "did you mean" in text
-    text = refused(graphshare("export", *LENET, "--dynamic", "data=n,1,h,w", "-o", "x.onnx", cwd=folder))
-    assert "there is no option --dynamic any more\n  hint: name the sizes in --shape, as in --shape data=n,3,h,w" in text
+    text = refused(
+        graphshare("export", *LENET, "--dynamic", "data=n,1,h,w", "-o", "x.onnx", cwd=folder)
+    )
+    assert (
+        "there is no option --dynamic any more\n  hint: name the sizes in --shape, as in --shape data=n,3,h,w"
+        in text
+    )
     assert not (folder / "x.onnx").exists()
 
 
 @pytest.mark.parametrize("as_input", [(), ("s",)])
-def test_the_states_of_a_recurrent_layer_have_their_batch_on_the_second_axis(as_input: tuple[str, ...]) -> None:
+def test_the_states_of_a_recurrent_layer_have_their_batch_on_the_second_axis(
+    as_input: tuple[str, ...],
+) -> None:
     attrs = {"mode": "rnn_tanh", "num_layers": "1", "state_size": "3", "state_outputs": "False"}
     steps = operator("SwapAxis", "steps", [0], attrs={"dim1": "0", "dim2": "1"})
-    nodes = [variable("data"), steps, variable("w"), variable("s"), operator("RNN", "rnn", [1, 2, 3], attrs=attrs)]
-    model = Checkpoint(read_symbol(mxnet_text(document(nodes, [4])).encode())).with_params({"w": np.zeros(24, "float32")})
-    report = export(model, shapes={"data": (2, 4, 3), "s": (1, 2, 3)}, as_input=as_input, dynamic_batch=True).report
+    nodes = [
+        variable("data"),
+        steps,
+        variable("w"),
+        variable("s"),
+        operator("RNN", "rnn", [1, 2, 3], attrs=attrs),
+    ]
+    model = Checkpoint(read_symbol(mxnet_text(document(nodes, [4])).encode())).with_params(
+        {"w": np.zeros(24, "float32")}
+    )
+    report = export(
+        model, shapes={"data": (2, 4, 3), "s": (1, 2, 3)}, as_input=as_input, dynamic_batch=True
+    ).report
     assert report.inputs == {"data": ("batch", 4, 3), "s": (1, "batch", 3)}
     assert report.outputs == {"rnn_output": (4, "batch", 3)}
 
 
-@pytest.mark.parametrize(("version", "text"), [(10901, "MXNet 1.9.1"), (10700, "MXNet 1.7.0"), (20000, "MXNet 2.0.0")])
-def test_a_model_states_the_version_that_wrote_its_source(version: int, text: str, tmp_path: Path) -> None:
-    graph = read_symbol(mxnet_text(document([variable("x"), operator("relu", "y", [0])], [1], version=version)).encode())
+@pytest.mark.parametrize(
+    ("version", "text"), [(10901, "MXNet 1.9.1"), (10700, "MXNet 1.7.0"), (20000, "MXNet 2.0.0")]
+)
+def test_a_model_states_the_version_that_wrote_its_source(
+    version: int, text: str, tmp_path: Path
+) -> None:
+    graph = read_symbol(
+        mxnet_text(
+            document([variable("x"), operator("relu", "y", [0])], [1], version=version)
+        ).encode()
+    )
     exported = export(Checkpoint(graph), shapes={"x": (2,)})
     assert exported.report.bytes == 0
     gs.save(exported, tmp_path / "y.onnx")
@@ -210,18 +263,38 @@ def test_a_model_states_the_version_that_wrote_its_source(version: int, text: st
 
 
 def test_an_array_in_an_attribute_is_the_same_for_all_sizes(tmp_path: Path) -> None:
-    write_json(tmp_path / "ones.json", document([variable("data"), operator("ones_like", "ones", [0])], [1]))
-    done(graphshare("export", "ones.json", "--shape", "data=4,3", "--dynamic-batch", "-o", "ones.onnx", cwd=tmp_path))
+    write_json(
+        tmp_path / "ones.json",
+        document([variable("data"), operator("ones_like", "ones", [0])], [1]),
+    )
+    done(
+        graphshare(
+            "export",
+            "ones.json",
+            "--shape",
+            "data=4,3",
+            "--dynamic-batch",
+            "-o",
+            "ones.onnx",
+            cwd=tmp_path,
+        )
+    )
     (ones,) = run_model(tmp_path / "ones.onnx", data=np.zeros((7, 3), "float32"))
     np.testing.assert_array_equal(ones, np.ones((7, 3), "float32"))
 
 
 def test_a_batch_whose_samples_mix_is_refused_by_name(tmp_path: Path) -> None:
-    nodes = [variable("data"), operator("SoftmaxActivation", "soft", [0]), operator("mean", "all", [1], axis="0")]
+    nodes = [
+        variable("data"),
+        operator("SoftmaxActivation", "soft", [0]),
+        operator("mean", "all", [1], axis="0"),
+    ]
     write_json(tmp_path / "mixing.json", document(nodes, [2]))
     shape = ("--shape", "data=4,3")
     done(graphshare("export", "mixing.json", *shape, "-o", "x.onnx", cwd=tmp_path))
-    text = refused(graphshare("export", "mixing.json", *shape, "-o", "y.onnx", "--dynamic-batch", cwd=tmp_path))
+    text = refused(
+        graphshare("export", "mixing.json", *shape, "-o", "y.onnx", "--dynamic-batch", cwd=tmp_path)
+    )
     assert 'node "all"' in text
     assert not (tmp_path / "y.onnx").exists()
 
@@ -248,37 +321,54 @@ def test_the_hint_leaves_a_part_that_can_be_exported(unsupported: Path) -> None:
         export(unsupported / "lenet", unsupported / "x.onnx", shapes=SHAPE)
     hint = error.value.faults[-1].hint
     assert "operators can be exported" in hint
-    arguments = name_options(hint).partition("graphshare ")[2].replace("GRAPH", "lenet").rstrip("`").split()
+    arguments = (
+        name_options(hint).partition("graphshare ")[2].replace("GRAPH", "lenet").rstrip("`").split()
+    )
     done(graphshare(*arguments, "-o", "part", cwd=unsupported))
     model = load(unsupported / "part")
     assert export(model, unsupported / "part.onnx", shapes=SHAPE).report.proof
 
 
 def test_without_a_part_that_can_be_exported_there_is_no_hint(tmp_path: Path) -> None:
-    write_json(tmp_path / "lq.json", document([variable("data"), operator("_linalg_gelqf", "lq", [0])], [(1, 0, 0), (1, 1, 0)]))
-    text = refused(graphshare("export", "lq.json", "--shape", "data=2,3", "-o", "x.onnx", cwd=tmp_path))
+    write_json(
+        tmp_path / "lq.json",
+        document([variable("data"), operator("_linalg_gelqf", "lq", [0])], [(1, 0, 0), (1, 1, 0)]),
+    )
+    text = refused(
+        graphshare("export", "lq.json", "--shape", "data=2,3", "-o", "x.onnx", cwd=tmp_path)
+    )
     reason = "operator _linalg_gelqf cannot be exported: ONNX has no decomposition into orthogonal matrices"
     assert text == f'error: lq.json (node "lq"): {reason}\n'
 
 
 def test_a_domain_of_their_own_for_the_others(unsupported: Path) -> None:
-    exported = export(unsupported / "lenet", unsupported / "x.onnx", shapes=SHAPE, custom_domain="org.example")
+    exported = export(
+        unsupported / "lenet", unsupported / "x.onnx", shapes=SHAPE, custom_domain="org.example"
+    )
     assert exported.report.proof is None
     assert any("tanh1" in note for note in exported.report.notes)
     model = onnx.load(unsupported / "x.onnx")
     onnx.checker.check_model(model)
     own = [node for node in model.graph.node if node.domain]
-    assert [(node.op_type, node.domain, node.name) for node in own] == [("Activation", "org.example", name) for name in TANH]
+    assert [(node.op_type, node.domain, node.name) for node in own] == [
+        ("Activation", "org.example", name) for name in TANH
+    ]
     assert {opset.domain for opset in model.opset_import} == {"", "org.example"}
 
 
 def test_what_is_missing_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "alone.json").write_bytes((folder / "lenet-symbol.json").read_bytes())
-    assert "--params" in refused(graphshare("export", "alone.json", *LENET[1:], "-o", "x.onnx", cwd=folder))
+    assert "--params" in refused(
+        graphshare("export", "alone.json", *LENET[1:], "-o", "x.onnx", cwd=folder)
+    )
     assert "--shape data=" in refused(graphshare("export", "lenet", "-o", "x.onnx", cwd=folder))
-    assert "is also an input" in refused(graphshare("export", *LENET, "-o", "lenet-0000.params", cwd=folder))
+    assert "is also an input" in refused(
+        graphshare("export", *LENET, "-o", "lenet-0000.params", cwd=folder)
+    )
     assert "cannot go to stdout" in refused(graphshare("export", *LENET, "-o", "-", cwd=folder))
-    assert "--opset 12 is not supported" in refused(graphshare("export", *LENET, "-o", "x.onnx", "--opset", "12", cwd=folder))
+    assert "--opset 12 is not supported" in refused(
+        graphshare("export", *LENET, "-o", "x.onnx", "--opset", "12", cwd=folder)
+    )
     monkeypatch.setattr(onnx_checker, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match="onnx and onnxruntime are not installed"):
         export(folder / "lenet", folder / "x.onnx", shapes=SHAPE)
@@ -288,10 +378,14 @@ def test_what_is_missing_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_up_to_an_inner_output(folder: Path) -> None:
     done(graphshare("export", *LENET, "--upto", "fc1", "-o", "features.onnx", cwd=folder))
-    assert [value.name for value in onnx.load(folder / "features.onnx").graph.output] == ["fc1_output"]
+    assert [value.name for value in onnx.load(folder / "features.onnx").graph.output] == [
+        "fc1_output"
+    ]
 
 
-@pytest.mark.parametrize("opset", [13, *(pytest.param(n, marks=pytest.mark.large) for n in range(14, 21)), 21])
+@pytest.mark.parametrize(
+    "opset", [13, *(pytest.param(n, marks=pytest.mark.large) for n in range(14, 21)), 21]
+)
 def test_versions_of_the_operator_set(opset: int, folder: Path) -> None:
     run = graphshare("export", *LENET, "--opset", str(opset), "-o", "x.onnx", cwd=folder)
     if run.returncode:
@@ -304,8 +398,14 @@ def test_versions_of_the_operator_set(opset: int, folder: Path) -> None:
 
 def test_a_model_is_compared_with_its_graph(folder: Path) -> None:
     done(graphshare("export", *LENET, "--dynamic-batch", "-o", "x.onnx", cwd=folder))
-    run = done(graphshare("compare", "x.onnx", "lenet", "--shape", "data=3,1,28,28", "--rounds", "2", cwd=folder))
-    assert b"EQUAL: the other model and the original, within the tolerance on 2 inputs" in run.stdout
+    run = done(
+        graphshare(
+            "compare", "x.onnx", "lenet", "--shape", "data=3,1,28,28", "--rounds", "2", cwd=folder
+        )
+    )
+    assert (
+        b"EQUAL: the other model and the original, within the tolerance on 2 inputs" in run.stdout
+    )
     found = graphshare("compare", "x.onnx", "lenet", "--format", "json", cwd=folder)
     assert explain(json.loads(found.stdout), "compare") == []
     model = load(folder / "lenet")
@@ -322,15 +422,24 @@ def test_a_model_is_compared_with_its_graph(folder: Path) -> None:
 
 
 def test_a_batch_of_a_model_without_inputs_is_refused(tmp_path: Path) -> None:
-    write_json(tmp_path / "constant.json", document([operator("_zeros", "zero", [], attrs={"shape": "(2, 3)"})], [0]))
+    write_json(
+        tmp_path / "constant.json",
+        document([operator("_zeros", "zero", [], attrs={"shape": "(2, 3)"})], [0]),
+    )
     done(graphshare("export", "constant.json", "-o", "x.onnx", cwd=tmp_path))
-    text = refused(graphshare("export", "constant.json", "--dynamic-batch", "-o", "y.onnx", cwd=tmp_path))
+    text = refused(
+        graphshare("export", "constant.json", "--dynamic-batch", "-o", "y.onnx", cwd=tmp_path)
+    )
     assert "the model has no inputs" in text
     assert not (tmp_path / "y.onnx").exists()
 
 
 def test_random_numbers_are_not_proved(tmp_path: Path) -> None:
-    nodes = [variable("data"), operator("_random_normal_like", "noise", [0]), operator("elemwise_add", "sum", [0, 1])]
+    nodes = [
+        variable("data"),
+        operator("_random_normal_like", "noise", [0]),
+        operator("elemwise_add", "sum", [0, 1]),
+    ]
     write_json(tmp_path / "noisy.json", document([*nodes, operator("_shuffle", "order", [2])], [3]))
     noisy = ("export", "noisy.json", "--shape", "data=4,3", "-o", "x.onnx")
     text = refused(graphshare(*noisy, cwd=tmp_path))

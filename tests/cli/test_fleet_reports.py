@@ -65,7 +65,10 @@ def test_findings_of_all_models_are_one_sarif_log(faulty: Path) -> None:
     assert code == 1  # the file that cannot be read is a finding of check
     (run,) = json.loads(text)["runs"]
     assert len(run["artifacts"]) == 4
-    codes = {(r["ruleId"], r["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]) for r in run["results"]}
+    codes = {
+        (r["ruleId"], r["locations"][0]["physicalLocation"]["artifactLocation"]["uri"])
+        for r in run["results"]
+    }
     assert ("GS301", "models/lenet-symbol.json") in codes
     assert ("GS001", "models/broken-symbol.json") in codes
     rules = {rule["id"] for rule in run["tool"]["driver"]["rules"]}
@@ -75,7 +78,9 @@ def test_findings_of_all_models_are_one_sarif_log(faulty: Path) -> None:
 def test_failures_and_answers_are_cases_of_junit(faulty: Path) -> None:
     (faulty.parent / "copies").mkdir()
     for name in ("blog", "lenet", "nin"):
-        (faulty.parent / "copies" / f"{name}-symbol.json").write_bytes((faulty / f"{name}-symbol.json").read_bytes())
+        (faulty.parent / "copies" / f"{name}-symbol.json").write_bytes(
+            (faulty / f"{name}-symbol.json").read_bytes()
+        )
     nin = faulty.parent / "copies" / "nin-symbol.json"
     nin.write_text(nin.read_text().replace("cccp1", "cccp9"))
     code, text, _ = report("junit", "diff", "{}", "copies/{name}")
@@ -95,13 +100,22 @@ def test_text_has_a_table_of_figures(faulty: Path) -> None:
     _, text, _ = report("text", "check", "{}")
     lines = text.splitlines()
     assert "no models/lenet-symbol.json: 2 errors" in lines
-    assert [line.split()[i] for line in lines for i in (0, 1, 3) if "counts.error" in line] == ["counts.error", "0", "2"]
+    assert [line.split()[i] for line in lines for i in (0, 1, 3) if "counts.error" in line] == [
+        "counts.error",
+        "0",
+        "2",
+    ]
     assert lines[-1] == "4 models: 2 done, 2 answered no"
 
 
 def test_jsonl_has_a_line_per_model(faulty: Path) -> None:
     _, text, _ = report("jsonl", "check", "{}")
-    assert sorted(json.loads(line)["result"] for line in text.splitlines()) == ["done", "done", "no", "no"]
+    assert sorted(json.loads(line)["result"] for line in text.splitlines()) == [
+        "done",
+        "done",
+        "no",
+        "no",
+    ]
 
 
 class _Page(HTMLParser):
@@ -143,7 +157,13 @@ def test_the_summary_keeps_the_first_failures_only() -> None:
     summary = RunSummary()
     for i in range(30):
         summary.add(result(i, "failed" if i % 2 else "done", error="x", was_skipped=i < 4))
-    assert (summary.done, summary.failed, summary.skipped, summary.total, summary.exit_code) == (15, 15, 4, 30, 2)
+    assert (summary.done, summary.failed, summary.skipped, summary.total, summary.exit_code) == (
+        15,
+        15,
+        4,
+        30,
+        2,
+    )
     assert len(summary.first) == 10
 
 
@@ -156,8 +176,14 @@ def test_the_first_10_failures_are_printed_and_the_rest_counted(tmp_path: Path) 
         run = graphshare(*command, cwd=tmp_path)
         lines = run.stdout.decode().splitlines()
         assert run.returncode == 2
-        assert [line.partition(": ")[0] for line in lines[:10]] == [f"failed {name}" for name in names[:10]]
-        rest = [f"and {count - 10} more; --report json or a manifest has all of them"] if count > 10 else []
+        assert [line.partition(": ")[0] for line in lines[:10]] == [
+            f"failed {name}" for name in names[:10]
+        ]
+        rest = (
+            [f"and {count - 10} more; --report json or a manifest has all of them"]
+            if count > 10
+            else []
+        )
         assert [line for line in lines if " more" in line] == rest
         assert lines[-1] == f"{count} models: 0 done, {count} failed"
 
@@ -192,7 +218,9 @@ def test_progress_on_a_terminal_and_elsewhere(monkeypatch: pytest.MonkeyPatch) -
 def test_the_page_says_why_each_model_is_not_done(faulty: Path) -> None:
     code, text, _ = report("html", "check", "{}")
     assert code == 1
-    reasons = dict(re.findall(r"<tr><td>(.*?)</td><td>no</td><td>[0-9.]+</td><td>(.*?)</td></tr>", text))
+    reasons = dict(
+        re.findall(r"<tr><td>(.*?)</td><td>no</td><td>[0-9.]+</td><td>(.*?)</td></tr>", text)
+    )
     assert "Polling" in reasons["models/lenet-symbol.json"]
     assert "is not JSON" in reasons["models/broken-symbol.json"]
 
@@ -203,16 +231,30 @@ def test_an_answer_of_no_is_a_finding_of_its_own_only_where_nothing_else_says_wh
         return [finding.code for finding in foreach_command._find("check", row)]
 
     finding = b'{"findings":[{"code":"GS301","level":"error","message":"m"}]}'
-    assert [find("no"), find("no", finding), find("done", finding), find("done")] == [["foreach-no"], ["GS301"], ["GS301"], []]
+    assert [find("no"), find("no", finding), find("done", finding), find("done")] == [
+        ["foreach-no"],
+        ["GS301"],
+        ["GS301"],
+        [],
+    ]
 
 
 @pytest.mark.parametrize(
     ("result", "levels", "is_strict"),
-    [("no", ["warning"], True), ("no", ["warning", "error"], False), ("done", ["warning"], False), ("done", [], False)],
+    [
+        ("no", ["warning"], True),
+        ("no", ["warning", "error"], False),
+        ("done", ["warning"], False),
+        ("done", [], False),
+    ],
 )
-def test_a_report_is_strict_where_a_model_without_errors_has_failed(result: Answer, levels: list[str], is_strict: bool) -> None:
+def test_a_report_is_strict_where_a_model_without_errors_has_failed(
+    result: Answer, levels: list[str], is_strict: bool
+) -> None:
     found = {"findings": [{"code": "GS301", "level": level, "message": "m"} for level in levels]}
-    row = Result(source="a", command=(), result=result, report=msgspec.Raw(json.dumps(found).encode()))
+    row = Result(
+        source="a", command=(), result=result, report=msgspec.Raw(json.dumps(found).encode())
+    )
     report = foreach_command.collect_findings("check", [row])
     assert (report.files, report.strict, len(report.findings)) == (("a",), is_strict, len(levels))
 
@@ -223,7 +265,9 @@ def test_the_reason_names_the_first_findings() -> None:
 
     def findings(*levels: str) -> msgspec.Raw:
         return msgspec.Raw(
-            json.dumps({"findings": [{"level": v, "message": f"{v} {i}"} for i, v in enumerate(levels)]}).encode()
+            json.dumps(
+                {"findings": [{"level": v, "message": f"{v} {i}"} for i, v in enumerate(levels)]}
+            ).encode()
         )
 
     assert reason(report=findings("warning", "error", "note", "error")) == "error 1; error 3"
@@ -235,7 +279,13 @@ def test_the_reason_names_the_first_findings() -> None:
 
 
 def find(command: str, answer: Answer, report: object = None, **more: Any) -> list[Finding]:
-    row = Result(source="a", command=(), result=answer, report=msgspec.Raw(json.dumps(report).encode()), **more)
+    row = Result(
+        source="a",
+        command=(),
+        result=answer,
+        report=msgspec.Raw(json.dumps(report).encode()),
+        **more,
+    )
     return list(foreach_command._find(command, row))
 
 
@@ -264,16 +314,35 @@ def find(command: str, answer: Answer, report: object = None, **more: Any) -> li
         ),
     ],
 )  # fmt: skip
-def test_the_findings_of_a_model(found: list[Finding], expected: list[tuple[str, str, str]]) -> None:
+def test_the_findings_of_a_model(
+    found: list[Finding], expected: list[tuple[str, str, str]]
+) -> None:
     assert [(each.code, each.level.value, each.message) for each in found] == expected
     assert all((each.line, each.column) == (0, 0) for each in found)
 
 
 def test_a_finding_keeps_its_place() -> None:
-    place = {"file": "f.json", "path": "$.nodes[1]", "node": "n", "line": 3, "column": 4, "hint": "h"}
-    (found,) = find("check", "no", {"findings": [{"code": "GS1", "level": "warning", "message": "m", **place}]})
+    place = {
+        "file": "f.json",
+        "path": "$.nodes[1]",
+        "node": "n",
+        "line": 3,
+        "column": 4,
+        "hint": "h",
+    }
+    (found,) = find(
+        "check", "no", {"findings": [{"code": "GS1", "level": "warning", "message": "m", **place}]}
+    )
     assert found == Finding(
-        code="GS1", level=Level.WARNING, message="m", where="f.json", path="$.nodes[1]", node="n", line=3, column=4, hint="h"
+        code="GS1",
+        level=Level.WARNING,
+        message="m",
+        where="f.json",
+        path="$.nodes[1]",
+        node="n",
+        line=3,
+        column=4,
+        hint="h",
     )
 
 
@@ -288,7 +357,9 @@ def test_the_streams_of_a_worker_lead_nowhere(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(os, "dup2", lambda source, target: events.append((source, target)))
     monkeypatch.setattr(os, "close", events.append)
     monkeypatch.setattr(signal, "signal", lambda number, handler: events.append(number))
-    monkeypatch.setattr("graphshare.cli.fleet.note_inherited_descriptors", lambda: events.append("noted"))
+    monkeypatch.setattr(
+        "graphshare.cli.fleet.note_inherited_descriptors", lambda: events.append("noted")
+    )
     monkeypatch.setattr(gc, "freeze", lambda: events.append("frozen"))
     prepare_worker()
     monkeypatch.undo()
@@ -299,5 +370,12 @@ def test_the_streams_of_a_worker_lead_nowhere(monkeypatch: pytest.MonkeyPatch) -
 
 def test_rates_of_few_models_have_a_decimal() -> None:
     progress = foreach_command.FleetProgress(5)
-    amounts = {0: "0 models", 0.25: "0.2 models", 3: "3 models", 9.96: "10.0 models", 10: "10 models", 10.5: "10 models"}
+    amounts = {
+        0: "0 models",
+        0.25: "0.2 models",
+        3: "3 models",
+        9.96: "10.0 models",
+        10: "10 models",
+        10.5: "10 models",
+    }
     assert {count: progress._amount(count) for count in amounts} == amounts

@@ -1,4 +1,6 @@
-"""Forty planted faults of twenty kinds in a tree of a thousand files: the command, the hook and the action find them alike."""
+"""Forty planted faults of twenty kinds in a tree of a thousand files: the command, the hook and the
+action find them alike.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ def outside() -> bytes:
 @cache
 def npz() -> bytes:
     file = io.BytesIO()
-    np.savez(file, **{"arg:fc_weight": np.ones((2, 3), "float32"), "arg:fc_bias": np.ones(2, "float32")})
+    np.savez(
+        file, **{"arg:fc_weight": np.ones((2, 3), "float32"), "arg:fc_bias": np.ones(2, "float32")}
+    )
     return file.getvalue()
 
 
@@ -75,14 +79,21 @@ def safetensors() -> bytes:
 
 SOUND: list[Callable[[], Files]] = [
     lambda: {"-symbol.json": GRAPH, "-0000.params": params()},
-    lambda: {"-symbol.json": GRAPH, "-0003.params": params(), "-0010.params": params(), "-symbol.json.bak": b"{"},
+    lambda: {
+        "-symbol.json": GRAPH,
+        "-0003.params": params(),
+        "-0010.params": params(),
+        "-symbol.json.bak": b"{",
+    },
     lambda: {"-symbol.json": GRAPH, "-0000.npz": npz()},
     lambda: {"-symbol.json": GRAPH, "-0000.safetensors": safetensors()},
     lambda: {"-symbol.json.gz": gzip.compress(GRAPH), "-0000.params": params()},
     lambda: {".onnx": model()},
     lambda: {".onnx.gz": gzip.compress(model())},
     lambda: {".onnx": outside(), ".onnx.data": bytes(8)},
-    lambda: {".params": params(ExampleRecord("w", value=float("nan")))},  # of no graph: it may be data
+    lambda: {
+        ".params": params(ExampleRecord("w", value=float("nan")))
+    },  # of no graph: it may be data
     lambda: {".npz": npz()},
     lambda: {".md": PAGE, ".json": b"{}", ".py": b"raise SystemExit(1)\n"},
 ]
@@ -153,7 +164,9 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Tree:
 
 def find_files(text: str) -> list[str]:
     """Return the files of the findings of a report as text or as annotations."""
-    places = re.findall(r"^(?:::\w+ file=([^,]+),|(\S+?)(?::\d+:\d+)?: (?:error|warning|note) GS\d+)", text, re.M)
+    places = re.findall(
+        r"^(?:::\w+ file=([^,]+),|(\S+?)(?::\d+:\d+)?: (?:error|warning|note) GS\d+)", text, re.M
+    )
     return sorted({os.path.normpath(one or other) for one, other in places})
 
 
@@ -170,23 +183,35 @@ def test_the_command_finds_them(tree: Tree) -> None:
 def test_the_hook_finds_them(tree: Tree) -> None:
     """As pre-commit does: the files that match, in the order of git, as arguments."""
     root, planted = tree
-    (entry, *_) = re.findall(r"^  entry: graphshare (.*)$", (ROOT / ".pre-commit-hooks.yaml").read_text(), re.M)
-    (pattern, *_) = re.findall(r"^  files: (.*)$", (ROOT / ".pre-commit-hooks.yaml").read_text(), re.M)
+    (entry, *_) = re.findall(
+        r"^  entry: graphshare (.*)$", (ROOT / ".pre-commit-hooks.yaml").read_text(), re.M
+    )
+    (pattern, *_) = re.findall(
+        r"^  files: (.*)$", (ROOT / ".pre-commit-hooks.yaml").read_text(), re.M
+    )
     files = sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
-    run = graphshare(*entry.split(), *(path for path in files if re.search(pattern, path)), cwd=root)
+    run = graphshare(
+        *entry.split(), *(path for path in files if re.search(pattern, path)), cwd=root
+    )
     assert (run.returncode, find_files(run.stdout.decode())) == (1, planted)
 
 
 def test_the_action_finds_them(tree: Tree, tmp_path: Path) -> None:
     root, planted = tree
     names, script = steps()[-1]
-    (default,) = re.findall(r"^  paths:\n(?:    .*\n)*?    default: (.*)$", (ROOT / "action.yml").read_text(), re.M)
+    (default,) = re.findall(
+        r"^  paths:\n(?:    .*\n)*?    default: (.*)$", (ROOT / "action.yml").read_text(), re.M
+    )
     program = tmp_path / "graphshare" / "bin" / "graphshare"
     program.parent.mkdir(parents=True)
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m graphshare "$@"\n')
     program.chmod(0o755)
-    values = {name: default if expression == "inputs.paths" else "" for name, expression in names.items()}
+    values = {
+        name: default if expression == "inputs.paths" else "" for name, expression in names.items()
+    }
     given = os.environ | values | {"RUNNER_TEMP": str(tmp_path), "GITHUB_ACTIONS": "true"}
     command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]
-    run = subprocess.run(command, cwd=root, env=given, capture_output=True, text=True, check=False, timeout=100)
+    run = subprocess.run(
+        command, cwd=root, env=given, capture_output=True, text=True, check=False, timeout=100
+    )
     assert (run.returncode, find_files(run.stdout)) == (1, planted)

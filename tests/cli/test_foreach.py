@@ -46,7 +46,9 @@ def inline(monkeypatch: pytest.MonkeyPatch) -> list[Task]:
     """Tasks run in this process, which takes no time to start; the list has those that were run."""
     ran: list[Task] = []
 
-    def run_here(tasks: Iterator[Task], run: Run, prepare: object, jobs: int) -> Iterator[tuple[Task, Result]]:
+    def run_here(
+        tasks: Iterator[Task], run: Run, prepare: object, jobs: int
+    ) -> Iterator[tuple[Task, Result]]:
         for task in tasks:
             ran.append(task)
             yield task, work(run, task)
@@ -56,7 +58,11 @@ def inline(monkeypatch: pytest.MonkeyPatch) -> list[Task]:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -78,7 +84,19 @@ def test_a_wrong_option_is_an_error_of_the_library(tmp_path: Path) -> None:
 
 
 def test_the_outputs_are_those_of_the_command_one_by_one(models: Path, tmp_path: Path) -> None:
-    run = done(graphshare("foreach", "models/*-symbol.json", "-o", "out", "--jobs", "2", "--", *DUPLICATE, cwd=tmp_path))
+    run = done(
+        graphshare(
+            "foreach",
+            "models/*-symbol.json",
+            "-o",
+            "out",
+            "--jobs",
+            "2",
+            "--",
+            *DUPLICATE,
+            cwd=tmp_path,
+        )
+    )
     assert b"3 models: 3 done" in run.stdout
     (tmp_path / "alone").mkdir()
     for stem in ("blog", "lenet", "nin"):
@@ -101,8 +119,16 @@ def test_what_a_pattern_matches(models: Path, inline: list[Task]) -> None:
         list(gs.foreach(patterns, ["inspect", "{}"]))
         return [task.model.relative for task in inline]
 
-    assert matches("models/*") == ["blog-symbol.json", "lenet-symbol.json", "net.onnx", "nin-symbol.json"]
-    assert matches("models/l*", "models/lenet", "models/nin") == ["lenet-symbol.json", "nin-symbol.json"]
+    assert matches("models/*") == [
+        "blog-symbol.json",
+        "lenet-symbol.json",
+        "net.onnx",
+        "nin-symbol.json",
+    ]
+    assert matches("models/l*", "models/lenet", "models/nin") == [
+        "lenet-symbol.json",
+        "nin-symbol.json",
+    ]
     assert matches("models/*.json")[-1] == "other.json"
     assert matches("models/**/x*") == ["a/b/x-symbol.json"]
     assert inline[0].model.params == "models/a/b/x-0012.params"
@@ -130,7 +156,13 @@ def test_marks_stand_for_the_model_and_its_name(models: Path, inline: list[Task]
     list(gs.foreach("models/lenet", ["params", "stats", "{}"]))
     list(gs.foreach("models/lenet", ["inspect", "{}", "--epoch", "0"]))
     model = "models/lenet-symbol.json"
-    assert inline[0].words[:5] == ("diff", model, "copies/lenet", "--prefix", f"models/lenet-{model}")
+    assert inline[0].words[:5] == (
+        "diff",
+        model,
+        "copies/lenet",
+        "--prefix",
+        f"models/lenet-{model}",
+    )
     assert inline[0].words[5:7] == ("--params", "models/lenet-0000.params")
     assert inline[1].words == ("params", "stats", "models/lenet-0000.params", "--format", "json")
     assert inline[2].words[:4] == ("inspect", "models/lenet", "--epoch", "0")
@@ -141,18 +173,38 @@ def test_marks_stand_for_the_model_and_its_name(models: Path, inline: list[Task]
     ("words", "out", "message"),
     [
         ([], "", "no command is given"),
-        (["duplicate", "{}", "--prefix", "a"], "", "duplicate writes files, and there is no folder for them"),
+        (
+            ["duplicate", "{}", "--prefix", "a"],
+            "",
+            "duplicate writes files, and there is no folder for them",
+        ),
         (["duplicate", "x", "--prefix", "a"], "out", "the command does not name the model"),
         (["check", "{}"], "out", "check writes no files, so it needs no folder for them"),
-        (["group", "{}"], "out", "group cannot be run for each model: it joins several models in one"),
-        (["foreach", "{}"], "out", "foreach cannot be run for each model: it cannot be its own command"),
+        (
+            ["group", "{}"],
+            "out",
+            "group cannot be run for each model: it joins several models in one",
+        ),
+        (
+            ["foreach", "{}"],
+            "out",
+            "foreach cannot be run for each model: it cannot be its own command",
+        ),
         (
             ["upgrade", "{}", "-o", "x", "--in-place"],
             "out",
             "foreach does not accept -o of upgrade: foreach names the outputs",
         ),
-        (["upgrade", "{}", "-o", "x", "--in-place"], "out", "foreach does not accept --in-place of upgrade"),
-        (["check", "{}", "--format", "sarif"], "", "foreach does not accept --format of check: foreach prints one report"),
+        (
+            ["upgrade", "{}", "-o", "x", "--in-place"],
+            "out",
+            "foreach does not accept --in-place of upgrade",
+        ),
+        (
+            ["check", "{}", "--format", "sarif"],
+            "",
+            "foreach does not accept --format of check: foreach prints one report",
+        ),
     ],
 )
 def test_a_command_that_cannot_be_right_is_refused_before_anything_runs(
@@ -171,7 +223,9 @@ def test_an_unknown_option_is_refused_once(models: Path, tmp_path: Path) -> None
     assert text.count("--selekt") == 1
     refused(graphshare("foreach", "models/*", "--", "chekc", "{}", cwd=tmp_path), "chekc", "check")
     refused(
-        graphshare("foreach", "models/*", cwd=tmp_path), "no command is given", "write it after --, as in `graphshare foreach "
+        graphshare("foreach", "models/*", cwd=tmp_path),
+        "no command is given",
+        "write it after --, as in `graphshare foreach ",
     )
 
 
@@ -183,7 +237,10 @@ def test_two_models_in_one_place_are_refused(models: Path, inline: list[Task]) -
     with pytest.raises(RefusedError) as raised:
         gs.foreach(["models/*", "other/*"], DUPLICATE, out="out")
     text = "\n".join(faults_of(raised.value))
-    assert "out/blog-symbol.json: both models/blog-symbol.json and other/blog-symbol.json would be written there" in text
+    assert (
+        "out/blog-symbol.json: both models/blog-symbol.json and other/blog-symbol.json would be written there"
+        in text
+    )
     assert "out/nin-symbol.json" in text
     assert "lenet" not in text
     with pytest.raises(RefusedError) as raised:
@@ -192,15 +249,21 @@ def test_two_models_in_one_place_are_refused(models: Path, inline: list[Task]) -
     assert inline == []
 
 
-def test_a_second_run_does_what_is_new_changed_or_failed(models: Path, inline: list[Task], tmp_path: Path) -> None:
+def test_a_second_run_does_what_is_new_changed_or_failed(
+    models: Path, inline: list[Task], tmp_path: Path
+) -> None:
     broken = models / "broken-symbol.json"
     broken.write_text("{")
 
     def again(**settings: Any) -> dict[str, str]:
         inline.clear()
-        results = list(gs.foreach("models/*", DUPLICATE, out="out", manifest="run.jsonl", **settings))
+        results = list(
+            gs.foreach("models/*", DUPLICATE, out="out", manifest="run.jsonl", **settings)
+        )
         ran = [os.path.basename(task.model.graph) for task in inline]
-        assert [os.path.basename(result.source) for result in results if not result.was_skipped] == ran
+        assert [
+            os.path.basename(result.source) for result in results if not result.was_skipped
+        ] == ran
         return {name: answer for name, answer in answers(results).items() if name in ran}
 
     assert again() == {"blog-symbol.json": "done", "broken-symbol.json": "failed", "lenet-symbol.json": "done",
@@ -224,7 +287,10 @@ def test_a_second_run_does_what_is_new_changed_or_failed(models: Path, inline: l
 
 def test_lines_that_are_appended_do_not_hide_earlier_ones(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
-    results = [Result(source=f"{number}-symbol.json", command=("check", "{}"), result="done") for number in range(200)]
+    results = [
+        Result(source=f"{number}-symbol.json", command=("check", "{}"), result="done")
+        for number in range(200)
+    ]
     for again in (False, True):
         manifest = Manifest(str(path))
         assert manifest.is_continued is again
@@ -234,10 +300,15 @@ def test_lines_that_are_appended_do_not_hide_earlier_ones(tmp_path: Path) -> Non
         manifest.close()
 
 
-@pytest.mark.parametrize(("answer", "has_failed"), [("done", False), ("no", False), ("failed", True), ("killed", True)])
+@pytest.mark.parametrize(
+    ("answer", "has_failed"), [("done", False), ("no", False), ("failed", True), ("killed", True)]
+)
 def test_a_manifest_knows_what_has_failed(answer: Answer, has_failed: bool, tmp_path: Path) -> None:
     manifest = Manifest(str(tmp_path / "run.jsonl"))
-    tasks = [Task(FleetModel(f"{name}-symbol.json", "", 0), ("check", "{}"), (), ()) for name in ("a", "new")]
+    tasks = [
+        Task(FleetModel(f"{name}-symbol.json", "", 0), ("check", "{}"), (), ())
+        for name in ("a", "new")
+    ]
     manifest.append(Result(source="a-symbol.json", command=("check", "{}"), result=answer))
     manifest.close()
     manifest = Manifest(str(tmp_path / "run.jsonl"))
@@ -259,7 +330,11 @@ def test_what_is_finished_is_done_again_where_anything_is_another(tmp_path: Path
         manifest = Manifest(str(tmp_path / "run.jsonl"))
         assert (manifest.find_finished(task) is not None) == is_finished
     changed = msgspec.structs.replace
-    others = [changed(task, command=("y", "{}")), changed(task, outputs=()), changed(task, model=changed(model, params=""))]
+    others = [
+        changed(task, command=("y", "{}")),
+        changed(task, outputs=()),
+        changed(task, model=changed(model, params="")),
+    ]
     assert [manifest.find_finished(other) for other in others] == [None, None, None]
     for path in (graph, params):
         path.write_text("2")
@@ -287,7 +362,9 @@ def test_a_run_counts_its_results_and_shows_those_that_are_not_done_first(models
     assert repr(fleet) == f"<FleetRun: check {{}}: {len(results)} of {len(results)} models{words}>"
     cells = re.findall("<td[^>]*>(.*?)</td>", fleet._repr_html_())
     shown = list(zip(cells[::4], cells[1::4], strict=True))
-    assert shown == sorted(((result.source, result.result) for result in results), key=lambda row: row[1] == "done")
+    assert shown == sorted(
+        ((result.source, result.result) for result in results), key=lambda row: row[1] == "done"
+    )
 
 
 def test_another_command_runs_again(models: Path, inline: list[Task]) -> None:
@@ -301,12 +378,18 @@ def test_a_torn_last_line_is_dropped(models: Path, inline: list[Task], tmp_path:
     manifest = tmp_path / "run.jsonl"
     list(gs.foreach("models/*", ["check", "{}"], manifest=manifest))
     whole = manifest.read_bytes()
-    for cut, again in ((1, []), (2, ["models/nin-symbol.json"]), (len(whole.splitlines()[-1]), ["models/nin-symbol.json"])):
+    for cut, again in (
+        (1, []),
+        (2, ["models/nin-symbol.json"]),
+        (len(whole.splitlines()[-1]), ["models/nin-symbol.json"]),
+    ):
         manifest.write_bytes(whole[:-cut])
         inline.clear()
         list(gs.foreach("models/*", ["check", "{}"], manifest=manifest))
         assert [task.model.graph for task in inline] == again
-        assert [line["source"] for line in lines(manifest)] == [line["source"] for line in map(json.loads, whole.splitlines())]
+        assert [line["source"] for line in lines(manifest)] == [
+            line["source"] for line in map(json.loads, whole.splitlines())
+        ]
 
 
 def test_a_manifest_of_one_line_and_a_torn_one(tmp_path: Path) -> None:
@@ -324,14 +407,18 @@ def test_a_manifest_of_one_line_and_a_torn_one(tmp_path: Path) -> None:
     assert path.read_bytes() == whole
 
 
-def test_any_file_name_is_a_line_of_the_manifest(models: Path, inline: list[Task], tmp_path: Path) -> None:
+def test_any_file_name_is_a_line_of_the_manifest(
+    models: Path, inline: list[Task], tmp_path: Path
+) -> None:
     os.link(models / "nin-symbol.json", os.path.join(os.fsencode(models), b"a\xff\n{}-symbol.json"))
     for _ in range(2):
         results = list(gs.foreach("models/a*", ["inspect", "{}"], manifest="run.jsonl"))
         assert [result.source for result in results] == ["models/a\\udcff\n{}-symbol.json"]
         assert all(results)
     assert len(inline) == 1
-    assert run_captured(["foreach", "models/*", "--report", "json", "--", "inspect", "{}"]).code == 0
+    assert (
+        run_captured(["foreach", "models/*", "--report", "json", "--", "inspect", "{}"]).code == 0
+    )
 
 
 def test_a_file_that_is_not_a_manifest_is_left_alone(models: Path, tmp_path: Path) -> None:
@@ -343,7 +430,11 @@ def test_a_file_that_is_not_a_manifest_is_left_alone(models: Path, tmp_path: Pat
         with pytest.raises(InputError, match="is not a line of a manifest"):
             gs.foreach("models/*", ["check", "{}"], manifest="notes.txt")
         assert (tmp_path / "notes.txt").read_text() == text
-    for data in (b'{"sou\xee": 1}\n', b'{"source":"\xee","command":[],"result":"no"}\n', b'{"a": ' + b"[" * 100_000 + b"\n"):
+    for data in (
+        b'{"sou\xee": 1}\n',
+        b'{"source":"\xee","command":[],"result":"no"}\n',
+        b'{"a": ' + b"[" * 100_000 + b"\n",
+    ):
         (tmp_path / "notes.txt").write_bytes(data)
         with pytest.raises(InputError, match="is not a line of a manifest"):
             gs.foreach("models/*", ["check", "{}"], manifest="notes.txt")
@@ -352,7 +443,9 @@ def test_a_file_that_is_not_a_manifest_is_left_alone(models: Path, tmp_path: Pat
         gs.foreach("models/*", ["check", "{}"], manifest="nowhere/run.jsonl")
 
 
-def test_a_line_that_the_disk_has_no_room_for_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_that_the_disk_has_no_room_for_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     manifest, write = Manifest(str(tmp_path / "run.jsonl")), os.write
     result = Result(source="a", command=("check", "{}"), result="done")
     monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:9]))
@@ -374,9 +467,15 @@ def test_one_run_at_a_time_writes_a_manifest(models: Path) -> None:
 
 
 def test_exit_codes(models: Path, inline: list[Task]) -> None:
-    (models / "lenet-symbol.json").write_text((models / "lenet-symbol.json").read_text().replace('"Pooling"', '"Polling"'))
+    (models / "lenet-symbol.json").write_text(
+        (models / "lenet-symbol.json").read_text().replace('"Pooling"', '"Polling"')
+    )
     results = {r.source: r for r in gs.foreach("models/*", ["check", "{}"])}
-    assert answers(list(results.values())) == {"blog-symbol.json": "done", "lenet-symbol.json": "no", "nin-symbol.json": "done"}
+    assert answers(list(results.values())) == {
+        "blog-symbol.json": "done",
+        "lenet-symbol.json": "no",
+        "nin-symbol.json": "done",
+    }
     figures = results["models/lenet-symbol.json"].figures
     assert figures["counts.error"] > 0
     run = run_captured(["foreach", "models/*", "--", "check", "{}"])
@@ -404,9 +503,15 @@ def test_settings_that_contradict_each_other(models: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "names"),
     [
-        (["rename", "{}", "--prefix", "{name}_"], ["lenet-0000.params", "lenet-map.json", "lenet-symbol.json"]),
+        (
+            ["rename", "{}", "--prefix", "{name}_"],
+            ["lenet-0000.params", "lenet-map.json", "lenet-symbol.json"],
+        ),
         (["share", "{}", "--detect"], []),
-        (["extract", "{}", "--target", "fc1"], ["lenet-0000.params", "lenet-map.json", "lenet-symbol.json"]),
+        (
+            ["extract", "{}", "--target", "fc1"],
+            ["lenet-0000.params", "lenet-map.json", "lenet-symbol.json"],
+        ),
         (["fold", "{}"], ["lenet-0000.params", "lenet-map.json", "lenet-symbol.json"]),
         (["upgrade", "{}"], ["lenet-0000.params", "lenet-map.json", "lenet-symbol.json"]),
         (["format", "{}", "--layout", "compact"], ["lenet-symbol.json"]),
@@ -414,7 +519,10 @@ def test_settings_that_contradict_each_other(models: Path) -> None:
         (["draw", "{}"], ["lenet.html"]),
         (["draw", "{}", "--to", "svg"], ["lenet.svg"]),
         (["run", "{}", "--shape", "data=1,1,28,28", "--seed", "1"], ["lenet.npz"]),
-        (["run", "{}", "--shape", "data=1,1,28,28", "--seed", "1", "--sgd-steps", "1"], ["lenet-0000.params", "lenet.npz"]),
+        (
+            ["run", "{}", "--shape", "data=1,1,28,28", "--seed", "1", "--sgd-steps", "1"],
+            ["lenet-0000.params", "lenet.npz"],
+        ),
         (["params", "convert", "{}", "{name}.npz"], []),
         (["params", "list", "{}"], []),
         (["params", "stats", "{}"], []),
@@ -431,7 +539,11 @@ def test_every_command_runs_for_each_model(
 
 
 def test_templates_have_the_outputs_of_their_commands() -> None:
-    assert make_template(DUPLICATE).outputs == (("--out", "graph"), ("--params-out", "params"), ("--map-out", "map"))
+    assert make_template(DUPLICATE).outputs == (
+        ("--out", "graph"),
+        ("--params-out", "params"),
+        ("--map-out", "map"),
+    )
     assert make_template(["export", "{}"]).outputs == (("--out", ".onnx"),)
     assert make_template(["export", "{}"]).has_report
     assert make_template(["duplicate", "{}", "--prefix", "a", "--dry-run"]).outputs == ()
@@ -440,20 +552,33 @@ def test_templates_have_the_outputs_of_their_commands() -> None:
 
 
 def test_the_command_starts_lean() -> None:
-    heavy = "{'numpy', 'rich', 'jsonschema', 'PIL', 'fsspec', 'distributed', 'asyncio', 'onnxruntime'}"
+    heavy = (
+        "{'numpy', 'rich', 'jsonschema', 'PIL', 'fsspec', 'distributed', 'asyncio', 'onnxruntime'}"
+    )
     code = f"import sys, graphshare.cli.commands.foreach; print({heavy} & set(sys.modules))"
-    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     assert run.stdout == "set()\n"
 
 
-def run_script(folder: Path, text: str, *, from_stdin: bool = False) -> subprocess.CompletedProcess[str]:
+def run_script(
+    folder: Path, text: str, *, from_stdin: bool = False
+) -> subprocess.CompletedProcess[str]:
     """Run a script of a user that calls foreach; one that does not end is an error."""
     script = folder / "script.py"
     script.write_text(text)
     words = [sys.executable, "-" if from_stdin else str(script)]
     stdin = text if from_stdin else ""
     return subprocess.run(
-        words, input=stdin, cwd=folder, env=environment(), capture_output=True, text=True, timeout=120, check=False
+        words,
+        input=stdin,
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
 
 
@@ -483,7 +608,8 @@ def test_a_script_needs_no_guard(models: Path, tmp_path: Path, from_stdin: bool)
     [
         "run = gs.foreach(**options)\n    print(next(run).result)",
         pytest.param(
-            "run = gs.foreach(**options)\n    for result in run:\n        print(result.result)\n        raise SystemExit(0)",
+            "run = gs.foreach(**options)\n    for result in run:\n        print(result.result)\n  "
+            "      raise SystemExit(0)",
             marks=pytest.mark.large,
         ),
         "for result in gs.foreach(**options):\n        print(result.result)\n        break",
@@ -491,19 +617,30 @@ def test_a_script_needs_no_guard(models: Path, tmp_path: Path, from_stdin: bool)
             "global run\n    run = iter(gs.foreach(**options))\n    print(next(run).result)\n    run.self = run",
             marks=pytest.mark.large,
         ),
-        pytest.param("with gs.foreach(**options) as run:\n        print(next(run).result)", marks=pytest.mark.large),
+        pytest.param(
+            "with gs.foreach(**options) as run:\n        print(next(run).result)",
+            marks=pytest.mark.large,
+        ),
     ],
 )
-def test_a_script_that_leaves_the_loop_ends_with_its_workers(models: Path, tmp_path: Path, ending: str) -> None:
+def test_a_script_that_leaves_the_loop_ends_with_its_workers(
+    models: Path, tmp_path: Path, ending: str
+) -> None:
     options = "dict(patterns='models/*', command=['inspect', '{}'], jobs=2, manifest='run.jsonl')"
-    more = "print(len(multiprocessing.active_children()))" if "break" in ending or "with" in ending else ""
+    more = (
+        "print(len(multiprocessing.active_children()))"
+        if "break" in ending or "with" in ending
+        else ""
+    )
     text = f"import graphshare as gs, multiprocessing\ndef main():\n    options = {options}\n    {ending}\n    {more}\n"
     run = run_script(tmp_path, text + "if __name__ == '__main__':\n    main()\n")
     assert (run.returncode, run.stderr) == (0, "")
     assert run.stdout == ("done\n0\n" if more else "done\n")
 
 
-def test_a_run_that_is_dropped_leaves_its_manifest_to_the_next(models: Path, inline: list[Task]) -> None:
+def test_a_run_that_is_dropped_leaves_its_manifest_to_the_next(
+    models: Path, inline: list[Task]
+) -> None:
     for _ in range(2):
         for _ in gs.foreach("models/*", ["inspect", "{}"], manifest="run.jsonl"):
             break
@@ -520,14 +657,23 @@ def test_a_stem_beside_its_export(models: Path, inline: list[Task], tmp_path: Pa
     results = list(gs.foreach("models/lenet*", DUPLICATE, out="out"))
     assert answers(results) == {"lenet-symbol.json": "done", "lenet.onnx": "done"}
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
-        *("lenet-0000.params", "lenet-map.json", "lenet-symbol.json", "lenet.onnx", "lenet.onnx-map.json")
+        *(
+            "lenet-0000.params",
+            "lenet-map.json",
+            "lenet-symbol.json",
+            "lenet.onnx",
+            "lenet.onnx-map.json",
+        )
     ]
     (result,) = gs.foreach("models/*.onnx", DUPLICATE, out="alone")
     assert result.outputs == ("alone/lenet.onnx", "alone/lenet-map.json")
     inline.clear()
     list(gs.foreach("models/lenet*", ["inspect", "{}", "--epoch", "0"]))
     assert [task.words[1] for task in inline] == ["models/lenet", "models/lenet.onnx"]
-    with pytest.raises(RefusedError, match=r"both models/lenet-symbol\.json and models/lenet\.onnx would be written there"):
+    with pytest.raises(
+        RefusedError,
+        match=r"both models/lenet-symbol\.json and models/lenet\.onnx would be written there",
+    ):
         gs.foreach("models/lenet*", ["draw", "{}"], out="out")
 
 
@@ -541,15 +687,30 @@ def test_a_model_after_two_dashes_and_one_that_begins_with_a_dash(
                   ["params", "list", "{}"]):  # fmt: skip
         assert answers(list(gs.foreach("*h-symbol.json", words))) == {"-h-symbol.json": "done"}
     (result,) = gs.foreach("*h-symbol.json", ["duplicate", "--prefix", "b-", "--", "{}"], out="out")
-    assert (result.result, sorted(os.listdir("out"))) == ("done", ["-h-0000.params", "-h-map.json", "-h-symbol.json"])
+    assert (result.result, sorted(os.listdir("out"))) == (
+        "done",
+        ["-h-0000.params", "-h-map.json", "-h-symbol.json"],
+    )
 
 
 @pytest.mark.parametrize(
     ("words", "message", "line"),
     [
-        (["models/*", "check", "{}"], "no command is given", "graphshare foreach 'models/*' -- check '{}'"),
-        (["models/*", "-o", "out", "chekc", "{}"], "no command is given", "graphshare foreach 'models/*' -o out -- check '{}'"),
-        (["models/*", "chekc"], "no command is given", "graphshare foreach 'models/*' -- check '{}'"),
+        (
+            ["models/*", "check", "{}"],
+            "no command is given",
+            "graphshare foreach 'models/*' -- check '{}'",
+        ),
+        (
+            ["models/*", "-o", "out", "chekc", "{}"],
+            "no command is given",
+            "graphshare foreach 'models/*' -o out -- check '{}'",
+        ),
+        (
+            ["models/*", "chekc"],
+            "no command is given",
+            "graphshare foreach 'models/*' -- check '{}'",
+        ),
         (  # the model stands behind the command
             ["{x}", "check", "models", "fold"],
             "no command is given",
@@ -560,7 +721,11 @@ def test_a_model_after_two_dashes_and_one_that_begins_with_a_dash(
             "no command is given",
             "graphshare foreach 'models/*' -- check -o fold '{}'",
         ),
-        (["models/*", "--", "chekc", "{}"], "no such command 'chekc'", "graphshare foreach 'models/*' -- check '{}'"),
+        (
+            ["models/*", "--", "chekc", "{}"],
+            "no such command 'chekc'",
+            "graphshare foreach 'models/*' -- check '{}'",
+        ),
         (
             ["models/*", "--", "params", "lits", "{}"],
             "no such command 'lits'",
@@ -568,7 +733,9 @@ def test_a_model_after_two_dashes_and_one_that_begins_with_a_dash(
         ),
     ],
 )
-def test_the_hint_is_the_whole_line_to_type(words: list[str], message: str, line: str, models: Path) -> None:
+def test_the_hint_is_the_whole_line_to_type(
+    words: list[str], message: str, line: str, models: Path
+) -> None:
     run = run_captured(["foreach", *words])
     assert run.code == 2
     assert run.stderr.startswith(f"error: {message}")
@@ -579,7 +746,9 @@ def test_faults_of_a_command_are_data_with_its_options(models: Path) -> None:
     (models / "blog-symbol.json").write_text("{")
     (fault,) = run_captured(["inspect", "models/blog-symbol.json"]).faults
     assert fault.where == "models/blog-symbol.json"
-    (fault,) = run_captured(["export", "models/lenet", "-o", "a.onnx", "--no-verify", "--opset", "3"]).faults
+    (fault,) = run_captured(
+        ["export", "models/lenet", "-o", "a.onnx", "--no-verify", "--opset", "3"]
+    ).faults
     assert (fault.where, fault.message.partition(" is ")[0]) == ("", "--opset 3")
     (fault,) = run_captured(["inspect", "--xyzzy"]).faults
     assert "--xyzzy" in fault.message
@@ -587,8 +756,14 @@ def test_faults_of_a_command_are_data_with_its_options(models: Path) -> None:
 
 
 def test_the_hint_without_a_line_names_the_program(models: Path) -> None:
-    assert "see `graphshare --help`" in run_captured(["foreach", "models/*", "--", "xyzzy", "{}"]).stderr
-    assert "see `graphshare params --help`" in run_captured(["foreach", "models/*", "--", "params", "xyzzy", "{}"]).stderr
+    assert (
+        "see `graphshare --help`"
+        in run_captured(["foreach", "models/*", "--", "xyzzy", "{}"]).stderr
+    )
+    assert (
+        "see `graphshare params --help`"
+        in run_captured(["foreach", "models/*", "--", "params", "xyzzy", "{}"]).stderr
+    )
     assert "write it after --" in run_captured(["foreach", "models/*"]).stderr
 
 
@@ -596,10 +771,29 @@ def test_the_hint_without_a_line_names_the_program(models: Path) -> None:
 def test_an_interrupt_leaves_whole_outputs_and_no_process(models: Path, tmp_path: Path) -> None:
     for i in range(400):
         (models / f"{i:03}-symbol.json").write_bytes((models / "nin-symbol.json").read_bytes())
-    command = [sys.executable, "-m", "graphshare", "foreach", "models/*", "-o", "out", "--jobs", "2", "--manifest", "run.jsonl"]
-    process = subprocess.Popen([*command, "--", *DUPLICATE], env=environment(), stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+    command = [
+        sys.executable,
+        "-m",
+        "graphshare",
+        "foreach",
+        "models/*",
+        "-o",
+        "out",
+        "--jobs",
+        "2",
+        "--manifest",
+        "run.jsonl",
+    ]
+    process = subprocess.Popen(
+        [*command, "--", *DUPLICATE],
+        env=environment(),
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
     deadline = time.monotonic() + 60
-    while (not (tmp_path / "run.jsonl").exists() or len(lines(tmp_path / "run.jsonl")) < 5) and time.monotonic() < deadline:
+    while (
+        not (tmp_path / "run.jsonl").exists() or len(lines(tmp_path / "run.jsonl")) < 5
+    ) and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     _, messages = process.communicate(timeout=60)
@@ -613,7 +807,9 @@ def test_an_interrupt_leaves_whole_outputs_and_no_process(models: Path, tmp_path
     assert list((tmp_path / "out").glob(".graphshare*")) == []
 
 
-def test_a_run_that_writes_nothing_leaves_no_folder(models: Path, inline: list[Task], tmp_path: Path) -> None:
+def test_a_run_that_writes_nothing_leaves_no_folder(
+    models: Path, inline: list[Task], tmp_path: Path
+) -> None:
     (models / "broken-symbol.json").write_text("{")
     (result,) = gs.foreach("models/broken-*", DUPLICATE, out="out/below")
     assert (result.result, os.path.exists("out/below")) == ("failed", False)

@@ -12,7 +12,17 @@ from pathlib import Path
 import click
 import pytest
 
-from graphshare.cli.command import DOES, IMAGES, RARE, READS, SECTIONS, TRAINING, WRITES, Command, list_sections
+from graphshare.cli.command import (
+    DOES,
+    IMAGES,
+    RARE,
+    READS,
+    SECTIONS,
+    TRAINING,
+    WRITES,
+    Command,
+    list_sections,
+)
 from graphshare.cli.main import COMMANDS, CONTEXT, cli
 from tests.processes import ROOT, done, environment, graphshare, refused
 
@@ -31,12 +41,16 @@ def commands() -> Iterator[tuple[str, click.Command]]:
             yield name, command
 
 
-@pytest.mark.parametrize(("path", "command"), [pytest.param(*item, id=item[0]) for item in commands()])
+@pytest.mark.parametrize(
+    ("path", "command"), [pytest.param(*item, id=item[0]) for item in commands()]
+)
 def test_options_are_in_sections(path: str, command: click.Command) -> None:
     assert isinstance(command, Command)
     context = click.Context(command, **CONTEXT)
     sections = list_sections(command, context)
-    assert list(sections) == [title for title in (READS, DOES, WRITES, IMAGES, TRAINING, RARE) if title in sections]
+    assert list(sections) == [
+        title for title in (READS, DOES, WRITES, IMAGES, TRAINING, RARE) if title in sections
+    ]
     shown = [p for p in command.get_params(context) if isinstance(p, click.Option) and not p.hidden]
     listed = [option for options in sections.values() for option in options]
     assert len(listed) == len(set(listed)) == len(shown)
@@ -56,7 +70,9 @@ def test_an_option_that_names_a_file_is_what_is_read_or_written() -> None:
 
 
 def test_the_sections_name_options_that_exist() -> None:
-    flags = {flag for _, command in commands() for param in command.params for flag in param.opts} | {"--help"}
+    flags = {
+        flag for _, command in commands() for param in command.params for flag in param.opts
+    } | {"--help"}
     assert [flag for options in SECTIONS.values() for flag in options if flag not in flags] == []
 
 
@@ -66,7 +82,11 @@ def test_the_prefix_has_a_short_form(path: str) -> None:
 
 
 def test_every_prefix_is_among_them() -> None:
-    assert {path for path, command in commands() if any("--prefix" in param.opts for param in command.params)} == {*PREFIXED}
+    assert {
+        path
+        for path, command in commands()
+        if any("--prefix" in param.opts for param in command.params)
+    } == {*PREFIXED}
 
 
 def test_quiet_leaves_warnings_errors_and_results(tmp_path: Path) -> None:
@@ -78,7 +98,14 @@ def test_quiet_leaves_warnings_errors_and_results(tmp_path: Path) -> None:
     assert b"computed in" in loud.stderr
     assert quiet.stderr == b""
     assert quiet.stdout == loud.stdout
-    line = ["rename", ROOT / "fixtures" / "nin-symbol.json", "--params", LENET.with_name("lenet-0000.params"), "-p", "b-"]
+    line = [
+        "rename",
+        ROOT / "fixtures" / "nin-symbol.json",
+        "--params",
+        LENET.with_name("lenet-0000.params"),
+        "-p",
+        "b-",
+    ]
     warned = graphshare(*line, "-o", "x", "-q", cwd=tmp_path)
     assert b"warning: " in warned.stderr or b"error: " in warned.stderr
     assert b"error: " in graphshare("inspect", "none.json", "-q", cwd=tmp_path).stderr
@@ -87,7 +114,9 @@ def test_quiet_leaves_warnings_errors_and_results(tmp_path: Path) -> None:
 def test_messages_name_the_program_as_it_was_called() -> None:
     called = [sys.executable, "-m", "graphshare"]
     said = {
-        words[-1]: subprocess.run([*called, *words], capture_output=True, text=True, check=False, env=environment()).stderr
+        words[-1]: subprocess.run(
+            [*called, *words], capture_output=True, text=True, check=False, env=environment()
+        ).stderr
         for words in (["duplicat", "lenet"], ["diff", "one"], ["inspect", "lenet", "--shap"])
     }
     name = shlex.join(called)

@@ -1,4 +1,6 @@
-"""Names are data: no output for people or for a terminal lets a name break a line, move the cursor or turn the text around."""
+"""Names are data: no output for people or for a terminal lets a name break a line, move the cursor
+or turn the text around.
+"""
 
 from __future__ import annotations
 
@@ -64,8 +66,14 @@ def hostile_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if node["name"] not in ("softmax_label", "softmax", "fc2_weight"):
             node["name"] += HOSTILE
     write_json(folder / "bad-symbol.json", found)
-    names = [node["name"] for node in found["nodes"] if node["op"] == "null" and "moving" not in node["name"]]
-    write_params(folder / "bad-0000.params", [f"arg:{name}" for name in names if not name.startswith("data")])
+    names = [
+        node["name"]
+        for node in found["nodes"]
+        if node["op"] == "null" and "moving" not in node["name"]
+    ]
+    write_params(
+        folder / "bad-0000.params", [f"arg:{name}" for name in names if not name.startswith("data")]
+    )
     write_params(folder / "other.params", ["arg:fc2_weight"], shape=(3,))
     return folder
 
@@ -86,7 +94,9 @@ def test_no_name_breaks_a_line(line: str, hostile_folder: Path) -> None:
 def test_a_terminal_gets_printable_text(line: str, hostile_folder: Path) -> None:
     code, out, err = on_terminal(*line.split(), cwd=hostile_folder)
     for text in (out, err):
-        plain = re.sub("\x1b\\[[0-9;?]*[A-Za-z]", "", text).replace("\r\n", "\n").replace("\r", "")  # colours and progress
+        plain = (
+            re.sub("\x1b\\[[0-9;?]*[A-Za-z]", "", text).replace("\r\n", "\n").replace("\r", "")
+        )  # colours and progress
         assert "\n::error file=a.c" not in f"\n{plain}"
         assert not RAW.search(plain), (code, plain)
     if line.endswith("json") and out.startswith("{"):
@@ -113,7 +123,9 @@ def test_names_that_are_not_utf_8_never_crash_a_report(line: str, tmp_path: Path
     for name in ("lenet-symbol.json", "lenet-0000.params"):
         data = (ROOT / "fixtures" / name).read_bytes()
         (tmp_path / name).write_bytes(data)
-        (tmp_path / name.replace("lenet", "\udcff")).write_bytes(data.replace(b"arg:conv1_weight", b"arg:conv1_\xff\xfeight"))
+        (tmp_path / name.replace("lenet", "\udcff")).write_bytes(
+            data.replace(b"arg:conv1_weight", b"arg:conv1_\xff\xfeight")
+        )
     run = graphshare(*line.format("\udcff").split(), cwd=tmp_path, PYTHONUTF8="1")
     assert b"bug in graphshare" not in run.stderr, run.stderr
     assert b"Traceback" not in run.stderr
@@ -123,7 +135,9 @@ def test_names_that_are_not_utf_8_never_crash_a_report(line: str, tmp_path: Path
     assert os.fsencode("\udcff") not in run.stdout
 
 
-@pytest.mark.parametrize("command", ["rename net --prefix {} -o o.json", "duplicate net --prefix {} -o o.json"])
+@pytest.mark.parametrize(
+    "command", ["rename net --prefix {} -o o.json", "duplicate net --prefix {} -o o.json"]
+)
 def test_a_prefix_of_bytes_that_are_not_utf_8_is_refused(tmp_path: Path, command: str) -> None:
     write_json(tmp_path / "net-symbol.json", two_layers())
     done = graphshare(*command.format("a\udcffb").split(), cwd=tmp_path)

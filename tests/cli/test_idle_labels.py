@@ -1,4 +1,6 @@
-"""The sizes of a label that inference does not read are never asked for; those of other labels, and for training, are."""
+"""The sizes of a label that inference does not read are never asked for; those of other labels, and
+for training, are.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +18,28 @@ DATA = np.random.default_rng(0).random((2, 3, 4, 4), "float32")
 
 
 def reshaped() -> dict[str, Any]:
-    """A language model's loss: the labels of all places in one list, so that nothing determines the rank of the input."""
-    nodes = [variable("data"), operator("Reshape", "rows", [0], attrs={"shape": "(-3, -3)"}), variable("label")]
-    nodes += [operator("Reshape", "list", [2], attrs={"shape": "(-1,)"}), operator("SoftmaxOutput", "out", [1, 3])]
+    """A language model's loss: the labels of all places in one list, so that nothing determines the
+    rank of the input.
+    """
+    nodes = [
+        variable("data"),
+        operator("Reshape", "rows", [0], attrs={"shape": "(-3, -3)"}),
+        variable("label"),
+    ]
+    nodes += [
+        operator("Reshape", "list", [2], attrs={"shape": "(-1,)"}),
+        operator("SoftmaxOutput", "out", [1, 3]),
+    ]
     return document(nodes, [4])
 
 
 def detector() -> dict[str, Any]:
     """The loss of a detector: targets of the boxes are computed from a label of three axes."""
-    nodes = [variable("data"), operator("Reshape", "scores", [0], attrs={"shape": "(0, 0, -1)"}), variable("label")]
+    nodes = [
+        variable("data"),
+        operator("Reshape", "scores", [0], attrs={"shape": "(0, 0, -1)"}),
+        variable("label"),
+    ]
     nodes += [operator("_contrib_MultiBoxPrior", "boxes", [0], attrs={"sizes": "(0.5,)"})]
     nodes += [operator("_contrib_MultiBoxTarget", "targets", [3, 2, 1])]
     nodes += [operator("SoftmaxOutput", "out", [1, (4, 2, 0)], attrs={"multi_output": "True"})]
@@ -55,7 +70,9 @@ def test_export(free: tuple[str, ...], label: tuple[str, ...], folder: Path) -> 
 
 
 def test_run_bind_and_verify(folder: Path) -> None:
-    run = done(graphshare("run", "net.json", "--target", "out_output", "--feed", "data=x.npy", cwd=folder))
+    run = done(
+        graphshare("run", "net.json", "--target", "out_output", "--feed", "data=x.npy", cwd=folder)
+    )
     assert b"could have other sizes" not in run.stderr
     bound = gs.bind(folder / "net.json", targets=["out_output"])
     assert bound({"data": DATA})["out_output"].shape[0] in (2, 6)
@@ -75,8 +92,16 @@ def test_a_label_that_an_output_needs_is_asked_for(tmp_path: Path) -> None:
 
 
 def test_training_asks_for_the_label(tmp_path: Path) -> None:
-    nodes = [variable("data"), variable("w"), operator("broadcast_mul", "y", [0, 1]), variable("label")]
-    nodes += [operator("Reshape", "list", [3], attrs={"shape": "(-1,)"}), operator("SoftmaxOutput", "out", [2, 4])]
+    nodes = [
+        variable("data"),
+        variable("w"),
+        operator("broadcast_mul", "y", [0, 1]),
+        variable("label"),
+    ]
+    nodes += [
+        operator("Reshape", "list", [3], attrs={"shape": "(-1,)"}),
+        operator("SoftmaxOutput", "out", [2, 4]),
+    ]
     write_json(tmp_path / "net.json", document(nodes, [5]))
     np.savez(tmp_path / "p.npz", **{"arg:w": np.ones((1, 3), "float32")})
     np.save(tmp_path / "x.npy", np.ones((2, 3), "float32"))

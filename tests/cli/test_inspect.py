@@ -49,21 +49,33 @@ def test_the_summary_of_a_checkpoint_needs_no_option(folder: Path) -> None:
         "multiply-adds     unknown: give --shape data=?,1,?,? with a size for each ?",
         "generation        1.0 (1.0 and later), mxnet_version 10901",
         "nodes             31",
-        "operators         Activation 3, Convolution 2, BatchNorm 2, Pooling 2, FullyConnected 2, Flatten 1, SoftmaxOutput 1",
+        (
+            "operators         Activation 3, Convolution 2, BatchNorm 2, Pooling 2, FullyConnected 2, "
+            "Flatten 1, SoftmaxOutput 1"
+        ),
     ]
 
 
 def test_a_scalar_input_is_not_asked_for(tmp_path: Path) -> None:
-    variables = [{"op": "null", "name": name, "inputs": []} for name in ("scale", "data", "fc_weight")]
+    variables = [
+        {"op": "null", "name": name, "inputs": []} for name in ("scale", "data", "fc_weight")
+    ]
     dense = {"op": "FullyConnected", "name": "fc", "attrs": {"num_hidden": "3", "no_bias": "True"}}
     operators = [
         {**dense, "inputs": [[1, 0, 0], [2, 0, 0]]},
         {"op": "_npi_multiply", "name": "m", "inputs": [[3, 0, 0], [0, 0, 0]]},
     ]
     attrs = {"mxnet_version": ["int", 10901], "is_np_shape": ["int", 1]}
-    graph = {"nodes": variables + operators, "arg_nodes": [0, 1, 2], "heads": [[4, 0, 0]], "attrs": attrs}
+    graph = {
+        "nodes": variables + operators,
+        "arg_nodes": [0, 1, 2],
+        "heads": [[4, 0, 0]],
+        "attrs": attrs,
+    }
     (tmp_path / "scaled.json").write_text(json.dumps(graph))
-    text = done(graphshare("inspect", "scaled.json", "--shape", "scale=", cwd=tmp_path)).stdout.decode()
+    text = done(
+        graphshare("inspect", "scaled.json", "--shape", "scale=", cwd=tmp_path)
+    ).stdout.decode()
     assert "unknown: give --shape data=...\n" in text
 
 
@@ -72,7 +84,9 @@ def test_layers_and_totals_where_the_shapes_are_known(folder: Path) -> None:
     assert "multiply-adds     657,024" in lines
     sections = "\n".join(lines).split("\n\n")
     assert len(sections) == 3
-    operators, layers = ([line.split() for line in section.splitlines()] for section in sections[1:])
+    operators, layers = (
+        [line.split() for line in section.splitlines()] for section in sections[1:]
+    )
     assert operators[:3] == [["operator", "nodes", "parameters", "multiply-adds"], ["Convolution", "2", "3,424", "640,000"],
                              ["FullyConnected", "2", "8,554", "17,024"]]  # fmt: skip
     assert layers[:3] == [["layer", "operator", "output", "parameters", "multiply-adds"],
@@ -87,14 +101,20 @@ def test_names_are_listed_on_request_only(folder: Path) -> None:
     assert lines[: len(lines) - lines[::-1].index("")][:-1] == inspected(folder, "lenet")
     assert "  bn1_moving_mean  auxiliary  mutated by BatchNorm 'bn1'" in lines
     assert "  conv2_output     ?x16x?x?  float32" in lines
-    assert any(line.startswith("arguments         data, conv1_weight, conv1_bias, bn1_gamma") for line in lines)
+    assert any(
+        line.startswith("arguments         data, conv1_weight, conv1_bias, bn1_gamma")
+        for line in lines
+    )
 
 
 def test_a_long_list_of_outputs_is_cut(tmp_path: Path) -> None:
     nodes = [variable("data"), *(operator("relu", f"r{i}", [0]) for i in range(9))]
     write_json(tmp_path / "many.json", document(nodes, range(1, 10)))
     lines = inspected(tmp_path, "many.json")
-    assert "outputs           r0_output, r1_output, r2_output, r3_output, r4_output, r5_output and 3 more" in lines
+    assert (
+        "outputs           r0_output, r1_output, r2_output, r3_output, r4_output, r5_output and 3 more"
+        in lines
+    )
 
 
 def test_a_declared_shape_gives_the_cost_of_one_sample(tmp_path: Path) -> None:
@@ -109,15 +129,38 @@ def test_a_declared_shape_gives_the_cost_of_one_sample(tmp_path: Path) -> None:
 
 
 def test_a_tied_parameter_is_counted_once_and_shared_after_that(folder: Path) -> None:
-    tied = done(graphshare("duplicate", "layers.json", "--prefix", "b-", "--mode", "tie", cwd=folder)).stdout
-    run = done(graphshare("inspect", "-", "--shape", "data=5,3", "--shape", "b-data=5,3", data=tied))
-    rows = {words[0]: words[3:] for line in run.stdout.decode().splitlines() if len(words := line.split()) > 3}
+    tied = done(
+        graphshare("duplicate", "layers.json", "--prefix", "b-", "--mode", "tie", cwd=folder)
+    ).stdout
+    run = done(
+        graphshare("inspect", "-", "--shape", "data=5,3", "--shape", "b-data=5,3", data=tied)
+    )
+    rows = {
+        words[0]: words[3:]
+        for line in run.stdout.decode().splitlines()
+        if len(words := line.split()) > 3
+    }
     assert rows["fc1"] == ["16", "60"]
     assert rows["b-fc1"] == ["16", "shared", "60"]
-    run = done(graphshare("inspect", "-", "--shape", "data=5,3", "--shape", "b-data=5,3", "--format", "json", data=tied))
+    run = done(
+        graphshare(
+            "inspect",
+            "-",
+            "--shape",
+            "data=5,3",
+            "--shape",
+            "b-data=5,3",
+            "--format",
+            "json",
+            data=tied,
+        )
+    )
     found = json.loads(run.stdout)
     assert explain(found, "inspect") == []
-    layers = {layer["name"]: (layer["parameters"], layer["shared"]) for layer in found["shaped"]["totals"]["layers"]}
+    layers = {
+        layer["name"]: (layer["parameters"], layer["shared"])
+        for layer in found["shaped"]["totals"]["layers"]
+    }
     assert (layers["fc1"], layers["b-fc1"]) == ((16, 0), (0, 16))
 
 
@@ -127,9 +170,16 @@ def test_contradicting_files_are_still_inspected(folder: Path) -> None:
     write_params(folder / "wrong.params", keys, (7,))
     lines = inspected(folder, "layers.json", "--params", "wrong.params")
     assert "multiply-adds     unknown: shapes in the files contradict each other" in lines
-    assert any(line.startswith('contradiction     layers.json (node "fc1"): FullyConnected cannot take') for line in lines)
+    assert any(
+        line.startswith('contradiction     layers.json (node "fc1"): FullyConnected cannot take')
+        for line in lines
+    )
     found = json.loads(
-        done(graphshare("inspect", "layers.json", "--params", "wrong.params", "--format", "json", cwd=folder)).stdout
+        done(
+            graphshare(
+                "inspect", "layers.json", "--params", "wrong.params", "--format", "json", cwd=folder
+            )
+        ).stdout
     )
     assert explain(found, "inspect") == []
     assert "shaped" not in found
@@ -137,24 +187,36 @@ def test_contradicting_files_are_still_inspected(folder: Path) -> None:
 
 
 def test_the_library_has_what_the_command_prints(folder: Path) -> None:
-    run = done(graphshare("inspect", "lenet", "--shape", "data=2,1,28,28", "--format", "json", cwd=folder))
+    run = done(
+        graphshare("inspect", "lenet", "--shape", "data=2,1,28,28", "--format", "json", cwd=folder)
+    )
     shaped = gs.inspect(folder / "lenet", shapes={"data": (2, 1, 28, 28)}).shaped
     assert shaped is not None
-    assert json.loads(run.stdout)["shaped"]["totals"]["multiply_adds"] == shaped.totals.multiply_adds == 657024
+    assert (
+        json.loads(run.stdout)["shaped"]["totals"]["multiply_adds"]
+        == shaped.totals.multiply_adds
+        == 657024
+    )
     assert [layer.name for layer in shaped.totals.layers][-1] == "softmax"
 
 
 @pytest.fixture
 def models(tmp_path: Path) -> Path:
-    """Two models, one of them with two epochs, two that cannot be read, a loop of links, a pipe, and what is no model."""
+    """Two models, one of them with two epochs, two that cannot be read, a loop of links, a pipe,
+    and what is no model.
+    """
     (tmp_path / "zoo" / "sub").mkdir(parents=True)
     for name in ("lenet-symbol.json", "lenet-0000.params", "nin-symbol.json"):
         shutil.copy(ROOT / "fixtures" / name, tmp_path / "zoo" / "sub")
-    shutil.copy(ROOT / "fixtures" / "lenet-0000.params", tmp_path / "zoo" / "sub" / "lenet-0012.params")
+    shutil.copy(
+        ROOT / "fixtures" / "lenet-0000.params", tmp_path / "zoo" / "sub" / "lenet-0012.params"
+    )
     text = (ROOT / "fixtures" / "lenet-symbol.json").read_text()
     (tmp_path / "zoo" / "bad-symbol.json").write_text(text[:300])
     (tmp_path / "zoo" / "half-symbol.json").write_text(text)
-    (tmp_path / "zoo" / "half-0003.params").write_bytes((ROOT / "fixtures" / "lenet-0000.params").read_bytes()[:200])
+    (tmp_path / "zoo" / "half-0003.params").write_bytes(
+        (ROOT / "fixtures" / "lenet-0000.params").read_bytes()[:200]
+    )
     (tmp_path / "zoo" / "package.json").write_text("{}")
     (tmp_path / "zoo" / "loop").symlink_to(".")
     os.mkfifo(tmp_path / "zoo" / "pipe-symbol.json")
@@ -167,7 +229,10 @@ def test_a_folder_has_a_line_for_each_model(models: Path) -> None:
     assert run.stdout.decode().splitlines() == [
         "model            nodes     parameters  inputs -> outputs",
         "zoo/bad        error: line 19 column 15: ends inside the graph: the file is truncated",
-        "zoo/half       error: zoo/half-0003.params: record 0, byte 80: ends inside the data: expected 800 bytes, 120 left",
+        (
+            "zoo/half       error: zoo/half-0003.params: record 0, byte 80: ends inside the data: "
+            "expected 800 bytes, 120 left"
+        ),
         "zoo/sub/lenet       31         12,074  data, softmax_label -> softmax_output",
         "zoo/sub/nin         57      24 arrays  data, softmax_label -> softmax_output",
     ]
@@ -185,7 +250,10 @@ def test_a_folder_as_json(models: Path) -> None:
     facts = {Path(model["graph"]).name: model for model in found["models"]}
     assert facts["lenet-symbol.json"]["params"] == "zoo/sub/lenet-0012.params"
     assert facts["lenet-symbol.json"]["epochs"] == [0, 12]
-    assert facts["bad-symbol.json"]["faults"][0]["message"] == "ends inside the graph: the file is truncated"
+    assert (
+        facts["bad-symbol.json"]["faults"][0]["message"]
+        == "ends inside the graph: the file is truncated"
+    )
     assert facts["bad-symbol.json"]["nodes"] is None
     assert [model.numbers for model in gs.inspect_folder(models / "zoo" / "sub")] == [12074, None]
 
@@ -193,7 +261,12 @@ def test_a_folder_as_json(models: Path) -> None:
 def test_a_folder_of_nothing_and_options_of_one_model_are_refused(models: Path) -> None:
     (models / "empty").mkdir()
     refused(graphshare("inspect", "empty", cwd=models), "empty: contains no *-symbol.json")
-    refused(graphshare("inspect", "zoo", "--names", "--shape", "data=1", cwd=models), "--names", "--shape", "one at a time")
+    refused(
+        graphshare("inspect", "zoo", "--names", "--shape", "data=1", cwd=models),
+        "--names",
+        "--shape",
+        "one at a time",
+    )
 
 
 def test_several_models_have_a_line_each(models: Path) -> None:
@@ -203,16 +276,29 @@ def test_several_models_have_a_line_each(models: Path) -> None:
     assert run.stdout.decode().splitlines() == [
         "model            nodes     parameters  inputs -> outputs",
         "zoo/sub/lenet       31         12,074  data, softmax_label -> softmax_output",
-        "zoo/half       error: zoo/half-0003.params: record 0, byte 80: ends inside the data: expected 800 bytes, 120 left",
+        (
+            "zoo/half       error: zoo/half-0003.params: record 0, byte 80: ends inside the data: "
+            "expected 800 bytes, 120 left"
+        ),
         "zoo/sub/nin         57      24 arrays  data, softmax_label -> softmax_output",
     ]
     assert run.stderr == b"3 models, 1 cannot be read\n"
     found = json.loads(graphshare("inspect", *names, "--format", "json", cwd=models).stdout)
     assert explain(found, "inspect-folder") == []
     assert found["models"][0]["epochs"] == [0, 12]
-    refused(graphshare("inspect", *names, "--names", cwd=models), "--names concerns one model, and there are 4")
-    refused(graphshare("inspect", "nix", "zoo/sub/lenet", "nux", cwd=models), "nix: does not exist", "nux: does not exist")
-    refused(graphshare("inspect", "zoo/sub/lenet", "zoo/sub/nin", "--exclude", "x", cwd=models), "--exclude")
+    refused(
+        graphshare("inspect", *names, "--names", cwd=models),
+        "--names concerns one model, and there are 4",
+    )
+    refused(
+        graphshare("inspect", "nix", "zoo/sub/lenet", "nux", cwd=models),
+        "nix: does not exist",
+        "nux: does not exist",
+    )
+    refused(
+        graphshare("inspect", "zoo/sub/lenet", "zoo/sub/nin", "--exclude", "x", cwd=models),
+        "--exclude",
+    )
 
 
 def test_parameters_that_do_not_fit_are_warned_about(models: Path) -> None:
@@ -247,13 +333,30 @@ def test_weights_inside_functions_are_parameters(tmp_path: Path) -> None:
     onnx = pytest.importorskip("onnx")
     helper = onnx.helper
     weight = helper.make_tensor("", onnx.TensorProto.FLOAT, [64, 64], [1.0] * 4096)
-    nodes = [helper.make_node("Constant", [], ["c"], value=weight), helper.make_node("Mul", ["in", "c"], ["out"])]
-    function = helper.make_function("own", "F", ["in"], ["out"], nodes, [helper.make_opsetid("", 17)])
+    nodes = [
+        helper.make_node("Constant", [], ["c"], value=weight),
+        helper.make_node("Mul", ["in", "c"], ["out"]),
+    ]
+    function = helper.make_function(
+        "own", "F", ["in"], ["out"], nodes, [helper.make_opsetid("", 17)]
+    )
     x, y = (helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [64, 64]) for name in "xy")
-    calls = [helper.make_node("F", ["x"], ["h"], domain="own"), helper.make_node("Add", ["h", "w"], ["y"])]
-    graph = helper.make_graph(calls, "g", [x], [y], [helper.make_tensor("w", onnx.TensorProto.FLOAT, [64, 64], [1.0] * 4096)])
+    calls = [
+        helper.make_node("F", ["x"], ["h"], domain="own"),
+        helper.make_node("Add", ["h", "w"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        calls,
+        "g",
+        [x],
+        [y],
+        [helper.make_tensor("w", onnx.TensorProto.FLOAT, [64, 64], [1.0] * 4096)],
+    )
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, functions=[function], ir_version=9), tmp_path / "f.onnx")
+    onnx.save(
+        helper.make_model(graph, opset_imports=opsets, functions=[function], ir_version=9),
+        tmp_path / "f.onnx",
+    )
     assert gs.inspect(tmp_path / "f.onnx").parameters == ["w", "own.F/c"]
 
 
@@ -264,11 +367,22 @@ def test_weights_that_models_share_are_grouped_by_the_models_that_have_them(tmp_
     arrays["small"] = np.ones((16, 15), "float32")
 
     def write(name: str, *weights: str) -> str:
-        tensors = [numpy_helper.from_array(arrays[weight], f"w{i}") for i, weight in enumerate(weights)]
-        nodes = [helper.make_node("MatMul", ["x", tensor.name], [f"y{i}"]) for i, tensor in enumerate(tensors)]
-        values = [helper.make_tensor_value_info(one, TensorProto.FLOAT, None) for one in ("x", *(n.output[0] for n in nodes))]
+        tensors = [
+            numpy_helper.from_array(arrays[weight], f"w{i}") for i, weight in enumerate(weights)
+        ]
+        nodes = [
+            helper.make_node("MatMul", ["x", tensor.name], [f"y{i}"])
+            for i, tensor in enumerate(tensors)
+        ]
+        values = [
+            helper.make_tensor_value_info(one, TensorProto.FLOAT, None)
+            for one in ("x", *(n.output[0] for n in nodes))
+        ]
         graph = helper.make_graph(nodes, "g", values[:1], values[1:], tensors)
-        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / name)
+        onnx.save(
+            helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+            tmp_path / name,
+        )
         return str(tmp_path / name)
 
     first, second = write("1.onnx", "a", "b", "small"), write("2.onnx", "a", "b", "c", "c", "small")
@@ -281,8 +395,13 @@ def test_weights_that_models_share_are_grouped_by_the_models_that_have_them(tmp_
         ((first, second, third), 1, 1024),
         ((second,), 1, 2560),
     ]
-    assert (shared.weights, shared.distinct) == (3 * 1024 + 2 * 2048 + 2 * 2560 + 1280, 1024 + 2048 + 2560 + 1280)
-    assert sorted(shared.left) == sorted(str(tmp_path / name) for name in ("broken.onnx", "lenet-symbol.json"))
+    assert (shared.weights, shared.distinct) == (
+        3 * 1024 + 2 * 2048 + 2 * 2560 + 1280,
+        1024 + 2048 + 2560 + 1280,
+    )
+    assert sorted(shared.left) == sorted(
+        str(tmp_path / name) for name in ("broken.onnx", "lenet-symbol.json")
+    )
 
 
 def test_a_broken_file_of_an_older_epoch_is_a_fault_of_the_model(tmp_path: Path) -> None:
@@ -292,7 +411,11 @@ def test_a_broken_file_of_an_older_epoch_is_a_fault_of_the_model(tmp_path: Path)
     assert (facts.epochs, facts.numbers, facts.faults) == ((2,), 12074, ())
     (tmp_path / "lenet-0001.params").write_bytes(b"broken")
     (facts,) = gs.inspect_folder(tmp_path)
-    assert (facts.params, facts.epochs, facts.nodes) == (str(tmp_path / "lenet-0002.params"), (1, 2), None)
+    assert (facts.params, facts.epochs, facts.nodes) == (
+        str(tmp_path / "lenet-0002.params"),
+        (1, 2),
+        None,
+    )
     assert [fault.where for fault in facts.faults] == [str(tmp_path / "lenet-0001.params")]
 
 
@@ -314,16 +437,25 @@ def test_variables_without_nodes_are_listed_with_their_roles(tmp_path: Path) -> 
     facts = gs.inspect(tmp_path / "old.json")
     states = ["bn_moving_mean", "bn_moving_var"]
     assert (facts.auxiliary_states, facts.implied) == (states, states)
-    assert (facts.inputs, facts.parameters) == (["data"], ["bn_gamma", "bn_beta", *states, "fc_weight", "fc_bias"])
+    assert (facts.inputs, facts.parameters) == (
+        ["data"],
+        ["bn_gamma", "bn_beta", *states, "fc_weight", "fc_bias"],
+    )
     added = [role for role in facts.roles if role.id is None]
-    assert [(role.name, role.kind, role.consumers) for role in added] == [(name, "auxiliary", 1) for name in states]
+    assert [(role.name, role.kind, role.consumers) for role in added] == [
+        (name, "auxiliary", 1) for name in states
+    ]
 
 
 def test_names_for_a_module_are_those_of_data_labels_and_states() -> None:
     graph = gs.load(ROOT / "fixtures" / "lenet").graph
     assert list_module_names(graph) == ModuleNames(["data"], ["softmax_label"], [])
     nodes = [variable(name) for name in ("data", "rnn_parameters", "rnn_state")]
-    nodes += [operator("RNN", "rnn", [0, 1, 2], attrs={"state_size": "3", "num_layers": "1", "mode": "gru"})]
+    nodes += [
+        operator(
+            "RNN", "rnn", [0, 1, 2], attrs={"state_size": "3", "num_layers": "1", "mode": "gru"}
+        )
+    ]
     graph = read_symbol(json.dumps(document(nodes, [3])).encode())
     assert list_module_names(graph) == ModuleNames(["data"], [], ["rnn_state"])
 
@@ -353,12 +485,18 @@ def test_the_line_of_a_model_of_a_folder(facts: dict[str, Any], line: str) -> No
         (((1, 2), (3,)), (10, 0, None), ("1x2, 3", "10", "unknown")),
         (((),), (0, 5, 0), ("scalar", "5 shared", "")),
         (((1,),) * 3, (10, 5, 1), ("1, 1, 1", "10 + 5 shared", "1")),
-        (((1,),) * 4, (None, None, 2000), ("1, 1, 1 and 1 more", "unknown + unknown shared", "2,000")),
+        (
+            ((1,),) * 4,
+            (None, None, 2000),
+            ("1, 1, 1 and 1 more", "unknown + unknown shared", "2,000"),
+        ),
         (((1,),), (0, 0, 0), ("1", "", "")),
         (((1,),), (1, 1, 1), ("1", "1 + 1 shared", "1")),
     ],
 )
-def test_the_row_of_a_layer(outputs: tuple[tuple[int, ...], ...], counts: tuple[Any, ...], row: tuple[str, ...]) -> None:
+def test_the_row_of_a_layer(
+    outputs: tuple[tuple[int, ...], ...], counts: tuple[Any, ...], row: tuple[str, ...]
+) -> None:
     assert _make_row(LayerCost("n", "op", outputs, *counts)) == ("n", "op", *row)
 
 
@@ -369,7 +507,10 @@ def test_named_sizes_of_inputs_with_initializers_count_as_unknown(tmp_path: Path
     path = tmp_path / "m.onnx"
     onnx.save(onnx.parser.parse_model(text), path)
     shaped = json.loads(done(graphshare("inspect", path, "--format", "json")).stdout)["shaped"]
-    assert (shaped["totals"]["parameters"], [layer["parameters"] for layer in shaped["totals"]["layers"]]) == (
+    assert (
+        shaped["totals"]["parameters"],
+        [layer["parameters"] for layer in shaped["totals"]["layers"]],
+    ) == (
         None,
         [None, None],
     )

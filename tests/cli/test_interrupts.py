@@ -12,7 +12,16 @@ import pytest
 from graphshare.cli import main
 from graphshare.cli.main import Terminated, _describe_written, _Interrupts, _say_interrupted
 from graphshare.errors import DisprovedError, Fault, OutputError, UsageError
-from tests.processes import COMMAND, ROOT, done, environment, files_in, graphshare, refused, write_json
+from tests.processes import (
+    COMMAND,
+    ROOT,
+    done,
+    environment,
+    files_in,
+    graphshare,
+    refused,
+    write_json,
+)
 from tests.symbols import siamese
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
@@ -53,7 +62,10 @@ def folder(tmp_path: Path) -> Path:
         ({"a.json": True}, "a.json was written"),
         ({"a.json": True, "a.params": True}, "a.json, a.params were written"),
         ({"s3://b/a": False}, "a part of s3://b/a was written"),
-        ({"s3://b/a": False, "a.json": True}, "a.json was written, and a part of s3://b/a was written"),
+        (
+            {"s3://b/a": False, "a.json": True},
+            "a.json was written, and a part of s3://b/a was written",
+        ),
     ],
 )
 def test_complete_outputs_and_parts_are_told_apart(written: dict[str, bool], text: str) -> None:
@@ -68,15 +80,24 @@ def test_a_signal_within_a_second_is_the_same_interrupt(monkeypatch: pytest.Monk
             handler(signal.SIGINT if now < 9 else signal.SIGTERM, None)
         except (KeyboardInterrupt, Terminated) as error:
             raised.append((now, type(error)))
-    assert raised == [(0.0, KeyboardInterrupt), (1.5, KeyboardInterrupt), (2.6, KeyboardInterrupt), (9.0, Terminated)]
+    assert raised == [
+        (0.0, KeyboardInterrupt),
+        (1.5, KeyboardInterrupt),
+        (2.6, KeyboardInterrupt),
+        (9.0, Terminated),
+    ]
 
 
-def test_an_error_of_the_clean_up_is_the_reason_of_the_last_message(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_of_the_clean_up_is_the_reason_of_the_last_message(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     error = KeyboardInterrupt()
     error.__context__ = ValueError()
     error.__context__.__cause__ = OutputError(Fault("the old file is in old.tmp", where="a.json"))
     _say_interrupted(error, {})
-    assert capsys.readouterr().err == "error: a.json: the old file is in old.tmp\nerror: interrupted\n"
+    assert (
+        capsys.readouterr().err == "error: a.json: the old file is in old.tmp\nerror: interrupted\n"
+    )
     _say_interrupted(KeyboardInterrupt(), {})
     assert capsys.readouterr().err == "error: interrupted; nothing was changed\n"
 
@@ -98,7 +119,10 @@ os.replace = interrupting(os.replace)
 """
     run = run_changed(folder, change, *DUPLICATE)
     assert run.returncode == code
-    assert run.stderr.decode().splitlines()[-1] == "error: interrupted; out.json, map.json were written"
+    assert (
+        run.stderr.decode().splitlines()[-1]
+        == "error: interrupted; out.json, map.json were written"
+    )
     assert b"Traceback" not in run.stderr
     assert files_in(folder) == ["a.json", "map.json", "out.json"]
     assert "old" not in ((folder / "out.json").read_text(), (folder / "map.json").read_text())
@@ -147,7 +171,13 @@ sys.meta_path.insert(0, Finder())
 from graphshare.__main__ import main
 main()
 """
-    run = subprocess.run([sys.executable, "-S", "-c", script], capture_output=True, timeout=60, env=environment(), check=False)
+    run = subprocess.run(
+        [sys.executable, "-S", "-c", script],
+        capture_output=True,
+        timeout=60,
+        env=environment(),
+        check=False,
+    )
     assert (run.returncode, run.stderr) == (130, b"error: interrupted; nothing was changed\n")
 
 
@@ -176,10 +206,26 @@ save.check_written = check_written
 
 def test_a_failure_after_the_files_says_that_they_were_written(folder: Path) -> None:
     lenet = str(ROOT / "fixtures" / "lenet")
-    words = ["run", lenet, "--seed", "0", "--shape", "data=1,1,28,28", "-o", "out.npz", "--format", "json"]
+    words = [
+        "run",
+        lenet,
+        "--seed",
+        "0",
+        "--shape",
+        "data=1,1,28,28",
+        "-o",
+        "out.npz",
+        "--format",
+        "json",
+    ]
     with open("/dev/full", "wb") as full:
         run = subprocess.run(
-            [*COMMAND, *words], cwd=folder, stdout=full, stderr=subprocess.PIPE, env=environment(), check=False
+            [*COMMAND, *words],
+            cwd=folder,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env=environment(),
+            check=False,
         )
     assert run.returncode == 2
     assert b"the disk is full" in run.stderr
@@ -189,7 +235,10 @@ def test_a_failure_after_the_files_says_that_they_were_written(folder: Path) -> 
 def test_only_descriptors_open_at_the_start_are_outputs(folder: Path) -> None:
     words = ["duplicate", "a.json", "--prefix", "b-", "-o", "out.json", "--map-out"]
     for number in range(3, 12):
-        refused(graphshare(*words, f"/dev/fd/{number}", cwd=folder), f"/dev/fd/{number}: descriptor {number} is not open")
+        refused(
+            graphshare(*words, f"/dev/fd/{number}", cwd=folder),
+            f"/dev/fd/{number}: descriptor {number} is not open",
+        )
     assert (folder / "out.json").read_text() == "old"
     assert files_in(folder) == ["a.json", "map.json", "out.json"]
     with open(folder / "map.json", "wb") as file:
@@ -213,14 +262,18 @@ def test_only_descriptors_open_at_the_start_are_outputs(folder: Path) -> None:
 )
 def test_two_outputs_to_one_place_are_refused(folder: Path, options: str, words: str) -> None:
     line = f"set -o pipefail; {' '.join(COMMAND)} duplicate a.json --prefix b- {options}"
-    run = subprocess.run(["bash", "-c", line], cwd=folder, env=environment(), capture_output=True, check=False)
+    run = subprocess.run(
+        ["bash", "-c", line], cwd=folder, env=environment(), capture_output=True, check=False
+    )
     assert run.returncode == 2
     assert words in run.stderr.decode()
     assert run.stdout == b""
 
 
 @pytest.mark.parametrize(("before", "code"), [("signal.SIG_IGN", 0), ("signal.SIG_DFL", 130)])
-def test_a_signal_that_the_shell_has_the_command_ignore_is_ignored(before: str, code: int, folder: Path) -> None:
+def test_a_signal_that_the_shell_has_the_command_ignore_is_ignored(
+    before: str, code: int, folder: Path
+) -> None:
     """A shell does so for what it runs in the background."""
     change = f"""
 signal.signal(signal.SIGINT, {before})
@@ -261,14 +314,25 @@ BUG = """error: this is a bug in graphshare: ValueError: odd
         (DisprovedError(Fault("differs", hint="look")), 1, "error: differs\n  hint: look\n"),
         (OutputError(Fault("is full", where="a")), 2, "error: a: is full\n"),
         (
-            UsageError([Fault("one", hint="h"), Fault("two", hint="h"), Fault("three", hint="g"), Fault("four")]),
+            UsageError(
+                [
+                    Fault("one", hint="h"),
+                    Fault("two", hint="h"),
+                    Fault("three", hint="g"),
+                    Fault("four"),
+                ]
+            ),
             2,
             "error: one\nerror: two\n  hint: h\nerror: three\n  hint: g\nerror: four\n",
         ),
     ],
 )
 def test_how_a_command_ends(
-    outcome: object, code: int, text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    outcome: object,
+    code: int,
+    text: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     def end(arguments: list[str], **settings: object) -> object:
         if isinstance(outcome, BaseException):
@@ -320,7 +384,8 @@ except (Terminated, KeyboardInterrupt) as error:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="os.kill ends a process there")
 @pytest.mark.parametrize(
-    ("name", "error"), [("SIGTERM", "Terminated"), ("SIGHUP", "Terminated"), ("SIGINT", "KeyboardInterrupt")]
+    ("name", "error"),
+    [("SIGTERM", "Terminated"), ("SIGHUP", "Terminated"), ("SIGINT", "KeyboardInterrupt")],
 )
 def test_a_signal_in_a_callback_of_the_interpreter_is_not_lost(name: str, error: str) -> None:
     """The interpreter ignores errors in callbacks of weak references, such as those that end an import."""

@@ -1,4 +1,6 @@
-"""What is not read says so: folders and files left out, parameters beside a symbol file, old parameters beside a new one."""
+"""What is not read says so: folders and files left out, parameters beside a symbol file, old
+parameters beside a new one.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,17 @@ def put(folder: Path, name: str) -> None:
 def cwd(tmp_path: Path) -> Path:
     """A folder of a sound model; broken ones are in folders that do not count, or that can be excluded."""
     put(tmp_path / "models" / "new", "net")
-    for folder in (".git", "a/.venv", "venv", "node_modules", "a/__pycache__", "own", "own/lib", "old", "a/old"):
+    for folder in (
+        ".git",
+        "a/.venv",
+        "venv",
+        "node_modules",
+        "a/__pycache__",
+        "own",
+        "own/lib",
+        "old",
+        "a/old",
+    ):
         path = tmp_path / "models" / folder
         path.mkdir(parents=True, exist_ok=True)
         (path / "x-symbol.json").write_text("{")
@@ -44,14 +56,20 @@ def cwd(tmp_path: Path) -> Path:
 
 def run(command: str, cwd: Path, *options: str) -> tuple[int, str]:
     name, folder, *rest = COMMANDS[command]
-    answer = (graphshare if command == "foreach" else in_process)(name, folder, *options, *rest, cwd=cwd)
+    answer = (graphshare if command == "foreach" else in_process)(
+        name, folder, *options, *rest, cwd=cwd
+    )
     return answer.returncode, answer.stderr.decode()
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("patterns", [["old"], ["old", "a/old"], ["**/old"], ["./old/", "a/*"], ["*/x-*", "x-*.json"]])
+@pytest.mark.parametrize(
+    "patterns", [["old"], ["old", "a/old"], ["**/old"], ["./old/", "a/*"], ["*/x-*", "x-*.json"]]
+)
 def test_excluded_folders_are_left_out(command: str, patterns: list[str], cwd: Path) -> None:
-    code, said = run(command, cwd, *(word for pattern in patterns for word in ("--exclude", pattern)))
+    code, said = run(
+        command, cwd, *(word for pattern in patterns for word in ("--exclude", pattern))
+    )
     assert code == 0
     assert "skipped 6 folders (hidden or of an environment)\nexcluded 2 paths\n" in said
     code, said = run(command, cwd, "--exclude", "a")
@@ -71,7 +89,9 @@ def test_an_empty_folder_is_an_error(command: str, cwd: Path) -> None:
 
 def test_the_library_excludes_too(cwd: Path) -> None:
     assert not gs.check(cwd / "models", exclude="old").findings
-    assert [Path(facts.graph).name for facts in gs.inspect_folder(cwd / "models", exclude=["old"])] == ["net-symbol.json"]
+    assert [
+        Path(facts.graph).name for facts in gs.inspect_folder(cwd / "models", exclude=["old"])
+    ] == ["net-symbol.json"]
     assert gs.foreach(cwd / "models", ["format", "{}", "--check"], exclude="old").total == 1
 
 
@@ -92,7 +112,11 @@ def test_a_parameter_file_is_checked_with_its_graph(tmp_path: Path) -> None:
     shutil.copy(ROOT / "fixtures" / "blog-0000.params", tmp_path / "net-0000.params")
     by_stem = in_process("check", "net", cwd=tmp_path)
     assert by_stem.returncode == 1
-    for words in (["net-0000.params"], ["net-symbol.json", "net-0000.params"], ["net-0000.params", "net-symbol.json"]):
+    for words in (
+        ["net-0000.params"],
+        ["net-symbol.json", "net-0000.params"],
+        ["net-0000.params", "net-symbol.json"],
+    ):
         assert in_process("check", *words, cwd=tmp_path).stdout == by_stem.stdout
     (tmp_path / "net-symbol.json").unlink()
     assert in_process("check", "net-0000.params", cwd=tmp_path).stdout == b"1 file: no findings\n"
@@ -102,9 +126,13 @@ def test_what_an_older_epoch_lacks_names_its_file(tmp_path: Path) -> None:
     put(tmp_path / "one", "net")
     shutil.copy(f"{LENET}-0000.params", tmp_path / "one" / "net-0001.params")
     shutil.copy(ROOT / "fixtures" / "blog-0000.params", tmp_path / "one" / "net-0000.params")
-    report = json.loads(in_process("check", "one", "--format", "json", "--select", "GS402", cwd=tmp_path).stdout)
+    report = json.loads(
+        in_process("check", "one", "--format", "json", "--select", "GS402", cwd=tmp_path).stdout
+    )
     assert report["files"] == ["one/net-symbol.json"]
-    assert {finding["message"].partition("' ")[2] for finding in report["findings"]} == {"(one/net-0000.params)"}
+    assert {finding["message"].partition("' ")[2] for finding in report["findings"]} == {
+        "(one/net-0000.params)"
+    }
     (tmp_path / "one" / "net-0000.params").write_bytes(b"")
     answer = in_process("inspect", "one", cwd=tmp_path)
     assert answer.returncode == 2
@@ -113,11 +141,17 @@ def test_what_an_older_epoch_lacks_names_its_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("words", [["check", "a-symbol.json"], ["foreach", "a-symbol.json"]])
 @pytest.mark.parametrize("strict", [False, True])
-def test_junit_fails_where_the_exit_code_does(words: list[str], strict: bool, tmp_path: Path) -> None:
+def test_junit_fails_where_the_exit_code_does(
+    words: list[str], strict: bool, tmp_path: Path
+) -> None:
     (tmp_path / "a-symbol.json").write_bytes(graph_bytes(RULES["GS204"].fails))
     assert RULES["GS204"].level.value == "warning"
     more = ["--strict"] if strict else []
-    rest = ["--report", "junit", "--", "check", "{}", *more] if words[0] == "foreach" else ["--format", "junit", *more]
+    rest = (
+        ["--report", "junit", "--", "check", "{}", *more]
+        if words[0] == "foreach"
+        else ["--format", "junit", *more]
+    )
     answer = graphshare(*words, *rest, cwd=tmp_path)
     root = ElementTree.fromstring(answer.stdout)
     assert answer.returncode == int(strict)
@@ -144,7 +178,12 @@ def test_parameters_that_are_not_read_are_named(words: list[str], tmp_path: Path
     assert UNREAD in answer.stderr.decode()
     assert b"copied:" not in answer.stderr
     assert UNREAD in in_process(*words, cwd=tmp_path).stderr.decode()
-    by_stem = in_process(*("net" if word == "net-symbol.json" else word for word in words), "-o", "both", cwd=tmp_path)
+    by_stem = in_process(
+        *("net" if word == "net-symbol.json" else word for word in words),
+        "-o",
+        "both",
+        cwd=tmp_path,
+    )
     assert b"not read" not in by_stem.stderr
     assert (b"copied: 16 parameters" in by_stem.stderr) == (words[0] == "duplicate")
 
@@ -153,7 +192,10 @@ def test_old_parameters_that_do_not_fit_the_new_graph_are_named(tmp_path: Path) 
     put(tmp_path, "net")
     put(tmp_path, "out")
     told = b"out-0000.params was there before and does not fit the new out-symbol.json: it "
-    for words in (["rename", "net-symbol.json", "--prefix", "a_"], ["extract", "net-symbol.json", "--target", "fc1_output"]):
+    for words in (
+        ["rename", "net-symbol.json", "--prefix", "a_"],
+        ["extract", "net-symbol.json", "--target", "fc1_output"],
+    ):
         refused = in_process(*words, "-o", "out-symbol.json", "--strict", cwd=tmp_path)
         assert (refused.returncode, b"error: " + told in refused.stderr) == (2, True)
         answer = in_process(*words, "-o", "out-symbol.json", cwd=tmp_path)
@@ -162,7 +204,10 @@ def test_old_parameters_that_do_not_fit_the_new_graph_are_named(tmp_path: Path) 
                       "--in-place", cwd=tmp_path)  # fmt: skip
     assert (fits.returncode, b"there before" in fits.stderr) == (0, False)
     in_place = in_process("rename", "net-symbol.json", "--prefix", "a_", "--in-place", cwd=tmp_path)
-    assert b"warning: net-0000.params was there before and does not fit the new net-symbol.json" in in_place.stderr
+    assert (
+        b"warning: net-0000.params was there before and does not fit the new net-symbol.json"
+        in in_place.stderr
+    )
 
 
 def test_the_parameters_that_are_written_are_not_old(tmp_path: Path) -> None:
@@ -170,7 +215,15 @@ def test_the_parameters_that_are_written_are_not_old(tmp_path: Path) -> None:
     put(tmp_path, "out")
     shutil.copy(tmp_path / "out-0000.params", tmp_path / "out-0007.params")
     answer = in_process(
-        "rename", "net", "--prefix", "a_", "-o", "out-symbol.json", "--params-out", "./out-0000.params", cwd=tmp_path
+        "rename",
+        "net",
+        "--prefix",
+        "a_",
+        "-o",
+        "out-symbol.json",
+        "--params-out",
+        "./out-0000.params",
+        cwd=tmp_path,
     )
     assert answer.stderr.count(b"was there before") == 1
     assert b"warning: out-0007.params was there before" in answer.stderr

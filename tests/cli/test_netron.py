@@ -15,7 +15,9 @@ import pytest
 from tests.processes import ROOT, done, graphshare
 from tests.surroundings import mark_everyday, missing
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+BROWSER = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
 
 _SERVE = """
 import sys, time, netron
@@ -44,7 +46,9 @@ def _agreeing(address: str) -> http.server.HTTPServer:
 
 def page_of(model: Path, profile: Path) -> str:
     """The page that Netron makes of a file."""
-    netron = subprocess.Popen([sys.executable, "-c", _SERVE, str(model)], stdout=subprocess.PIPE, text=True)
+    netron = subprocess.Popen(
+        [sys.executable, "-c", _SERVE, str(model)], stdout=subprocess.PIPE, text=True
+    )
     assert netron.stdout is not None
     try:
         host, port = next(line.split()[1:] for line in netron.stdout if line.startswith("at "))
@@ -52,7 +56,9 @@ def page_of(model: Path, profile: Path) -> str:
         start = f"http://{host}:{server.server_address[1]}/"
         options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--user-data-dir={profile}",
                    "--virtual-time-budget=30000", "--window-size=1600,3000", "--dump-dom"]  # fmt: skip
-        run = subprocess.run([str(BROWSER), *options, start], capture_output=True, text=True, timeout=180)
+        run = subprocess.run(
+            [str(BROWSER), *options, start], capture_output=True, text=True, timeout=180
+        )
         server.shutdown()
         return run.stdout
     finally:
@@ -72,7 +78,11 @@ def installed() -> None:
 @pytest.mark.parametrize("mode", mark_everyday(["copy", "tie"], 2))
 def test_a_duplicate_opens_in_netron(mode: str, tmp_path: Path) -> None:
     stem = str(ROOT / "fixtures" / "lenet")
-    done(graphshare("duplicate", stem, "--prefix", "sha-", "--mode", mode, "-o", "siam", cwd=tmp_path))
+    done(
+        graphshare(
+            "duplicate", stem, "--prefix", "sha-", "--mode", mode, "-o", "siam", cwd=tmp_path
+        )
+    )
     page = page_of(tmp_path / "siam-symbol.json", tmp_path / "profile")
     for operator, count in (("Convolution", 4), ("FullyConnected", 4), ("SoftmaxOutput", 2)):
         assert page.count(f">{operator}<") == count, page[-2000:]

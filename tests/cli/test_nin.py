@@ -30,7 +30,11 @@ ATTRIBUTES = {
 
 def graphshare(*arguments: str, given: bytes | None = None) -> bytes:
     done = subprocess.run(
-        [sys.executable, "-m", "graphshare", *arguments], input=given, capture_output=True, check=False, cwd=FIXTURES
+        [sys.executable, "-m", "graphshare", *arguments],
+        input=given,
+        capture_output=True,
+        check=False,
+        cwd=FIXTURES,
     )
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout
@@ -47,7 +51,10 @@ def test_cut_and_renamed_nin_has_the_21_arguments_of_the_experiment() -> None:
 
 def test_its_attributes_are_kept_word_for_word() -> None:
     cut = graphshare("extract", "nin-symbol.json", "--target", "conv4_1024_output")
-    nodes = {n["name"]: n for n in json.loads(graphshare("rename", "-", "--prefix", "sha-", given=cut))["nodes"]}
+    nodes = {
+        n["name"]: n
+        for n in json.loads(graphshare("rename", "-", "--prefix", "sha-", given=cut))["nodes"]
+    }
     for name, wanted in ATTRIBUTES.items():
         attributes = nodes[name]["param"]
         assert {key: attributes[key] for key in wanted} == wanted

@@ -25,7 +25,9 @@ FOREACH = ("foreach", "models/**/*.json", "-o", "out", "--", "rename", "{}", "--
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with two models (``models`` and ``models/sub``), an empty ``out``, and ``outside`` with a file of a stranger."""
+    """A folder with two models (``models`` and ``models/sub``), an empty ``out``, and ``outside``
+    with a file of a stranger.
+    """
     for path in ("models/sub", "out", "outside"):
         (tmp_path / path).mkdir(parents=True)
     for name in ("lenet-symbol.json", "lenet-0000.params"):
@@ -63,7 +65,9 @@ def link_within(out: Path) -> str:
     return "out/lenet-symbol.json"
 
 
-@pytest.mark.parametrize("link", [link_file, link_nothing, link_folder, link_folder_to_nothing, link_within])
+@pytest.mark.parametrize(
+    "link", [link_file, link_nothing, link_folder, link_folder_to_nothing, link_within]
+)
 def test_foreach_follows_no_link_in_its_folder(link: Callable[[Path], str], folder: Path) -> None:
     """Neither the linked model nor the other one is written."""
     path = link(folder / "out")
@@ -77,7 +81,9 @@ def test_the_data_of_a_model_in_a_folder_is_not_written_through_a_link(folder: P
     (folder / "out" / "lenet-symbol.onnx.data").symlink_to("../outside/lenet-symbol.json")
     (folder / "out" / "lenet.onnx.data").symlink_to("../outside/lenet-symbol.json")
     words = ("--shape", "data=1,1,28,28", "--weights", "external")
-    run = graphshare("foreach", "models/lenet", "-o", "out", "--", "export", "{}", *words, cwd=folder)
+    run = graphshare(
+        "foreach", "models/lenet", "-o", "out", "--", "export", "{}", *words, cwd=folder
+    )
     refused(run, ".onnx.data: is a link, which is not followed")
     assert (folder / "outside" / "lenet-symbol.json").read_bytes() == b"mine"
 
@@ -92,13 +98,22 @@ def test_a_folder_that_is_named_may_be_a_link(folder: Path) -> None:
     (folder / "out").rename(folder / "real")
     (folder / "out").symlink_to("real")
     done(graphshare(*FOREACH, cwd=folder))
-    done(graphshare(*(word.replace("out", "out/") if word == "out" else word for word in FOREACH), cwd=folder))
+    done(
+        graphshare(
+            *(word.replace("out", "out/") if word == "out" else word for word in FOREACH),
+            cwd=folder,
+        )
+    )
     assert (folder / "real" / "sub" / "lenet-symbol.json").exists()
 
 
 def test_a_file_and_a_stem_that_are_named_follow_links(folder: Path) -> None:
     (folder / "a.json").symlink_to("outside/lenet-symbol.json")
-    done(graphshare("rename", "models/lenet-symbol.json", "--prefix", "b-", "-o", "a.json", cwd=folder))
+    done(
+        graphshare(
+            "rename", "models/lenet-symbol.json", "--prefix", "b-", "-o", "a.json", cwd=folder
+        )
+    )
     assert (folder / "outside" / "lenet-symbol.json").read_bytes() != b"mine"
     (folder / "stem-symbol.json").symlink_to("outside/new.json")
     done(graphshare("rename", "models/lenet", "--prefix", "b-", "-o", "stem", cwd=folder))
@@ -111,7 +126,10 @@ def test_a_pool_follows_no_link_in_its_folder(name: str, folder: Path) -> None:
     shutil.copy(ROOT / "fixtures" / "small.onnx", folder)
     (folder / "out" / name).symlink_to("../outside/lenet-symbol.json")
     run = graphshare("pool", "small.onnx", "-o", "out", cwd=folder)
-    refused(run, f"out/{name}: is a link, which is not followed: only out is named as the place of the outputs")
+    refused(
+        run,
+        f"out/{name}: is a link, which is not followed: only out is named as the place of the outputs",
+    )
     assert b"hint: remove the link, or name another folder" in run.stderr
     assert (folder / "outside" / "lenet-symbol.json").read_bytes() == b"mine"
     assert files_in(folder / "out") == [name]
@@ -133,13 +151,19 @@ def test_foreach_follows_no_link_that_comes_while_it_runs(
         before = files_in(folder / "outside")
         results = list(run)
     assert sorted(result.result for result in results) == ["done", "failed"]
-    assert [f"{path}: is a link, which is not followed" in result.error for result in results if not result] == [True]
+    assert [
+        f"{path}: is a link, which is not followed" in result.error
+        for result in results
+        if not result
+    ] == [True]
     assert files_in(folder / "outside") == before
     assert (folder / "outside" / "lenet-symbol.json").read_bytes() == b"mine"
     assert not (folder / "new").exists()
 
 
-def test_a_pool_follows_no_link_that_comes_while_it_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pool_follows_no_link_that_comes_while_it_runs(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("onnxruntime", reason="onnxruntime is of the onnx extra")
 
     def look(*arguments: Any) -> None:
@@ -165,7 +189,9 @@ def test_a_pool_replaces_a_link_that_comes_in_place_of_weights_that_are_written(
         (folder / "out" / "weights.data").symlink_to("../outside/lenet-symbol.json")
 
     monkeypatch.setattr(WeightPool, "write", write_late)
-    result = gs.pool([folder / "models" / f"{name}.onnx" for name in ("one", "two")], folder / "out")
+    result = gs.pool(
+        [folder / "models" / f"{name}.onnx" for name in ("one", "two")], folder / "out"
+    )
     assert [model.proof for model in result.models] == ["1 output equal bit for bit"] * 2
     assert not (folder / "out" / "weights.data").is_symlink()
     assert (folder / "outside" / "lenet-symbol.json").read_bytes() == b"mine"
@@ -215,13 +241,18 @@ def test_a_fix_follows_links_that_are_named_alone(argument: str, folder: Path) -
     run = graphshare("check", *named, "--fix", "--isolated", cwd=folder)
     assert run.returncode == 2
     assert "models/c-symbol.json: is a link, which is not followed" in run.stderr.decode()
-    assert {path.read_text() for path in [*(folder / "models").iterdir(), folder / "outside" / "theirs.json"]} == {faulty}
+    assert {
+        path.read_text()
+        for path in [*(folder / "models").iterdir(), folder / "outside" / "theirs.json"]
+    } == {faulty}
     graphshare("check", "models/c-symbol.json", "--fix", "--isolated", cwd=folder)
     assert (folder / "outside" / "theirs.json").read_text() != faulty
     assert (folder / "models" / "c-symbol.json").is_symlink()
 
 
-def test_a_fix_follows_no_link_that_comes_while_it_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fix_follows_no_link_that_comes_while_it_runs(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     faulty = str(RULES["GS104"].fails.graph)
     (folder / "outside" / "lenet-symbol.json").write_text(faulty)
     for path in (folder / "models").rglob("*.params"):
@@ -238,6 +269,7 @@ def test_a_fix_follows_no_link_that_comes_while_it_runs(folder: Path, monkeypatc
     monkeypatch.chdir(folder)
     run = in_process("check", "models", "--fix", "--isolated")
     assert "models/lenet-symbol.json: is a link, which is not followed" in run.stderr.decode()
-    assert {path.read_text() for path in [*(folder / "models").rglob("*.json"), folder / "outside" / "lenet-symbol.json"]} == {
-        faulty
-    }
+    assert {
+        path.read_text()
+        for path in [*(folder / "models").rglob("*.json"), folder / "outside" / "lenet-symbol.json"]
+    } == {faulty}

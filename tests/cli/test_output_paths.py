@@ -19,23 +19,47 @@ TRAIN = ["--seed", "0", "--shape", "data=1,1,28,28", "--sgd-steps", "1"]
 REPLACING = [
     ("duplicate lenet --prefix b- -o lenet", ["lenet-symbol.json", "lenet-0000.params"]),
     ("duplicate lenet --prefix b- --dry-run -o lenet", ["lenet-symbol.json", "lenet-0000.params"]),
-    ("share lenet --untie fc2_bias -o lenet-symbol.json --params-out other.params", ["lenet-symbol.json"]),
+    (
+        "share lenet --untie fc2_bias -o lenet-symbol.json --params-out other.params",
+        ["lenet-symbol.json"],
+    ),
     ("extract lenet --target pool2 -o lenet", ["lenet-symbol.json", "lenet-0000.params"]),
     ("rename lenet --prefix b- -o new --params-out lenet-0000.params", ["lenet-0000.params"]),
     ("rename lenet --prefix b- -o ./lenet", ["lenet-symbol.json", "lenet-0000.params"]),
     ("rename lenet --map names.json -o new --map-out names.json", ["names.json"]),
-    ("rename lenet --rules rules.json -o new --map-out rules.json", ["rules.json", "the map would replace the rules"]),
-    ("group lenet lenet --prefix a_ --prefix b_ -o lenet", ["lenet-symbol.json", "lenet-0000.params"]),
-    ("upgrade lenet -o linked-symbol.json --params-out hard.params", ["linked-symbol.json", "hard.params"]),
+    (
+        "rename lenet --rules rules.json -o new --map-out rules.json",
+        ["rules.json", "the map would replace the rules"],
+    ),
+    (
+        "group lenet lenet --prefix a_ --prefix b_ -o lenet",
+        ["lenet-symbol.json", "lenet-0000.params"],
+    ),
+    (
+        "upgrade lenet -o linked-symbol.json --params-out hard.params",
+        ["linked-symbol.json", "hard.params"],
+    ),
     ("format lenet --layout compact -o lenet-symbol.json", ["lenet-symbol.json"]),
     ("params convert lenet-0000.params lenet-0000.params", ["lenet-0000.params"]),
-    ("params convert lenet-0000.params hard.params --select conv1*", ["same file as the input lenet-0000.params"]),
+    (
+        "params convert lenet-0000.params hard.params --select conv1*",
+        ["same file as the input lenet-0000.params"],
+    ),
     ("params convert lenet-0000.params .", ["./lenet-0000.params"]),
     (f"run lenet {' '.join(TRAIN)} --params-out lenet-0000.params", ["lenet-0000.params"]),
     ("run lenet --feed data=x.npz -o x.npz", ["x.npz", "the arrays would replace the feed"]),
-    ("draw lenet --to dot -o lenet-symbol.json", ["lenet-symbol.json", "the picture would replace the graph"]),
-    ("check lenet -o lenet-0000.params", ["lenet-0000.params", "the report would replace the parameters"]),
-    ("check lenet --write-baseline lenet-symbol.json", ["lenet-symbol.json", "the baseline would replace the graph"]),
+    (
+        "draw lenet --to dot -o lenet-symbol.json",
+        ["lenet-symbol.json", "the picture would replace the graph"],
+    ),
+    (
+        "check lenet -o lenet-0000.params",
+        ["lenet-0000.params", "the report would replace the parameters"],
+    ),
+    (
+        "check lenet --write-baseline lenet-symbol.json",
+        ["lenet-symbol.json", "the baseline would replace the graph"],
+    ),
 ]
 
 
@@ -46,9 +70,13 @@ def folder(tmp_path: Path) -> Path:
         shutil.copy(ROOT / "fixtures" / name, tmp_path)
     (tmp_path / "linked-symbol.json").symlink_to("lenet-symbol.json")
     os.link(tmp_path / "lenet-0000.params", tmp_path / "hard.params")
-    (tmp_path / "packed-symbol.json.gz").write_bytes(gzip.compress((tmp_path / "lenet-symbol.json").read_bytes()))
+    (tmp_path / "packed-symbol.json.gz").write_bytes(
+        gzip.compress((tmp_path / "lenet-symbol.json").read_bytes())
+    )
     (tmp_path / "names.json").write_text('{"data": "image"}')
-    (tmp_path / "rules.json").write_text('{"version": 1, "rules": [{"match": "conv1*", "to": "c1*"}]}')
+    (tmp_path / "rules.json").write_text(
+        '{"version": 1, "rules": [{"match": "conv1*", "to": "c1*"}]}'
+    )
     np.savez(tmp_path / "x.npz", data=np.zeros((1, 1, 28, 28), "f"))
     return tmp_path
 
@@ -85,7 +113,10 @@ def test_stdin_and_stdout_are_files_too(folder: Path) -> None:
     assert run.returncode == 2
     assert b"<stdout>" in run.stderr
     assert contents(folder) == before
-    with open(os.devnull, "rb") as null, open(os.devnull, "ab") as out:  # one device, and no file that could be lost
+    with (
+        open(os.devnull, "rb") as null,
+        open(os.devnull, "ab") as out,
+    ):  # one device, and no file that could be lost
         run = subprocess.run([*COMMAND, "format", "lenet", "-o", "/dev/null"], stdin=null, stdout=out, cwd=folder,
                              stderr=subprocess.PIPE, env=environment(), check=False)  # fmt: skip
     assert run.returncode == 0
@@ -98,43 +129,92 @@ def test_in_place_replaces_the_files_that_were_read(folder: Path) -> None:
         for name in ("lenet-symbol.json", "lenet-0000.params"):
             shutil.copy(ROOT / "fixtures" / name, folder)
         more = ["--params-out", "new-0000.params"] if "--params" in line else []
-        done(graphshare(*line.split(), "-o", "new-symbol.json" if more else "new", *more, cwd=folder))
-        expected = {end: (folder / f"new-{end}").read_bytes() for end in ("symbol.json", "0000.params") if "format" not in line}
+        done(
+            graphshare(*line.split(), "-o", "new-symbol.json" if more else "new", *more, cwd=folder)
+        )
+        expected = {
+            end: (folder / f"new-{end}").read_bytes()
+            for end in ("symbol.json", "0000.params")
+            if "format" not in line
+        }
         run = done(graphshare(*line.split(), "--in-place", cwd=folder))
         assert b"wrote lenet-symbol.json" in run.stderr
         assert {end: (folder / f"lenet-{end}").read_bytes() for end in expected} == expected
-        assert (folder / "lenet-symbol.json").read_bytes() == (folder / "new-symbol.json").read_bytes()
+        assert (folder / "lenet-symbol.json").read_bytes() == (
+            folder / "new-symbol.json"
+        ).read_bytes()
     assert (folder / "linked-symbol.json").is_symlink()
     done(
-        graphshare("params", "convert", "lenet-0000.params", "lenet-0000.params", "--select", "*bias", "--in-place", cwd=folder)
+        graphshare(
+            "params",
+            "convert",
+            "lenet-0000.params",
+            "lenet-0000.params",
+            "--select",
+            "*bias",
+            "--in-place",
+            cwd=folder,
+        )
     )
     assert all(name.endswith("bias") for name in gs.load(folder / "lenet").params)
 
 
 def test_the_parameters_go_with_the_graph_that_is_replaced(folder: Path) -> None:
-    done(graphshare("rename", "lenet", "--prefix", "b-", "-o", "linked-symbol.json", "--in-place", cwd=folder))
+    done(
+        graphshare(
+            "rename",
+            "lenet",
+            "--prefix",
+            "b-",
+            "-o",
+            "linked-symbol.json",
+            "--in-place",
+            cwd=folder,
+        )
+    )
     assert gs.load(folder / "lenet").params["b-fc2_bias"].shape == (10,)
     assert (folder / "linked-symbol.json").is_symlink()
 
 
 def test_in_place_needs_files_to_replace(folder: Path) -> None:
     text = (folder / "lenet-symbol.json").read_bytes()
-    refused(graphshare("rename", "-", "--prefix", "b-", "--in-place", data=text, cwd=folder), "the graph comes from none")
+    refused(
+        graphshare("rename", "-", "--prefix", "b-", "--in-place", data=text, cwd=folder),
+        "the graph comes from none",
+    )
     (folder / "packed.json.gz").write_bytes(gzip.compress(text))
-    refused(graphshare("rename", "packed.json.gz", "--prefix", "b-", "--in-place", cwd=folder), "without compression", "-o")
-    refused(graphshare("group", "lenet", "lenet", "--prefix", "a_", "--prefix", "b_", "--in-place", cwd=folder), "2 graphs")
+    refused(
+        graphshare("rename", "packed.json.gz", "--prefix", "b-", "--in-place", cwd=folder),
+        "without compression",
+        "-o",
+    )
+    refused(
+        graphshare(
+            "group", "lenet", "lenet", "--prefix", "a_", "--prefix", "b_", "--in-place", cwd=folder
+        ),
+        "2 graphs",
+    )
     line = f"run lenet-symbol.json --random-params 0 {' '.join(TRAIN)} --in-place"
     refused(graphshare(*line.split(), cwd=folder), "there is none", "--params-out")
-    refused(graphshare("run", "lenet", "--seed", "0", "--in-place", cwd=folder), "--in-place needs --sgd-steps")
+    refused(
+        graphshare("run", "lenet", "--seed", "0", "--in-place", cwd=folder),
+        "--in-place needs --sgd-steps",
+    )
 
 
 def test_training_names_the_file_it_writes(folder: Path) -> None:
-    run = done(graphshare("run", "lenet", *TRAIN, "-o", "y.npz", "--params-out", "new.params", cwd=folder))
+    run = done(
+        graphshare("run", "lenet", *TRAIN, "-o", "y.npz", "--params-out", "new.params", cwd=folder)
+    )
     assert b"wrote y.npz: softmax_output\nwrote new.params: 16 arrays\n" in run.stderr
     before = (folder / "lenet-0000.params").read_bytes()
     run = done(graphshare("run", "lenet", *TRAIN, "--in-place", cwd=folder))
     assert b"wrote lenet-0000.params: 16 arrays\n" in run.stderr
-    assert (folder / "lenet-0000.params").read_bytes() == (folder / "new.params").read_bytes() != before
+    assert (
+        (folder / "lenet-0000.params").read_bytes()
+        == (folder / "new.params").read_bytes()
+        != before
+    )
 
 
 @pytest.mark.parametrize(
@@ -142,20 +222,31 @@ def test_training_names_the_file_it_writes(folder: Path) -> None:
     [
         ("duplicate lenet --prefix b- -o {}", ["lenet-0000.params", "lenet-symbol.json"]),
         ("upgrade packed-symbol.json.gz -o {}", ["packed-symbol.json"]),
-        ("extract lenet-symbol.json --target pool2 -o {} --map-out {}", ["lenet-map.json", "lenet-symbol.json"]),
+        (
+            "extract lenet-symbol.json --target pool2 -o {} --map-out {}",
+            ["lenet-map.json", "lenet-symbol.json"],
+        ),
         ("rename lenet --prefix b- -o new --params-out {}", ["lenet-0000.params"]),
-        ("group lenet lenet --prefix a_ --prefix b_ -o {}", ["lenet-0000.params", "lenet-symbol.json"]),
+        (
+            "group lenet lenet --prefix a_ --prefix b_ -o {}",
+            ["lenet-0000.params", "lenet-symbol.json"],
+        ),
         ("upgrade lenet -o {}", ["lenet-0000.params", "lenet-symbol.json"]),
         ("format lenet -o {}", ["lenet-symbol.json"]),
         ("params convert lenet-0000.params {}", ["lenet-0000.params"]),
         ("params convert lenet-0000.params {} --to npz", ["lenet-0000.npz"]),
-        (f"run lenet {' '.join(TRAIN)} -o {{}} --params-out {{}}", ["lenet-0000.params", "lenet.npz"]),
+        (
+            f"run lenet {' '.join(TRAIN)} -o {{}} --params-out {{}}",
+            ["lenet-0000.params", "lenet.npz"],
+        ),
         ("draw lenet -o {}", ["lenet.dot"]),
         ("draw lenet -o {} --to mermaid", ["lenet.mmd"]),
     ],
 )
 @pytest.mark.parametrize("directory", ["out", "out.d/", "out.json"])
-def test_an_output_goes_into_a_directory(line: str, files: list[str], directory: str, folder: Path) -> None:
+def test_an_output_goes_into_a_directory(
+    line: str, files: list[str], directory: str, folder: Path
+) -> None:
     (folder / directory).mkdir()
     run = done(graphshare(*line.format(directory, directory).split(), cwd=folder))
     assert files_in(folder / directory) == files
@@ -166,15 +257,24 @@ def test_an_output_goes_into_a_directory(line: str, files: list[str], directory:
 def test_a_directory_needs_a_name_in_it(folder: Path) -> None:
     (folder / "out").mkdir()
     text = (folder / "lenet-symbol.json").read_bytes()
-    refused(graphshare("rename", "-", "--prefix", "b-", "-o", "out", data=text, cwd=folder), "stdin", "name it: out/NAME")
     refused(
-        graphshare("rename", "lenet", "--prefix", "b-", "-o", "none/", cwd=folder), "none/lenet-symbol.json", "mkdir -p none"
+        graphshare("rename", "-", "--prefix", "b-", "-o", "out", data=text, cwd=folder),
+        "stdin",
+        "name it: out/NAME",
+    )
+    refused(
+        graphshare("rename", "lenet", "--prefix", "b-", "-o", "none/", cwd=folder),
+        "none/lenet-symbol.json",
+        "mkdir -p none",
     )
     assert files_in(folder / "out") == []
 
 
 def test_a_report_in_a_file_is_announced(folder: Path) -> None:
-    assert b"wrote report.txt\n" in done(graphshare("check", "lenet", "-o", "report.txt", cwd=folder)).stderr
+    assert (
+        b"wrote report.txt\n"
+        in done(graphshare("check", "lenet", "-o", "report.txt", cwd=folder)).stderr
+    )
 
 
 def test_functions_replace_no_input_either(folder: Path) -> None:
@@ -201,17 +301,25 @@ def test_functions_replace_no_input_either(folder: Path) -> None:
         gs.save(gs.Checkpoint(lenet.graph), folder / "out")
     gs.save(gs.rename(lenet, prefix="b-"), folder / "lenet", in_place=True)
     assert gs.load(folder / "lenet").params["b-fc2_bias"].shape == (10,)
-    gs.convert(folder / "lenet-0000.params", folder / "lenet-0000.params", select=["*bias"], in_place=True)
+    gs.convert(
+        folder / "lenet-0000.params", folder / "lenet-0000.params", select=["*bias"], in_place=True
+    )
     assert len(gs.load(folder / "lenet").params) == 4
 
 
-def test_a_parameter_file_that_is_not_read_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_parameter_file_that_is_not_read_is_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for end in ("symbol.json", "0000.params"):
         shutil.copy(ROOT / "fixtures" / f"lenet-{end}", tmp_path)
     shutil.copy(tmp_path / "lenet-0000.params", tmp_path / "other.params")
     monkeypatch.chdir(tmp_path)
     bare = gs.load("lenet-symbol.json")
     note = "its parameters are in lenet-0000.params, which is not read; name both by the stem lenet"
-    assert list_unread(bare) == list_unread(gs.rename(bare, prefix="a-")) == [f"lenet-symbol.json: {note}"]
+    assert (
+        list_unread(bare)
+        == list_unread(gs.rename(bare, prefix="a-"))
+        == [f"lenet-symbol.json: {note}"]
+    )
     assert list_unread(gs.load("lenet")) == []
     assert list_unread(gs.load("lenet-symbol.json", params="other.params")) == []

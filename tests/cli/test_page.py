@@ -21,7 +21,9 @@ from tests.surroundings import mark_everyday, missing
 from tests.symbols import document, operator, variable
 from tests.unit.drawing.test_layout import residual_net
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+BROWSER = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
 HOSTILE = '</script><script>window.broken = 1</script><img src=x onerror="window.broken = 1">'
 
 
@@ -34,15 +36,22 @@ class Reader:
         self.errors: list[str] = []
         page.on("request", lambda request: self.requests.append(request.url))
         page.on("pageerror", lambda error: self.errors.append(str(error)))
-        page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
+        page.on(
+            "console",
+            lambda message: self.errors.append(message.text) if message.type == "error" else None,
+        )
         page.goto(path.as_uri())
         self.settle()
 
     def settle(self) -> None:
-        self.page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        self.page.evaluate(
+            "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+        )
 
     def get(self, script: str) -> Any:
-        return self.page.evaluate(f"(() => {{ const {{ data, view, open }} = window.graphshare; return {script}; }})()")
+        return self.page.evaluate(
+            f"(() => {{ const {{ data, view, open }} = window.graphshare; return {script}; }})()"
+        )
 
     def screen(self, title: str, *, mark: bool = False) -> tuple[float, float]:
         """The middle of the first box or open scope with a title, or its fold mark, on the screen."""
@@ -79,7 +88,9 @@ def browser() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        running = playwright.chromium.launch(
+            executable_path=BROWSER, args=["--no-sandbox", "--disable-dev-shm-usage"]
+        )
         yield running
         running.close()
 
@@ -89,7 +100,9 @@ def read(browser: Any) -> Iterator[Any]:
     pages = []
 
     def open_page(path: Path, scheme: str = "light") -> Reader:
-        pages.append(browser.new_page(viewport={"width": 1400, "height": 1000}, color_scheme=scheme))
+        pages.append(
+            browser.new_page(viewport={"width": 1400, "height": 1000}, color_scheme=scheme)
+        )
         return Reader(pages[-1], path)
 
     yield open_page
@@ -101,7 +114,11 @@ def read(browser: Any) -> Iterator[Any]:
 def siam(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("siam")
     lenet = str(ROOT / "fixtures" / "lenet")
-    done(graphshare("duplicate", lenet, "--prefix", "sha-", "--mode", "tie", "-o", "siam", cwd=folder))
+    done(
+        graphshare(
+            "duplicate", lenet, "--prefix", "sha-", "--mode", "tie", "-o", "siam", cwd=folder
+        )
+    )
     done(graphshare("draw", "siam", "--shape", "data=1,1,28,28", "-o", "siam.html", cwd=folder))
     return folder / "siam.html"
 
@@ -118,7 +135,12 @@ def test_search_finds(siam: Path, read: Any) -> None:
     reader = read(siam)
     reader.page.keyboard.press("/")
     reader.page.keyboard.type("SHA- fc")
-    assert reader.page.inner_text("#results").split("\n")[:4] == ["sha-fc1", "FullyConnected", "sha-fc2", "FullyConnected"]
+    assert reader.page.inner_text("#results").split("\n")[:4] == [
+        "sha-fc1",
+        "FullyConnected",
+        "sha-fc2",
+        "FullyConnected",
+    ]
     reader.page.keyboard.press("ArrowDown")
     reader.page.keyboard.press("Enter")
     reader.settle()
@@ -147,9 +169,20 @@ def test_a_click_shows_attributes_shapes_and_statistics(siam: Path, read: Any) -
     reader = read(siam)
     reader.click("conv1")
     text = reader.panel()
-    for part in ("Convolution", "kernel\t(5, 5)", "1×8×24×24", "1×1×28×28", "conv1_weight shared by 2", "shape\t8×1×5×5"):
+    for part in (
+        "Convolution",
+        "kernel\t(5, 5)",
+        "1×8×24×24",
+        "1×1×28×28",
+        "conv1_weight shared by 2",
+        "shape\t8×1×5×5",
+    ):
         assert part in text, text
-    statistics_of = gs.measure_params(ROOT / "fixtures" / "lenet-0000.params", select=["arg:conv1_weight"]).arrays[0].statistics
+    statistics_of = (
+        gs.measure_params(ROOT / "fixtures" / "lenet-0000.params", select=["arg:conv1_weight"])
+        .arrays[0]
+        .statistics
+    )
     assert statistics_of is not None
     assert f"mean\t{statistics_of.mean:.5g}" in text
     reader.page.keyboard.press("Escape")
@@ -169,7 +202,9 @@ def test_what_a_selected_box_feeds_is_marked(siam: Path, read: Any) -> None:
     reader = read(siam)
     assert reader.get("view.placed.routes.filter((route) => view.isMarked(route)).length") == 0
     reader.click("bn1")
-    marked = reader.get("view.placed.routes.filter((route) => view.isMarked(route)).map((route) => route.kind)")
+    marked = reader.get(
+        "view.placed.routes.filter((route) => view.isMarked(route)).map((route) => route.kind)"
+    )
     assert sorted(marked) == ["data", "data", "shared"]
 
 
@@ -185,7 +220,11 @@ def test_a_scope_folds_and_unfolds_to_where_it_was(scoped: Path, read: Any) -> N
     assert reader.get("view.placed.rects") == before
     reader.page.click("#fold")
     reader.settle()
-    assert set(reader.titles()) == {"data", "stage0/unit19/relu198_output", *(f"unit{i}" for i in range(20))}
+    assert set(reader.titles()) == {
+        "data",
+        "stage0/unit19/relu198_output",
+        *(f"unit{i}" for i in range(20)),
+    }
     reader.page.mouse.dblclick(*reader.screen("unit1"))
     reader.settle()
     assert len(reader.titles()) == 20 + 10 + 1
@@ -214,9 +253,14 @@ def test_search_opens_the_scopes_around_what_it_finds(scoped: Path, read: Any) -
 
 
 @pytest.mark.parametrize("direction", mark_everyday(["TB", "LR", "BT", "RL"], 4))
-def test_the_page_places_as_the_layout_does(direction: str, siam: Path, read: Any, tmp_path: Path) -> None:
+def test_the_page_places_as_the_layout_does(
+    direction: str, siam: Path, read: Any, tmp_path: Path
+) -> None:
     """``page/placement.js`` and ``layout/placement.py`` are one algorithm in two languages."""
-    nets = (siam.parent / "siam", write_json(tmp_path / "net.json", residual_net(120, "s{0}/u{1}/")))
+    nets = (
+        siam.parent / "siam",
+        write_json(tmp_path / "net.json", residual_net(120, "s{0}/u{1}/")),
+    )
     for net in nets:
         drawn = gs.draw(gs.load(net), to="html", depth=9, direction=direction)  # type: ignore[arg-type]
         path = tmp_path / "page.html"
@@ -224,7 +268,9 @@ def test_the_page_places_as_the_layout_does(direction: str, siam: Path, read: An
         placed = read(path).get("view.placed.rects")
         ours = place(arrange(drawn.picture), direction=direction).rects
         for v, rect in ours.items():
-            assert placed[v] == pytest.approx([rect.x, rect.y, rect.width, rect.height], abs=0.01), v
+            assert placed[v] == pytest.approx(
+                [rect.x, rect.y, rect.width, rect.height], abs=0.01
+            ), v
 
 
 @pytest.mark.large
@@ -245,12 +291,15 @@ def test_drag_and_wheel_move_and_zoom(siam: Path, read: Any) -> None:
 
 @pytest.mark.large
 @pytest.mark.parametrize(("scheme", "palette"), [("light", LIGHT), ("dark", DARK)])
-def test_light_and_dark_follow_the_reader_and_the_button(scheme: str, palette: Any, siam: Path, read: Any) -> None:
+def test_light_and_dark_follow_the_reader_and_the_button(
+    scheme: str, palette: Any, siam: Path, read: Any
+) -> None:
     reader = read(siam, scheme)
 
     def background() -> str:
         script = (
-            "[...view.context.getImageData(2, 2, 1, 1).data].slice(0, 3).map((c) => c.toString(16).padStart(2, '0')).join('')"
+            "[...view.context.getImageData(2, 2, 1, 1).data].slice(0, 3).map((c) => "
+            "c.toString(16).padStart(2, '0')).join('')"
         )
         color: str = reader.get(script)
         return "#" + color
@@ -265,10 +314,20 @@ def test_light_and_dark_follow_the_reader_and_the_button(scheme: str, palette: A
 
 
 def test_names_stay_data(read: Any, tmp_path: Path) -> None:
-    names = [HOSTILE, "a\"b'c`${1}\\", "n" * 10_000, "tab\tnul\x00bell\x07\u2028line", "@@data@@", "卷积层", "__proto__"]
+    names = [
+        HOSTILE,
+        "a\"b'c`${1}\\",
+        "n" * 10_000,
+        "tab\tnul\x00bell\x07\u2028line",
+        "@@data@@",
+        "卷积层",
+        "__proto__",
+    ]
     nodes = [variable(HOSTILE + "/x")]
     for name in names:
-        nodes.append(operator("relu", name, [len(nodes) - 1], attrs={HOSTILE: HOSTILE, "__proto__": "x"}))
+        nodes.append(
+            operator("relu", name, [len(nodes) - 1], attrs={HOSTILE: HOSTILE, "__proto__": "x"})
+        )
     write_json(tmp_path / "net.json", document(nodes, [len(nodes) - 1]))
     done(graphshare("draw", "net.json", "-o", "net.html", cwd=tmp_path))
     text = (tmp_path / "net.html").read_text(encoding="utf-8")
@@ -276,7 +335,10 @@ def test_names_stay_data(read: Any, tmp_path: Path) -> None:
     reader = read(tmp_path / "net.html")
     assert reader.page.evaluate("window.broken") is None
     for name in names:
-        assert reader.page.evaluate("(name) => window.graphshare.data.nodes.some((node) => node.name === name)", expected(name))
+        assert reader.page.evaluate(
+            "(name) => window.graphshare.data.nodes.some((node) => node.name === name)",
+            expected(name),
+        )
     reader.page.fill("#search", "onerror")
     reader.page.keyboard.press("Enter")
     reader.settle()
@@ -296,8 +358,15 @@ def test_the_page_needs_no_network(siam: Path, read: Any) -> None:
     reader = read(siam)
     reader.click("conv1")
     assert [url for url in reader.requests if not url.startswith("data:")] == [siam.as_uri()]
-    text = re.sub(r'<script type="application/json".*?</script>', "", siam.read_text(encoding="utf-8"), flags=re.S)
-    assert re.findall(r"""(?:src|href)=["']?([^"' >]*)|https?://|url\(|@import""", text) == ["data:,"]
+    text = re.sub(
+        r'<script type="application/json".*?</script>',
+        "",
+        siam.read_text(encoding="utf-8"),
+        flags=re.S,
+    )
+    assert re.findall(r"""(?:src|href)=["']?([^"' >]*)|https?://|url\(|@import""", text) == [
+        "data:,"
+    ]
     assert "default-src 'none'" in text
 
 
@@ -305,7 +374,10 @@ def test_another_script_does_not_run(siam: Path, read: Any, tmp_path: Path) -> N
     """The content security policy allows the page's own script alone."""
     changed = tmp_path / "changed.html"
     changed.write_text(
-        siam.read_text(encoding="utf-8").replace("</body>", "<script>window.broken = 1</script></body>"), encoding="utf-8"
+        siam.read_text(encoding="utf-8").replace(
+            "</body>", "<script>window.broken = 1</script></body>"
+        ),
+        encoding="utf-8",
     )
     reader = read(changed)
     assert reader.page.evaluate("window.broken") is None
@@ -325,9 +397,13 @@ def test_all_scopes_fold_around_what_is_selected(scoped: Path, read: Any) -> Non
 def test_a_weight_has_a_histogram(siam: Path, read: Any) -> None:
     reader = read(siam)
     reader.click("conv1")
-    weight = reader.get("data.parameters.conv1_weight.rows.find(([name]) => name === 'histogram')[1]")
+    weight = reader.get(
+        "data.parameters.conv1_weight.rows.find(([name]) => name === 'histogram')[1]"
+    )
     assert sum(weight) == 200
-    bars = reader.page.evaluate("[...document.querySelector('.chart').children].map((bar) => bar.offsetHeight)")
+    bars = reader.page.evaluate(
+        "[...document.querySelector('.chart').children].map((bar) => bar.offsetHeight)"
+    )
     assert len(bars) == len(weight)
     assert bars[weight.index(max(weight))] == max(bars)
     assert all((bar > 0) == (count > 0) for bar, count in zip(bars, weight, strict=True))
@@ -338,15 +414,22 @@ def changed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of two graphs: an operator is gone, another has a new attribute, and names try to be markup."""
     folder = tmp_path_factory.mktemp("changed")
     nodes = [variable("x"), operator("relu", HOSTILE, [0]), operator("tanh", "gone", [1])]
-    write_json(folder / "a.json", document([*nodes, operator("mean", "y", [2], attrs={"axis": "0"})], [3]))
-    write_json(folder / "b.json", document([*nodes[:2], operator("mean", "y", [1], attrs={"axis": HOSTILE})], [2]))
+    write_json(
+        folder / "a.json", document([*nodes, operator("mean", "y", [2], attrs={"axis": "0"})], [3])
+    )
+    write_json(
+        folder / "b.json",
+        document([*nodes[:2], operator("mean", "y", [1], attrs={"axis": HOSTILE})], [2]),
+    )
     run = graphshare("diff", "a.json", "b.json", "--format", "html", cwd=folder)
     assert run.returncode == 1, run.stderr
     (folder / "changed.html").write_bytes(run.stdout)
     return folder / "changed.html"
 
 
-def test_a_page_of_two_graphs_lists_what_was_found_and_leads_there(changed: Path, read: Any) -> None:
+def test_a_page_of_two_graphs_lists_what_was_found_and_leads_there(
+    changed: Path, read: Any
+) -> None:
     reader = read(changed)
     assert reader.panel().startswith("DIFFERENT: 1 node removed, 1 node changed")
     reader.page.click("#content .link >> text=tanh gone")
@@ -368,7 +451,9 @@ def test_a_page_of_two_graphs_lists_what_was_found_and_leads_there(changed: Path
 
 @pytest.mark.parametrize("direction", mark_everyday(["TB", "LR", "BT", "RL"], 2))
 @pytest.mark.parametrize("net", mark_everyday(["deep", "wide", "folded"], 2))
-def test_the_first_view_shows_the_input_of_a_large_graph(net: str, direction: str, read: Any, tmp_path: Path) -> None:
+def test_the_first_view_shows_the_input_of_a_large_graph(
+    net: str, direction: str, read: Any, tmp_path: Path
+) -> None:
     if net == "wide":
         branches = [operator("relu", f"branch{i}", [0]) for i in range(60)]
         last = operator("add_n", "sum", list(range(1, 61)), attrs={"num_args": "60"})
@@ -416,13 +501,17 @@ COUNT_TEXTS = """async (zoom) => {
 }"""
 
 
-def test_a_wide_row_is_painted_in_small_paths_and_arrows_only_in_the_window(read: Any, tmp_path: Path) -> None:
+def test_a_wide_row_is_painted_in_small_paths_and_arrows_only_in_the_window(
+    read: Any, tmp_path: Path
+) -> None:
     branches = [operator("relu", f"branch{i}", [0]) for i in range(2000)]
     last = operator("add_n", "sum", list(range(1, 2001)), attrs={"num_args": "2000"})
     write_json(tmp_path / "net.json", document([variable("x"), *branches, last], [2001]))
     done(graphshare("draw", "net.json", "-o", "net.html", cwd=tmp_path))
     arrows, parts = read(tmp_path / "net.html").page.evaluate(COUNT_PARTS)
-    assert 2000 < arrows < 2100  # all that end at the sum, and those of the few branches that are seen
+    assert (
+        2000 < arrows < 2100
+    )  # all that end at the sum, and those of the few branches that are seen
     assert 1 < parts <= 500
 
 
@@ -449,8 +538,12 @@ def test_a_siamese_net_opens_in_light_and_dark(scheme: str, siam: Path, read: An
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", mark_everyday(["light", "dark"], 2))
 @pytest.mark.parametrize("name", mark_everyday(["zoo_resnet50_v2", "nlp_bert_small"], 2))
-def test_real_graphs_open_in_light_and_dark(name: str, scheme: str, corpus: Path, read: Any, tmp_path: Path) -> None:
-    done(graphshare("draw", str(corpus / "graphs" / f"{name}.json"), "-o", "net.html", cwd=tmp_path))
+def test_real_graphs_open_in_light_and_dark(
+    name: str, scheme: str, corpus: Path, read: Any, tmp_path: Path
+) -> None:
+    done(
+        graphshare("draw", str(corpus / "graphs" / f"{name}.json"), "-o", "net.html", cwd=tmp_path)
+    )
     reader = read(tmp_path / "net.html", scheme)
     assert reader.get("view.items.length") > 10
     assert reader.errors == []
@@ -473,13 +566,17 @@ def test_a_page_in_a_frame_works_and_cannot_reach_the_notebook(siam: Path, brows
     page.set_content(f"<title>notebook</title>{frame}")
     inner = page.frames[1]
     assert inner.evaluate("window.graphshare.view.items.length") > 10
-    title = inner.evaluate("(() => { try { return parent.document.title } catch (error) { return error.name } })()")
+    title = inner.evaluate(
+        "(() => { try { return parent.document.title } catch (error) { return error.name } })()"
+    )
     assert title == "SecurityError"
     page.close()
 
 
 @pytest.mark.large
-def test_a_page_in_a_frame_that_is_shown_later_has_its_picture_in_the_middle(siam: Path, browser: Any) -> None:
+def test_a_page_in_a_frame_that_is_shown_later_has_its_picture_in_the_middle(
+    siam: Path, browser: Any
+) -> None:
     frame = gs.draw(gs.load(siam.parent / "siam"), to="html")._repr_html_()
     page = browser.new_page()
     page.set_content(f'<div id="cell" style="display:none">{frame}</div>')
@@ -487,7 +584,8 @@ def test_a_page_in_a_frame_that_is_shown_later_has_its_picture_in_the_middle(sia
     inner = page.frames[1]
     inner.wait_for_function("window.graphshare.view.canvas.width > 0")
     sides = inner.evaluate(
-        "(() => { const v = window.graphshare.view; return [v.x, v.canvas.clientWidth - v.x - v.placed.size[0] * v.scale] })()"
+        "(() => { const v = window.graphshare.view; return [v.x, v.canvas.clientWidth - v.x - "
+        "v.placed.size[0] * v.scale] })()"
     )
     assert sides[0] > 0
     assert abs(sides[0] - sides[1]) < 1
@@ -495,7 +593,9 @@ def test_a_page_in_a_frame_that_is_shown_later_has_its_picture_in_the_middle(sia
 
 
 @pytest.mark.parametrize(("width", "height"), [(1400, 1000), (420, 800)])
-def test_a_page_of_two_graphs_begins_at_the_first_difference(width: int, height: int, browser: Any, tmp_path: Path) -> None:
+def test_a_page_of_two_graphs_begins_at_the_first_difference(
+    width: int, height: int, browser: Any, tmp_path: Path
+) -> None:
     """The graph stays in view beside the list, on a phone too, where the list lies below it."""
     nodes = [variable("x"), *(operator("relu", f"r{i}", [i]) for i in range(60))]
     write_json(tmp_path / "a.json", document(nodes, [60]))

@@ -86,33 +86,64 @@ def test_options_are_passed_on() -> None:
 @pytest.mark.parametrize(
     ("words", "message", "hint"),
     [
-        (["--seed", "1", "--seed", "2"], "--seed is given twice: as '1' and as '2'", "give --seed once"),
+        (
+            ["--seed", "1", "--seed", "2"],
+            "--seed is given twice: as '1' and as '2'",
+            "give --seed once",
+        ),
         (["--rgb", "--bgr"], "--rgb and --bgr cannot be combined", "leave one of them out"),
-        (["--rgb", "--seed", "1", "--gray"], "--rgb and --gray cannot be combined", "leave one of them out"),
+        (
+            ["--rgb", "--seed", "1", "--gray"],
+            "--rgb and --gray cannot be combined",
+            "leave one of them out",
+        ),
     ],
 )
-def test_two_values_of_an_option_that_takes_one_are_refused(words: list[str], message: str, hint: str) -> None:
+def test_two_values_of_an_option_that_takes_one_are_refused(
+    words: list[str], message: str, hint: str
+) -> None:
     with pytest.raises(UsageError) as raised:
         cli.main(["run", "net", *words], standalone_mode=False)
     assert [(fault.message, fault.hint) for fault in raised.value.faults] == [(message, hint)]
 
 
 def test_a_value_that_is_repeated_is_one_value(capsys: pytest.CaptureFixture[str]) -> None:
-    cli.main(["check", f"{ROOT}/fixtures/lenet-symbol.json", "--format", "json", "--format", "json"], standalone_mode=False)
+    cli.main(
+        ["check", f"{ROOT}/fixtures/lenet-symbol.json", "--format", "json", "--format", "json"],
+        standalone_mode=False,
+    )
     assert json.loads(capsys.readouterr().out)["findings"] == []
 
 
 @pytest.mark.parametrize(
     ("words", "message", "hint"),
     [
-        (["chekc", "a b"], "no such command 'chekc'; did you mean 'check'?", "write `graphshare check 'a b'`"),
-        (["help", "run", "net"], "no such command 'help'; did you mean `graphshare run --help`?", "see `graphshare --help`"),
-        (["version", "run"], "no such command 'version'; did you mean `graphshare --version`?", "see `graphshare --help`"),
-        (["params", "lits", "x"], "no such command 'lits'; did you mean 'list'?", "write `graphshare params list x`"),
+        (
+            ["chekc", "a b"],
+            "no such command 'chekc'; did you mean 'check'?",
+            "write `graphshare check 'a b'`",
+        ),
+        (
+            ["help", "run", "net"],
+            "no such command 'help'; did you mean `graphshare run --help`?",
+            "see `graphshare --help`",
+        ),
+        (
+            ["version", "run"],
+            "no such command 'version'; did you mean `graphshare --version`?",
+            "see `graphshare --help`",
+        ),
+        (
+            ["params", "lits", "x"],
+            "no such command 'lits'; did you mean 'list'?",
+            "write `graphshare params list x`",
+        ),
         (["zzzz"], "no such command 'zzzz'", "see `graphshare --help`"),
     ],
 )
-def test_the_hint_of_a_misspelt_command_can_be_typed(words: list[str], message: str, hint: str) -> None:
+def test_the_hint_of_a_misspelt_command_can_be_typed(
+    words: list[str], message: str, hint: str
+) -> None:
     with pytest.raises(UsageError) as raised:
         cli.main(words, prog_name="graphshare", standalone_mode=False)
     assert [(fault.message, fault.hint) for fault in raised.value.faults] == [(message, hint)]

@@ -32,7 +32,12 @@ def shell(line: str, cwd: Path, **more: str) -> subprocess.CompletedProcess[byte
     """A pipeline in which ``graphshare`` is the command under test; its exit code is the last failure's (pipefail)."""
     script = f'set -o pipefail; graphshare() {{ {" ".join(COMMAND)} "$@"; }}; {line}'
     return subprocess.run(
-        ["bash", "-c", script], cwd=cwd, capture_output=True, timeout=120, env=environment(**more), check=False
+        ["bash", "-c", script],
+        cwd=cwd,
+        capture_output=True,
+        timeout=120,
+        env=environment(**more),
+        check=False,
     )
 
 
@@ -77,7 +82,12 @@ def test_a_closed_standard_input_and_output(tmp_path: Path) -> None:
     assert run.returncode == 2
     assert b"<stdin>" in run.stderr
     assert b"bug" not in run.stderr
-    for command in ("inspect a.json", "duplicate a.json --prefix b-", "--help", "params list a.json"):
+    for command in (
+        "inspect a.json",
+        "duplicate a.json --prefix b-",
+        "--help",
+        "params list a.json",
+    ):
         run = shell(f"graphshare {command} >&-", tmp_path)
         assert run.returncode in (0, 2)
         assert b"Traceback" not in run.stderr
@@ -111,7 +121,9 @@ def test_names_send_nothing_to_the_terminal(tmp_path: Path) -> None:
         run = done(graphshare(*command, cwd=tmp_path))
         assert b"\x1b" not in run.stdout + run.stderr
         assert b"da\\x1b[31mta\\nx" in run.stdout + run.stderr
-    found = json.loads(done(graphshare("inspect", "a.json", "--format", "json", cwd=tmp_path)).stdout)
+    found = json.loads(
+        done(graphshare("inspect", "a.json", "--format", "json", cwd=tmp_path)).stdout
+    )
     assert found["arguments"][0] == "da\x1b[31mta\nx"
 
 
@@ -120,10 +132,23 @@ def test_any_locale(encoding: str, tmp_path: Path) -> None:
     found = siamese()
     found["nodes"][0]["name"] = "dáta日"
     write_json(tmp_path / "a.json", found)
-    run = done(graphshare("inspect", "a.json", "--format", "json", cwd=tmp_path, PYTHONIOENCODING=encoding))
+    run = done(
+        graphshare("inspect", "a.json", "--format", "json", cwd=tmp_path, PYTHONIOENCODING=encoding)
+    )
     assert json.loads(run.stdout.decode("utf-8"))["arguments"][0] == "dáta日"
     done(graphshare("inspect", "a.json", cwd=tmp_path, PYTHONIOENCODING=encoding))
-    run = done(graphshare("duplicate", "a.json", "--prefix", "é", "-o", "b.json", cwd=tmp_path, PYTHONIOENCODING=encoding))
+    run = done(
+        graphshare(
+            "duplicate",
+            "a.json",
+            "--prefix",
+            "é",
+            "-o",
+            "b.json",
+            cwd=tmp_path,
+            PYTHONIOENCODING=encoding,
+        )
+    )
     assert "édáta日" in (tmp_path / "b.json").read_text(encoding="utf-8")
 
 
@@ -160,7 +185,10 @@ def test_a_full_disk_says_so(unbuffered: str, tmp_path: Path) -> None:
                     "duplicate a.json --prefix b- --dry-run", "duplicate a.json --prefix b- -o /dev/full"):  # fmt: skip
         run = shell(f"graphshare {command} > /dev/full", tmp_path, PYTHONUNBUFFERED=unbuffered)
         assert run.returncode == 2, command
-        assert b"disk is full" in run.stderr or b"No space left" in run.stderr, (command, run.stderr)
+        assert b"disk is full" in run.stderr or b"No space left" in run.stderr, (
+            command,
+            run.stderr,
+        )
         assert b"Traceback" not in run.stderr
         assert b"bug" not in run.stderr
     assert files_in(tmp_path) == ["a.json"]
@@ -188,21 +216,35 @@ def test_a_file_that_may_not_grow_leaves_the_old_ones(tmp_path: Path) -> None:
 def test_standard_output_that_may_not_grow_is_an_error(unbuffered: str, tmp_path: Path) -> None:
     nodes = [variable("x"), *(operator("relu", f"r{i}", [i]) for i in range(3000))]
     write_json(tmp_path / "a.json", document(nodes, [3000]))
-    for command in ("duplicate a.json --prefix b-", "format a.json", "duplicate a.json --prefix b- --dry-run --format json"):
-        run = shell(f"ulimit -f 100; graphshare {command} > out", tmp_path, PYTHONUNBUFFERED=unbuffered)
+    for command in (
+        "duplicate a.json --prefix b-",
+        "format a.json",
+        "duplicate a.json --prefix b- --dry-run --format json",
+    ):
+        run = shell(
+            f"ulimit -f 100; graphshare {command} > out", tmp_path, PYTHONUNBUFFERED=unbuffered
+        )
         assert run.returncode == 2
         assert b"the size limit" in run.stderr
 
 
 def test_places_that_cannot_be_written(tmp_path: Path) -> None:
     write_json(tmp_path / "a.json", siamese())
-    for out, words in (("none/", "does not exist"), ("none/out.json", "does not exist"), ("a.json/out.json", "a.json")):
+    for out, words in (
+        ("none/", "does not exist"),
+        ("none/out.json", "does not exist"),
+        ("a.json/out.json", "a.json"),
+    ):
         refused(graphshare("duplicate", "a.json", "--prefix", "b-", "-o", out, cwd=tmp_path), words)
     assert files_in(tmp_path) == ["a.json"]
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 2), (signal.SIGHUP, 2), (signal.SIGINT, 130)])
-def test_a_signal_in_the_middle_leaves_nothing(number: signal.Signals, code: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 2), (signal.SIGHUP, 2), (signal.SIGINT, 130)]
+)
+def test_a_signal_in_the_middle_leaves_nothing(
+    number: signal.Signals, code: int, tmp_path: Path
+) -> None:
     write_json(tmp_path / "a.json", siamese())
     (tmp_path / "out.json").write_text("old")
     # The command waits where it would read its output back: the graph is already written beside its target.
@@ -222,7 +264,11 @@ sys.argv = ["graphshare", "duplicate", "a.json", "--prefix", "b-", "-o", "out.js
 main.main()
 """
     run = subprocess.Popen(
-        [COMMAND[0], "-c", script], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
+        [COMMAND[0], "-c", script],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
     )
     assert run.stdout is not None
     assert run.stdout.readline() == b"here\n"
@@ -238,7 +284,16 @@ main.main()
 
 
 def test_training_shows_the_loss_of_each_step_on_a_terminal(tmp_path: Path) -> None:
-    line = ["run", str(ROOT / "fixtures" / "lenet"), "--seed", "0", "--shape", "data=4,1,28,28", "--params-out", "new.params"]
+    line = [
+        "run",
+        str(ROOT / "fixtures" / "lenet"),
+        "--seed",
+        "0",
+        "--shape",
+        "data=4,1,28,28",
+        "--params-out",
+        "new.params",
+    ]
     _, out, err = on_terminal(*line, "--sgd-steps", "3", cwd=tmp_path)
     steps = [text.split() for text in err.splitlines() if text.startswith("step ")]
     assert [words[1] for words in steps] == ["1:", "2:", "3:"]
@@ -251,5 +306,7 @@ def test_training_shows_the_loss_of_each_step_on_a_terminal(tmp_path: Path) -> N
     assert numbers == ["1:", *(f"{n}0:" for n in range(1, 13))]
     assert "step " not in on_terminal(*line, "--sgd-steps", "3", "-q", cwd=tmp_path)[2]
     assert b"step 1:" not in done(graphshare(*line, "--sgd-steps", "3", cwd=tmp_path)).stderr
-    report = json.loads(done(graphshare(*line, "--sgd-steps", "3", "--format", "json", cwd=tmp_path)).stdout)
+    report = json.loads(
+        done(graphshare(*line, "--sgd-steps", "3", "--format", "json", cwd=tmp_path)).stdout
+    )
     assert report["training"]["losses"][0]["values"] == pytest.approx(losses, rel=1e-5)

@@ -16,7 +16,9 @@ from graphshare.verification.report import Report
 from tests.processes import ROOT, done, graphshare, write_json, write_params
 from tests.symbols import old_batch_norm, siamese, two_layers
 
-SCHEMAS = sorted(path.name.removesuffix(".schema.json") for path in (ROOT / "schemas").glob("*.schema.json"))
+SCHEMAS = sorted(
+    path.name.removesuffix(".schema.json") for path in (ROOT / "schemas").glob("*.schema.json")
+)
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
@@ -26,7 +28,10 @@ def test_every_schema_is_one(name: str) -> None:
 
 
 def test_verify_and_compare_print_one_report() -> None:
-    verify, compare = ({k: v for k, v in load_schema(n).items() if k not in ("$id", "title")} for n in ("verify", "compare"))
+    verify, compare = (
+        {k: v for k, v in load_schema(n).items() if k not in ("$id", "title")}
+        for n in ("verify", "compare")
+    )
     assert verify == compare
 
 
@@ -39,12 +44,19 @@ def test_every_stage_has_a_rule() -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    for name, found in (("siamese", siamese()), ("layers", two_layers()), ("old", old_batch_norm())):
+    for name, found in (
+        ("siamese", siamese()),
+        ("layers", two_layers()),
+        ("old", old_batch_norm()),
+    ):
         write_json(tmp_path / f"{name}.json", found)
     write_params(tmp_path / "old.params", ["arg:bn_gamma", "arg:bn_beta", "aux:bn_moving_mean", "aux:bn_moving_var",
                                            "arg:fc_weight", "arg:fc_bias"])  # fmt: skip
     write_params(tmp_path / "nameless.params", [])
-    text = '<ir_version: 8, opset_import: ["" : 17]> g (float[1,1,28,28] data) => (float[1,1,28,28] y) { y = Relu(data) }'
+    text = (
+        '<ir_version: 8, opset_import: ["" : 17]> g (float[1,1,28,28] data) => (float[1,1,28,28] '
+        "y) { y = Relu(data) }"
+    )
     onnx.save(onnx.parser.parse_model(text), tmp_path / "fixed.onnx")
     return tmp_path
 
@@ -54,13 +66,51 @@ def folder(tmp_path: Path) -> Path:
     [
         *(("inspect", ["inspect", f"{name}.json"]) for name in ("siamese", "layers", "old")),
         ("inspect", ["inspect", "old.json", "--params", "old.params"]),
-        *(("inspect", ["inspect", f"{name}.json", "--shape", "data=1,1,9,9"]) for name in ("siamese", "layers", "old")),
-        ("run", ["run", "siamese.json", "--seed", "1", "--random-params", "1", "--shape", "data=1,1,9,9", "--profile"]),
-        *(("module", ["inspect", f"{name}.json", "--module"]) for name in ("siamese", "layers", "old")),
-        ("plan", ["duplicate", "layers.json", "--prefix", "a-", "--prefix", "b-", "--tie", "fc*", "--dry-run"]),
-        ("plan", ["duplicate", "old.json", "--params", "old.params", "--prefix", "a-", "--dry-run"]),
+        *(
+            ("inspect", ["inspect", f"{name}.json", "--shape", "data=1,1,9,9"])
+            for name in ("siamese", "layers", "old")
+        ),
+        (
+            "run",
+            [
+                "run",
+                "siamese.json",
+                "--seed",
+                "1",
+                "--random-params",
+                "1",
+                "--shape",
+                "data=1,1,9,9",
+                "--profile",
+            ],
+        ),
+        *(
+            ("module", ["inspect", f"{name}.json", "--module"])
+            for name in ("siamese", "layers", "old")
+        ),
+        (
+            "plan",
+            [
+                "duplicate",
+                "layers.json",
+                "--prefix",
+                "a-",
+                "--prefix",
+                "b-",
+                "--tie",
+                "fc*",
+                "--dry-run",
+            ],
+        ),
+        (
+            "plan",
+            ["duplicate", "old.json", "--params", "old.params", "--prefix", "a-", "--dry-run"],
+        ),
         ("plan", ["extract", "layers.json", "--target", "fc1", "--dry-run"]),
-        ("plan", ["group", "layers.json", "siamese.json", "--connect", "fc1_output=data", "--dry-run"]),
+        (
+            "plan",
+            ["group", "layers.json", "siamese.json", "--connect", "fc1_output=data", "--dry-run"],
+        ),
         ("plan", ["group", "old.json", "old.json", "--on-collision", "prefix", "--dry-run"]),
         ("plan", ["duplicate", "siamese.json", "--prefix", "a-", "--mode", "batch", "--dry-run"]),
         ("plan", ["rename", "old.json", "--prefix", "a-", "--dry-run"]),
@@ -74,7 +124,10 @@ def folder(tmp_path: Path) -> Path:
         ("params-list", ["params", "list", str(ROOT / "fixtures" / "gpt")]),
         ("inspect-checkpoint", ["inspect", str(ROOT / "fixtures" / "gpt")]),
         ("inspect-checkpoint", ["inspect", str(ROOT / "fixtures" / "gpt-twice")]),
-        ("inspect-folder", ["inspect", str(ROOT / "fixtures" / "gpt"), str(ROOT / "fixtures" / "lenet")]),
+        (
+            "inspect-folder",
+            ["inspect", str(ROOT / "fixtures" / "gpt"), str(ROOT / "fixtures" / "lenet")],
+        ),
         ("params-tie", ["params", "tie", str(ROOT / "fixtures" / "gpt-twice"), "--dry-run"]),
         ("params-tie", ["params", "untie", str(ROOT / "fixtures" / "gpt"), "--dry-run"]),
     ],
@@ -85,7 +138,12 @@ def test_printed_json_fits_its_schema(schema: str, arguments: list[str], folder:
     if schema == "plan":
         assert (
             explain(
-                {key: value for key, value in found.items() if key not in ("records", "removed", "folding", "reshaping")}, "map"
+                {
+                    key: value
+                    for key, value in found.items()
+                    if key not in ("records", "removed", "folding", "reshaping")
+                },
+                "map",
             )
             == []
         )

@@ -11,23 +11,47 @@ import pytest
 
 from graphshare.files.schema import explain
 from tests import params_bytes
-from tests.processes import ROOT, done, files_in, graphshare, keys_of, refused, write_json, write_params
+from tests.processes import (
+    ROOT,
+    done,
+    files_in,
+    graphshare,
+    keys_of,
+    refused,
+    write_json,
+    write_params,
+)
 from tests.surroundings import size_of_day
-from tests.symbols import Document, document, old_batch_norm, operator, siamese, two_layers, variable
+from tests.symbols import (
+    Document,
+    document,
+    old_batch_norm,
+    operator,
+    siamese,
+    two_layers,
+    variable,
+)
 
 
 def twin_layers(sep: str = "/", **right: dict[str, Any]) -> Document:
-    """Two fully connected layers under ``left`` and ``right``; attributes of the right one's nodes by their last name."""
+    """Two fully connected layers under ``left`` and ``right``; attributes of the right one's nodes
+    by their last name.
+    """
     nodes: list[dict[str, Any]] = []
     for scope in ("left", "right"):
         more = right if scope == "right" else {}
         base = len(nodes)
         nodes += [
             variable(f"{scope}{sep}data"),
-            variable(f"{scope}{sep}fc_weight", **({"attrs": more["weight"]} if "weight" in more else {})),
+            variable(
+                f"{scope}{sep}fc_weight", **({"attrs": more["weight"]} if "weight" in more else {})
+            ),
             variable(f"{scope}{sep}fc_bias"),
             operator(
-                "FullyConnected", f"{scope}{sep}fc", [base, base + 1, base + 2], attrs=more.get("fc", {"num_hidden": "4"})
+                "FullyConnected",
+                f"{scope}{sep}fc",
+                [base, base + 1, base + 2],
+                attrs=more.get("fc", {"num_hidden": "4"}),
             ),
         ]
     return document(nodes, [3, 7])
@@ -54,7 +78,9 @@ def write_rules(folder: Path, *rules: dict[str, Any], **more: Any) -> str:
 
 
 def test_an_override_ties_and_keeps_one_record(folder: Path) -> None:
-    said = done(graphshare("share", "net", "--override", "right=left", "-o", "one", cwd=folder)).stderr.decode()
+    said = done(
+        graphshare("share", "net", "--override", "right=left", "-o", "one", cwd=folder)
+    ).stderr.decode()
     assert "tied: 2\n  right/fc_weight -> left/fc_weight  (--override right=left)" in said
     assert "different values" in said
     nodes = nodes_of(folder / "one-symbol.json")
@@ -69,7 +95,12 @@ def test_an_override_ties_and_keeps_one_record(folder: Path) -> None:
 def test_the_kept_parameter_comes_before_every_consumer(folder: Path) -> None:
     done(graphshare("share", "net", "--override", "left=right", "-o", "one", cwd=folder))
     nodes = nodes_of(folder / "one-symbol.json")
-    assert [node["name"] for node in nodes][:4] == ["left/data", "right/fc_weight", "right/fc_bias", "left/fc"]
+    assert [node["name"] for node in nodes][:4] == [
+        "left/data",
+        "right/fc_weight",
+        "right/fc_bias",
+        "left/fc",
+    ]
     for number, node in enumerate(nodes):
         assert all(entry[0] < number for entry in node["inputs"])
     assert keys_of(folder / "one-0000.params") == KEYS[2:]
@@ -77,33 +108,67 @@ def test_the_kept_parameter_comes_before_every_consumer(folder: Path) -> None:
 
 def test_a_target_that_is_not_there(folder: Path) -> None:
     done(graphshare("share", "net", "--override", "right=middle", "-o", "one", cwd=folder))
-    assert keys_of(folder / "one-0000.params") == [*KEYS[:2], "arg:middle/fc_weight", "arg:middle/fc_bias"]
+    assert keys_of(folder / "one-0000.params") == [
+        *KEYS[:2],
+        "arg:middle/fc_weight",
+        "arg:middle/fc_bias",
+    ]
     said = refused(
         graphshare("share", "net", "--override", "right=middle", "--reuse", "require", "-o", "two", cwd=folder),
         "'middle/fc_weight', which does not exist", "'middle/fc_bias', which does not exist", "--reuse auto",
     )  # fmt: skip
     assert said.count("error:") == 2
     refused(
-        graphshare("share", "net", "--override", "right=left", "--reuse", "forbid", "-o", "two", cwd=folder), "already exists"
+        graphshare(
+            "share", "net", "--override", "right=left", "--reuse", "forbid", "-o", "two", cwd=folder
+        ),
+        "already exists",
     )
     assert not [name for name in files_in(folder) if name.startswith("two")]
 
 
 def test_a_policy_of_one_rule(folder: Path) -> None:
     rules = write_rules(
-        folder, {"scope": "right", "to": "left", "reuse": "forbid"}, {"alias": "right/fc_bias", "to": "left/fc_bias"}
+        folder,
+        {"scope": "right", "to": "left", "reuse": "forbid"},
+        {"alias": "right/fc_bias", "to": "left/fc_bias"},
     )
     said = refused(
-        graphshare("share", "net", "--rules", rules, "-o", "one", cwd=folder), "rules.json: $.rules[0]", "already exists"
+        graphshare("share", "net", "--rules", rules, "-o", "one", cwd=folder),
+        "rules.json: $.rules[0]",
+        "already exists",
     )
     assert said.count("error:") == 1
 
 
 def test_forgotten_partners_are_named(folder: Path) -> None:
-    said = done(graphshare("share", "net", "--alias", "right/*_weight=left/*_weight", "-o", "one", cwd=folder)).stderr.decode()
-    assert "'right/fc_weight' is tied to 'left/fc_weight', but 'right/fc_bias' and 'left/fc_bias' beside them are not" in said
-    refused(graphshare("share", "net", "--alias", "right/fc_weight=left/fc_weight", "--strict", "-o", "two", cwd=folder))
-    assert "beside" not in done(graphshare("share", "net", "--override", "right=left", "-o", "o", cwd=folder)).stderr.decode()
+    said = done(
+        graphshare(
+            "share", "net", "--alias", "right/*_weight=left/*_weight", "-o", "one", cwd=folder
+        )
+    ).stderr.decode()
+    assert (
+        "'right/fc_weight' is tied to 'left/fc_weight', but 'right/fc_bias' and 'left/fc_bias' beside them are not"
+        in said
+    )
+    refused(
+        graphshare(
+            "share",
+            "net",
+            "--alias",
+            "right/fc_weight=left/fc_weight",
+            "--strict",
+            "-o",
+            "two",
+            cwd=folder,
+        )
+    )
+    assert (
+        "beside"
+        not in done(
+            graphshare("share", "net", "--override", "right=left", "-o", "o", cwd=folder)
+        ).stderr.decode()
+    )
 
 
 def test_forgotten_statistics(tmp_path: Path) -> None:
@@ -111,7 +176,9 @@ def test_forgotten_statistics(tmp_path: Path) -> None:
     write_json(tmp_path / "net.json", net)
     done(graphshare("duplicate", "net.json", "--prefix", "b/", "-o", "two.json", cwd=tmp_path))
     said = done(
-        graphshare("share", "two.json", "--alias", "b/bn_gamma=bn_gamma", "-o", "one.json", cwd=tmp_path)
+        graphshare(
+            "share", "two.json", "--alias", "b/bn_gamma=bn_gamma", "-o", "one.json", cwd=tmp_path
+        )
     ).stderr.decode()
     assert "'b/bn_moving_mean' and 'bn_moving_mean' beside them are not" in said
     done(graphshare("share", "two.json", "--alias", "b/*=*", "-o", "one.json", cwd=tmp_path))
@@ -128,9 +195,13 @@ def test_forgotten_statistics(tmp_path: Path) -> None:
         ({"weight": {"__dtype__": "2", "__shape__": "(4, 3)"}}, []),
     ],
 )
-def test_what_the_graph_says_of_shapes(tmp_path: Path, attrs: dict[str, Any], words: list[str]) -> None:
+def test_what_the_graph_says_of_shapes(
+    tmp_path: Path, attrs: dict[str, Any], words: list[str]
+) -> None:
     write_json(tmp_path / "net.json", twin_layers(**attrs))
-    run = graphshare("share", "net.json", "--override", "right=left", "-o", "one.json", cwd=tmp_path)
+    run = graphshare(
+        "share", "net.json", "--override", "right=left", "-o", "one.json", cwd=tmp_path
+    )
     if words:
         refused(run, "'right/fc_weight' and 'left/fc_weight' cannot be one", *words)
         assert files_in(tmp_path) == ["net.json"]
@@ -139,12 +210,16 @@ def test_what_the_graph_says_of_shapes(tmp_path: Path, attrs: dict[str, Any], wo
 
 
 @pytest.mark.parametrize(
-    ("shape", "dtype", "words"), [((3,), "float32", "shapes 3 and 2"), ((2,), "float64", "types float64 and float32")]
+    ("shape", "dtype", "words"),
+    [((3,), "float32", "shapes 3 and 2"), ((2,), "float64", "types float64 and float32")],
 )
-def test_other_shapes_and_types_are_refused(folder: Path, shape: tuple[int, ...], dtype: str, words: str) -> None:
+def test_other_shapes_and_types_are_refused(
+    folder: Path, shape: tuple[int, ...], dtype: str, words: str
+) -> None:
     kinds = [((2,), "float32"), ((2,), "float32"), (shape, dtype), ((2,), "float32")]
     records = [
-        params_bytes.dense(s, d, params_bytes.pattern(params_bytes.count_bytes(s, d), i)) for i, (s, d) in enumerate(kinds)
+        params_bytes.dense(s, d, params_bytes.pattern(params_bytes.count_bytes(s, d), i))
+        for i, (s, d) in enumerate(kinds)
     ]
     (folder / "net-0000.params").write_bytes(params_bytes.container(records, KEYS))
     before = files_in(folder)
@@ -155,7 +230,9 @@ def test_other_shapes_and_types_are_refused(folder: Path, shape: tuple[int, ...]
 
 def test_hints_that_conflict_are_named(tmp_path: Path) -> None:
     write_json(tmp_path / "net.json", twin_layers(weight={"__lr_mult__": "2", "__init__": "zeros"}))
-    said = done(graphshare("share", "net.json", "--override", "right=left", "-o", "o.json", cwd=tmp_path)).stderr.decode()
+    said = done(
+        graphshare("share", "net.json", "--override", "right=left", "-o", "o.json", cwd=tmp_path)
+    ).stderr.decode()
     assert "have __lr_mult__ 2 and none" in said
     assert "have __init__ zeros and none" in said
     assert "__wd_mult__" not in said
@@ -172,25 +249,52 @@ def test_what_cannot_be_tied(folder: Path) -> None:
         refused(graphshare("share", "net", "--alias", alias, "-o", "one", cwd=folder), words)
     refused(graphshare("share", "net", "--override", "right=left", "--override", "left=right", "-o", "one", cwd=folder),
             "form a cycle: right -> left -> right")  # fmt: skip
-    refused(graphshare("share", "net", "--override", "left=left/x", "-o", "one", cwd=folder), "lies inside")
+    refused(
+        graphshare("share", "net", "--override", "left=left/x", "-o", "one", cwd=folder),
+        "lies inside",
+    )
     refused(graphshare("share", "net", "-o", "one", cwd=folder), "no rule or option for sharing")
-    refused(graphshare("share", "net", "--detect", "--untie", "*", cwd=folder), "several purposes cannot be combined")
+    refused(
+        graphshare("share", "net", "--detect", "--untie", "*", cwd=folder),
+        "several purposes cannot be combined",
+    )
     assert files_in(folder) == ["net-0000.params", "net-symbol.json"]
 
 
 def test_states_without_nodes_are_refused_until_upgraded(tmp_path: Path) -> None:
     write_json(tmp_path / "old.json", old_batch_norm())
     refused(
-        graphshare("share", "old.json", "--alias", "bn_moving_mean=other_mean", "-o", "o.json", cwd=tmp_path),
+        graphshare(
+            "share",
+            "old.json",
+            "--alias",
+            "bn_moving_mean=other_mean",
+            "-o",
+            "o.json",
+            cwd=tmp_path,
+        ),
         "implied",
         "--upgrade",
     )
-    done(graphshare("share", "old.json", "--alias", "bn_moving_mean=other_mean", "--upgrade", "-o", "o.json", cwd=tmp_path))
+    done(
+        graphshare(
+            "share",
+            "old.json",
+            "--alias",
+            "bn_moving_mean=other_mean",
+            "--upgrade",
+            "-o",
+            "o.json",
+            cwd=tmp_path,
+        )
+    )
     assert "other_mean" in [node["name"] for node in nodes_of(tmp_path / "o.json")]
 
 
 def test_a_swap_of_parameters(folder: Path) -> None:
-    rules = write_rules(folder, {"map": {"left/fc_weight": "right/fc_weight", "right/fc_weight": "left/fc_weight"}})
+    rules = write_rules(
+        folder, {"map": {"left/fc_weight": "right/fc_weight", "right/fc_weight": "left/fc_weight"}}
+    )
     done(graphshare("share", "net", "--rules", rules, "-o", "one", cwd=folder))
     assert keys_of(folder / "one-0000.params") == [KEYS[2], KEYS[1], KEYS[0], KEYS[3]]
     done(graphshare("rename", "net", "--rules", rules, "-o", "two", cwd=folder))
@@ -199,13 +303,41 @@ def test_a_swap_of_parameters(folder: Path) -> None:
 
 def test_a_whole_component_of_another_separator(tmp_path: Path) -> None:
     write_json(tmp_path / "net.json", twin_layers("_"))
-    done(graphshare("share", "net.json", "--override", "right=left", "--separator", "_", "-o", "o.json", cwd=tmp_path))
+    done(
+        graphshare(
+            "share",
+            "net.json",
+            "--override",
+            "right=left",
+            "--separator",
+            "_",
+            "-o",
+            "o.json",
+            cwd=tmp_path,
+        )
+    )
     assert "right_fc_weight" not in (tmp_path / "o.json").read_text()
-    refused(graphshare("share", "net.json", "--override", "ri=left", "--separator", "_", "-o", "p.json", cwd=tmp_path))
+    refused(
+        graphshare(
+            "share",
+            "net.json",
+            "--override",
+            "ri=left",
+            "--separator",
+            "_",
+            "-o",
+            "p.json",
+            cwd=tmp_path,
+        )
+    )
 
 
 def test_the_plan_has_the_ties_and_their_rules(folder: Path) -> None:
-    run = done(graphshare("share", "net", "--override", "right=left", "--dry-run", "--format", "json", cwd=folder))
+    run = done(
+        graphshare(
+            "share", "net", "--override", "right=left", "--dry-run", "--format", "json", cwd=folder
+        )
+    )
     found = json.loads(run.stdout)
     assert explain(found, "plan") == []
     assert found["ties"] == {
@@ -220,84 +352,189 @@ def test_detect_untie_and_tie_again(tmp_path: Path) -> None:
     for name in ("lenet-symbol.json", "lenet-0000.params"):
         (tmp_path / name).write_bytes((ROOT / "fixtures" / name).read_bytes())
     done(graphshare("duplicate", "lenet", "--prefix", "sha-", "-o", "two", cwd=tmp_path))
-    found = json.loads(done(graphshare("share", "two", "--detect", "--format", "json", cwd=tmp_path)).stdout)
+    found = json.loads(
+        done(graphshare("share", "two", "--detect", "--format", "json", cwd=tmp_path)).stdout
+    )
     assert explain(found, "share-detect") == []
     pairs = [group["names"] for group in found["candidates"]]
     assert len(pairs) == 16
-    assert all(b == f"sha-{a}" and group["why"] == "values" for (a, b), group in zip(pairs, found["candidates"], strict=True))
-    options = " ".join(option for group in found["candidates"] for option in group["options"]).split()
-    done(graphshare("share", "two", *options, "-o", "one", cwd=tmp_path))
-    done(graphshare("duplicate", "lenet", "--prefix", "sha-", "--mode", "tie", "-o", "tied", cwd=tmp_path))
-    assert (tmp_path / "one-0000.params").read_bytes() == (tmp_path / "lenet-0000.params").read_bytes()
-    assert (tmp_path / "one-symbol.json").read_bytes() == (tmp_path / "tied-symbol.json").read_bytes()
-    done(graphshare("share", "one", "--untie", "*", "-o", "apart", cwd=tmp_path))
-    assert sorted(keys_of(tmp_path / "apart-0000.params")) == sorted(keys_of(tmp_path / "two-0000.params"))
-    refused(
-        graphshare("share", "two", "--untie", "*", "-o", "x", cwd=tmp_path), "no parameter of this graph has more than one user"
+    assert all(
+        b == f"sha-{a}" and group["why"] == "values"
+        for (a, b), group in zip(pairs, found["candidates"], strict=True)
     )
-    single = json.loads(done(graphshare("share", "lenet", "--detect", "--format", "json", cwd=tmp_path)).stdout)
-    assert [group for group in single["candidates"] if group["why"] == "values" and not group["related"]] == []
+    options = " ".join(
+        option for group in found["candidates"] for option in group["options"]
+    ).split()
+    done(graphshare("share", "two", *options, "-o", "one", cwd=tmp_path))
+    done(
+        graphshare(
+            "duplicate", "lenet", "--prefix", "sha-", "--mode", "tie", "-o", "tied", cwd=tmp_path
+        )
+    )
+    assert (tmp_path / "one-0000.params").read_bytes() == (
+        tmp_path / "lenet-0000.params"
+    ).read_bytes()
+    assert (tmp_path / "one-symbol.json").read_bytes() == (
+        tmp_path / "tied-symbol.json"
+    ).read_bytes()
+    done(graphshare("share", "one", "--untie", "*", "-o", "apart", cwd=tmp_path))
+    assert sorted(keys_of(tmp_path / "apart-0000.params")) == sorted(
+        keys_of(tmp_path / "two-0000.params")
+    )
+    refused(
+        graphshare("share", "two", "--untie", "*", "-o", "x", cwd=tmp_path),
+        "no parameter of this graph has more than one user",
+    )
+    single = json.loads(
+        done(graphshare("share", "lenet", "--detect", "--format", "json", cwd=tmp_path)).stdout
+    )
+    assert [
+        group for group in single["candidates"] if group["why"] == "values" and not group["related"]
+    ] == []
 
 
 def test_two_variables_of_one_name(tmp_path: Path) -> None:
-    nodes = [variable("x"), variable("w"), operator("dot", "a", [0, 1]), variable("w"), operator("dot", "b", [0, 3])]
+    nodes = [
+        variable("x"),
+        variable("w"),
+        operator("dot", "a", [0, 1]),
+        variable("w"),
+        operator("dot", "b", [0, 3]),
+    ]
     write_json(tmp_path / "net-symbol.json", document(nodes, [2, 4]))
     write_params(tmp_path / "net-0000.params", ["arg:w"])
     done(graphshare("share", "net", "--doctor", "tie", "-o", "one", cwd=tmp_path))
-    assert [node["inputs"] for node in nodes_of(tmp_path / "one-symbol.json")][2:] == [[[0, 0, 0], [1, 0, 0]]] * 2
+    assert [node["inputs"] for node in nodes_of(tmp_path / "one-symbol.json")][2:] == [
+        [[0, 0, 0], [1, 0, 0]]
+    ] * 2
     assert keys_of(tmp_path / "one-0000.params") == ["arg:w"]
     done(graphshare("share", "net", "--doctor", "separate", "-o", "two", cwd=tmp_path))
-    assert [node["name"] for node in nodes_of(tmp_path / "two-symbol.json")] == ["x", "w", "a", "w_1", "b"]
+    assert [node["name"] for node in nodes_of(tmp_path / "two-symbol.json")] == [
+        "x",
+        "w",
+        "a",
+        "w_1",
+        "b",
+    ]
     assert keys_of(tmp_path / "two-0000.params") == ["arg:w", "arg:w_1"]
-    refused(graphshare("share", "one", "--doctor", "tie", "-o", "x", cwd=tmp_path), "nothing to repair")
+    refused(
+        graphshare("share", "one", "--doctor", "tie", "-o", "x", cwd=tmp_path), "nothing to repair"
+    )
 
 
 def test_four_variables_of_one_name_are_numbered_in_turn(tmp_path: Path) -> None:
-    nodes = [*map(variable, ("x", "x", "x", "x_2", "x")), operator("add_n", "sum", range(5), attrs={"num_args": "5"})]
+    nodes = [
+        *map(variable, ("x", "x", "x", "x_2", "x")),
+        operator("add_n", "sum", range(5), attrs={"num_args": "5"}),
+    ]
     write_json(tmp_path / "net.json", document(nodes, [5]))
     done(graphshare("share", "net.json", "--doctor", "separate", "-o", "out.json", cwd=tmp_path))
-    assert [node["name"] for node in nodes_of(tmp_path / "out.json")] == ["x", "x_1", "x_3", "x_2", "x_4", "sum"]
+    assert [node["name"] for node in nodes_of(tmp_path / "out.json")] == [
+        "x",
+        "x_1",
+        "x_3",
+        "x_2",
+        "x_4",
+        "sum",
+    ]
 
 
 def test_rename_by_pattern_and_back(folder: Path) -> None:
-    done(graphshare("rename", "net", "--match", "*/fc_*", "--to", "fc_{2}.{1}", "--map-out", "m.json", "-o", "new", cwd=folder))
+    done(
+        graphshare(
+            "rename",
+            "net",
+            "--match",
+            "*/fc_*",
+            "--to",
+            "fc_{2}.{1}",
+            "--map-out",
+            "m.json",
+            "-o",
+            "new",
+            cwd=folder,
+        )
+    )
     assert keys_of(folder / "new-0000.params")[0] == "arg:fc_weight.left"
     done(graphshare("rename", "new", "--map", "m.json", "--inverse", "-o", "old", cwd=folder))
     assert (folder / "old-symbol.json").read_bytes() == (folder / "net-symbol.json").read_bytes()
     assert (folder / "old-0000.params").read_bytes() == (folder / "net-0000.params").read_bytes()
-    refused(graphshare("rename", "net", "--match", "*/fc_*", "--to", "fc_*", "-o", "x", cwd=folder), "would both become")
-    refused(graphshare("rename", "net", "--match", "left/fc", "--to", "right/fc", "-o", "x", cwd=folder), "already has")
-    refused(graphshare("rename", "net", "--match", "nothing*", "--to", "x", "-o", "x", cwd=folder), "matches no name")
-    refused(graphshare("rename", "net", "--match", "a", "-o", "x", cwd=folder), "1 --match and 0 --to")
-    refused(graphshare("rename", "net", "--inverse", "--prefix", "a", "-o", "x", cwd=folder), "--map")
-    refused(graphshare("rename", "net", "--map", "m.json", "--inverse", "-o", "x", cwd=folder), "which the graph does not have")
+    refused(
+        graphshare("rename", "net", "--match", "*/fc_*", "--to", "fc_*", "-o", "x", cwd=folder),
+        "would both become",
+    )
+    refused(
+        graphshare(
+            "rename", "net", "--match", "left/fc", "--to", "right/fc", "-o", "x", cwd=folder
+        ),
+        "already has",
+    )
+    refused(
+        graphshare("rename", "net", "--match", "nothing*", "--to", "x", "-o", "x", cwd=folder),
+        "matches no name",
+    )
+    refused(
+        graphshare("rename", "net", "--match", "a", "-o", "x", cwd=folder), "1 --match and 0 --to"
+    )
+    refused(
+        graphshare("rename", "net", "--inverse", "--prefix", "a", "-o", "x", cwd=folder), "--map"
+    )
+    refused(
+        graphshare("rename", "net", "--map", "m.json", "--inverse", "-o", "x", cwd=folder),
+        "which the graph does not have",
+    )
 
 
 def test_the_inverse_finds_how_strings_were_escaped(tmp_path: Path) -> None:
     source = json.dumps(document([variable("é"), operator("relu", "r", [0])], [1]), indent=2)
     (tmp_path / "a.json").write_text(source)
-    done(graphshare("rename", "a.json", "--prefix", "p-", "--map-out", "m.json", "-o", "b.json", cwd=tmp_path))
+    done(
+        graphshare(
+            "rename",
+            "a.json",
+            "--prefix",
+            "p-",
+            "--map-out",
+            "m.json",
+            "-o",
+            "b.json",
+            cwd=tmp_path,
+        )
+    )
     assert "\\u00e9" not in (tmp_path / "b.json").read_text(encoding="utf-8")
-    run = done(graphshare("rename", "b.json", "--map", "m.json", "--inverse", "-o", "c.json", cwd=tmp_path))
+    run = done(
+        graphshare("rename", "b.json", "--map", "m.json", "--inverse", "-o", "c.json", cwd=tmp_path)
+    )
     assert (tmp_path / "c.json").read_text() == source
     assert b"warning" not in run.stderr
     changed = json.loads((tmp_path / "m.json").read_text())
     changed["sources"][0]["sha256"] = "0" * 64
     write_json(tmp_path / "m.json", changed)
-    run = done(graphshare("rename", "b.json", "--map", "m.json", "--inverse", "-o", "c.json", cwd=tmp_path))
+    run = done(
+        graphshare("rename", "b.json", "--map", "m.json", "--inverse", "-o", "c.json", cwd=tmp_path)
+    )
     assert b"not, byte for byte" in run.stderr
 
 
 def test_a_pattern_that_a_later_one_overrules_is_a_note(folder: Path) -> None:
     options = ["--match", "*/fc_*", "--to", "x*.*", "--match", "*fc*", "--to", "*dense*"]
     said = done(graphshare("rename", "net", *options, "-o", "x", cwd=folder)).stderr.decode()
-    assert "warning: --match */fc_* --to x*.*: has no effect: a later rule decides every name that it matches" in said
-    refused(graphshare("rename", "net", *options, "--strict", "-o", "y", cwd=folder), "a later rule")
+    assert (
+        "warning: --match */fc_* --to x*.*: has no effect: a later rule decides every name that it matches"
+        in said
+    )
+    refused(
+        graphshare("rename", "net", *options, "--strict", "-o", "y", cwd=folder), "a later rule"
+    )
 
 
 def test_a_rename_does_not_tie(folder: Path) -> None:
     rules = write_rules(folder, {"scope": "right", "to": "left"})
-    refused(graphshare("rename", "net", "--rules", rules, "-o", "x", cwd=folder), "already has", "`graphshare share`")
+    refused(
+        graphshare("rename", "net", "--rules", rules, "-o", "x", cwd=folder),
+        "already has",
+        "`graphshare share`",
+    )
     rules = write_rules(folder, {"scope": "right", "to": "middle"})
     done(graphshare("rename", "net", "--rules", rules, "-o", "x", cwd=folder))
     assert [node["name"] for node in nodes_of(folder / "x-symbol.json")][4:] == [
@@ -309,7 +546,11 @@ def test_scopes_blocks_and_aliases_resolve_together(tmp_path: Path) -> None:
     rules = [{"scope": "scope_b", "to": "scope_a"}, inner, {"alias": "sha-*", "to": "*"}]
     write_json(tmp_path / "rules.json", {"version": 1, "rules": rules})
     done(graphshare("rules", "check", "rules.json", "--strict", cwd=tmp_path))
-    found = done(graphshare("rules", "explain", "sha-scope_b/shared_child/w", "--rules", "rules.json", cwd=tmp_path))
+    found = done(
+        graphshare(
+            "rules", "explain", "sha-scope_b/shared_child/w", "--rules", "rules.json", cwd=tmp_path
+        )
+    )
     assert found.stdout.decode().splitlines()[-1] == "  scope_a/w"
 
 
@@ -317,7 +558,9 @@ def test_hints_at_operators_of_old_files(tmp_path: Path) -> None:
     net = twin_layers(fc={"num_hidden": "4", "weight_lr_mult": "0.5"})
     net["attrs"]["mxnet_version"] = ["int", 801]
     write_json(tmp_path / "net.json", net)
-    said = done(graphshare("share", "net.json", "--override", "right=left", "-o", "o.json", cwd=tmp_path)).stderr.decode()
+    said = done(
+        graphshare("share", "net.json", "--override", "right=left", "-o", "o.json", cwd=tmp_path)
+    ).stderr.decode()
     assert "'right/fc_weight' and 'left/fc_weight' have __lr_mult__ 0.5 and none" in said
     assert said.count("__lr_mult__") == 1
 
@@ -330,15 +573,33 @@ def test_what_may_be_a_parameter_is_left_alone_and_said(tmp_path: Path) -> None:
     said = done(graphshare(*options, cwd=tmp_path)).stderr.decode()
     assert "warning: 'right/p' may be a parameter" in said
     assert "'left/p'" not in said
-    assert [node["name"] for node in nodes_of(tmp_path / "o.json")][:3] == ["left/p", "right/p", "a"]
-    said = done(graphshare(*options, "--as-parameter", "right/p", "--as-parameter", "left/p", cwd=tmp_path)).stderr.decode()
+    assert [node["name"] for node in nodes_of(tmp_path / "o.json")][:3] == [
+        "left/p",
+        "right/p",
+        "a",
+    ]
+    said = done(
+        graphshare(*options, "--as-parameter", "right/p", "--as-parameter", "left/p", cwd=tmp_path)
+    ).stderr.decode()
     assert "may be a parameter" not in said
     assert [node["name"] for node in nodes_of(tmp_path / "o.json")][:2] == ["left/p", "a"]
 
 
 def test_scopes_of_tensorflow(tmp_path: Path) -> None:
     write_json(tmp_path / "a.json", siamese())
-    done(graphshare("rename", "a.json", "--name-scope", "foo", "--variable-scope", "goo", "-o", "b.json", cwd=tmp_path))
+    done(
+        graphshare(
+            "rename",
+            "a.json",
+            "--name-scope",
+            "foo",
+            "--variable-scope",
+            "goo",
+            "-o",
+            "b.json",
+            cwd=tmp_path,
+        )
+    )
     assert [node["name"] for node in nodes_of(tmp_path / "b.json")] == [
         "foo/goo/data", "goo/conv_weight", "foo/goo/conv", "foo/goo/loss"]  # fmt: skip
 
@@ -346,7 +607,9 @@ def test_scopes_of_tensorflow(tmp_path: Path) -> None:
 def test_rules_explain(folder: Path) -> None:
     rules = write_rules(folder, {"scope": "scope_b", "to": "scope_a"},
                         {"within": "scope_b", "rules": [{"scope": "shared_child", "to": ""}]})  # fmt: skip
-    said = done(graphshare("rules", "explain", "scope_b/shared_child/w", "--rules", rules, cwd=folder)).stdout.decode()
+    said = done(
+        graphshare("rules", "explain", "scope_b/shared_child/w", "--rules", rules, cwd=folder)
+    ).stdout.decode()
     assert said.splitlines() == [
         "scope_b/shared_child/w (parameter)",
         (
@@ -368,14 +631,26 @@ def test_rules_explain(folder: Path) -> None:
         assert (found["kind"], found["effect"], found["result"]) == (kind, effect, result)
     third = ["--override", "right=third", *options[2:]]
     for name, effect in (("right/fc_weight", "renamed"), ("left/fc_weight", "kept")):
-        assert json.loads(done(graphshare("rules", "explain", name, *third, cwd=folder)).stdout)["effect"] == effect
-    refused(graphshare("rules", "explain", "rihgt/fc", *options, cwd=folder), "did you mean 'right/fc'")
-    refused(graphshare("rules", "explain", "a/w", "--override", "a=b", "--override", "b=a", cwd=folder), "cycle: a -> b -> a")
+        assert (
+            json.loads(done(graphshare("rules", "explain", name, *third, cwd=folder)).stdout)[
+                "effect"
+            ]
+            == effect
+        )
+    refused(
+        graphshare("rules", "explain", "rihgt/fc", *options, cwd=folder), "did you mean 'right/fc'"
+    )
+    refused(
+        graphshare("rules", "explain", "a/w", "--override", "a=b", "--override", "b=a", cwd=folder),
+        "cycle: a -> b -> a",
+    )
 
 
 def test_rules_explain_prefixes_step_by_step(folder: Path) -> None:
     rules = write_rules(folder, {"strip": "old_"}, {"prefix": "new_"}, {"variable_scope": "net"})
-    said = done(graphshare("rules", "explain", "old_w", "--rules", rules, cwd=folder)).stdout.decode()
+    said = done(
+        graphshare("rules", "explain", "old_w", "--rules", rules, cwd=folder)
+    ).stdout.decode()
     assert said.splitlines() == [
         "old_w (parameter)",
         "  1. old_w -> w  by strip 'old_' (rules.json: $.rules[0])",
@@ -387,18 +662,30 @@ def test_rules_explain_prefixes_step_by_step(folder: Path) -> None:
 
 def test_rules_check(folder: Path) -> None:
     def check(*rules: dict[str, Any], options: tuple[str, ...] = ()) -> tuple[int, dict[str, Any]]:
-        run = graphshare("rules", "check", write_rules(folder, *rules), "--format", "json", *options, cwd=folder)
+        run = graphshare(
+            "rules", "check", write_rules(folder, *rules), "--format", "json", *options, cwd=folder
+        )
         found = json.loads(run.stdout)
         assert explain(found, "rules-check") == []
         return run.returncode, found
 
     graph = ("--graph", "net-symbol.json")
-    assert check({"scope": "right", "to": "left"}, options=graph) == (0, {"rules": 1, "errors": [], "warnings": []})
+    assert check({"scope": "right", "to": "left"}, options=graph) == (
+        0,
+        {"rules": 1, "errors": [], "warnings": []},
+    )
     code, found = check({"scope": "a", "to": "b"}, {"scope": "b", "to": "a"})
     assert (code, found["errors"][0]["message"]) == (1, "scope overrides form a cycle: a -> b -> a")
     code, found = check({"nothing": 1}, {"prefix": 2})
-    assert (code, [fault["path"] for fault in found["errors"]]) == (1, ["$.rules[0]", "$.rules[1].prefix"])
-    shadow = ({"scope": "right", "to": "x"}, {"scope": "right", "to": "left"}, {"alias": "q", "to": "left/fc_bias"})
+    assert (code, [fault["path"] for fault in found["errors"]]) == (
+        1,
+        ["$.rules[0]", "$.rules[1].prefix"],
+    )
+    shadow = (
+        {"scope": "right", "to": "x"},
+        {"scope": "right", "to": "left"},
+        {"alias": "q", "to": "left/fc_bias"},
+    )
     code, found = check(*shadow, options=graph)
     assert code == 0
     assert [text.split(": ", 2)[2] for text in found["warnings"]] == [
@@ -416,9 +703,22 @@ def hostile() -> dict[str, Any]:
     count = size_of_day(3_000, 10_000)
     chain = [{"scope": f"s{i}", "to": f"s{i + 1}"} for i in range(count)]
     last = f"s{count - 1}"
-    blocks = [{"within": last, "rules": [{"within": f"b{i}", "rules": [{"scope": "x", "to": "y"}]}]} for i in range(count)]
-    blocks += [{"within": f"s{i}", "rules": [{"scope": "x", "to": "y"}, {"alias": "a", "to": "b"}]} for i in range(count)]
-    blocks += [{"within": "s0", "rules": [{"within": f"c{i}", "rules": [{"scope": "q", "to": ""}]} for i in range(count)]}]
+    blocks = [
+        {"within": last, "rules": [{"within": f"b{i}", "rules": [{"scope": "x", "to": "y"}]}]}
+        for i in range(count)
+    ]
+    blocks += [
+        {"within": f"s{i}", "rules": [{"scope": "x", "to": "y"}, {"alias": "a", "to": "b"}]}
+        for i in range(count)
+    ]
+    blocks += [
+        {
+            "within": "s0",
+            "rules": [
+                {"within": f"c{i}", "rules": [{"scope": "q", "to": ""}]} for i in range(count)
+            ],
+        }
+    ]
     deep: list[dict[str, Any]] = [{"scope": "a", "to": "b"}]
     for _ in range(300):
         deep = [{"within": "d", "rules": deep}]
@@ -449,7 +749,15 @@ def test_hostile_rules_end_soon_and_write_nothing(folder: Path, name: str) -> No
 
 
 @pytest.mark.parametrize(
-    "text", ["[" * 100_000, '{"version": 1, "rules": ' + "[" * 100_000, "\x00", "", "null", '{"a": 1, "a": 2}']
+    "text",
+    [
+        "[" * 100_000,
+        '{"version": 1, "rules": ' + "[" * 100_000,
+        "\x00",
+        "",
+        "null",
+        '{"a": 1, "a": 2}',
+    ],
 )
 def test_files_that_are_no_rules(folder: Path, text: str) -> None:
     for name in ("rules.json", "rules.toml"):
@@ -464,17 +772,46 @@ def test_a_pattern_that_ties_everything_is_counted_in_a_warning(folder: Path) ->
     refused(graphshare(*wide, "--strict", cwd=folder), "one pattern ties all 4 parameters into 2")
     narrow = ("share", "net", "--alias", "right*weight=left*weight", "-o", "one")
     assert "none is separate" not in done(graphshare(*narrow, cwd=folder)).stderr.decode()
-    literal = ("--alias", "right/fc_weight=left/fc_weight", "--alias", "right/fc_bias=left/fc_bias", "-o", "one")
-    assert "none is separate" not in done(graphshare("share", "net", *literal, cwd=folder)).stderr.decode()
+    literal = (
+        "--alias",
+        "right/fc_weight=left/fc_weight",
+        "--alias",
+        "right/fc_bias=left/fc_bias",
+        "-o",
+        "one",
+    )
+    assert (
+        "none is separate"
+        not in done(graphshare("share", "net", *literal, cwd=folder)).stderr.decode()
+    )
 
 
-@pytest.mark.parametrize("purpose", [["--untie", "*"], ["--doctor", "tie"], ["--detect"], ["--transposed"]])
+@pytest.mark.parametrize(
+    "purpose", [["--untie", "*"], ["--doctor", "tie"], ["--detect"], ["--transposed"]]
+)
 def test_options_that_no_purpose_uses_are_refused(purpose: list[str], folder: Path) -> None:
     """Separator and policy are for rules; a tie of transposed tables looks at no role."""
     before = files_in(folder)
-    options = ["--separator", ".", "--reuse", "auto", *(["--as-input", "left/data"] if "--transposed" in purpose else [])]
-    told = refused(graphshare("share", "net", *purpose, *options, *([] if "--detect" in purpose else ["-o", "o"]), cwd=folder))
-    assert all(f"{option} has no effect with" in told for option in options if option.startswith("--"))
+    options = [
+        "--separator",
+        ".",
+        "--reuse",
+        "auto",
+        *(["--as-input", "left/data"] if "--transposed" in purpose else []),
+    ]
+    told = refused(
+        graphshare(
+            "share",
+            "net",
+            *purpose,
+            *options,
+            *([] if "--detect" in purpose else ["-o", "o"]),
+            cwd=folder,
+        )
+    )
+    assert all(
+        f"{option} has no effect with" in told for option in options if option.startswith("--")
+    )
     assert files_in(folder) == before
 
 
@@ -484,10 +821,15 @@ def test_many_ties_are_counted(count: int, shown: int, tmp_path: Path) -> None:
     nodes.append(operator("add_n", "sum", range(2 * count), attrs={"num_args": str(2 * count)}))
     write_json(tmp_path / "g.json", document(nodes, [2 * count]))
     words = [word for i in range(count) for word in ("--alias", f"b{i}_weight=a{i}_weight")]
-    said = done(graphshare("share", "g.json", *words, "-o", "out.json", cwd=tmp_path)).stderr.decode()
+    said = done(
+        graphshare("share", "g.json", *words, "-o", "out.json", cwd=tmp_path)
+    ).stderr.decode()
     assert f"tied: {count}\n" in said
     assert said.count(" -> ") == shown
-    assert (f"and {count - 8} more (all with --dry-run)" in said, " more (" in said) == (count > 8, count > 8)
+    assert (f"and {count - 8} more (all with --dry-run)" in said, " more (" in said) == (
+        count > 8,
+        count > 8,
+    )
 
 
 def test_everything_equal_is_tied_by_one_option(tmp_path: Path) -> None:
@@ -504,8 +846,14 @@ def test_everything_equal_is_tied_by_one_option(tmp_path: Path) -> None:
     names = {each.name for each in onnx.load(tmp_path / "one.onnx").graph.initializer}
     assert names == {"a[*]", "c", "d"}
     done(graphshare("compare", "m.onnx", "one.onnx", "--exact", cwd=tmp_path))
-    refused(graphshare("share", "one.onnx", "--equal", "-o", "two.onnx", cwd=tmp_path), "no parameter would change")
-    refused(graphshare("share", "m.onnx", "--equal", "--alias", "c=e", "-o", "x.onnx", cwd=tmp_path), "several purposes")
+    refused(
+        graphshare("share", "one.onnx", "--equal", "-o", "two.onnx", cwd=tmp_path),
+        "no parameter would change",
+    )
+    refused(
+        graphshare("share", "m.onnx", "--equal", "--alias", "c=e", "-o", "x.onnx", cwd=tmp_path),
+        "several purposes",
+    )
     refused(graphshare("share", "m.onnx", "--equal", "--detect", cwd=tmp_path), "several purposes")
 
 
@@ -525,11 +873,19 @@ def test_weights_in_attributes_are_said_to_be_copied(tmp_path: Path) -> None:
     _write_onnx(tmp_path / "once.onnx", text.replace("{}", scaler.replace("39]", "38]")))
     share = ("share", "--equal", "-o", "one.onnx")
     assert note in done(graphshare(*share, "twice.onnx", cwd=tmp_path)).stderr.decode()
-    assert "attributes" not in done(graphshare(*share, "--overwrite", "once.onnx", cwd=tmp_path)).stderr.decode()
+    assert (
+        "attributes"
+        not in done(graphshare(*share, "--overwrite", "once.onnx", cwd=tmp_path)).stderr.decode()
+    )
     duplicate = ("duplicate", "once.onnx", "--prefix", "b_")
-    said = done(graphshare(*duplicate, "--mode", "tie", "-o", "tied.onnx", cwd=tmp_path)).stderr.decode()
+    said = done(
+        graphshare(*duplicate, "--mode", "tie", "-o", "tied.onnx", cwd=tmp_path)
+    ).stderr.decode()
     assert "Scaler of y, b_y are equal" in said
-    assert "attributes" not in done(graphshare(*duplicate, "-o", "copied.onnx", cwd=tmp_path)).stderr.decode()
+    assert (
+        "attributes"
+        not in done(graphshare(*duplicate, "-o", "copied.onnx", cwd=tmp_path)).stderr.decode()
+    )
 
 
 @pytest.mark.parametrize(
@@ -545,7 +901,10 @@ def test_parameters_beside_tied_ones_are_forgotten_only_if_they_could_be_tied(
 ) -> None:
     weights = "float[2,2] v = {1, 2, 3, 4}, float[2,2] w = {1, 2, 3, 4}, float[2] b = {1, 2}, float[2] d = {3, 4}"
     nodes = f"p = Gemm (x, v, d) q = Gemm (p, v, b) r = Gemm (q, w, {bias}) y = Add (r, c)"
-    text = f'<ir_version: 8, opset_import: ["" : 17]> g (float[2,2] x) => (float[2,2] y) <{weights}, {third}> {{ {nodes} }}'
+    text = (
+        f'<ir_version: 8, opset_import: ["" : 17]> g (float[2,2] x) => (float[2,2] y) <{weights}, '
+        f"{third}> {{ {nodes} }}"
+    )
     _write_onnx(tmp_path / "m.onnx", text)
     run = done(graphshare("share", "m.onnx", "--alias", "w=v", "-o", "tied.onnx", cwd=tmp_path))
     assert run.stderr.decode().count("beside them are not") == notes

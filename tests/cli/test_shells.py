@@ -42,13 +42,22 @@ LINES = [
     ("graphshare inspect fol", "graphshare inspect folder/"),
     ("graphshare run lenet --params=lenet-0", "graphshare run lenet --params=lenet-0000.params "),
     ("graphshare extract lenet --target fc1_", "graphshare extract lenet --target fc1_output "),
-    ("graphshare duplicate lenet --mode tie --copy fc2_b", "graphshare duplicate lenet --mode tie --copy fc2_bias "),
-    ("graphshare run lenet-symbol.json --shape d", "graphshare run lenet-symbol.json --shape data="),
+    (
+        "graphshare duplicate lenet --mode tie --copy fc2_b",
+        "graphshare duplicate lenet --mode tie --copy fc2_bias ",
+    ),
+    (
+        "graphshare run lenet-symbol.json --shape d",
+        "graphshare run lenet-symbol.json --shape data=",
+    ),
     (
         "graphshare params show lenet-0000.params --select conv1_b",
         "graphshare params show lenet-0000.params --select conv1_bias ",
     ),
-    ("graphshare extract scoped --target a:b:fc1_", "graphshare extract scoped --target a:b:fc1_output "),
+    (
+        "graphshare extract scoped --target a:b:fc1_",
+        "graphshare extract scoped --target a:b:fc1_output ",
+    ),
     ("graphshare extract lenet --target nothing", "graphshare extract lenet --target nothing"),
 ]
 
@@ -73,7 +82,13 @@ def folder(tmp_path: Path) -> Path:
 
 def surroundings(folder: Path) -> dict[str, str]:
     path = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    return environment(PATH=path, HOME=str(folder), ZDOTDIR=str(folder), XDG_CONFIG_HOME=str(folder), INPUTRC=os.devnull)
+    return environment(
+        PATH=path,
+        HOME=str(folder),
+        ZDOTDIR=str(folder),
+        XDG_CONFIG_HOME=str(folder),
+        INPUTRC=os.devnull,
+    )
 
 
 class Typist:
@@ -129,7 +144,11 @@ def test_a_line_is_completed(typist: Typist) -> None:
 
 
 MORE_OFFERS = {
-    "graphshare inspect folder/le": ["folder/lenet", "folder/lenet-0000.params", "folder/lenet-symbol.json"],
+    "graphshare inspect folder/le": [
+        "folder/lenet",
+        "folder/lenet-0000.params",
+        "folder/lenet-symbol.json",
+    ],
     "graphshare extract lenet --target fc": ["fc1_output", "fc2_output", "fc1", "fc2"],
     "graphshare duplicate lenet --mode ": ["copy", "tie", "batch"],
     "graphshare extract lenet --target nothing": [],
@@ -138,9 +157,14 @@ MORE_OFFERS = {
 
 def offered_by_fish(folder: Path, lines: Iterable[str]) -> dict[str, dict[str, str]]:
     """For each line what fish offers for its last word, with what it says of each."""
-    script = 'graphshare completion fish | source; for line in $argv; echo ">>$line"; complete --do-complete "$line"; end'
+    script = (
+        'graphshare completion fish | source; for line in $argv; echo ">>$line"; complete '
+        '--do-complete "$line"; end'
+    )
     command = ["fish", "--no-config", "-c", script, "--", *lines]
-    run = subprocess.run(command, cwd=folder, env=surroundings(folder), capture_output=True, timeout=300, check=True)
+    run = subprocess.run(
+        command, cwd=folder, env=surroundings(folder), capture_output=True, timeout=300, check=True
+    )
     assert run.stderr == b""
     parts = (part.splitlines() for part in run.stdout.decode().split(">>")[1:])
     return {line: dict((*text.split("\t"), "")[:2] for text in offers) for line, *offers in parts}
@@ -150,7 +174,10 @@ def offered_by_fish(folder: Path, lines: Iterable[str]) -> dict[str, dict[str, s
 def test_fish_offers_what_may_follow(folder: Path) -> None:
     if shutil.which("fish") is None:
         missing("fish", "fish is not installed")
-    wanted = {line: [whole.rpartition(line.rpartition(" ")[0] + " ")[2].rstrip(" ")] for line, whole in LINES} | MORE_OFFERS
+    wanted = {
+        line: [whole.rpartition(line.rpartition(" ")[0] + " ")[2].rstrip(" ")]
+        for line, whole in LINES
+    } | MORE_OFFERS
     described = "graphshare params sho"
     offers = offered_by_fish(folder, [*wanted, described])
     assert offers.pop(described)["show"].startswith("Show shape, type")
@@ -158,9 +185,25 @@ def test_fish_offers_what_may_follow(folder: Path) -> None:
 
 
 def test_each_value_is_completed_as_what_it_is() -> None:
-    options = [click.Option([f"--{metavar.lower()}"], metavar=metavar) for metavar in ("FILE", "OUT", "GRAPH", "TEXT")]
+    options = [
+        click.Option([f"--{metavar.lower()}"], metavar=metavar)
+        for metavar in ("FILE", "OUT", "GRAPH", "TEXT")
+    ]
     arguments = [click.Argument([name]) for name in ("name", "graph", "left", "target")]
-    command = click.Command("x", params=[*options, click.Option(["--cut"]), click.Option(["--share-input"]), *arguments])
+    command = click.Command(
+        "x", params=[*options, click.Option(["--cut"]), click.Option(["--share-input"]), *arguments]
+    )
     complete_names(click.Group("all", commands={"x": command}))
     kinds = [parameter.type.name for parameter in command.params]
-    assert kinds == ["path", "path", "graph", "text", "name", "name", "name", "graph", "graph", "path"]
+    assert kinds == [
+        "path",
+        "path",
+        "graph",
+        "text",
+        "name",
+        "name",
+        "name",
+        "graph",
+        "graph",
+        "path",
+    ]

@@ -1,4 +1,6 @@
-"""Answers that name the cause: the rounding of a Pooling, the separator of scopes, the tolerance of float16, labels of RNNs."""
+"""Answers that name the cause: the rounding of a Pooling, the separator of scopes, the tolerance of
+float16, labels of RNNs.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,21 @@ def pools(count: int, **attrs: str) -> Document:
     """A convolution that rounds up beside pools of the same input, all joined."""
     window = {"kernel": "(3, 3)", "stride": "(2, 2)"}
     nodes = [variable("data"), variable("w")]
-    nodes.append(operator("Convolution", "c", [0, 1], attrs={**window, "pad": "(1, 1)", "num_filter": "2", "no_bias": "True"}))
-    nodes += [operator("Pooling", f"p{i}", [0], attrs={**window, "pool_type": "max", **attrs}) for i in range(count)]
-    nodes.append(operator("Concat", "cat", list(range(2, 3 + count)), attrs={"num_args": str(count + 1)}))
+    nodes.append(
+        operator(
+            "Convolution",
+            "c",
+            [0, 1],
+            attrs={**window, "pad": "(1, 1)", "num_filter": "2", "no_bias": "True"},
+        )
+    )
+    nodes += [
+        operator("Pooling", f"p{i}", [0], attrs={**window, "pool_type": "max", **attrs})
+        for i in range(count)
+    ]
+    nodes.append(
+        operator("Concat", "cat", list(range(2, 3 + count)), attrs={"num_args": str(count + 1)})
+    )
     return document(nodes, [len(nodes) - 1])
 
 
@@ -37,15 +51,21 @@ def find_hints(path: str, size: int) -> list[str]:
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_a_pooling_that_would_fit_if_it_rounded_the_other_way_is_named(tmp_path: Path, count: int) -> None:
+def test_a_pooling_that_would_fit_if_it_rounded_the_other_way_is_named(
+    tmp_path: Path, count: int
+) -> None:
     (hint,) = find_hints(write(tmp_path, pools(count)), 28)
     assert all(f"{CONVENTION}=full of 'p{i}'" in hint for i in range(count))
     assert find_hints(write(tmp_path, pools(count, pooling_convention="full")), 28) == []
 
 
 @pytest.mark.parametrize(("size", "attrs"), [(29, {}), (28, {"global_pool": "True"})])
-def test_a_pooling_is_not_named_where_no_rounding_fits(tmp_path: Path, size: int, attrs: dict[str, str]) -> None:
-    assert not any(CONVENTION in hint for hint in find_hints(write(tmp_path, pools(1, **attrs)), size))
+def test_a_pooling_is_not_named_where_no_rounding_fits(
+    tmp_path: Path, size: int, attrs: dict[str, str]
+) -> None:
+    assert not any(
+        CONVENTION in hint for hint in find_hints(write(tmp_path, pools(1, **attrs)), size)
+    )
 
 
 def test_one_of_several_poolings_is_named(tmp_path: Path) -> None:
@@ -56,7 +76,9 @@ def test_one_of_several_poolings_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("scope", "named"), [("a", True), ("a_", True), ("b", False)])
-def test_a_scope_of_another_separator_is_answered_with_the_separator(tmp_path: Path, scope: str, *, named: bool) -> None:
+def test_a_scope_of_another_separator_is_answered_with_the_separator(
+    tmp_path: Path, scope: str, *, named: bool
+) -> None:
     nodes = [variable("x"), variable("a_weight"), variable("c_weight")]
     nodes += [operator("broadcast_add", "s", [0, 1]), operator("broadcast_add", "t", [3, 2])]
     with pytest.raises(RefusedError, match="matches no parameter") as refused:
@@ -71,13 +93,17 @@ def mixed(folder: Path, dtype: str) -> gs.Checkpoint:
         operator("amp_cast", "low", [0], attrs={"dtype": dtype}),
         variable("w", attrs={"__dtype__": "2"}),
     ]
-    nodes.append(operator("FullyConnected", "fc", [1, 2], attrs={"num_hidden": "64", "no_bias": "True"}))
+    nodes.append(
+        operator("FullyConnected", "fc", [1, 2], attrs={"num_hidden": "64", "no_bias": "True"})
+    )
     nodes.append(operator("amp_cast", "high", [3], attrs={"dtype": "float32"}))
     np.savez(folder / "w.npz", w=np.random.default_rng(0).normal(size=(64, 512)).astype(dtype))
     return gs.load(write(folder, document(nodes, [4])), params=str(folder / "w.npz"))
 
 
-def test_a_float32_output_of_float16_layers_is_judged_as_float16_and_that_is_said(tmp_path: Path) -> None:
+def test_a_float32_output_of_float16_layers_is_judged_as_float16_and_that_is_said(
+    tmp_path: Path,
+) -> None:
     model = mixed(tmp_path, "float16")
     exported = gs.export(model, str(tmp_path / "m.onnx"), shapes={"data": (512, 512)})
     assert [note for note in exported.notes if "float16" in note] == [
@@ -91,9 +117,18 @@ def label_of(steps: list[Record]) -> Document:
     nodes = [
         variable("data"),
         variable("w"),
-        operator("FullyConnected", "fc", [0, 1], attrs={"num_hidden": "4", "no_bias": "True", "flatten": "False"}),
+        operator(
+            "FullyConnected",
+            "fc",
+            [0, 1],
+            attrs={"num_hidden": "4", "no_bias": "True", "flatten": "False"},
+        ),
     ]
-    nodes += [operator("Reshape", "rows", [2], attrs={"shape": "(-1, 4)"}), variable("softmax_label"), *steps]
+    nodes += [
+        operator("Reshape", "rows", [2], attrs={"shape": "(-1, 4)"}),
+        variable("softmax_label"),
+        *steps,
+    ]
     nodes.append(operator("SoftmaxOutput", "softmax", [3, len(nodes) - 1]))
     return document(nodes, [len(nodes) - 1])
 
@@ -108,11 +143,16 @@ def label_of(steps: list[Record]) -> Document:
         ],
     ],
 )
-def test_a_label_that_goes_through_a_reshape_needs_no_shape(tmp_path: Path, steps: list[Record]) -> None:
+def test_a_label_that_goes_through_a_reshape_needs_no_shape(
+    tmp_path: Path, steps: list[Record]
+) -> None:
     np.savez(tmp_path / "w.npz", w=np.ones((4, 3), np.float32))
     model = gs.load(write(tmp_path, label_of(steps)), params=str(tmp_path / "w.npz"))
     exported = gs.export(model, str(tmp_path / "m.onnx"), shapes={"data": (5, 37, 3)})
     assert isinstance(exported.report, ExportFacts)
     assert list(exported.report.outputs) == ["softmax_output"]
     assert exported.report.proof
-    assert gs.run(model, shapes={"data": (5, 37, 3)}, seed=0).outputs["softmax_output"].shape == (185, 4)
+    assert gs.run(model, shapes={"data": (5, 37, 3)}, seed=0).outputs["softmax_output"].shape == (
+        185,
+        4,
+    )

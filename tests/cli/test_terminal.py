@@ -61,7 +61,11 @@ def test_differences_have_colours_unless_told_otherwise(folder: Path) -> None:
     shown, code = at_terminal("diff", "lenet", "x", cwd=folder)
     assert code == 1
     assert "\x1b[33mrenamed" in shown
-    for arguments, more in ((["--color", "never", "diff"], {}), (["diff"], {"NO_COLOR": "1"}), (["diff"], {"TERM": "dumb"})):
+    for arguments, more in (
+        (["--color", "never", "diff"], {}),
+        (["diff"], {"NO_COLOR": "1"}),
+        (["diff"], {"TERM": "dumb"}),
+    ):
         shown, _ = at_terminal(*arguments, "lenet", "x", cwd=folder, **more)
         assert "\x1b" not in shown, arguments
     assert b"\x1b" not in graphshare("diff", "lenet", "x", cwd=folder).stdout
@@ -78,32 +82,61 @@ def test_a_graph_is_not_typed_in(folder: Path) -> None:
 def test_misspelt_words_are_guessed(folder: Path) -> None:
     refused(graphshare("inspekt", "lenet", cwd=folder), "did you mean 'inspect'")
     refused(graphshare("inspect", "lenet", "--shap", "data=1", cwd=folder), "--shape")
-    refused(graphshare("extract", "lenet", "--target", "fc3_output", cwd=folder), "did you mean 'fc")
+    refused(
+        graphshare("extract", "lenet", "--target", "fc3_output", cwd=folder), "did you mean 'fc"
+    )
     refused(graphshare("help", "inspect"), "did you mean `graphshare inspect --help`")
     refused(graphshare("version"), "did you mean `graphshare --version`")
 
 
 def test_misspelt_files_are_guessed(folder: Path) -> None:
-    refused(graphshare("inspect", "lenat", cwd=folder), "lenat: does not exist", "did you mean 'lenet'?")
-    refused(graphshare("check", "lenet-symbol.jsn", cwd=folder), "did you mean 'lenet-symbol.json'?")
-    refused(graphshare("params", "list", "lenet-0000.parms", cwd=folder), "did you mean 'lenet-0000.params'?")
-    refused(graphshare("inspect", "lenet", "--params", "lenet-0001.params", cwd=folder), "did you mean 'lenet-0000.params'?")
-    refused(graphshare("run", "lenet", "--feed", "data=lenet.npz", cwd=folder), "lenet.npz: does not exist")
-    refused(graphshare("inspect", "nowhere/lenet", cwd=folder), "the directory 'nowhere' does not exist")
-    refused(graphshare("inspect", "something", cwd=folder), "no something-symbol.json, something.onnx")
+    refused(
+        graphshare("inspect", "lenat", cwd=folder), "lenat: does not exist", "did you mean 'lenet'?"
+    )
+    refused(
+        graphshare("check", "lenet-symbol.jsn", cwd=folder), "did you mean 'lenet-symbol.json'?"
+    )
+    refused(
+        graphshare("params", "list", "lenet-0000.parms", cwd=folder),
+        "did you mean 'lenet-0000.params'?",
+    )
+    refused(
+        graphshare("inspect", "lenet", "--params", "lenet-0001.params", cwd=folder),
+        "did you mean 'lenet-0000.params'?",
+    )
+    refused(
+        graphshare("run", "lenet", "--feed", "data=lenet.npz", cwd=folder),
+        "lenet.npz: does not exist",
+    )
+    refused(
+        graphshare("inspect", "nowhere/lenet", cwd=folder), "the directory 'nowhere' does not exist"
+    )
+    refused(
+        graphshare("inspect", "something", cwd=folder), "no something-symbol.json, something.onnx"
+    )
 
 
 def test_another_sort_of_file_is_told(folder: Path) -> None:
-    refused(graphshare("inspect", "lenet-0000.params", cwd=folder), "is a parameter file (.params), not a symbol file")
-    refused(graphshare("params", "list", "lenet-symbol.json", cwd=folder), "is a symbol file (a graph), not a parameter file")
+    refused(
+        graphshare("inspect", "lenet-0000.params", cwd=folder),
+        "is a parameter file (.params), not a symbol file",
+    )
+    refused(
+        graphshare("params", "list", "lenet-symbol.json", cwd=folder),
+        "is a symbol file (a graph), not a parameter file",
+    )
     np.save(folder / "x.npy", np.zeros(3))
-    refused(graphshare("inspect", "x.npy", cwd=folder), "is a NumPy array (.npy), not a symbol file")
+    refused(
+        graphshare("inspect", "x.npy", cwd=folder), "is a NumPy array (.npy), not a symbol file"
+    )
     refused(graphshare("inspect", "-", data=b"hello"), "is not a symbol file")
 
 
 def test_what_is_missing_is_shown_by_an_example() -> None:
     refused(
-        graphshare("duplicate", "lenet"), "Missing option '-p' / '--prefix'", "as in `graphshare duplicate lenet --prefix sha-"
+        graphshare("duplicate", "lenet"),
+        "Missing option '-p' / '--prefix'",
+        "as in `graphshare duplicate lenet --prefix sha-",
     )
     refused(graphshare("rules", "explain"), "as in `graphshare rules explain")
 
@@ -119,16 +152,24 @@ def large(tmp_path: Path) -> Path:
 @pytest.mark.large
 def test_long_work_shows_a_bar_that_goes_again(large: Path) -> None:
     for _ in range(3):  # a fast machine needs more work to take a second
-        shown, code = at_terminal("params", "stats", "large.npz", cwd=large, OPENBLAS_NUM_THREADS="1")
+        shown, code = at_terminal(
+            "params", "stats", "large.npz", cwd=large, OPENBLAS_NUM_THREADS="1"
+        )
         assert code == 0
         if "measuring" in shown:
             break
         arrays = dict(np.load(large / "large.npz"))
-        np.savez_compressed(large / "large.npz", **arrays, **{f"{key}_{len(arrays)}": a for key, a in arrays.items()})
+        np.savez_compressed(
+            large / "large.npz",
+            **arrays,
+            **{f"{key}_{len(arrays)}": a for key, a in arrays.items()},
+        )
     bars = re.findall(r"measuring  (?:█|░)+ +(\d+)%  [\d.]+ MB/s  \d+:\d\d left", shown)
     assert bars
     assert [int(share) for share in bars] == sorted(int(share) for share in bars)
-    assert shown.index("arg:w0") > shown.rindex("\r\x1b[K")  # the line is clear before the table comes
+    assert shown.index("arg:w0") > shown.rindex(
+        "\r\x1b[K"
+    )  # the line is clear before the table comes
 
 
 @pytest.mark.large
@@ -145,7 +186,9 @@ def test_a_large_graph_shows_how_far_it_is(tmp_path: Path) -> None:
     size = 300_000
     for _ in range(3):  # a fast machine needs more work to take a second
         chain(size, tmp_path / "chain.json")
-        shown, code = at_terminal("duplicate", "chain.json", "--prefix", "b-", "-o", "out.json", cwd=tmp_path)
+        shown, code = at_terminal(
+            "duplicate", "chain.json", "--prefix", "b-", "-o", "out.json", cwd=tmp_path
+        )
         assert code == 0
         bar = r"\r(reading|duplicating|writing|reading back)  [█░]+ +\d+%  [\d.,]+ (?:MB|nodes)/s  \d+:\d\d left"
         titles = re.findall(bar, shown)
@@ -154,7 +197,9 @@ def test_a_large_graph_shows_how_far_it_is(tmp_path: Path) -> None:
         size *= 3
     order = ["reading", "duplicating", "writing", "reading back"]
     assert titles
-    assert [order.index(title) for title in titles] == sorted(order.index(title) for title in titles)
+    assert [order.index(title) for title in titles] == sorted(
+        order.index(title) for title in titles
+    )
     assert shown.index("branch (original)") > shown.rindex("\r\x1b[K")
     quiet = done(graphshare("inspect", "chain.json", cwd=tmp_path))
     assert quiet.stderr == b""
@@ -182,7 +227,9 @@ def test_a_bar_is_for_terminals_that_move_their_cursor(folder: Path) -> None:
     command = ("duplicate", "lenet", "--prefix", "b-", "-o", "out")
     shown, code = at_terminal(*command, cwd=folder, PYTHONPATH=path)
     assert code == 0
-    drawn = re.findall(r"\r([a-z ]+)  [█░]{24} +\d+%  [\d.]+ (?:nodes|kB)/s  \d:\d\d left\x1b\[K", shown)
+    drawn = re.findall(
+        r"\r([a-z ]+)  [█░]{24} +\d+%  [\d.]+ (?:nodes|kB)/s  \d:\d\d left\x1b\[K", shown
+    )
     assert list(dict.fromkeys(drawn)) == ["duplicating", "writing", "copying parameters"]
     assert shown.index("branch (original)") > shown.rindex("\r\x1b[K")
     dumb, code = at_terminal(*command, cwd=folder, PYTHONPATH=path, TERM="dumb")
@@ -234,35 +281,65 @@ def test_the_time_left(seconds: float, text: str) -> None:
 def test_columns_are_aligned_two_blanks_apart() -> None:
     rows = [["name", "count"], ["a", "1"], ["long\n", "1,000"]]
     assert list(align(rows)) == ["name    count", "a       1", "long\\n  1,000"]
-    assert list(align(rows, right=[False, True])) == ["name    count", "a           1", "long\\n  1,000"]
+    assert list(align(rows, right=[False, True])) == [
+        "name    count",
+        "a           1",
+        "long\\n  1,000",
+    ]
     assert list(align(rows, right=[True])) == ["  name  count", "     a  1", "long\\n  1,000"]
 
 
 def completed(folder: Path, line: str, shell: str = "bash") -> list[str]:
     """What the shell offers for the last word of ``line``."""
     words = line.split(" ")
-    variables = {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1) if shell != "fish" else words[-1]}
+    variables = {
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(len(words) - 1) if shell != "fish" else words[-1],
+    }
     run = done(graphshare(cwd=folder, _GRAPHSHARE_COMPLETE=f"{shell}_complete", **variables))
     assert run.stderr == b""
     lines = run.stdout.decode().splitlines()
     if shell == "zsh":  # sort, value and help on a line each
-        return [value for sort, value in zip(lines[::3], lines[1::3], strict=True) if sort == "plain"]
+        return [
+            value for sort, value in zip(lines[::3], lines[1::3], strict=True) if sort == "plain"
+        ]
     return [value for sort, _, value in (text.partition(",") for text in lines) if sort == "plain"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
 def test_names_of_the_given_graph_are_completed(shell: str, folder: Path) -> None:
-    assert completed(folder, "graphshare extract lenet --target fc", shell) == ["fc1_output", "fc2_output", "fc1", "fc2"]
-    assert completed(folder, "graphshare duplicate lenet --mode tie --copy fc2", shell) == ["fc2_weight", "fc2_bias"]
-    assert completed(folder, "graphshare run lenet-symbol.json --shape ", shell) == ["data=", "softmax_label="]
-    assert completed(folder, "graphshare params show lenet-0000.params --select conv1", shell) == ["conv1_weight", "conv1_bias"]
+    assert completed(folder, "graphshare extract lenet --target fc", shell) == [
+        "fc1_output",
+        "fc2_output",
+        "fc1",
+        "fc2",
+    ]
+    assert completed(folder, "graphshare duplicate lenet --mode tie --copy fc2", shell) == [
+        "fc2_weight",
+        "fc2_bias",
+    ]
+    assert completed(folder, "graphshare run lenet-symbol.json --shape ", shell) == [
+        "data=",
+        "softmax_label=",
+    ]
+    assert completed(folder, "graphshare params show lenet-0000.params --select conv1", shell) == [
+        "conv1_weight",
+        "conv1_bias",
+    ]
 
 
 def test_commands_stems_and_choices_are_completed(folder: Path) -> None:
     assert completed(folder, "graphshare ins") == ["inspect"]
     assert completed(folder, "graphshare params st") == ["stats"]
     assert completed(folder, "graphshare inspect le") == ["lenet"]
-    assert completed(folder, "graphshare draw lenet --to ") == ["html", "svg", "dot", "mermaid", "png", "pdf"]
+    assert completed(folder, "graphshare draw lenet --to ") == [
+        "html",
+        "svg",
+        "dot",
+        "mermaid",
+        "png",
+        "pdf",
+    ]
     assert "--mode" in completed(folder, "graphshare duplicate lenet --mo")
 
 
@@ -279,7 +356,12 @@ def test_completion_scripts(shell: str) -> None:
     script = done(graphshare("completion", shell)).stdout.decode()
     assert f"_GRAPHSHARE_COMPLETE={shell}_complete" in script
     if shutil.which(shell):
-        assert subprocess.run([shell, "-n"], input=script.encode(), capture_output=True, timeout=60).stderr == b""
+        assert (
+            subprocess.run(
+                [shell, "-n"], input=script.encode(), capture_output=True, timeout=60
+            ).stderr
+            == b""
+        )
 
 
 def paths() -> list[str]:
@@ -311,20 +393,66 @@ def test_examples_are_of_commands() -> None:
 
 @pytest.mark.parametrize("path", mark_everyday(paths(), 3))
 def test_examples_run(path: str, folder: Path) -> None:
-    done(graphshare("duplicate", "lenet", "--prefix", "sha-", "--mode", "tie", "-o", "siam", cwd=folder))
-    done(graphshare("run", "lenet", "--seed", "0", "--shape", "data=1,1,28,28", "--all", "-o", "dump.npz", cwd=folder))
+    done(
+        graphshare(
+            "duplicate", "lenet", "--prefix", "sha-", "--mode", "tie", "-o", "siam", cwd=folder
+        )
+    )
+    done(
+        graphshare(
+            "run",
+            "lenet",
+            "--seed",
+            "0",
+            "--shape",
+            "data=1,1,28,28",
+            "--all",
+            "-o",
+            "dump.npz",
+            cwd=folder,
+        )
+    )
     (folder / "rules.json").write_text('{"version": 1, "rules": [{"scope": "b", "to": "a"}]}')
-    if any("both.onnx" in line or "folded.onnx" in line or "lenet.onnx" in line for _, line in list_command_examples(path)):
-        done(graphshare("export", "lenet", "--shape", "data=1,1,28,28", "-o", "lenet.onnx", cwd=folder))
+    if any(
+        "both.onnx" in line or "folded.onnx" in line or "lenet.onnx" in line
+        for _, line in list_command_examples(path)
+    ):
+        done(
+            graphshare(
+                "export", "lenet", "--shape", "data=1,1,28,28", "-o", "lenet.onnx", cwd=folder
+            )
+        )
         done(graphshare("fold", "lenet.onnx", "-o", "folded.onnx", cwd=folder))
-        done(graphshare("group", "lenet.onnx", "folded.onnx", "--switch", "exact", "-o", "both.onnx", cwd=folder))
+        done(
+            graphshare(
+                "group",
+                "lenet.onnx",
+                "folded.onnx",
+                "--switch",
+                "exact",
+                "-o",
+                "both.onnx",
+                cwd=folder,
+            )
+        )
     if any(" gpt" in line.replace("'", "") for _, line in list_command_examples(path)):
-        write_shards(folder / "gpt", {"model.safetensors": ["transformer.wte.weight"]}, tied=True, model_type="gpt2")
+        write_shards(
+            folder / "gpt",
+            {"model.safetensors": ["transformer.wte.weight"]},
+            tied=True,
+            model_type="gpt2",
+        )
         embedding = make_values("transformer.wte.weight")
         both = {"transformer.wte.weight": embedding, "lm_head.weight": embedding}
-        write_shards(folder / "gpt-twice", {"model.safetensors": both}, tied=True, model_type="gpt2")
+        write_shards(
+            folder / "gpt-twice", {"model.safetensors": both}, tied=True, model_type="gpt2"
+        )
     if path in ("compare", "rename"):
-        done(graphshare("export", "lenet", "--shape", "data=1,1,28,28", "-o", "model.onnx", cwd=folder))
+        done(
+            graphshare(
+                "export", "lenet", "--shape", "data=1,1,28,28", "-o", "model.onnx", cwd=folder
+            )
+        )
         done(graphshare("fold", "model.onnx", "-o", "optimized.onnx", cwd=folder))
     for _, line in list_command_examples(path):
         if ".svg" in line and not shutil.which("dot"):
@@ -351,10 +479,20 @@ def test_verdicts_have_colours(folder: Path) -> None:
     plain = done(graphshare(*line, cwd=folder)).stdout.decode()
     assert re.sub("\x1b\\[\\d+m", "", said) == plain
     values = gs.load(folder / "lenet").params
-    changed = {f"{'aux' if 'moving' in name else 'arg'}:{name}": value for name, value in values.items()}
+    changed = {
+        f"{'aux' if 'moving' in name else 'arg'}:{name}": value for name, value in values.items()
+    }
     changed["arg:fc2_bias"] = changed["arg:fc2_bias"] + np.arange(10, dtype="float32")
     np.savez(folder / "changed.npz", **changed)
-    compare = ["compare", "lenet", "lenet-symbol.json", "--against-params", "changed.npz", "--shape", "data=1,1,28,28"]
+    compare = [
+        "compare",
+        "lenet",
+        "lenet-symbol.json",
+        "--against-params",
+        "changed.npz",
+        "--shape",
+        "data=1,1,28,28",
+    ]
     answer = graphshare(*compare, "--color", "always", cwd=folder)
     assert answer.returncode == 1
     assert b"\x1b[31mFAIL\x1b[0m" in answer.stdout

@@ -34,7 +34,9 @@ def pooled(*heads: int) -> Document:
 def looked_up() -> Document:
     """Rows of a table that is called data."""
     attrs = {"input_dim": "10", "output_dim": "4"}
-    return document([variable("ids"), variable("data"), operator("Embedding", "rows", [0, 1], attrs=attrs)], [2])
+    return document(
+        [variable("ids"), variable("data"), operator("Embedding", "rows", [0, 1], attrs=attrs)], [2]
+    )
 
 
 def duplicated(folder: Path, graph: Document, *arguments: str) -> list[str]:
@@ -56,17 +58,34 @@ def verified(folder: Path, *arguments: str, graph: str = "siam.json") -> tuple[d
 
 def shapes(found: dict[str, Any], branch: int = 0) -> list[tuple[str | None, list[int]]]:
     """Whose sizes each run had, and the shape of its first output."""
-    return [(values["sizes_of"], values["outputs"][0]["shape"]) for values in found["branches"][branch]["rounds"]]
+    return [
+        (values["sizes_of"], values["outputs"][0]["shape"])
+        for values in found["branches"][branch]["rounds"]
+    ]
 
 
 def test_both_branches_run_at_the_sizes_of_either(tmp_path: Path) -> None:
     duplicated(tmp_path, pooled(2), "--prefix", "neg_", "--mode", "tie")
     found, notes = verified(
-        tmp_path, "--random-params", "0", "--shape", "data=1,3,8,8", "--shape", "neg_data=2,3,9,9", "--rounds", "2"
+        tmp_path,
+        "--random-params",
+        "0",
+        "--shape",
+        "data=1,3,8,8",
+        "--shape",
+        "neg_data=2,3,9,9",
+        "--rounds",
+        "2",
     )
     assert shapes(found) == [("", [1, 2, 6, 6])] * 2 + [("neg_", [2, 2, 7, 7])] * 2
-    assert "at the sizes of the original: 'data' (original), 'neg_data' (neg_) are seeded (0), (1, 3, 8, 8)" in notes
-    assert "at the sizes of branch 'neg_': 'data' (original), 'neg_data' (neg_) are seeded (0), (2, 3, 9, 9)" in notes
+    assert (
+        "at the sizes of the original: 'data' (original), 'neg_data' (neg_) are seeded (0), (1, 3, 8, 8)"
+        in notes
+    )
+    assert (
+        "at the sizes of branch 'neg_': 'data' (original), 'neg_data' (neg_) are seeded (0), (2, 3, 9, 9)"
+        in notes
+    )
 
 
 @pytest.mark.parametrize("order", [("pos_", "neg_"), ("neg_", "pos_")])
@@ -97,7 +116,9 @@ def test_feeds_of_either_branch_are_run_by_both(tmp_path: Path) -> None:
 
 def test_what_holds_for_one_of_three_branches_holds_for_those_without(tmp_path: Path) -> None:
     duplicated(tmp_path, pooled(2), "--prefix", "a-", "--prefix", "b-", "--mode", "tie")
-    found, _ = verified(tmp_path, "--random-params", "0", "--shape", "a-data=1,3,7,7", "--shape", "b-data=1,3,9,9")
+    found, _ = verified(
+        tmp_path, "--random-params", "0", "--shape", "a-data=1,3,7,7", "--shape", "b-data=1,3,9,9"
+    )
     assert shapes(found, 0) == [(None, [1, 2, 5, 5])]
     assert shapes(found, 1) == [("", [1, 2, 5, 5]), ("b-", [1, 2, 7, 7])]
     found, _ = verified(tmp_path, "--random-params", "0", "--shape", "b-data=1,3,9,9")
@@ -108,16 +129,32 @@ def test_what_holds_for_one_of_three_branches_holds_for_those_without(tmp_path: 
 def test_a_branch_that_cannot_run_at_its_sizes_is_named(tmp_path: Path, mode: str) -> None:
     duplicated(tmp_path, pooled(), "--prefix", "neg_", "--mode", mode)
     sizes = ("--random-params", "0", "--shape", "data=1,3,64,64", "--shape", "neg_data=1,7,96,96")
-    said = refused(graphshare("verify", "siam.json", *sizes, cwd=tmp_path), "branch 'neg_' cannot run at neg_data (1,7,96,96)")
+    said = refused(
+        graphshare("verify", "siam.json", *sizes, cwd=tmp_path),
+        "branch 'neg_' cannot run at neg_data (1,7,96,96)",
+    )
     assert "channels of weight: 3 where 7 would fit" in said
 
 
 def test_a_branch_that_cannot_run_at_the_sizes_of_another_is_named(tmp_path: Path) -> None:
     duplicated(tmp_path, pooled(), "--prefix", "neg_")
-    weights = {"conv_weight": np.ones((2, 3, 3, 3), "float32"), "neg_conv_weight": np.ones((2, 7, 3, 3), "float32")}
+    weights = {
+        "conv_weight": np.ones((2, 3, 3, 3), "float32"),
+        "neg_conv_weight": np.ones((2, 7, 3, 3), "float32"),
+    }
     np.savez(tmp_path / "w.npz", **{f"arg:{name}": array for name, array in weights.items()})
     run = graphshare(
-        *("verify", "siam.json", "--params", "w.npz", "--shape", "data=1,3,8,8", "--shape", "neg_data=1,7,9,9"), cwd=tmp_path
+        *(
+            "verify",
+            "siam.json",
+            "--params",
+            "w.npz",
+            "--shape",
+            "data=1,3,8,8",
+            "--shape",
+            "neg_data=1,7,9,9",
+        ),
+        cwd=tmp_path,
     )
     assert run.returncode == 1  # the parameters differ, whatever the sizes are
     said = run.stdout.decode()
@@ -138,7 +175,10 @@ def test_variables_among_the_heads_of_tied_branches_are_paired(
         run = done(graphshare(*words, "--shape", shape, "--format", "json", cwd=tmp_path))
         for branch in json.loads(run.stdout)["branches"]:
             pairs = {(o["reference"], o["output"]) for o in branch["rounds"][0]["outputs"]}
-            assert pairs == {("conv_weight",) * 2, (branch["reference"] + "pool_output", branch["branch"] + "pool_output")}
+            assert pairs == {
+                ("conv_weight",) * 2,
+                (branch["reference"] + "pool_output", branch["branch"] + "pool_output"),
+            }
 
 
 def test_a_head_that_only_some_branches_have_is_refused(tmp_path: Path) -> None:
@@ -147,7 +187,9 @@ def test_a_head_that_only_some_branches_have_is_refused(tmp_path: Path) -> None:
     names = [node["name"] for node in found["nodes"]]
     del found["heads"][[names[head[0]] for head in found["heads"]].index("neg_conv_weight")]
     write_json(tmp_path / "siam.json", found)
-    said = refused(graphshare("verify", "siam.json", "--prefix", "neg_", "--random-params", "0", cwd=tmp_path))
+    said = refused(
+        graphshare("verify", "siam.json", "--prefix", "neg_", "--random-params", "0", cwd=tmp_path)
+    )
     assert "output 'conv_weight' has no counterpart 'neg_conv_weight'" in said
 
 
@@ -158,8 +200,12 @@ def test_any_variable_is_fed_as_run_takes_it(tmp_path: Path) -> None:
     feeds = ("--feed", "data=table.npy", "--feed", "ids=ids.npy")
     done(graphshare("run", "net.json", *feeds, cwd=tmp_path))
     found, _ = verified(tmp_path, *feeds)
-    assert found["branches"][0]["parameters"] == [{"reference": "data", "parameter": "neg_data", "how": "fed", "detail": ""}]
-    np.savez(tmp_path / "w.npz", data=np.zeros((10, 4), "float32"), neg_data=np.zeros((10, 4), "float32"))
+    assert found["branches"][0]["parameters"] == [
+        {"reference": "data", "parameter": "neg_data", "how": "fed", "detail": ""}
+    ]
+    np.savez(
+        tmp_path / "w.npz", data=np.zeros((10, 4), "float32"), neg_data=np.zeros((10, 4), "float32")
+    )
     found, _ = verified(tmp_path, *feeds, "--params", "w.npz")
     assert [p["how"] for p in found["branches"][0]["parameters"]] == ["equal"]
 
@@ -176,11 +222,19 @@ def test_a_shape_of_a_parameter_counts(tmp_path: Path) -> None:
     verified(tmp_path, "--random-params", "0", "--shape", "ids=2", "--shape", "neg_data=10,4")
     more = ("--random-params", "0", "--shape", "ids=2", "--shape", "neg_data=11,4")
     refused(graphshare("verify", "siam.json", *more, cwd=tmp_path), "11")
-    np.savez(tmp_path / "w.npz", data=np.zeros((10, 4), "float32"), neg_data=np.zeros((10, 4), "float32"))
+    np.savez(
+        tmp_path / "w.npz", data=np.zeros((10, 4), "float32"), neg_data=np.zeros((10, 4), "float32")
+    )
     more = ("--params", "w.npz", "--shape", "ids=2", "--shape", "data=11,4")
-    refused(graphshare("verify", "siam.json", *more, cwd=tmp_path), "'data' has the shape (10,4), which does not fit (11,4)")
+    refused(
+        graphshare("verify", "siam.json", *more, cwd=tmp_path),
+        "'data' has the shape (10,4), which does not fit (11,4)",
+    )
     more = ("--params", "w.npz", "--seed", "0", "--shape", "ids=2", "--shape", "data=11,4")
-    refused(graphshare("run", "net.json", *more, cwd=tmp_path), "'data' has the shape (10,4), which does not fit (11,4)")
+    refused(
+        graphshare("run", "net.json", *more, cwd=tmp_path),
+        "'data' has the shape (10,4), which does not fit (11,4)",
+    )
 
 
 def test_a_variable_is_an_input_if_the_user_says_so(tmp_path: Path) -> None:
@@ -191,7 +245,9 @@ def test_a_variable_is_an_input_if_the_user_says_so(tmp_path: Path) -> None:
     report = json.loads(run.stdout)
     assert report["branches"][0]["parameters"] == []
     assert "'data' (original), 'neg_data' (neg_) are seeded (0), (10, 4) float32" in report["notes"]
-    said = refused(graphshare("verify", "siam.json", "--as-input", "dat", "--shape", "id=2", cwd=tmp_path))
+    said = refused(
+        graphshare("verify", "siam.json", "--as-input", "dat", "--shape", "id=2", cwd=tmp_path)
+    )
     assert said.count("names no variable") == 2
     assert "did you mean 'data'" in said
 
@@ -203,23 +259,46 @@ def test_what_nothing_needs_is_mentioned(tmp_path: Path) -> None:
     found["nodes"].append(variable("more"))
     found.pop("node_row_ptr", None)
     write_json(tmp_path / "siam.json", found)
-    _, notes = verified(tmp_path, "--random-params", "0", "--shape", "data=1,3,8,8", "--shape", "more=2")
+    _, notes = verified(
+        tmp_path, "--random-params", "0", "--shape", "data=1,3,8,8", "--shape", "more=2"
+    )
     assert "--shape: nothing that is compared needs more" in notes
 
 
 def test_older_generations_are_upgraded_as_run_upgrades_them(tmp_path: Path) -> None:
     attrs = {"num_hidden": "3", "no_bias": "True", "weight_lr_mult": "2"}
-    nodes = [variable("data"), variable("fc_weight"), operator("FullyConnected", "fc", [0, 1], attrs=attrs)]
+    nodes = [
+        variable("data"),
+        variable("fc_weight"),
+        operator("FullyConnected", "fc", [0, 1], attrs=attrs),
+    ]
     for version in (None, 800, 903, 1000):
         printed = duplicated(tmp_path, document(nodes, [2], version=version), "--prefix", "neg_")
-        done(graphshare("run", "net.json", "--seed", "0", "--random-params", "0", "--shape", "data=2,5", cwd=tmp_path))
+        done(
+            graphshare(
+                "run",
+                "net.json",
+                "--seed",
+                "0",
+                "--random-params",
+                "0",
+                "--shape",
+                "data=2,5",
+                cwd=tmp_path,
+            )
+        )
         done(graphshare(*printed, "--shape", "data=2,5", cwd=tmp_path))
 
 
 def test_casts_of_an_older_generation_are_part_of_what_is_compared(tmp_path: Path) -> None:
     """They are not removed where an operator without a kernel leaves structure and parameters alone to compare."""
     for dtype in ("float16", "float32"):
-        nodes = [variable("x"), operator("amp_cast", "cast", [0], attrs={"dtype": dtype}), variable("gamma"), variable("beta")]
+        nodes = [
+            variable("x"),
+            operator("amp_cast", "cast", [0], attrs={"dtype": dtype}),
+            variable("gamma"),
+            variable("beta"),
+        ]
         nodes += [operator("BatchNorm", "bn", [1, 2, 3]), operator("_contrib_fft", "fft", [4])]
         write_json(tmp_path / f"{dtype}.json", document(nodes, [5], version=None))
     arguments = ("compare", "float16.json", "--allow-unsupported")
@@ -229,30 +308,66 @@ def test_casts_of_an_older_generation_are_part_of_what_is_compared(tmp_path: Pat
     other = graphshare(*arguments, "float32.json", cwd=tmp_path)
     assert other.returncode == 1
     assert "'cast' and 'cast': attributes dtype 'float16' and 'float32'" in other.stdout.decode()
-    assert other.stdout.decode().splitlines()[-1] == "NOT PROVED: the models differ, and their values were not computed"
+    assert (
+        other.stdout.decode().splitlines()[-1]
+        == "NOT PROVED: the models differ, and their values were not computed"
+    )
 
 
 def test_a_map_of_a_file_that_implies_variables_pairs_the_heads(tmp_path: Path) -> None:
     nodes = [variable(name) for name in ("data", "bn_gamma", "bn_beta")]
     attrs = {"eps": "0.001", "fix_gamma": "False"}
-    graph = document([*nodes, operator("BatchNorm", "bn", [0, 1, 2], attrs=attrs)], [3], version=None)
+    graph = document(
+        [*nodes, operator("BatchNorm", "bn", [0, 1, 2], attrs=attrs)], [3], version=None
+    )
     duplicated(tmp_path, graph, "--prefix", "neg_", "--map-out", "map.json")
-    found, notes = verified(tmp_path, "--map", "map.json", "--random-params", "0", "--shape", "data=2,3")
-    assert [p["parameter"] for p in found["branches"][0]["parameters"]][2:] == ["neg_bn_moving_mean", "neg_bn_moving_var"]
+    found, notes = verified(
+        tmp_path, "--map", "map.json", "--random-params", "0", "--shape", "data=2,3"
+    )
+    assert [p["parameter"] for p in found["branches"][0]["parameters"]][2:] == [
+        "neg_bn_moving_mean",
+        "neg_bn_moving_var",
+    ]
     assert "added: 4 variables that it implies" in notes
 
 
 def test_the_report_lists_the_parameters_by_name(tmp_path: Path) -> None:
-    arguments = ("--prefix", "sha-", "--mode", "tie", "--copy", "fc*", "--copy", "conv2_bias", "-o", "siam")
+    arguments = (
+        "--prefix",
+        "sha-",
+        "--mode",
+        "tie",
+        "--copy",
+        "fc*",
+        "--copy",
+        "conv2_bias",
+        "-o",
+        "siam",
+    )
     done(graphshare("duplicate", FIXTURES / "lenet", *arguments, cwd=tmp_path))
-    np.savez(tmp_path / "other.npz", **changed(tmp_path / "siam-0000.params", "sha-fc2_bias", without="sha-fc1_bias"))
-    run = graphshare("verify", "siam", "--params", "other.npz", "--format", "json", "--random-params", "0", cwd=tmp_path)
+    np.savez(
+        tmp_path / "other.npz",
+        **changed(tmp_path / "siam-0000.params", "sha-fc2_bias", without="sha-fc1_bias"),
+    )
+    run = graphshare(
+        "verify",
+        "siam",
+        "--params",
+        "other.npz",
+        "--format",
+        "json",
+        "--random-params",
+        "0",
+        cwd=tmp_path,
+    )
     assert run.returncode == 1
     found: dict[str, dict[str, str]] = {}
     for pair in json.loads(run.stdout)["branches"][0]["parameters"]:
         found.setdefault(pair["how"], {})[pair["reference"]] = pair["parameter"]
     assert found["tied"]["conv1_weight"] == "conv1_weight"
-    assert found["equal"] == {name: f"sha-{name}" for name in ("conv2_bias", "fc1_weight", "fc2_weight")}
+    assert found["equal"] == {
+        name: f"sha-{name}" for name in ("conv2_bias", "fc1_weight", "fc2_weight")
+    }
     assert found["different"] == {"fc2_bias": "sha-fc2_bias"}
     assert found["missing"] == {"fc1_bias": "sha-fc1_bias"}
 
@@ -277,9 +392,28 @@ def test_operators_that_draw_give_both_branches_the_same(tmp_path: Path) -> None
 
 
 def test_a_batch_takes_a_fed_parameter(tmp_path: Path) -> None:
-    done(graphshare("duplicate", FIXTURES / "blog", "--prefix", "sha-", "--mode", "batch", "-o", "siam", cwd=tmp_path))
+    done(
+        graphshare(
+            "duplicate",
+            FIXTURES / "blog",
+            "--prefix",
+            "sha-",
+            "--mode",
+            "batch",
+            "-o",
+            "siam",
+            cwd=tmp_path,
+        )
+    )
     np.save(tmp_path / "w.npy", np.full((1, 1, 3, 3), 2, "float32"))
-    found, notes = verified(tmp_path, "--feed", "conv1_weight=w.npy", "--shape", "data=1,1,3,3", graph="siam-symbol.json")
+    found, notes = verified(
+        tmp_path,
+        "--feed",
+        "conv1_weight=w.npy",
+        "--shape",
+        "data=1,1,3,3",
+        graph="siam-symbol.json",
+    )
     assert [p["how"] for p in found["branches"][0]["parameters"]] == ["tied"]
     assert "'data' (original) is seeded" in notes
     assert "'sha-data' (sha-) is seeded" in notes
@@ -288,12 +422,37 @@ def test_a_batch_takes_a_fed_parameter(tmp_path: Path) -> None:
 
 
 def test_an_output_is_counted_once_however_often_it_is_compared(tmp_path: Path) -> None:
-    done(graphshare("duplicate", ROOT / "fixtures/lenet", "--prefix", "b_", "-o", "siam", cwd=tmp_path))
-    sizes = ("--shape", "data=2,1,28,28", "--shape", "b_data=3,1,28,28", "--rounds", "3", "--layers")
+    done(
+        graphshare(
+            "duplicate", ROOT / "fixtures/lenet", "--prefix", "b_", "-o", "siam", cwd=tmp_path
+        )
+    )
+    sizes = (
+        "--shape",
+        "data=2,1,28,28",
+        "--shape",
+        "b_data=3,1,28,28",
+        "--rounds",
+        "3",
+        "--layers",
+    )
     said = done(graphshare("verify", "siam", *sizes, cwd=tmp_path)).stdout.decode()
-    assert "values      1 output compared in 6 runs, 1 bit for bit, max abs 0; at the sizes of the original and of b_" in said
+    assert (
+        "values      1 output compared in 6 runs, 1 bit for bit, max abs 0; at the sizes of the original and of b_"
+        in said
+    )
     assert "layers      13 inner outputs compared in 6 runs, 13 bit for bit" in said
-    export = ("export", "siam", "--dynamic-batch", "--shape", "*data=2,1,28,28", "-o", "siam.onnx", "--format", "json")
+    export = (
+        "export",
+        "siam",
+        "--dynamic-batch",
+        "--shape",
+        "*data=2,1,28,28",
+        "-o",
+        "siam.onnx",
+        "--format",
+        "json",
+    )
     proved = json.loads(done(graphshare(*export, cwd=tmp_path)).stdout)
     assert proved["verdict"].startswith("EQUAL in onnxruntime: 2 outputs at 2 sizes, max abs ")
     assert [branch["outputs"] for branch in proved["proof"]["branches"]] == [1]

@@ -21,19 +21,31 @@ def write_model(stem: Path, *prefixes: str, weight: float = 0.5) -> None:
         nodes += [
             {"name": f"{prefix}x"},
             {"name": f"{prefix}w"},
-            {"name": f"{prefix}fc", "op": "product", "inputs": [[x, 0], [x + 1, 0]], "attrs": {"units": "3"}},
+            {
+                "name": f"{prefix}fc",
+                "op": "product",
+                "inputs": [[x, 0], [x + 1, 0]],
+                "attrs": {"units": "3"},
+            },
             {"name": f"{prefix}act", "op": "positive", "inputs": [[x + 2, 0]]},
         ]
     outputs = [[place, 0] for place in range(3, len(nodes), 4)]
     stem.with_suffix(".toy").write_text(json.dumps({"toy": 1, "nodes": nodes, "outputs": outputs}))
-    np.savez(stem.with_suffix(".npz"), **{f"{prefix}w": np.full((2, 3), weight, np.float32) for prefix in prefixes})
+    np.savez(
+        stem.with_suffix(".npz"),
+        **{f"{prefix}w": np.full((2, 3), weight, np.float32) for prefix in prefixes},
+    )
 
 
 @pytest.fixture(params=["last", "first"])
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[Path]:
+def folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[Path]:
     """The current folder, with toy models; their format is the last in the registry, or the first."""
     others = dict(FORMAT_NAMES)
-    ordered: Mapping[str, object] = {**others, "toy": NAMES} if request.param == "last" else {"toy": NAMES, **others}
+    ordered: Mapping[str, object] = (
+        {**others, "toy": NAMES} if request.param == "last" else {"toy": NAMES, **others}
+    )
     FORMAT_NAMES.clear()
     FORMAT_NAMES.update(ordered)  # type: ignore[arg-type]
     monkeypatch.setattr("graphshare.cli.fleet.prepare_worker", prepare_worker)

@@ -1,4 +1,6 @@
-"""A third format goes through every command: where its core is enough they work, the others name the formats that have more."""
+"""A third format goes through every command: where its core is enough they work, the others name
+the formats that have more.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,17 @@ WORKS = [
     ("draw a -o a.svg", "", ["a.svg"]),
     ("diff a same", "SAME", []),
     ("rename a w=v -o r", "renamed 1 of 4 nodes", ["r.npz", "r.toy"]),
-    ("rename a.toy w=v --params a.npz -o r.toy --params-out v.npz", "renamed 1 of 4 nodes", ["r.toy", "v.npz"]),
+    (
+        "rename a.toy w=v --params a.npz -o r.toy --params-out v.npz",
+        "renamed 1 of 4 nodes",
+        ["r.toy", "v.npz"],
+    ),
     ("duplicate a --prefix sha- -o pair", "sha-", ["pair.npz", "pair.toy"]),
-    ("duplicate a.toy --params a.npz --mode tie --prefix sha- -o pair", "tied: 1 parameter", ["pair.npz", "pair.toy"]),
+    (
+        "duplicate a.toy --params a.npz --mode tie --prefix sha- -o pair",
+        "tied: 1 parameter",
+        ["pair.npz", "pair.toy"],
+    ),
     ("share twins --alias sha-w=w -o s", "tied: 1", ["s.npz", "s.toy"]),
     ("share twins --detect", "sha-w", []),
     ("extract a --target fc -o e", "kept 3 of 4 nodes", ["e.npz", "e.toy"]),
@@ -95,7 +105,9 @@ def test_a_facet_that_is_absent_is_refused_in_one_wording(
     before = {path.name for path in folder.iterdir()}
     code, said = run(line, capfd)
     assert code == 2, said
-    assert (f"{what} is for {able}, and this is a toy graph" if what else "no rule looks at toy graphs") in said
+    assert (
+        f"{what} is for {able}, and this is a toy graph" if what else "no rule looks at toy graphs"
+    ) in said
     assert {path.name for path in folder.iterdir()} == before
 
 
@@ -110,14 +122,23 @@ def test_a_difference_is_found(folder: Path, capfd: pytest.CaptureFixture[str]) 
     assert code != 0, said
 
 
-def test_a_rename_and_back_has_the_bytes_of_the_format(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_rename_and_back_has_the_bytes_of_the_format(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     assert run("rename a w=v -o there", capfd)[0] == run("rename there v=w -o back", capfd)[0] == 0
-    assert json.loads((folder / "back.toy").read_text()) == json.loads((folder / "a.toy").read_text()) | {
-        "nodes": [{"op": "", "inputs": [], "attrs": {}, **node} for node in json.loads((folder / "a.toy").read_text())["nodes"]]
+    assert json.loads((folder / "back.toy").read_text()) == json.loads(
+        (folder / "a.toy").read_text()
+    ) | {
+        "nodes": [
+            {"op": "", "inputs": [], "attrs": {}, **node}
+            for node in json.loads((folder / "a.toy").read_text())["nodes"]
+        ]
     }
 
 
-def test_no_message_speaks_of_another_format(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_no_message_speaks_of_another_format(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     (folder / "broken.toy").write_text('{"toy": 1, "nodes": 3}')
     for line in (
         "inspect broken.toy",
@@ -131,10 +152,16 @@ def test_no_message_speaks_of_another_format(folder: Path, capfd: pytest.Capture
         assert not re.search("MXNet|symbol|initializer|arg_nodes", said), said
 
 
-def test_an_operator_of_this_format_is_none_of_mxnet(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Those of MXNet have auxiliary states and parameters by their names; here the parameter file alone says what is one."""
+def test_an_operator_of_this_format_is_none_of_mxnet(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Those of MXNet have auxiliary states and parameters by their names; here the parameter file
+    alone says what is one.
+    """
     names = ["x", "gamma", "beta", "mean", "variance"]
-    nodes = [{"name": name} for name in names] + [{"name": "n", "op": "BatchNorm", "inputs": [[i, 0] for i in range(5)]}]
+    nodes = [{"name": name} for name in names] + [
+        {"name": "n", "op": "BatchNorm", "inputs": [[i, 0] for i in range(5)]}
+    ]
     (folder / "norm.toy").write_text(json.dumps({"toy": 1, "nodes": nodes, "outputs": [[5, 0]]}))
     said = run("inspect norm.toy --names", capfd)[1]
     assert re.search(r"auxiliary states +none", said), said
@@ -150,14 +177,27 @@ COMPUTED = [
     ("compare a other --shape x=2,2", 1, "NOT EQUAL"),
     ("run a", 2, "has no shape"),
     ("run a --shape x=2,3", 2, "cannot be computed"),
-    ("run a --shape x=2,2 --engine numpy", 2, "--engine numpy is for MXNet graphs, and this is a toy graph"),
-    ("verify twins --shape x=2,2 --train-step", 2, "--train-step is for MXNet graphs, and this is a toy graph"),
+    (
+        "run a --shape x=2,2 --engine numpy",
+        2,
+        "--engine numpy is for MXNet graphs, and this is a toy graph",
+    ),
+    (
+        "verify twins --shape x=2,2 --train-step",
+        2,
+        "--train-step is for MXNet graphs, and this is a toy graph",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("line", "code", "part"), COMPUTED, ids=[line for line, *_ in COMPUTED])
 def test_a_backend_is_all_that_runs_and_proofs_need(
-    line: str, code: int, part: str, folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    line: str,
+    code: int,
+    part: str,
+    folder: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(ToyFormat, "backends", ["tests.contract.toy_backend"])
     done, said = run(line, capfd)

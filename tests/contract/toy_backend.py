@@ -33,17 +33,31 @@ class ToyComputation(Computation):
     is_constant = is_parameter
 
     def draw(
-        self, feeds: Mapping[Node, Any] = EMPTY, shapes: Mapping[Node, Any] = EMPTY, options: DrawOptions = DEFAULT
+        self,
+        feeds: Mapping[Node, Any] = EMPTY,
+        shapes: Mapping[Node, Any] = EMPTY,
+        options: DrawOptions = DEFAULT,
     ) -> Assignment:
-        inputs = [node for node in self.graph.variables() if node not in feeds and not self.is_parameter(node)]
+        inputs = [
+            node
+            for node in self.graph.variables()
+            if node not in feeds and not self.is_parameter(node)
+        ]
         if missing := [node for node in inputs if node not in shapes or None in shapes[node]]:
             hint = "give it with `shapes={NAME: SIZES}`"
-            raise RefusedError([Fault("has no shape", where=self.where, node=node.name, hint=hint) for node in missing])
+            raise RefusedError(
+                [
+                    Fault("has no shape", where=self.where, node=node.name, hint=hint)
+                    for node in missing
+                ]
+            )
         numbers = np.random.default_rng(options.seed)
         drawn = {node: numbers.standard_normal(shapes[node]) for node in inputs}
         return Assignment({**feeds, **drawn}, Inference([], {}, {}), inputs=inputs)
 
-    def run(self, values: Mapping[Node, Any], *, seed: int | None = None, profile: bool = False) -> Run:
+    def run(
+        self, values: Mapping[Node, Any], *, seed: int | None = None, profile: bool = False
+    ) -> Run:
         known = self._compute(values)
         return Run([known[entry.node] for entry in self.graph.heads], {}, 0, [])
 
@@ -54,11 +68,17 @@ class ToyComputation(Computation):
 
     def select(self, heads: Sequence[Entry]) -> ToyComputation:
         copy = object.__new__(ToyComputation)
-        copy.graph, copy.where, copy._held = msgspec.structs.replace(self.graph, heads=tuple(heads)), self.where, self._held
+        copy.graph, copy.where, copy._held = (
+            msgspec.structs.replace(self.graph, heads=tuple(heads)),
+            self.where,
+            self._held,
+        )
         return copy
 
     def complete(self, values: Mapping[Node, Any]) -> tuple[Mapping[Node, Any], Inference]:
-        return {node: value for node, value in self._compute(values).items() if not node.op}, Inference([], {}, {})
+        return {
+            node: value for node, value in self._compute(values).items() if not node.op
+        }, Inference([], {}, {})
 
     def _compute(self, values: Mapping[Node, Any]) -> dict[Node, Any]:
         known: dict[Node, Any] = {}
@@ -66,11 +86,19 @@ class ToyComputation(Computation):
             operands = [known[entry.node] for entry in node.inputs]
             if node.op in ("product", "positive"):
                 try:
-                    known[node] = operands[0] @ operands[1] if node.op == "product" else np.maximum(operands[0], 0)
+                    known[node] = (
+                        operands[0] @ operands[1]
+                        if node.op == "product"
+                        else np.maximum(operands[0], 0)
+                    )
                 except (ValueError, LookupError) as error:
-                    raise RefusedError(Fault(f"cannot be computed: {error}", where=self.where, node=node.name)) from error
+                    raise RefusedError(
+                        Fault(f"cannot be computed: {error}", where=self.where, node=node.name)
+                    ) from error
             elif node.op:
-                raise RefusedError(Fault(f"operator {node.op} cannot be run", where=self.where, node=node.name))
+                raise RefusedError(
+                    Fault(f"operator {node.op} cannot be run", where=self.where, node=node.name)
+                )
             else:
                 known[node] = np.float64(values[node] if node in values else self._held[node.name])
         return known
@@ -82,7 +110,12 @@ class ToyBackend(Backend):
     name = "toy"
 
     def open(
-        self, graph: Graph, parameters: ParameterFile | None, where: str, executor: object, **options: object
+        self,
+        graph: Graph,
+        parameters: ParameterFile | None,
+        where: str,
+        executor: object,
+        **options: object,
     ) -> Computation:
         return ToyComputation(graph, parameters, where)
 

@@ -45,9 +45,15 @@ class ToyFormat(ModelFormat):
                 inputs = _read_entries(record.get("inputs", []), nodes)
                 attrs = freeze(record.get("attrs", {}))
                 op = record.get("op", "")
-                details = NodeDetails(domain=self.name) if op else NO_DETAILS  # MXNet's operators have the same names
-                nodes.append(Node(op, record["name"], attrs, inputs, num_outputs=1, details=details))
-            return Graph(tuple(nodes), _read_entries(document["outputs"], nodes), source=ToySource())
+                details = (
+                    NodeDetails(domain=self.name) if op else NO_DETAILS
+                )  # MXNet's operators have the same names
+                nodes.append(
+                    Node(op, record["name"], attrs, inputs, num_outputs=1, details=details)
+                )
+            return Graph(
+                tuple(nodes), _read_entries(document["outputs"], nodes), source=ToySource()
+            )
         except (ValueError, LookupError, TypeError) as error:
             raise InputError(Fault(f"is not a toy graph: {error!r}", where=file.where)) from error
 
@@ -60,10 +66,17 @@ class ToyFormat(ModelFormat):
     def encode(self, graph: Graph) -> Iterable[bytes]:
         ids = node_ids(graph)
         records = [
-            {"name": node.name, "op": node.op, "inputs": _write_entries(node.inputs, ids), "attrs": dict(node.attrs)}
+            {
+                "name": node.name,
+                "op": node.op,
+                "inputs": _write_entries(node.inputs, ids),
+                "attrs": dict(node.attrs),
+            }
             for node in graph.nodes
         ]
-        yield json.dumps({"toy": 1, "nodes": records, "outputs": _write_entries(graph.heads, ids)}).encode()
+        yield json.dumps(
+            {"toy": 1, "nodes": records, "outputs": _write_entries(graph.heads, ids)}
+        ).encode()
 
 
 def _read_entries(pairs: Iterable[Any], nodes: Sequence[Node]) -> tuple[Entry, ...]:

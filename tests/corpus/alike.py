@@ -1,4 +1,6 @@
-"""Which graphs of the corpus are the same but for names, for how they were written, and for the widths of dense layers."""
+"""Which graphs of the corpus are the same but for names, for how they were written, and for the
+widths of dense layers.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,12 @@ def likeness(graph: Graph) -> tuple[Any, ...]:
     nodes = post_order(entry.node for entry in graph.heads)
     place = {node: i for i, node in enumerate(nodes)}
     rows = [
-        (canonical(n.op), _attributes(n), tuple((place[e.node], e.index) for e in n.inputs), *map(likeness, n.subgraphs))
+        (
+            canonical(n.op),
+            _attributes(n),
+            tuple((place[e.node], e.index) for e in n.inputs),
+            *map(likeness, n.subgraphs),
+        )
         for n in nodes
     ]
     return (*rows, tuple((place[e.node], e.index) for e in graph.heads))
@@ -32,17 +39,30 @@ def _attributes(node: Node) -> str:
         return ""
     signature = lookup(node.op)
     found = dict(node.attrs) if signature is None else dict(signature.parse(node.attrs)[0])
-    return repr(sorted((k, str(v)) for k, v in found.items() if k not in _INDIFFERENT and not k.startswith("__")))
+    return repr(
+        sorted(
+            (k, str(v))
+            for k, v in found.items()
+            if k not in _INDIFFERENT and not k.startswith("__")
+        )
+    )
 
 
 def first_alike(corpus: Path, stems: Sequence[str]) -> dict[str, str]:
-    """For each graph the first one that it is like and that was recorded on inputs of the same shapes: itself, mostly."""
+    """For each graph the first one that it is like and that was recorded on inputs of the same
+    shapes: itself, mostly.
+    """
     firsts: dict[Any, str] = {}
     found = {}
     for stem in stems:
         path = corpus / "graphs" / f"{stem}.json"
         with np.load(corpus / "oracle" / f"{stem}.io.npz") as arrays:
-            shapes = [(key, arrays[key].shape) for key in sorted(arrays.files) if key.startswith("in__")]
-        key = (likeness(read_symbol(path.read_bytes(), where=path.name)), repr(sorted(shape for _, shape in shapes)))
+            shapes = [
+                (key, arrays[key].shape) for key in sorted(arrays.files) if key.startswith("in__")
+            ]
+        key = (
+            likeness(read_symbol(path.read_bytes(), where=path.name)),
+            repr(sorted(shape for _, shape in shapes)),
+        )
         found[stem] = firsts.setdefault(key, stem)
     return found

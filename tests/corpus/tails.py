@@ -9,7 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 #: Operators that order boxes by score: a rounding of the last bit puts two of nearly equal scores the other way round.
-ORDERING = frozenset({"_contrib_box_nms", "_contrib_MultiBoxDetection", "_contrib_Proposal", "_contrib_MultiProposal"})
+ORDERING = frozenset(
+    {
+        "_contrib_box_nms",
+        "_contrib_MultiBoxDetection",
+        "_contrib_Proposal",
+        "_contrib_MultiProposal",
+    }
+)
 
 
 def difference_of_sets(got: Sequence[Any], wanted: Sequence[Any]) -> float:
@@ -19,7 +26,10 @@ def difference_of_sets(got: Sequence[Any], wanted: Sequence[Any]) -> float:
     """
     worst = 0.0
     for columns in _grouped(got, wanted):
-        ours, theirs = (_table([side[i] for i in columns], [wanted[i] for i in columns]) for side in (got, wanted))
+        ours, theirs = (
+            _table([side[i] for i in columns], [wanted[i] for i in columns])
+            for side in (got, wanted)
+        )
         if ours is None or theirs is None or ours.shape != theirs.shape:
             return float("inf")
         for mine, other in zip(ours, theirs, strict=True):
@@ -55,7 +65,9 @@ def _paired(mine: NDArray[Any], other: NDArray[Any], near: float = 1e-3) -> floa
     left = list(mine[moved])
     for row in other[moved]:
         distances = [
-            np.abs(_finite(row) - _finite(x)).max() if np.array_equal(np.isfinite(row), np.isfinite(x)) else np.inf
+            np.abs(_finite(row) - _finite(x)).max()
+            if np.array_equal(np.isfinite(row), np.isfinite(x))
+            else np.inf
             for x in left
         ]
         best = int(np.argmin(distances))

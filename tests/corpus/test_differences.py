@@ -1,4 +1,6 @@
-"""``diff`` on every real graph: nothing differs from itself, under other names only names do, and planted edits are found."""
+"""``diff`` on every real graph: nothing differs from itself, under other names only names do, and
+planted edits are found.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ def test_under_shuffled_names_only_names_differ(corpus: Path) -> None:
 
 @pytest.mark.parametrize("renamed", [False, True], ids=["same names", "other names"])
 def test_an_operator_replaced_is_found_and_nothing_else(renamed: bool, corpus: Path) -> None:
-    """One node gets another operator: with names it is one change, without them at most its surroundings are told anew."""
+    """One node gets another operator: with names it is one change, without them at most its
+    surroundings are told anew.
+    """
     exact = tried = 0
     for path in graphs(corpus):
         document = read(path)
@@ -70,10 +74,14 @@ def test_an_operator_replaced_is_found_and_nothing_else(renamed: bool, corpus: P
         document["nodes"][victim]["op"] = "planted"
         found = diff_graphs(graphshare.load(path).graph, graph_of(document)).without_names()
         assert found, path.name
-        touched = {node.id for node in (*found.added, *found.removed)} | {change.new.id for change in found.changed}
+        touched = {node.id for node in (*found.added, *found.removed)} | {
+            change.new.id for change in found.changed
+        }
         assert victim in touched, path.name
         tried += 1
-        users = {i for i, node in enumerate(document["nodes"]) for e in node["inputs"] if e[0] == victim}
+        users = {
+            i for i, node in enumerate(document["nodes"]) for e in node["inputs"] if e[0] == victim
+        }
         exact += touched <= {victim, *users}
     assert exact >= (0.98 if renamed else 1.0) * tried, (exact, tried)
 

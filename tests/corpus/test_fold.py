@@ -15,14 +15,22 @@ from graphshare.formats.params.format import read_index
 from graphshare.ops.registry import canonical, find_kernel
 from graphshare.text.names import split_key
 from tests.corpus.tails import ORDERING, difference_of_sets
-from tests.corpus.test_forward import EXPONENTIAL, as_logarithm, difference, graph_of, is_recorded, seeded_feeds
+from tests.corpus.test_forward import (
+    EXPONENTIAL,
+    as_logarithm,
+    difference,
+    graph_of,
+    is_recorded,
+    seeded_feeds,
+)
 from tests.corpus.values import DETECTOR, with_fewer_regions
 from tests.surroundings import NONE, corpus_stems, mark_everyday, recorded
 
 pytestmark = pytest.mark.corpus
 
 LIMIT = 1e-5
-#: Deep seeded networks whose logits are in the hundreds, before a softmax or exp; that they differ by rounding has a test.
+# Deep seeded networks whose logits are in the hundreds, before a softmax or exp; that they differ
+# by rounding has a test.
 LIMITS = {
     "cv_yolo3_darknet53_voc": 4e-5,
     "1996scarlet+ArcFace-Multiplex-Recognition__model__R50-symbol": 4e-5,
@@ -47,7 +55,10 @@ def load_seeded(corpus: Path, stem: str) -> tuple[Checkpoint, dict[str, Any]]:
     inputs = {name: feeds.pop(name) for name in meta["input_names"]}
     graph = graph_of(corpus, stem)
     if stem == DETECTOR:  # nothing here is compared with what was recorded
-        graph = read_symbol(with_fewer_regions((corpus / "graphs" / f"{stem}.json").read_text()).encode(), where=stem)
+        graph = read_symbol(
+            with_fewer_regions((corpus / "graphs" / f"{stem}.json").read_text()).encode(),
+            where=stem,
+        )
     model = Checkpoint(graph, params, stem)
     return (model.with_params(feeds) if feeds else model), inputs
 
@@ -86,9 +97,16 @@ def test_the_predictions_before_exp_are_within_the_limit(corpus: Path) -> None:
     """Why YOLO may differ by more: its boxes are exp() of predictions in the hundreds. The predictions do not."""
     stem = "cv_yolo3_darknet53_voc"
     model, inputs = load_seeded(corpus, stem)
-    names = [node.name for node in model.graph.nodes if node.op == "Convolution" and "yolooutput" in node.name]
+    names = [
+        node.name
+        for node in model.graph.nodes
+        if node.op == "Convolution" and "yolooutput" in node.name
+    ]
     assert len(names) == 3
-    before, after = (gs.run(gs.extract(one, names), feeds={"data": inputs["data"]}).outputs for one in (model, gs.fold(model)))
+    before, after = (
+        gs.run(gs.extract(one, names), feeds={"data": inputs["data"]}).outputs
+        for one in (model, gs.fold(model))
+    )
     assert max(map(difference, after.values(), before.values())) <= LIMIT
 
 

@@ -33,17 +33,31 @@ from tests.surroundings import NONE, corpus_stems, mark_everyday, recorded
 pytestmark = pytest.mark.corpus
 
 LIMIT = 1e-5
-# Products that are not fused have other last bits: one has 0.7e-5 as on Haswell, 2.0e-5 on Sandybridge, 3.2e-5 on Nehalem.
-_DEEP = "a softmax of logits in the hundreds shows the last bits of a deep network; MXNet is further from float64 than this"
+# Products that are not fused have other last bits: one has 0.7e-5 as on Haswell, 2.0e-5 on
+# Sandybridge, 3.2e-5 on Nehalem.
+_DEEP = (
+    "a softmax of logits in the hundreds shows the last bits of a deep network; MXNet is further "
+    "from float64 than this"
+)
 #: Graphs that may differ by more, each with the reason; that the reason holds has a test of its own.
 LIMITS: dict[str, tuple[float, str]] = {
     "1996scarlet+ArcFace-Multiplex-Recognition__model__R50-symbol": (4e-5, _DEEP),
     "1996scarlet+ArcFace-Multiplex-Recognition__model__R50-symbol.v2": (4e-5, _DEEP),
-    "Lohika-Labs+whatsonpizza__whatsonpizza_backend__models__mxnet__resnet-50-symbol": (4e-5, _DEEP),
+    "Lohika-Labs+whatsonpizza__whatsonpizza_backend__models__mxnet__resnet-50-symbol": (
+        4e-5,
+        _DEEP,
+    ),
 }
-#: Graphs whose boxes are exp() of what the seeded network says, 1e12 to 1e36: a rounding of the 85 in exp(85) is 85 times as
+# Graphs whose boxes are exp() of what the seeded network says, 1e12 to 1e36: a rounding of the 85
+# in exp(85) is 85 times as
 #: large behind it. Their outputs are compared as logarithms, which is what went into the exp.
-EXPONENTIAL = frozenset({"cv_faster_rcnn_resnet50_v1b_voc", "cv_yolo3_darknet53_voc", "soumyaiitkgp+modelServer__yolo-symbol"})
+EXPONENTIAL = frozenset(
+    {
+        "cv_faster_rcnn_resnet50_v1b_voc",
+        "cv_yolo3_darknet53_voc",
+        "soumyaiitkgp+modelServer__yolo-symbol",
+    }
+)
 #: What differs and is not settled; a test that begins to pass must leave this list.
 OPEN: dict[str, str] = {}
 
@@ -82,11 +96,15 @@ def seeded_feeds(corpus: Path, stem: str, held: set[str]) -> dict[str, Any]:
     """The recorded inputs, and the parameters that no file holds."""
     meta = recorded(corpus, stem)
     with np.load(corpus / "oracle" / f"{stem}.io.npz") as arrays:
-        feeds = {key.removeprefix("in__"): arrays[key] for key in arrays.files if key.startswith("in__")}
+        feeds = {
+            key.removeprefix("in__"): arrays[key] for key in arrays.files if key.startswith("in__")
+        }
     types = meta.get("arg_types") or {}
     for name, shape in {**meta["arg_shapes"], **meta["aux_shapes"]}.items():
         if name not in held and name not in feeds:
-            feeds[name] = parameter(name, shape, types.get(name, "float32"), name in meta["aux_shapes"])
+            feeds[name] = parameter(
+                name, shape, types.get(name, "float32"), name in meta["aux_shapes"]
+            )
     return feeds
 
 
@@ -110,7 +128,9 @@ def forward(corpus: Path, stem: str) -> dict[str, Any]:
     return {"difference": found, "compared": how}
 
 
-def distance(stem: str, graph: Graph, got: Sequence[Any], wanted: Sequence[Any]) -> tuple[float, str]:
+def distance(
+    stem: str, graph: Graph, got: Sequence[Any], wanted: Sequence[Any]
+) -> tuple[float, str]:
     """Return how far outputs are from others, relative to the largest, and how they were compared."""
     assert len(got) == len(wanted)
     if stem in EXPONENTIAL:
@@ -173,7 +193,9 @@ def test_counts(corpus: Path, shared: Path, capsys: pytest.CaptureFixture[str]) 
     assert counts["unsupported"] == len(UNSUPPORTED)
 
 
-def print_counts(counts: Counter[str], blocking: Counter[str], capsys: pytest.CaptureFixture[str]) -> None:
+def print_counts(
+    counts: Counter[str], blocking: Counter[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     """Print how many graphs there are of each kind, and what blocks how many."""
     lines = [f"{len(STEMS):5} graphs with a recorded, deterministic forward"]
     lines += [f"{count:5} {what}" for what, count in counts.items()]
@@ -185,7 +207,9 @@ def print_counts(counts: Counter[str], blocking: Counter[str], capsys: pytest.Ca
 @pytest.mark.large
 @pytest.mark.parametrize("stem", LIMITS)
 def test_exception_is_nearer_to_float64_than_mxnet(stem: str, corpus: Path) -> None:
-    """Why a graph may differ by more: computed in float64, its outputs are nearer to ours in float32 than to MXNet's."""
+    """Why a graph may differ by more: computed in float64, its outputs are nearer to ours in
+    float32 than to MXNet's.
+    """
     graph, feeds = graph_of(corpus, stem), seeded_feeds(corpus, stem, set())
     ours = run(graph, feeds=feeds).outputs.values()
     wide = {name: x.astype("float64") if x.dtype == np.float32 else x for name, x in feeds.items()}
@@ -198,12 +222,22 @@ def test_exception_is_nearer_to_float64_than_mxnet(stem: str, corpus: Path) -> N
 
 @pytest.mark.parametrize("stem", SHAPED)
 def test_inferred_shapes(stem: str, corpus: Path) -> None:
-    """From the shapes of the inputs alone every shape that follows is the one that MXNet inferred, and all follow that can."""
+    """From the shapes of the inputs alone every shape that follows is the one that MXNet inferred,
+    and all follow that can.
+    """
     meta = recorded(corpus, stem)
     graph = upgrade(graph_of(corpus, stem)).graph
     nodes = post_order(entry.node for entry in graph.heads)
-    given = {n: meta["arg_shapes"][n.name] for n in nodes if n.is_variable and n.name in meta["input_names"]}
-    types = {n: meta["arg_types"][n.name] for n in nodes if n.is_variable and n.name in (meta.get("arg_types") or {})}
+    given = {
+        n: meta["arg_shapes"][n.name]
+        for n in nodes
+        if n.is_variable and n.name in meta["input_names"]
+    }
+    types = {
+        n: meta["arg_types"][n.name]
+        for n in nodes
+        if n.is_variable and n.name in (meta.get("arg_types") or {})
+    }
     found = infer(graph, given, types, nodes=nodes)
     wrong, unknown = [], []
     repeated = Counter(name for name, _ in internals(nodes))

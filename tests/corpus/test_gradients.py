@@ -1,8 +1,9 @@
 """Gradients of whole graphs against a central difference, in float64: all parameters at once, in one random direction.
 
-Every graph with a recorded, deterministic forward is checked, or it is said why not. Loss heads follow rules of their own and
-BlockGrad has none, so the data that they are given stands for them. Large pictures are cut smaller where the graph takes that:
-the operators and the parameters stay. Of graphs that are alike the first is checked.
+Every graph with a recorded, deterministic forward is checked, or it is said why not. Loss heads
+follow rules of their own and BlockGrad has none, so the data that they are given stands for them.
+Large pictures are cut smaller where the graph takes that: the operators and the parameters stay. Of
+graphs that are alike the first is checked.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ pytestmark = pytest.mark.corpus
 
 LIMIT = 1e-4
 STEPS = (1e-10, 1e-11)
-"""So small that of many thousands of activations hardly one crosses its kink; in float64 enough of the difference is left."""
+"""So small that of many thousands of activations hardly one crosses its kink; in float64 enough of
+the difference is left.
+"""
 ENOUGH = 14 * 10**8
 """Multiply-adds of a forward pass above which a smaller picture is tried."""
 EVERYDAY = (5 * 10**8, 15 * 10**6)
@@ -51,7 +54,9 @@ INTEGER = ("_contrib_quant", "_sg_mkldnn", "_contrib_dequantize", "_contrib_requ
 
 
 class Sized(NamedTuple):
-    """The part of a graph that can be run, on inputs of a size that is quick: what follows, and what a forward pass costs."""
+    """The part of a graph that can be run, on inputs of a size that is quick: what follows, and
+    what a forward pass costs.
+    """
 
     graph: Graph
     given: dict[Node, Any]
@@ -63,7 +68,9 @@ class Sized(NamedTuple):
 def sized(corpus: Path, stem: str) -> Sized:
     graph, _ = runnable_part(*((g := graph_of(corpus, stem)), list(g.heads)))
     with np.load(corpus / "oracle" / f"{stem}.io.npz") as arrays:
-        fed = {key.removeprefix("in__"): arrays[key] for key in arrays.files if key.startswith("in__")}
+        fed = {
+            key.removeprefix("in__"): arrays[key] for key in arrays.files if key.startswith("in__")
+        }
     best = _on(graph, fed)
     while best.cost > ENOUGH and (smaller := halved(fed)) is not None:
         try:
@@ -76,16 +83,27 @@ def sized(corpus: Path, stem: str) -> Sized:
 def _on(graph: Graph, fed: Mapping[str, Any]) -> Sized:
     nodes = post_order(entry.node for entry in graph.heads)
     given = {n: fed[n.name] for n in nodes if n.is_variable and n.name in fed}
-    found = infer(graph, {n: x.shape for n, x in given.items()}, {n: str(x.dtype) for n, x in given.items()}, nodes=nodes)
+    found = infer(
+        graph,
+        {n: x.shape for n, x in given.items()},
+        {n: str(x.dtype) for n, x in given.items()},
+        nodes=nodes,
+    )
     known = totals(found, assign_roles(graph))
     return Sized(graph, given, found, known.multiply_adds or 0, known.parameters or 0)
 
 
 def halved(fed: Mapping[str, Any]) -> dict[str, Any] | None:
     """The upper left quarter of each picture; of a film half of the time too. None where there is no picture."""
-    pictures = {name: x for name, x in fed.items() if x.ndim > 3 and x.shape[1] in (1, 3) and min(x.shape[-2:]) > 15}
+    pictures = {
+        name: x
+        for name, x in fed.items()
+        if x.ndim > 3 and x.shape[1] in (1, 3) and min(x.shape[-2:]) > 15
+    }
     pictures = {name: x for name, x in pictures.items() if x.shape[-1] == x.shape[-2]}
-    cut = {n: x[(..., *(slice((size + 1) // 2) for size in x.shape[2:]))] for n, x in pictures.items()}
+    cut = {
+        n: x[(..., *(slice((size + 1) // 2) for size in x.shape[2:]))] for n, x in pictures.items()
+    }
     return {**fed, **cut} if cut else None
 
 
@@ -119,10 +137,17 @@ def checked(corpus: Path, stem: str, seed: int = 0) -> Check | None:
     variables = [node for node in found.nodes if node.is_variable]
     for node in variables:
         if node not in given:
-            shape, dtype = tuple(d or 0 for d in found.shapes[node][0] or ()), found.types[node][0] or "float32"
+            shape, dtype = (
+                tuple(d or 0 for d in found.shapes[node][0] or ()),
+                found.types[node][0] or "float32",
+            )
             whole = np.dtype(dtype).kind in "iu"
             drawn = parameter(node.name, shape, dtype, False) if whole else None
-            values[node] = repeated_parameter(node.name, shape, node.name in states) if drawn is None else drawn
+            values[node] = (
+                repeated_parameter(node.name, shape, node.name in states)
+                if drawn is None
+                else drawn
+            )
     trained = [n for n in variables if n not in given and roles[n].kind is not Kind.AUXILIARY]
     targets = [e.node.inputs[0] if _stops(e.node) else e for e in graph.heads]
     for step in STEPS:
@@ -134,7 +159,9 @@ def checked(corpus: Path, stem: str, seed: int = 0) -> Check | None:
 
 def _stops(node: Node) -> bool:
     gradient = find_gradient(node.op) if not node.is_variable else None
-    return canonical(node.op) == "BlockGrad" or (isinstance(gradient, Gradient) and gradient.is_loss)
+    return canonical(node.op) == "BlockGrad" or (
+        isinstance(gradient, Gradient) and gradient.is_loss
+    )
 
 
 @pytest.mark.slow
@@ -156,7 +183,10 @@ def test_counts(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     reasons = {stem: reason for stem in STEMS if (reason := reason_against(corpus, stem))}
     left = Counter(kinds.get(reason.split()[0], "left out") for reason in reasons.values())
     lines = [f"{len(STEMS):5} graphs with a recorded, deterministic forward"]
-    lines += [f"{len(STEMS) - left.total():5} whose gradient is checked", f"{left['alike']:5} like one of them"]
+    lines += [
+        f"{len(STEMS) - left.total():5} whose gradient is checked",
+        f"{left['alike']:5} like one of them",
+    ]
     lines += [f"{left['large']:5} large, for another day", f"{left['left out']:5} left out"]
     lines += [f"      {stem}: {reason}" for stem, reason in reasons.items()]
     with capsys.disabled():
@@ -181,9 +211,15 @@ def test_counts(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ("hand_tied_fc", "FullyConnected"),
     ],
 )
-def test_a_gradient_that_is_slightly_wrong_is_found_in_a_graph(stem: str, op: str, corpus: Path) -> None:
+def test_a_gradient_that_is_slightly_wrong_is_found_in_a_graph(
+    stem: str, op: str, corpus: Path
+) -> None:
     def worst() -> float:
-        return max(result.apart for result in (checked(corpus, stem, seed) for seed in range(3)) if result is not None)
+        return max(
+            result.apart
+            for result in (checked(corpus, stem, seed) for seed in range(3))
+            if result is not None
+        )
 
     with slightly_wrong(op):
         assert worst() > LIMIT

@@ -29,7 +29,9 @@ def test_a_file_reads_as_recorded(corpus: Path, name: str) -> None:
     assert file.named == (recorded["named"] and bool(recorded["arrays"]))
     assert len(file.records) == len(recorded["arrays"])
     with ArrayReader(file) as reader:
-        for number, (record, wanted) in enumerate(zip(file.records, recorded["arrays"], strict=True)):
+        for number, (record, wanted) in enumerate(
+            zip(file.records, recorded["arrays"], strict=True)
+        ):
             assert (record.key if file.named else number) == wanted["name"]
             assert (list(record.shape or ()), record.dtype, record.storage) == (
                 wanted["shape"],

@@ -36,14 +36,23 @@ def ordered(data: bytes) -> str:
 
 
 def is_in_one_of_our_layouts(data: bytes) -> bool:
-    """Whether the text is MXNet's present layout or one of json.dumps, by a writer of its own (and not the one under test)."""
+    """Whether the text is MXNet's present layout or one of json.dumps, by a writer of its own (and
+    not the one under test).
+    """
     value = json.loads(data, strict=False)
-    dumped = {json.dumps(value), json.dumps(value, separators=(",", ":")), *(json.dumps(value, indent=n) for n in range(1, 9))}
+    dumped = {
+        json.dumps(value),
+        json.dumps(value, separators=(",", ":")),
+        *(json.dumps(value, indent=n) for n in range(1, 9)),
+    }
     if data.decode().rstrip() in dumped:
         return True
     text = data.decode()
-    # MXNet's: a blank behind every comma at a line's end, none at the end of any other line, lists broken from eleven on.
-    return text.startswith('{\n  "nodes": [\n    {\n      "op": ') and not re.search(r",\n|[^,] \n|\r", text)
+    # MXNet's: a blank behind every comma at a line's end, none at the end of any other line, lists
+    # broken from eleven on.
+    return text.startswith('{\n  "nodes": [\n    {\n      "op": ') and not re.search(
+        r",\n|[^,] \n|\r", text
+    )
 
 
 def branches_equal(rewrite_of: bytes, source: bytes, prefix: str) -> bool:
@@ -61,7 +70,9 @@ def branches_equal(rewrite_of: bytes, source: bytes, prefix: str) -> bool:
     return bool(both["heads"] == [*single["heads"], *heads])
 
 
-def walk_graph(path: Path, answers: dict[str, Any], recorded: Path, counts: Counter[str]) -> list[str]:
+def walk_graph(
+    path: Path, answers: dict[str, Any], recorded: Path, counts: Counter[str]
+) -> list[str]:
     """What of one graph is not as it should be."""
     data, wrong = path.read_bytes(), []
     graph = read_symbol(data, where=path.name)
@@ -101,11 +112,15 @@ def walk_params(path: Path, answers: dict[str, Any], counts: Counter[str]) -> li
     found = read_index(path)
     recorded = answers["arrays"]
     wrong = (
-        [] if len(recorded) == len(found.records) else [f"{path.name} holds {len(found.records)} arrays, not {len(recorded)}"]
+        []
+        if len(recorded) == len(found.records)
+        else [f"{path.name} holds {len(found.records)} arrays, not {len(recorded)}"]
     )
     for record, wanted in zip(found.records, recorded, strict=False):
         if list(record.shape or ()) != list(wanted["shape"]) or record.dtype != wanted["dtype"]:
-            wrong.append(f"{path.name}: {record.key} reads as {record.shape} {record.dtype}, not {wanted}")
+            wrong.append(
+                f"{path.name}: {record.key} reads as {record.shape} {record.dtype}, not {wanted}"
+            )
     counts["parameter files read as MXNet reads them"] += not wrong
     return wrong
 
@@ -113,13 +128,17 @@ def walk_params(path: Path, answers: dict[str, Any], counts: Counter[str]) -> li
 def test_whole_corpus(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     counts: Counter[str] = Counter()
     wrong = []
-    for path in pick_everyday(sorted((corpus / "graphs").glob("*.json")), 5, lambda path: path.name):
+    for path in pick_everyday(
+        sorted((corpus / "graphs").glob("*.json")), 5, lambda path: path.name
+    ):
         counts["graphs"] += 1
         answers = json.loads((corpus / "oracle" / f"{path.stem}.meta.json").read_text())
         wrong += walk_graph(path, answers, corpus / "oracle" / f"{path.stem}.tojson.json", counts)
     for path in sorted((corpus / "params").iterdir()):
         counts["parameter files"] += 1
-        wrong += walk_params(path, json.loads((corpus / "params_oracle" / f"{path.name}.json").read_text()), counts)
+        wrong += walk_params(
+            path, json.loads((corpus / "params_oracle" / f"{path.name}.json").read_text()), counts
+        )
     with capsys.disabled():
         print("\n" + "\n".join(f"{count:5} {what}" for what, count in counts.items()))
     assert not wrong, "\n".join(wrong)

@@ -1,4 +1,6 @@
-"""The numbers that the corpus's recorded forwards were computed with: a rule of name, shape and type, from a frozen stream."""
+"""The numbers that the corpus's recorded forwards were computed with: a rule of name, shape and
+type, from a frozen stream.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,15 @@ DETECTOR = "cv_faster_rcnn_resnet50_v1b_voc"
 
 
 def with_fewer_regions(text: str) -> str:
-    """The graph of :data:`DETECTOR` with 12 regions instead of 300, each of which takes as long as its whole backbone."""
-    for attribute in ('"repeats": "{}"', '"end": "{}"', '"shape": "(1, {}, 21)"', '"shape": "(1, {}, 20, 4)"'):
+    """The graph of :data:`DETECTOR` with 12 regions instead of 300, each of which takes as long as
+    its whole backbone.
+    """
+    for attribute in (
+        '"repeats": "{}"',
+        '"end": "{}"',
+        '"shape": "(1, {}, 21)"',
+        '"shape": "(1, {}, 20, 4)"',
+    ):
         assert text.count(attribute.format(300)) == 1
         text = text.replace(attribute.format(300), attribute.format(12))
     return text

@@ -74,7 +74,9 @@ def test_brew_with_other_dimensions_is_refused() -> None:
         data = placeholder("data", (4, 16))
         fc1 = example.brew_fc(data, "fc1")
         assert [x.name for x in session.params] == ["fc1_w", "fc1_b"]
-        with pytest.raises(RefusedError, match=r"fc1_w is shared with inconsistent shapes: \(16,16\) and \(2,16\)"):
+        with pytest.raises(
+            RefusedError, match=r"fc1_w is shared with inconsistent shapes: \(16,16\) and \(2,16\)"
+        ):
             example.brew_fc(data, "fc1", size=2)
         assert example.brew_fc(fc1, "fc1").node.inputs[1].node is session.params[0].node
         assert len(session.params) == 2
@@ -127,11 +129,19 @@ def test_a_shared_parameter_gets_its_first_value_once(monkeypatch: pytest.Monkey
     filled = []
     real = parameter_values.initial_value
     monkeypatch.setattr(
-        parameter_values, "initial_value", lambda node, *a, **k: filled.append(node.name) or real(node, *a, **k)
+        parameter_values,
+        "initial_value",
+        lambda node, *a, **k: filled.append(node.name) or real(node, *a, **k),
     )
-    with Session(CAFFE2) as session, variable_scope("global_scope"), parameter_sharing({"new_fc": "shared_fc"}):
+    with (
+        Session(CAFFE2) as session,
+        variable_scope("global_scope"),
+        parameter_sharing({"new_fc": "shared_fc"}),
+    ):
         x = placeholder("float_features", (4, 2))
-        outputs = [op.FullyConnected(x, num_hidden=2, name=name) for name in ("shared_fc", "new_fc")]
+        outputs = [
+            op.FullyConnected(x, num_hidden=2, name=name) for name in ("shared_fc", "new_fc")
+        ]
         one, two = session.run(outputs, {x: [[1.0, 2.0]] * 4})
     assert sorted(filled) == ["global_scope/shared_fc/b", "global_scope/shared_fc/w"]
     assert one.tobytes() == two.tobytes()
@@ -147,12 +157,21 @@ def test_a_shared_parameter_gets_its_first_value_once(monkeypatch: pytest.Monkey
     ],
     ids=["none and not trained", "not trained and none", "another multiplier", "another kind"],
 )
-def test_a_conflict_about_training_is_refused(first: dict[str, object], second: dict[str, object]) -> None:
-    with Session(CAFFE2), variable_scope("global_scope"), parameter_sharing({"new_fc": "shared_fc"}):
+def test_a_conflict_about_training_is_refused(
+    first: dict[str, object], second: dict[str, object]
+) -> None:
+    with (
+        Session(CAFFE2),
+        variable_scope("global_scope"),
+        parameter_sharing({"new_fc": "shared_fc"}),
+    ):
         x = placeholder("float_features", (4, 2))
         with variable_scope(**first):  # type: ignore[arg-type]
             example.layer(x, name="shared_fc")
-        with variable_scope(**second), pytest.raises(RefusedError, match="shared_fc/w is shared with"):  # type: ignore[arg-type]
+        with (
+            variable_scope(**second),
+            pytest.raises(RefusedError, match="shared_fc/w is shared with"),
+        ):  # type: ignore[arg-type]
             example.layer(x, name="new_fc")
         with variable_scope(**first):  # type: ignore[arg-type]
             assert example.layer(x, name="new_fc")[0] == "global_scope/shared_fc/w"
@@ -176,10 +195,18 @@ def authored_name(blocks: tuple[tuple[str, dict[str, str]], ...], path: str) -> 
         return variable(name, (1,)).name
 
 
-@pytest.mark.parametrize(("blocks", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
-def test_every_case_of_the_rules_holds_while_authoring(blocks: tuple[tuple[str, dict[str, str]], ...], expected: str) -> None:
+@pytest.mark.parametrize(
+    ("blocks", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+)
+def test_every_case_of_the_rules_holds_while_authoring(
+    blocks: tuple[tuple[str, dict[str, str]], ...], expected: str
+) -> None:
     words = expected.split()
-    pairs = [(path, name) for path, name in zip(words[::2], words[1::2], strict=True) if "//" not in f"/{path}"]
+    pairs = [
+        (path, name)
+        for path, name in zip(words[::2], words[1::2], strict=True)
+        if "//" not in f"/{path}"
+    ]
     assert pairs
     assert [(path, authored_name(blocks, path)) for path, _ in pairs] == pairs
 
@@ -188,7 +215,9 @@ def test_a_case_that_is_wrong_is_found() -> None:
     assert authored_name(DOCUMENTED, "scope_b/unshared_child/w") != "scope_b/unshared_child/w"
 
 
-@pytest.mark.parametrize("overrides", [{"a": "b", "b": "a"}, {"a": "b/c", "b": "a"}, {"a": "b", "b": "a/x"}])
+@pytest.mark.parametrize(
+    "overrides", [{"a": "b", "b": "a"}, {"a": "b/c", "b": "a"}, {"a": "b", "b": "a/x"}]
+)
 def test_a_cycle_is_named_and_nothing_is_entered(overrides: dict[str, str]) -> None:
     with Session(CAFFE2):
         before = current_scope()
@@ -196,11 +225,17 @@ def test_a_cycle_is_named_and_nothing_is_entered(overrides: dict[str, str]) -> N
             pass
         assert current_scope() is before
         outer, inner = [dict([pair]) for pair in overrides.items()]
-        with parameter_sharing(outer), pytest.raises(RefusedError, match="a -> b -> a"), parameter_sharing(inner):
+        with (
+            parameter_sharing(outer),
+            pytest.raises(RefusedError, match="a -> b -> a"),
+            parameter_sharing(inner),
+        ):
             pass
 
 
-@pytest.mark.parametrize("overrides", [{"a": "a/b"}, {"a": "a"}, {"a": "a/"}, {"a/": "a"}, {"": "b"}])
+@pytest.mark.parametrize(
+    "overrides", [{"a": "a/b"}, {"a": "a"}, {"a": "a/"}, {"a/": "a"}, {"": "b"}]
+)
 def test_a_rule_that_is_none_is_refused(overrides: dict[str, str]) -> None:
     with Session(CAFFE2), pytest.raises(RefusedError), parameter_sharing(overrides):
         pass
@@ -208,14 +243,20 @@ def test_a_rule_that_is_none_is_refused(overrides: dict[str, str]) -> None:
 
 def test_whole_components_are_compared() -> None:
     with Session(CAFFE2), parameter_sharing({"fc": "fc_auto_0"}):
-        assert [example.parameter_name(scope) for scope in ("fc", "fc_auto_0", "fc2")] == ["fc_auto_0/w"] * 2 + ["fc2/w"]
+        assert [example.parameter_name(scope) for scope in ("fc", "fc_auto_0", "fc2")] == [
+            "fc_auto_0/w"
+        ] * 2 + ["fc2/w"]
 
 
 def test_blocks_pop_on_exit_and_on_an_exception() -> None:
     with Session(CAFFE2):
         before = current_scope()
         with parameter_sharing({"a": "b"}), variable_scope("a"):
-            with pytest.raises(ZeroDivisionError), parameter_sharing({"c": "d"}), variable_scope("c"):
+            with (
+                pytest.raises(ZeroDivisionError),
+                parameter_sharing({"c": "d"}),
+                variable_scope("c"),
+            ):
                 raise ZeroDivisionError
             assert current_scope().name == "a"
             assert example.parameter_name("c") == "b/c/w"
@@ -268,7 +309,10 @@ def test_the_gradient_of_a_shared_parameter_is_the_sum_over_its_uses() -> None:
     session.gradients(cost, {"float_features": FEATURES})
     apart, cost_apart = begun(shared=False)
     apart.gradients(cost_apart, {"float_features": FEATURES})
-    assert [param.name for param in session.param_to_grad] == ["global_scope/scope_0/fc/w", "global_scope/scope_0/fc/b"]
+    assert [param.name for param in session.param_to_grad] == [
+        "global_scope/scope_0/fc/w",
+        "global_scope/scope_0/fc/b",
+    ]
     assert list(session.param_to_grad) == session.params
     assert len(apart.param_to_grad) == 4
     for part in "wb":

@@ -24,7 +24,10 @@ def test_forward_is_42() -> None:
 
 @pytest.mark.parametrize("mode", ["copy", "tie"])
 def test_forward_of_both_branches_is_42(mode: str, tmp_path: Path) -> None:
-    assert mxnet_blog.forward_siamese(mode, tmp_path) == {"loss_output": 42.0, "sha-loss_output": 42.0}  # type: ignore[arg-type]
+    assert mxnet_blog.forward_siamese(mode, tmp_path) == {
+        "loss_output": 42.0,
+        "sha-loss_output": 42.0,
+    }  # type: ignore[arg-type]
 
 
 def test_forward_of_both_authored_branches_is_42() -> None:
@@ -59,7 +62,9 @@ def test_the_tied_gradient_is_the_sum_of_both_branches() -> None:
     assert session.param_to_grad[weight].tolist() == (2 * np.array(mxnet_blog.ROWS)).tolist()
     session, losses = mxnet_blog.siamese_net("copy")
     session.step(losses, feed)
-    assert [gradient.tolist() for gradient in session.param_to_grad.values()] == [mxnet_blog.ROWS] * 2
+    assert [gradient.tolist() for gradient in session.param_to_grad.values()] == [
+        mxnet_blog.ROWS
+    ] * 2
 
 
 def test_two_copies_of_one_set_of_names_are_refused() -> None:

@@ -59,7 +59,9 @@ def test_a_name_given_twice_shares_weight_and_bias_and_no_output(
 
 def test_without_a_bias_there_is_none() -> None:
     with Session(PADDLE) as session:
-        hidden = fully_connected(placeholder("data", (1, 20)), 20, name="FC", bias=False, activation="sigmoid")
+        hidden = fully_connected(
+            placeholder("data", (1, 20)), 20, name="FC", bias=False, activation="sigmoid"
+        )
     assert names(session.params) == ["FC.w.0"]
     assert inner(hidden) == ["FC.tmp.0", "FC"]
 
@@ -81,7 +83,10 @@ def test_without_a_name_nothing_is_shared(naming: Naming, parameters: list[str],
 def test_one_counter_or_one_for_each_kind() -> None:
     from graphshare.builder import operators as op
 
-    for naming, expected in ((PADDLE, ["fc0", "relu1", "fc2"]), (PADDLE_PER_KIND, ["fc_0", "relu_0", "fc_1"])):
+    for naming, expected in (
+        (PADDLE, ["fc0", "relu1", "fc2"]),
+        (PADDLE_PER_KIND, ["fc_0", "relu_0", "fc_1"]),
+    ):
         with Session(naming):
             data = placeholder("data", (2, 20))
             made = [fully_connected(data, 4), op.relu(data), fully_connected(data, 4)]
@@ -98,7 +103,10 @@ def test_of_four_two_level_blocks_three_share() -> None:
     session, blocks = example.two_level_blocks()
     shared = ["fc0-level0/W", "fc0-level0/b", "fc0-level1/W", "fc0-level1/b"]
     assert names(session.params) == [*shared, "var-0", "var-1", "var-2", "var-3"]
-    used = [[v.name for v in session.graph(block).variables() if not v.name.startswith("a")] for block in blocks]
+    used = [
+        [v.name for v in session.graph(block).variables() if not v.name.startswith("a")]
+        for block in blocks
+    ]
     assert used == [shared, shared, shared, ["var-0", "var-1", "var-2", "var-3"]]
     feed = {f"a{i}": np.ones((1, 20), "float32") for i in range(1, 5)}
     one, two, three, four = (value.tobytes() for value in session.run(blocks, feed))
@@ -107,8 +115,14 @@ def test_of_four_two_level_blocks_three_share() -> None:
 
 def test_operators_are_grouped_by_their_scope() -> None:
     _, blocks = example.two_level_blocks()
-    found = {scope: [node.name for node in nodes] for scope, nodes in groups(operators(blocks)).items()}
-    assert {scope: len(nodes) for scope, nodes in found.items()} == {"fc0-level0": 6, "fc0-level1": 6, "": 4}
+    found = {
+        scope: [node.name for node in nodes] for scope, nodes in groups(operators(blocks)).items()
+    }
+    assert {scope: len(nodes) for scope, nodes in found.items()} == {
+        "fc0-level0": 6,
+        "fc0-level1": 6,
+        "": 4,
+    }
     assert found["fc0-level0"][0] == "fc0-level0/op-0"
     assert all(name.startswith(scope) for scope, nodes in found.items() for name in nodes)
 
@@ -128,7 +142,12 @@ def test_reuse_without_a_scope_is_refused() -> None:
 
 def test_scopes_carry_defaults() -> None:
     found: dict[str, Any] = example.scopes_with_defaults()
-    assert [found[key].name for key in ("a1", "a2", "a3", "b")] == ["var-0", "var-1", "var-2", "var-3"]
+    assert [found[key].name for key in ("a1", "a2", "a3", "b")] == [
+        "var-0",
+        "var-1",
+        "var-2",
+        "var-3",
+    ]
     normal = '["normal", {"sigma": 0.02}]'
     assert {found[key].node.attrs["__init__"] for key in ("a1", "a2", "a3", "b")} == {normal}
     assert dict(found["inner"].node.attrs) == {
@@ -182,12 +201,21 @@ def test_only_what_runs_is_given_values(monkeypatch: pytest.MonkeyPatch) -> None
     filled = []
     real = parameter_values.initial_value
     monkeypatch.setattr(
-        parameter_values, "initial_value", lambda node, *a, **k: filled.append(node.name) or real(node, *a, **k)
+        parameter_values,
+        "initial_value",
+        lambda node, *a, **k: filled.append(node.name) or real(node, *a, **k),
     )
     with Session(PADDLE_PER_KIND) as session:
         net = paddle_session.digits()
     session.run(net.even, {"image": PICTURES})
-    assert filled == ["conv1.w_0", "conv1.b_0", "hidden.w_0", "hidden.b_0", "even_scores.w_0", "even_scores.b_0"]
+    assert filled == [
+        "conv1.w_0",
+        "conv1.b_0",
+        "hidden.w_0",
+        "hidden.b_0",
+        "even_scores.w_0",
+        "even_scores.b_0",
+    ]
     session.run(net.even, {"image": PICTURES})
     assert len(filled) == 6
 
@@ -208,7 +236,9 @@ def test_params_lists_each_parameter_once() -> None:
     with Session(PADDLE_PER_KIND) as session:
         paddle_session.digits()
     assert names(session.params) == [
-        f"{name}.{part}_0" for name in ("conv1", "hidden", "digit_scores", "even_scores") for part in "wb"
+        f"{name}.{part}_0"
+        for name in ("conv1", "hidden", "digit_scores", "even_scores")
+        for part in "wb"
     ]
     assert names(session.inputs) == ["image", "label", "parity"]
     assert session.auxiliary_states == []
@@ -239,7 +269,9 @@ def test_there_is_a_default_session() -> None:
 TRUNK = ["conv1.w_0", "conv1.b_0", "hidden.w_0", "hidden.b_0"]
 
 
-@pytest.mark.parametrize(("mine", "other", "labels"), [("digit", "even", "label"), ("even", "digit", "parity")])
+@pytest.mark.parametrize(
+    ("mine", "other", "labels"), [("digit", "even", "label"), ("even", "digit", "parity")]
+)
 def test_sub_models_of_one_graph_are_trained_apart(mine: str, other: str, labels: str) -> None:
     with Session(PADDLE_PER_KIND) as session:
         net = paddle_session.digits()
@@ -248,7 +280,9 @@ def test_sub_models_of_one_graph_are_trained_apart(mine: str, other: str, labels
     features, scores = (session.run(x, feed).tobytes() for x in (net.features, head))
     (first,) = session.run(cost, feed)
     private = [f"{mine}_scores.w_0", f"{mine}_scores.b_0"]
-    assert sorted(paddle_session.changed(session, cost, feed, steps=3)) == sorted([*TRUNK, *private])
+    assert sorted(paddle_session.changed(session, cost, feed, steps=3)) == sorted(
+        [*TRUNK, *private]
+    )
     assert sorted(names(list(session.param_to_grad))) == sorted([*TRUNK, *private])
     assert session.run(cost, feed)[0] < first
     assert session.run(net.features, feed).tobytes() != features

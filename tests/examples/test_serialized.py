@@ -1,4 +1,6 @@
-"""The same tables on files: a net authored without sharing, then rewritten by the same rules, is the net authored with it."""
+"""The same tables on files: a net authored without sharing, then rewritten by the same rules, is
+the net authored with it.
+"""
 
 from __future__ import annotations
 
@@ -71,12 +73,20 @@ def users(names: list[str]) -> tuple[Session, list[Var]]:
         made = []
         for number, name in enumerate(names):
             weight = variable(name, (3, 3), absolute=True)
-            made.append(op.FullyConnected(x, weight=weight, num_hidden=3, no_bias=True, name=f"user{number}"))
+            made.append(
+                op.FullyConnected(
+                    x, weight=weight, num_hidden=3, no_bias=True, name=f"user{number}"
+                )
+            )
         return session, made
 
 
-@pytest.mark.parametrize(("blocks", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
-def test_every_case_of_the_rules_holds_on_a_file(blocks: Blocks, expected: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("blocks", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+)
+def test_every_case_of_the_rules_holds_on_a_file(
+    blocks: Blocks, expected: str, tmp_path: Path
+) -> None:
     words = expected.split()
     old, new = words[::2], words[1::2]
     session, made = users(list(dict.fromkeys(old)))
@@ -118,7 +128,10 @@ def layers(*, sharing: bool) -> tuple[Session, list[Var]]:
         for scope in ("scope_0", "scope_1"):
             with variable_scope(scope):
                 made.append(op.FullyConnected(x, num_hidden=2))
-        made += [op.FullyConnected(x, num_hidden=2, name=name) for name in (None, None, "shared_fc", "new_fc")]
+        made += [
+            op.FullyConnected(x, num_hidden=2, name=name)
+            for name in (None, None, "shared_fc", "new_fc")
+        ]
         return session, made
 
 
@@ -163,7 +176,12 @@ def test_other_shapes_are_refused_on_a_file_too(tmp_path: Path) -> None:
         made = [op.FullyConnected(x, num_hidden=size) for size in (2, 3)]
         save(session, made, str(tmp_path / "net"))
     override = "global_scope/fc_auto_0=global_scope/fc"
-    refused(command("share", str(tmp_path / "net"), "--override", override, "-o", str(tmp_path / "out")), "shape")
+    refused(
+        command(
+            "share", str(tmp_path / "net"), "--override", override, "-o", str(tmp_path / "out")
+        ),
+        "shape",
+    )
     assert not list(tmp_path.glob("out*"))
 
 
@@ -179,12 +197,18 @@ def test_clones_of_one_file_are_tensornets_clones(tmp_path: Path) -> None:
     one, two = tensornets_scopes.clones(size=32, classes=10)
     assert NameLists(source.graph).outputs == [one.name, two.name]
     found = [v.name for v in source.graph.variables() if not v.name.startswith("clone")]
-    assert found == [weight.name for weight in alone.get_weights()] == [weight.name for weight in two.get_weights()]
+    assert (
+        found
+        == [weight.name for weight in alone.get_weights()]
+        == [weight.name for weight in two.get_weights()]
+    )
     picture = np.random.default_rng(0).random((1, 3, 32, 32), "float32")
     feeds = {"clone0/x": picture, "clone1/x": picture}
     outputs = graphshare.run(source, feeds=feeds).outputs
     assert outputs[one.name].tobytes() == outputs[two.name].tobytes()
-    np.testing.assert_allclose(outputs[one.name], session.run(alone.output, {"x": picture}), rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(
+        outputs[one.name], session.run(alone.output, {"x": picture}), rtol=1e-5, atol=1e-7
+    )
 
 
 def test_paddles_layers_shared_by_name_on_a_file(tmp_path: Path) -> None:
@@ -204,7 +228,16 @@ def test_a_sub_model_of_a_file_is_the_sub_model_of_the_session(tmp_path: Path) -
     save(session, list(net[4:]), str(tmp_path / "net"))
     pictures = np.random.default_rng(0).random((2, 1, 28, 28), "float32")
     for target in (net.digit, net.even):
-        done(command("extract", str(tmp_path / "net"), "--target", target.name, "-o", str(tmp_path / "part")))
+        done(
+            command(
+                "extract",
+                str(tmp_path / "net"),
+                "--target",
+                target.name,
+                "-o",
+                str(tmp_path / "part"),
+            )
+        )
         part = graphshare.load(str(tmp_path / "part"))
         assert [n.name for n in part.graph.nodes] == [n.name for n in session.graph(target).nodes]
         outputs = graphshare.run(part, feeds={"image": pictures}).outputs

@@ -33,11 +33,21 @@ def script(tmp_path: Path) -> Path:
 
 def run_tool(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a tool of the lint extra in the checkout; its package is beside this Python or on the path."""
-    tool = shutil.which(name, path=os.pathsep.join([str(PYTHON.parent), os.environ.get("PATH", "")]))
+    tool = shutil.which(
+        name, path=os.pathsep.join([str(PYTHON.parent), os.environ.get("PATH", "")])
+    )
     if tool is None:
         missing("types", f"{name} is of the lint extra")
     command = [tool, *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False, env=environment())
+    return subprocess.run(
+        command,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+        env=environment(),
+    )
 
 
 CHECKERS = {
@@ -53,11 +63,19 @@ def test_it_runs(script: Path) -> None:
         if importlib.util.find_spec(name) is None:
             missing("types", f"{name} is of the extras jupyter and test together")
     run = subprocess.run(
-        [PYTHON, script.name], cwd=script.parent, capture_output=True, text=True, timeout=300, check=False, env=environment()
+        [PYTHON, script.name],
+        cwd=script.parent,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env=environment(),
     )
     assert (run.returncode, run.stderr) == (0, "")
     lines = run.stdout.splitlines()
-    assert lines[0].startswith("EQUAL: the other model and the original, within the tolerance on 1 input; ")
+    assert lines[0].startswith(
+        "EQUAL: the other model and the original, within the tolerance on 1 input; "
+    )
     assert lines[1] == "SAME: the graphs and their parameters"
     assert lines[-1] == "Name: best, dtype: float64"
     assert (script.parent / "siam.onnx").exists()
@@ -65,7 +83,9 @@ def test_it_runs(script: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("checker", [pytest.param(n, marks=[] if n == "ruff" else [pytest.mark.large]) for n in CHECKERS])
+@pytest.mark.parametrize(
+    "checker", [pytest.param(n, marks=[] if n == "ruff" else [pytest.mark.large]) for n in CHECKERS]
+)
 def test_checkers_accept_it(checker: str, script: Path) -> None:
     run = run_tool(*CHECKERS[checker], str(script))
     assert run.returncode == 0, run.stdout + run.stderr

@@ -8,10 +8,26 @@ import numpy as np
 import pytest
 
 from examples import tensornets_scopes as example
-from graphshare.builder import TENSORFLOW, Model, Session, constant, name_scope, placeholder, variable, variable_scope
+from graphshare.builder import (
+    TENSORFLOW,
+    Model,
+    Session,
+    constant,
+    name_scope,
+    placeholder,
+    variable,
+    variable_scope,
+)
 from graphshare.errors import RefusedError
 
-TRAINED = ["conv1/conv/weights", "conv1/conv/biases", "conv1/bn/gamma", "conv1/bn/beta", "logits/weights", "logits/biases"]
+TRAINED = [
+    "conv1/conv/weights",
+    "conv1/conv/biases",
+    "conv1/bn/gamma",
+    "conv1/bn/beta",
+    "logits/weights",
+    "logits/biases",
+]
 
 
 def tensor(name: str) -> str:
@@ -46,7 +62,11 @@ def test_a_model_under_both_scopes() -> None:
 def test_the_model_is_a_resnet50() -> None:
     model1, _ = example.model_in_scopes()
     assert len(model1.get_middles()) == 16
-    counted = [v for v in model1.get_weights() if "moving" not in v.name and not v.name.endswith("conv/biases")]
+    counted = [
+        v
+        for v in model1.get_weights()
+        if "moving" not in v.name and not v.name.endswith("conv/biases")
+    ]
     assert sum(int(np.prod(v.shape)) for v in counted) == 25_557_032
     assert model1.output.shape == (None, 1000)
 
@@ -97,7 +117,9 @@ def test_clones_compute_the_same_on_one_picture_and_not_on_another() -> None:
     pictures = np.random.default_rng(0).random((3, 2, 3, 32, 32), "float32")
     one, two = session.run([model1.output, model2.output], {"x1": pictures[0], "x2": pictures[0]})
     assert one.tobytes() == two.tobytes()
-    again, other = session.run([model1.output, model2.output], {"x1": pictures[0], "x2": pictures[1]})
+    again, other = session.run(
+        [model1.output, model2.output], {"x1": pictures[0], "x2": pictures[1]}
+    )
     assert again.tobytes() == one.tobytes()
     assert other.tobytes() != one.tobytes()
 
@@ -118,7 +140,13 @@ def test_scopes_opened_again_are_numbered_for_operators_alone() -> None:
         names = []
         for _ in range(3):
             with variable_scope("a", reuse=example.AUTO_REUSE), name_scope("n"):
-                names.append((variable("w", (1,)).name, (constant(1.0) * 2).name, placeholder("x", (1,)).name))
+                names.append(
+                    (
+                        variable("w", (1,)).name,
+                        (constant(1.0) * 2).name,
+                        placeholder("x", (1,)).name,
+                    )
+                )
     assert names == [
         ("a/w", "a/n/mul_output", "a/n/x"),
         ("a/w", "a_1/n/mul_output", "a_1/n/x"),
@@ -139,8 +167,16 @@ def test_clones_train_their_shared_variables_once() -> None:
     means = [session.run(f"clone{i}/small/conv1/conv", feed).mean(axis=(0, 2, 3)) for i in (0, 1)]
     session.step(costs, feed)
     for parameter, gradient in both.items():
-        np.testing.assert_allclose(gradient, alone[0][parameter] + alone[1][parameter], rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(
+            gradient, alone[0][parameter] + alone[1][parameter], rtol=1e-4, atol=1e-6
+        )
         once = before[parameter] - 0.01 / 2 * gradient
-        np.testing.assert_allclose(session.value(parameter), once, rtol=1e-6, err_msg=parameter.name)
-    moved = 0.9 * (0.1 * means[1]) + 0.1 * means[0]  # one after the other; the last use of shared parameters comes first
-    np.testing.assert_allclose(session.value("small/conv1/bn/moving_mean"), moved, rtol=1e-4, atol=1e-7)
+        np.testing.assert_allclose(
+            session.value(parameter), once, rtol=1e-6, err_msg=parameter.name
+        )
+    moved = (
+        0.9 * (0.1 * means[1]) + 0.1 * means[0]
+    )  # one after the other; the last use of shared parameters comes first
+    np.testing.assert_allclose(
+        session.value("small/conv1/bn/moving_mean"), moved, rtol=1e-4, atol=1e-7
+    )

@@ -20,11 +20,32 @@ VIEWS = 17
 
 def execute(notebook: Path, folder: Path) -> list[dict[str, Any]]:
     """Return the code cells of a notebook with the outputs that Jupyter gives them."""
-    if importlib.util.find_spec("nbconvert") is None or importlib.util.find_spec("ipykernel") is None:
+    if (
+        importlib.util.find_spec("nbconvert") is None
+        or importlib.util.find_spec("ipykernel") is None
+    ):
         missing("jupyter", "nbconvert and ipykernel are of the jupyter extra")
-    command = [sys.executable, "-m", "nbconvert", "--to", "notebook", "--execute", str(notebook), "--output-dir", str(folder)]
+    command = [
+        sys.executable,
+        "-m",
+        "nbconvert",
+        "--to",
+        "notebook",
+        "--execute",
+        str(notebook),
+        "--output-dir",
+        str(folder),
+    ]
     variables = environment(JUPYTER_PLATFORM_DIRS="1", HOME=str(folder), IPYTHONDIR=str(folder))
-    run = subprocess.run(command, cwd=notebook.parent, capture_output=True, text=True, timeout=300, check=False, env=variables)
+    run = subprocess.run(
+        command,
+        cwd=notebook.parent,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env=variables,
+    )
     assert run.returncode == 0, run.stderr
     cells = json.loads((folder / notebook.name).read_text(encoding="utf-8"))["cells"]
     return [cell for cell in cells if cell["cell_type"] == "code"]

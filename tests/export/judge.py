@@ -1,4 +1,6 @@
-"""One operator as an ONNX model, and what onnxruntime computes with it; onnx's reference evaluator where it has no kernel."""
+"""One operator as an ONNX model, and what onnxruntime computes with it; onnx's reference evaluator
+where it has no kernel.
+"""
 
 from __future__ import annotations
 
@@ -41,19 +43,25 @@ def graph_of_operator(
     signature = lookup(op)
     assert signature is not None
     variables = [Node("", f"in{i}", num_outputs=1) for i in range(len(inputs))]
-    node = Node(op, "node", dict(attrs), tuple(Entry(v) for v in variables), num_outputs=max(outputs, 1))
+    node = Node(
+        op, "node", dict(attrs), tuple(Entry(v) for v in variables), num_outputs=max(outputs, 1)
+    )
     np_shape = any(not x.size or not x.ndim for x in inputs)
     attributes = {"is_np_shape": ("int", 1)} if np_shape else {}
     graph = Graph((*variables, node), tuple(Entry(node, i) for i in range(outputs)), attributes)
     formals = signature.formal_inputs(node.attrs)
-    stored = {v for i, v in enumerate(variables) if i < len(formals) and formals[i] in PARAMETER_FORMALS}
+    stored = {
+        v for i, v in enumerate(variables) if i < len(formals) and formals[i] in PARAMETER_FORMALS
+    }
     return graph, dict(zip(variables, inputs, strict=True)), stored
 
 
 def export_graph(
     graph: Graph, arrays: Mapping[Node, Any], stored: Collection[Node], *, opset: int = OPSET
 ) -> bytes | RefusedError:
-    """Return the ONNX model of a graph on arrays for its variables, of which ``stored`` are initializers; or the refusal."""
+    """Return the ONNX model of a graph on arrays for its variables, of which ``stored`` are
+    initializers; or the refusal.
+    """
     translated = translate(graph, arrays, stored, opset=opset)
     return translated if isinstance(translated, RefusedError) else encode(translated)
 
@@ -67,11 +75,22 @@ def translate(
     graph: Graph, arrays: Mapping[Node, Any], stored: Collection[Node], *, opset: int = OPSET
 ) -> Graph | RefusedError:
     """Return a graph in ONNX's operators; see :func:`export_graph`."""
-    values = {v: Value("", arrays[v].shape, str(arrays[v].dtype), partial(np.asarray, arrays[v])) for v in stored}
-    tensors = {v: Tensor(x.dtype, x.shape, encode_array(arrays[v], x.dtype)) for v, x in values.items()}
+    values = {
+        v: Value("", arrays[v].shape, str(arrays[v].dtype), partial(np.asarray, arrays[v]))
+        for v in stored
+    }
+    tensors = {
+        v: Tensor(x.dtype, x.shape, encode_array(arrays[v], x.dtype)) for v, x in values.items()
+    }
     try:
-        inference = infer(graph, {v: x.shape for v, x in arrays.items()}, {v: str(x.dtype) for v, x in arrays.items()})
-        translated = translate_graph(graph, inference, values, tensors, OnnxTarget(opset=opset, name="test"))
+        inference = infer(
+            graph,
+            {v: x.shape for v, x in arrays.items()},
+            {v: str(x.dtype) for v, x in arrays.items()},
+        )
+        translated = translate_graph(
+            graph, inference, values, tensors, OnnxTarget(opset=opset, name="test")
+        )
     except RefusedError as refusal:
         return refusal
     faults = refuse_versions(translated.graph, opset)
@@ -99,7 +118,11 @@ def run_onnx(
     if not optimize:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
-        session = None if reference else onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+        session = (
+            None
+            if reference
+            else onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+        )
     except Exception as error:
         if "NOT_IMPLEMENTED" not in str(error):
             raise

@@ -1,4 +1,6 @@
-"""One operator in onnxruntime against our own kernel, which is verified on MXNet: for what recorded cases do not reach."""
+"""One operator in onnxruntime against our own kernel, which is verified on MXNet: for what recorded
+cases do not reach.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +25,22 @@ def compute(op: str, attrs: Mapping[str, str], inputs: tuple[Any, ...], count: i
     assert not faults
     context = Context(reusable=(False,) * len(inputs), num_outputs=count)
     made = kernel.forward(context, parsed, *(x.copy() for x in inputs))
-    outputs = made.outputs if isinstance(made, KernelResult) else made if isinstance(made, tuple) else (made,)
+    outputs = (
+        made.outputs
+        if isinstance(made, KernelResult)
+        else made
+        if isinstance(made, tuple)
+        else (made,)
+    )
     return list(outputs)[:count]
 
 
 def compare(
-    op: str, attrs: Mapping[str, str], *inputs: Any, count: int = 1, tolerance: Tolerance | None = None
+    op: str,
+    attrs: Mapping[str, str],
+    *inputs: Any,
+    count: int = 1,
+    tolerance: Tolerance | None = None,
 ) -> tuple[list[Any], str]:
     """Compare ``count`` outputs in shape, dtype and values; return those of the ONNX model and who computed them."""
     wanted = compute(op, attrs, inputs, count)
@@ -37,7 +49,9 @@ def compare(
     outputs, judge = run_onnx(data, {f"in{i}": x for i, x in enumerate(inputs)})
     for i, (got, want) in enumerate(zip(outputs, wanted, strict=True)):
         mismatch = describe_mismatch(np.asarray(got), want, tolerance)
-        assert mismatch is None, f"{op} {attrs} on {[(x.dtype, x.shape) for x in inputs]}, output {i}: {mismatch}"
+        assert mismatch is None, (
+            f"{op} {attrs} on {[(x.dtype, x.shape) for x in inputs]}, output {i}: {mismatch}"
+        )
     return outputs, judge
 
 

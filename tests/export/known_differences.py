@@ -10,8 +10,9 @@ from tests.elementwise import Tolerance
 class Difference(NamedTuple):
     """Why a case differs, and how it is judged instead.
 
-    ``tolerance`` takes the place of the case's own. With ``reference`` onnx's reference evaluator computes the model; with
-    ``ordinary_only`` elements are compared where neither side is NaN or as large as the largest number or larger.
+    ``tolerance`` takes the place of the case's own. With ``reference`` onnx's reference evaluator
+    computes the model; with ``ordinary_only`` elements are compared where neither side is NaN or as
+    large as the largest number or larger.
     """
 
     reason: str
@@ -21,14 +22,17 @@ class Difference(NamedTuple):
 
 
 NAN_IN_WINDOW = Difference(
-    "ONNX leaves open what MaxPool, GlobalMaxPool and ReduceMax make of NaN: MXNet's Pooling ignores it and returns the least "
-    "finite number for windows of nothing else or of -inf, its Pooling_v1 returns NaN, and MaxPool of onnxruntime one or the "
+    "ONNX leaves open what MaxPool, GlobalMaxPool and ReduceMax make of NaN: MXNet's Pooling "
+    "ignores it and returns the least "
+    "finite number for windows of nothing else or of -inf, its Pooling_v1 returns NaN, and "
+    "MaxPool of onnxruntime one or the "
     "other, by the width of its vectors",
     ordinary_only=True,
 )
 
 NAN_IN_REDUCTION = Difference(
-    "ONNX leaves open what ReduceMax, ReduceMin, ArgMax and ArgMin make of NaN: MXNet and the reference evaluator return it or "
+    "ONNX leaves open what ReduceMax, ReduceMin, ArgMax and ArgMin make of NaN: MXNet and the "
+    "reference evaluator return it or "
     "its place, onnxruntime ignores it",
     reference=True,
 )
@@ -39,7 +43,8 @@ SMALL_SIGMOID = Difference(
 )
 
 _SMALL_SELU = Difference(
-    "onnxruntime subtracts 1 from exp(x) in float32, as ONNX's definition of Selu reads; MXNet has expm1, which keeps the last "
+    "onnxruntime subtracts 1 from exp(x) in float32, as ONNX's definition of Selu reads; MXNet "
+    "has expm1, which keeps the last "
     "digits near 0",
     tolerance=Tolerance(1e-7, 1e-5),
 )
@@ -47,7 +52,10 @@ _SMALL_SELU = Difference(
 KNOWN: dict[str, Difference] = {
     **{f"pooling-{number}-Pooling": NAN_IN_WINDOW for number in (67, 68, 69, 71, 73, 74, 75)},
     **{f"pooling-{number}-Pooling_v1": NAN_IN_WINDOW for number in (76, 78, 79, 81, 82, 83, 84)},
-    **{f"reduction-{case}": NAN_IN_REDUCTION for case in ("211-max", "212-min", "314-argmax", "315-argmin")},
+    **{
+        f"reduction-{case}": NAN_IN_REDUCTION
+        for case in ("211-max", "212-min", "314-argmax", "315-argmin")
+    },
     **{f"magnitudes-{case}": SMALL_SIGMOID for case in ("96-Activation", "114-sigmoid")},
     "magnitudes-108-LeakyReLU": _SMALL_SELU,
 }

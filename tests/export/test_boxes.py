@@ -1,4 +1,6 @@
-"""Boxes in ONNX against our kernels, on drawn boxes with ties of scores and overlaps, where recorded cases do not reach."""
+"""Boxes in ONNX against our kernels, on drawn boxes with ties of scores and overlaps, where
+recorded cases do not reach.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ SEEDS = [pytest.param(seed, marks=[] if seed < 6 else [pytest.mark.large]) for s
 
 
 class Draw:
-    """Boxes, scores and attributes; every second seed puts boxes on a coarse grid, where overlaps are equal to limits."""
+    """Boxes, scores and attributes; every second seed puts boxes on a coarse grid, where overlaps
+    are equal to limits.
+    """
 
     def __init__(self, seed: int) -> None:
         self.stream = np.random.default_rng(seed)
@@ -34,7 +38,9 @@ class Draw:
         if self.coarse:
             numbers = np.round(numbers * 4) / 4
         size = numbers[..., 2:] * (1 if upright else self.of(1, 1, -0.3)) + 0.1 * upright
-        return np.concatenate([numbers[..., :2], numbers[..., :2] + size], axis=-1).astype(self.dtype)
+        return np.concatenate([numbers[..., :2], numbers[..., :2] + size], axis=-1).astype(
+            self.dtype
+        )
 
     def scores(self, *shape: int) -> Any:
         few = self.stream.choice([0.0, 0.1, 0.2, 0.5, 0.9], shape)
@@ -51,7 +57,9 @@ def test_suppression(seed: int) -> None:
     draw = Draw(seed)
     batch, count = (int(draw.stream.integers(1, high)) for high in (4, 30))
     ids = draw.stream.integers(-1, 3, (batch, count, 1)).astype(draw.dtype)
-    rows = np.concatenate([ids, draw.scores(batch, count, 1), draw.boxes(batch, count), ids][: 3 + seed % 2], axis=-1)
+    rows = np.concatenate(
+        [ids, draw.scores(batch, count, 1), draw.boxes(batch, count), ids][: 3 + seed % 2], axis=-1
+    )
     attrs = {
         "overlap_thresh": draw.of(0.5, 0.25, 0.0, 1 / 3, -0.1),
         "valid_thresh": draw.of(0, 0.2, -2, 2),
@@ -68,16 +76,28 @@ def test_suppression(seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_matching(seed: int) -> None:
     draw = Draw(seed)
-    shape = (int(draw.stream.integers(1, 4)), int(draw.stream.integers(1, 6)), int(draw.stream.integers(1, 6)))
-    attrs = {"threshold": draw.of(0.1, 0.0, -1, 0.5), "is_ascend": draw.of(True, False), "topk": draw.of(-1, 1, 2, 9)}
+    shape = (
+        int(draw.stream.integers(1, 4)),
+        int(draw.stream.integers(1, 6)),
+        int(draw.stream.integers(1, 6)),
+    )
+    attrs = {
+        "threshold": draw.of(0.1, 0.0, -1, 0.5),
+        "is_ascend": draw.of(True, False),
+        "topk": draw.of(-1, 1, 2, 9),
+    }
     draw.compare("_contrib_bipartite_matching", attrs, draw.scores(*shape), count=2)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_detection(seed: int) -> None:
     draw = Draw(seed)
-    batch, classes, count = (int(draw.stream.integers(low, high)) for low, high in ((1, 4), (2, 5), (1, 30)))
-    offsets = (draw.stream.normal(size=(batch, 4 * count)) * (0 if draw.coarse else 0.5)).astype(draw.dtype)
+    batch, classes, count = (
+        int(draw.stream.integers(low, high)) for low, high in ((1, 4), (2, 5), (1, 30))
+    )
+    offsets = (draw.stream.normal(size=(batch, 4 * count)) * (0 if draw.coarse else 0.5)).astype(
+        draw.dtype
+    )
     attrs = {
         "clip": draw.of(True, False),
         "threshold": draw.of(0.01, 0.2, 0.5, 2),
@@ -93,7 +113,9 @@ def test_detection(seed: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_targets(seed: int) -> None:
     draw = Draw(seed)
-    batch, rows, count = (int(draw.stream.integers(low, high)) for low, high in ((1, 4), (1, 5), (1, 30)))
+    batch, rows, count = (
+        int(draw.stream.integers(low, high)) for low, high in ((1, 4), (1, 5), (1, 30))
+    )
     labels = np.full((batch, rows, 5 + seed % 2), -1, draw.dtype)
     for sample in labels:
         known = int(draw.stream.integers(0, rows + 1))
@@ -106,7 +128,14 @@ def test_targets(seed: int) -> None:
         "negative_mining_thresh": 2,
     }
     scores = draw.stream.normal(size=(batch, 3, count)).astype(draw.dtype)
-    draw.compare("_contrib_MultiBoxTarget", attrs, draw.boxes(1, count, upright=True), labels, scores, count=3)
+    draw.compare(
+        "_contrib_MultiBoxTarget",
+        attrs,
+        draw.boxes(1, count, upright=True),
+        labels,
+        scores,
+        count=3,
+    )
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -127,11 +156,15 @@ def test_proposals(seed: int) -> None:
         "output_score": True,
         "iou_loss": draw.of(True, False),
     }
-    draw.compare("_contrib_MultiProposal", attrs, draw.scores(batch, 8, height, width), deltas, info, count=2)
+    draw.compare(
+        "_contrib_MultiProposal", attrs, draw.scores(batch, 8, height, width), deltas, info, count=2
+    )
 
 
 def test_integers_are_refused() -> None:
-    assert "int32" in refusal("_contrib_bipartite_matching", {"threshold": "0"}, np.zeros((2, 4), np.int32))
+    assert "int32" in refusal(
+        "_contrib_bipartite_matching", {"threshold": "0"}, np.zeros((2, 4), np.int32)
+    )
 
 
 @pytest.mark.parametrize(
@@ -146,7 +179,9 @@ def test_integers_are_refused() -> None:
         ),
     ],
 )
-def test_the_caller_chooses_the_batch(op: str, attrs: dict[str, str], shapes: list[Any], tmp_path: Path) -> None:
+def test_the_caller_chooses_the_batch(
+    op: str, attrs: dict[str, str], shapes: list[Any], tmp_path: Path
+) -> None:
     """``None`` stands for anchors, which all samples share."""
     variables = [Node("", f"in{i}", num_outputs=1) for i in range(len(shapes))]
     node = Node(op, "node", attrs, tuple(map(Entry, variables)), num_outputs=1)
@@ -154,7 +189,10 @@ def test_the_caller_chooses_the_batch(op: str, attrs: dict[str, str], shapes: li
     names = [variable.name for variable in variables]
     draw = Draw(1)
     anchors = draw.boxes(1, 12)
-    batches = {name: anchors.shape if shape is None else ("n:2", *shape) for name, shape in zip(names, shapes, strict=True)}
+    batches = {
+        name: anchors.shape if shape is None else ("n:2", *shape)
+        for name, shape in zip(names, shapes, strict=True)
+    }
     path = tmp_path / "model.onnx"
     export(graph, path, shapes=batches, as_input=names, verify=False)
     for batch in (1, 3):

@@ -17,7 +17,26 @@ from tests.export.kernel_judge import compute
 from tests.surroundings import mark_everyday
 
 NAN, INF = float("nan"), float("inf")
-FLOATS = [NAN, INF, -INF, 0.0, -0.0, 1, -1, 2.5, -2.5, 0.5, -0.5, 3e-3, -3e-3, 30.0, -30.0, -3, 171.5, 1e-30]
+FLOATS = [
+    NAN,
+    INF,
+    -INF,
+    0.0,
+    -0.0,
+    1,
+    -1,
+    2.5,
+    -2.5,
+    0.5,
+    -0.5,
+    3e-3,
+    -3e-3,
+    30.0,
+    -30.0,
+    -3,
+    171.5,
+    1e-30,
+]
 INTEGERS = [0, 1, -1, 2, -2, 3, 7, -7, 8, 9, 27, 64, 100, 125, -128, 127]
 LARGE = [0, 1, -1, 1000, 10**9, 2**31 - 1, -(2**31), 1024, 59049]
 DTYPES = ("float16", "float32", "float64", "int8", "uint8", "int32", "int64")
@@ -32,9 +51,16 @@ NAMES = [
 EVERYDAY = 10
 """One in so many operators is tried in an everyday run."""
 ATTRIBUTES: dict[str, list[dict[str, str]]] = {
-    "Activation": [{"act_type": kind} for kind in ("relu", "sigmoid", "tanh", "softrelu", "softsign")],
-    "LeakyReLU": [{"act_type": kind, "slope": "0.3"} for kind in ("elu", "gelu", "leaky", "rrelu", "selu")],
-    "clip": [{"a_min": low, "a_max": high} for low, high in (("-2.5", "300"), ("2", "-1"), ("-inf", "0.5"), ("-1e10", "1e10"))],
+    "Activation": [
+        {"act_type": kind} for kind in ("relu", "sigmoid", "tanh", "softrelu", "softsign")
+    ],
+    "LeakyReLU": [
+        {"act_type": kind, "slope": "0.3"} for kind in ("elu", "gelu", "leaky", "rrelu", "selu")
+    ],
+    "clip": [
+        {"a_min": low, "a_max": high}
+        for low, high in (("-2.5", "300"), ("2", "-1"), ("-inf", "0.5"), ("-1e10", "1e10"))
+    ],
     "hard_sigmoid": [{"alpha": "0.3"}],
     "_contrib_quadratic": [{"a": "2", "b": "-3.5", "c": "0.5"}],
     "smooth_l1": [{"scalar": "2.5"}],
@@ -53,7 +79,9 @@ def kernel_outputs(op: str, attrs: Mapping[str, str], inputs: Sequence[Any]) -> 
     typed, faults = signature.parse(attrs)
     if faults or len(signature.formal_inputs(attrs)) != len(inputs):
         return None
-    if kernel.limits is not None and kernel.limits.violation(typed, [x.shape for x in inputs], [str(x.dtype) for x in inputs]):
+    if kernel.limits is not None and kernel.limits.violation(
+        typed, [x.shape for x in inputs], [str(x.dtype) for x in inputs]
+    ):
         return None
     try:
         with np.errstate(all="ignore"):
@@ -63,8 +91,12 @@ def kernel_outputs(op: str, attrs: Mapping[str, str], inputs: Sequence[Any]) -> 
         return None
 
 
-def compare(op: str, attrs: Mapping[str, str], inputs: Sequence[Any], opset: int = 17) -> str | None:
-    """Return how onnxruntime's first output differs from the kernel's, None where the kernel refuses; empty if equal."""
+def compare(
+    op: str, attrs: Mapping[str, str], inputs: Sequence[Any], opset: int = 17
+) -> str | None:
+    """Return how onnxruntime's first output differs from the kernel's, None where the kernel
+    refuses; empty if equal.
+    """
     expected = kernel_outputs(op, attrs, inputs)
     if expected is None:
         return None
@@ -72,7 +104,11 @@ def compare(op: str, attrs: Mapping[str, str], inputs: Sequence[Any], opset: int
     if isinstance(data, RefusedError):
         return f"{op} {attrs}: {data}"
     (got,), who = run_onnx(data, {f"in{i}": x for i, x in enumerate(inputs)})
-    loose = {"float16": Tolerance(1e-3, 4e-3), "float32": Tolerance(1e-7, 1e-5), "float64": Tolerance(1e-12, 1e-9)}
+    loose = {
+        "float16": Tolerance(1e-3, 4e-3),
+        "float32": Tolerance(1e-7, 1e-5),
+        "float64": Tolerance(1e-12, 1e-9),
+    }
     mismatch = describe_mismatch(got, expected[0], loose.get(str(expected[0].dtype)))
     return f"{op} {attrs} {[str(x.dtype) for x in inputs]} by {who}: {mismatch}" if mismatch else ""
 
@@ -99,7 +135,10 @@ def test_special_values(op: str) -> None:
     for dtype in DTYPES:
         x = every_value(dtype)
         for attrs in attributes:
-            mismatches += [compare(op, attrs, [x]), compare(op, attrs, [np.repeat(x, len(x)), np.tile(x, len(x))])]
+            mismatches += [
+                compare(op, attrs, [x]),
+                compare(op, attrs, [np.repeat(x, len(x)), np.tile(x, len(x))]),
+            ]
     assert any(mismatch is not None for mismatch in mismatches), "the kernel refuses all"
     found = [mismatch for mismatch in mismatches if mismatch]
     assert not found, found
@@ -107,7 +146,11 @@ def test_special_values(op: str) -> None:
 
 @pytest.mark.parametrize("op", operators(numbers=True))
 def test_special_values_and_a_number(op: str) -> None:
-    attributes = [{"scalar": n, "is_int": i} for n in ("0", "-1", "3", "2.5", "-0.5", "0.5", "inf") for i in ("0", "1")]
+    attributes = [
+        {"scalar": n, "is_int": i}
+        for n in ("0", "-1", "3", "2.5", "-0.5", "0.5", "inf")
+        for i in ("0", "1")
+    ]
     arrays = [*(every_value(dtype) for dtype in DTYPES), np.array([True, False])]
     mismatches = [compare(op, attrs, [x]) for attrs in attributes for x in arrays]
     assert any(mismatch is not None for mismatch in mismatches), "the kernel refuses all"
@@ -119,7 +162,10 @@ def test_special_values_and_a_number(op: str) -> None:
 def test_where(dtype: str) -> None:
     x = np.array([True, False]) if dtype == "bool" else every_value(dtype)
     for condition in (every_value("float32")[:, None], every_value("int32")[:, None]):
-        assert compare("_npi_where", {}, [condition, x, x[::-1].copy()]) in ("", None if dtype == "bool" else "")
+        assert compare("_npi_where", {}, [condition, x, x[::-1].copy()]) in (
+            "",
+            None if dtype == "bool" else "",
+        )
 
 
 @pytest.mark.parametrize("op", ["_npi_bitwise_and", "_npi_bitwise_or", "_npi_bitwise_xor"])
@@ -153,7 +199,11 @@ def test_roots_of_zero_keep_its_sign(op: str, dtype: str) -> None:
     data = export_operator(op, {}, [x], 1)
     assert not isinstance(data, RefusedError)
     (got,), _judge = run_onnx(data, {"in0": x})
-    expected = [-0.0, 0.0, -INF, INF, -2, 2, NAN] if op == "cbrt" else [-INF, INF, -0.0, 0.0, -0.5, 0.5, NAN]
+    expected = (
+        [-0.0, 0.0, -INF, INF, -2, 2, NAN]
+        if op == "cbrt"
+        else [-INF, INF, -0.0, 0.0, -0.5, 0.5, NAN]
+    )
     np.testing.assert_allclose(got, np.array(expected, dtype), rtol=1e-3)
     assert np.signbit(got)[:-1].tolist() == np.signbit(expected)[:-1].tolist()
 
@@ -166,5 +216,8 @@ def test_integers_reach_one_where_mxnet_has_it(op: str, dtype: str) -> None:
     assert kernel_outputs(op, {}, [x])[0].tolist() == (x >= first).tolist()
     assert compare(op, {}, [x]) == ""
     if dtype != "uint8":
-        assert kernel_outputs(op, {}, [-x])[0].tolist() == (-(x >= 20).astype(int) if op == "tanh" else 0 * x).tolist()
+        assert (
+            kernel_outputs(op, {}, [-x])[0].tolist()
+            == (-(x >= 20).astype(int) if op == "tanh" else 0 * x).tolist()
+        )
         assert compare(op, {}, [-x]) == ""

@@ -1,4 +1,6 @@
-"""An export without an output: an ONNX model in memory that goes on to rewrites, verify and save as a loaded one does."""
+"""An export without an output: an ONNX model in memory that goes on to rewrites, verify and save as
+a loaded one does.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,12 @@ def lenet(out: Path | None = None, **options: Any) -> Checkpoint:
 
 def recurrent(out: Path | None = None, **options: Any) -> Checkpoint:
     weight = np.random.default_rng(2).normal(size=(3, 3)).astype("float32")
-    model = Checkpoint(read_symbol(mxnet_text(a_recurrent_layer()).encode())).with_params({"w": weight})
-    return export(model, out, **{"shapes": {"x": (4, 2, 3), "s": (2, 3)}, "as_input": ["x", "s"]} | options)
+    model = Checkpoint(read_symbol(mxnet_text(a_recurrent_layer()).encode())).with_params(
+        {"w": weight}
+    )
+    return export(
+        model, out, **{"shapes": {"x": (4, 2, 3), "s": (2, 3)}, "as_input": ["x", "s"]} | options
+    )
 
 
 def recurrent_with_free_sizes(out: Path | None = None, **options: Any) -> Checkpoint:
@@ -57,7 +63,9 @@ def test_it_is_proved_without_a_file_and_saved_as_the_same_bytes(
     gs.save(exported, tmp_path / "saved.onnx")
     gs.save(written, tmp_path / "again.onnx")
     wanted = (tmp_path / "file.onnx").read_bytes()
-    assert (tmp_path / "saved.onnx").read_bytes() == (tmp_path / "again.onnx").read_bytes() == wanted
+    assert (
+        (tmp_path / "saved.onnx").read_bytes() == (tmp_path / "again.onnx").read_bytes() == wanted
+    )
 
 
 REWRITES: dict[str, Callable[[Any], Checkpoint]] = {
@@ -70,7 +78,9 @@ REWRITES: dict[str, Callable[[Any], Checkpoint]] = {
 
 @pytest.mark.parametrize("how", REWRITES)
 @pytest.mark.parametrize("make", MODELS)
-def test_a_rewrite_is_that_of_the_file(make: Callable[..., Checkpoint], how: str, tmp_path: Path) -> None:
+def test_a_rewrite_is_that_of_the_file(
+    make: Callable[..., Checkpoint], how: str, tmp_path: Path
+) -> None:
     make(tmp_path / "file.onnx", verify=False)
     gs.save(REWRITES[how](make(verify=False)), tmp_path / "memory.onnx")
     gs.save(REWRITES[how](tmp_path / "file.onnx"), tmp_path / "read.onnx")
@@ -88,7 +98,9 @@ def test_it_is_compared_with_its_source_and_between_branches() -> None:
 
 
 @pytest.mark.parametrize("make", MODELS)
-def test_there_is_no_difference_to_the_file(make: Callable[..., Checkpoint], tmp_path: Path) -> None:
+def test_there_is_no_difference_to_the_file(
+    make: Callable[..., Checkpoint], tmp_path: Path
+) -> None:
     exported = make(tmp_path / "file.onnx", verify=False)
     read = gs.load(tmp_path / "file.onnx")
     assert not gs.diff(make(verify=False), read)
@@ -127,11 +139,19 @@ def test_weights_have_a_place_only_beside_a_file() -> None:
 
 def test_constants_of_a_model_without_a_parameter_file_are_in_memory() -> None:
     graph = read_symbol(
-        mxnet_text(document([variable("x"), operator("_plus_scalar", "y", [0], attrs={"scalar": "2"})], [1])).encode()
+        mxnet_text(
+            document(
+                [variable("x"), operator("_plus_scalar", "y", [0], attrs={"scalar": "2"})], [1]
+            )
+        ).encode()
     )
     file = export(Checkpoint(graph), shapes={"x": (2, 3)}).parameter_file
     assert file is not None
-    assert (file.path, file.size, [record.key for record in file.records]) == ("<memory>", 0, ["y/constant"])
+    assert (file.path, file.size, [record.key for record in file.records]) == (
+        "<memory>",
+        0,
+        ["y/constant"],
+    )
 
 
 def test_a_note_names_four_arrays_that_keep_their_dtype() -> None:
@@ -145,7 +165,9 @@ def test_a_wrong_model_is_disproved(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(TRANSLATIONS, "registered", {})
     register_translation(Translator("Activation", translate))
-    with pytest.raises(DisprovedError, match=r"first value that differs is \w+_output \(Activation\)"):
+    with pytest.raises(
+        DisprovedError, match=r"first value that differs is \w+_output \(Activation\)"
+    ):
         lenet()
 
 
@@ -156,7 +178,9 @@ def test_names_may_begin_with_nul() -> None:
     assert [node.op for node in exported.nodes] == ["", "Relu", "Exp"]
 
 
-def test_a_group_of_both_formats_needs_no_temporary_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_group_of_both_formats_needs_no_temporary_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lenet(tmp_path / "one.onnx", verify=False)
     monkeypatch.setenv("TMPDIR", str(tmp_path / "nowhere"))
     monkeypatch.setattr("tempfile.tempdir", None)
@@ -177,7 +201,9 @@ def test_a_group_of_both_formats_needs_no_temporary_file(tmp_path: Path, monkeyp
         ([1, 2], ()),
     ],
 )
-def test_only_heads_that_get_another_name_are_renamed(heads: list[int], renamed: tuple[tuple[str, str], ...]) -> None:
+def test_only_heads_that_get_another_name_are_renamed(
+    heads: list[int], renamed: tuple[tuple[str, str], ...]
+) -> None:
     nodes = [variable("x"), operator("tanh", "y", [0]), operator("sigmoid", "z", [1])]
     model = Checkpoint(read_symbol(mxnet_text(document(nodes, heads)).encode()))
     report = export(model, shapes={"x": (2, 3)}).report
@@ -186,8 +212,16 @@ def test_only_heads_that_get_another_name_are_renamed(heads: list[int], renamed:
 
 
 def test_every_rename_of_a_repeated_name_is_reported() -> None:
-    nodes = [variable("x"), variable("x"), variable("x"), operator("tanh", "y", [0]), operator("sin", "y", [1])]
-    model = Checkpoint(read_symbol(mxnet_text(document([*nodes, operator("cos", "y", [2])], [3, 4, 5])).encode()))
+    nodes = [
+        variable("x"),
+        variable("x"),
+        variable("x"),
+        operator("tanh", "y", [0]),
+        operator("sin", "y", [1]),
+    ]
+    model = Checkpoint(
+        read_symbol(mxnet_text(document([*nodes, operator("cos", "y", [2])], [3, 4, 5])).encode())
+    )
     report = export(model, shapes={"x": (2, 3)}).report
     outputs = (("y_output", "y_output#1"), ("y_output", "y_output#2"))
     assert report.renamed == (*outputs, ("x", "x#1"), ("x", "x#2"))

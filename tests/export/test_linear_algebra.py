@@ -1,4 +1,6 @@
-"""Equations, determinants and factors in ONNX, where an elimination must exchange rows, and where a matrix is singular."""
+"""Equations, determinants and factors in ONNX, where an elimination must exchange rows, and where a
+matrix is singular.
+"""
 
 from __future__ import annotations
 
@@ -38,11 +40,18 @@ def test_equations_and_determinants(a: Any) -> None:
             assert mismatch is None, (op, mismatch)
     b = RNG.normal(size=(*a.shape[:-1], 4)).astype(a.dtype)
     (got,) = computed("_npi_solve", {}, a, b)
-    assert describe_mismatch(got, np.linalg.solve(exact, b.astype("float64")).astype(a.dtype), tolerance) is None
+    assert (
+        describe_mismatch(
+            got, np.linalg.solve(exact, b.astype("float64")).astype(a.dtype), tolerance
+        )
+        is None
+    )
 
 
 def test_singular_matrices_have_the_determinant_0() -> None:
-    a = np.array([[[1, 2, 3], [2, 4, 6], [0, 1, 5]], [[0, 0, 0], [1, 2, 3], [3, 2, 1]], np.eye(3)], "float32")
+    a = np.array(
+        [[[1, 2, 3], [2, 4, 6], [0, 1, 5]], [[0, 0, 0], [1, 2, 3], [3, 2, 1]], np.eye(3)], "float32"
+    )
     assert computed("_linalg_det", {}, a)[0].tolist() == [0, 0, 1]
     sign, logarithm = computed("_linalg_slogdet", {}, a, outputs=2)
     assert (sign.tolist(), logarithm.tolist()) == ([0, 0, 1], [-np.inf, -np.inf, 0])
@@ -54,7 +63,9 @@ def test_factors_of_larger_matrices(lower: str) -> None:
     factor = np.linalg.cholesky(a.astype("float64"))
     want = factor if lower == "True" else factor.swapaxes(-1, -2)
     for op in ("_linalg_potrf", "_npi_cholesky"):
-        mismatch = describe_mismatch(computed(op, {"lower": lower}, a)[0], want.astype("float32"), Tolerance(1e-5, 1e-5))
+        mismatch = describe_mismatch(
+            computed(op, {"lower": lower}, a)[0], want.astype("float32"), Tolerance(1e-5, 1e-5)
+        )
         assert mismatch is None, mismatch
 
 

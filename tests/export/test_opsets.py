@@ -29,7 +29,11 @@ def first_cases() -> dict[str, tuple[str, int, dict[str, Any]]]:
 
 
 @pytest.mark.parametrize(
-    "opset", [pytest.param(opset, marks=[pytest.mark.large] if opset != 13 else []) for opset in IR_VERSIONS]
+    "opset",
+    [
+        pytest.param(opset, marks=[pytest.mark.large] if opset != 13 else [])
+        for opset in IR_VERSIONS
+    ],
 )
 def test_every_operator_is_valid_or_refused(opset: int) -> None:
     refused = wrong = checked = 0

@@ -13,7 +13,16 @@ from tests.export.known_differences import KNOWN
 from tests.export.test_recorded import compare, exported_cases
 from tests.kernels.recordings import recorded_inputs, recorded_outputs
 
-JOINED = ("batch_normalization", "convolution", "deconvolution", "normalization", "pooling", "quantized", "resizing", "rnn")
+JOINED = (
+    "batch_normalization",
+    "convolution",
+    "deconvolution",
+    "normalization",
+    "pooling",
+    "quantized",
+    "resizing",
+    "rnn",
+)
 """The families of operators that onnxruntime joins; of the others a share is tried."""
 
 

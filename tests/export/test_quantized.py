@@ -30,7 +30,9 @@ CALIBRATED = {"min_calib_range": "0.0", "max_calib_range": "0.0"}
         ("_contrib_requantize", CALIBRATED, [np.array([[-5, 0, 7]], "int32"), ZERO + 1, ZERO + 3]),
     ],
 )
-def test_ranges_of_0_and_numbers_that_are_none(op: str, attrs: dict[str, str], inputs: list[Any], dtype: str) -> None:
+def test_ranges_of_0_and_numbers_that_are_none(
+    op: str, attrs: dict[str, str], inputs: list[Any], dtype: str
+) -> None:
     attrs = attrs | {"out_type": dtype}
     data = export_operator(op, attrs, inputs, 3)
     assert not isinstance(data, RefusedError), str(data)

@@ -1,4 +1,6 @@
-"""What onnxruntime.quantization makes of exported models: the sizes in the cookbook, which ties stay, and what goes wrong."""
+"""What onnxruntime.quantization makes of exported models: the sizes in the cookbook, which ties
+stay, and what goes wrong.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,12 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantize_dynamic, quantize_static
+from onnxruntime.quantization import (
+    CalibrationDataReader,
+    QuantFormat,
+    quantize_dynamic,
+    quantize_static,
+)
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
 import graphshare as gs
@@ -43,7 +50,11 @@ class Samples(CalibrationDataReader):
 
 def run(path: Path, **feeds: Any) -> list[np.ndarray]:
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    return list(session.run(None, {x.name: feeds.get(x.name.replace("-", "_"), DATA) for x in session.get_inputs()}))
+    return list(
+        session.run(
+            None, {x.name: feeds.get(x.name.replace("-", "_"), DATA) for x in session.get_inputs()}
+        )
+    )
 
 
 def quantize(source: Path, target: Path, format_: str, **factors: float) -> None:
@@ -78,7 +89,9 @@ ROWS: dict[str, Callable[[Path, Path], Any]] = {
     "`quantize_dynamic`": quantize_dynamic,
     "`quantize_static` (QDQ)": lambda source, target: quantize(source, target, "QDQ"),
     "`quantize_static` (QOperator)": lambda source, target: quantize(source, target, "QOperator"),
-    "`quant_pre_process`": lambda source, target: quant_pre_process(source, target, skip_symbolic_shape=True),
+    "`quant_pre_process`": lambda source, target: quant_pre_process(
+        source, target, skip_symbolic_shape=True
+    ),
 }
 
 
@@ -92,14 +105,23 @@ def measure(row: str, source: Path, target: Path) -> Path:
     return source.with_suffix(".half.onnx") if "float16" in row else source
 
 
-TABLE = re.findall(r"^\| (.*?) \| ([\d.]+) kB \| ([\d.]+) kB \| ([\d.]+) kB \|$", PAGE.read_text(encoding="utf-8"), re.M)
+TABLE = re.findall(
+    r"^\| (.*?) \| ([\d.]+) kB \| ([\d.]+) kB \| ([\d.]+) kB \|$",
+    PAGE.read_text(encoding="utf-8"),
+    re.M,
+)
 
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: row[0])
 def test_the_sizes_of_the_page(folder: Path, tmp_path: Path, row: Sequence[str]) -> None:
     what, *sizes = row
-    files = [measure(what, folder / f"{name}.onnx", tmp_path / f"{name}.onnx") for name in ("one", "tie", "copy")]
-    assert [file.stat().st_size / 1000 for file in files] == pytest.approx(list(map(float, sizes)), rel=0.03)
+    files = [
+        measure(what, folder / f"{name}.onnx", tmp_path / f"{name}.onnx")
+        for name in ("one", "tie", "copy")
+    ]
+    assert [file.stat().st_size / 1000 for file in files] == pytest.approx(
+        list(map(float, sizes)), rel=0.03
+    )
 
 
 def test_the_page_has_every_row() -> None:
@@ -108,7 +130,9 @@ def test_the_page_has_every_row() -> None:
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if "static" not in row or "QDQ" in row])
-def test_tied_weights_are_quantized_once_and_copied_ones_twice(folder: Path, tmp_path: Path, row: str) -> None:
+def test_tied_weights_are_quantized_once_and_copied_ones_twice(
+    folder: Path, tmp_path: Path, row: str
+) -> None:
     counts = []
     for name in ("one", "tie", "copy"):
         ROWS[row](folder / f"{name}.fold.onnx", tmp_path / f"{name}.onnx")
@@ -116,27 +140,40 @@ def test_tied_weights_are_quantized_once_and_copied_ones_twice(folder: Path, tmp
     assert counts == [counts[0], counts[0], 2 * counts[0]]
 
 
-def test_dynamic_quantization_leaves_branches_equal_and_tied_also_of_a_duplicated_model(folder: Path, tmp_path: Path) -> None:
+def test_dynamic_quantization_leaves_branches_equal_and_tied_also_of_a_duplicated_model(
+    folder: Path, tmp_path: Path
+) -> None:
     gs.save(gs.duplicate(folder / "one.onnx", prefixes="b-", mode="tie"), tmp_path / "tie.onnx")
     for source in (folder / "tie.onnx", tmp_path / "tie.onnx"):
         quantize_dynamic(source, tmp_path / "int8.onnx")
         report = gs.verify(tmp_path / "int8.onnx", prefixes="b-")
         assert "bit for bit" in report.verdict
         assert not [
-            pair for pair in report.branches[0].parameters if pair.reference.endswith("weight_quantized") and pair.how != "tied"
+            pair
+            for pair in report.branches[0].parameters
+            if pair.reference.endswith("weight_quantized") and pair.how != "tied"
         ]
         assert np.abs(run(tmp_path / "int8.onnx")[0] - run(folder / "one.onnx")[0]).max() < 0.02
 
 
-def test_preprocessing_unties_convolutions_before_a_batch_norm_unless_it_was_folded(folder: Path, tmp_path: Path) -> None:
+def test_preprocessing_unties_convolutions_before_a_batch_norm_unless_it_was_folded(
+    folder: Path, tmp_path: Path
+) -> None:
     quant_pre_process(folder / "tie.onnx", tmp_path / "pre.onnx", skip_symbolic_shape=True)
     assert len([name for name in list_weights(tmp_path / "pre.onnx") if "conv" in name]) == 4
     quant_pre_process(folder / "tie.fold.onnx", tmp_path / "pre.onnx", skip_symbolic_shape=True)
-    assert list_weights(tmp_path / "pre.onnx") == ["conv1_weight", "conv2_weight", "fc1_weight", "fc2_weight"]
+    assert list_weights(tmp_path / "pre.onnx") == [
+        "conv1_weight",
+        "conv2_weight",
+        "fc1_weight",
+        "fc2_weight",
+    ]
 
 
 @pytest.mark.parametrize("format_", FORMATS)
-def test_equal_calibration_gives_equal_branches_and_other_does_not(folder: Path, tmp_path: Path, format_: str) -> None:
+def test_equal_calibration_gives_equal_branches_and_other_does_not(
+    folder: Path, tmp_path: Path, format_: str
+) -> None:
     quantize(folder / "tie.onnx", tmp_path / "equal.onnx", format_)
     assert np.array_equal(*run(tmp_path / "equal.onnx"))
     assert "bit for bit" in gs.verify(tmp_path / "equal.onnx", prefixes="b-").verdict
@@ -144,7 +181,11 @@ def test_equal_calibration_gives_equal_branches_and_other_does_not(folder: Path,
     assert not np.array_equal(*run(tmp_path / "other.onnx"))
     report = gs.verify(tmp_path / "other.onnx", prefixes="b-")
     assert not report
-    assert {pair.reference.rpartition("_")[2] for pair in report.branches[0].parameters if pair.how == "different"} <= {
+    assert {
+        pair.reference.rpartition("_")[2]
+        for pair in report.branches[0].parameters
+        if pair.how == "different"
+    } <= {
         "scale",
         "point",
         "quantized",
@@ -168,10 +209,17 @@ def test_a_table_that_is_read_and_multiplied_with_is_quantized_twice(tmp_path: P
         variable("data"),
         variable("table"),
         operator("Embedding", "embedded", [0, 1], attrs={"input_dim": "50", "output_dim": "16"}),
-        operator("FullyConnected", "decoder", [2, 1], attrs={"num_hidden": "50", "no_bias": "True", "flatten": "False"}),
+        operator(
+            "FullyConnected",
+            "decoder",
+            [2, 1],
+            attrs={"num_hidden": "50", "no_bias": "True", "flatten": "False"},
+        ),
     ]
     table = np.random.default_rng(0).normal(size=(50, 16)).astype("f4")
-    model = Checkpoint(read_symbol(mxnet_text(document(nodes, [3])).encode())).with_params({"table": table})
+    model = Checkpoint(read_symbol(mxnet_text(document(nodes, [3])).encode())).with_params(
+        {"table": table}
+    )
     gs.export(model, tmp_path / "lm.onnx", shapes={"data": (1, 5)}, input_dtypes={"data": "int64"})
     assert list_weights(tmp_path / "lm.onnx") == ["table"]
     quantize_dynamic(tmp_path / "lm.onnx", tmp_path / "int8.onnx")

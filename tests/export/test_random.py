@@ -18,7 +18,9 @@ LIKE = [np.zeros((2000, 8), np.float32)]
 PARAMETERS = [np.array([1.0, 4.0], np.float32), np.array([2.0, 9.0], np.float32)]
 
 
-def run_both(op: str, attrs: Mapping[str, str], inputs: Sequence[Any], count: int = 1) -> tuple[Any, Any]:
+def run_both(
+    op: str, attrs: Mapping[str, str], inputs: Sequence[Any], count: int = 1
+) -> tuple[Any, Any]:
     """Return the outputs of the exported operator and those of the kernel."""
     data = export_operator(op, attrs, inputs, count)
     assert not isinstance(data, RefusedError), data
@@ -28,7 +30,9 @@ def run_both(op: str, attrs: Mapping[str, str], inputs: Sequence[Any], count: in
     assert signature is not None
     assert kernel is not None
     typed, _ = signature.parse(attrs)
-    expected = kernel.forward(Context(rng=np.random.default_rng(1), num_outputs=count), typed, *inputs)
+    expected = kernel.forward(
+        Context(rng=np.random.default_rng(1), num_outputs=count), typed, *inputs
+    )
     expected = expected if isinstance(expected, tuple) else (expected,)
     for got, want in zip(outputs, expected, strict=True):
         assert (got.shape, got.dtype) == (want.shape, want.dtype)
@@ -51,10 +55,14 @@ def run_both(op: str, attrs: Mapping[str, str], inputs: Sequence[Any], count: in
         ("_sample_exponential", {"shape": "(8000,)"}, PARAMETERS[:1]),
     ],
 )
-def test_numbers_have_the_distribution_of_the_kernel(op: str, attrs: dict[str, str], inputs: list[Any]) -> None:
+def test_numbers_have_the_distribution_of_the_kernel(
+    op: str, attrs: dict[str, str], inputs: list[Any]
+) -> None:
     (got,), (want,) = run_both(op, attrs, inputs)
     rows = len(want) if op.startswith("_sample") else 1
-    for drawn, example in zip(got.reshape(rows, -1).astype(float), want.reshape(rows, -1).astype(float), strict=True):
+    for drawn, example in zip(
+        got.reshape(rows, -1).astype(float), want.reshape(rows, -1).astype(float), strict=True
+    ):
         spread = example.std()
         assert abs(drawn.mean() - example.mean()) < 0.06 * spread
         assert 0.9 * spread < drawn.std() < 1.1 * spread
@@ -65,7 +73,9 @@ def test_numbers_have_the_distribution_of_the_kernel(op: str, attrs: dict[str, s
 
 def test_classes_are_drawn_by_their_probabilities() -> None:
     weights = np.array([[0.1, 0.2, 0.7], [0.5, 0.5, 0.0]], np.float32)
-    (drawn, logarithms), _ = run_both("_sample_multinomial", {"shape": "(8000,)", "get_prob": "True"}, [weights], 2)
+    (drawn, logarithms), _ = run_both(
+        "_sample_multinomial", {"shape": "(8000,)", "get_prob": "True"}, [weights], 2
+    )
     shares = np.stack([(drawn == k).mean(axis=1) for k in range(3)], axis=1)
     assert np.abs(shares - weights).max() < 0.03
     assert np.allclose(np.exp(logarithms), np.take_along_axis(weights, drawn, axis=1))
@@ -95,9 +105,13 @@ def test_other_distributions_are_refused(op: str) -> None:
         ("uniform", {"low": "3", "high": "2"}, "its low is 3.0, above its high, 2.0"),
     ],
 )
-def test_parameters_that_mxnet_refuses_are_refused(name: str, end: str, attrs: dict[str, str], reason: str) -> None:
+def test_parameters_that_mxnet_refuses_are_refused(
+    name: str, end: str, attrs: dict[str, str], reason: str
+) -> None:
     """onnxruntime would end the process."""
-    refusal = export_operator(f"_random_{name}{end}", attrs if end else {**MANY, **attrs}, LIKE if end else [], 1)
+    refusal = export_operator(
+        f"_random_{name}{end}", attrs if end else {**MANY, **attrs}, LIKE if end else [], 1
+    )
     assert isinstance(refusal, RefusedError)
     assert reason in str(refusal)
 

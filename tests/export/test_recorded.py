@@ -14,7 +14,13 @@ from graphshare.ops.translation import Translator
 from tests.elementwise import Tolerance, describe_mismatch
 from tests.export.judge import export_operator, run_onnx
 from tests.export.known_differences import KNOWN
-from tests.kernels.recordings import FAMILIES, cases_of, recorded_inputs, recorded_outputs, tolerance_of
+from tests.kernels.recordings import (
+    FAMILIES,
+    cases_of,
+    recorded_inputs,
+    recorded_outputs,
+    tolerance_of,
+)
 from tests.surroundings import pick_everyday
 
 EVERYDAY = 10
@@ -30,7 +36,10 @@ def exported_cases() -> list[Any]:
         if isinstance(find_translation(case["op"]), Translator) and not case.get("train")
     }
     picked = set(pick_everyday(cases, EVERYDAY))
-    return [pytest.param(*case, id=name, marks=[] if name in picked else [pytest.mark.large]) for name, case in cases.items()]
+    return [
+        pytest.param(*case, id=name, marks=[] if name in picked else [pytest.mark.large])
+        for name, case in cases.items()
+    ]
 
 
 @pytest.mark.parametrize(("family", "number", "case"), exported_cases())
@@ -53,8 +62,12 @@ def test_onnx_computes_what_mxnet_computed(family: str, number: int, case: dict[
     if known.reference:
         outputs, _ = run_onnx(data, feeds, reference=True)
     if known.ordinary_only:
-        masks = [is_ordinary(got) & is_ordinary(want) for got, want in zip(outputs, wanted, strict=True)]
-        outputs, wanted = ([x[mask] for x, mask in zip(of, masks, strict=True)] for of in (outputs, wanted))
+        masks = [
+            is_ordinary(got) & is_ordinary(want) for got, want in zip(outputs, wanted, strict=True)
+        ]
+        outputs, wanted = (
+            [x[mask] for x, mask in zip(of, masks, strict=True)] for of in (outputs, wanted)
+        )
     mismatches = compare(outputs, wanted, case, known.tolerance)
     assert not mismatches, (mismatches, known.reason)
 
@@ -65,9 +78,15 @@ def is_ordinary(x: Any) -> Any:
 
 
 def compare(
-    outputs: Sequence[Any], wanted: Sequence[Any], case: dict[str, Any], tolerance: Tolerance | None = None
+    outputs: Sequence[Any],
+    wanted: Sequence[Any],
+    case: dict[str, Any],
+    tolerance: Tolerance | None = None,
 ) -> list[str]:
     """Return how outputs differ from the wanted ones by more than ``tolerance``, otherwise that of the case."""
     pairs = zip(outputs, wanted, strict=True)
-    found = [describe_mismatch(np.asarray(a), b, tolerance or tolerance_of(case, b), zero_signs=False) for a, b in pairs]
+    found = [
+        describe_mismatch(np.asarray(a), b, tolerance or tolerance_of(case, b), zero_signs=False)
+        for a, b in pairs
+    ]
     return [mismatch for mismatch in found if mismatch is not None]

@@ -46,8 +46,12 @@ def test_regions_that_runtimes_refuse() -> None:
     }
     offsets = zeros(3, 4, 2, 2)
     pooling = "_contrib_DeformablePSROIPooling"
-    assert "no elements" in refusal(pooling, {**attrs, "sample_per_part": "2"}, zeros(2, 2, 0, 10), regions, offsets)
-    assert "sample_per_part is -3" in refusal(pooling, {**attrs, "sample_per_part": "-3"}, zeros(2, 2, 4, 4), regions, offsets)
+    assert "no elements" in refusal(
+        pooling, {**attrs, "sample_per_part": "2"}, zeros(2, 2, 0, 10), regions, offsets
+    )
+    assert "sample_per_part is -3" in refusal(
+        pooling, {**attrs, "sample_per_part": "-3"}, zeros(2, 2, 4, 4), regions, offsets
+    )
 
 
 def test_sequences_without_elements() -> None:
@@ -57,7 +61,9 @@ def test_sequences_without_elements() -> None:
 
 
 def test_one_class_axis_is_missing() -> None:
-    assert "no axis 1 for multi_output" in refusal("SoftmaxOutput", {"multi_output": "True"}, zeros(3), zeros(3))
+    assert "no axis 1 for multi_output" in refusal(
+        "SoftmaxOutput", {"multi_output": "True"}, zeros(3), zeros(3)
+    )
 
 
 def test_booleans_have_no_places() -> None:
@@ -95,8 +101,12 @@ def test_booleans_have_no_places() -> None:
         ("col2im", {"kernel": "(1, 1)", "output_size": "(2, 2)"}, [(1, 3, 4)], "bool"),
     ],
 )
-def test_dtypes_that_onnx_does_not_have(op: str, attrs: dict[str, str], shapes: list[tuple[int, ...]], dtype: str) -> None:
-    assert f"its data is {dtype}" in refusal(op, attrs, *(zeros(*shape, dtype=dtype) for shape in shapes))
+def test_dtypes_that_onnx_does_not_have(
+    op: str, attrs: dict[str, str], shapes: list[tuple[int, ...]], dtype: str
+) -> None:
+    assert f"its data is {dtype}" in refusal(
+        op, attrs, *(zeros(*shape, dtype=dtype) for shape in shapes)
+    )
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
@@ -112,7 +122,9 @@ def test_a_response_over_no_channels() -> None:
 
 def test_groups_without_elements() -> None:
     data = zeros(1, 4, 2, 0)
-    outputs = export_operator("GroupNorm", {"num_groups": "4", "output_mean_var": "True"}, (data, zeros(4), zeros(4)), 3)
+    outputs = export_operator(
+        "GroupNorm", {"num_groups": "4", "output_mean_var": "True"}, (data, zeros(4), zeros(4)), 3
+    )
     assert isinstance(outputs, RefusedError)
     assert "its data has no elements" in str(outputs)
 
@@ -123,8 +135,17 @@ def test_absolute_values_of_booleans() -> None:
 
 def test_a_convolution_with_negative_padding() -> None:
     stream = np.random.default_rng(0)
-    data, weight = (stream.normal(size=shape).astype(np.float32) for shape in ((1, 2, 8, 8), (6, 1, 3, 3)))
-    attrs = {"kernel": "(3, 3)", "stride": "(2, 2)", "pad": "(2, -1)", "num_filter": "6", "num_group": "2", "no_bias": "1"}
+    data, weight = (
+        stream.normal(size=shape).astype(np.float32) for shape in ((1, 2, 8, 8), (6, 1, 3, 3))
+    )
+    attrs = {
+        "kernel": "(3, 3)",
+        "stride": "(2, 2)",
+        "pad": "(2, -1)",
+        "num_filter": "6",
+        "num_group": "2",
+        "no_bias": "1",
+    }
     compare("Convolution", attrs, data, weight, tolerance=Tolerance(1e-6, 1e-5))
 
 
@@ -145,7 +166,9 @@ def test_images_without_elements() -> None:
 
 def test_the_norm_of_single_numbers() -> None:
     data = np.arange(-4, 4, dtype="float32")
-    compare("L2Normalization", {"mode": "instance", "eps": "3.0"}, data, tolerance=Tolerance(1e-7, 1e-6))
+    compare(
+        "L2Normalization", {"mode": "instance", "eps": "3.0"}, data, tolerance=Tolerance(1e-7, 1e-6)
+    )
 
 
 def test_products_and_norms_of_nothing() -> None:
@@ -178,19 +201,28 @@ def test_integers_where_onnx_has_floats() -> None:
     assert "its data is int32" in refusal("InstanceNorm", {}, whole, vector, vector)
     assert "its data is int32" in refusal("BatchNorm", {}, whole, vector, vector, vector, vector)
     attrs = {"pooled_size": "(2, 2)", "spatial_scale": "1.0"}
-    assert "its data is bool" in refusal("_contrib_ROIAlign", attrs, whole.astype(bool), zeros(4, 5, dtype="bool"))
+    assert "its data is bool" in refusal(
+        "_contrib_ROIAlign", attrs, whole.astype(bool), zeros(4, 5, dtype="bool")
+    )
 
 
 def test_a_negative_eps() -> None:
-    assert "its eps is -1.5" in refusal("InstanceNorm", {"eps": "-1.5"}, zeros(1, 2, 3), zeros(2), zeros(2))
+    assert "its eps is -1.5" in refusal(
+        "InstanceNorm", {"eps": "-1.5"}, zeros(1, 2, 3), zeros(2), zeros(2)
+    )
 
 
 def test_what_the_checker_says_of_a_dtype_is_a_refusal_of_its_node() -> None:
     def model(op_type: str, dtype: int, shape: tuple[int, ...]) -> bytes:
         node = helper.make_node(op_type, ["x"], ["y"], name="layer/norm/Sqrt")
-        values = [helper.make_tensor_value_info("x", dtype, (2,)), helper.make_tensor_value_info("y", dtype, shape)]
+        values = [
+            helper.make_tensor_value_info("x", dtype, (2,)),
+            helper.make_tensor_value_info("y", dtype, shape),
+        ]
         graph = helper.make_graph([node], "test", values[:1], values[1:])
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+        return helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+        ).SerializeToString()
 
     check_model(model("Sqrt", onnx.TensorProto.FLOAT, (2,)), {"layer/norm"})
     with pytest.raises(RefusedError, match="it cannot be exported with these dtypes") as refused:
@@ -234,15 +266,22 @@ def test_polynomials_of_booleans() -> None:
 
 def test_a_deformable_convolution_of_booleans() -> None:
     data, offset, mask, weight = (
-        zeros(*shape, dtype="bool") for shape in ((1, 2, 3, 3), (1, 2, 3, 3), (1, 1, 3, 3), (2, 2, 1, 1))
+        zeros(*shape, dtype="bool")
+        for shape in ((1, 2, 3, 3), (1, 2, 3, 3), (1, 1, 3, 3), (2, 2, 1, 1))
     )
     attrs = {"kernel": "(1, 1)", "num_filter": "2", "no_bias": "1"}
-    assert "its data is bool" in refusal("_contrib_ModulatedDeformableConvolution", attrs, data, offset, mask, weight)
-    assert "its data is bool" in refusal("_contrib_DeformableConvolution", attrs, data, offset, weight)
+    assert "its data is bool" in refusal(
+        "_contrib_ModulatedDeformableConvolution", attrs, data, offset, mask, weight
+    )
+    assert "its data is bool" in refusal(
+        "_contrib_DeformableConvolution", attrs, data, offset, weight
+    )
 
 
 def test_more_inputs_than_the_operator_has() -> None:
-    assert "_npi_arcsinh has 2 inputs, expected 1 (x)" in refusal("_npi_arcsinh", {}, zeros(2), zeros(2))
+    assert "_npi_arcsinh has 2 inputs, expected 1 (x)" in refusal(
+        "_npi_arcsinh", {}, zeros(2), zeros(2)
+    )
     assert "_hypot has 1 input, expected 2 (lhs, rhs)" in refusal("_hypot", {}, zeros(2))
 
 
@@ -255,19 +294,34 @@ def test_more_inputs_than_the_operator_has() -> None:
         ("_contrib_quantized_elemwise_add", {}, "float16", 2),
     ],
 )
-def test_dtypes_that_the_kernel_refuses(op: str, attrs: dict[str, str], dtype: str, inputs: int) -> None:
+def test_dtypes_that_the_kernel_refuses(
+    op: str, attrs: dict[str, str], dtype: str, inputs: int
+) -> None:
     data = [zeros(2, 3, dtype=dtype)] * inputs
     ranges = [zeros(1)] * (0 if op == "clip" else 2 * inputs)
     assert f"{dtype} is not supported, expected" in refusal(op, attrs, *data, *ranges)
 
 
 def test_integers_in_a_process_of_events() -> None:
-    inputs = (zeros(1, 2), zeros(2), zeros(2), zeros(1, 2), zeros(1, 3), zeros(1, 3), zeros(1), zeros(1))
+    inputs = (
+        zeros(1, 2),
+        zeros(2),
+        zeros(2),
+        zeros(1, 2),
+        zeros(1, 3),
+        zeros(1, 3),
+        zeros(1),
+        zeros(1),
+    )
     assert "dtypes int64, expected one floating-point dtype" in refusal(
-        "_contrib_hawkesll", {}, *(x.astype("int32" if i == 5 else "int64") for i, x in enumerate(inputs))
+        "_contrib_hawkesll",
+        {},
+        *(x.astype("int32" if i == 5 else "int64") for i, x in enumerate(inputs)),
     )
     assert "dtypes float32, int64, expected one floating-point dtype" in refusal(
-        "_contrib_hawkesll", {}, *(x.astype({5: "int32", 6: "int64"}.get(i, "float32")) for i, x in enumerate(inputs))
+        "_contrib_hawkesll",
+        {},
+        *(x.astype({5: "int32", 6: "int64"}.get(i, "float32")) for i, x in enumerate(inputs)),
     )
 
 
@@ -283,24 +337,40 @@ def test_a_relu_of_booleans() -> None:
         ("_contrib_quantized_elemwise_add", {}, ("int8", "bool")),
     ],
 )
-def test_a_second_array_that_is_not_of_bytes(op: str, attrs: dict[str, str], dtypes: tuple[str, str]) -> None:
+def test_a_second_array_that_is_not_of_bytes(
+    op: str, attrs: dict[str, str], dtypes: tuple[str, str]
+) -> None:
     arrays = [zeros(2, 3, dtype=dtype) for dtype in dtypes]
-    assert f"{dtypes[1]} is not supported, expected int8 or uint8" in refusal(op, attrs, *arrays, *[zeros(1)] * 4)
+    assert f"{dtypes[1]} is not supported, expected int8 or uint8" in refusal(
+        op, attrs, *arrays, *[zeros(1)] * 4
+    )
 
 
 @pytest.mark.parametrize(
     ("op", "attrs", "shapes"),
     [
-        ("_contrib_quantized_fully_connected", {"num_hidden": "2", "no_bias": "True"}, [(3, 4), (2, 4)]),
-        ("_contrib_quantized_conv", {"num_filter": "2", "kernel": "(1, 1)", "no_bias": "True"}, [(1, 4, 2, 2), (2, 4, 1, 1)]),
+        (
+            "_contrib_quantized_fully_connected",
+            {"num_hidden": "2", "no_bias": "True"},
+            [(3, 4), (2, 4)],
+        ),
+        (
+            "_contrib_quantized_conv",
+            {"num_filter": "2", "kernel": "(1, 1)", "no_bias": "True"},
+            [(1, 4, 2, 2), (2, 4, 1, 1)],
+        ),
         ("_contrib_quantized_pooling", {"kernel": "(1, 1)"}, [(1, 4, 2, 2)]),
         ("_contrib_dequantize", {}, [(3, 4)]),
     ],
 )
-def test_quantized_layers_on_32_bits(op: str, attrs: dict[str, str], shapes: list[tuple[int, ...]]) -> None:
+def test_quantized_layers_on_32_bits(
+    op: str, attrs: dict[str, str], shapes: list[tuple[int, ...]]
+) -> None:
     data, *weights = (zeros(*shape, dtype="int8") for shape in shapes)
     ranges = [zeros(1)] * (2 * len(shapes))
-    assert "int32 is not supported, expected int8 or uint8" in refusal(op, attrs, data.astype("int32"), *weights, *ranges)
+    assert "int32 is not supported, expected int8 or uint8" in refusal(
+        op, attrs, data.astype("int32"), *weights, *ranges
+    )
 
 
 def test_rows_of_bytes_are_multiplied_in_an_old_version() -> None:
@@ -332,7 +402,10 @@ def test_images_of_bytes_are_added_in_an_old_version() -> None:
     assert outputs[0].tolist() == np.full((1, 2, 4, 4), 127).tolist()
 
 
-@pytest.mark.parametrize("attrs", [{}, {"enable_float_output": "True"}, {"min_calib_range": "-1", "max_calib_range": "2.5"}])
+@pytest.mark.parametrize(
+    "attrs",
+    [{}, {"enable_float_output": "True"}, {"min_calib_range": "-1", "max_calib_range": "2.5"}],
+)
 def test_products_of_single_integers_keep_their_axes(attrs: dict[str, str]) -> None:
     one, ends = np.array(3, np.int8), [np.ones(1, np.float32)] * 4
     compare("_contrib_quantized_elemwise_mul", attrs, one, np.array(4, np.int8), *ends, count=1)
@@ -343,18 +416,29 @@ def test_matrices_without_rows() -> None:
     outputs, _ = run_onnx(exported("_linalg_slogdet", {}, zeros(0, 0), outputs=2), {})
     assert [x.tolist() for x in outputs] == [1, 0]
     compare("_npi_einsum", {"num_args": "2", "subscripts": "ij,j->i"}, zeros(2, 0), zeros(0))
-    compare("_npi_einsum", {"num_args": "3", "subscripts": "ij,j,kj->ik"}, zeros(2, 0), zeros(0), zeros(4, 0))
+    compare(
+        "_npi_einsum",
+        {"num_args": "3", "subscripts": "ij,j,kj->ik"},
+        zeros(2, 0),
+        zeros(0),
+        zeros(4, 0),
+    )
 
 
 def test_matrices_that_mxnet_does_not_invert() -> None:
     assert "its data is uint8, and MXNet computes it only in" in refusal(
         "_npi_tensorinv", {"ind": "1"}, zeros(2, 2, dtype="uint8")
     )
-    assert "its data is int32, and MXNet computes it only in" in refusal("_npi_cholesky", {}, zeros(2, 2, dtype="int32"))
+    assert "its data is int32, and MXNet computes it only in" in refusal(
+        "_npi_cholesky", {}, zeros(2, 2, dtype="int32")
+    )
 
 
 def test_sums_of_booleans_by_subscripts() -> None:
-    a, b = np.array([[True, False, True], [False, False, False]]), np.array([[True, True, True], [False, True, False]])
+    a, b = (
+        np.array([[True, False, True], [False, False, False]]),
+        np.array([[True, True, True], [False, True, False]]),
+    )
     for subscripts in ("ij,kj->ik", "ij,ij->i", "ij,ij->j"):
         compare("_npi_einsum", {"num_args": "2", "subscripts": subscripts}, a, b)
 
@@ -368,7 +452,9 @@ def test_windows_of_padding_alone(op: str, kind: str) -> None:
 
 def test_windows_of_no_channels() -> None:
     arrays = zeros(1, 0, 6, 7, dtype="int8"), zeros(1), zeros(1)
-    refused = export_operator("_contrib_quantized_pooling", {"kernel": "(2, 2)", "pool_type": "avg"}, arrays, 3)
+    refused = export_operator(
+        "_contrib_quantized_pooling", {"kernel": "(2, 2)", "pool_type": "avg"}, arrays, 3
+    )
     assert "its data has no elements" in str(refused)
 
 
@@ -377,14 +463,17 @@ def test_the_dtypes_of_operators_are_those_of_onnx() -> None:
     names |= {name: name for name in ("int8", "uint8", "int32", "int64")}
     for opset in IR_VERSIONS:
         for op_type, dtypes in TAKES.items():
-            (first, *_) = onnx.defs.get_schema(op_type, max(opset, FIRST.get(op_type, 0)), "").inputs
+            (first, *_) = onnx.defs.get_schema(
+                op_type, max(opset, FIRST.get(op_type, 0)), ""
+            ).inputs
             taken = {dtype for dtype, name in names.items() if f"tensor({name})" in first.types}
             stated = {dtype for dtype in dtypes if TAKES_LATER.get((op_type, dtype), 0) <= opset}
             assert stated == taken, f"{op_type} in version {opset}"
 
 
 @pytest.mark.parametrize(
-    "op", "relu sign erf _npi_sign _npx_relu _contrib_sign_ste _contrib_div_sqrt_dim add_n _npi_copysign".split()
+    "op",
+    "relu sign erf _npi_sign _npx_relu _contrib_sign_ste _contrib_div_sqrt_dim add_n _npi_copysign".split(),
 )
 def test_booleans_that_onnx_does_not_compute_with(op: str) -> None:
     count = {"add_n": 4, "_npi_copysign": 2}.get(op, 1)
@@ -396,8 +485,16 @@ def test_booleans_that_onnx_does_not_compute_with(op: str) -> None:
 @pytest.mark.parametrize(
     ("op", "attrs", "shapes"),
     [
-        ("Deconvolution", {"kernel": "(2,)", "num_filter": "1", "no_bias": "True"}, [(1, 1, 4), (1, 1, 2)]),
-        ("RNN", {"mode": "rnn_tanh", "state_size": "4", "num_layers": "1"}, [(1, 2, 3), (36,), (1, 2, 4)]),
+        (
+            "Deconvolution",
+            {"kernel": "(2,)", "num_filter": "1", "no_bias": "True"},
+            [(1, 1, 4), (1, 1, 2)],
+        ),
+        (
+            "RNN",
+            {"mode": "rnn_tanh", "state_size": "4", "num_layers": "1"},
+            [(1, 2, 3), (36,), (1, 2, 4)],
+        ),
         ("ROIPooling", {"pooled_size": "(2, 2)", "spatial_scale": "0.5"}, [(1, 1, 4, 4), (1, 5)]),
         (
             "_contrib_RROIAlign",
@@ -406,14 +503,24 @@ def test_booleans_that_onnx_does_not_compute_with(op: str) -> None:
         ),
         (
             "_contrib_DeformablePSROIPooling",
-            {"spatial_scale": "1", "no_trans": "1", "output_dim": "2", "group_size": "1", "pooled_size": "3"},
+            {
+                "spatial_scale": "1",
+                "no_trans": "1",
+                "output_dim": "2",
+                "group_size": "1",
+                "pooled_size": "3",
+            },
             [(1, 2, 4, 4), (1, 5)],
         ),
         ("col2im", {"kernel": "(1, 1)", "output_size": "(2, 2)"}, [(1, 3, 4)]),
     ],
 )
-def test_integers_that_mxnet_refuses(op: str, attrs: dict[str, str], shapes: list[tuple[int, ...]]) -> None:
-    assert "its data is int32" in refusal(op, attrs, *(zeros(*shape, dtype="int32") for shape in shapes))
+def test_integers_that_mxnet_refuses(
+    op: str, attrs: dict[str, str], shapes: list[tuple[int, ...]]
+) -> None:
+    assert "its data is int32" in refusal(
+        op, attrs, *(zeros(*shape, dtype="int32") for shape in shapes)
+    )
 
 
 @pytest.mark.parametrize("mode", ["maximum", "minimum"])
@@ -441,13 +548,24 @@ def test_single_numbers() -> None:
     one = np.array(0.5, np.float32)
     compare("SoftmaxActivation", {}, one)
     compare("_contrib_quantize_v2", {"out_type": "int8"}, one, count=3)
-    compare("_contrib_quantize_asym", {"min_calib_range": "0", "max_calib_range": "2"}, one, count=3)
-    compare("_contrib_requantize", {}, np.array(5, np.int32), -np.ones(1, np.float32), np.ones(1, np.float32), count=3)
+    compare(
+        "_contrib_quantize_asym", {"min_calib_range": "0", "max_calib_range": "2"}, one, count=3
+    )
+    compare(
+        "_contrib_requantize",
+        {},
+        np.array(5, np.int32),
+        -np.ones(1, np.float32),
+        np.ones(1, np.float32),
+        count=3,
+    )
 
 
 def test_proposals_of_float16_in_an_old_version() -> None:
     stream = np.random.default_rng(0)
-    arrays = [stream.uniform(0, 1, shape).astype("float16") for shape in ((1, 24, 4, 4), (1, 48, 4, 4))]
+    arrays = [
+        stream.uniform(0, 1, shape).astype("float16") for shape in ((1, 24, 4, 4), (1, 48, 4, 4))
+    ]
     info = np.array([[64, 64, 1]], np.float16)
     attrs = {"feature_stride": "16", "rpn_post_nms_top_n": "8", "rpn_pre_nms_top_n": "40"}
     model = export_operator("_contrib_Proposal", attrs, [*arrays, info], 1, opset=13)
@@ -456,18 +574,26 @@ def test_proposals_of_float16_in_an_old_version() -> None:
 
 
 def test_norms_of_matrices_without_elements() -> None:
-    assert "its data has no elements" in refusal("_npi_norm", {"axis": "(1, 2)", "flag": "0", "ord": "inf"}, zeros(1, 0, 3, 4))
+    assert "its data has no elements" in refusal(
+        "_npi_norm", {"axis": "(1, 2)", "flag": "0", "ord": "inf"}, zeros(1, 0, 3, 4)
+    )
 
 
 def test_images_of_booleans_are_not_brightened() -> None:
     image = zeros(4, 4, 3, dtype="bool")
-    assert "bool is not supported" in refusal("_image_adjust_lighting", {"alpha": "(0.1, 0.1, 0.1)"}, image)
+    assert "bool is not supported" in refusal(
+        "_image_adjust_lighting", {"alpha": "(0.1, 0.1, 0.1)"}, image
+    )
 
 
-def test_a_translation_that_fails_on_what_its_kernel_takes_is_a_bug_at_its_node(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_translation_that_fails_on_what_its_kernel_takes_is_a_bug_at_its_node(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def fail(t: object) -> str:
         raise KeyError("float16")
 
     monkeypatch.setattr(translate, "find_translation", lambda op: Translator(op, fail))
-    with pytest.raises(BugError, match=r"the translation of relu \(node 'node'\) failed on in0 float32 \(2\)"):
+    with pytest.raises(
+        BugError, match=r"the translation of relu \(node 'node'\) failed on in0 float32 \(2\)"
+    ):
         export_operator("relu", {}, [zeros(2)], 1)

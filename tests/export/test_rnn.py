@@ -36,7 +36,15 @@ def test_narrow_layers_of_a_batch(mode: str, hidden: int) -> None:
     """A column of gates is then 16 bytes from the next, on which numpy's negative in place is wrong."""
     stream = np.random.default_rng(0)
     gates = {"lstm": 4, "gru": 3, "rnn_tanh": 1}[mode]
-    x, weights = stream.normal(size=(2, 3, 1)), stream.normal(size=gates * hidden * (1 + hidden + 2))
+    x, weights = (
+        stream.normal(size=(2, 3, 1)),
+        stream.normal(size=gates * hidden * (1 + hidden + 2)),
+    )
     states = [stream.normal(size=(1, 3, hidden)) for _ in range(2 if mode == "lstm" else 1)]
     arrays = [array.astype(np.float32) for array in (x, weights, *states)]
-    compare("RNN", {"mode": mode, "state_size": str(hidden), "num_layers": "1"}, *arrays, tolerance=Tolerance(1e-6, 1e-4))
+    compare(
+        "RNN",
+        {"mode": mode, "state_size": str(hidden), "num_layers": "1"},
+        *arrays,
+        tolerance=Tolerance(1e-6, 1e-4),
+    )

@@ -19,7 +19,12 @@ def numbers(dtype: str, shape: tuple[int, ...] = (3, 4, 5)) -> np.ndarray:
 
 @pytest.mark.parametrize("op", REDUCTIONS)
 def test_reductions_of_every_dtype(op: str) -> None:
-    attributes = [{}, {"axis": "(1,)"}, {"axis": "(-1, 0)", "keepdims": "1"}, {"axis": "(1,)", "exclude": "1"}]
+    attributes = [
+        {},
+        {"axis": "(1,)"},
+        {"axis": "(-1, 0)", "keepdims": "1"},
+        {"axis": "(1,)", "exclude": "1"},
+    ]
     if op == "norm":
         attributes = [{**attrs, "ord": order} for attrs in attributes[:3] for order in ("1", "2")]
     arrays = [numbers(dtype) for dtype in DTYPES]
@@ -32,8 +37,17 @@ def test_reductions_of_every_dtype(op: str) -> None:
 
 @pytest.mark.parametrize("op", ["_np_sum", "_np_prod", "_npi_mean"])
 def test_reductions_of_the_numpy_interface(op: str) -> None:
-    attributes = [{}, {"axis": "()"}, {"axis": "(-1,)", "dtype": "float64"}, {"keepdims": "1", "dtype": "int64"}]
-    found = [compare(op, attrs, [numbers(dtype)]) for attrs in attributes for dtype in ("float32", "int32", "int8")]
+    attributes = [
+        {},
+        {"axis": "()"},
+        {"axis": "(-1,)", "dtype": "float64"},
+        {"keepdims": "1", "dtype": "int64"},
+    ]
+    found = [
+        compare(op, attrs, [numbers(dtype)])
+        for attrs in attributes
+        for dtype in ("float32", "int32", "int8")
+    ]
     assert set(found) == {""}, set(found)
     assert compare(op, {"axis": "(0,)"}, [np.zeros((0, 3), np.float32)]) in ("", None)
 
@@ -56,7 +70,12 @@ def test_norms() -> None:
     for order in ("1", "2", "-1", "3", "0", "inf", "-inf"):
         assert compare("_npi_norm", {"axis": "(1,)", "ord": order, "flag": "0"}, [x]) == ""
     for order in ("1", "-1", "inf", "-inf"):
-        assert compare("_npi_norm", {"axis": "(2, 0)", "ord": order, "flag": "0", "keepdims": "1"}, [x]) == ""
+        assert (
+            compare(
+                "_npi_norm", {"axis": "(2, 0)", "ord": order, "flag": "0", "keepdims": "1"}, [x]
+            )
+            == ""
+        )
     refusal = compare("_npi_norm", {"axis": "(1, 2)", "ord": "2", "flag": "0"}, [x])
     assert refusal is not None
     assert "singular values" in refusal
@@ -72,7 +91,10 @@ def test_closeness() -> None:
     a = np.array([1, np.nan, np.inf], np.float32)
     for b in ([1.000001, np.nan, np.inf], [1, np.nan, -np.inf], [1, np.nan, 3], [1, 2, np.inf]):
         for equal_nan in ("0", "1"):
-            assert compare("_contrib_allclose", {"equal_nan": equal_nan}, [a, np.array(b, np.float32)]) == ""
+            assert (
+                compare("_contrib_allclose", {"equal_nan": equal_nan}, [a, np.array(b, np.float32)])
+                == ""
+            )
 
 
 def test_differences() -> None:
@@ -85,7 +107,11 @@ def test_differences() -> None:
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_the_mean_of_nothing_is_nan(dtype: str) -> None:
     x = np.zeros((2, 0, 3), dtype)
-    means = {"mean": {"axis": "1"}, "moments": {"axes": "(1,)"}, "_npi_average": {"axis": "(1,)", "weighted": "0"}}
+    means = {
+        "mean": {"axis": "1"},
+        "moments": {"axes": "(1,)"},
+        "_npi_average": {"axis": "(1,)", "weighted": "0"},
+    }
     for op, attrs in means.items():
         kernel_judge.compare(op, attrs, x)
     assert np.isnan(kernel_judge.compute("mean", {"axis": "1"}, (x,), 1)[0]).all()
@@ -105,4 +131,6 @@ def test_batch_norm_with_a_negative_eps() -> None:
 
 def test_a_deconvolution_of_nothing() -> None:
     x, weight = np.zeros((0, 2, 2, 2), np.float32), np.zeros((2, 3, 1, 1), np.float32)
-    kernel_judge.compare("Deconvolution", {"kernel": "(1, 1)", "num_filter": "3", "no_bias": "1"}, x, weight)
+    kernel_judge.compare(
+        "Deconvolution", {"kernel": "(1, 1)", "num_filter": "3", "no_bias": "1"}, x, weight
+    )

@@ -26,7 +26,10 @@ def check_case(case: Mapping[str, Any]) -> None:
     model = export_operator(case["op"], case["attrs"], inputs, len(case["outputs"]))
     assert isinstance(model, bytes), model
     outputs, _ = run_onnx(model, {f"in{i}": x for i, x in enumerate(inputs)})
-    wanted = [x.dtype.type(expected).reshape(x.shape) for x, expected in zip(outputs, case["outputs"], strict=True)]
+    wanted = [
+        x.dtype.type(expected).reshape(x.shape)
+        for x, expected in zip(outputs, case["outputs"], strict=True)
+    ]
     assert compare(outputs, wanted, dict(case)) == []
 
 
@@ -36,9 +39,18 @@ def find_untried(cases: Iterable[Mapping[str, Any]]) -> list[str]:
     for case in cases:
         signature = lookup(case["op"])
         assert signature is not None
-        set_ = {key for key, value in case["attrs"].items() if (p := signature.parameter(key)) and value != p.default}
+        set_ = {
+            key
+            for key, value in case["attrs"].items()
+            if (p := signature.parameter(key)) and value != p.default
+        }
         tried.setdefault(canonical(case["op"]), set()).update(set_)
-    return [f"{op}: {p.name}" for op, names in tried.items() for p in _list_parameters(op) if p.name not in names]
+    return [
+        f"{op}: {p.name}"
+        for op, names in tried.items()
+        for p in _list_parameters(op)
+        if p.name not in names
+    ]
 
 
 def _list_parameters(op: str) -> Iterable[Any]:
@@ -47,7 +59,9 @@ def _list_parameters(op: str) -> Iterable[Any]:
     return signature.parameters or ()
 
 
-@pytest.mark.parametrize("number", range(len(EXPORTED)), ids=lambda number: str(EXPORTED[number]["op"]))
+@pytest.mark.parametrize(
+    "number", range(len(EXPORTED)), ids=lambda number: str(EXPORTED[number]["op"])
+)
 def test_onnxruntime_computes_the_outputs_of_the_case(number: int) -> None:
     check_case(EXPORTED[number])
 
@@ -64,7 +78,12 @@ def test_an_attribute_that_no_case_sets_is_found() -> None:
 
 def test_a_wrong_output_is_found() -> None:
     inputs = [{"shape": [2], "values": [-1.0, 1.0]}]
-    case = {"op": "hard_sigmoid", "attrs": {"alpha": "0.25", "beta": "0.4"}, "inputs": inputs, "outputs": [[0.15, 0.65]]}
+    case = {
+        "op": "hard_sigmoid",
+        "attrs": {"alpha": "0.25", "beta": "0.4"},
+        "inputs": inputs,
+        "outputs": [[0.15, 0.65]],
+    }
     check_case(case)
     with pytest.raises(AssertionError):
         check_case({**case, "outputs": [[0.15, 0.66]]})

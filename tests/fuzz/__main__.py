@@ -8,11 +8,13 @@ A campaign is a module in this folder, named in ``CAMPAIGNS``, with the function
 
     run(minutes: float, seed: int, keep: Path) -> Totals
 
-It works for about ``minutes`` minutes of time (and at least one round, however short that is), draws everything it chooses from
-``random.Random(seed)``, so that a seed attacks the same way again, and returns :class:`tests.fuzz.totals.Totals`. Each failure
-has a reproduction under ``keep``: a folder with the input and a text that says how to run it. It prints nothing but a progress
-line now and then on stderr, leaves no process behind, and writes only under ``keep`` and in temporary folders.
-A campaign that cannot run here raises :class:`Unavailable` with the reason; that is a failure too, unless ``--skip`` is given.
+It works for about ``minutes`` minutes of time (and at least one round, however short that is),
+draws everything it chooses from ``random.Random(seed)``, so that a seed attacks the same way again,
+and returns :class:`tests.fuzz.totals.Totals`. Each failure has a reproduction under ``keep``: a
+folder with the input and a text that says how to run it. It prints nothing but a progress line now
+and then on stderr, leaves no process behind, and writes only under ``keep`` and in temporary
+folders. A campaign that cannot run here raises :class:`Unavailable` with the reason; that is a
+failure too, unless ``--skip`` is given.
 """
 
 from __future__ import annotations
@@ -41,12 +43,28 @@ CAMPAIGNS: dict[str, str] = {
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the campaigns of a command line and return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(CAMPAIGNS)} [all]")
-    parser.add_argument("--minutes", type=float, default=2.0, metavar="N", help="time for all of them together [2]")
-    parser.add_argument("--seed", type=int, default=0, metavar="S", help="the seed of everything that is drawn [0]")
-    parser.add_argument("--keep", type=Path, default=Path("fuzz-failures"), metavar="DIR", help="where reproductions go")
-    parser.add_argument("--skip", action="store_true", help="leave out a campaign that cannot run here")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.fuzz", description=(__doc__ or "").partition("\n")[0]
+    )
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"one of {', '.join(CAMPAIGNS)} [all]"
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=2.0, metavar="N", help="time for all of them together [2]"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="S", help="the seed of everything that is drawn [0]"
+    )
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        default=Path("fuzz-failures"),
+        metavar="DIR",
+        help="where reproductions go",
+    )
+    parser.add_argument(
+        "--skip", action="store_true", help="leave out a campaign that cannot run here"
+    )
     parser.add_argument("--list", action="store_true", help="list the campaigns")
     given = parser.parse_args(arguments)
     if unknown := [name for name in given.names if name not in CAMPAIGNS]:
@@ -66,13 +84,18 @@ def main(arguments: list[str] | None = None) -> int:
 def _run(name: str, minutes: float, seed: int, keep: Path, skip: bool) -> Totals:
     start = time.monotonic()
     try:
-        totals: Totals = importlib.import_module(f"tests.fuzz.{name}").run(minutes, seed, keep / name)
+        totals: Totals = importlib.import_module(f"tests.fuzz.{name}").run(
+            minutes, seed, keep / name
+        )
     except Unavailable as error:
         print(f"{name}: cannot run here: {error}", flush=True)
         return Totals(failures=[] if skip else [Failure(f"{name} cannot run here: {error}")])
     print(f"{name}, seed {seed}, {time.monotonic() - start:.0f} s: {totals}")
     for failure in totals.failures:
-        print(f"  failed: {failure.message}" + (f" ({failure.reproduction})" if failure.reproduction else ""))
+        print(
+            f"  failed: {failure.message}"
+            + (f" ({failure.reproduction})" if failure.reproduction else "")
+        )
     sys.stdout.flush()
     return totals
 

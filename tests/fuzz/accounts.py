@@ -1,7 +1,8 @@
 """What a rewrite has to keep: the messages of an ONNX file under the names that their values have in the result.
 
-Nothing here comes from the package: the fields are those of the bytes (``tests/onnx_files/wire.py``), and names are looked up
-as ONNX's specification says, a body's own before those around it.
+Nothing here comes from the package: the fields are those of the bytes
+(``tests/onnx_files/wire.py``), and names are looked up as ONNX's specification says, a body's own
+before those around it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,17 @@ from typing import Any
 
 from tests.onnx_files.wire import BYTES, Field, Group, Message
 
-NODE, GRAPH_NAME, INITIALIZER, DOC, INPUT, OUTPUT, INFO, ANNOTATION, SPARSE = 1, 2, 5, 10, 11, 12, 13, 14, 15
+NODE, GRAPH_NAME, INITIALIZER, DOC, INPUT, OUTPUT, INFO, ANNOTATION, SPARSE = (
+    1,
+    2,
+    5,
+    10,
+    11,
+    12,
+    13,
+    14,
+    15,
+)
 GRAPH = 7
 NAMES = {INITIALIZER: 8, INPUT: 1, OUTPUT: 1, INFO: 1, ANNOTATION: 1}
 """The lists of a GraphProto whose messages have a name, and the field of the name."""
@@ -51,7 +62,9 @@ def set_name(number: int, entry: Message, name: str) -> None:
 def list_entries(graph: Message) -> Iterator[tuple[int, Message]]:
     """Yield the entries of the lists that have a name, each with the number of its list."""
     return (
-        (one.number, one.value) for one in graph.fields if one.number in (*NAMES, SPARSE) and isinstance(one.value, Message)
+        (one.number, one.value)
+        for one in graph.fields
+        if one.number in (*NAMES, SPARSE) and isinstance(one.value, Message)
     )
 
 
@@ -63,18 +76,32 @@ def list_nodes(graph: Message) -> list[Message]:
 def list_bodies(node: Message) -> list[Message]:
     """Return the graphs in the attributes of a node."""
     attributes = [each for each in node.list(5) if isinstance(each, Message)]
-    return [one.value for each in attributes for one in each.fields if one.number in (6, 11) and isinstance(one.value, Message)]
+    return [
+        one.value
+        for each in attributes
+        for one in each.fields
+        if one.number in (6, 11) and isinstance(one.value, Message)
+    ]
 
 
 def list_texts(node: Message, number: int) -> list[str]:
     """Return the names of a node's inputs (1) or outputs (2)."""
-    return [text.decode("utf-8", "surrogateescape") for text in node.list(number) if isinstance(text, bytes)]
+    return [
+        text.decode("utf-8", "surrogateescape")
+        for text in node.list(number)
+        if isinstance(text, bytes)
+    ]
 
 
 def list_defined(graph: Message) -> dict[str, str]:
     """Return the names of a graph's own values, each with what defines it: the name of a list, or an operator."""
     entries = [(n, name_of(n, entry)) for n, entry in list_entries(graph)]
-    defined = {name: LISTS[n] for kinds in ((INPUT,), (INITIALIZER, SPARSE)) for n, name in entries if n in kinds}
+    defined = {
+        name: LISTS[n]
+        for kinds in ((INPUT,), (INITIALIZER, SPARSE))
+        for n, name in entries
+        if n in kinds
+    }
     for node in list_nodes(graph):
         defined.update(dict.fromkeys(list_texts(node, 2), node.text(4)))
     defined.pop("", None)
@@ -83,7 +110,9 @@ def list_defined(graph: Message) -> dict[str, str]:
 
 def list_all_names(graph: Message) -> set[str]:
     """Return the names of the values of a graph and the bodies in it."""
-    return {name for each in graph.walk() if each.name == "GraphProto" for name in list_defined(each)}
+    return {
+        name for each in graph.walk() if each.name == "GraphProto" for name in list_defined(each)
+    }
 
 
 def list_captured(body: Message, around: Names) -> set[str]:
@@ -105,7 +134,9 @@ def sort_nodes(message: Message, *, always: bool = False) -> Message:
         return message
     message = message.copy()
     for graph in (each for each in message.walk() if each.name == "GraphProto"):
-        graph.fields.sort(key=lambda each: (each.number, str(each.value.group()) if each.number == NODE else ""))
+        graph.fields.sort(
+            key=lambda each: (each.number, str(each.value.group()) if each.number == NODE else "")
+        )
     return message
 
 
@@ -135,20 +166,26 @@ def index_nodes(graph: Message) -> dict[tuple[str, ...], Message]:
     return {tuple(list_texts(node, 2)): node for node in list_nodes(graph)}
 
 
-def count_fields(message: Message, numbers: Callable[[int], bool] = lambda number: True) -> Counter[tuple[Any, ...]]:
+def count_fields(
+    message: Message, numbers: Callable[[int], bool] = lambda number: True
+) -> Counter[tuple[Any, ...]]:
     """Return the fields of a message that have such ``numbers``, each as often as it is there."""
-    return Counter(Message(message.kind, [each]).group()[0] for each in message.fields if numbers(each.number))
+    return Counter(
+        Message(message.kind, [each]).group()[0] for each in message.fields if numbers(each.number)
+    )
 
 
 @dataclass
 class Renaming:
-    """New names for the values and nodes of a main graph. In bodies captured values get theirs, and a body's own keep them.
+    """New names for the values and nodes of a main graph. In bodies captured values get theirs, and
+    a body's own keep them.
 
-    There are three exceptions. A name is free where it would hide a value that the body captures or a weight of it, or where a
-    node of the body would define what is defined around it. Weights of bodies are parameters of the model, have its prefix, or
-    a number where another one has their name, and are the main graph's where several bodies share one, with what is said of
-    them. Entries on values that do not exist may have the prefix, and must where a value has got their name, unless a note says
-    what is lost.
+    There are three exceptions. A name is free where it would hide a value that the body captures or
+    a weight of it, or where a node of the body would define what is defined around it. Weights of
+    bodies are parameters of the model, have its prefix, or a number where another one has their
+    name, and are the main graph's where several bodies share one, with what is said of them.
+    Entries on values that do not exist may have the prefix, and must where a value has got their
+    name, unless a note says what is lost.
     """
 
     names: Names
@@ -164,11 +201,15 @@ class Renaming:
         graph, made = graph.copy(), index_nodes(result)
         labels = {node.text(3) for node in made.values()}
         self._result, self._taken = result, list_defined(result)
-        self._weights = {name: content for name, content in map(_find_weight, result.fields) if content}
+        self._weights = {
+            name: content for name, content in map(_find_weight, result.fields) if content
+        }
         for node in list_nodes(graph):
             before = list_texts(node, 2)
             _rename_node(node, self.names)
-            if node.text(3) and list_texts(node, 2) != before:  # a node that is tied to itself stays as it is
+            if (
+                node.text(3) and list_texts(node, 2) != before
+            ):  # a node that is tied to itself stays as it is
                 node.set_text(3, self.label(node.text(3)))
             twin = made.get(tuple(list_texts(node, 2)))
             if twin is not None and self._has_number(node.text(3), twin.text(3), labels):
@@ -188,16 +229,24 @@ class Renaming:
 
     def _apply_body(self, body: Message, other: Message, around: Names) -> None:
         hidden = {around[name] for name in list_captured(body, around)}
-        hidden |= {name for name, kind in list_defined(other).items() if kind in _WEIGHTS}  # a value gives way to a weight
+        hidden |= {
+            name for name, kind in list_defined(other).items() if kind in _WEIGHTS
+        }  # a value gives way to a weight
         lifted = self._drop_lifted(body, other)
         own = {name: name for name in list_defined(body)}
         for name, kind, new in _pair_names(body, other):
             if new != name:
                 own[name] = new
                 is_around = name in around.values() or name in self._taken
-                hides = name in hidden or name in self._weights or (is_around and kind not in LISTS.values())
+                hides = (
+                    name in hidden
+                    or name in self._weights
+                    or (is_around and kind not in LISTS.values())
+                )
                 is_free = hides and re.fullmatch(re.escape(name) + r"_\d+", new)
-                is_weight = kind in _WEIGHTS and re.fullmatch(f".*{re.escape(name)}|{re.escape(name)}_[0-9]+", new)
+                is_weight = kind in _WEIGHTS and re.fullmatch(
+                    f".*{re.escape(name)}|{re.escape(name)}_[0-9]+", new
+                )
                 if not is_free and not is_weight:
                     self.faults.append(f"in body {body.text(2)!r} {kind} {name!r} became {new!r}")
         scope = {**around, **lifted, **own}
@@ -221,17 +270,26 @@ class Renaming:
                     body.fields.remove(each)
         self.moved.update(lifted.values())
         for each in list(body.fields):
-            if each.number in (INFO, ANNOTATION) and (name := name_of(each.number, each.value)) in lifted:
+            if (
+                each.number in (INFO, ANNOTATION)
+                and (name := name_of(each.number, each.value)) in lifted
+            ):
                 body.fields.remove(each)
                 set_name(each.number, each.value, lifted[name])
                 if not count_fields(self._result)[Message(body.kind, [each]).group()[0]]:
-                    self.faults.append(f"lost {LISTS[each.number]} {name!r} of a weight that the main graph has")
+                    self.faults.append(
+                        f"lost {LISTS[each.number]} {name!r} of a weight that the main graph has"
+                    )
         return lifted
 
     def _rename_lists(self, graph: Message, other: Message, scope: Names, taken: set[str]) -> None:
-        """Rename the entries of a graph; those on values that do not exist get the names that they may have in the result."""
+        """Rename the entries of a graph; those on values that do not exist get the names that they
+        may have in the result.
+        """
         entries = [each for each in graph.fields if each.number in (INFO, ANNOTATION)]
-        orphans = [(one, name) for one in entries if (name := name_of(one.number, one.value)) not in scope]
+        orphans = [
+            (one, name) for one in entries if (name := name_of(one.number, one.value)) not in scope
+        ]
         _rename_entries(graph, scope)
         there = count_fields(other)
         for one, name in orphans:
@@ -243,7 +301,9 @@ class Renaming:
             elif not is_same and any(f"'{name}'" in note for note in self.notes):
                 graph.fields.remove(one)
             elif name in taken:
-                self.faults.append(f"{LISTS[one.number]} {name!r} of no value is lost, or became that of a value")
+                self.faults.append(
+                    f"{LISTS[one.number]} {name!r} of no value is lost, or became that of a value"
+                )
 
 
 def _find_weight(one: Field) -> tuple[str, Group]:
@@ -253,10 +313,17 @@ def _find_weight(one: Field) -> tuple[str, Group]:
         return "", ()
     if one.number != NODE:
         return name_of(one.number, entry), _drop_name(entry)
-    tensors = [f.value for each in entry.list(5) for f in each.fields if f.number in (5, 22) and isinstance(f.value, Message)]
+    tensors = [
+        f.value
+        for each in entry.list(5)
+        for f in each.fields
+        if f.number in (5, 22) and isinstance(f.value, Message)
+    ]
     outputs = list_texts(entry, 2)
     return (
-        (outputs[0], _drop_name(tensors[0])) if entry.text(4) == "Constant" and len(tensors) == len(outputs) == 1 else ("", ())
+        (outputs[0], _drop_name(tensors[0]))
+        if entry.text(4) == "Constant" and len(tensors) == len(outputs) == 1
+        else ("", ())
     )
 
 
@@ -318,7 +385,9 @@ def describe_field(kind: str, one: tuple[Any, ...]) -> str:
     """Return a field of a graph or model in words: its list and the name in it, or its number."""
     number, _, value = one
     if kind == "GraphProto" and number in LISTS and isinstance(value, tuple):
-        texts = [each for at, _, each in value if at == NAMES.get(number, 2) and isinstance(each, bytes)]
+        texts = [
+            each for at, _, each in value if at == NAMES.get(number, 2) and isinstance(each, bytes)
+        ]
         return f"{LISTS[number]} {b' '.join(texts).decode(errors='replace')!r}"
     return f"field {number} of {kind}"
 
@@ -333,5 +402,9 @@ def find_difference(a: Group, b: Group, where: str = "") -> str:
             if x != y:
                 at = f"{where}/{number}[{i}]"
                 is_inner = isinstance(x, tuple) and isinstance(y, tuple)
-                return find_difference(x, y, at) if is_inner else f"{at}: {str(x)[:60]} became {str(y)[:60]}"
+                return (
+                    find_difference(x, y, at)
+                    if is_inner
+                    else f"{at}: {str(x)[:60]} became {str(y)[:60]}"
+                )
     return f"{where}: wire types"

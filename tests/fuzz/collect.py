@@ -24,8 +24,13 @@ class Collector:
         self.totals.survivors += executions
         self.totals.counts["answers"] = self.totals.counts.get("answers", 0) + answers
 
-    def fail(self, sort: str, what: str, command: Sequence[str], files: Mapping[str, bytes]) -> None:
-        """Count a failure; equal ``sort`` means an equal cause. ``command`` shows it in the folder that has ``files``."""
+    def fail(
+        self, sort: str, what: str, command: Sequence[str], files: Mapping[str, bytes]
+    ) -> None:
+        """Count a failure; equal ``sort`` means an equal cause.
+
+        ``command`` shows it in the folder that has ``files``.
+        """
         self.totals.executions += 1
         self._sorts[sort] += 1
         message = what.partition("\n")[0][:400]
@@ -33,5 +38,7 @@ class Collector:
         if self._sorts[sort] == 1:
             texts = {"command": f"{shlex.join(command)}\n", "what": f"{what}\n"}
             encoded = {name: text.encode(errors="backslashreplace") for name, text in texts.items()}
-            reproduction = make_reproduction(self._keep, str(len(self._sorts)), {**files, **encoded})
+            reproduction = make_reproduction(
+                self._keep, str(len(self._sorts)), {**files, **encoded}
+            )
         self.totals.failures.append(Failure(message, reproduction))

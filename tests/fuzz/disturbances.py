@@ -85,9 +85,11 @@ def find_other(made: Files, known: Sequence[Files]) -> list[str]:
     """Return what is wrong with files of which each run that is ``known`` makes others: all are of one of the runs."""
     if any(made.items() <= files.items() for files in known):
         return []
-    return [f"{name} is of no run" for name in made if all(files.get(name) != made[name] for files in known)] or [
-        "files of two"
-    ]
+    return [
+        f"{name} is of no run"
+        for name in made
+        if all(files.get(name) != made[name] for files in known)
+    ] or ["files of two"]
 
 
 def end_processes(mark: str) -> list[str]:
@@ -106,8 +108,17 @@ def _list_processes(mark: bytes) -> dict[int, str]:
     found = {}
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
-            if entry.name.isdigit() and mark in (entry / "environ").read_bytes().split(b"\0") and is_running(int(entry.name)):
-                found[int(entry.name)] = (entry / "cmdline").read_bytes().decode("utf-8", "replace").replace("\0", " ")[-200:]
+            if (
+                entry.name.isdigit()
+                and mark in (entry / "environ").read_bytes().split(b"\0")
+                and is_running(int(entry.name))
+            ):
+                found[int(entry.name)] = (
+                    (entry / "cmdline")
+                    .read_bytes()
+                    .decode("utf-8", "replace")
+                    .replace("\0", " ")[-200:]
+                )
     return found
 
 
@@ -126,10 +137,16 @@ def make_folder(folder: Path) -> None:
         (folder / name).mkdir(parents=True)
     write_models(folder / MODELS)
     found = two_layers()
-    keys = [n["name"] for n in found["nodes"] if n["op"] == "null" and n["name"] not in ("data", "softmax_label")]
+    keys = [
+        n["name"]
+        for n in found["nodes"]
+        if n["op"] == "null" and n["name"] not in ("data", "softmax_label")
+    ]
     for place in (folder / MODELS, folder / MODELS / "sub"):
         write_json(place / "net-symbol.json", found)
-        write_model_params(place / "net-0000.params", keys, {"fc1_weight": (4, 3), "fc2_weight": (2, 4)})
+        write_model_params(
+            place / "net-0000.params", keys, {"fc1_weight": (4, 3), "fc2_weight": (2, 4)}
+        )
     # Two models with one file of data may see it before and after a change, one each.
     shutil.move(folder / MODELS / "four.onnx", folder / MODELS / "sub")
     shutil.copy(folder / MODELS / "old.data", folder / MODELS / "sub")

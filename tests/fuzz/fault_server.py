@@ -30,7 +30,13 @@ def main() -> None:
             import_module(module.name)
     library = ctypes.CDLL(os.environ["LD_PRELOAD"])
     library.fault_state.restype = ctypes.POINTER(ctypes.c_long)
-    library.fault_add.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_long, ctypes.c_long, ctypes.c_int]
+    library.fault_add.argtypes = [
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_long,
+        ctypes.c_long,
+        ctypes.c_int,
+    ]
     state = library.fault_state()
     for line in sys.stdin:
         request = json.loads(line)
@@ -43,7 +49,9 @@ def main() -> None:
 
 def _become(command: Any, library: Any, request: dict[str, Any]) -> None:
     """Turn this process into a run of the command."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a test run in the background ignores it
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # a test run in the background ignores it
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     for number, path in ((0, os.devnull), (1, request["stdout"]), (2, request["stderr"])):
         fd = os.open(path, os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_CREAT | os.O_TRUNC)

@@ -1,7 +1,8 @@
 """Errors, short writes and signals at every call of every command that writes: all outputs are old, or all are new.
 
-The calls of a run on its files are counted first; then each is attacked in each way, and after that pairs of attacks are drawn
-until the time is over. ``python -m tests.fuzz.faults CASE.json`` runs a kept case again.
+The calls of a run on its files are counted first; then each is attacked in each way, and after that
+pairs of attacks are drawn until the time is over. ``python -m tests.fuzz.faults CASE.json`` runs a
+kept case again.
 """
 
 from __future__ import annotations
@@ -47,7 +48,10 @@ _CODES = {signal.SIGINT: 130, signal.SIGTERM: 2, signal.SIGHUP: 2, signal.SIGKIL
 Fault = tuple[int, int, int, int, int]
 """Kind, errno or signal, first call, last call, and for a signal whether it comes after the call."""
 WAYS: list[tuple[int, int, bool, int]] = [
-    *((ERROR, number, False, 0) for number in (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EINTR, errno.EACCES)),
+    *(
+        (ERROR, number, False, 0)
+        for number in (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EINTR, errno.EACCES)
+    ),
     *((NO_SPACE, number, True, 0) for number in (errno.ENOSPC, errno.EDQUOT)),
     (SHORT, 0, False, 0),
     (SHORT, 0, True, 0),
@@ -115,7 +119,12 @@ class Injector:
         make_files(self._make)
         library = build_library(scratch)
         path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
-        environment = {**os.environ, "LD_PRELOAD": str(library), "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": path}
+        environment = {
+            **os.environ,
+            "LD_PRELOAD": str(library),
+            "OPENBLAS_NUM_THREADS": "1",
+            "PYTHONPATH": path,
+        }
         environment.pop("GITHUB_ACTIONS", None)
         self._server = subprocess.Popen(
             [sys.executable, "-m", "tests.fuzz.fault_server"],
@@ -157,7 +166,9 @@ class Injector:
         before = self.files()
         code, calls, _ = self.run(command)
         if code not in (0, 1) or calls < 1:
-            raise RuntimeError(f"{command}: {code}, {calls} calls: {self.stream('stderr').decode()}")
+            raise RuntimeError(
+                f"{command}: {code}, {calls} calls: {self.stream('stderr').decode()}"
+            )
         return Reference(command, code, self.stream("stdout"), before, self.files(), calls)
 
 
@@ -167,7 +178,11 @@ def make_files(folder: Path) -> None:
     found = two_layers()
     write_json(folder / MODEL[0], found)
     names = {"fc1_weight": (4, 3), "fc2_weight": (2, 4)}
-    keys = [n["name"] for n in found["nodes"] if n["op"] == "null" and n["name"] not in ("data", "softmax_label")]
+    keys = [
+        n["name"]
+        for n in found["nodes"]
+        if n["op"] == "null" and n["name"] not in ("data", "softmax_label")
+    ]
     write_model_params(folder / MODEL[1], keys, names)
     unsorted = dict(found, arg_nodes=list(reversed(found["arg_nodes"])))
     for name in ("one", "two"):
@@ -175,7 +190,11 @@ def make_files(folder: Path) -> None:
     write_models(folder)
     first, second = "model-1.safetensors", "model-2.safetensors"
     write_shards(folder / "once", {first: ["embed_tokens.weight", "a"], second: ["b"]}, tied=True)
-    write_shards(folder / "twice", {first: ["embed_tokens.weight"], second: ["lm_head.weight", "b"]}, tied=False)
+    write_shards(
+        folder / "twice",
+        {first: ["embed_tokens.weight"], second: ["lm_head.weight", "b"]},
+        tied=False,
+    )
     for name in ("out-symbol.json", "out-0000.params", "map.json", "report.txt"):
         (folder / name).write_bytes(b"old")
 
@@ -183,7 +202,12 @@ def make_files(folder: Path) -> None:
 def write_models(folder: Path) -> None:
     """Write four ONNX models with a weight in common: two with their data, and two with a file of weights."""
     data = b""
-    for name, number, is_external in (("one", 1.0, False), ("two", 2.0, False), ("three", 3.0, True), ("four", 4.0, True)):
+    for name, number, is_external in (
+        ("one", 1.0, False),
+        ("two", 2.0, False),
+        ("three", 3.0, True),
+        ("four", 4.0, True),
+    ):
         graph, node = Message(), Message()
         for field, text in ((1, "w"), (2, "y"), (4, "Identity")):
             node.add_text(field, text)
@@ -217,7 +241,11 @@ def write_model_params(path: Path, keys: Sequence[str], shapes: dict[str, tuple[
     for key in keys:
         shape = shapes.get(key, (4,))
         size = params_bytes.count_bytes(shape, "float32")
-        records.append(params_bytes.dense(shape, "float32", bytes(size) if "mean" in key else b"\0\0\x80?" * (size // 4)))
+        records.append(
+            params_bytes.dense(
+                shape, "float32", bytes(size) if "mean" in key else b"\0\0\x80?" * (size // 4)
+            )
+        )
     names = [f"{'aux' if 'moving' in key else 'arg'}:{key}" for key in keys]
     path.write_bytes(params_bytes.container(records, names))
 
@@ -228,7 +256,16 @@ def build_library(folder: Path) -> Path:
     if sys.platform != "linux" or compiler is None:
         raise Unavailable("needs Linux and a C compiler (cc)")
     library = folder / "faults.so"
-    command = [compiler, "-shared", "-fPIC", "-O1", "-o", str(library), str(Path(__file__).with_name("faults.c")), "-ldl"]
+    command = [
+        compiler,
+        "-shared",
+        "-fPIC",
+        "-O1",
+        "-o",
+        str(library),
+        str(Path(__file__).with_name("faults.c")),
+        "-ldl",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise Unavailable(f"the compiler fails: {done.stderr}")
@@ -253,10 +290,16 @@ def draw_pair(rng: random.Random, calls: int) -> list[Fault]:
     return found
 
 
-def judge(injector: Injector, reference: Reference, faults: Sequence[Fault], code: int) -> list[str]:
+def judge(
+    injector: Injector, reference: Reference, faults: Sequence[Fault], code: int
+) -> list[str]:
     """Return what is wrong after a run under faults."""
     stderr = injector.stream("stderr").decode("utf-8", "replace")
-    wrong = [f"{word!r} on stderr" for word in ("Traceback", "bug in graphshare", "Exception ignored") if word in stderr]
+    wrong = [
+        f"{word!r} on stderr"
+        for word in ("Traceback", "bug in graphshare", "Exception ignored")
+        if word in stderr
+    ]
     files = injector.files()
     left = [name for name in files if is_temporary(name)]
     signals = {value for kind, value, *_ in faults if kind == SIGNAL}
@@ -271,7 +314,11 @@ def judge(injector: Injector, reference: Reference, faults: Sequence[Fault], cod
         wrong.append(f"left {', '.join(left)}")
     is_old, is_new = files == reference.before, files == reference.after
     if not is_old and not is_new and not left:
-        changed = [name for name in {*files, *reference.after} if files.get(name) != reference.after.get(name)]
+        changed = [
+            name
+            for name in {*files, *reference.after}
+            if files.get(name) != reference.after.get(name)
+        ]
         wrong.append(f"neither old nor new: {', '.join(sorted(changed))} are not new")
     if code == reference.code:
         if not is_new:
@@ -291,21 +338,34 @@ def _judge_killed(injector: Injector, reference: Reference, files: dict[str, byt
     for name in {*reference.before, *reference.after}:
         if files.get(name) not in (reference.before.get(name), reference.after.get(name)):
             wrong.append(f"killed: {name} is neither old nor new")
-    names = [name for name in reference.after if reference.after[name] != reference.before.get(name)]
-    is_in_place = "--in-place" in reference.command and not reference.command.startswith("pool")  # a pool is as it was
+    names = [
+        name for name in reference.after if reference.after[name] != reference.before.get(name)
+    ]
+    is_in_place = "--in-place" in reference.command and not reference.command.startswith(
+        "pool"
+    )  # a pool is as it was
     if any(name in reference.before and (is_in_place or name in MODEL) for name in names):
         return wrong  # in place: the next run does not start from the same files
     code, _, _ = injector.run(reference.command)
     again = injector.files()
-    if code != reference.code or {n: d for n, d in again.items() if not is_temporary(n)} != reference.after:
-        if not reference.command.startswith("check"):  # it fixes what is not fixed yet, and reports the rest
+    if (
+        code != reference.code
+        or {n: d for n, d in again.items() if not is_temporary(n)} != reference.after
+    ):
+        if not reference.command.startswith(
+            "check"
+        ):  # it fixes what is not fixed yet, and reports the rest
             wrong.append(f"killed: the next run ends with {code} and other files")
     elif any(map(is_temporary, again)) and not reference.command.startswith("check"):
-        wrong.append("killed: the next run leaves " + ", ".join(name for name in again if is_temporary(name)))
+        wrong.append(
+            "killed: the next run leaves " + ", ".join(name for name in again if is_temporary(name))
+        )
     return wrong
 
 
-def attack(injector: Injector, reference: Reference, faults: Sequence[Fault], totals: Totals, keep: Path) -> None:
+def attack(
+    injector: Injector, reference: Reference, faults: Sequence[Fault], totals: Totals, keep: Path
+) -> None:
     """Run a command under faults and add to the totals."""
     injector.reset()
     code, _, injected = injector.run(reference.command, faults)
@@ -314,7 +374,9 @@ def attack(injector: Injector, reference: Reference, faults: Sequence[Fault], to
         return
     totals.faults += injected
     for kind, *_ in faults:
-        name = {SHORT: "short writes", SIGNAL: "signals", NO_SPACE: "full disks"}.get(kind, "errors")
+        name = {SHORT: "short writes", SIGNAL: "signals", NO_SPACE: "full disks"}.get(
+            kind, "errors"
+        )
         totals.counts[name] = totals.counts.get(name, 0) + 1
     wrong = judge(injector, reference, faults, code)
     if not wrong:
@@ -334,8 +396,16 @@ def run(minutes: float, seed: int, keep: Path, commands: Sequence[str] = COMMAND
         injector = Injector(Path(scratch).resolve())
         try:
             references = [injector.reference(command) for command in commands]
-            singles = [(reference, faults) for reference in references for faults in single_faults(reference.calls)]
-            totals.counts |= {"commands": len(references), "calls": sum(of.calls for of in references), "ways": len(singles)}
+            singles = [
+                (reference, faults)
+                for reference in references
+                for faults in single_faults(reference.calls)
+            ]
+            totals.counts |= {
+                "commands": len(references),
+                "calls": sum(of.calls for of in references),
+                "ways": len(singles),
+            }
             rng.shuffle(singles)
             while singles or time.monotonic() < end:
                 reference, faults = singles.pop() if singles else (rng.choice(references), [])
@@ -356,9 +426,14 @@ def replay(path: Path) -> list[str]:
         try:
             reference = injector.reference(case["command"])
             injector.reset()
-            faults = [(kind, value, at, last, after) for kind, value, at, last, after in case["faults"]]
+            faults = [
+                (kind, value, at, last, after) for kind, value, at, last, after in case["faults"]
+            ]
             code, _, injected = injector.run(case["command"], faults)
-            print(f"exit code {code}, {injected} injected\n{injector.stream('stderr').decode('utf-8', 'replace')}", end="")
+            print(
+                f"exit code {code}, {injected} injected\n{injector.stream('stderr').decode('utf-8', 'replace')}",
+                end="",
+            )
             print("\n".join(injector.files()))
             return judge(injector, reference, faults, code)
         finally:

@@ -1,7 +1,7 @@
 """Changed graphs for every command, in process: each answers or refuses, within bounds of time and memory.
 
-The graphs are the fixtures and those of the golden tests, grown ones (``tests/generate``), and recorded cases of operators with
-subgraphs; with ``GRAPHSHARE_CORPUS`` small real ones too.
+The graphs are the fixtures and those of the golden tests, grown ones (``tests/generate``), and
+recorded cases of operators with subgraphs; with ``GRAPHSHARE_CORPUS`` small real ones too.
 """
 
 from __future__ import annotations
@@ -74,7 +74,16 @@ COMMANDS = tuple(
     rules explain TARGET --graph GRAPH --override a=b
     """.strip().splitlines()
 )
-ADDED = {"out.json", "out.npz", "out.svg", "out.html", "out.onnx", "out.onnx.data", "out.safetensors", "map.json"}
+ADDED = {
+    "out.json",
+    "out.npz",
+    "out.svg",
+    "out.html",
+    "out.onnx",
+    "out.onnx.data",
+    "out.safetensors",
+    "map.json",
+}
 
 
 OLD = b"an output of before\n"
@@ -86,7 +95,9 @@ def run(minutes: float, seed: int, keep: Path) -> Totals:
     return send(Cases(seed), minutes, keep)
 
 
-def send(cases: Cases, minutes: float, keep: Path, seconds: float = SECONDS, memory: int = BYTES) -> Totals:
+def send(
+    cases: Cases, minutes: float, keep: Path, seconds: float = SECONDS, memory: int = BYTES
+) -> Totals:
     """Run the commands of ``cases`` in a temporary folder until the time is up, each within bounds."""
     collector, before = Collector(keep.absolute()), os.getcwd()
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
@@ -161,8 +172,12 @@ class Cases:
             Path(name).unlink(missing_ok=True)
 
 
-def find_damage(words: Sequence[str], files: Mapping[str, bytes], outputs: Iterable[str], status: str) -> str:
-    """Return what is wrong with files after a command: one that it reads is another, or it was refused and has written."""
+def find_damage(
+    words: Sequence[str], files: Mapping[str, bytes], outputs: Iterable[str], status: str
+) -> str:
+    """Return what is wrong with files after a command: one that it reads is another, or it was
+    refused and has written.
+    """
     if "--fix" not in words:
         for name, data in files.items():
             if not os.path.exists(name) or Path(name).read_bytes() != data:
@@ -179,12 +194,16 @@ def judge(words: list[str], code: object, errors: str) -> tuple[str, str]:
         if bad in errors:
             places = re.findall(r'/(graphshare/.*?)", line (\d+)', errors)
             line = next(line for line in reversed(errors.splitlines()) if bad in line)
-            return "failed", f"{':'.join(places[-1]) if places else ''} {line[:400]}\n{' '.join(words)}\n{errors}"
+            return (
+                "failed",
+                f"{':'.join(places[-1]) if places else ''} {line[:400]}\n{' '.join(words)}\n{errors}",
+            )
     if code not in (0, 1, 2):
         return "failed", f"exit code {code}\n{' '.join(words)}\n{errors}"
     if (
         code == 2
-        and words[0] not in ("foreach", "verify", "compare")  # whose report may be that nothing can be judged
+        and words[0]
+        not in ("foreach", "verify", "compare")  # whose report may be that nothing can be judged
         and not errors.startswith(("error: ", "warning: ", "note: "))
         and "\nerror: " not in errors
     ):
@@ -195,7 +214,11 @@ def judge(words: list[str], code: object, errors: str) -> tuple[str, str]:
 def call(words: list[str], stdout: io.BytesIO | None = None) -> tuple[object, str]:
     """Run a command in this process; return its exit code and what it printed on stderr."""
     errors, output = io.StringIO(), io.TextIOWrapper(stdout or io.BytesIO(), encoding="utf-8")
-    with contextlib.redirect_stderr(errors), contextlib.redirect_stdout(output), warnings.catch_warnings():
+    with (
+        contextlib.redirect_stderr(errors),
+        contextlib.redirect_stdout(output),
+        warnings.catch_warnings(),
+    ):
         warnings.simplefilter("always")
         code = main.run(["--debug", *words])
         output.detach()  # flushed, and not closed with this wrapper

@@ -21,13 +21,22 @@ def make_heavy(chance: random.Random) -> ModelProto:
     opset = chance.choice((13, 17, 18))
     nodes = list(_HEAVY[chance.choice(list(_HEAVY))](chance))
     if chance.random() < 0.3:  # two of them are alive at a time
-        nodes += [helper.make_node("Exp", ["big"], ["bigger"]), helper.make_node("Add", ["big", "bigger"], ["sum"])]
+        nodes += [
+            helper.make_node("Exp", ["big"], ["bigger"]),
+            helper.make_node("Add", ["big", "bigger"], ["sum"]),
+        ]
     last = nodes[-1].output[0]
     ending = chance.choice(("ReduceSum", "ReduceMax", "Shape", "Size", "Identity"))
-    nodes += [helper.make_node("Add", ["zero", "data"], ["unused"]), helper.make_node(ending, [last], ["y"])]
+    nodes += [
+        helper.make_node("Add", ["zero", "data"], ["unused"]),
+        helper.make_node(ending, [last], ["y"]),
+    ]
     zero = numpy_helper.from_array(np.zeros((2, 2), np.float32), "zero")
     kind = TensorProto.INT64 if ending in ("Shape", "Size") else FLOAT
-    ends = [helper.make_tensor_value_info("y", kind, None), helper.make_tensor_value_info("unused", FLOAT, [2, 2])]
+    ends = [
+        helper.make_tensor_value_info("y", kind, None),
+        helper.make_tensor_value_info("unused", FLOAT, [2, 2]),
+    ]
     data = helper.make_tensor_value_info("data", FLOAT, [2, 2])
     graph = helper.make_graph(nodes, "heavy", [data], ends, [one, shape, count, zero])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
@@ -44,9 +53,13 @@ def _spin(chance: random.Random) -> Iterator[NodeProto]:
     yield _loop([helper.make_node("Exp", ["one"], ["each"])], [], [], "each")
 
 
-def _loop(steps: list[NodeProto], starts: list[str], states: list[ValueInfoProto], last: str) -> NodeProto:
+def _loop(
+    steps: list[NodeProto], starts: list[str], states: list[ValueInfoProto], last: str
+) -> NodeProto:
     counter = helper.make_tensor_value_info("i", TensorProto.INT64, [])
-    going, on = (helper.make_tensor_value_info(name, TensorProto.BOOL, []) for name in ("going", "on"))
+    going, on = (
+        helper.make_tensor_value_info(name, TensorProto.BOOL, []) for name in ("going", "on")
+    )
     nodes = [*steps, helper.make_node("Identity", ["going"], ["on"])]
     outputs = [on, helper.make_tensor_value_info(last, FLOAT, None)]
     body = helper.make_graph(nodes, "body", [counter, going, *states], outputs)
@@ -80,12 +93,19 @@ def _range(chance: random.Random) -> Iterator[NodeProto]:
 
 def _upsample(chance: random.Random) -> Iterator[NodeProto]:
     yield helper.make_node("Cast", ["shape"], ["scales"], to=FLOAT)
-    yield helper.make_node("Resize", ["one", "", "scales"], ["big"], mode=chance.choice(("nearest", "linear")))
+    yield helper.make_node(
+        "Resize", ["one", "", "scales"], ["big"], mode=chance.choice(("nearest", "linear"))
+    )
 
 
 _HEAVY: Mapping[str, Callable[[random.Random], Iterator[NodeProto]]] = {
-    **{op: lambda chance, op=op: iter([helper.make_node(op, ["one", "shape"], ["big"])]) for op in ("Expand", "Tile")},  # type: ignore[misc]
-    "ConstantOfShape": lambda chance: iter([helper.make_node("ConstantOfShape", ["shape"], ["big"])]),
+    **{
+        op: lambda chance, op=op: iter([helper.make_node(op, ["one", "shape"], ["big"])])
+        for op in ("Expand", "Tile")
+    },  # type: ignore[misc]
+    "ConstantOfShape": lambda chance: iter(
+        [helper.make_node("ConstantOfShape", ["shape"], ["big"])]
+    ),
     **{make.__name__: make for make in (_grow, _spin, _outer, _pad, _range, _upsample)},
 }
 """Nodes that make ``big`` of ``one``, ``shape`` and ``count``."""

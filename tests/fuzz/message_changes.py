@@ -28,7 +28,8 @@ _UNKNOWN = ((VARINT, 7), (BYTES, b"unknown"), (FIXED32, b"1234"), (FIXED64, b"12
 
 
 def change_message(model: Message, chance: random.Random) -> str:
-    """Change one message of a model; return what was changed, in words, and nothing where the change that was drawn is none.
+    """Change one message of a model; return what was changed, in words, and nothing where the
+    change that was drawn is none.
 
     Each type of message is as likely as another, however many of it there are.
     """
@@ -47,7 +48,11 @@ def change_message(model: Message, chance: random.Random) -> str:
 
 def _remove(message: Message, chance: random.Random) -> str:
     # Without its version a model has none of the rules of a version: initializers would have to be inputs.
-    places = [i for i, one in enumerate(message.fields) if message.kind.name != "ModelProto" or one.number != 1]
+    places = [
+        i
+        for i, one in enumerate(message.fields)
+        if message.kind.name != "ModelProto" or one.number != 1
+    ]
     return f"field {message.fields.pop(chance.choice(places)).number}" if places else ""
 
 
@@ -62,7 +67,9 @@ def _repeat(message: Message, chance: random.Random) -> str:
 
 def _state_default(message: Message, chance: random.Random) -> str:
     present = {each.number for each in message.fields}
-    absent = [each for each in message.kind.fields if each.number not in present and not each.is_repeated]
+    absent = [
+        each for each in message.kind.fields if each.number not in present and not each.is_repeated
+    ]
     if not absent:
         return ""
     field = chance.choice(absent)
@@ -80,13 +87,18 @@ def _state_default(message: Message, chance: random.Random) -> str:
 
 def _insert(message: Message, field: Field) -> None:
     """Insert a field where protobuf writes it, behind those of lower numbers and its own."""
-    at = next((i for i, each in enumerate(message.fields) if each.number > field.number), len(message.fields))
+    at = next(
+        (i for i, each in enumerate(message.fields) if each.number > field.number),
+        len(message.fields),
+    )
     message.fields.insert(at, field)
 
 
 def _add_unknown(message: Message, chance: random.Random) -> str:
     number = chance.choice((99, 5000, 1 << 20))
-    message.fields.insert(chance.choice((0, len(message.fields))), Field(number, *chance.choice(_UNKNOWN)))
+    message.fields.insert(
+        chance.choice((0, len(message.fields))), Field(number, *chance.choice(_UNKNOWN))
+    )
     return f"field {number}"
 
 
@@ -106,7 +118,9 @@ def _retype(message: Message, chance: random.Random) -> str:
 def _reorder(message: Message, chance: random.Random) -> str:
     if len(message.fields) < 2:
         return ""
-    nodes = iter([one for one in message.fields if message.kind.name == "GraphProto" and one.number == NODE])
+    nodes = iter(
+        [one for one in message.fields if message.kind.name == "GraphProto" and one.number == NODE]
+    )
     message.fields.reverse() if chance.random() < 0.5 else chance.shuffle(message.fields)
     # Nodes stay in their order: where that is no order of definition, they are sorted.
     message.fields[:] = [next(nodes, one) if one.number == NODE else one for one in message.fields]
@@ -116,7 +130,10 @@ def _reorder(message: Message, chance: random.Random) -> str:
 def _list_names(model: Message) -> list[str]:
     """Return the names of all graphs, and those that rewrites make of them."""
     names = list_all_names(model)
-    return sorted({prefix + name for name in names for prefix in ("", *PREFIXES)} | {f"{name}_1" for name in names})
+    return sorted(
+        {prefix + name for name in names for prefix in ("", *PREFIXES)}
+        | {f"{name}_1" for name in names}
+    )
 
 
 def _rename_entry(graph: Message, name: str, chance: random.Random) -> str:
@@ -157,7 +174,9 @@ _IN_MESSAGE: dict[str, Callable[[Message, random.Random], str]] = {
 _IN_GRAPH: dict[str, Callable[[Message, list[str], random.Random], str]] = {
     "orphan": lambda graph, names, chance: _rename_entry(graph, "nothing", chance),
     "empty": lambda graph, names, chance: _rename_entry(graph, "", chance),
-    "name another": lambda graph, names, chance: _rename_entry(graph, chance.choice(names or ["x"]), chance),
+    "name another": lambda graph, names, chance: _rename_entry(
+        graph, chance.choice(names or ["x"]), chance
+    ),
     "add an entry": _add_entry,
     "call": _rename_value,
 }

@@ -1,7 +1,9 @@
-"""Rewrites of ONNX models, each with an account of what it has to keep; what is lost without a word raises :class:`Lost`.
+"""Rewrites of ONNX models, each with an account of what it has to keep; what is lost without a word
+raises :class:`Lost`.
 
-What a value's owner says goes where the owner goes: entries of a value that a rewrite removes may be removed with it. What the
-second model of a group says of itself may be left out, where a note says so.
+What a value's owner says goes where the owner goes: entries of a value that a rewrite removes may
+be removed with it. What the second model of a group says of itself may be left out, where a note
+says so.
 """
 
 from __future__ import annotations
@@ -73,7 +75,10 @@ def _raise_lost(faults: Sequence[str]) -> None:
 def _expect_equal(wanted: Message, result: Message) -> None:
     """Raise Lost unless two models have the same fields, in any order of their numbers."""
     ordered = sort_nodes(wanted)
-    a, b = ordered.group(), (result if ordered is wanted else sort_nodes(result, always=True)).group()
+    a, b = (
+        ordered.group(),
+        (result if ordered is wanted else sort_nodes(result, always=True)).group(),
+    )
     if a != b:
         left, right = (count_fields(get_graph(each)) for each in (wanted, result))
         words = [f"lost {describe_field('GraphProto', one)}" for one in left - right]
@@ -82,7 +87,10 @@ def _expect_equal(wanted: Message, result: Message) -> None:
 
 
 def _replace_graph(model: Message, graph: Message) -> Message:
-    return Message(model.kind, [Field(f.number, f.wire, graph if f.number == GRAPH else f.value) for f in model.fields])
+    return Message(
+        model.kind,
+        [Field(f.number, f.wire, graph if f.number == GRAPH else f.value) for f in model.fields],
+    )
 
 
 def _expect_renamed(part: Part, result: Message, model: gs.Checkpoint) -> None:
@@ -94,7 +102,9 @@ def _expect_renamed(part: Part, result: Message, model: gs.Checkpoint) -> None:
 
 
 def expect_parts(parts: Sequence[Part], result: Message, notes: Sequence[str]) -> None:
-    """Raise Lost unless the lists of the main graph have the entries of all parts, those of tied values once, and no others."""
+    """Raise Lost unless the lists of the main graph have the entries of all parts, those of tied
+    values once, and no others.
+    """
     made, faults, moved = get_graph(result), list[str](), set[str]()
     wanted, shared = (count_fields(made, lambda number: False) for _ in range(2))
     for i, part in enumerate(parts):
@@ -108,9 +118,14 @@ def expect_parts(parts: Sequence[Part], result: Message, notes: Sequence[str]) -
         shared += wanted & fields
         wanted |= fields
     lists = LISTS.keys() - {NODE}
-    kept = [f for f in made.fields if f.number not in lists or name_of(f.number, f.value) not in moved]
+    kept = [
+        f for f in made.fields if f.number not in lists or name_of(f.number, f.value) not in moved
+    ]
     present = count_fields(Message(made.kind, kept), LISTS.__contains__)
-    faults += [f"lost {describe_field('GraphProto', one)}{_describe_twin(made, one)}" for one in wanted - present]
+    faults += [
+        f"lost {describe_field('GraphProto', one)}{_describe_twin(made, one)}"
+        for one in wanted - present
+    ]
     extra = present - wanted
     if parts[0].prefix:  # each of the parts may have its own entry on a value that none has
         extra -= shared
@@ -122,7 +137,9 @@ def expect_parts(parts: Sequence[Part], result: Message, notes: Sequence[str]) -
 def _drop_shared(graph: Message, copied: set[str]) -> None:
     """Drop entries on tied values, and on none: they are there once for all branches."""
     entries = (INFO, ANNOTATION)
-    graph.fields[:] = [f for f in graph.fields if f.number not in entries or name_of(f.number, f.value) in copied]
+    graph.fields[:] = [
+        f for f in graph.fields if f.number not in entries or name_of(f.number, f.value) in copied
+    ]
 
 
 def _describe_twin(made: Message, one: tuple[int, int, Group]) -> str:
@@ -131,17 +148,31 @@ def _describe_twin(made: Message, one: tuple[int, int, Group]) -> str:
     if number != NODE or not isinstance(value, tuple):
         return ""
     outputs = [text for at, _, text in value if at == 2]
-    return next((f" at {find_difference(value, node.group())}" for node in list_nodes(made) if node.list(2) == outputs), "")
+    return next(
+        (
+            f" at {find_difference(value, node.group())}"
+            for node in list_nodes(made)
+            if node.list(2) == outputs
+        ),
+        "",
+    )
 
 
 def _expect_statements(models: Sequence[Message], result: Message, notes: Sequence[str]) -> None:
-    """Raise Lost unless the result has what the first model says of itself and its graph, and the others as well, or notes."""
+    """Raise Lost unless the result has what the first model says of itself and its graph, and the
+    others as well, or notes.
+    """
     faults = []
     for i, model in enumerate(models):
         is_joined = any(each is not models[0] for each in models)
-        levels = [(model, result, TOOL if is_joined else frozenset((GRAPH,))), (get_graph(model), get_graph(result), LISTS)]
+        levels = [
+            (model, result, TOOL if is_joined else frozenset((GRAPH,))),
+            (get_graph(model), get_graph(result), LISTS),
+        ]
         for source, made, skipped in levels:
-            for one in count_fields(source, lambda number, skipped=skipped: number not in skipped) - count_fields(made):  # type: ignore[misc]
+            for one in count_fields(
+                source, lambda number, skipped=skipped: number not in skipped
+            ) - count_fields(made):  # type: ignore[misc]
                 if i and source.name == "GraphProto" and one[0] == GRAPH_NAME:
                     continue
                 if not (i and _is_noted(one, source, notes)):
@@ -152,19 +183,38 @@ def _expect_statements(models: Sequence[Message], result: Message, notes: Sequen
 def _is_noted(one: tuple[int, int, object], source: Message, notes: Sequence[str]) -> bool:
     is_metadata = one[0] == (METADATA if source.name == "ModelProto" else 16)
     if is_metadata and isinstance(one[2], tuple):
-        keys = [value.decode(errors="surrogateescape") for number, _, value in one[2] if number == 1] or [""]
+        keys = [
+            value.decode(errors="surrogateescape") for number, _, value in one[2] if number == 1
+        ] or [""]
         return any(keys[-1] in note for note in notes)
     return bool(notes)
 
 
-def _expect_rest(part: Part, result: Message, notes: Sequence[str], *, outputs: Sequence[str] = (), gone: str = "") -> None:
-    """Raise Lost unless a model has all that ``outputs`` need, or all but the value ``gone``, and what was said of it."""
+def _expect_rest(
+    part: Part,
+    result: Message,
+    notes: Sequence[str],
+    *,
+    outputs: Sequence[str] = (),
+    gone: str = "",
+) -> None:
+    """Raise Lost unless a model has all that ``outputs`` need, or all but the value ``gone``, and
+    what was said of it.
+    """
     renaming, made = Renaming(part.names, notes=notes), get_graph(result)
     graph = get_graph(part.model).copy()
     named = LISTS.keys() - {NODE}
-    graph.fields[:] = [f for f in graph.fields if f.number not in named or not gone or name_of(f.number, f.value) != gone]
+    graph.fields[:] = [
+        f
+        for f in graph.fields
+        if f.number not in named or not gone or name_of(f.number, f.value) != gone
+    ]
     graph = renaming.apply(graph, made)
-    present, there, defined = count_fields(made), list_defined(made).keys(), list_defined(graph).keys()
+    present, there, defined = (
+        count_fields(made),
+        list_defined(made).keys(),
+        list_defined(graph).keys(),
+    )
     needed = find_needed(graph, outputs) if outputs else defined
     typed = {name_of(n, entry) for n, entry in list_entries(made) if n in (INPUT, OUTPUT, INFO)}
     faults = renaming.faults
@@ -198,7 +248,11 @@ def list_names(model: Message, prefix: str = "") -> dict[str, str]:
 def rename(path: Path, source: Message) -> None:
     """All names get a prefix, and all else stays."""
     model = gs.rename(gs.load(path), prefix="p_")
-    _expect_renamed(Part(source, list_names(source, "p_"), "p_"), _save(model, path.with_name("out.onnx")), model)
+    _expect_renamed(
+        Part(source, list_names(source, "p_"), "p_"),
+        _save(model, path.with_name("out.onnx")),
+        model,
+    )
 
 
 def rename_back(path: Path, source: Message) -> None:
@@ -210,7 +264,12 @@ def rename_back(path: Path, source: Message) -> None:
     gs.save(renamed, out, map=names)
     graph = get_graph(source)
     made = {f"p_{name}" for name in list_all_names(graph)}
-    own = {name for node in list_nodes(graph) for body in list_bodies(node) for name in list_all_names(body)}
+    own = {
+        name
+        for node in list_nodes(graph)
+        for body in list_bodies(node)
+        for name in list_all_names(body)
+    }
     if made & own or _defines_twice(graph, frozenset()):
         return  # names of bodies that have given way stay so
     for options in ({"map": names, "inverse": True}, {"strip_prefix": "p_"}):
@@ -228,7 +287,9 @@ def _defines_twice(graph: Message, around: frozenset[str]) -> bool:
     inner = around | {*list_defined(graph)}
     nodes = list_nodes(graph)
     defined = {name for node in nodes for name in list_texts(node, 2)}
-    return bool(defined & around) or any(_defines_twice(body, inner) for node in nodes for body in list_bodies(node))
+    return bool(defined & around) or any(
+        _defines_twice(body, inner) for node in nodes for body in list_bodies(node)
+    )
 
 
 def rename_one(path: Path, source: Message) -> None:
@@ -236,12 +297,18 @@ def rename_one(path: Path, source: Message) -> None:
     nodes = [node for node in list_nodes(get_graph(source)) if node.text(4) != "Constant"]
     named = ((name, node.text(3)) for node in nodes for name in list_texts(node, 2) if name)
     # The name of a node that is that of its value, or begins with it, is renamed too.
-    names = [name for name, label in named if not re.match(re.escape(name) + r"([^a-zA-Z0-9]|$)", label)]
+    names = [
+        name for name, label in named if not re.match(re.escape(name) + r"([^a-zA-Z0-9]|$)", label)
+    ]
     if not names:
         return
     name = names[0]
     model = gs.rename(gs.load(path), names={name: "zz"})
-    _expect_renamed(Part(source, {**list_names(source), name: "zz"}), _save(model, path.with_name("out.onnx")), model)
+    _expect_renamed(
+        Part(source, {**list_names(source), name: "zz"}),
+        _save(model, path.with_name("out.onnx")),
+        model,
+    )
 
 
 def duplicate(path: Path, source: Message, mode: str) -> None:
@@ -251,26 +318,40 @@ def duplicate(path: Path, source: Message, mode: str) -> None:
     if mode == "tie":
         there, defined = list_defined(get_graph(result)), list_defined(get_graph(source))
         tied = {name for name, kind in defined.items() if "initializer" in kind}
-        tied |= {name for name, kind in defined.items() if kind == "Constant" != there.get(f"b_{name}")}
+        tied |= {
+            name for name, kind in defined.items() if kind == "Constant" != there.get(f"b_{name}")
+        }
         names = {name: name if name in tied else new for name, new in names.items()}
-    expect_parts([Part(source, list_names(source)), Part(source, names, "b_")], result, list(model.notes))
+    expect_parts(
+        [Part(source, list_names(source)), Part(source, names, "b_")], result, list(model.notes)
+    )
 
 
 def share(path: Path, source: Message) -> None:
     """An initializer is tied to an equal one, and is gone with what is said of it; all else stays."""
     graph = get_graph(source)
-    inputs = {name_of(number, entry) for number, entry in list_entries(graph) if number in (INPUT, OUTPUT)}
+    inputs = {
+        name_of(number, entry) for number, entry in list_entries(graph) if number in (INPUT, OUTPUT)
+    }
     tensors: dict[Group, str] = {}
     for number, entry in list_entries(graph):
         name = name_of(number, entry)
         if number == INITIALIZER and name and name not in inputs:
             kept = tensors.setdefault(
-                Message(entry.kind, [f for f in entry.fields if f.number not in (8, 12, 16)]).group(), name
+                Message(
+                    entry.kind, [f for f in entry.fields if f.number not in (8, 12, 16)]
+                ).group(),
+                name,
             )
             if kept != name:
                 model = gs.share(gs.load(path), aliases={name: kept})
                 names = {**list_names(source), name: kept}
-                _expect_rest(Part(source, names), _save(model, path.with_name("out.onnx")), list(model.notes), gone=name)
+                _expect_rest(
+                    Part(source, names),
+                    _save(model, path.with_name("out.onnx")),
+                    list(model.notes),
+                    gone=name,
+                )
                 return
 
 
@@ -280,7 +361,11 @@ def extract(path: Path, source: Message, *, whole: bool) -> None:
     names = [name for node in list_nodes(graph) for name in list_texts(node, 2) if name]
     names = names[len(names) // 2 :][:1]
     if whole:
-        names = list(dict.fromkeys(name_of(number, entry) for number, entry in list_entries(graph) if number == OUTPUT))
+        names = list(
+            dict.fromkeys(
+                name_of(number, entry) for number, entry in list_entries(graph) if number == OUTPUT
+            )
+        )
     if names:
         model = gs.extract(gs.load(path), [f"={name}" for name in names])
         result = _save(model, path.with_name("out.onnx"))
@@ -298,7 +383,10 @@ def group(path: Path, source: Message, *, second: bool) -> None:
         first.fields += [each for each in source.fields if each.number == OPSETS]
     other.write_bytes(encode(first))
     model = gs.group([other, path], prefixes=["a_", "b_"])
-    parts = [Part(each, list_names(each, prefix), prefix) for each, prefix in ((first, "a_"), (source, "b_"))]
+    parts = [
+        Part(each, list_names(each, prefix), prefix)
+        for each, prefix in ((first, "a_"), (source, "b_"))
+    ]
     result = _save(model, path.with_name("out.onnx"))
     for part in parts:
         _leave_open(result, part)
@@ -307,7 +395,11 @@ def group(path: Path, source: Message, *, second: bool) -> None:
 
 def _leave_open(result: Message, part: Part) -> None:
     """Take the types from outputs of a result that the file of a part states without one: a group gives them one."""
-    ends = [entry for number, entry in list_entries(get_graph(part.model)) if number == OUTPUT and not entry.list(2)]
+    ends = [
+        entry
+        for number, entry in list_entries(get_graph(part.model))
+        if number == OUTPUT and not entry.list(2)
+    ]
     names = {part.prefix + entry.text(1) for entry in ends}
     for number, entry in list_entries(get_graph(result)):
         if number == OUTPUT and entry.text(1) in names:
@@ -318,11 +410,15 @@ def pool(path: Path, source: Message) -> None:
     """With its weights in a pool a model says the same, and embedded again it has the bytes that it had."""
     folders = path.with_name("pooled"), path.with_name("embedded")
     gs.pool([path], folders[0], verify=False)
-    _expect_equal(*(_drop_data(parse(each.read_bytes())) for each in (path, folders[0] / path.name)))
+    _expect_equal(
+        *(_drop_data(parse(each.read_bytes())) for each in (path, folders[0] / path.name))
+    )
     gs.pool([folders[0] / path.name], folders[1], embed=True, verify=False)
     result = parse((folders[1] / path.name).read_bytes())
     if any(each.list(13) for each in source.walk() if each.name == "TensorProto"):
-        _expect_equal(_drop_data(source), _drop_data(result))  # what was in a file of its own is in the model
+        _expect_equal(
+            _drop_data(source), _drop_data(result)
+        )  # what was in a file of its own is in the model
         return
     _expect_equal(source, result)
     if source.is_ordered() and (folders[1] / path.name).read_bytes() != path.read_bytes():

@@ -1,9 +1,11 @@
-"""One message of an ONNX model changed at a time, then every rewrite: what the file says is in the result, or missed aloud.
+"""One message of an ONNX model changed at a time, then every rewrite: what the file says is in the
+result, or missed aloud.
 
-A change removes a field, repeats it, gives it another type, states a default, adds a field that nobody knows, orders fields
-anew, or gives an entry or a value another name: none, that of nothing, or one that clashes in some scope. What a rewrite has to
-keep is computed from the bytes of the file alone (``accounts``); it may refuse the file, and say in a note what it leaves out.
-What ONNX's checker accepts, it accepts after a rewrite.
+A change removes a field, repeats it, gives it another type, states a default, adds a field that
+nobody knows, orders fields anew, or gives an entry or a value another name: none, that of nothing,
+or one that clashes in some scope. What a rewrite has to keep is computed from the bytes of the file
+alone (``accounts``); it may refuse the file, and say in a note what it leaves out. What ONNX's
+checker accepts, it accepts after a rewrite.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ def run(minutes: float, seed: int, keep: Path) -> Totals:
             command = ["python", "-m", "tests.fuzz", "messages", "--seed", str(seed)]
             lost = outcome.what.partition("'")[0]
             sort = outcome.sort if "Error" in outcome.sort else f"{rewrite} {lost}"
-            collector.fail(sort, f"{what}: {rewrite}: {outcome.what}", command, {MODEL: data, **FILES})
+            collector.fail(
+                sort, f"{what}: {rewrite}: {outcome.what}", command, {MODEL: data, **FILES}
+            )
         else:
             collector.count(1, outcome.status == "done")
     collector.totals.counts["rewrites"] = len(REWRITES)
@@ -49,7 +53,9 @@ class Cases:
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.rewrites = list(REWRITES)
-        self.sources: dict[str, Message] = {name: parse(make().SerializeToString()) for name, make in MODELS.items()}
+        self.sources: dict[str, Message] = {
+            name: parse(make().SerializeToString()) for name, make in MODELS.items()
+        }
 
     def make(self, number: int) -> tuple[str, str, bytes]:
         """Return the rewrite of a case, what is changed in which model, and the bytes of that."""

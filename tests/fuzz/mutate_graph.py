@@ -49,8 +49,13 @@ def declare_shape(graph: Json, chance: random.Random) -> None:
     """Give some variables a shape, small, unknown, negative, huge, or of too many axes."""
     for node in _some(_variables(graph), chance):
         rank = chance.choice((0, 1, 2, 3, 4, 4, 5, 33, 65))
-        shape = [chance.choice(DIMS) if chance.random() < 0.4 else chance.randint(1, 4) for _ in range(rank)]
-        _attributes(node)["__shape__"] = chance.choice((str(tuple(shape)), str(shape), f"({shape[0] if shape else ''}"))
+        shape = [
+            chance.choice(DIMS) if chance.random() < 0.4 else chance.randint(1, 4)
+            for _ in range(rank)
+        ]
+        _attributes(node)["__shape__"] = chance.choice(
+            (str(tuple(shape)), str(shape), f"({shape[0] if shape else ''}")
+        )
 
 
 def rename_nodes(graph: Json, chance: random.Random) -> None:
@@ -70,7 +75,9 @@ def change_entries(graph: Json, chance: random.Random) -> None:
         for entry in node["inputs"]:
             place = chance.randrange(len(entry))
             if chance.random() < 0.5:
-                entry[place] = chance.choice(NUMBERS) if place else chance.randrange(len(graph["nodes"]))
+                entry[place] = (
+                    chance.choice(NUMBERS) if place else chance.randrange(len(graph["nodes"]))
+                )
 
 
 def change_inputs(graph: Json, chance: random.Random) -> None:
@@ -124,7 +131,10 @@ def change_counts(graph: Json, chance: random.Random) -> None:
 
 
 def change_semantics(graph: Json, chance: random.Random) -> None:
-    graph.setdefault("attrs", {"mxnet_version": ["int", 10901]})["is_np_shape"] = ["int", chance.choice((0, 1, 1, 1, 2, -1))]
+    graph.setdefault("attrs", {"mxnet_version": ["int", 10901]})["is_np_shape"] = [
+        "int",
+        chance.choice((0, 1, 1, 1, 2, -1)),
+    ]
 
 
 def nest(graph: Json, chance: random.Random) -> None:
@@ -141,7 +151,10 @@ def grow(graph: Json, chance: random.Random) -> None:
     for _ in range(chance.randint(1, 4)):
         op = chance.choice(OPERATORS)
         node = {"op": op, "name": f"{op}{len(graph['nodes'])}", "attrs": {}, "inputs": []}
-        node["inputs"] = [[chance.randrange(len(graph["nodes"])), 0, 0] for _ in range(chance.choice((0, 1, 1, 2, 2, 3)))]
+        node["inputs"] = [
+            [chance.randrange(len(graph["nodes"])), 0, 0]
+            for _ in range(chance.choice((0, 1, 1, 2, 2, 3)))
+        ]
         signature = lookup(op)
         for parameter in (signature.parameters or ()) if signature is not None else ():
             if parameter.required or chance.random() < 0.2:
@@ -159,7 +172,9 @@ def replace_value(graph: Json, chance: random.Random) -> None:
             return
         key = chance.choice(keys)
         if not isinstance(place[key], (dict, list)) or chance.random() < 0.2:
-            place[key] = chance.choice((None, True, -1, 2**64, 1.5, "", "x", [], {}, [[]], {"a": "b"}))
+            place[key] = chance.choice(
+                (None, True, -1, 2**64, 1.5, "", "x", [], {}, [[]], {"a": "b"})
+            )
             return
         place = place[key]
 
@@ -175,17 +190,28 @@ HOSTILE: tuple[Mutation, ...] = (
 def mutate(source: Json, chance: random.Random) -> tuple[bytes, list[str]]:
     """Return a changed copy of a graph as a file, and the names of what was done to it."""
     graph = copy.deepcopy(source)
-    chosen = [chance.choice(HOSTILE if chance.random() < 0.7 else MUTATIONS) for _ in range(chance.randint(1, 5))]
+    chosen = [
+        chance.choice(HOSTILE if chance.random() < 0.7 else MUTATIONS)
+        for _ in range(chance.randint(1, 5))
+    ]
     if chance.random() < 0.05:
         chosen.append(replace_value)
     names = []
     for mutation in chosen:
         try:
             mutation(graph, chance)
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError):  # one before took away what it needs
+        except (
+            KeyError,
+            IndexError,
+            TypeError,
+            ValueError,
+            AttributeError,
+        ):  # one before took away what it needs
             continue
         names.append(mutation.__name__)
-    return json.dumps(graph, ensure_ascii=chance.random() < 0.5).encode("utf-8", "surrogatepass"), names
+    return json.dumps(graph, ensure_ascii=chance.random() < 0.5).encode(
+        "utf-8", "surrogatepass"
+    ), names
 
 
 def _some(nodes: list[Json], chance: random.Random) -> list[Json]:

@@ -1,7 +1,8 @@
 """Changed ONNX models for every command that takes a model, with onnxruntime behind those that compute.
 
-Each command answers or refuses within its limits of time and memory; what takes memory is the process of the command together
-with those that it starts. Where the answer is that models are equal, or one was written, onnxruntime computes both.
+Each command answers or refuses within its limits of time and memory; what takes memory is the
+process of the command together with those that it starts. Where the answer is that models are
+equal, or one was written, onnxruntime computes both.
 """
 
 from __future__ import annotations
@@ -79,10 +80,18 @@ COMMANDS = tuple(
     rules explain TARGET --graph GRAPH
     """.strip().splitlines()
 )
-KEEPING = {("rename", "--prefix"), ("share", "--untie"), ("duplicate", "--prefix"), ("fold", "-o"), ("fold", "--no-verify")}
+KEEPING = {
+    ("rename", "--prefix"),
+    ("share", "--untie"),
+    ("duplicate", "--prefix"),
+    ("fold", "-o"),
+    ("fold", "--no-verify"),
+}
 """Rewrites after which the first outputs are those of the model, by the first words of their commands."""
 _BESIDE = 256 << 20
-"""Bytes that a command and its process of sessions may take beside the limit: modules, stacks, copies of what is compared."""
+"""Bytes that a command and its process of sessions may take beside the limit: modules, stacks,
+copies of what is compared.
+"""
 
 
 _ODD = 0.08  # of the models
@@ -122,10 +131,18 @@ class Cases(graphs.Cases):
         data = changed.model.SerializeToString()
         if 0.15 < way < 0.25 or way > 0.6:
             data = change_readable(chance, data)
-        names = [node.name or node.output[0] for node in source.model.graph.node if node.name or node.output]
-        feeds = chance.choice(draw_inputs(source.model)) if way >= _ODD else {}  # inputs of any size are not drawn
+        names = [
+            node.name or node.output[0]
+            for node in source.model.graph.node
+            if node.name or node.output
+        ]
+        feeds = (
+            chance.choice(draw_inputs(source.model)) if way >= _ODD else {}
+        )  # inputs of any size are not drawn
         known = {OTHER: source.model.SerializeToString(), FEEDS: pack(feeds)}
-        return {MODEL: data, **known, **source.files, **changed.files}, chance.choice(names or ["x"])
+        return {MODEL: data, **known, **source.files, **changed.files}, chance.choice(
+            names or ["x"]
+        )
 
     def call(self, words: list[str]) -> tuple[object, str]:
         """Run a command; with more memory than its limit it has failed."""
@@ -144,11 +161,17 @@ class Cases(graphs.Cases):
             if others[0] == others[1]:
                 return "a model is not equal to itself" if code == 1 else ""
             return compare(*others, by_name=words[0] == "compare") if code == 0 else ""
-        return compare(MODEL, "out.onnx", written=True) if code == 0 and tuple(words[:1] + words[2:3]) in KEEPING else ""
+        return (
+            compare(MODEL, "out.onnx", written=True)
+            if code == 0 and tuple(words[:1] + words[2:3]) in KEEPING
+            else ""
+        )
 
 
 class Peak:
-    """The memory that this process and those that it started take inside a block, in bytes, beside what it has before."""
+    """The memory that this process and those that it started take inside a block, in bytes, beside
+    what it has before.
+    """
 
     bytes = 0
 
@@ -162,7 +185,9 @@ class Peak:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.bytes = sum(max(0, _read_peak(pid) - self._before.get(pid, 0)) for pid in _list_family())
+        self.bytes = sum(
+            max(0, _read_peak(pid) - self._before.get(pid, 0)) for pid in _list_family()
+        )
         ended = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
         self.bytes += ended << 10 if ended > self._ended else 0
 
@@ -172,7 +197,10 @@ def _list_family() -> list[int]:
     family = [own := os.getpid()]
     for name in os.listdir("/proc"):
         with contextlib.suppress(OSError, ValueError):
-            if int(Path(f"/proc/{int(name)}/stat").read_text().rpartition(")")[2].split()[1]) == own:
+            if (
+                int(Path(f"/proc/{int(name)}/stat").read_text().rpartition(")")[2].split()[1])
+                == own
+            ):
                 family.append(int(name))
     return family
 
@@ -187,7 +215,8 @@ def _read_peak(pid: int) -> int:
 
 
 def compare(first: str, second: str, *, written: bool = False, by_name: bool = False) -> str:
-    """Return how two models differ in onnxruntime, in the order of their outputs or ``by_name`` where the names are the same.
+    """Return how two models differ in onnxruntime, in the order of their outputs or ``by_name``
+    where the names are the same.
 
     One that was ``written`` has the outputs of the first.
     """
@@ -203,24 +232,37 @@ def compare(first: str, second: str, *, written: bool = False, by_name: bool = F
         return f"onnxruntime does not compute what was written: {error}" if written else ""
     by_name = by_name and a.keys() == b.keys()
     same = len(a) <= len(b) if written else len(a) == len(b)
-    pairs = [(a[name], b[name]) for name in a] if by_name else zip(a.values(), b.values(), strict=False)
+    pairs = (
+        [(a[name], b[name]) for name in a] if by_name else zip(a.values(), b.values(), strict=False)
+    )
     if same and all(_are_near(x, y) for x, y in pairs):
         return ""
     return f"onnxruntime computes {a} of {first} and {b} of {second}"
 
 
 def compute(path: str) -> dict[str, Any]:
-    """Return the outputs of a model by name for the inputs of a case, under the names that a rewritten model has, too."""
+    """Return the outputs of a model by name for the inputs of a case, under the names that a
+    rewritten model has, too.
+    """
     with np.load(FEEDS) as file:
         feeds = {prefix + name: file[name] for name in file for prefix in ("", "x_", "y_")}
     with resource_limits(MEMORY, SECONDS):
-        session = ConfinedSession(Path(path).read_bytes(), os.curdir, settings=SessionSettings(merge_equal=False, awake=False))
+        session = ConfinedSession(
+            Path(path).read_bytes(),
+            os.curdir,
+            settings=SessionSettings(merge_equal=False, awake=False),
+        )
         return dict(zip(session.outputs, session.run(feeds), strict=True))
 
 
 def _are_near(a: Any, b: Any) -> bool:
     """Return whether two values differ by no more than the order of a sum explains."""
-    if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray) or a.dtype.kind != "f" or b.dtype.kind != "f":
+    if (
+        not isinstance(a, np.ndarray)
+        or not isinstance(b, np.ndarray)
+        or a.dtype.kind != "f"
+        or b.dtype.kind != "f"
+    ):
         return are_same(a, b)
     if a.shape != b.shape or not np.array_equal(np.isfinite(a), np.isfinite(b)):
         return False
@@ -241,5 +283,7 @@ def change_readable(chance: random.Random, data: bytes) -> bytes:
 def pack(feeds: Mapping[str, Any]) -> bytes:
     """Return inputs as a file, those of texts left out: they would be pickles."""
     out = io.BytesIO()
-    np.savez(out, **{name: value for name, value in feeds.items() if np.asarray(value).dtype.kind != "O"})
+    np.savez(
+        out, **{name: value for name, value in feeds.items() if np.asarray(value).dtype.kind != "O"}
+    )
     return out.getvalue()

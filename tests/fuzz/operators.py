@@ -1,7 +1,8 @@
 """Every kernel with random attributes, shapes, dtypes and values: it computes or refuses, forward and backward.
 
-A case is a recorded one, changed as ``tests/oracle/probing.py`` does; now and then an attribute gets a text that is far out of
-range or none at all. What is computed has the shape and dtype that were inferred, and no warning escapes.
+A case is a recorded one, changed as ``tests/oracle/probing.py`` does; now and then an attribute
+gets a text that is far out of range or none at all. What is computed has the shape and dtype that
+were inferred, and no warning escapes.
 """
 
 from __future__ import annotations
@@ -39,7 +40,12 @@ def run(minutes: float, seed: int, keep: Path) -> Totals:
             case, inputs = cases.make(outcome.number)
             files = {"case-symbol.json": graph_text(case), "feeds.npz": npz(inputs)}
             command = ["graphshare", "run", "case-symbol.json", "--feed", "feeds.npz"]
-            collector.fail(f"{case['op']} {outcome.sort}", f"{case['op']} {case['attrs']}: {outcome.what}", command, files)
+            collector.fail(
+                f"{case['op']} {outcome.sort}",
+                f"{case['op']} {case['attrs']}: {outcome.what}",
+                command,
+                files,
+            )
         else:
             collector.count(1, outcome.status == "done")
     collector.totals.counts["operators"] = len(cases.operators)
@@ -103,7 +109,12 @@ def is_outside_limits(case: dict[str, Any], inputs: list[Any]) -> bool:
     if signature is None or kernel is None or kernel.limits is None:
         return False
     attrs, _ = signature.parse(case["attrs"])
-    return kernel.limits.violation(attrs, [x.shape for x in inputs], [str(x.dtype) for x in inputs], inputs) is not None
+    return (
+        kernel.limits.violation(
+            attrs, [x.shape for x in inputs], [str(x.dtype) for x in inputs], inputs
+        )
+        is not None
+    )
 
 
 def too_large(case: dict[str, Any], inputs: list[Any]) -> bool:
@@ -115,11 +126,16 @@ def too_large(case: dict[str, Any], inputs: list[Any]) -> bool:
     graph = graph_of(case, outputs.visible)
     variables = dict(zip(graph.nodes, inputs, strict=False))
     try:
-        inference = infer(graph, {n: x.shape for n, x in variables.items()}, {n: str(x.dtype) for n, x in variables.items()})
+        inference = infer(
+            graph,
+            {n: x.shape for n, x in variables.items()},
+            {n: str(x.dtype) for n, x in variables.items()},
+        )
     except RefusedError as error:
         raise Refusal(str(error)) from None
     return any(
-        np.prod([size or 1 for size in shape or ()], dtype=float) > MAX_ELEMENTS for shape in inference.shapes[graph.nodes[-1]]
+        np.prod([size or 1 for size in shape or ()], dtype=float) > MAX_ELEMENTS
+        for shape in inference.shapes[graph.nodes[-1]]
     )
 
 

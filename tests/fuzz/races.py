@@ -1,7 +1,9 @@
-"""Commands that something disturbs on their way: signals, changed files, links among outputs, full disks, and one another.
+"""Commands that something disturbs on their way: signals, changed files, links among outputs, full
+disks, and one another.
 
-Each case is the command line in a process of its own. It is run undisturbed first, so that a case knows what it writes and how
-long it takes; then a moment is drawn, and what happens there. ``python -m tests.fuzz.races SEED NUMBER`` runs a case again.
+Each case is the command line in a process of its own. It is run undisturbed first, so that a case
+knows what it writes and how long it takes; then a moment is drawn, and what happens there. ``python
+-m tests.fuzz.races SEED NUMBER`` runs a case again.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ from tests.fuzz.disturbances import (
 from tests.fuzz.totals import Totals, Unavailable
 from tests.processes import COMMAND, environment, module_path
 
-POOL = f"pool {MODELS}/one.onnx {MODELS}/two.onnx {MODELS}/three.onnx {MODELS}/sub/four.onnx -o {OUT}"
+POOL = (
+    f"pool {MODELS}/one.onnx {MODELS}/two.onnx {MODELS}/three.onnx {MODELS}/sub/four.onnx -o {OUT}"
+)
 WRITING = (
     f"foreach {MODELS} -o {OUT} --jobs 2 -- duplicate {{}} --prefix b- --mode tie",
     f"foreach {MODELS} -o {OUT} --jobs 2 --manifest run.jsonl -- rename {{}} --prefix b-",
@@ -96,7 +100,12 @@ def run(minutes: float, seed: int, keep: Path) -> Totals:
             collector.totals.faults += 1
             if wrong:
                 again = ["python", "-m", "tests.fuzz.races", str(seed), str(number)]
-                collector.fail(f"{part} {wrong[0][:30]}", "\n".join((f"{part}: {wrong[0]}", command, *wrong)), again, {})
+                collector.fail(
+                    f"{part} {wrong[0][:30]}",
+                    "\n".join((f"{part}: {wrong[0]}", command, *wrong)),
+                    again,
+                    {},
+                )
             else:
                 collector.count(1, True)
             number += 1
@@ -127,17 +136,30 @@ class Cases:
         """End a command, or all its processes, by a signal; then it is run again."""
         command = chance.choice(WRITING)
         known = self.know(command)
-        number, is_whole = chance.choice((signal.SIGKILL, signal.SIGTERM, signal.SIGINT)), chance.random() < 0.5
+        number, is_whole = (
+            chance.choice((signal.SIGKILL, signal.SIGTERM, signal.SIGINT)),
+            chance.random() < 0.5,
+        )
 
         def act(process: subprocess.Popen[bytes]) -> None:
-            (os.killpg if is_whole or number == signal.SIGINT else os.kill)(process.pid, number)  # Ctrl-C reaches all
+            (os.killpg if is_whole or number == signal.SIGINT else os.kill)(
+                process.pid, number
+            )  # Ctrl-C reaches all
 
         self.reset()
         moment = self.draw_moment(chance, known)
         ended, wrong = self.disturb(command, moment, act)
-        expected = {known.code, -number, *({signal.SIGINT: (130,), signal.SIGTERM: (2,)}.get(number, ()))}
+        expected = {
+            known.code,
+            -number,
+            *({signal.SIGINT: (130,), signal.SIGTERM: (2,)}.get(number, ())),
+        }
         wrong += self.judge(ended, expected)
-        made = {name: data for name, data in ended.made.items() if not os.path.basename(name).startswith(TEMPORARY)}
+        made = {
+            name: data
+            for name, data in ended.made.items()
+            if not os.path.basename(name).startswith(TEMPORARY)
+        }
         if number != signal.SIGKILL:
             wrong += [f"left {name}" for name in ended.made.keys() - made.keys()]
             if command.startswith("pool") and made and made != known.made:
@@ -145,7 +167,9 @@ class Cases:
         wrong += find_other(made, [known.made])
         again = self.finish(self.start(command), known.seconds)
         if (again.code, again.made) != (known.code, known.made):
-            wrong.append(f"run again it ends with {again.code} and {sorted(again.made)}: {again.said}")
+            wrong.append(
+                f"run again it ends with {again.code} and {sorted(again.made)}: {again.said}"
+            )
         return f"{command} [{signal.Signals(number).name} after {moment:.2f} s]", wrong
 
     def change(self, chance: random.Random) -> tuple[str, list[str]]:
@@ -153,11 +177,17 @@ class Cases:
         command = chance.choice((*READING, *READING, *WRITING))
         known = self.know(command)
         self.reset()
-        read = [path for path in self.list_inputs() if any(path.startswith(word) for word in command.split())]
+        read = [
+            path
+            for path in self.list_inputs()
+            if any(path.startswith(word) for word in command.split())
+        ]
         path, way = self.work / chance.choice(read), chance.choice(list(CHANGES))
         moment = self.draw_moment(chance, known)
         share = chance.random()
-        ended, wrong = self.disturb(command, moment, lambda process: CHANGES[way](path, share), is_changing=True)
+        ended, wrong = self.disturb(
+            command, moment, lambda process: CHANGES[way](path, share), is_changing=True
+        )
         shutil.rmtree(self.work / OUT)
         (self.work / OUT).mkdir()
         (self.work / "run.jsonl").unlink(missing_ok=True)
@@ -190,18 +220,35 @@ class Cases:
         if read_files(self.work / OUTSIDE) != before:
             wrong.append("wrote through a link")
         wrong += self.judge(ended, {known.code, 2})
-        wrong += [f"left {name}" for name in ended.made if os.path.basename(name).startswith(TEMPORARY)]
+        wrong += [
+            f"left {name}" for name in ended.made if os.path.basename(name).startswith(TEMPORARY)
+        ]
         return f"{command} [links in place of {names}]", wrong
 
     def fill(self, chance: random.Random) -> tuple[str, list[str]]:
-        """Let a command write a few kilobytes alone, where its outputs go, in the folder for temporary files or in memory."""
+        """Let a command write a few kilobytes alone, where its outputs go, in the folder for
+        temporary files or in memory.
+        """
         command = chance.choice((*READING, *WRITING))
         known = self.know(command)
         self.reset()
         size = int(2 ** chance.uniform(9, 16))
-        place = chance.choice((str(self.work / OUT), str(self.temporary), "/dev/shm", "")) if self.has_mounts else ""
+        place = (
+            chance.choice((str(self.work / OUT), str(self.temporary), "/dev/shm", ""))
+            if self.has_mounts
+            else ""
+        )
         if place:
-            prefix = ["unshare", "--map-root-user", "--mount", "sh", "-c", _FULL, str(-(-size // 1024)), place]
+            prefix = [
+                "unshare",
+                "--map-root-user",
+                "--mount",
+                "sh",
+                "-c",
+                _FULL,
+                str(-(-size // 1024)),
+                place,
+            ]
             process = self.start(command, prefix)
         else:
             process = self.start(command, limit=size)
@@ -225,7 +272,10 @@ class Cases:
         for folder in folders:
             shutil.copytree(self._fresh, folder)
         sessions = f"import tests.fuzz.sessions as s; s.work({chance.random()}, 6)"
-        running = [self.start(command, folder=folder) for command, folder in zip(commands, folders, strict=True)]
+        running = [
+            self.start(command, folder=folder)
+            for command, folder in zip(commands, folders, strict=True)
+        ]
         running.append(self.start("", [sys.executable, "-c", sessions]))
         wrong = []
         for command, folder, process, one in zip(commands, folders, running, known, strict=False):
@@ -258,14 +308,24 @@ class Cases:
 
     def draw_moment(self, chance: random.Random, known: Ended) -> float:
         """Return a time at which a command most often works: it takes a while to start."""
-        return known.seconds * (chance.uniform(0.3, 1.0) if chance.random() < 0.8 else chance.uniform(0, 1.2))
+        return known.seconds * (
+            chance.uniform(0.3, 1.0) if chance.random() < 0.8 else chance.uniform(0, 1.2)
+        )
 
     def start(
-        self, command: str, prefix: Sequence[str] = (), *, folder: Path | None = None, limit: int | None = None
+        self,
+        command: str,
+        prefix: Sequence[str] = (),
+        *,
+        folder: Path | None = None,
+        limit: int | None = None,
     ) -> subprocess.Popen[bytes]:
         """Start a command, whose processes are known by a variable; it can write files of ``limit`` bytes."""
         variables = environment(
-            PYTHONPATH=module_path(), PYTHONDONTWRITEBYTECODE="1", TMPDIR=str(self.temporary), **{_MARK: str(os.getpid())}
+            PYTHONPATH=module_path(),
+            PYTHONDONTWRITEBYTECODE="1",
+            TMPDIR=str(self.temporary),
+            **{_MARK: str(os.getpid())},
         )
         return subprocess.Popen(
             [*prefix, *([*COMMAND, *command.split()] if command else [])],
@@ -276,19 +336,32 @@ class Cases:
             preexec_fn=None if limit is None else partial(resource.setrlimit, resource.RLIMIT_FSIZE, (limit, limit)),
         )  # fmt: skip
 
-    def finish(self, process: subprocess.Popen[bytes], seconds: float, folder: Path | None = None) -> Ended:
+    def finish(
+        self, process: subprocess.Popen[bytes], seconds: float, folder: Path | None = None
+    ) -> Ended:
         """Wait for a command, which is ended after a time that it never takes."""
         try:
             _, said = process.communicate(timeout=SECONDS + 10 * seconds)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             said = b"Traceback of nothing: it hangs\n" + process.communicate()[1]
-        return Ended(process.returncode, said.decode("utf-8", "replace"), read_files((folder or self.work) / OUT))
+        return Ended(
+            process.returncode,
+            said.decode("utf-8", "replace"),
+            read_files((folder or self.work) / OUT),
+        )
 
     def disturb(
-        self, command: str, moment: float, act: Callable[[subprocess.Popen[bytes]], None], *, is_changing: bool = False
+        self,
+        command: str,
+        moment: float,
+        act: Callable[[subprocess.Popen[bytes]], None],
+        *,
+        is_changing: bool = False,
     ) -> tuple[Ended, list[str]]:
-        """Run a command and let something happen after ``moment`` seconds; return its end, and whether it changed inputs."""
+        """Run a command and let something happen after ``moment`` seconds; return its end, and
+        whether it changed inputs.
+        """
         before = read_files(self.work / MODELS)
         process = self.start(command)
         timer = threading.Timer(moment, lambda: act(process) if process.poll() is None else None)
@@ -303,12 +376,20 @@ class Cases:
         """Return what is wrong about how a command ended."""
         words = ("Traceback", "bug in graphshare", "Exception ignored", "Warning:")
         is_early = ended.code == -signal.SIGINT  # before the command has begun, Python ends so
-        wrong = [f"{word!r} on stderr: {ended.said}" for word in words if word in ended.said and not is_early]
+        wrong = [
+            f"{word!r} on stderr: {ended.said}"
+            for word in words
+            if word in ended.said and not is_early
+        ]
         if ended.code not in expected:
             wrong.append(f"exit code {ended.code}: {ended.said}")
         if folder is None:  # else there are others
             wrong += [f"goes on: {process}" for process in end_processes(f"{_MARK}={os.getpid()}")]
-            wrong += [f"left {path.name}" for path in self.temporary.iterdir() if -signal.SIGKILL not in expected]
+            wrong += [
+                f"left {path.name}"
+                for path in self.temporary.iterdir()
+                if -signal.SIGKILL not in expected
+            ]
         return wrong
 
     def list_inputs(self) -> list[str]:
@@ -317,10 +398,24 @@ class Cases:
 
     def _can_mount(self) -> bool:
         self.reset()
-        size = ["unshare", "--map-root-user", "--mount", "sh", "-c", _FULL, "64", str(self.temporary), "true"]
+        size = [
+            "unshare",
+            "--map-root-user",
+            "--mount",
+            "sh",
+            "-c",
+            _FULL,
+            "64",
+            str(self.temporary),
+            "true",
+        ]
         return subprocess.run(size, cwd=self.work, capture_output=True, check=False).returncode == 0
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as again:
-        print("\n".join(map(str, Cases(int(sys.argv[1]), Path(again).resolve()).run(int(sys.argv[2])))))
+        print(
+            "\n".join(
+                map(str, Cases(int(sys.argv[1]), Path(again).resolve()).run(int(sys.argv[2])))
+            )
+        )

@@ -104,7 +104,9 @@ def read_onnx(data: bytes) -> object:
             if record.shape is not None and record.dense_size <= MAX_DENSE:
                 reader.read(record)
     again = read_model(_as_file(b"".join(encode_model(graph).pieces())))
-    if [(node.op, node.name) for node in list_as_read(graph)] != [(node.op, node.name) for node in again.nodes]:
+    if [(node.op, node.name) for node in list_as_read(graph)] != [
+        (node.op, node.name) for node in again.nodes
+    ]:
         raise AssertionError("what is written does not read back")
     return graph
 
@@ -171,7 +173,9 @@ def read_manifest(data: bytes) -> object:
 
 
 def read_page(data: bytes) -> object:
-    """Take the links of a folder's page, in plain text and percent-encoded: each stays in the folder for every client."""
+    """Take the links of a folder's page, in plain text and percent-encoded: each stays in the
+    folder for every client.
+    """
     folder = "http://127.0.0.1/models/"
     with unittest.mock.patch.object(listing, "read_url", return_value=data):
         urls = listing._list_links(folder)
@@ -223,17 +227,28 @@ def _pdiparams_seeds() -> list[bytes]:
 
 
 def _paddle_seeds() -> list[bytes]:
-    return [built()[0].encode() for built in (paddle_programs.dense, paddle_programs.bodies, paddle_programs.odd)]
+    return [
+        built()[0].encode()
+        for built in (paddle_programs.dense, paddle_programs.bodies, paddle_programs.odd)
+    ]
 
 
 def _npz_seeds() -> list[bytes]:
-    arrays = {"arg:a": np.arange(6, dtype="f4").reshape(2, 3), "aux:b": np.ones((1, 2), ">i8"), "c": np.zeros((), "f2")}
+    arrays = {
+        "arg:a": np.arange(6, dtype="f4").reshape(2, 3),
+        "aux:b": np.ones((1, 2), ">i8"),
+        "c": np.zeros((), "f2"),
+    }
     seeds = []
     for write in (np.savez, np.savez_compressed):
         out = io.BytesIO()
         write(out, **arrays)
         seeds.append(out.getvalue())
-    return [*seeds, params_bytes.archive([("arg:a.npy", params_bytes.npy("<f4", (2,), bytes(8)))]), params_bytes.archive([])]
+    return [
+        *seeds,
+        params_bytes.archive([("arg:a.npy", params_bytes.npy("<f4", (2,), bytes(8)))]),
+        params_bytes.archive([]),
+    ]
 
 
 def _npy_seeds() -> list[bytes]:
@@ -243,7 +258,11 @@ def _npy_seeds() -> list[bytes]:
 
 def _safetensors_seeds() -> list[bytes]:
     entries: dict[str, object] = {"a": {"dtype": "F32", "shape": [2, 1], "data_offsets": [0, 8]}}
-    more = {"__metadata__": {"x": "y"}, **entries, "b": {"dtype": "BF16", "shape": [], "data_offsets": [8, 10]}}
+    more = {
+        "__metadata__": {"x": "y"},
+        **entries,
+        "b": {"dtype": "BF16", "shape": [], "data_offsets": [8, 10]},
+    }
     return [
         params_bytes.safetensors(entries, bytes(8)),
         params_bytes.safetensors(more, bytes(10)),
@@ -263,12 +282,22 @@ def _symbol_seeds() -> list[bytes]:
     nested["nodes"][2]["subgraphs"] = [siamese()]
     nested["nodes"][2]["control_deps"] = [0]
     texts = [write(found) for found in (*documents, nested) for write in (mxnet_text, json.dumps)]
-    return [*(text.encode() for text in texts), json.dumps(siamese(), indent="\t").replace("\n", "\r\n").encode()]
+    return [
+        *(text.encode() for text in texts),
+        json.dumps(siamese(), indent="\t").replace("\n", "\r\n").encode(),
+    ]
 
 
 def _rule_seeds() -> list[bytes]:
-    files = [path.read_bytes() for path in sorted(ROOT.glob("fixtures/cases/**/rules*.*")) if path.stat().st_size < 4096]
-    return [*files, b'version = 1\n[[rules]]\nscope = "b"\nto = "a"\n[[rules]]\nscope = "c"\nto = ""\n']
+    files = [
+        path.read_bytes()
+        for path in sorted(ROOT.glob("fixtures/cases/**/rules*.*"))
+        if path.stat().st_size < 4096
+    ]
+    return [
+        *files,
+        b'version = 1\n[[rules]]\nscope = "b"\nto = "a"\n[[rules]]\nscope = "c"\nto = ""\n',
+    ]
 
 
 def _config_seeds() -> list[bytes]:
@@ -290,11 +319,32 @@ def _baseline_seeds() -> list[bytes]:
 
 def _manifest_seeds() -> list[bytes]:
     lines = [
-        msgspec.json.encode(Result(source=source, size=9, sha256="0" * 64, command=("check", "{}"), result=answer, code=0))
+        msgspec.json.encode(
+            Result(
+                source=source,
+                size=9,
+                sha256="0" * 64,
+                command=("check", "{}"),
+                result=answer,
+                code=0,
+            )
+        )
         + b"\n"
-        for source, answer in (("a.json", "done"), ("s3://m/b.json", "no"), ("a.json", "failed"), ("last", "done"))
+        for source, answer in (
+            ("a.json", "done"),
+            ("s3://m/b.json", "no"),
+            ("a.json", "failed"),
+            ("last", "done"),
+        )
     ]
-    return [b"", lines[0], b"".join(lines), b"".join(lines)[:-1], b"".join(lines)[:-9], lines[1] + lines[0][:12]]
+    return [
+        b"",
+        lines[0],
+        b"".join(lines),
+        b"".join(lines)[:-1],
+        b"".join(lines)[:-9],
+        lines[1] + lines[0][:12],
+    ]
 
 
 def _page_seeds() -> list[bytes]:
@@ -318,7 +368,8 @@ def _page_seeds() -> list[bytes]:
         "\\..\\x",
     ]
     return [
-        b"<html>" + b"".join(f'<a href="{link}">x</a>\n'.encode() for link in part) + b"</html>" for part in (links[:5], links)
+        b"<html>" + b"".join(f'<a href="{link}">x</a>\n'.encode() for link in part) + b"</html>"
+        for part in (links[:5], links)
     ]
 
 
@@ -329,7 +380,9 @@ _SYMBOL = tuple(f'"{word}"'.encode() for word in "nodes op null name attrs attr 
                 "control_deps subgraphs mxnet_version is_np_shape int backward_source_id".split())  # fmt: skip
 _PROGRAM = tuple(f'"{word}"'.encode() for word in "# % A AT D DA I N O OA QA TT p args kwargs blocks ops regions "
                  "program base_code version 1.data 1.fetch 1.if 1.while 2.yield 0.t_vec 0.a_array name".split())  # fmt: skip
-_TOML = tuple(b'[ ] [[ ]] = . # """ \'\'\' true 1e9 1979-05-27 inf nan 0x7f \\u0000 { } , "'.split())
+_TOML = tuple(
+    b'[ ] [[ ]] = . # """ \'\'\' true 1e9 1979-05-27 inf nan 0x7f \\u0000 { } , "'.split()
+)
 _NUMBERS = (bytes(4), bytes(8), b"\xff" * 4, b"\xff" * 8, b"\0\0\0\x80", b"\xff\xff\xff\x7f", b"\x01" + bytes(7),
             b"\xff" * 7 + b"\x7f",
             *(magic.to_bytes(4, "little") for magic in (params_bytes.V1, params_bytes.V2, params_bytes.V3)),
@@ -349,8 +402,19 @@ _MANIFEST = (
     b"\\n",
     b'{"source":"a","command":[],"result":"no"}',
 )
-_PAGE = tuple(b"<a href= \" ' > .. / %2e %2E %2f %5c %25 %09 &#9; &#46; &Tab; &period; &sol; ; ? # : @ // http: \\ [ ]".split())
-_SAFE = (b'"dtype"', b'"shape"', b'"data_offsets"', b'"__metadata__"', b'"F32"', b'"BF16"', b'"F8_E4M3"', b'"I64"')
+_PAGE = tuple(
+    b"<a href= \" ' > .. / %2e %2E %2f %5c %25 %09 &#9; &#46; &Tab; &period; &sol; ; ? # : @ // http: \\ [ ]".split()
+)
+_SAFE = (
+    b'"dtype"',
+    b'"shape"',
+    b'"data_offsets"',
+    b'"__metadata__"',
+    b'"F32"',
+    b'"BF16"',
+    b'"F8_E4M3"',
+    b'"I64"',
+)
 _LISTING = ("graphshare", "params", "stats")
 
 READERS = {

@@ -1,6 +1,7 @@
 """Bytes for every reader of files, in process: each returns or refuses, within bounds of time and memory.
 
-Where atheris is installed coverage guides what is tried (:mod:`tests.fuzz.guided`); elsewhere valid files are changed blindly.
+Where atheris is installed coverage guides what is tried (:mod:`tests.fuzz.guided`); elsewhere valid
+files are changed blindly.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ def run_guided(collector: Collector, minutes: float, seed: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name in READERS:
             end, turn = time.monotonic() + seconds, 0
-            while (left := round(end - time.monotonic())) > 0:  # a crash or a hang ends a turn early
+            while (
+                left := round(end - time.monotonic())
+            ) > 0:  # a crash or a hang ends a turn early
                 turn += 1
                 _guide(collector, name, Path(folder) / name, left, seed * 100 + turn)
 
@@ -70,7 +73,9 @@ def _guide(collector: Collector, name: str, folder: Path, seconds: int, seed: in
 
 def _fail(collector: Collector, name: str, sort: str, what: str, data: bytes) -> None:
     reader = READERS[name]
-    collector.fail(f"{name}: {sort}", f"{name}: {what}", reader.command, {f"input{reader.suffix}": data})
+    collector.fail(
+        f"{name}: {sort}", f"{name}: {what}", reader.command, {f"input{reader.suffix}": data}
+    )
 
 
 def run_blind(collector: Collector, minutes: float, seed: int) -> None:
@@ -95,7 +100,9 @@ class Blind:
         """Return the reader and the files of case ``number``."""
         name = list(READERS)[number % len(READERS)]
         chance = random.Random(f"{self.seed} {number}")
-        return name, [change(chance, self.seeds[name], READERS[name].words) for _ in range(_TOGETHER)]
+        return name, [
+            change(chance, self.seeds[name], READERS[name].words) for _ in range(_TOGETHER)
+        ]
 
     def run(self, number: int) -> tuple[str, str]:
         """Read the files of case ``number``; return how many were read."""

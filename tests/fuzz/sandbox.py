@@ -39,7 +39,9 @@ Case = Callable[[int], "tuple[str, str]"]
 """Runs one case and returns its status and a text; an exception is a failure."""
 
 
-def run_cases(case: Case, minutes: float, *, seconds: float = SECONDS, memory: int = BYTES) -> Iterator[Outcome]:
+def run_cases(
+    case: Case, minutes: float, *, seconds: float = SECONDS, memory: int = BYTES
+) -> Iterator[Outcome]:
     """Run ``case`` on 0, 1, 2... until the time is up."""
     end = time.monotonic() + 60 * minutes
     number = 0
@@ -49,10 +51,14 @@ def run_cases(case: Case, minutes: float, *, seconds: float = SECONDS, memory: i
             yield outcome
 
 
-def run_numbers(case: Case, numbers: range, *, seconds: float = SECONDS, memory: int = BYTES) -> Iterator[Outcome]:
+def run_numbers(
+    case: Case, numbers: range, *, seconds: float = SECONDS, memory: int = BYTES
+) -> Iterator[Outcome]:
     """Run ``case`` on these numbers, in a new child after one that ended early."""
     while numbers:
-        for outcome in _run_batch(case, numbers[0], float("inf"), seconds, memory, last=numbers[-1]):
+        for outcome in _run_batch(
+            case, numbers[0], float("inf"), seconds, memory, last=numbers[-1]
+        ):
             numbers = range(outcome.number + 1, numbers.stop)
             yield outcome
 
@@ -71,7 +77,13 @@ def _run_batch(
     child = os.fork()
     if not child:
         os.close(reading)
-        _work(case, range(first, first + _BATCH if last is None else min(first + _BATCH, last + 1)), end, memory, writing)
+        _work(
+            case,
+            range(first, first + _BATCH if last is None else min(first + _BATCH, last + 1)),
+            end,
+            memory,
+            writing,
+        )
     os.close(writing)
     number = first
     try:
@@ -90,7 +102,12 @@ def _run_batch(
         os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status) and os.WTERMSIG(status) != signal.SIGKILL:
-        yield Outcome(number, "failed", f"ended by signal {os.WTERMSIG(status)}", f"signal {os.WTERMSIG(status)}")
+        yield Outcome(
+            number,
+            "failed",
+            f"ended by signal {os.WTERMSIG(status)}",
+            f"signal {os.WTERMSIG(status)}",
+        )
     elif os.WIFEXITED(status) and os.WEXITSTATUS(status) == REFUSED:
         yield Outcome(number, "refused")
     elif os.WIFEXITED(status) and os.WEXITSTATUS(status):
@@ -100,7 +117,11 @@ def _run_batch(
 def _receive(descriptor: int, seconds: float) -> bytes | None:
     """Return the next message, an empty one at the end; None where none comes in time."""
     header = _read(descriptor, _LENGTH.size, time.monotonic() + seconds)
-    return _read(descriptor, _LENGTH.unpack(header)[0], time.monotonic() + seconds) if header else header
+    return (
+        _read(descriptor, _LENGTH.unpack(header)[0], time.monotonic() + seconds)
+        if header
+        else header
+    )
 
 
 def _read(descriptor: int, size: int, end: float) -> bytes | None:
@@ -130,8 +151,15 @@ def _judge(case: Case, number: int) -> Outcome:
     try:
         status, what = case(number)
     except BaseException as error:
-        return Outcome(number, "failed", f"{describe(error)}\n{traceback.format_exc()}", sort_of(error))
-    return Outcome(number, status, what, (what.partition(" ")[0] or what.partition("\n")[0]) if status == "failed" else "")
+        return Outcome(
+            number, "failed", f"{describe(error)}\n{traceback.format_exc()}", sort_of(error)
+        )
+    return Outcome(
+        number,
+        status,
+        what,
+        (what.partition(" ")[0] or what.partition("\n")[0]) if status == "failed" else "",
+    )
 
 
 def limit_memory(more: int) -> None:
@@ -152,6 +180,12 @@ def sort_of(error: BaseException) -> str:
     root: Any = error
     while root.__cause__ is not None:
         root = root.__cause__
-    frames = [frame for frame in traceback.extract_tb(root.__traceback__) if "/graphshare/" in frame.filename]
-    place = f"{frames[-1].filename.rpartition('/graphshare/')[2]}:{frames[-1].lineno}" if frames else ""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(root.__traceback__)
+        if "/graphshare/" in frame.filename
+    ]
+    place = (
+        f"{frames[-1].filename.rpartition('/graphshare/')[2]}:{frames[-1].lineno}" if frames else ""
+    )
     return f"{type(root).__name__} {place}"

@@ -1,7 +1,9 @@
-"""A web server that lies, for every command that takes a URL: it answers or refuses, in time, and asks for nothing else.
+"""A web server that lies, for every command that takes a URL: it answers or refuses, in time, and
+asks for nothing else.
 
-Lengths, ranges, redirects, pages of links, entity tags and bodies are wrong, or have no end; locations of external data and the
-links of pages lead out of the folder; manifests have changed bytes. ``python -m tests.fuzz.servers SEED NUMBER`` repeats one.
+Lengths, ranges, redirects, pages of links, entity tags and bodies are wrong, or have no end;
+locations of external data and the links of pages lead out of the folder; manifests have changed
+bytes. ``python -m tests.fuzz.servers SEED NUMBER`` repeats one.
 """
 
 from __future__ import annotations
@@ -123,7 +125,11 @@ class Cases:
         self.site, self.work = folder / "site", folder / "a" / "b" / "work"
         self.work.mkdir(parents=True)
         write_site(self.site)
-        self.bodies = {path.name: path.read_bytes() for path in (self.site / "models").iterdir() if path.is_file()}
+        self.bodies = {
+            path.name: path.read_bytes()
+            for path in (self.site / "models").iterdir()
+            if path.is_file()
+        }
         self.converted = {}
         for name, target in (("lenet-0000.params", "out.npz"), ("lenet.npz", "out.params")):
             convert_params(self.site / "models" / name, folder / target)
@@ -137,17 +143,29 @@ class Cases:
         """Run case ``number``."""
         os.chdir(self.work)
         chance = random.Random(f"{self.seed} {number}")
-        manifest = change(chance, READERS["manifest"].seeds(), READERS["manifest"].words) if chance.random() < 0.5 else None
+        manifest = (
+            change(chance, READERS["manifest"].seeds(), READERS["manifest"].words)
+            if chance.random() < 0.5
+            else None
+        )
         if manifest is not None:
             Path("run.jsonl").write_bytes(manifest)
         with contextlib.ExitStack() as stack:
-            for name, value in {"SILENCE": 0.5, "CONNECT": 0.5, "DELAYS": (0.0, 0.0), "PER_PAGE": 0.2, "PACE": 100_000}.items():
+            for name, value in {
+                "SILENCE": 0.5,
+                "CONNECT": 0.5,
+                "DELAYS": (0.0, 0.0),
+                "PER_PAGE": 0.2,
+                "PACE": 100_000,
+            }.items():
                 stack.enter_context(mock.patch.object(retries, name, value))
             stack.enter_context(mock.patch.object(ranges, "MAX_WITHOUT_RANGES", 4 << 20))
             other, site = (stack.enter_context(serve(self.site)) for _ in range(2))
             liar = Liar(f"{self.seed} {number}", site, other, self.bodies)
             url = site.url.replace("://", f"://{USER}@") + FOLDER.rstrip("/")
-            words = [word.replace("URL", url).replace("QUERY", QUERY) for word in self.make_words(number)]
+            words = [
+                word.replace("URL", url).replace("QUERY", QUERY) for word in self.make_words(number)
+            ]
             code, errors = graphs.call(words, output := io.BytesIO())
         status, what = graphs.judge(words, code, errors)
         if status != "failed":
@@ -166,7 +184,9 @@ class Cases:
     def find_file(self, code: object, manifest: bytes | None, lies: set[str]) -> str:
         """Return what is wrong with the files that a command has left; an empty text for nothing."""
         files = {
-            str(path.relative_to(self.work.parents[1])): path for path in self.work.parents[1].rglob("*") if path.is_file()
+            str(path.relative_to(self.work.parents[1])): path
+            for path in self.work.parents[1].rglob("*")
+            if path.is_file()
         }
         for name in files:
             if not name.startswith(("b/work/out/", "b/work/run.jsonl")):
@@ -175,7 +195,12 @@ class Cases:
             written = files.get(f"b/work/out/{name}")
             if code == 2 and written is not None:
                 return f"refused, and {name} was written"
-            if code == 0 and lies <= HONEST and written is not None and written.read_bytes() != data:
+            if (
+                code == 0
+                and lies <= HONEST
+                and written is not None
+                and written.read_bytes() != data
+            ):
                 return f"{name} is not what the server has"
         if manifest is not None:
             whole = manifest[: manifest.rfind(b"\n") + 1]
@@ -188,9 +213,13 @@ class Cases:
 
 
 class Liar:
-    """Answers requests of a server; each answer depends on the seed of the case, the request, and how often it was sent."""
+    """Answers requests of a server; each answer depends on the seed of the case, the request, and
+    how often it was sent.
+    """
 
-    def __init__(self, seed: str, site: WebServer, other: WebServer, bodies: Mapping[str, bytes]) -> None:
+    def __init__(
+        self, seed: str, site: WebServer, other: WebServer, bodies: Mapping[str, bytes]
+    ) -> None:
         self.site, self.other, self.bodies = site, other, bodies
         self.told: list[str] = []
         self.secrets: list[str] = []
@@ -209,7 +238,9 @@ class Liar:
         path = urlsplit(handler.path).path
         if path == f"{FOLDER}ext.onnx" and self.rate and chance.random() < 0.5:
             model = MADE["external"]()
-            model.graph.initializer[0].external_data[0].value = self.choice.choice(OUTSIDE) + "private/w.bin"
+            model.graph.initializer[0].external_data[0].value = (
+                self.choice.choice(OUTSIDE) + "private/w.bin"
+            )
             send(handler, chance, 200, model.SerializeToString(), {"ETag": '"1"'})
         elif path.endswith("/") and self.rate and chance.random() < 0.7:
             send(handler, chance, 200, self.make_page(chance), {"Content-Type": "text/html"})
@@ -236,7 +267,9 @@ class Liar:
         links = ["../", "?C=N", "lenet-symbol.json", "lenet-0000.params", "ext.onnx", "deep/"]
         links += [chance.choice(OUTSIDE) + chance.choice(("private/", "private/a-symbol.json", "x-symbol.json", ""))
                   for _ in range(chance.choice((1, 5, 50)))]  # fmt: skip
-        page = "".join(f'<a href="{link.replace("{other}", self.other.url[7:])}">x</a>\n' for link in links).encode()
+        page = "".join(
+            f'<a href="{link.replace("{other}", self.other.url[7:])}">x</a>\n' for link in links
+        ).encode()
         return page if chance.random() < 0.7 else change(chance, [page], READERS["page"].words)
 
     def find_request(self) -> str:
@@ -244,17 +277,34 @@ class Liar:
         if self.secrets:
             return f"another server gets {self.secrets[0]}"
         for _, path, _ in self.site.requests:
-            parts = re.sub(r"[\0-\x20\x7f]", "", unquote(unquote(path))).replace("\\", "/").partition("?")[0].split("/")
+            parts = (
+                re.sub(r"[\0-\x20\x7f]", "", unquote(unquote(path)))
+                .replace("\\", "/")
+                .partition("?")[0]
+                .split("/")
+            )
             if "redirected" not in path and (not path.startswith(FOLDER) or ".." in parts):
                 return f"{path!r} was requested"
         return next(
-            (f"{path!r} of another server was requested" for _, path, _ in self.other.requests if "redirected" not in path), ""
+            (
+                f"{path!r} of another server was requested"
+                for _, path, _ in self.other.requests
+                if "redirected" not in path
+            ),
+            "",
         )
 
 
 def find_secret(text: str) -> str:
     """Return what stands in messages and reports that should not; an empty text for nothing."""
-    words = ("passphrase", "unspoken", base64.b64encode(USER.encode()).decode(), "\x1b", "\x07", "\r")
+    words = (
+        "passphrase",
+        "unspoken",
+        base64.b64encode(USER.encode()).decode(),
+        "\x1b",
+        "\x07",
+        "\r",
+    )
     return next((f"{word!r} is in what was printed" for word in words if word in text), "")
 
 
@@ -281,10 +331,19 @@ def write_site(folder: Path) -> None:
 Lie = Callable[[Liar, Handler, random.Random, bytes], None]
 
 
-def send(handler: Handler, chance: random.Random, status: int, body: bytes, headers: Mapping[str, str] = {}) -> None:
+def send(
+    handler: Handler,
+    chance: random.Random,
+    status: int,
+    body: bytes,
+    headers: Mapping[str, str] = {},
+) -> None:
     """Send an answer whose headers may be anything; a length of its own where none is stated."""
     head = {"Content-Length": str(len(body)), **headers}
-    lines = [f"HTTP/1.1 {status} OK", *(f"{name}: {value}" for name, value in head.items() if value != "-")]
+    lines = [
+        f"HTTP/1.1 {status} OK",
+        *(f"{name}: {value}" for name, value in head.items() if value != "-"),
+    ]
     handler.wfile.write("\r\n".join(lines).encode("utf-8", "replace") + b"\r\n\r\n" + body)
     handler.close_connection = True
 
@@ -295,7 +354,9 @@ def part(handler: Handler, body: bytes) -> tuple[int, bytes]:
     return (int(bounds[1]), body[int(bounds[1]) : int(bounds[2]) + 1]) if bounds else (0, body)
 
 
-def answer_part(handler: Handler, chance: random.Random, body: bytes, data: bytes | None = None, **more: str) -> None:
+def answer_part(
+    handler: Handler, chance: random.Random, body: bytes, data: bytes | None = None, **more: str
+) -> None:
     """Send the range of a request as it should be, but for ``data`` or headers in its place."""
     start, own = part(handler, body)
     headers = {"ETag": '"1"', "Content-Range": f"bytes {start}-{start + len(own) - 1}/{len(body)}"}
@@ -304,7 +365,30 @@ def answer_part(handler: Handler, chance: random.Random, body: bytes, data: byte
 
 
 def tell_status(liar: Liar, handler: Handler, chance: random.Random, body: bytes) -> None:
-    status = chance.choice((200, 201, 204, 205, 206, 304, 400, 401, 403, 404, 405, 407, 410, 412, 416, 418, 429, 501, 505, 999))
+    status = chance.choice(
+        (
+            200,
+            201,
+            204,
+            205,
+            206,
+            304,
+            400,
+            401,
+            403,
+            404,
+            405,
+            407,
+            410,
+            412,
+            416,
+            418,
+            429,
+            501,
+            505,
+            999,
+        )
+    )
     ranges = chance.choice(("-", f"bytes */{chance.choice(NUMBERS)}", "bytes */0"))
     send(
         handler,
@@ -322,11 +406,22 @@ def redirect(liar: Liar, handler: Handler, chance: random.Random, body: bytes) -
               "http://[?redirected", "http://127.0.0.1:1/?redirected", "http://127.0.0.1:99999/?redirected", "javascript:x",
               "x" * 9000,
               "\x1b[31m?redirected", f"http://{'a' * 300}.invalid/?redirected", "//?redirected")  # fmt: skip
-    send(handler, chance, chance.choice((301, 302, 303, 307, 308, 300, 310)), b"", {"Location": chance.choice(places)})
+    send(
+        handler,
+        chance,
+        chance.choice((301, 302, 303, 307, 308, 300, 310)),
+        b"",
+        {"Location": chance.choice(places)},
+    )
 
 
 def tell_length(liar: Liar, handler: Handler, chance: random.Random, body: bytes) -> None:
-    answer_part(handler, chance, body, Content_Length=chance.choice((*NUMBERS, "5\r\nContent-Length: 7", str(len(body) + 1))))
+    answer_part(
+        handler,
+        chance,
+        body,
+        Content_Length=chance.choice((*NUMBERS, "5\r\nContent-Length: 7", str(len(body) + 1))),
+    )
 
 
 def tell_range(liar: Liar, handler: Handler, chance: random.Random, body: bytes) -> None:
@@ -334,7 +429,10 @@ def tell_range(liar: Liar, handler: Handler, chance: random.Random, body: bytes)
     first, last, size = (chance.choice((str(true), str(true), str(true + 1), chance.choice(NUMBERS)))
                          for true in (start, start + len(own) - 1, len(body)))  # fmt: skip
     answer_part(
-        handler, chance, body, Content_Range=chance.choice((f"bytes {first}-{last}/{size}", f"bytes */{size}", "x", "-"))
+        handler,
+        chance,
+        body,
+        Content_Range=chance.choice((f"bytes {first}-{last}/{size}", f"bytes */{size}", "x", "-")),
     )
 
 
@@ -373,7 +471,11 @@ def send_without_end(liar: Liar, handler: Handler, chance: random.Random, body: 
 def send_compressed(liar: Liar, handler: Handler, chance: random.Random, body: bytes) -> None:
     coding = chance.choice(("gzip", "gzip", "deflate", "br", "zstd", "gzip, gzip", "x"))
     data = chance.choice(
-        (gzip.compress(body), gzip.compress(bytes(200 << 20), 9) if chance.random() < 0.1 else b"\x1f\x8b", body)
+        (
+            gzip.compress(body),
+            gzip.compress(bytes(200 << 20), 9) if chance.random() < 0.1 else b"\x1f\x8b",
+            body,
+        )
     )
     if chance.random() < 0.5:
         send(handler, chance, 200, data, {"Content-Encoding": coding})
@@ -402,7 +504,14 @@ def send_nonsense(liar: Liar, handler: Handler, chance: random.Random, body: byt
 
 def cut(liar: Liar, handler: Handler, chance: random.Random, body: bytes) -> None:
     _, own = part(handler, body)
-    answer_part(handler, chance, body, own[: chance.randint(0, len(own))], Content_Length=str(len(own)), ETag="-")
+    answer_part(
+        handler,
+        chance,
+        body,
+        own[: chance.randint(0, len(own))],
+        Content_Length=str(len(own)),
+        ETag="-",
+    )
 
 
 def reset(liar: Liar, handler: Handler, chance: random.Random, body: bytes) -> None:
@@ -410,15 +519,25 @@ def reset(liar: Liar, handler: Handler, chance: random.Random, body: bytes) -> N
 
 
 def refuse_for_now(liar: Liar, handler: Handler, chance: random.Random, body: bytes) -> None:
-    send(handler, chance, chance.choice((500, 502, 503, 504, 429)), b"later", {"Retry-After": chance.choice(NUMBERS)})
+    send(
+        handler,
+        chance,
+        chance.choice((500, 502, 503, 504, 429)),
+        b"later",
+        {"Retry-After": chance.choice(NUMBERS)},
+    )
 
 
 def send_chunks(liar: Liar, handler: Handler, chance: random.Random, body: bytes) -> None:
     """Send chunks whose sizes are true, or one that is not."""
     start, own = part(handler, body)
     bounds = f"bytes {start}-{start + len(own) - 1}/{len(body)}"
-    handler.wfile.write(f"HTTP/1.1 206 OK\r\nTransfer-Encoding: chunked\r\nContent-Range: {bounds}\r\n\r\n".encode())
-    size = chance.choice((b"%x", b"%X;x=y", b"0%x", b"-%x", b"0x%x", b"%xg", b"fffffffffffffff%x")) % len(own)
+    handler.wfile.write(
+        f"HTTP/1.1 206 OK\r\nTransfer-Encoding: chunked\r\nContent-Range: {bounds}\r\n\r\n".encode()
+    )
+    size = chance.choice(
+        (b"%x", b"%X;x=y", b"0%x", b"-%x", b"0x%x", b"%xg", b"fffffffffffffff%x")
+    ) % len(own)
     handler.wfile.write(size + b"\r\n" + own + b"\r\n0\r\n\r\n")
 
 
@@ -435,7 +554,11 @@ def send_information(liar: Liar, handler: Handler, chance: random.Random, body: 
 
 def dribble(liar: Liar, handler: Handler, chance: random.Random, body: bytes) -> None:
     """Send a byte now and then."""
-    handler.wfile.write(chance.choice((b"", b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 200 OK\r\nContent-Length: 9000\r\n\r\n")))
+    handler.wfile.write(
+        chance.choice(
+            (b"", b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 200 OK\r\nContent-Length: 9000\r\n\r\n")
+        )
+    )
     end = time.monotonic() + 20
     while time.monotonic() < end:
         handler.wfile.write(b"{")

@@ -1,7 +1,9 @@
-"""Sessions and inference in the threads of one process and in forks of these, beside models that end the shared process.
+"""Sessions and inference in the threads of one process and in forks of these, beside models that
+end the shared process.
 
-A model that is right has its answer or, where another one has ended the process that has its session, a refusal that says so.
-``python -m tests.fuzz.sessions SEED SECONDS`` prints what else there is.
+A model that is right has its answer or, where another one has ended the process that has its
+session, a refusal that says so. ``python -m tests.fuzz.sessions SEED SECONDS`` prints what else
+there is.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ from graphshare.resources import memory_limit, time_limit
 from tests.fuzz.heavy_models import make_heavy
 from tests.onnx_files.ending_models import crashing, doubling, encode, swelling
 
-RIGHT = encode([helper.make_node("Transpose", ["x"], ["y"])], [helper.make_tensor_value_info("y", 1, [3, 2])])
+RIGHT = encode(
+    [helper.make_node("Transpose", ["x"], ["y"])], [helper.make_tensor_value_info("y", 1, [3, 2])]
+)
 _THREADS = 4
 _PATIENCE = 40.0
 """Seconds for what takes a few at most."""
@@ -35,7 +39,9 @@ _PATIENCE = 40.0
 
 def infer(chance: random.Random) -> None:
     """Infer the types of a model that is right."""
-    assert inference.infer_types(RIGHT + b"\x08\x08" * chance.randint(0, 9))["y"]  # not the one that is remembered
+    assert inference.infer_types(RIGHT + b"\x08\x08" * chance.randint(0, 9))[
+        "y"
+    ]  # not the one that is remembered
 
 
 def open_and_run(chance: random.Random) -> None:
@@ -55,18 +61,24 @@ def _run(session: ConfinedSession) -> None:
 
 def crash(chance: random.Random) -> None:
     """Let inference end its process."""
-    _refuse(lambda: inference.infer_types(crashing() + b"\x08\x08" * chance.randint(0, 9)), MemoryLimitError)
+    _refuse(
+        lambda: inference.infer_types(crashing() + b"\x08\x08" * chance.randint(0, 9)),
+        MemoryLimitError,
+    )
 
 
 def swell(chance: random.Random) -> None:
     """Let inference, or a session, take more memory than it may."""
     with memory_limit(200_000_000):
-        _refuse(lambda: inference.infer_types(swelling() + b"\x08\x08" * chance.randint(0, 9)), MemoryLimitError)
+        _refuse(
+            lambda: inference.infer_types(swelling() + b"\x08\x08" * chance.randint(0, 9)),
+            MemoryLimitError,
+        )
     with memory_limit(50_000_000):
         try:
-            ConfinedSession(make_heavy(chance).SerializeToString(), settings=SessionSettings(merge_equal=False)).run(
-                {"data": np.ones((2, 2), np.float32)}
-            )
+            ConfinedSession(
+                make_heavy(chance).SerializeToString(), settings=SessionSettings(merge_equal=False)
+            ).run({"data": np.ones((2, 2), np.float32)})
         except (MemoryLimitError, InputError, GoneError):
             return
 
@@ -116,13 +128,17 @@ def work(seed: float, seconds: float) -> None:
     def turn(number: int) -> None:
         chance = random.Random(f"{seed} {number}")
         while time.monotonic() < end:
-            act = chance.choice((infer, infer, open_and_run, open_and_run, crash, swell, refuse, fork, fork))
+            act = chance.choice(
+                (infer, infer, open_and_run, open_and_run, crash, swell, refuse, fork, fork)
+            )
             try:
                 act(chance)
             except BaseException as error:
                 print(f"{act.__name__}: {error!r}", file=sys.stderr, flush=True)
 
-    threads = [threading.Thread(target=turn, args=(number,), daemon=True) for number in range(_THREADS)]
+    threads = [
+        threading.Thread(target=turn, args=(number,), daemon=True) for number in range(_THREADS)
+    ]
     for thread in threads:
         thread.start()
     number = 0

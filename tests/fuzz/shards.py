@@ -1,7 +1,9 @@
-"""Checkpoint folders with changed indexes, configurations and headers: an answer or a refusal, and no byte from elsewhere.
+"""Checkpoint folders with changed indexes, configurations and headers: an answer or a refusal, and
+no byte from elsewhere.
 
-Each case is a folder beside files that it may name and must not get: their content never leaves them, and never changes. Where
-``params tie`` or ``untie`` writes a folder, plain code reads each tensor of the result, and compares it with the source.
+Each case is a folder beside files that it may name and must not get: their content never leaves
+them, and never changes. Where ``params tie`` or ``untie`` writes a folder, plain code reads each
+tensor of the result, and compares it with the source.
 """
 
 from __future__ import annotations
@@ -22,13 +24,37 @@ from tests.shard_folders import INDEX, encode_shard, make_values
 
 SECRET = b"a secret of another folder"
 _FILES = ("model-1.safetensors", "model-2.safetensors")
-_NAMES = ("lm_head.weight", "model.embed_tokens.weight", "a.weight", "b.weight", "__metadata__", "", "\0", "x" * 300, "\ud800")
+_NAMES = (
+    "lm_head.weight",
+    "model.embed_tokens.weight",
+    "a.weight",
+    "b.weight",
+    "__metadata__",
+    "",
+    "\0",
+    "x" * 300,
+    "\ud800",
+)
 _PLACES = (
     *_FILES, "../outside.safetensors", "/etc/passwd", "..", ".", "", "link.safetensors", "folder", "pipe", "config.json",
     "model-3.safetensors", INDEX, "C:model-1.safetensors", "a\0b", "https://example.org/x", "-", "~", "model-1.safetensors/",
 )  # fmt: skip
 _NUMBERS = (0, 1, -1, 2**31, 2**63 - 1, 2**63, 2**64, 1e300, 0.5, 320, 319, 80)
-_VALUES = (None, True, False, [], {}, [[]], "F32", "BF16", "F8_E4M3", "", "U8", *_NUMBERS, *_NAMES[:3])
+_VALUES = (
+    None,
+    True,
+    False,
+    [],
+    {},
+    [[]],
+    "F32",
+    "BF16",
+    "F8_E4M3",
+    "",
+    "U8",
+    *_NUMBERS,
+    *_NAMES[:3],
+)
 _COMMANDS = (
     "check in --isolated",
     "inspect in",
@@ -58,11 +84,20 @@ class Cases:
         """Return the files of the folder and the command of a case."""
         rng = random.Random(f"{self._seed} {number}")
         twice = rng.random() < 0.6
-        shards = [["model.embed_tokens.weight", "a.weight"], ["b.weight", *(["lm_head.weight"] if twice else [])]]
+        shards = [
+            ["model.embed_tokens.weight", "a.weight"],
+            ["b.weight", *(["lm_head.weight"] if twice else [])],
+        ]
         files = {name: encode_shard(tensors) for name, tensors in zip(_FILES, shards, strict=True)}
         index: Any = {"metadata": {"total_size": 1280}}
-        index["weight_map"] = {name: file for file, names in zip(_FILES, shards, strict=True) for name in names}
-        config: Any = {"architectures": ["LlamaForCausalLM"], "tie_word_embeddings": rng.random() < 0.5, "text_config": {}}
+        index["weight_map"] = {
+            name: file for file, names in zip(_FILES, shards, strict=True) for name in names
+        }
+        config: Any = {
+            "architectures": ["LlamaForCausalLM"],
+            "tie_word_embeddings": rng.random() < 0.5,
+            "text_config": {},
+        }
         for _ in range(rng.choice((0, 1, 1, 2, 4))):
             which = rng.random()
             if which < 0.4:
@@ -104,14 +139,24 @@ class Cases:
                 if path.is_file() and not path.is_symlink() and path.name != "outside.safetensors":
                     assert SECRET not in path.read_bytes(), f"secret in {path.name}"
             assert not list(root.rglob(".graphshare-*")), "left temporary files"
-            if run.returncode == 0 and command[1] in ("tie", "untie") and "--dry-run" not in command:
+            if (
+                run.returncode == 0
+                and command[1] in ("tie", "untie")
+                and "--dry-run" not in command
+            ):
                 after = read_tensors(folder if "--in-place" in command else root / "out")
                 lost = {name for name, content in before.items() if name not in after}
                 assert len(lost) <= 1, f"lost {lost}"
-                assert all(before[name] in after.values() for name in lost), f"lost the bytes of {lost}"
-                assert all(after[name] == before[name] for name in before if name in after), "changed bytes"
+                assert all(before[name] in after.values() for name in lost), (
+                    f"lost the bytes of {lost}"
+                )
+                assert all(after[name] == before[name] for name in before if name in after), (
+                    "changed bytes"
+                )
             elif run.returncode and command[1] != "convert":
-                left = {path.name: path.read_bytes() for path in folder.iterdir() if path.name in files}
+                left = {
+                    path.name: path.read_bytes() for path in folder.iterdir() if path.name in files
+                }
                 assert left == files, "changed after a refusal"
         return ("done" if run.returncode < 2 else "refused"), ""
 
@@ -123,7 +168,9 @@ def read_tensors(folder: Path) -> dict[str, bytes]:
         pairs = [(str(name), str(file)) for name, file in weight_map.items()]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         pairs = [
-            (name, file) for file in _FILES for name in ("lm_head.weight", "model.embed_tokens.weight", "a.weight", "b.weight")
+            (name, file)
+            for file in _FILES
+            for name in ("lm_head.weight", "model.embed_tokens.weight", "a.weight", "b.weight")
         ]
     tensors: dict[str, bytes] = {}
     for name, file in pairs:
@@ -132,7 +179,15 @@ def read_tensors(folder: Path) -> dict[str, bytes]:
             end = 8 + int.from_bytes(data[:8], "little")
             begin, stop = json.loads(data[8:end])[name]["data_offsets"]
             tensors[name] = data[end + begin : end + stop]
-        except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
+        except (
+            OSError,
+            ValueError,
+            KeyError,
+            TypeError,
+            IndexError,
+            AttributeError,
+            RecursionError,
+        ):
             continue
     return tensors
 
@@ -156,7 +211,9 @@ def _change(rng: random.Random, value: Any) -> None:
     elif way < 0.5:
         value[rng.choice((key, *_NAMES))] = rng.choice(_PLACES)
     elif way < 0.7:
-        value[rng.choice((key, "text_config", "tie_word_embeddings", "weight_map", "architectures"))] = _draw(rng)
+        value[
+            rng.choice((key, "text_config", "tie_word_embeddings", "weight_map", "architectures"))
+        ] = _draw(rng)
     else:
         value[key] = _draw(rng)
 
@@ -174,16 +231,31 @@ def _change_header(rng: random.Random, data: bytes) -> bytes:
         header[rng.choice(_NAMES)] = header.pop(name)
     elif way < 0.5 and isinstance(entry, dict) and entry:
         key = rng.choice(list(entry))
-        entry[key] = _draw(rng) if rng.random() < 0.5 else [rng.choice(_NUMBERS) for _ in range(rng.choice((1, 2, 2, 300)))]
+        entry[key] = (
+            _draw(rng)
+            if rng.random() < 0.5
+            else [rng.choice(_NUMBERS) for _ in range(rng.choice((1, 2, 2, 300)))]
+        )
     elif way < 0.7:
-        header[rng.choice(_NAMES)] = {"dtype": rng.choice(("F32", "")), "shape": [20, 4], "data_offsets": [0, 320]}
+        header[rng.choice(_NAMES)] = {
+            "dtype": rng.choice(("F32", "")),
+            "shape": [20, 4],
+            "data_offsets": [0, 320],
+        }
     elif way < 0.8:
-        header["__metadata__"] = rng.choice(({"lm_head.weight": "model.embed_tokens.weight"}, {"a": "a"}, {"a": 5}, 7))
+        header["__metadata__"] = rng.choice(
+            ({"lm_head.weight": "model.embed_tokens.weight"}, {"a": "a"}, {"a": 5}, 7)
+        )
     else:
         header[name] = _draw(rng)
     text = json.dumps(header).encode("utf-8", "surrogatepass")
     length = rng.choice((len(text), len(text), len(text), 0, len(text) - 1, 2**40, 2**63))
-    return length.to_bytes(8, "little") + text + data[end:] + rng.choice((b"", b"", b"", b"more", make_values("x", 1)))
+    return (
+        length.to_bytes(8, "little")
+        + text
+        + data[end:]
+        + rng.choice((b"", b"", b"", b"more", make_values("x", 1)))
+    )
 
 
 def _change_bytes(rng: random.Random, data: bytes) -> bytes:
@@ -196,12 +268,16 @@ def _change_bytes(rng: random.Random, data: bytes) -> bytes:
         elif way < 0.7:
             del changed[at:]
         else:
-            changed[at:at] = rng.choice((b"[" * 5000, b'{"a":' * 2000, b"\0", b"\xff", b'"', b"NaN", b"9" * 5000))
+            changed[at:at] = rng.choice(
+                (b"[" * 5000, b'{"a":' * 2000, b"\0", b"\xff", b'"', b"NaN", b"9" * 5000)
+            )
     return bytes(changed)
 
 
 def _encode(rng: random.Random, value: Any) -> bytes:
-    return json.dumps(value, indent=rng.choice((None, 2)), ensure_ascii=rng.random() < 0.9).encode("utf-8", "surrogatepass")
+    return json.dumps(value, indent=rng.choice((None, 2)), ensure_ascii=rng.random() < 0.9).encode(
+        "utf-8", "surrogatepass"
+    )
 
 
 def run(minutes: float, seed: int, keep: Path) -> Totals:
@@ -210,7 +286,12 @@ def run(minutes: float, seed: int, keep: Path) -> Totals:
     for outcome in run_cases(cases.run, minutes):
         if outcome.status == "failed":
             files, command = cases.make(outcome.number)
-            collector.fail(outcome.sort, f"case {outcome.number}: {outcome.what}", ["graphshare", *command], files)
+            collector.fail(
+                outcome.sort,
+                f"case {outcome.number}: {outcome.what}",
+                ["graphshare", *command],
+                files,
+            )
         else:
             collector.count(1, outcome.status == "done")
     return collector.totals

@@ -47,14 +47,20 @@ def test_a_case_that_hangs_dies_or_takes_too_much_is_a_failure() -> None:
     assert run_one(lambda number: (time.sleep(30), ("done", ""))[1], 0, seconds=0.3).sort == HANG  # type: ignore[func-returns-value]
     assert run_one(lambda number: (os.abort(), ("done", ""))[1], 0).sort == "signal 6"
     # a mapping of its own: memory that the process once had and freed would serve a bytearray
-    taken = run_one(lambda number: ("done", str(len(mmap.mmap(-1, 200 << 20)))), 0, memory=100 << 20)
+    taken = run_one(
+        lambda number: ("done", str(len(mmap.mmap(-1, 200 << 20)))), 0, memory=100 << 20
+    )
     assert taken.what.startswith("OSError: [Errno 12]")
-    assert run_one(lambda number: (os._exit(3), ("done", ""))[1], 0).what == "ended with exit code 3"
+    assert (
+        run_one(lambda number: (os._exit(3), ("done", ""))[1], 0).what == "ended with exit code 3"
+    )
     assert run_one(lambda number: (os._exit(2), ("done", ""))[1], 0).status == "refused"
     assert run_one(lambda number: ("done", "x"), 5).status == "done"
 
 
-def test_the_operators_find_a_kernel_that_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_operators_find_a_kernel_that_fails(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     kernel = find_kernel("relu")
     assert kernel is not None
     cases = operators.Cases(0)
@@ -65,7 +71,12 @@ def test_the_operators_find_a_kernel_that_fails(monkeypatch: pytest.MonkeyPatch,
     totals = operators.run(0.01, 0, tmp_path)
     assert totals.failures
     assert "ZeroDivisionError" in totals.failures[0].message
-    assert {path.name for path in (tmp_path / "1").iterdir()} == {"case-symbol.json", "feeds.npz", "command", "what"}
+    assert {path.name for path in (tmp_path / "1").iterdir()} == {
+        "case-symbol.json",
+        "feeds.npz",
+        "command",
+        "what",
+    }
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -76,7 +87,9 @@ def test_the_seeds_of_a_reader_are_valid(name: str) -> None:
 def test_a_manifest_that_loses_a_line_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = READERS["manifest"].seeds()[2]
     assert READERS["manifest"].read_or_refuse(lines)
-    monkeypatch.setattr(manifest, "_is_torn", lambda line: True)  # as if every last line were a torn one
+    monkeypatch.setattr(
+        manifest, "_is_torn", lambda line: True
+    )  # as if every last line were a torn one
     with pytest.raises(AssertionError, match="became"):
         READERS["manifest"].read_or_refuse(lines)
     monkeypatch.setattr(manifest.Manifest, "_read", lambda self: os.truncate(self.path, 0))
@@ -92,7 +105,9 @@ def test_a_link_that_leaves_its_folder_is_found(monkeypatch: pytest.MonkeyPatch)
         READERS["page"].read(page)
 
 
-def test_blind_reads_find_a_reader_that_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_blind_reads_find_a_reader_that_fails(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     def read(data: bytes) -> object:
         if data[:1] == b"\xff":
             raise KeyError("planted")
@@ -115,14 +130,22 @@ def test_atheris_finds_a_reader_that_fails(monkeypatch: pytest.MonkeyPatch, tmp_
     assert totals.counts["answers"] > 0
 
 
-def test_changed_onnx_models_find_a_wrong_answer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Every command ends well on a few models; one that calls a changed weight equal, or writes another model, is found."""
+def test_changed_onnx_models_find_a_wrong_answer(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Every command ends well on a few models; one that calls a changed weight equal, or writes
+    another model, is found.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(onnx_models, "COMMANDS", onnx_models.COMMANDS[:: size_of_day(6, 1)])
     cases = onnx_models.Cases(0)
     assert {cases.run(number)[0] for number in range(len(cases.commands))} <= {"done", "refused"}
     assert not any(tmp_path.iterdir())
-    mutant = next(mutant for mutant in list_mutants() if mutant.source == "made_dense" and mutant.what == "last number")
+    mutant = next(
+        mutant
+        for mutant in list_mutants()
+        if mutant.source == "made_dense" and mutant.what == "last number"
+    )
     source = SOURCES["made_dense"]()
     files = {
         onnx_models.MODEL: mutant.build().model.SerializeToString(),
@@ -131,17 +154,27 @@ def test_changed_onnx_models_find_a_wrong_answer(monkeypatch: pytest.MonkeyPatch
     }
     for name, data in {**files, "out.onnx": files[onnx_models.OTHER]}.items():
         (tmp_path / name).write_bytes(data)
-    assert "onnxruntime computes" in cases.find_fault(["compare", onnx_models.MODEL, onnx_models.OTHER], files, 0)
+    assert "onnxruntime computes" in cases.find_fault(
+        ["compare", onnx_models.MODEL, onnx_models.OTHER], files, 0
+    )
     assert not cases.find_fault(["compare", onnx_models.OTHER, onnx_models.OTHER], files, 0)
     assert cases.find_fault(["compare", onnx_models.OTHER, onnx_models.OTHER], files, 1)
-    assert "onnxruntime computes" in cases.find_fault(["rename", onnx_models.MODEL, "--prefix", "y_"], files, 0)
+    assert "onnxruntime computes" in cases.find_fault(
+        ["rename", onnx_models.MODEL, "--prefix", "y_"], files, 0
+    )
 
 
 @pytest.mark.parametrize("has_ended", [True, pytest.param(False, marks=pytest.mark.large)])
 def test_memory_beyond_the_limit_is_found(has_ended: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a process takes counts that a command starts, whether that goes on or has ended."""
-    size = (500 << 20) + (resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10)  # the system keeps the largest of all
-    taken = [sys.executable, "-c", f"import sys; data = b'x' * {size}; print(flush=True); sys.stdin.read()"]
+    size = (500 << 20) + (
+        resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10
+    )  # the system keeps the largest of all
+    taken = [
+        sys.executable,
+        "-c",
+        f"import sys; data = b'x' * {size}; print(flush=True); sys.stdin.read()",
+    ]
     limited = ["run", onnx_models.MODEL, "--max-memory", onnx_models.MEMORY]
     cases, started = onnx_models.Cases(0), []
 
@@ -162,7 +195,9 @@ def test_memory_beyond_the_limit_is_found(has_ended: bool, monkeypatch: pytest.M
     assert graphs.judge(limited, *cases.call(limited))[0] == "done"
 
 
-def test_a_file_that_is_lost_or_written_too_early_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_file_that_is_lost_or_written_too_early_is_found(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.chdir(tmp_path)
     files = {"a": b"a"}
     (tmp_path / "a").write_bytes(b"a")
@@ -170,7 +205,10 @@ def test_a_file_that_is_lost_or_written_too_early_is_found(monkeypatch: pytest.M
     assert not graphs.find_damage(["rename"], files, ["out.json"], "refused")
     (tmp_path / "out.json").write_bytes(b"half")
     assert not graphs.find_damage(["rename"], files, ["out.json"], "done")
-    assert graphs.find_damage(["rename"], files, ["out.json"], "refused") == "refused, and out.json was written"
+    assert (
+        graphs.find_damage(["rename"], files, ["out.json"], "refused")
+        == "refused, and out.json was written"
+    )
     (tmp_path / "a").write_bytes(b"")
     assert graphs.find_damage(["rename"], files, [], "done") == "a is not what it was"
 
@@ -194,14 +232,18 @@ def plant(monkeypatch: pytest.MonkeyPatch, command: str, rate: float = 0.5) -> N
     monkeypatch.setattr(servers, "RATES", [rate])
 
 
-def test_a_request_out_of_the_folder_is_found(servers_cases: servers.Cases, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_out_of_the_folder_is_found(
+    servers_cases: servers.Cases, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plant(monkeypatch, "check URL/ext.onnx --isolated")
     assert {servers_cases.run(number)[0] for number in range(20)} <= {"done", "refused"}
     monkeypatch.setattr("graphshare.formats.onnx.tensors.leaves_folder", lambda name: False)
     assert any("was requested" in servers_cases.run(number)[1] for number in range(20))
 
 
-def test_credentials_in_a_message_are_found(servers_cases: servers.Cases, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_credentials_in_a_message_are_found(
+    servers_cases: servers.Cases, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plant(monkeypatch, "inspect URL/nowhere.json?QUERY", rate=0.0)
     assert servers_cases.run(0) == ("refused", "")
     for name in ("_CREDENTIALS", "_SLASH_IN_PASSWORD"):
@@ -234,7 +276,9 @@ def test_heavy_models_are_heavy() -> None:
         model = make_heavy(random.Random(seed)).SerializeToString()
         try:
             with resource_limits("50M", 2):
-                session = ConfinedSession(model, settings=SessionSettings(merge_equal=False, awake=False))
+                session = ConfinedSession(
+                    model, settings=SessionSettings(merge_equal=False, awake=False)
+                )
                 answers.append(f"{len(session.run({'data': np.ones((2, 2), np.float32)}))} outputs")
         except GraphshareError as error:
             answers.append(str(error))
@@ -257,7 +301,9 @@ def test_a_command_that_fails_is_told_by_what_it_prints() -> None:
 
 
 @pytest.mark.large
-def test_the_graphs_find_a_command_that_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_graphs_find_a_command_that_fails(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(main, "_main", lambda words: {}["planted"])
     monkeypatch.setattr(graphs, "COMMANDS", (["format", "GRAPH", "-o", "out.json"],))
     monkeypatch.chdir(tmp_path)

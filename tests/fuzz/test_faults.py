@@ -42,7 +42,11 @@ def test_each_kind_of_fault_arrives(injector: faults.Injector) -> None:
         ((faults.NO_SPACE, errno.EDQUOT, 1, 1 << 40, 0), 2, "the disk quota is used up"),
         ((faults.SIGNAL, signal.SIGINT, 5, 5, 0), 130, "interrupted; nothing was changed"),
         ((faults.SIGNAL, signal.SIGHUP, 5, 5, 1), 2, "interrupted; nothing was changed"),
-        ((faults.SIGNAL, signal.SIGKILL, reference.calls - 5, reference.calls - 5, 0), -signal.SIGKILL, ""),
+        (
+            (faults.SIGNAL, signal.SIGKILL, reference.calls - 5, reference.calls - 5, 0),
+            -signal.SIGKILL,
+            "",
+        ),
         ((faults.ERROR, errno.EINTR, 1, 1, 0), 0, ""),
         ((faults.SHORT, 0, 1, 1 << 40, 0), 0, ""),
     ):
@@ -59,7 +63,9 @@ def test_each_kind_of_fault_arrives(injector: faults.Injector) -> None:
         "check one-symbol.json two-symbol.json --fix -o report.txt",
     ],
 )
-def test_outputs_are_all_old_or_all_new_wherever_the_disk_fills_up(injector: faults.Injector, command: str) -> None:
+def test_outputs_are_all_old_or_all_new_wherever_the_disk_fills_up(
+    injector: faults.Injector, command: str
+) -> None:
     """Trained parameters are not replaced where the outputs are not, and one fixed file not without the other."""
     reference = injector.reference(command)
     failed = 0
@@ -72,7 +78,8 @@ def test_outputs_are_all_old_or_all_new_wherever_the_disk_fills_up(injector: fau
 
 
 @pytest.mark.parametrize(
-    "command", [command for command in faults.COMMANDS if command.startswith(("params tie", "params untie"))]
+    "command",
+    [command for command in faults.COMMANDS if command.startswith(("params tie", "params untie"))],
 )
 def test_a_kill_loses_no_tensor(injector: faults.Injector, command: str) -> None:
     """Wherever the run is killed, each tensor of the folder can be read from it, or the one that it is tied to."""
@@ -100,7 +107,9 @@ def test_what_is_wrong_is_found(injector: faults.Injector) -> None:
     assert faults.judge(injector, reference, [], 0) == []
     files = injector.files()
     (injector.folder / "out-0000.params").write_bytes(b"old")
-    assert "neither old nor new: out-0000.params are not new" in faults.judge(injector, reference, [], 2)
+    assert "neither old nor new: out-0000.params are not new" in faults.judge(
+        injector, reference, [], 2
+    )
     assert "exit code 0, and the files are not new" in faults.judge(injector, reference, [], 0)
     (injector.folder / "out-0000.params").write_bytes(files["out-0000.params"])
     assert "exit code 130" in faults.judge(injector, reference, [], 130)

@@ -36,7 +36,11 @@ def test_every_message_of_changed_models_is_kept() -> None:
     cases = messages.Cases(0)
     first = len(cases.rewrites) * len(cases.sources)
     numbers = range(first, first + len(cases.rewrites) * size_of_day(10, 800))
-    failures = {cases.make(o.number)[:2]: o.what for o in run_numbers(cases.run, numbers) if o.status == "failed"}
+    failures = {
+        cases.make(o.number)[:2]: o.what
+        for o in run_numbers(cases.run, numbers)
+        if o.status == "failed"
+    }
     assert not failures
 
 
@@ -79,7 +83,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("rewrite", ["rename", "rename one"])
-def test_every_change_of_what_was_renamed_is_found(rewrite: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_change_of_what_was_renamed_is_found(
+    rewrite: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert not is_lost(rewrite, folder)
     groups = []
     for seed in range(60):
@@ -95,10 +101,16 @@ def test_every_change_of_what_was_renamed_is_found(rewrite: str, folder: Path, m
     assert groups.count(False) > 40
 
 
-@pytest.mark.parametrize("rewrite", ["duplicate, copy", "duplicate, tie", "extract, all", "group", "group, second"])
-def test_every_entry_that_is_lost_is_found(rewrite: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "rewrite", ["duplicate, copy", "duplicate, tie", "extract, all", "group", "group, second"]
+)
+def test_every_entry_that_is_lost_is_found(
+    rewrite: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert not is_lost(rewrite, folder)
-    count = sum(f.number in LISTS for f in get_graph(parse((folder / messages.MODEL).read_bytes())).fields)
+    count = sum(
+        f.number in LISTS for f in get_graph(parse((folder / messages.MODEL).read_bytes())).fields
+    )
     for at in range(count):
 
         def remove(result: Message, at: int = at) -> None:
@@ -125,7 +137,9 @@ def test_a_shared_weight_goes_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         (tmp_path / name).write_bytes(content)
     model = parse((tmp_path / messages.MODEL).read_bytes())
     graph = get_graph(model)
-    twin = next(entry for entry in graph.list(INITIALIZER) if name_of(INITIALIZER, entry) == "t1").copy()
+    twin = next(
+        entry for entry in graph.list(INITIALIZER) if name_of(INITIALIZER, entry) == "t1"
+    ).copy()
     twin.set_text(8, "twin")
     graph.fields.append(Field(INITIALIZER, 2, twin))
     (tmp_path / messages.MODEL).write_bytes(encode(model))
@@ -134,11 +148,15 @@ def test_a_shared_weight_goes_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert is_lost("share", tmp_path)
 
 
-def test_a_pool_that_changes_a_model_is_found(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pool_that_changes_a_model_is_found(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert not is_lost("pool", folder)
     pool = gs.pool
 
-    def pool_and_spoil(models: list[Path], out: Path, *, embed: bool = False, verify: bool = True) -> None:
+    def pool_and_spoil(
+        models: list[Path], out: Path, *, embed: bool = False, verify: bool = True
+    ) -> None:
         pool(models, out, embed=embed, verify=verify)
         model = parse((out / messages.MODEL).read_bytes())
         get_graph(model).set_text(2, "other")
@@ -149,11 +167,18 @@ def test_a_pool_that_changes_a_model_is_found(folder: Path, monkeypatch: pytest.
 
 
 @pytest.mark.large
-def test_the_campaign_finds_a_rewrite_that_loses_a_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_campaign_finds_a_rewrite_that_loses_a_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert messages.Cases(3).make(500) == messages.Cases(3).make(500) != messages.Cases(4).make(500)
     monkeypatch.setattr(messages, "MODELS", {"kinds": MODELS["kinds"]})
     monkeypatch.setattr(messages, "REWRITES", {"rename": REWRITES["rename"]})
     spoil(monkeypatch, lambda result: get_graph(result).fields.clear())
     totals = messages.run(0.05, 0, tmp_path)
     assert totals.failures
-    assert {path.name for path in (tmp_path / "1").iterdir()} == {messages.MODEL, *FILES, "command", "what"}
+    assert {path.name for path in (tmp_path / "1").iterdir()} == {
+        messages.MODEL,
+        *FILES,
+        "command",
+        "what",
+    }

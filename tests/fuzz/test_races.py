@@ -46,7 +46,9 @@ def test_a_few_cases(cases: races.Cases) -> None:
         ("full", "'Traceback' on stderr"),
     ],
 )
-def test_a_careless_command_is_found(part: str, words: str, cases: races.Cases, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_careless_command_is_found(
+    part: str, words: str, cases: races.Cases, monkeypatch: pytest.MonkeyPatch
+) -> None:
     command = f"x {disturbances.MODELS}/one.onnx"
     monkeypatch.setattr(races, "COMMAND", [sys.executable, "-c", CARELESS])
     monkeypatch.setattr(races, "READING", (command,))
@@ -59,7 +61,9 @@ def test_a_careless_command_is_found(part: str, words: str, cases: races.Cases, 
         number += 4 if number % 24 != 19 else 8
 
 
-def test_what_goes_on_is_found_and_ended(cases: races.Cases, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_goes_on_is_found_and_ended(
+    cases: races.Cases, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(races, "COMMAND", [sys.executable, "-c", CARELESS])
     monkeypatch.setattr(disturbances, "PATIENCE", 0.5)
     cases.reset()
@@ -85,5 +89,7 @@ def test_files_of_two_runs_are_told_apart(tmp_path: Path) -> None:
 
 def test_what_is_wrong_in_a_thread_is_printed(tmp_path: Path) -> None:
     code = "import tests.fuzz.sessions as s; s.infer = s.refuse = s.crash = lambda chance: 1 / 0; s.work(0, 0.5)"
-    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     assert "ZeroDivisionError" in run.stderr

@@ -12,7 +12,9 @@ from tests.fuzz import __main__ as command
 from tests.fuzz.totals import Failure, Totals, Unavailable, make_reproduction
 
 
-def add_campaign(patch: pytest.MonkeyPatch, name: str, result: Totals | Unavailable) -> list[tuple[float, int, Path]]:
+def add_campaign(
+    patch: pytest.MonkeyPatch, name: str, result: Totals | Unavailable
+) -> list[tuple[float, int, Path]]:
     """Add a campaign with this result; return the list of its calls."""
     calls: list[tuple[float, int, Path]] = []
 
@@ -43,7 +45,10 @@ def test_campaigns_share_the_time_and_add_up(
     assert first == [(2.0, 9, tmp_path / "first")]
     assert second == [(2.0, 9, tmp_path / "second")]
     lines = capsys.readouterr().out.splitlines()
-    assert lines[-1] == "in all: 1,500 executions, 25 faults injected, 25 survivors, 0 failures; reads 10"
+    assert (
+        lines[-1]
+        == "in all: 1,500 executions, 25 faults injected, 25 survivors, 0 failures; reads 10"
+    )
     assert command.main(["second", "--minutes", "4", "--keep", str(tmp_path)]) == 0
     assert len(first) == 1
     assert second[-1][0] == 4.0
@@ -59,7 +64,9 @@ def test_a_failure_is_printed_with_its_reproduction(
     assert (Path(kept) / "run.txt").read_bytes() == b"how"
 
 
-def test_a_campaign_that_cannot_run_is_a_failure_unless_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_campaign_that_cannot_run_is_a_failure_unless_skipped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     add_campaign(monkeypatch, "first", Unavailable("no compiler"))
     assert command.main([]) == 1
     assert command.main(["--skip"]) == 0

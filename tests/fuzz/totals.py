@@ -22,8 +22,9 @@ class Failure(msgspec.Struct, frozen=True):
 class Totals(msgspec.Struct):
     """Counts of a campaign.
 
-    ``survivors`` are attacks after which everything was as it should be: an answer, a clear refusal, or files that are all old
-    or all new. ``counts`` has what else the campaign counts, by name (``signals``, ``reads``).
+    ``survivors`` are attacks after which everything was as it should be: an answer, a clear
+    refusal, or files that are all old or all new. ``counts`` has what else the campaign counts, by
+    name (``signals``, ``reads``).
     """
 
     executions: int = 0

@@ -1,1 +1,3 @@
-"""Generated models: valid graphs grown from the recorded cases of all operators, judged by MXNet and by our own invariants."""
+"""Generated models: valid graphs grown from the recorded cases of all operators, judged by MXNet
+and by our own invariants.
+"""

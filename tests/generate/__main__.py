@@ -2,8 +2,9 @@
 
     python -m tests.generate --graphs 1000 --seed 0 --keep DIR
 
-With ``GRAPHSHARE_ORACLE`` MXNet judges too. A graph is named by its seed: ``--seed N --graphs 1`` grows it again. Graphs that
-disagree are written to ``--keep``, shrunk, as a symbol file and an npz of its variables.
+With ``GRAPHSHARE_ORACLE`` MXNet judges too. A graph is named by its seed: ``--seed N --graphs 1``
+grows it again. Graphs that disagree are written to ``--keep``, shrunk, as a symbol file and an npz
+of its variables.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ from tests.surroundings import oracle_path
 BATCH = 200
 ROUNDS = 6
 """How often nodes are cut away from a graph that MXNet refuses; each time all that are found."""
-AGREES = {False: "graphs that agree", True: "graphs that agree without the nodes of known refusals and gradients"}
+AGREES = {
+    False: "graphs that agree",
+    True: "graphs that agree without the nodes of known refusals and gradients",
+}
 
 
 class Campaign:
@@ -69,14 +73,18 @@ class Campaign:
             self.counts["invariants"] += 1
             if how is not None:
                 self._report(Disagreement(model.seed, "graph", f"invariant {name}", how))
-                self._keep(shrink(model, lambda smaller, check=check: check(smaller) is not None), name)  # type: ignore[misc]
+                self._keep(
+                    shrink(model, lambda smaller, check=check: check(smaller) is not None), name
+                )  # type: ignore[misc]
 
     def _ask(self, models: list[Model], folder: Path) -> None:
         """Judge graphs; those that MXNet refuses once more without the nodes at fault."""
         cut: set[int] = set()
         for _ in range(ROUNDS):
             unexplained: list[tuple[Model, Verdict]] = []
-            for model, answer in zip(models, ask_mxnet(self.oracle_python, models, folder) if models else (), strict=True):
+            for model, answer in zip(
+                models, ask_mxnet(self.oracle_python, models, folder) if models else (), strict=True
+            ):
                 verdict = judge(model, answer)
                 if verdict.is_of_the_graph:
                     unexplained.append((model, verdict))
@@ -85,7 +93,9 @@ class Campaign:
             models = self._explain(unexplained, folder)
             cut.update(model.seed for model in models)
         for model in models:
-            self._report(Disagreement(model.seed, "graph", "undecided", f"refused after {ROUNDS} cuts"))
+            self._report(
+                Disagreement(model.seed, "graph", "undecided", f"refused after {ROUNDS} cuts")
+            )
 
     def _count(self, model: Model, verdict: Verdict, *, cut: bool) -> None:
         self.counts.update(verdict.counts)
@@ -98,7 +108,10 @@ class Campaign:
     def _explain(self, unexplained: list[tuple[Model, Verdict]], folder: Path) -> list[Model]:
         """Report the nodes for which graphs are refused or have other gradients; return the graphs without them."""
         faults: dict[int, list[Disagreement]] = {}
-        asked = [(model, any(found.what == "gradient" for found in verdict.disagreements)) for model, verdict in unexplained]
+        asked = [
+            (model, any(found.what == "gradient" for found in verdict.disagreements))
+            for model, verdict in unexplained
+        ]
         for fault in blame(self.oracle_python, asked, folder) if asked else ():
             faults.setdefault(fault.seed, []).append(fault)
         smaller = []
@@ -109,9 +122,13 @@ class Campaign:
                 if not fault.known:
                     self._report(fault)
                     self._keep_node(model, fault.node, "alone")
-            names = {fault.node for fault in found} or self._isolate(model, verdict.disagreements[0], folder)
+            names = {fault.node for fault in found} or self._isolate(
+                model, verdict.disagreements[0], folder
+            )
             records = enumerate(model.document["nodes"])
-            smaller.append(cut_all(model, [number for number, record in records if record["name"] in names]))
+            smaller.append(
+                cut_all(model, [number for number, record in records if record["name"] in names])
+            )
         for model in smaller:
             self.counts["graphs cut away"] += not model.cases
         return [model for model in smaller if model.cases]
@@ -150,9 +167,15 @@ class Campaign:
 
     def summarize(self, seconds: float) -> str:
         """Return the figures in one line each."""
-        lines = [f"{self.counts['graphs']} graphs in {seconds:.0f} s, {len(self.disagreements)} disagreements"]
-        lines += [f"{name}: {count}" for name, count in sorted(self.counts.items()) if name != "graphs"]
-        lines.append(f"operators: {len(self.coverage.operators)} of {len(self.grower.pool)} in the pool")
+        lines = [
+            f"{self.counts['graphs']} graphs in {seconds:.0f} s, {len(self.disagreements)} disagreements"
+        ]
+        lines += [
+            f"{name}: {count}" for name, count in sorted(self.counts.items()) if name != "graphs"
+        ]
+        lines.append(
+            f"operators: {len(self.coverage.operators)} of {len(self.grower.pool)} in the pool"
+        )
         lines.append(f"neighbouring pairs: {len(self.coverage.pairs)}")
         lines.append(f"attribute values: {len(self.coverage.attributes)}")
         return "\n".join(lines)
@@ -160,19 +183,32 @@ class Campaign:
 
 def main() -> int:
     """Run a campaign from the command line; 1 where anything disagrees."""
-    parser = argparse.ArgumentParser(prog="python -m tests.generate", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.generate", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("--graphs", type=int, default=1000, help="how many graphs to grow")
     parser.add_argument("--seed", type=int, default=0, help="the seed of the first graph")
     parser.add_argument("--keep", type=Path, help="directory for the graphs that disagree, shrunk")
-    parser.add_argument("--invariants", type=int, default=1, metavar="N", help="check the invariants of every N-th graph")
+    parser.add_argument(
+        "--invariants",
+        type=int,
+        default=1,
+        metavar="N",
+        help="check the invariants of every N-th graph",
+    )
     parser.add_argument("--without-mxnet", action="store_true", help="check only the invariants")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
-    campaign = Campaign("" if arguments.without_mxnet else oracle_path(), arguments.keep, arguments.invariants)
+    campaign = Campaign(
+        "" if arguments.without_mxnet else oracle_path(), arguments.keep, arguments.invariants
+    )
     started = time.perf_counter()
     for first in range(arguments.seed, arguments.seed + arguments.graphs, BATCH):
         campaign.run(range(first, min(first + BATCH, arguments.seed + arguments.graphs)))
-        print(f"so far: {dict(sorted(campaign.counts.items()))}, {len(campaign.coverage.pairs)} pairs", flush=True)
+        print(
+            f"so far: {dict(sorted(campaign.counts.items()))}, {len(campaign.coverage.pairs)} pairs",
+            flush=True,
+        )
     print(campaign.summarize(time.perf_counter() - started))
     return bool(campaign.disagreements)
 

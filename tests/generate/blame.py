@@ -15,7 +15,9 @@ from tests.oracle.wider_dtypes import has_wider_dtype
 
 
 def blame(oracle_python: str, models: list[tuple[Model, bool]], folder: Path) -> list[Disagreement]:
-    """Return the nodes of graphs that differ alone; where a graph has True beside it the backward pass is compared too."""
+    """Return the nodes of graphs that differ alone; where a graph has True beside it the backward
+    pass is compared too.
+    """
     places = [(model, number) for model, _ in models for number in model.cases]
     backward = {model.seed for model, gradients in models if gradients}
     probes = []
@@ -24,16 +26,31 @@ def blame(oracle_python: str, models: list[tuple[Model, bool]], folder: Path) ->
         probes.append(({**model.cases[n], "backward": model.seed in backward}, arrays))
     found = []
     answers = asked(oracle_python, probes, folder)
-    for place, ((model, number), (case, arrays), answer) in enumerate(zip(places, probes, answers, strict=True)):
+    for place, ((model, number), (case, arrays), answer) in enumerate(
+        zip(places, probes, answers, strict=True)
+    ):
         with np.errstate(all="ignore"):
             how = compared_alone(case, arrays, answer["forward"])
             if how is None and model.seed in backward:
                 how = compared_backward(case, arrays, answer["backward"], place)
                 how = None if how is not None and how.startswith("MXNet refuses") else how
         ends = isinstance(answer["forward"], dict) and "crash" in answer["forward"]
-        if how is None and ends and model.refused is not None and number == len(model.document["nodes"]) - 1:
+        if (
+            how is None
+            and ends
+            and model.refused is not None
+            and number == len(model.document["nodes"]) - 1
+        ):
             name = model.document["nodes"][number]["name"]
-            found.append(Disagreement(model.seed, name, describe_case(case, arrays), "MXNet ends, where it is refused", True))
+            found.append(
+                Disagreement(
+                    model.seed,
+                    name,
+                    describe_case(case, arrays),
+                    "MXNet ends, where it is refused",
+                    True,
+                )
+            )
         elif how is not None:
             name, known = model.document["nodes"][number]["name"], is_listed(case, arrays, how)
             found.append(Disagreement(model.seed, name, describe_case(case, arrays), how, known))

@@ -2,11 +2,12 @@
 
     python -m tests.generate.exported --graphs 1000 --seed 0
 
-A graph is exported with all of its values as outputs, as far as no node is refused. A value that differs is looked at alone:
-its operator is exported by itself on the executor's inputs, so that rounding from before does not count. Where that agrees, or
-cannot be, the executor computes the operator on the inputs that it had in the model, and must find the same value. What ONNX
-leaves open is counted apart, by the reasons in ``known_exports.py``. Graphs run in child processes: an abort of onnxruntime
-is a disagreement of its seed.
+A graph is exported with all of its values as outputs, as far as no node is refused. A value that
+differs is looked at alone: its operator is exported by itself on the executor's inputs, so that
+rounding from before does not count. Where that agrees, or cannot be, the executor computes the
+operator on the inputs that it had in the model, and must find the same value. What ONNX leaves open
+is counted apart, by the reasons in ``known_exports.py``. Graphs run in child processes: an abort of
+onnxruntime is a disagreement of its seed.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ BYTES = 8 << 30
 
 
 class Result(NamedTuple):
-    """What became of one graph: values that agree, what does not, and what ONNX leaves open; ``judges`` computed the models."""
+    """What became of one graph: values that agree, what does not, and what ONNX leaves open;
+    ``judges`` computed the models.
+    """
 
     agreeing: int = 0
     refused: tuple[str, ...] = ()
@@ -64,7 +67,9 @@ def check_export(model: Model) -> Result:
     stored = {variable for node in graph.nodes if node.op for variable in _parameters(node)}
     entries = [(number, index) for number, index in model.values if number in model.cases]
     refused: set[str] = set()
-    unknown: set[str] = set()  # the executor takes sizes of 0 that leave a shape open before it runs
+    unknown: set[str] = (
+        set()
+    )  # the executor takes sizes of 0 that leave a shape open before it runs
     data: bytes | RefusedError = RefusedError("nothing")
     while isinstance(data, RefusedError):
         entries = [(n, i) for n, i in entries if not _needs(nodes[n], refused, {})]
@@ -77,12 +82,21 @@ def check_export(model: Model) -> Result:
             if found <= refused:
                 return Result(0, tuple(sorted(refused)), (f"refused again: {data}",))
             refused |= found
-            unknown |= {fault.node or "" for fault in data.faults if "its shapes do not follow" in fault.message}
-    faults = [f"refused without a stated condition: {op}" for op in _unstated(nodes, numbers, refused - unknown)]
+            unknown |= {
+                fault.node or ""
+                for fault in data.faults
+                if "its shapes do not follow" in fault.message
+            }
+    faults = [
+        f"refused without a stated condition: {op}"
+        for op in _unstated(nodes, numbers, refused - unknown)
+    ]
     try:
         outputs, judge = run_onnx(data, {name: np.asarray(x) for name, x in model.feeds.items()})
     except Exception as error:
-        return Result(0, tuple(sorted(refused)), (*faults, *_find_failure(model, nodes, entries, error)))
+        return Result(
+            0, tuple(sorted(refused)), (*faults, *_find_failure(model, nodes, entries, error))
+        )
     judges, known = [judge], []
     for place, got in zip(entries, outputs, strict=True):
         want = model.values[place]
@@ -91,7 +105,9 @@ def check_export(model: Model) -> Result:
         how, judge = _compare_alone(model, nodes[place[0]], place, numbers)
         judges.append(judge)
         if how is None:
-            how = _compare_inside(model, nodes[place[0]], place, numbers, dict(zip(entries, outputs, strict=True)))
+            how = _compare_inside(
+                model, nodes[place[0]], place, numbers, dict(zip(entries, outputs, strict=True))
+            )
         if isinstance(how, Known):
             known.append(how)
         elif how is not None:
@@ -103,22 +119,38 @@ def check_export(model: Model) -> Result:
 def _parameters(node: Node) -> list[Node]:
     """Return the variables that a node takes as parameters."""
     signature = lookup(node.op)
-    formals = signature.formal_inputs(node.attrs, subgraphs=node.subgraphs) if signature is not None else ()
+    formals = (
+        signature.formal_inputs(node.attrs, subgraphs=node.subgraphs)
+        if signature is not None
+        else ()
+    )
     pairs = zip(node.inputs, formals, strict=False)
-    return [entry.node for entry, formal in pairs if formal in PARAMETER_FORMALS and entry.node.is_variable]
+    return [
+        entry.node
+        for entry, formal in pairs
+        if formal in PARAMETER_FORMALS and entry.node.is_variable
+    ]
 
 
 def _needs(node: Node, refused: set[str], known: dict[Node, bool]) -> bool:
     """Return whether a node is refused or needs one that is."""
     if node not in known:
-        known[node] = node.name in refused or any(_needs(entry.node, refused, known) for entry in node.inputs)
+        known[node] = node.name in refused or any(
+            _needs(entry.node, refused, known) for entry in node.inputs
+        )
     return known[node]
 
 
-def _unstated(nodes: Mapping[int, Node], numbers: Mapping[str, int], refused: set[str]) -> list[str]:
+def _unstated(
+    nodes: Mapping[int, Node], numbers: Mapping[str, int], refused: set[str]
+) -> list[str]:
     ops = [nodes[numbers[name]].op for name in refused if name in numbers]
     translators = {op: find_translation(op) for op in ops}
-    return [op for op, found in translators.items() if isinstance(found, Translator) and not found.condition]
+    return [
+        op
+        for op, found in translators.items()
+        if isinstance(found, Translator) and not found.condition
+    ]
 
 
 def _is_near(got: Any, want: Any) -> bool:
@@ -129,7 +161,9 @@ def _is_near(got: Any, want: Any) -> bool:
     return describe_mismatch(got, want, TOLERANCE[str(want.dtype)]) is None
 
 
-def _compare_alone(model: Model, node: Node, place: tuple[int, int], numbers: Mapping[str, int]) -> tuple[str | None, str]:
+def _compare_alone(
+    model: Model, node: Node, place: tuple[int, int], numbers: Mapping[str, int]
+) -> tuple[str | None, str]:
     """Return how an operator by itself differs, on the executor's inputs, and who computed it."""
     case = model.cases[place[0]]
     inputs = [model.values[numbers[entry.node.name], entry.index] for entry in node.inputs]
@@ -138,7 +172,10 @@ def _compare_alone(model: Model, node: Node, place: tuple[int, int], numbers: Ma
         return None, "not alone"
     data = export_operator(canonical(node.op), node.attrs, inputs, outputs)
     if isinstance(data, RefusedError):
-        return None, "not alone"  # it takes constants that the graph has and the operator alone does not
+        return (
+            None,
+            "not alone",
+        )  # it takes constants that the graph has and the operator alone does not
     text = f"{node.op} {dict(node.attrs)} [{', '.join(f'{x.dtype}{x.shape}' for x in inputs)}]"
     try:
         found, judge = run_onnx(data, {f"in{i}": x for i, x in enumerate(inputs)})
@@ -147,7 +184,9 @@ def _compare_alone(model: Model, node: Node, place: tuple[int, int], numbers: Ma
     want = model.values[place]
     tolerance = tolerance_of(case, want)
     if want.dtype.kind == "f":
-        tolerance = tolerance_of_sums(want, str(want.dtype), rtol=tolerance.rtol, least=tolerance.atol)
+        tolerance = tolerance_of_sums(
+            want, str(want.dtype), rtol=tolerance.rtol, least=tolerance.atol
+        )
     mismatch = describe_mismatch(np.asarray(found[place[1]]), want, tolerance)
     if mismatch is None:
         return None, judge
@@ -155,12 +194,18 @@ def _compare_alone(model: Model, node: Node, place: tuple[int, int], numbers: Ma
     def compute(arrays: Sequence[Any]) -> Any:
         return forward(case, list(arrays))[place[1]]
 
-    reason = known_reason(canonical(node.op), node.attrs, inputs, np.asarray(found[place[1]]), want, compute)
+    reason = known_reason(
+        canonical(node.op), node.attrs, inputs, np.asarray(found[place[1]]), want, compute
+    )
     return Known(reason) if reason else f"{text}: {mismatch}", judge
 
 
 def _compare_inside(
-    model: Model, node: Node, place: tuple[int, int], numbers: Mapping[str, int], computed: Mapping[tuple[int, int], Any]
+    model: Model,
+    node: Node,
+    place: tuple[int, int],
+    numbers: Mapping[str, int],
+    computed: Mapping[tuple[int, int], Any],
 ) -> str | None:
     """Return how a value of the whole model differs from the executor's on the inputs that its operator had there."""
     case = model.cases[place[0]]
@@ -176,16 +221,22 @@ def _compare_inside(
         return f"{node.op} {dict(node.attrs)} in the whole model: {error}"
     tolerance, found = tolerance_of(case, want), np.asarray(computed[place])
     if want.dtype.kind == "f":
-        tolerance = tolerance_of_sums(want, str(want.dtype), rtol=tolerance.rtol, least=tolerance.atol)
+        tolerance = tolerance_of_sums(
+            want, str(want.dtype), rtol=tolerance.rtol, least=tolerance.atol
+        )
     mismatch = describe_mismatch(found, want, tolerance)
     if mismatch is None:
         return None
     reason = known_reason(canonical(node.op), node.attrs, inputs, found, want, compute)
     reason = reason or (NOT_ROUNDED if any(x.dtype == np.float16 for x in inputs) else "")
-    return Known(reason) if reason else f"{node.op} {dict(node.attrs)} in the whole model: {mismatch}"
+    return (
+        Known(reason) if reason else f"{node.op} {dict(node.attrs)} in the whole model: {mismatch}"
+    )
 
 
-def _find_failure(model: Model, nodes: Mapping[int, Node], entries: Sequence[tuple[int, int]], error: Exception) -> list[str]:
+def _find_failure(
+    model: Model, nodes: Mapping[int, Node], entries: Sequence[tuple[int, int]], error: Exception
+) -> list[str]:
     """Return the operators that fail by themselves where a whole model fails; the error itself if none does."""
     numbers = {record["name"]: number for number, record in enumerate(model.document["nodes"])}
     found = []
@@ -200,7 +251,10 @@ def _find_failure(model: Model, nodes: Mapping[int, Node], entries: Sequence[tup
 
 def _lacks_judge(error: Exception) -> bool:
     """Return whether neither onnxruntime nor the reference evaluator has the operator in this version and dtype."""
-    return any(text in str(error) for text in ("No implementation for operator", "GridSample interpolation only supports"))
+    return any(
+        text in str(error)
+        for text in ("No implementation for operator", "GridSample interpolation only supports")
+    )
 
 
 def _first_line(error: Exception) -> str:
@@ -209,7 +263,13 @@ def _first_line(error: Exception) -> str:
 
 def exporting_grower() -> Grower:
     """Return a grower of graphs of operators that can be exported."""
-    return Grower({op: cases for op, cases in Grower().pool.items() if isinstance(find_translation(op), Translator)})
+    return Grower(
+        {
+            op: cases
+            for op, cases in Grower().pool.items()
+            if isinstance(find_translation(op), Translator)
+        }
+    )
 
 
 def judge_seed(grower: Grower) -> Case:
@@ -237,7 +297,9 @@ class Campaign:
         """Judge the graphs of these seeds; a graph that ends its process is a disagreement."""
         for outcome in run_numbers(self.case, seeds, seconds=SECONDS, memory=BYTES):
             record: dict[str, Any] = json.loads(outcome.what) if outcome.status == "done" else {}
-            values: list[Any] = [record.get(field, default) for field, default in Result._field_defaults.items()]
+            values: list[Any] = [
+                record.get(field, default) for field, default in Result._field_defaults.items()
+            ]
             result = Result(*values)
             self.operators.update(record.get("operators", ()))
             self.known.update(result.known)
@@ -255,13 +317,20 @@ class Campaign:
 
     def describe(self) -> list[str]:
         """Return the counts as lines."""
-        lines = [f"operators: {len(self.operators)}", *(f"{what}: {count}" for what, count in sorted(self.counts.items()))]
-        return lines + [f"known, {count} times: {reason}" for reason, count in sorted(self.known.items())]
+        lines = [
+            f"operators: {len(self.operators)}",
+            *(f"{what}: {count}" for what, count in sorted(self.counts.items())),
+        ]
+        return lines + [
+            f"known, {count} times: {reason}" for reason, count in sorted(self.known.items())
+        ]
 
 
 def main() -> int:
     """Run a campaign from the command line; 1 where anything disagrees."""
-    parser = argparse.ArgumentParser(prog="python -m tests.generate.exported", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.generate.exported", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("--graphs", type=int, default=1000, help="how many graphs to grow")
     parser.add_argument("--seed", type=int, default=0, help="the seed of the first graph")
     arguments = parser.parse_args()

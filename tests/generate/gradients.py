@@ -25,13 +25,17 @@ LEAST = 1e-3
 
 
 def differentiable(model: Model) -> Model:
-    """Return the graph with variables for the operators through which MXNet computes no gradient, or a wrong one in graphs."""
+    """Return the graph with variables for the operators through which MXNet computes no gradient,
+    or a wrong one in graphs.
+    """
     nodes = model.document["nodes"]
     uses = Counter((i, k) for record in nodes for i, k, _ in record["inputs"])
     cut = []
     for number, case in model.cases.items():
         sources = [(i, k) for i, k, _ in nodes[number]["inputs"]]
-        shared = any(uses[sources[slot]] > 1 for slot in NOT_ADDED.get(case["op"], ()) if slot < len(sources))
+        shared = any(
+            uses[sources[slot]] > 1 for slot in NOT_ADDED.get(case["op"], ()) if slot < len(sources)
+        )
         arrays = [model.values[source] for source in sources]
         listed = case["op"] in NO_GRADIENT or case["op"] in WRONG_GRADIENTS
         if shared or listed or differs_where(case, arrays, "in graphs: gradient 0: values"):
@@ -54,19 +58,29 @@ def compare_gradients(model: Model, answer: dict[str, Any]) -> tuple[str, list[D
     if "crash" in answer:
         return "gradients for which MXNet ends", []
     computed = _list_dtypes(model)
-    largest = max((float(np.linalg.norm(array_of(r).astype(np.float64))) for r in answer.values()), default=0.0)
+    largest = max(
+        (float(np.linalg.norm(array_of(r).astype(np.float64))) for r in answer.values()),
+        default=0.0,
+    )
     least = LEAST + (1e-4 * largest if np.isfinite(largest) else 0.0)
     found, noisy = [], []
     for name, record in answer.items():
         want, got = array_of(record), gradients.get(name)
         rtol = max(RTOL[dtype] for dtype in {str(want.dtype), *computed[name]})
-        how = _difference(np.zeros_like(want) if got is None else np.asarray(got), want, least, rtol)
+        how = _difference(
+            np.zeros_like(want) if got is None else np.asarray(got), want, least, rtol
+        )
         if how is None:
             continue
         noisy = noisy or _differentiate_with_noise(model)
-        if gradients.get(name) is None or not _is_rounding(gradients[name], want, [each.get(name) for each in noisy]):
+        if gradients.get(name) is None or not _is_rounding(
+            gradients[name], want, [each.get(name) for each in noisy]
+        ):
             found.append(Disagreement(model.seed, name, "gradient", how))
-    return "gradients compared" if found or not noisy else "gradients that differ by rounding", found
+    return (
+        "gradients compared" if found or not noisy else "gradients that differ by rounding",
+        found,
+    )
 
 
 def _differentiate(model: Model) -> dict[str, Any]:
@@ -74,7 +88,9 @@ def _differentiate(model: Model) -> dict[str, Any]:
     values = {node: model.feeds[node.name].copy() for node in graph.nodes if node.is_variable}
     requested = [node for node, x in values.items() if x.dtype.kind == "f"]
     with np.errstate(all="ignore"):
-        tape = Tape(make_plan(graph.heads), values, requested, streams=lambda node: np.random.default_rng(0))
+        tape = Tape(
+            make_plan(graph.heads), values, requested, streams=lambda node: np.random.default_rng(0)
+        )
         stream = np.random.RandomState(model.seed % 2**32)
         heads = [np.asarray(stream.standard_normal(y.shape)).astype(y.dtype) for y in tape.outputs]
         return {node.name: x for node, x in tape.backward(heads).gradients.items()}
@@ -91,7 +107,11 @@ def _differentiate_with_noise(model: Model) -> list[dict[str, Any]]:
 def _is_rounding(got: Any, want: Any, noisy: list[Any]) -> bool:
     """Whether a gradient differs by no more than noise changes it, some times over."""
     error = np.linalg.norm(np.subtract(got, want, dtype=np.float64))
-    return any(x is not None and bool(error <= TIMES * np.linalg.norm(np.subtract(x, got, dtype=np.float64))) for x in noisy)
+    return any(
+        x is not None
+        and bool(error <= TIMES * np.linalg.norm(np.subtract(x, got, dtype=np.float64)))
+        for x in noisy
+    )
 
 
 def _operator_of(error: GraphshareError) -> str:

@@ -1,8 +1,10 @@
-"""Grow a valid graph from a seed: operators with attributes at their edges, shared inputs, broadcasting, zero sizes, dtypes.
+"""Grow a valid graph from a seed: operators with attributes at their edges, shared inputs,
+broadcasting, zero sizes, dtypes.
 
-Every node starts as a recorded case of its operator, changed or not. Some of its inputs become values that the graph already
-computes, and two-way shape inference then says which shapes the remaining inputs need. The kernel computes the new values at
-once, so the next node is chosen for arrays that exist; what a kernel refuses is not added.
+Every node starts as a recorded case of its operator, changed or not. Some of its inputs become
+values that the graph already computes, and two-way shape inference then says which shapes the
+remaining inputs need. The kernel computes the new values at once, so the next node is chosen for
+arrays that exist; what a kernel refuses is not added.
 """
 
 from __future__ import annotations
@@ -24,7 +26,14 @@ from graphshare.ops.signature import PARAMETER_FORMALS, Signature
 from tests.generate.more_cases import BEFORE, BEHIND, more_cases
 from tests.oracle.known_in_graphs import BOUND_ANEW, JOINED, OF_VALUES, REWRITTEN
 from tests.oracle.probed import Refusal, forward
-from tests.oracle.probing import Probe, cases_with_bodies, change_attribute, change_dtype, change_shape, recorded_cases
+from tests.oracle.probing import (
+    Probe,
+    cases_with_bodies,
+    change_attribute,
+    change_dtype,
+    change_shape,
+    recorded_cases,
+)
 from tests.symbols import Document, document, operator, variable
 
 MAX_SIZE = 4096
@@ -34,7 +43,16 @@ FRESH = -1
 """The node of an array that becomes a variable, while the shapes of the other inputs follow from it."""
 APART = ((BOUND_ANEW, JOINED), (JOINED, BOUND_ANEW))
 """Operators that end MXNet's process when one graph has both."""
-BEYOND = ("-7", "-2147483649", "4294967296", "99999999999999999999", "", "abc", "(1, -9, 99)", "nan")
+BEYOND = (
+    "-7",
+    "-2147483649",
+    "4294967296",
+    "99999999999999999999",
+    "",
+    "abc",
+    "(1, -9, 99)",
+    "nan",
+)
 OUTSIDE = frozenset(("_contrib_calibrate_entropy", "_npi_multinomial", "_npi_choice"))
 
 
@@ -48,10 +66,12 @@ class Value(NamedTuple):
 
 
 class Model(NamedTuple):
-    """A generated graph. ``feeds`` are the values of all variables; ``cases`` has the probe's case of every operator node.
+    """A generated graph. ``feeds`` are the values of all variables; ``cases`` has the probe's case
+    of every operator node.
 
-    ``refused`` is the node that ends the graph and that our kernels refuse, with the reason; MXNet should refuse it too.
-    ``bugs`` are the operators that ended in an internal error while the graph grew.
+    ``refused`` is the node that ends the graph and that our kernels refuse, with the reason; MXNet
+    should refuse it too. ``bugs`` are the operators that ended in an internal error while the graph
+    grew.
     """
 
     seed: int
@@ -104,7 +124,9 @@ class Grower:
         stream = np.random.default_rng([seed, 14])
         plant = _Plant(seed, stream, np_shape=bool(stream.integers(5) == 0))
         names = sorted(self.pool)
-        size = int(np.exp(stream.uniform(np.log(5), np.log(59))))  # as many up to 17 operators as beyond; two may follow
+        size = int(
+            np.exp(stream.uniform(np.log(5), np.log(59)))
+        )  # as many up to 17 operators as beyond; two may follow
         drawn = [names[i] for i in stream.integers(len(names), size=2 * size)]
         for op in drawn:
             if len(plant.cases) >= size:
@@ -141,7 +163,13 @@ class _Plant:
             if op in BEFORE:
                 chosen = self._append_before(op, arrays)
             elif "subgraphs" in case:
-                free = arrays[:1] if op in JOINED and arrays[0].dtype.kind == "f" else [] if op in JOINED else arrays
+                free = (
+                    arrays[:1]
+                    if op in JOINED and arrays[0].dtype.kind == "f"
+                    else []
+                    if op in JOINED
+                    else arrays
+                )
                 chosen = [self._find_equal(x) or x for x in free] + arrays[len(free) :]
             elif attempt < ATTEMPTS - 1:
                 if self.stream.integers(3) == 0:
@@ -186,13 +214,26 @@ class _Plant:
                 return None
         else:
             shapes = [x.shape for x in arrays]
-        return [_refill(arrays[i], shapes[i]) if c is None or c.node == FRESH else c for i, c in enumerate(chosen)]
+        return [
+            _refill(arrays[i], shapes[i]) if c is None or c.node == FRESH else c
+            for i, c in enumerate(chosen)
+        ]
 
     def _find_equal(self, like: Any) -> Value | None:
         """Return a value of the same shape and dtype, for operators whose subgraphs allow no other."""
-        fitting = [v for v in self.values if (v.array.dtype, v.array.shape) == (like.dtype, like.shape)]
-        fitting = [v for v in fitting if v.node not in self.states and _is_moderate(v.array) and v.operator not in OF_VALUES]
-        return fitting[self.stream.integers(len(fitting))] if fitting and self.stream.integers(4) else None
+        fitting = [
+            v for v in self.values if (v.array.dtype, v.array.shape) == (like.dtype, like.shape)
+        ]
+        fitting = [
+            v
+            for v in fitting
+            if v.node not in self.states and _is_moderate(v.array) and v.operator not in OF_VALUES
+        ]
+        return (
+            fitting[self.stream.integers(len(fitting))]
+            if fitting and self.stream.integers(4)
+            else None
+        )
 
     def _spoil_attribute(self, op: str, attrs: dict[str, str]) -> None:
         """Give an attribute a value beyond its edge: negative, huge, no number, or none where one is required."""
@@ -207,19 +248,35 @@ class _Plant:
             attrs[parameter.name] = str(self.stream.choice(BEYOND))
 
     def _find_value(self, like: Any) -> Value | None:
-        """Return a value that may stand for ``like``: its dtype, mostly its rank, its range where it looks like indices."""
-        fitting = [value for value in self.values if value.array.dtype == like.dtype and value.node not in self.states]
+        """Return a value that may stand for ``like``: its dtype, mostly its rank, its range where
+        it looks like indices.
+        """
+        fitting = [
+            value
+            for value in self.values
+            if value.array.dtype == like.dtype and value.node not in self.states
+        ]
         if self.stream.integers(8):
             fitting = [value for value in fitting if value.array.ndim == like.ndim]
         if _is_index(like):
-            fitting = [value for value in fitting if _is_index(value.array) and value.array.max() <= like.max()]
-        fitting = [value for value in fitting if _is_moderate(value.array) and value.operator not in OF_VALUES]
+            fitting = [
+                value
+                for value in fitting
+                if _is_index(value.array) and value.array.max() <= like.max()
+            ]
+        fitting = [
+            value
+            for value in fitting
+            if _is_moderate(value.array) and value.operator not in OF_VALUES
+        ]
         computed = [value for value in fitting if value.operator]
         if computed and self.stream.integers(4):
             fitting = computed
         return fitting[self.stream.integers(len(fitting))] if fitting else None
 
-    def _infer_rest(self, op: str, attrs: dict[str, str], arrays: list[Any], chosen: list[Any]) -> list[Any] | None:
+    def _infer_rest(
+        self, op: str, attrs: dict[str, str], arrays: list[Any], chosen: list[Any]
+    ) -> list[Any] | None:
         """Return the shapes of all inputs that follow from the chosen ones, the recorded shape where none follows."""
         kernel, signature = find_kernel(op), lookup(op)
         assert kernel is not None
@@ -234,7 +291,9 @@ class _Plant:
                 inferred, _ = kernel.shapes(typed, shapes, [None] * outputs.visible)
             except (KernelError, ArithmeticError, IndexError, TypeError, ValueError):
                 return None
-            if len(inferred) != len(shapes) or any(d is not None and d < 0 for shape in inferred for d in shape or ()):
+            if len(inferred) != len(shapes) or any(
+                d is not None and d < 0 for shape in inferred for d in shape or ()
+            ):
                 return None  # a changed attribute counts other inputs, or asks for a size below 0
             shapes = [_merge(old, new) for old, new in zip(shapes, inferred, strict=True)]
             open_ = [k for k, shape in enumerate(shapes) if shape is None or None in shape]
@@ -244,14 +303,25 @@ class _Plant:
             known = shapes[k]
             if known is not None and len(known) != arrays[k].ndim:
                 return None
-            shapes[k] = tuple(d if d is not None else e for d, e in zip(known or arrays[k].shape, arrays[k].shape, strict=True))
+            shapes[k] = tuple(
+                d if d is not None else e
+                for d, e in zip(known or arrays[k].shape, arrays[k].shape, strict=True)
+            )
         return None
 
     def _append(
-        self, op: str, attrs: dict[str, str], chosen: Sequence[Any], origin: dict[str, Any], *, refusal: bool = False
+        self,
+        op: str,
+        attrs: dict[str, str],
+        chosen: Sequence[Any],
+        origin: dict[str, Any],
+        *,
+        refusal: bool = False,
     ) -> bool:
         arrays = [c.array if isinstance(c, Value) else c for c in chosen]
-        if any(x.size > MAX_SIZE for x in arrays) or (not self.np_shape and any(0 in x.shape or not x.ndim for x in arrays)):
+        if any(x.size > MAX_SIZE for x in arrays) or (
+            not self.np_shape and any(0 in x.shape or not x.ndim for x in arrays)
+        ):
             return False
         if attrs.get("mode") == "always":  # Dropout that draws outside training
             return False
@@ -269,17 +339,36 @@ class _Plant:
             self.bugs.append(f"{op} {attrs}: {str(error).splitlines()[0]}")
             return False
         except AssertionError:
-            return False  # inference and kernel disagree for dtypes outside of the operator's own: see known_differences
-        if any(y.size > MAX_SIZE or (not self.np_shape and (0 in y.shape or not y.ndim)) for y in outputs):
+            # inference and kernel disagree for dtypes outside of the operator's own: see
+            # known_differences
+            return False
+        if any(
+            y.size > MAX_SIZE or (not self.np_shape and (0 in y.shape or not y.ndim))
+            for y in outputs
+        ):
             return False
         signature = lookup(op)
         assert signature is not None
         number = len(self.nodes) + sum(not isinstance(c, Value) for c in chosen)
         entries = []
-        for c, formal in zip_longest(chosen, signature.formal_inputs(attrs)[: len(chosen)], fillvalue=""):
-            entries.append((c.node, c.index) if isinstance(c, Value) else (self._add_variable(c, number, str(formal)), 0))
+        for c, formal in zip_longest(
+            chosen, signature.formal_inputs(attrs)[: len(chosen)], fillvalue=""
+        ):
+            entries.append(
+                (c.node, c.index)
+                if isinstance(c, Value)
+                else (self._add_variable(c, number, str(formal)), 0)
+            )
         self.states.update(entries[i][0] for i in _mutated(op, signature, attrs, len(arrays)))
-        self.nodes.append(operator(op, f"n{number}", [(node, index, 0) for node, index in entries], attrs=attrs, **bodies))
+        self.nodes.append(
+            operator(
+                op,
+                f"n{number}",
+                [(node, index, 0) for node, index in entries],
+                attrs=attrs,
+                **bodies,
+            )
+        )
         self.cases[number] = case
         self.used.update(entries)
         self.values += [Value(number, i, y, op) for i, y in enumerate(outputs)]
@@ -307,25 +396,40 @@ class _Plant:
             if self.stream.integers(3) == 0:
                 self._spoil_attribute(op, attrs)
             self._append(op, attrs, arrays, case, refusal=True)
-        heads = [(v.node, v.index, 0) for v in self.values if v.operator and (v.node, v.index) not in self.used]
+        heads = [
+            (v.node, v.index, 0)
+            for v in self.values
+            if v.operator and (v.node, v.index) not in self.used
+        ]
         if self.refused is not None:
             heads = [(len(self.nodes) - 1, 0, 0)]
         made = document(self.nodes, heads, row_ptr=False)
         if self.np_shape:
             made["attrs"]["is_np_shape"] = ["int", 1]
         values = {(v.node, v.index): v.array for v in self.values}
-        return Model(self.seed, made, self.feeds, self.cases, values, self.refused, tuple(self.bugs))
+        return Model(
+            self.seed, made, self.feeds, self.cases, values, self.refused, tuple(self.bugs)
+        )
 
 
 def _mutated(op: str, signature: Signature, attrs: dict[str, str], count: int) -> tuple[int, ...]:
     """Return which inputs the operator writes: its states, and those that MXNet writes by mistake."""
     written = REWRITTEN.get(op, ())
-    return (*signature.auxiliary_slots(attrs, count), *(range(count) if written is None else written))
+    return (
+        *signature.auxiliary_slots(attrs, count),
+        *(range(count) if written is None else written),
+    )
 
 
 def _is_index(x: Any) -> bool:
     """Whether an array may hold indices: small whole numbers from 0 on."""
-    return bool(x.size and np.isfinite(x).all() and x.min() >= 0 and x.max() < 64 and (x == np.floor(x)).all())
+    return bool(
+        x.size
+        and np.isfinite(x).all()
+        and x.min() >= 0
+        and x.max() < 64
+        and (x == np.floor(x)).all()
+    )
 
 
 def _is_moderate(x: Any) -> bool:

@@ -37,7 +37,9 @@ def check_file(model: Model) -> str | None:
 
 def check_rename(model: Model) -> str | None:
     """A prefix that is added and removed again leaves the file as it was, and the values as they were."""
-    graph = upgrade(model.graph, keep_amp_cast=True).graph  # without its casts a graph computes something else
+    graph = upgrade(
+        model.graph, keep_amp_cast=True
+    ).graph  # without its casts a graph computes something else
     renamed = plan_rename(graph, prefix=PREFIX).graph
     if _text(plan_rename(renamed, strip_prefix=PREFIX).graph) != _text(graph):
         return "a prefix added and removed changes the file"
@@ -45,7 +47,9 @@ def check_rename(model: Model) -> str | None:
 
 
 def check_copy(model: Model) -> str | None:
-    """A copied branch has the structure of the original and its values; so has a tied one, whose parameters are shared."""
+    """A copied branch has the structure of the original and its values; so has a tied one, whose
+    parameters are shared.
+    """
     for mode in ("copy", "tie"):
         try:
             graph = duplicate(model.graph, [PREFIX], mode=mode).graph  # type: ignore[arg-type]
@@ -60,7 +64,9 @@ def check_copy(model: Model) -> str | None:
         if not compare_structure(graph.heads[:half], graph.heads[half:], exempt=BARRIER_KEYS):
             return f"{mode}: the branches differ in structure"
         values = _run(graph, model, prefixes=(PREFIX,))
-        how = _differ(values[half:], values[:half]) or _differ(values[:half], _run(model.graph, model))
+        how = _differ(values[half:], values[:half]) or _differ(
+            values[:half], _run(model.graph, model)
+        )
         if how is not None:
             return f"{mode}: {how}"
     return None
@@ -76,7 +82,9 @@ def check_extract(model: Model) -> str | None:
         part = extract_entries(graph, [head]).graph
         alone = _run(part, model)
         grown = model.values[_numbers(model)[head.node.name], head.index]
-        how = _differ(alone, [together]) or _differ(alone, [grown], rtol=1e-5 if grown.dtype.kind == "f" else 0.0)
+        how = _differ(alone, [together]) or _differ(
+            alone, [grown], rtol=1e-5 if grown.dtype.kind == "f" else 0.0
+        )
         if how is not None:
             return f"{head.node.name}: {how}"
     return None
@@ -89,7 +97,9 @@ def check_batch(model: Model) -> str | None:
     except RefusedError:
         return None
     joined = {node.name.removesuffix("_batch") for node in graph.nodes if node.op == "Concat"}
-    shapes = [model.feeds[node.name].shape for node in model.graph.variables() if node.name in joined]
+    shapes = [
+        model.feeds[node.name].shape for node in model.graph.variables() if node.name in joined
+    ]
     if len({(len(shape), shape[:1]) for shape in shapes}) > 1:
         return None  # inputs of other ranks or numbers of samples are not one batch
     half = len(graph.heads) // 2
@@ -98,7 +108,9 @@ def check_batch(model: Model) -> str | None:
     except RefusedError as error:
         return f"the batch does not run: {error}"
     for number in range(2):
-        how = _differ(values[number * half : (number + 1) * half], _run(model.graph, model), rtol=1e-3)
+        how = _differ(
+            values[number * half : (number + 1) * half], _run(model.graph, model), rtol=1e-3
+        )
         if how is not None:
             return f"branch {number}: {how}"
     return None
@@ -142,7 +154,11 @@ def _differ(got: list[Any], expected: list[Any], *, rtol: float = 0.0) -> str | 
     for i, (a, b) in enumerate(zip(got, expected, strict=True)):
         if a.shape != b.shape or a.dtype != b.dtype:
             return f"output {i} is {a.dtype}{a.shape} instead of {b.dtype}{b.shape}"
-        same = np.allclose(a, b, rtol, rtol, equal_nan=True) if rtol else np.array_equal(a, b, equal_nan=b.dtype.kind == "f")
+        same = (
+            np.allclose(a, b, rtol, rtol, equal_nan=True)
+            if rtol
+            else np.array_equal(a, b, equal_nan=b.dtype.kind == "f")
+        )
         if not same:
             return f"output {i} has other values"
     return None

@@ -16,10 +16,16 @@ ROUNDS = 6
 """How often nodes are cut away: each round asks for every node alone."""
 
 
-def needed_operators(oracle_python: str, model: Model, found: Disagreement, folder: Path) -> set[str]:
+def needed_operators(
+    oracle_python: str, model: Model, found: Disagreement, folder: Path
+) -> set[str]:
     """Return the nodes of a listed operator without which the difference of a graph is gone; none if there is none."""
     for pattern in list_patterns(found.what, found.how):
-        names = {n: model.document["nodes"][n]["name"] for n, case in model.cases.items() if re.fullmatch(pattern, case["op"])}
+        names = {
+            n: model.document["nodes"][n]["name"]
+            for n, case in model.cases.items()
+            if re.fullmatch(pattern, case["op"])
+        }
         if names and not _show(oracle_python, [cut_all(model, names)], found.what, folder)[0]:
             return set(names.values())
     return set()
@@ -36,11 +42,15 @@ def isolate(oracle_python: str, model: Model, what: str, folder: Path) -> Model:
         parts = _list_parts(dispensable)
         together = [cut_all(model, part) for part in parts]
         shows = _show(oracle_python, together, what, folder)
-        model = next((smaller for smaller, found in zip(together, shows, strict=True) if found), model)
+        model = next(
+            (smaller for smaller, found in zip(together, shows, strict=True) if found), model
+        )
     return model
 
 
-def find_difference(oracle_python: str, model: Model, what: str, folder: Path) -> Disagreement | None:
+def find_difference(
+    oracle_python: str, model: Model, what: str, folder: Path
+) -> Disagreement | None:
     """Return the first difference of this kind that a graph shows."""
     (answer,) = ask_mxnet(oracle_python, [model], folder)
     return next((found for found in judge(model, answer).disagreements if found.what == what), None)
@@ -60,5 +70,7 @@ def _show(oracle_python: str, models: list[Model], what: str, folder: Path) -> l
     asked = [model for model in models if model.cases]
     answers = iter(ask_mxnet(oracle_python, asked, folder) if asked else ())
     return [
-        bool(model.cases) and any(found.what == what for found in judge(model, next(answers)).disagreements) for model in models
+        bool(model.cases)
+        and any(found.what == what for found in judge(model, next(answers)).disagreements)
+        for model in models
     ]

@@ -1,7 +1,9 @@
-"""Compare what this package and MXNet say of a generated graph: inner values, outputs, shapes, dtypes, gradients, refusals.
+"""Compare what this package and MXNet say of a generated graph: inner values, outputs, shapes,
+dtypes, gradients, refusals.
 
-Rounding grows along a graph, so an inner value that differs is computed once more by our kernel from MXNet's own inputs of that
-node. If that agrees, the difference came from before ("rounding from before" counts it); if not, the node is at fault.
+Rounding grows along a graph, so an inner value that differs is computed once more by our kernel
+from MXNet's own inputs of that node. If that agrees, the difference came from before ("rounding
+from before" counts it); if not, the node is at fault.
 """
 
 from __future__ import annotations
@@ -28,7 +30,13 @@ from tests.generate.gradients import compare_gradients, differentiable
 from tests.generate.grow import Model
 from tests.generate.verdict import Disagreement, Verdict
 from tests.oracle.known_in_graphs import GUESSED, REWRITTEN
-from tests.oracle.probed import array_of, compared_forward, difference, narrowest_dtype, read_answers
+from tests.oracle.probed import (
+    array_of,
+    compared_forward,
+    difference,
+    narrowest_dtype,
+    read_answers,
+)
 from tests.surroundings import oracle_environment
 
 PROCESS = Path(__file__).with_name("mxnet_process.py")
@@ -41,7 +49,10 @@ def ask_mxnet(oracle_python: str, models: list[Model], folder: Path) -> list[dic
     questions = []
     for model in models:
         smooth = differentiable(model)
-        questions += [_question(model, FORWARD), _question(smooth if smooth.cases else model, BACKWARD)]
+        questions += [
+            _question(model, FORWARD),
+            _question(smooth if smooth.cases else model, BACKWARD),
+        ]
     source.write_bytes(pickle.dumps(questions, 4))
     process = _start(oracle_python)
     assert process.stdin is not None
@@ -64,7 +75,9 @@ def ask_mxnet(oracle_python: str, models: list[Model], folder: Path) -> list[dic
 def _start(oracle_python: str) -> subprocess.Popen[str]:
     """Return the process that answers: importing MXNet takes seconds. It ends with its standard input, at exit."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    process = subprocess.Popen([oracle_python, str(PROCESS)], env=oracle_environment(), text=True, **pipes)  # type: ignore[call-overload]
+    process = subprocess.Popen(
+        [oracle_python, str(PROCESS)], env=oracle_environment(), text=True, **pipes
+    )  # type: ignore[call-overload]
     atexit.register(process.communicate)
     return process
 
@@ -75,7 +88,9 @@ def judge(model: Model, answer: dict[str, Any]) -> Verdict:
 
 
 def list_entries(model: Model) -> list[tuple[int, int]]:
-    """Return the inner values in the order of ``get_internals()``: all visible outputs of each node, inputs before users."""
+    """Return the inner values in the order of ``get_internals()``: all visible outputs of each
+    node, inputs before users.
+    """
     numbers = {record["name"]: number for number, record in enumerate(model.document["nodes"])}
     outputs: dict[int, int] = {}
     for node, index in model.values:
@@ -111,12 +126,16 @@ class _Judge:
         self.counts: Counter[str] = Counter()
         self.nodes = model.document["nodes"]
         self.shapes = {(self.nodes[i]["name"], k): x.shape for (i, k), x in model.values.items()}
-        self.dtypes = {(self.nodes[i]["name"], k): str(x.dtype) for (i, k), x in model.values.items()}
+        self.dtypes = {
+            (self.nodes[i]["name"], k): str(x.dtype) for (i, k), x in model.values.items()
+        }
 
     def judge(self, answer: dict[str, Any]) -> Verdict:
         given = {name: answer[name] for name in ("load", *FORWARD) if name in answer}
         ended = next((a["crash"] for a in given.values() if "crash" in a), None)
-        error = next((a["error"] for name, a in given.items() if "error" in a and name != "infer"), None)
+        error = next(
+            (a["error"] for name, a in given.items() if "error" in a and name != "infer"), None
+        )
         refused = False
         if ended is not None:
             self._add("graph", "crash", f"MXNet ends with status {ended}")
@@ -130,7 +149,11 @@ class _Judge:
             self._compare_inference(answer["infer"])
             if not self.found and answer["backward"]:
                 smooth = differentiable(self.model)
-                word, found = compare_gradients(smooth, answer["backward"]) if smooth.cases else ("no gradients", [])
+                word, found = (
+                    compare_gradients(smooth, answer["backward"])
+                    if smooth.cases
+                    else ("no gradients", [])
+                )
                 self.counts[word] += 1
                 self.found += found
         return Verdict(self.model.seed, refused, dict(self.counts), self.found)
@@ -146,11 +169,16 @@ class _Judge:
     def _judge_own_refusal(self, reason: str) -> None:
         """Report that only this package refuses the last node, unless that is listed."""
         number = len(self.nodes) - 1
-        case, arrays = self.model.cases[number], [self.model.values[i, k] for i, k, _ in self.nodes[number]["inputs"]]
+        case, arrays = (
+            self.model.cases[number],
+            [self.model.values[i, k] for i, k, _ in self.nodes[number]["inputs"]],
+        )
         if is_listed(case, arrays, f"refused ({reason})"):
             self.counts["known differences"] += 1
         else:
-            self._add(self.nodes[number]["name"], describe_case(case, arrays), f"refused ({reason})")
+            self._add(
+                self.nodes[number]["name"], describe_case(case, arrays), f"refused ({reason})"
+            )
 
     def _add(self, node: str, what: str, how: str) -> None:
         self.found.append(Disagreement(self.model.seed, node, what, how))
@@ -158,7 +186,9 @@ class _Judge:
     def _compare_inner(self, records: list[Any]) -> None:
         entries = list_entries(self.model)
         if len(entries) != len(records):
-            self._add("graph", "inner values", f"{len(entries)} inner values, MXNet has {len(records)}")
+            self._add(
+                "graph", "inner values", f"{len(entries)} inner values, MXNet has {len(records)}"
+            )
             return
         theirs = {entry: array_of(record) for entry, record in zip(entries, records, strict=True)}
         faulty: set[int] = set()
@@ -169,9 +199,16 @@ class _Judge:
             self.counts["compared values"] += 1
             arrays = self._arrays(number, theirs)
             dtype = narrowest_dtype(case, arrays, want)
-            if difference(self.model.values[number, index], want, dtype, least=TOLERANCE[dtype].atol) is None:
+            if (
+                difference(
+                    self.model.values[number, index], want, dtype, least=TOLERANCE[dtype].atol
+                )
+                is None
+            ):
                 continue
-            visible = [record for entry, record in zip(entries, records, strict=True) if entry[0] == number]
+            visible = [
+                record for entry, record in zip(entries, records, strict=True) if entry[0] == number
+            ]
             with np.errstate(all="ignore"):
                 local = compared_forward(case, arrays, visible)
             if local is None:
@@ -207,14 +244,18 @@ class _Judge:
             if "error" not in answer:
                 self._add("graph", "inference", f"refused: {error}")
             return
-        if "error" in answer:  # MXNet's rules refuse shapes that they need and that are not known yet
+        if (
+            "error" in answer
+        ):  # MXNet's rules refuse shapes that they need and that are not known yet
             self.counts["inference that MXNet refuses"] += 1
             return
         heads = [(self.graph.nodes[h[0]], h[1]) for h in self.model.document["heads"]]
         count = len(answer["names"]) - len(heads)
         places = [(variables[name], 0) for name in answer["names"][:count]] + heads
         rewritten = self._list_rewritten()
-        for (node, index), shape, dtype in zip(places, answer["shapes"], answer["types"], strict=True):
+        for (node, index), shape, dtype in zip(
+            places, answer["shapes"], answer["types"], strict=True
+        ):
             if node.name in rewritten:
                 continue
             self.counts["compared shapes"] += 1
@@ -222,20 +263,36 @@ class _Judge:
 
     def _list_rewritten(self) -> set[str]:
         """The variables whose shapes MXNet's inference rewrites."""
-        numbers = [n for n, case in self.model.cases.items() if REWRITTEN.get(case["op"], ()) is None]
+        numbers = [
+            n for n, case in self.model.cases.items() if REWRITTEN.get(case["op"], ()) is None
+        ]
         return {self.nodes[entry[0]]["name"] for n in numbers for entry in self.nodes[n]["inputs"]}
 
-    def _compare_one(self, ours: Inference, node: Node, index: int, shape: Any, dtype: str | None) -> None:
-        """Our shape must be that of the value. MXNet guesses where inputs are unknown; where they are known ours follows."""
+    def _compare_one(
+        self, ours: Inference, node: Node, index: int, shape: Any, dtype: str | None
+    ) -> None:
+        """Our shape must be that of the value.
+
+        MXNet guesses where inputs are unknown; where they are known ours follows.
+        """
         got, actual = ours.shapes[node][index], self.shapes[node.name, index]
         unknown = -1 if self.model.np_shape else 0
         if not _fits(got, actual) and got != shape:
             self._add(node.name, "shape", f"inferred {got}, computed {actual}")
         elif shape is not None and (self.model.np_shape or shape != ()) and got != actual:
-            guesses = {unknown, *(GUESSED[case["op"]] for case in self.model.cases.values() if case["op"] in GUESSED)}
+            guesses = {
+                unknown,
+                *(
+                    GUESSED[case["op"]]
+                    for case in self.model.cases.values()
+                    if case["op"] in GUESSED
+                ),
+            }
             wanted = tuple(None if d in guesses else d for d in shape)
             known = all(_is_known(ours.shapes[entry.node][entry.index]) for entry in node.inputs)
-            less = got is None or any(g is None and w is not None for g, w in zip(got, wanted, strict=False))
+            less = got is None or any(
+                g is None and w is not None for g, w in zip(got, wanted, strict=False)
+            )
             if _fits(wanted, actual) and less and known:
                 self._add(node.name, "shape", f"{got}, MXNet {wanted}")
         kind = ours.types[node][index]
@@ -247,7 +304,9 @@ def _fits(shape: Any, actual: Any) -> bool:
     """Whether a shape, perhaps with unknown dimensions, is one of ``actual``."""
     if shape is None or actual is None:
         return True
-    return len(shape) == len(actual) and all(None in (d, e) or d == e for d, e in zip(shape, actual, strict=True))
+    return len(shape) == len(actual) and all(
+        None in (d, e) or d == e for d, e in zip(shape, actual, strict=True)
+    )
 
 
 def _is_known(shape: Any) -> bool:

@@ -19,10 +19,15 @@ def more_cases() -> dict[str, list[Probe]]:
     mask = np.array([1, 0, 2, 0], np.float32)
     embedding = {"input_dim": "4", "output_dim": "2"}
     found = {
-        "_contrib_SparseEmbedding": [_case("_contrib_SparseEmbedding", embedding, np.array([1, 3, 0], np.float32), rows)],
+        "_contrib_SparseEmbedding": [
+            _case("_contrib_SparseEmbedding", embedding, np.array([1, 3, 0], np.float32), rows)
+        ],
         "_contrib_boolean_mask": [_case("_contrib_boolean_mask", {}, rows, mask)],
         "_copyto": [_case("_copyto", {}, rows + shift) for shift in (0, 0.5)],
-        "_sparse_retain": [_case("_sparse_retain", {}, rows, np.array(kept, np.int64)) for kept in ([1, 3], [3, 0], [2, 2])],
+        "_sparse_retain": [
+            _case("_sparse_retain", {}, rows, np.array(kept, np.int64))
+            for kept in ([1, 3], [3, 0], [2, 2])
+        ],
     }
     for number, case in enumerate(cases_of("joined")):
         inputs = [_quarter(x) for x in recorded_inputs("joined", number)]

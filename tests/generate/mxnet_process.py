@@ -2,11 +2,12 @@
 
     ORACLE_PYTHON tests/generate/mxnet_process.py
 
-Each line of standard input names a file of pickled graphs and, after a tab, one for the answers; each line of standard output
-says that they are done. An answer is a pickled ``(number, question, answer)``. A process of its own works through the list; a
-question that ends it, or that takes more than ``SECONDS``, has the answer ``{"crash": status}``, and the next process begins
-with the next graph.
-A graph that is ``alone`` has a process of its own: oneDNN's cache would mix its joined layers up with those of others.
+Each line of standard input names a file of pickled graphs and, after a tab, one for the answers;
+each line of standard output says that they are done. An answer is a pickled ``(number, question,
+answer)``. A process of its own works through the list; a question that ends it, or that takes more
+than ``SECONDS``, has the answer ``{"crash": status}``, and the next process begins with the next
+graph. A graph that is ``alone`` has a process of its own: oneDNN's cache would mix its joined
+layers up with those of others.
 """
 
 import os
@@ -15,7 +16,9 @@ import resource
 import signal
 import sys
 
-os.environ.update(MXNET_SUBGRAPH_BACKEND="NONE", MXNET_ENGINE_TYPE="NaiveEngine", OMP_NUM_THREADS="1")
+os.environ.update(
+    MXNET_SUBGRAPH_BACKEND="NONE", MXNET_ENGINE_TYPE="NaiveEngine", OMP_NUM_THREADS="1"
+)
 
 import mxnet as mx
 import numpy as np
@@ -38,7 +41,10 @@ def attempt(function, *arguments):
 
 
 def read_values(model):
-    arrays = {name: np.frombuffer(data, dtype).reshape(shape) for name, (dtype, shape, data) in model["feeds"].items()}
+    arrays = {
+        name: np.frombuffer(data, dtype).reshape(shape)
+        for name, (dtype, shape, data) in model["feeds"].items()
+    }
     return {name: mx.nd.array(x, dtype=x.dtype) for name, x in arrays.items()}
 
 
@@ -77,9 +83,15 @@ def forward(symbol, model):
 
 def backward(symbol, model):
     arguments, states = split(symbol, read_values(model))
-    kept = {n: mx.nd.zeros(v.shape, dtype=v.dtype) for n, v in arguments.items() if np.dtype(v.dtype).kind == "f"}
+    kept = {
+        n: mx.nd.zeros(v.shape, dtype=v.dtype)
+        for n, v in arguments.items()
+        if np.dtype(v.dtype).kind == "f"
+    }
     requests = {n: "write" if n in kept else "null" for n in arguments}
-    bound = symbol.bind(mx.cpu(), args=arguments, args_grad=kept, aux_states=states, grad_req=requests)
+    bound = symbol.bind(
+        mx.cpu(), args=arguments, args_grad=kept, aux_states=states, grad_req=requests
+    )
     results = bound.forward(is_train=True)
     stream = np.random.RandomState(model["seed"] % 2**32)
     bound.backward([mx.nd.array(stream.standard_normal(r.shape), dtype=r.dtype) for r in results])

@@ -1,7 +1,9 @@
-"""How far gradients of a graph depend on rounding: the backward pass once more, with noise of some last digits in every step.
+"""How far gradients of a graph depend on rounding: the backward pass once more, with noise of some
+last digits in every step.
 
-Gradients that cancel, as those behind a normalization, and numbers beside a pole or a tie are what rounding leaves of them. The
-noise goes through the graph as the rounding of another implementation would.
+Gradients that cancel, as those behind a normalization, and numbers beside a pole or a tie are what
+rounding leaves of them. The noise goes through the graph as the rounding of another implementation
+would.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ def rounding_noise(seed: int) -> Iterator[None]:
 
     def run(*arguments: Any) -> KernelResult:
         result = run_kernel(*arguments)
-        return result._replace(outputs=tuple(_shake(stream, y, whole=False) for y in result.outputs))
+        return result._replace(
+            outputs=tuple(_shake(stream, y, whole=False) for y in result.outputs)
+        )
 
     def find(operator: str) -> Any:
         gradient = find_gradient(operator)
@@ -39,7 +43,11 @@ def rounding_noise(seed: int) -> Iterator[None]:
 
         def vjp(*arguments: Any) -> Any:
             found = gradient.vjp(*arguments)
-            return tuple(_shake(stream, x) for x in found) if isinstance(found, (tuple, list)) else _shake(stream, found)
+            return (
+                tuple(_shake(stream, x) for x in found)
+                if isinstance(found, (tuple, list))
+                else _shake(stream, found)
+            )
 
         return msgspec.structs.replace(gradient, vjp=vjp)
 

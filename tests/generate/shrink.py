@@ -10,7 +10,9 @@ from tests.symbols import variable
 
 
 def shrink(model: Model, fails: Callable[[Model], bool]) -> Model:
-    """Return the smallest graph found that still fails: single heads first, then nodes replaced by variables of their value."""
+    """Return the smallest graph found that still fails: single heads first, then nodes replaced by
+    variables of their value.
+    """
     for head in model.document["heads"]:
         candidate = _prune(_with(model, heads=[head]))
         if fails(candidate):
@@ -32,7 +34,9 @@ def single_node(model: Model, number: int) -> Model:
     record = model.document["nodes"][number]
     sources = list(dict.fromkeys((i, k) for i, k, _ in record["inputs"]))
     nodes = [variable(f"v{place}") for place in range(len(sources))]
-    nodes.append({**record, "inputs": [[sources.index((i, k)), 0, v] for i, k, v in record["inputs"]]})
+    nodes.append(
+        {**record, "inputs": [[sources.index((i, k)), 0, v] for i, k, v in record["inputs"]]}
+    )
     last = len(sources)
     outputs = {k: x for (i, k), x in model.values.items() if i == number}
     document = {
@@ -44,25 +48,47 @@ def single_node(model: Model, number: int) -> Model:
     values = {(place, 0): model.values[source] for place, source in enumerate(sources)}
     feeds = {f"v{place}": x for (place, _), x in values.items()}
     values |= {(last, k): x for k, x in outputs.items()}
-    return model._replace(document=document, feeds=feeds, cases={last: model.cases[number]}, values=values)
+    return model._replace(
+        document=document, feeds=feeds, cases={last: model.cases[number]}, values=values
+    )
 
 
 def cut(model: Model, number: int) -> Model | None:
     """Replace an operator of one used output by a variable; None where more of its outputs are used, or a head is."""
-    uses = {entry[1] for record in model.document["nodes"] for entry in record["inputs"] if entry[0] == number}
-    if uses != {0} or any(head[0] == number for head in model.document["heads"]) or (number, 0) not in model.values:
+    uses = {
+        entry[1]
+        for record in model.document["nodes"]
+        for entry in record["inputs"]
+        if entry[0] == number
+    }
+    if (
+        uses != {0}
+        or any(head[0] == number for head in model.document["heads"])
+        or (number, 0) not in model.values
+    ):
         return None
     nodes = list(model.document["nodes"])
     name = nodes[number]["name"]
     nodes[number] = variable(name)
     cases = {key: case for key, case in model.cases.items() if key != number}
-    return _prune(_with(model, nodes=nodes)._replace(cases=cases, feeds={**model.feeds, name: model.values[number, 0]}))
+    return _prune(
+        _with(model, nodes=nodes)._replace(
+            cases=cases, feeds={**model.feeds, name: model.values[number, 0]}
+        )
+    )
 
 
 def cut_all(model: Model, numbers: Collection[int]) -> Model:
-    """Replace operators by variables of the values that others use of them; what nothing uses any more becomes a head."""
+    """Replace operators by variables of the values that others use of them; what nothing uses any
+    more becomes a head.
+    """
     uses = sorted(
-        {(i, k) for n, record in enumerate(model.document["nodes"]) if n not in numbers for i, k, _ in record["inputs"]}
+        {
+            (i, k)
+            for n, record in enumerate(model.document["nodes"])
+            if n not in numbers
+            for i, k, _ in record["inputs"]
+        }
     )
     nodes: list[dict[str, Any]] = []
     place: dict[tuple[int, int], tuple[int, int]] = {}
@@ -91,7 +117,9 @@ def cut_all(model: Model, numbers: Collection[int]) -> Model:
         heads = [[len(nodes) - 1, 0, 0]]
     document = {**model.document, "nodes": nodes, "heads": heads}
     document["arg_nodes"] = [i for i, record in enumerate(nodes) if record["op"] == "null"]
-    return _prune(model._replace(document=document, feeds=feeds, cases=cases, values=values, refused=refused))
+    return _prune(
+        model._replace(document=document, feeds=feeds, cases=cases, values=values, refused=refused)
+    )
 
 
 def _with(model: Model, **changes: Any) -> Model:
@@ -108,8 +136,15 @@ def _prune(model: Model) -> Model:
             needed.add(number)
             waiting += [entry[0] for entry in records[number]["inputs"]]
     place = {old: new for new, old in enumerate(sorted(needed))}
-    nodes = [{**records[old], "inputs": [[place[i], k, v] for i, k, v in records[old]["inputs"]]} for old in place]
-    document = {**model.document, "nodes": nodes, "heads": [[place[i], k, v] for i, k, v in model.document["heads"]]}
+    nodes = [
+        {**records[old], "inputs": [[place[i], k, v] for i, k, v in records[old]["inputs"]]}
+        for old in place
+    ]
+    document = {
+        **model.document,
+        "nodes": nodes,
+        "heads": [[place[i], k, v] for i, k, v in model.document["heads"]],
+    }
     document["arg_nodes"] = [i for i, record in enumerate(nodes) if record["op"] == "null"]
     names = {record["name"] for record in nodes}
     return model._replace(

@@ -20,11 +20,15 @@ from tests.generate.known_exports import known_reason
 
 
 def _emit_cosine(t: Translation) -> str:
-    return t.cast(t.emit("Cos", t.cast(t.inputs[0], "float32")), t.outputs[0].dtype, dtype="float32")
+    return t.cast(
+        t.emit("Cos", t.cast(t.inputs[0], "float32")), t.outputs[0].dtype, dtype="float32"
+    )
 
 
 def test_a_wrong_translation_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    grower = Grower({op: cases for op, cases in Grower().pool.items() if op in ("sin", "relu", "elemwise_add")})
+    grower = Grower(
+        {op: cases for op, cases in Grower().pool.items() if op in ("sin", "relu", "elemwise_add")}
+    )
     models = [grower.grow(seed) for seed in range(3)]
     assert [check_export(model).faults for model in models] == [()] * 3
 
@@ -38,9 +42,13 @@ def test_a_wrong_translation_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_wrong_in_a_whole_model_alone_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    grower = Grower({op: cases for op, cases in Grower().pool.items() if op in ("sin", "relu", "elemwise_add")})
+    grower = Grower(
+        {op: cases for op, cases in Grower().pool.items() if op in ("sin", "relu", "elemwise_add")}
+    )
     plant = Translator("sin", _emit_cosine)
-    monkeypatch.setattr(translate, "find_translation", lambda op: plant if op == "sin" else find_translation(op))
+    monkeypatch.setattr(
+        translate, "find_translation", lambda op: plant if op == "sin" else find_translation(op)
+    )
     monkeypatch.setattr(exported, "_compare_alone", lambda *arguments: (None, "onnxruntime"))
     faults = [fault for seed in range(3) for fault in check_export(grower.grow(seed)).faults]
     assert faults
@@ -56,7 +64,11 @@ def test_an_abort_is_a_disagreement_of_its_seed(tmp_path: Path) -> None:
     campaign = Campaign(case)
     campaign.run(range(5, 10))
     assert campaign.faults == ["seed 7: ended by signal 6"]
-    assert (campaign.counts["graphs"], campaign.counts["graphs that agree"], campaign.counts["values that agree"]) == (5, 4, 12)
+    assert (
+        campaign.counts["graphs"],
+        campaign.counts["graphs that agree"],
+        campaign.counts["values that agree"],
+    ) == (5, 4, 12)
     assert campaign.describe()[-1] == "known, 4 times: open"
 
 
@@ -73,8 +85,12 @@ def test_known_differences_are_narrow() -> None:
     assert not known_reason("_random_pdf_exponential", {}, [whole], whole - 2, whole)
     assert known_reason("_linalg_det", {}, [np.ones((2, 2), np.float32)], number, number)
     assert not known_reason("_linalg_det", {}, [np.eye(2, dtype=np.float32)], number, number)
-    assert known_reason("sigmoid", {}, [number], np.array([1.5e-7], np.float32), np.array([6e-8], np.float32))
-    assert not known_reason("sigmoid", {}, [number], np.array([0.5], np.float32), np.array([0.51], np.float32))
+    assert known_reason(
+        "sigmoid", {}, [number], np.array([1.5e-7], np.float32), np.array([6e-8], np.float32)
+    )
+    assert not known_reason(
+        "sigmoid", {}, [number], np.array([0.5], np.float32), np.array([0.51], np.float32)
+    )
 
 
 def test_only_what_depends_on_a_nan_may_differ() -> None:

@@ -34,25 +34,45 @@ def test_a_wrong_gradient_is_found() -> None:
 
 def test_what_rounding_leaves_of_a_gradient_is_excused() -> None:
     model = _model("radians", {}, {"x": np.array([1.0, 2.0, 3.0])})
-    model.document["nodes"].append(operator("broadcast_div", "ratio", [0, 1]))  # the same for all x: both gradients cancel
+    model.document["nodes"].append(
+        operator("broadcast_div", "ratio", [0, 1])
+    )  # the same for all x: both gradients cancel
     model.document["heads"] = [[2, 0, 0]]
-    assert compare_gradients(model, _answer(x=np.full(3, 1e-6))) == ("gradients that differ by rounding", [])
+    assert compare_gradients(model, _answer(x=np.full(3, 1e-6))) == (
+        "gradients that differ by rounding",
+        [],
+    )
     assert len(compare_gradients(model, _answer(x=np.full(3, 1e-3)))[1]) == 1
 
 
 @pytest.mark.parametrize(
     ("is_listed", "rows"),
     [
-        (True, [[1, 0, 1], [3, 1, 3]]),  # the first row leaves (0, 1, 0) of the second, which needs no reflection
-        (True, [[1, 0, 1], [3, 1, np.nextafter(3, 4)]]),  # here a rounding is reflected on every processor
+        (
+            True,
+            [[1, 0, 1], [3, 1, 3]],
+        ),  # the first row leaves (0, 1, 0) of the second, which needs no reflection
+        (
+            True,
+            [[1, 0, 1], [3, 1, np.nextafter(3, 4)]],
+        ),  # here a rounding is reflected on every processor
         (True, [[1, 2, 2], [1, 3, 4]]),  # the number that decides the sign is 0 but for rounding
         (False, [[1, 0, 2], [3, 1, 3]]),
-        (False, [[1, 0, 0], [3, 1, 0]]),  # zeros that no arithmetic touches are zeros on every processor
+        (
+            False,
+            [[1, 0, 0], [3, 1, 0]],
+        ),  # zeros that no arithmetic touches are zeros on every processor
         (False, [[0, 1, 1], [3, 1, 2]]),
     ],
 )
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_a_factor_whose_sign_is_a_rounding_is_not_compared(is_listed: bool, rows: list[list[float]], dtype: str) -> None:
-    """Each processor's LAPACK, and MXNet's in float32, then has its own sign for a row of Q, and so its own gradient."""
+def test_a_factor_whose_sign_is_a_rounding_is_not_compared(
+    is_listed: bool, rows: list[list[float]], dtype: str
+) -> None:
+    """Each processor's LAPACK, and MXNet's in float32, then has its own sign for a row of Q, and so
+    its own gradient.
+    """
     case = {"op": "_linalg_gelqf", "attrs": {}}
-    assert differs_where(case, [np.array(rows, dtype)], "in graphs: gradient 0: values") == is_listed
+    assert (
+        differs_where(case, [np.array(rows, dtype)], "in graphs: gradient 0: values") == is_listed
+    )

@@ -1,7 +1,8 @@
 """Cases in ``fixtures/cases/<command>/<name>/``: arguments, inputs, and to the byte what comes out.
 
-``cmd`` holds the arguments, one a line; ``code`` the exit code where it is not 0; ``in/`` the folder that the command runs in;
-``out/`` the files that it makes or changes; ``stdout`` and ``stderr`` what it says (absent: nothing).
+``cmd`` holds the arguments, one a line; ``code`` the exit code where it is not 0; ``in/`` the
+folder that the command runs in; ``out/`` the files that it makes or changes; ``stdout`` and
+``stderr`` what it says (absent: nothing).
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ def check_case(case: Path, tmp_path: Path) -> None:
     assert run.stderr.decode() == expected(case / "stderr").decode()
     assert run.stdout.decode() == expected(case / "stdout").decode()
     assert run.returncode == int(expected(case / "code") or b"0")
-    changed = {name for name in files_in(folder) if before.get(name) != (folder / name).read_bytes()}
+    changed = {
+        name for name in files_in(folder) if before.get(name) != (folder / name).read_bytes()
+    }
     wanted = files_in(case / "out") if (case / "out").exists() else []
     assert sorted(changed) == wanted
     for name in wanted:
@@ -43,4 +46,12 @@ def check_case(case: Path, tmp_path: Path) -> None:
 
 
 def test_there_are_cases_of_every_command_that_makes_a_graph() -> None:
-    assert {case.parent.name for case in CASES} >= {"duplicate", "group", "extract", "rename", "upgrade", "format", "inspect"}
+    assert {case.parent.name for case in CASES} >= {
+        "duplicate",
+        "group",
+        "extract",
+        "rename",
+        "upgrade",
+        "format",
+        "inspect",
+    }

@@ -116,7 +116,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     np.save(where / "x.npy", np.zeros((1, 1, 28, 28), "float32"))
     np.savez(where / "record.npz", softmax_output=np.zeros((1, 10), "float32"))
     (where / "words.txt").write_text("\n".join("abcdefghij"))
-    assert graphshare("duplicate", "lenet", "--prefix", "sha-", "-o", "siam", cwd=where).returncode == 0
+    assert (
+        graphshare("duplicate", "lenet", "--prefix", "sha-", "-o", "siam", cwd=where).returncode
+        == 0
+    )
     return where
 
 
@@ -139,7 +142,9 @@ def test_a_hint_leads_out_of_its_refusal(line: str, folder: Path, tmp_path: Path
         assert not lines or not all(stuck.values()), (lines, hint, stuck)
         if hint.startswith(("write ", "add ")):
             assert not any(stuck.values()), (lines, hint, stuck)
-    assert bool(followed) != (line in UNSPELLED), "a line that is spelled out is not followed, or the other way round"
+    assert bool(followed) != (line in UNSPELLED), (
+        "a line that is spelled out is not followed, or the other way round"
+    )
 
 
 def test_hints_on_wrong_inputs_name_what_there_is() -> None:
@@ -155,16 +160,28 @@ def test_faults_of_hints_are_found() -> None:
     assert find_faults(["run", "lenet"], "choose its sizes with --shapes")
     assert find_faults(["run", "lenet"], "`graphshare inspekt` lists them")
     assert find_faults(["run", "lenet"], "`graphshare inspect --sizes` lists them")
-    assert not find_faults(["run", "lenet"], "`graphshare inspect --names` lists them; or add --shape NAME=1,2")
-    assert list(follow(["run", "a", "--shape", "x=1,2"], "sizes that fit: --shape x=1,3 --shape y=2,2")) == [
-        ["run", "a", "--shape", "x=1,3", "--shape", "y=2,2"]
+    assert not find_faults(
+        ["run", "lenet"], "`graphshare inspect --names` lists them; or add --shape NAME=1,2"
+    )
+    assert list(
+        follow(["run", "a", "--shape", "x=1,2"], "sizes that fit: --shape x=1,3 --shape y=2,2")
+    ) == [["run", "a", "--shape", "x=1,3", "--shape", "y=2,2"]]
+    assert list(
+        follow(["run", "a", "--batch", "2"], "leave --batch out, or name a file with --feed")
+    ) == [["run", "a"]]
+    assert list(follow(["run", "a", "--seed", "1"], "add --seed 2")) == [
+        ["run", "a", "--seed", "2"]
     ]
-    assert list(follow(["run", "a", "--batch", "2"], "leave --batch out, or name a file with --feed")) == [["run", "a"]]
-    assert list(follow(["run", "a", "--seed", "1"], "add --seed 2")) == [["run", "a", "--seed", "2"]]
 
 
 def test_parameters_of_the_other_model_have_an_option_of_their_own(folder: Path) -> None:
-    said = refused(graphshare("compare", "lenet", "bare.json", cwd=folder), "bare.json: parameter 'conv1_weight' has no value")
+    said = refused(
+        graphshare("compare", "lenet", "bare.json", cwd=folder),
+        "bare.json: parameter 'conv1_weight' has no value",
+    )
     assert "--against-params FILE" in said
-    said = refused(graphshare("compare", "bare.json", "lenet", cwd=folder), "bare.json: parameter 'conv1_weight' has no value")
+    said = refused(
+        graphshare("compare", "bare.json", "lenet", cwd=folder),
+        "bare.json: parameter 'conv1_weight' has no value",
+    )
     assert "with --params FILE" in said

@@ -15,7 +15,9 @@ from tests.golden.wrong_inputs import GOLDEN, INPUTS, ONNX_TEXT, make_files, tra
 from tests.processes import done, environment, files_in, graphshare, refused
 
 
-def test_messages_of_wrong_inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+def test_messages_of_wrong_inputs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     make_files(tmp_path)
     monkeypatch.chdir(tmp_path)
     before = files_in(tmp_path)
@@ -39,7 +41,9 @@ def test_there_are_enough_of_them() -> None:
         assert f"is {kind.name}" in text, kind.name
 
 
-@pytest.mark.parametrize("name", ["m.onnxtxt", "m.json", "names.json", "m.textproto", "a text.onnx"])
+@pytest.mark.parametrize(
+    "name", ["m.onnxtxt", "m.json", "names.json", "m.textproto", "a text.onnx"]
+)
 def test_the_line_of_a_hint_converts_a_model(name: str, tmp_path: Path) -> None:
     onnx = pytest.importorskip("onnx")
     json_format = pytest.importorskip("google.protobuf.json_format")
@@ -53,7 +57,9 @@ def test_the_line_of_a_hint_converts_a_model(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(texts.get(name, onnx.printer.to_text(model)))
     said = refused(graphshare("inspect", name, cwd=tmp_path), "is an ONNX model as")
     python = f'python() {{ {shlex.quote(sys.executable)} "$@"; }}'  # the one of these tests, whatever PATH has
-    subprocess.run(["sh", "-c", f"{python}; {said.split('`')[1]}"], check=True, cwd=tmp_path, env=environment())
+    subprocess.run(
+        ["sh", "-c", f"{python}; {said.split('`')[1]}"], check=True, cwd=tmp_path, env=environment()
+    )
     (converted,) = {path.name for path in tmp_path.iterdir()} - {name}
     assert converted.endswith(".onnx")
     assert b"Relu 1" in done(graphshare("inspect", converted, cwd=tmp_path)).stdout

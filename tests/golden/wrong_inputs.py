@@ -59,7 +59,9 @@ def field(number: int, content: bytes | int) -> bytes:
     """A field of a protobuf message; contents shorter than 128 bytes."""
     tag = number << 3 | (0 if isinstance(content, int) else 2)
     head = bytes([tag]) if tag < 128 else bytes([tag & 127 | 128, tag >> 7])
-    return head + (bytes([content]) if isinstance(content, int) else bytes([len(content)]) + content)
+    return head + (
+        bytes([content]) if isinstance(content, int) else bytes([len(content)]) + content
+    )
 
 
 def as_json(value: object) -> bytes:
@@ -70,7 +72,12 @@ def tvm_graph() -> bytes:
     nodes = [
         variable("data"),
         variable("p0"),
-        operator("tvm_op", "fused_conv2d", [0, 1], attrs={"func_name": "fused_conv2d", "flatten_data": "0", "num_inputs": "2"}),
+        operator(
+            "tvm_op",
+            "fused_conv2d",
+            [0, 1],
+            attrs={"func_name": "fused_conv2d", "flatten_data": "0", "num_inputs": "2"},
+        ),
     ]
     found = document(nodes, [2], version=None)
     shapes = [[1, 3, 8, 8], [4, 3, 3, 3], [1, 4, 6, 6]]
@@ -101,11 +108,21 @@ def bomb() -> bytes:
     return b"".join([*parts, squeeze.flush()])
 
 
-ONNX = field(1, 8) + field(2, b"pytorch") + field(3, b"2.1.0") + field(7, field(1, field(4, b"Conv"))) + field(8, field(2, 17))
+ONNX = (
+    field(1, 8)
+    + field(2, b"pytorch")
+    + field(3, b"2.1.0")
+    + field(7, field(1, field(4, b"Conv")))
+    + field(8, field(2, 17))
+)
 ONNX_TEXT = b'<\n   ir_version: 8,\n   opset_import: ["" : 13]\n>\ng (float[4] x) => (float[4] y) {\n   y = Relu (x)\n}\n'
 TENSOR = field(1, 1) + field(1, 3) + field(2, 1) + field(9, bytes(12))
-TF_GRAPH = field(1, field(1, b"input") + field(2, b"Placeholder")) + field(1, field(1, b"conv") + field(2, b"Conv2D"))
-TORCH = build.archive([("model/data.pkl", b"\x80\x02}q\x00."), ("model/data/0", bytes(16)), ("model/version", b"3\n")])
+TF_GRAPH = field(1, field(1, b"input") + field(2, b"Placeholder")) + field(
+    1, field(1, b"conv") + field(2, b"Conv2D")
+)
+TORCH = build.archive(
+    [("model/data.pkl", b"\x80\x02}q\x00."), ("model/data/0", bytes(16)), ("model/version", b"3\n")]
+)
 TORCH_OLD = pickle.dumps(0x1950A86A20F9469CFC6C, 2) + pickle.dumps(1001, 2)
 HDF5 = b"\x89HDF\r\n\x1a\n" + bytes(40)
 LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"
@@ -322,7 +339,9 @@ def transcribe(run: Callable[[list[str]], tuple[int, str]]) -> str:
 
     URLs are refused as without the extra ``remote``: nothing is asked of any server.
     """
-    with pytest.MonkeyPatch.context() as patch:  # of this one name: others that are imported meanwhile stay
+    with (
+        pytest.MonkeyPatch.context() as patch
+    ):  # of this one name: others that are imported meanwhile stay
         patch.setitem(sys.modules, "fsspec", None)
         return _transcribe(run)
 

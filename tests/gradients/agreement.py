@@ -24,18 +24,26 @@ LEAST = {"float16": 5e-4, "float32": 1e-6, "float64": 5e-8}
 def is_random(case: dict[str, Any]) -> bool:
     """Whether MXNet draws what nobody can draw again."""
     attrs = case["attrs"]
-    return float(attrs.get("p", 0)) > 0 and case["op"] in ("Dropout", "RNN") and attrs.get("num_layers") != "1"
+    return (
+        float(attrs.get("p", 0)) > 0
+        and case["op"] in ("Dropout", "RNN")
+        and attrs.get("num_layers") != "1"
+    )
 
 
 def mixes_batches(case: dict[str, Any], inputs: list[Any]) -> bool:
     """Whether both sides of a product are stretched, whose gradients MXNet adds up wrongly."""
     return bool(
-        case["op"] == "_npi_matmul" and inputs[0].shape[:-2] != inputs[1].shape[:-2] and min(x.ndim for x in inputs) > 2
+        case["op"] == "_npi_matmul"
+        and inputs[0].shape[:-2] != inputs[1].shape[:-2]
+        and min(x.ndim for x in inputs) > 2
     )
 
 
 def is_without_largest(case: dict[str, Any], inputs: list[Any]) -> bool:
-    """Windows of NaN or minus infinity alone: to which cell MXNet's gradient goes depends on whether oneDNN computes it."""
+    """Windows of NaN or minus infinity alone: to which cell MXNet's gradient goes depends on
+    whether oneDNN computes it.
+    """
     return bool(case["op"] == "Pooling" and not np.isfinite(inputs[0]).all())
 
 
@@ -67,12 +75,20 @@ def recorded_gradients() -> dict[str, dict[str, Any]]:
     return found
 
 
-def check_gradients(cases: Sequence[dict[str, Any]], kept: Mapping[str, Any], answers: Mapping[str, Any]) -> None:
-    """Compare the gradients of cases with MXNet's ``answers``; ``kept`` has the inputs, and the outputs by their names."""
+def check_gradients(
+    cases: Sequence[dict[str, Any]], kept: Mapping[str, Any], answers: Mapping[str, Any]
+) -> None:
+    """Compare the gradients of cases with MXNet's ``answers``; ``kept`` has the inputs, and the
+    outputs by their names.
+    """
     compared = 0
     for number, case in enumerate(cases):
         inputs = [kept[f"{number}_in{i}"] for i in range(len(case["inputs"]))]
-        wanted = {i: answers[f"{number}_grad{i}"] for i in range(len(inputs)) if f"{number}_grad{i}" in answers}
+        wanted = {
+            i: answers[f"{number}_grad{i}"]
+            for i in range(len(inputs))
+            if f"{number}_grad{i}" in answers
+        }
         if not wanted or is_random(case) or not_written(case):
             continue
         if mixes_batches(case, inputs) or is_without_largest(case, inputs):
@@ -82,11 +98,17 @@ def check_gradients(cases: Sequence[dict[str, Any]], kept: Mapping[str, Any], an
         narrowest = next(kind for kind in RTOL if any(x.dtype == kind for x in inputs))
         for i, want in wanted.items():
             got = np.zeros(want.shape) if found[i] is None else found[i]
-            if case["op"] == "CTCLoss" and i == 0:  # for a label that is too long MXNet leaves what the memory held
+            if (
+                case["op"] == "CTCLoss" and i == 0
+            ):  # for a label that is too long MXNet leaves what the memory held
                 possible = kept[f"{number}_out0"] != 0
                 got, want = got[:, possible], want[:, possible]
-            tolerance = tolerance_of_sums(want, narrowest, rtol=RTOL[narrowest], least=rounding(case, inputs, narrowest))
+            tolerance = tolerance_of_sums(
+                want, narrowest, rtol=RTOL[narrowest], least=rounding(case, inputs, narrowest)
+            )
             mismatch = describe_mismatch(np.asarray(got).astype(want.dtype), want, tolerance)
-            assert mismatch is None, f"{case['op']} case {number} {case['attrs']}, input {i}: {mismatch}"
+            assert mismatch is None, (
+                f"{case['op']} case {number} {case['attrs']}, input {i}: {mismatch}"
+            )
             compared += 1
     assert compared or all(isinstance(find_gradient(case["op"]), NoGradient) for case in cases)

@@ -46,10 +46,15 @@ def check(
     """
     stream = np.random.default_rng(seed)
     plan = make_plan(targets)
-    values = {node: x.astype(np.float64, copy=False) if x.dtype.kind == "f" else x for node, x in values.items()}
+    values = {
+        node: x.astype(np.float64, copy=False) if x.dtype.kind == "f" else x
+        for node, x in values.items()
+    }
     wanted = [node for node in wanted if node in plan.variables and values[node].dtype.kind == "f"]
     direction = {node: stream.standard_normal(min(PERIOD, values[node].size)) for node in wanted}
-    shifted = {node: np.empty(values[node].shape) for node in wanted}  # one memory for both sides: new memory takes long
+    shifted = {
+        node: np.empty(values[node].shape) for node in wanted
+    }  # one memory for both sides: new memory takes long
 
     def run(shift: float) -> Tape:
         for node, v in direction.items() if shift else ():
@@ -60,21 +65,36 @@ def check(
         return Tape(plan, moved, kept, streams=drawn, shapes=shapes, training=training)
 
     tape = run(0.0)
-    heads = [stream.standard_normal(out.shape) if out.dtype.kind == "f" else None for out in tape.outputs]
+    heads = [
+        stream.standard_normal(out.shape) if out.dtype.kind == "f" else None for out in tape.outputs
+    ]
     found = tape.backward(heads).gradients
     products = [_product(found[node], v) for node, v in direction.items() if node in found]
     least = 1e-12
     if small:
         least = LEAST * float(np.sqrt(sum(squares for _, squares in products)))
-        direction = {node: _on_small_entries(v, found[node]) for node, v in direction.items() if node in found}
+        direction = {
+            node: _on_small_entries(v, found[node])
+            for node, v in direction.items()
+            if node in found
+        }
         products = [_product(found[node], v) for node, v in direction.items()]
     after = [out.copy() for out in run(step).outputs]  # which may be a variable itself
     before = run(-step).outputs
     if not all(np.isfinite(out).all() for out in (*tape.outputs, *after, *before)):
         return None
-    terms = [(a - b) / (2 * step) * w for a, b, w in zip(after, before, heads, strict=True) if w is not None]
-    gradient, difference = float(sum(total for total, _ in products)), float(sum(t.sum() for t in terms))
-    size = float(np.sqrt(max(sum(squares for _, squares in products), sum(np.vdot(t, t) for t in terms))))
+    terms = [
+        (a - b) / (2 * step) * w
+        for a, b, w in zip(after, before, heads, strict=True)
+        if w is not None
+    ]
+    gradient, difference = (
+        float(sum(total for total, _ in products)),
+        float(sum(t.sum() for t in terms)),
+    )
+    size = float(
+        np.sqrt(max(sum(squares for _, squares in products), sum(np.vdot(t, t) for t in terms)))
+    )
     return Check(gradient, difference, abs(gradient - difference) / max(size, least, 1e-12))
 
 
@@ -96,7 +116,9 @@ def _shift(x: Array, v: Array, out: Array) -> None:
 
 
 def _product(x: Array, v: Array) -> tuple[float, float]:
-    """The sum of the elements of ``x`` times those of ``v``, over and over, and the sum of the squares of these products."""
+    """The sum of the elements of ``x`` times those of ``v``, over and over, and the sum of the
+    squares of these products.
+    """
     flat, total, squares = x.reshape(-1), 0.0, 0.0
     for part in _parts(x.size):
         term = flat[part] * v[: part.stop - part.start]
@@ -126,7 +148,11 @@ def slightly_wrong(op: str, share: float = 1.0) -> Iterator[None]:
             return scale(result)
         return [None if g is None else scale(g) for g in result]
 
-    register_gradient(Gradient(op, wrong, right.reads_inputs, right.reads_outputs, right.is_loss, right.overwrites))
+    register_gradient(
+        Gradient(
+            op, wrong, right.reads_inputs, right.reads_outputs, right.is_loss, right.overwrites
+        )
+    )
     try:
         yield
     finally:

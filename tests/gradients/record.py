@@ -29,7 +29,9 @@ def main():
     """Write the answers."""
     index, data = {}, []
     with tempfile.TemporaryDirectory() as folder:
-        sources = {path.stem: path for path in sorted(RECORDED.glob("*.npz")) if path.stem != "joined"}
+        sources = {
+            path.stem: path for path in sorted(RECORDED.glob("*.npz")) if path.stem != "joined"
+        }
         for name, cases in (("more", CASES), ("numpy", NUMPY)):
             sources[name] = Path(folder, name + ".npz")
             np.savez(sources[name], cases=np.array(json.dumps(cases)), **drawn(cases))
@@ -41,7 +43,9 @@ def main():
             index[name] = {key: [str(x.dtype), x.shape] for key, x in found.items()}
             data += [np.ascontiguousarray(x).tobytes() for x in found.values()]
     texts = {"index": np.array(json.dumps(index)), "provenance": np.array(json.dumps(provenance()))}
-    np.savez_compressed(HERE / "recorded.npz", data=np.frombuffer(b"".join(data), np.uint8), **texts)
+    np.savez_compressed(
+        HERE / "recorded.npz", data=np.frombuffer(b"".join(data), np.uint8), **texts
+    )
 
 
 if __name__ == "__main__":

@@ -26,7 +26,10 @@ def filled(name: str) -> tuple[Graph, dict[Node, Any], list[Node]]:
     graph = read_symbol(json.dumps(document).encode())
     stream = np.random.RandomState(3)
     drawn = {key: stream.standard_normal(shape).astype("float32") for key, shape in shapes.items()}
-    values = {n: drawn[n.name] if n.name in drawn else np.array(fixed[n.name], "float32") for n in graph.variables()}
+    values = {
+        n: drawn[n.name] if n.name in drawn else np.array(fixed[n.name], "float32")
+        for n in graph.variables()
+    }
     return graph, values, [node for node in values if node.name in drawn]
 
 
@@ -40,10 +43,15 @@ def test_gradients_pass_sub_graphs(name: str) -> None:
 
 def test_a_loop_over_nothing_passes_on_the_gradient_of_its_state() -> None:
     graph = read_symbol(json.dumps(foreach()).encode())
-    values = {n: np.ones((0, 3) if n.name == "data" else (3,), "float32") for n in graph.variables()}
+    values = {
+        n: np.ones((0, 3) if n.name == "data" else (3,), "float32") for n in graph.variables()
+    }
     tape = Tape(make_plan(graph.heads), values, list(values))
     gradients = tape.backward([np.ones_like(x) for x in tape.outputs]).gradients
-    assert {n.name: gradients[n].tolist() for n in values if n in gradients} == {"data": [], "state": [1, 1, 1]}
+    assert {n.name: gradients[n].tolist() for n in values if n in gradients} == {
+        "data": [],
+        "state": [1, 1, 1],
+    }
 
 
 @pytest.mark.oracle

@@ -1,4 +1,6 @@
-"""Gradients of float16 are those of float64, rounded: squares and quotients on the way do not leave the range of float16."""
+"""Gradients of float16 are those of float64, rounded: squares and quotients on the way do not leave
+the range of float16.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,19 @@ ROUNDED = Tolerance(2.0**-20, 4e-3)
 """A slope and its product with the output's gradient are rounded; beside 0 to multiples of 2**-24."""
 ACTIVATIONS = [("Activation", {"act_type": "softsign"}), ("softsign", {})]
 SLOPES = [(op, {}) for op in ("arcsinh", "arctan", "expm1", "reciprocal", "erf", "sigmoid")]
-NUMBERS = [("_rdiv_scalar", {"scalar": "2.5"}), ("_hypot_scalar", {"scalar": "0.3"}), ("_power_scalar", {"scalar": "0"})]
+NUMBERS = [
+    ("_rdiv_scalar", {"scalar": "2.5"}),
+    ("_hypot_scalar", {"scalar": "0.3"}),
+    ("_power_scalar", {"scalar": "0"}),
+]
 OF_TWO = [(op, {}) for op in ("elemwise_div", "_hypot", "broadcast_div", "broadcast_hypot")]
 
 
 @pytest.mark.parametrize(("op", "attrs"), [*ACTIVATIONS, *SLOPES, *NUMBERS, *OF_TWO])
 def test_a_gradient_of_float16_is_that_of_float64(op: str, attrs: dict[str, str]) -> None:
-    x = np.array([size for size in SIZES if abs(size) > 1e-2 and (op != "expm1" or size < 10)], np.float16)
+    x = np.array(
+        [size for size in SIZES if abs(size) > 1e-2 and (op != "expm1" or size < 10)], np.float16
+    )
     if (op, attrs) in OF_TWO:
         x = x[(np.abs(x) > 0.1) & (np.abs(x) < 310)]  # beyond, slopes are infinite in float16
     inputs = [x, np.roll(x, 7)] if (op, attrs) in OF_TWO else [x]

@@ -23,7 +23,14 @@ from tests.gradients.checker import STEP, Check, check, slightly_wrong
 from tests.gradients.more_cases import CASES, CHECKED, drawn
 from tests.gradients.numpy_cases import NUMPY, REFUSED, SMOOTH
 from tests.gradients.one_operator import gradients_of, graph_of
-from tests.kernels.recordings import FAMILIES, WITH_BODIES, cases_of, recorded, recorded_inputs, recorded_outputs
+from tests.kernels.recordings import (
+    FAMILIES,
+    WITH_BODIES,
+    cases_of,
+    recorded,
+    recorded_inputs,
+    recorded_outputs,
+)
 from tests.kernels.unrecorded import UNRECORDED
 from tests.symbols import document, operator, variable
 
@@ -31,14 +38,29 @@ LIMIT = 1e-5
 GRADIENTS = registry.GRADIENTS.all()
 
 PLACES: dict[str, tuple[int, ...]] = {
-    **dict.fromkeys(("BatchNorm", "BatchNorm_v1", "_contrib_SyncBatchNorm", "_contrib_BatchNormWithReLU"), (3, 4)),
+    **dict.fromkeys(
+        ("BatchNorm", "BatchNorm_v1", "_contrib_SyncBatchNorm", "_contrib_BatchNormWithReLU"),
+        (3, 4),
+    ),
     **dict.fromkeys(("SequenceMask", "SequenceLast", "SequenceReverse"), (1,)),
     **dict.fromkeys(("ROIPooling", "_contrib_PSROIPooling", "_contrib_ROIAlign"), (1,)),
-    **dict.fromkeys(("take", "pick", "batch_take", "gather_nd", "scatter_nd", "_contrib_boolean_mask"), (1,)),
-    **dict.fromkeys(("Embedding", "_contrib_SparseEmbedding", "where", "_npi_where", "_npi_where_rscalar"), (0,)),
-    **dict.fromkeys(("softmax", "softmax_cross_entropy", "reshape_like", "slice_like", "broadcast_like"), (1,)),
+    **dict.fromkeys(
+        ("take", "pick", "batch_take", "gather_nd", "scatter_nd", "_contrib_boolean_mask"), (1,)
+    ),
+    **dict.fromkeys(
+        ("Embedding", "_contrib_SparseEmbedding", "where", "_npi_where", "_npi_where_rscalar"), (0,)
+    ),
+    **dict.fromkeys(
+        ("softmax", "softmax_cross_entropy", "reshape_like", "slice_like", "broadcast_like"), (1,)
+    ),
     **dict.fromkeys(("_contrib_DeformablePSROIPooling", "_contrib_index_copy"), (1,)),
-    **dict.fromkeys((f"_random_pdf_{n}" for n in ("poisson", "negative_binomial", "generalized_negative_binomial")), (0,)),
+    **dict.fromkeys(
+        (
+            f"_random_pdf_{n}"
+            for n in ("poisson", "negative_binomial", "generalized_negative_binomial")
+        ),
+        (0,),
+    ),
     "CTCLoss": (1, 2, 3),
     "_contrib_hawkesll": (3, 4, 5, 6, 7),
 }
@@ -100,12 +122,18 @@ def sound(case: dict[str, Any]) -> bool:
     if op == "_npi_where_rscalar":  # right where the array is stretched alone
         return False
     if op == "_npi_norm" and len(literal_eval(attrs.get("axis", "(0, 1)"))) == 2:
-        return int(attrs["flag"]) in (-2, 1, 2)  # for the others MXNet squares the output's gradient
+        return int(attrs["flag"]) in (
+            -2,
+            1,
+            2,
+        )  # for the others MXNet squares the output's gradient
     if attrs.get("fix_gamma", "True") == "True" and op in FIRST_ONLY[:4]:
         return False
     if op.startswith(RECORDED_SMOOTH):
         return True
-    if op == "softmax_cross_entropy":  # where a probability is below 1e-8 the output is held, the gradient is not
+    if (
+        op == "softmax_cross_entropy"
+    ):  # where a probability is below 1e-8 the output is held, the gradient is not
         return all(spec.get("scale", 1) < 10 for spec in case["inputs"])
     for i, spec in enumerate(case["inputs"]):
         if i not in PLACES.get(op, ()) and (
@@ -129,7 +157,12 @@ def _all() -> Iterator[tuple[dict[str, Any], list[Any], int, int]]:
     for family in sorted((*FAMILIES, *WITH_BODIES)):
         for number, case in enumerate(cases_of(family)):
             if sound(case):
-                yield case, recorded_inputs(family, number), len(recorded_outputs(family, number)), number
+                yield (
+                    case,
+                    recorded_inputs(family, number),
+                    len(recorded_outputs(family, number)),
+                    number,
+                )
     for known in (CHECKED, SMOOTH, UNRECORDED):
         kept = drawn(known)
         for number, case in enumerate(known):
@@ -140,7 +173,13 @@ def checked(op: str, *, small: bool = False) -> Iterator[tuple[dict[str, Any], i
     for case, inputs, outputs, number in cases().get(op, []):
         variables, heads = graph_of(case, len(inputs), outputs)
         wanted = [v for i, v in enumerate(variables) if i not in PLACES.get(op, ())]
-        found = check(heads, dict(zip(variables, inputs, strict=True)), wanted, step=STEPS.get(op, STEP), small=small)
+        found = check(
+            heads,
+            dict(zip(variables, inputs, strict=True)),
+            wanted,
+            step=STEPS.get(op, STEP),
+            small=small,
+        )
         if found is not None:
             yield case, number, found
 
@@ -149,11 +188,17 @@ def checked(op: str, *, small: bool = False) -> Iterator[tuple[dict[str, Any], i
 def test_gradients_are_those_that_mxnet_gave(family: str) -> None:
     """``record.py`` asks MXNet again after a change of the cases."""
     known = {"more": CASES, "numpy": NUMPY}.get(family)
-    known, kept = (known, drawn(known)) if known is not None else (cases_of(family), recorded(family))
+    known, kept = (
+        (known, drawn(known)) if known is not None else (cases_of(family), recorded(family))
+    )
     check_gradients(known, kept, recorded_gradients()[family])
 
 
-DERIVATIVES = [op for op, g in GRADIENTS.items() if isinstance(g, Gradient) and not g.is_loss and op not in OWN_RULES]
+DERIVATIVES = [
+    op
+    for op, g in GRADIENTS.items()
+    if isinstance(g, Gradient) and not g.is_loss and op not in OWN_RULES
+]
 
 
 def test_rules_of_their_own_are_of_gradients() -> None:
@@ -165,12 +210,16 @@ def test_rules_of_their_own_are_of_gradients() -> None:
 def test_the_gradient_is_the_derivative(op: str, small: bool) -> None:
     count = 0
     for case, number, found in checked(op, small=small):
-        assert found.apart <= LIMIT, f"case {number} {case['attrs']}: {found.gradient} where {found.difference} is right"
+        assert found.apart <= LIMIT, (
+            f"case {number} {case['attrs']}: {found.gradient} where {found.difference} is right"
+        )
         count += 1
     assert count, f"no recorded case of {op} can be checked"
 
 
-@pytest.mark.parametrize("op", ["Convolution", "FullyConnected", "Pooling", "softmax", "RNN", "BatchNorm", "tanh"])
+@pytest.mark.parametrize(
+    "op", ["Convolution", "FullyConnected", "Pooling", "softmax", "RNN", "BatchNorm", "tanh"]
+)
 def test_a_gradient_that_is_slightly_wrong_is_found(op: str) -> None:
     with slightly_wrong(op):
         assert max(found.apart for _, _, found in checked(op)) > LIMIT
@@ -181,12 +230,18 @@ def test_a_gradient_that_is_slightly_wrong_is_found(op: str) -> None:
 def test_a_gradient_whose_small_entries_are_slightly_wrong_is_found(op: str) -> None:
     with slightly_wrong(op, share=0.05):
         both = list(zip(checked(op), checked(op, small=True), strict=True))
-    assert any(small.apart > LIMIT >= found.apart for (_, _, found), (_, _, small) in both)  # whose large entries hide it
+    assert any(
+        small.apart > LIMIT >= found.apart for (_, _, found), (_, _, small) in both
+    )  # whose large entries hide it
 
 
 @pytest.mark.parametrize("op", ["_npi_cholesky", "_linalg_potrf", "_linalg_syevd"])
 def test_the_gradient_of_a_symmetric_matrix_is_the_derivative(op: str) -> None:
-    nodes = [variable("a"), operator("transpose", "turned", [0]), operator("elemwise_add", "sum", [0, 1])]
+    nodes = [
+        variable("a"),
+        operator("transpose", "turned", [0]),
+        operator("elemwise_add", "sum", [0, 1]),
+    ]
     nodes.append(operator(op, "node", [2]))
     graph = read_symbol(json.dumps(document(nodes, [(3, 0, 0)], row_ptr=False)).encode())
     value = np.array([[3.1, 0.3, -0.4], [0.5, 2.2, 0.2], [-0.6, 0.8, 4.6]])
@@ -201,11 +256,17 @@ def test_outside_training_the_slope_of_rrelu_is_the_middle_of_its_bounds() -> No
     value = np.array([-3.0, -0.0, 0.0, 2.0])
     tape = Tape(make_plan(heads), {data: value}, [data], training=False)
     np.testing.assert_array_equal(tape.outputs[0], [-1.5, 0, 0, 2])
-    np.testing.assert_array_equal(tape.backward([np.array([1.0, 3.0, 5.0, 7.0])]).gradients[data], [0.5, 1.5, 2.5, 7])
+    np.testing.assert_array_equal(
+        tape.backward([np.array([1.0, 3.0, 5.0, 7.0])]).gradients[data], [0.5, 1.5, 2.5, 7]
+    )
 
 
 def test_the_gradient_of_eigenvectors_and_eigenvalues_is_the_derivative() -> None:
-    nodes = [variable("a"), operator("transpose", "turned", [0]), operator("elemwise_add", "sum", [0, 1])]
+    nodes = [
+        variable("a"),
+        operator("transpose", "turned", [0]),
+        operator("elemwise_add", "sum", [0, 1]),
+    ]
     nodes.append(operator("_linalg_syevd", "node", [2]))
     graph = read_symbol(json.dumps(document(nodes, [(3, 0, 0), (3, 1, 0)], row_ptr=False)).encode())
     value = np.array([[3.1, 0.3, -0.4], [0.5, 2.2, 0.2], [-0.6, 0.8, 4.6]])
@@ -233,12 +294,22 @@ def test_every_kernel_has_a_gradient_or_the_reason_why_not() -> None:
 
 @pytest.mark.parametrize(
     ("shape", "broadcast"),
-    [((1, 4, 1), (2, 5, 4, 1)), ((3, 1), (3, 4)), ((), (2, 3)), ((1, 1), (1, 1)), ((2, 1, 1), (2, 1, 3))],
+    [
+        ((1, 4, 1), (2, 5, 4, 1)),
+        ((3, 1), (3, 4)),
+        ((), (2, 3)),
+        ((1, 1), (1, 1)),
+        ((2, 1, 1), (2, 1, 3)),
+    ],
 )
-def test_a_gradient_is_summed_over_the_axes_of_a_broadcast(shape: tuple[int, ...], broadcast: tuple[int, ...]) -> None:
+def test_a_gradient_is_summed_over_the_axes_of_a_broadcast(
+    shape: tuple[int, ...], broadcast: tuple[int, ...]
+) -> None:
     gradient = np.random.default_rng(0).integers(-9, 9, broadcast).astype(np.float64)
     wanted = np.zeros(shape)
     for index in np.ndindex(broadcast):
         at = index[len(broadcast) - len(shape) :]
-        wanted[tuple(i if size > 1 else 0 for i, size in zip(at, shape, strict=True))] += gradient[index]
+        wanted[tuple(i if size > 1 else 0 for i, size in zip(at, shape, strict=True))] += gradient[
+            index
+        ]
     assert np.array_equal(sum_to_shape(gradient, shape), wanted)

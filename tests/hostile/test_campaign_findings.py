@@ -25,7 +25,9 @@ RANDOM = ("--seed", "1", "--random-params", "1")
 def one(op: str, attrs: dict[str, str], inputs: int = 1, head: int = 0) -> Document:
     """A graph of one operator ``n`` on variables ``data``, ``w1``, ``w2``..."""
     nodes = [variable(f"w{i}" if i else "data") for i in range(inputs)]
-    return document([*nodes, operator(op, "n", range(inputs), attrs=attrs)], [(inputs, head, 0)], row_ptr=False)
+    return document(
+        [*nodes, operator(op, "n", range(inputs), attrs=attrs)], [(inputs, head, 0)], row_ptr=False
+    )
 
 
 def ask(folder: Path, found: Document, *words: str) -> tuple[object, str]:
@@ -55,7 +57,9 @@ def test_outputs_that_are_not_there_are_refused_before_models_of_other_operators
     index: int, tmp_path: Path
 ) -> None:
     (tmp_path / "other.json").write_text(json.dumps(one("tanh", {}, head=index)))
-    code, errors = ask(tmp_path, one("relu", {}, head=index), "compare", str(tmp_path / "other.json"))
+    code, errors = ask(
+        tmp_path, one("relu", {}, head=index), "compare", str(tmp_path / "other.json")
+    )
     assert code == 2
     assert f'graph.json (node "n"): relu has 1 output, and output {index} is used' in errors
     assert f'other.json (node "n"): tanh has 1 output, and output {index} is used' in errors
@@ -73,7 +77,10 @@ def test_outputs_of_an_unknown_operator_are_those_that_are_used(tmp_path: Path) 
     assert "relu and tanh" in report.branches[0].stages[0].details[0]
 
 
-@pytest.mark.parametrize("words", [("run", *RANDOM), ("export", "--no-verify", "-o", "out.onnx"), ("export", "-o", "out.onnx")])
+@pytest.mark.parametrize(
+    "words",
+    [("run", *RANDOM), ("export", "--no-verify", "-o", "out.onnx"), ("export", "-o", "out.onnx")],
+)
 def test_a_graph_without_outputs_has_nothing_to_compute(
     words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,7 +141,9 @@ def test_shapes_that_contradict_are_seen_by_every_command(
         ("_contrib_quantized_rnn", {"mode": "x"}, 4),
     ],
 )
-def test_attributes_that_cannot_be_read(op: str, attrs: dict[str, str], inputs: int, tmp_path: Path) -> None:
+def test_attributes_that_cannot_be_read(
+    op: str, attrs: dict[str, str], inputs: int, tmp_path: Path
+) -> None:
     code, errors = ask(tmp_path, one(op, attrs, inputs), "run", *RANDOM, "--shape", "data=2")
     assert code == 2
     assert f"attribute {next(iter(attrs))!r} is" in errors
@@ -154,7 +163,12 @@ def test_attributes_that_cannot_be_read(op: str, attrs: dict[str, str], inputs: 
         ("_npi_broadcast_to", {"shape": "None"}, 1, ("data=3,1",)),
         ("tile", {"reps": "None"}, 1, ("data=3,1",)),
         ("_np_moveaxis", {"source": "4294967296", "destination": "(2,)"}, 1, ("data=2,3,4",)),
-        ("ROIPooling", {"pooled_size": "(2, 2)", "spatial_scale": "nan"}, 2, ("data=2,3,6,7", "w1=4,5")),
+        (
+            "ROIPooling",
+            {"pooled_size": "(2, 2)", "spatial_scale": "nan"},
+            2,
+            ("data=2,3,6,7", "w1=4,5"),
+        ),
     ],
 )
 def test_attributes_that_nothing_can_be_computed_with(
@@ -168,20 +182,39 @@ def test_attributes_that_nothing_can_be_computed_with(
 
 @pytest.mark.parametrize("offset", ["-2147483648", "2147483647"])
 def test_a_diagonal_far_outside_is_empty(offset: str, tmp_path: Path) -> None:
-    assert ask(tmp_path, one("_np_trace", {"offset": offset}), "run", *RANDOM, "--shape", "data=2,3")[0] == 0
+    assert (
+        ask(tmp_path, one("_np_trace", {"offset": offset}), "run", *RANDOM, "--shape", "data=2,3")[
+            0
+        ]
+        == 0
+    )
 
 
-@pytest.mark.parametrize("op", ["LinearRegressionOutput", "LogisticRegressionOutput", "MAERegressionOutput"])
+@pytest.mark.parametrize(
+    "op", ["LinearRegressionOutput", "LogisticRegressionOutput", "MAERegressionOutput"]
+)
 def test_a_factor_that_is_is_text_ends_training(op: str, tmp_path: Path) -> None:
     np.savez(tmp_path / "w.npz", **{"arg:data": np.ones((2, 3), "f4")})
-    words = ("run", "--params", str(tmp_path / "w.npz"), "--seed", "1", "--shape", "w1=2,3", "--sgd-steps", "1")
+    words = (
+        "run",
+        "--params",
+        str(tmp_path / "w.npz"),
+        "--seed",
+        "1",
+        "--shape",
+        "w1=2,3",
+        "--sgd-steps",
+        "1",
+    )
     code, errors = ask(tmp_path, one(op, {"grad_scale": "x"}, 2), *words)
     assert code == 2
     assert "grad_scale" in errors
 
 
 @pytest.mark.parametrize(("count", "inputs"), [("3", 2), ("2", 3)])
-def test_add_n_adds_the_inputs_that_it_has_as_in_mxnet(count: str, inputs: int, tmp_path: Path) -> None:
+def test_add_n_adds_the_inputs_that_it_has_as_in_mxnet(
+    count: str, inputs: int, tmp_path: Path
+) -> None:
     found = one("add_n", {"num_args": count}, inputs)
     shapes = [word for i in range(inputs) for word in ("--shape", f"{f'w{i}' if i else 'data'}=2")]
     assert ask(tmp_path, found, "check", "--isolated")[0] == 0
@@ -204,7 +237,17 @@ def test_variables_with_inputs_or_dependencies(number: int, tmp_path: Path) -> N
         assert ask(tmp_path, found, "draw", "--to", form)[0] == 0
     assert ask(tmp_path, found, "draw", "--to", "dot", "--parameters")[0] == 0
     for mode in ("tie", "batch"):
-        code, errors = ask(tmp_path, found, "duplicate", "--prefix", "x-", "--mode", mode, "-o", str(tmp_path / "out.json"))
+        code, errors = ask(
+            tmp_path,
+            found,
+            "duplicate",
+            "--prefix",
+            "x-",
+            "--mode",
+            mode,
+            "-o",
+            str(tmp_path / "out.json"),
+        )
         if mode == "batch" or number < 2:
             assert code == 2
             assert "is a variable with inputs or control dependencies" in errors
@@ -212,7 +255,9 @@ def test_variables_with_inputs_or_dependencies(number: int, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("form", ["svg", "html", "dot", "mermaid"])
 @pytest.mark.parametrize(("node", "source"), [(9, 15), (5, 1)])
-def test_shared_parameters_with_inputs_are_drawn(form: str, node: int, source: int, tmp_path: Path) -> None:
+def test_shared_parameters_with_inputs_are_drawn(
+    form: str, node: int, source: int, tmp_path: Path
+) -> None:
     """A weight of two branches that an operator feeds, and one that another shared weight feeds."""
     found = json.loads((ROOT / "fixtures/cases/draw/dot/in/net.json").read_text())
     found["nodes"][node]["inputs"] = [[source, 0, 0]]
@@ -222,14 +267,26 @@ def test_shared_parameters_with_inputs_are_drawn(form: str, node: int, source: i
 def test_a_batch_refuses_operators_that_wait_for_its_inputs(tmp_path: Path) -> None:
     found = one("relu", {})
     found["nodes"][1]["control_deps"] = [0]
-    code, errors = ask(tmp_path, found, "duplicate", "--prefix", "x-", "--mode", "batch", "-o", str(tmp_path / "out.json"))
+    code, errors = ask(
+        tmp_path,
+        found,
+        "duplicate",
+        "--prefix",
+        "x-",
+        "--mode",
+        "batch",
+        "-o",
+        str(tmp_path / "out.json"),
+    )
     assert code == 2
     assert "has a control dependency on 'data', an input that would be joined" in errors
 
 
 def test_a_batch_joins_inputs_that_no_head_needs(tmp_path: Path) -> None:
     found = document(
-        [variable("data"), operator("relu", "n", [0]), variable("x"), operator("relu", "m", [2])], [3], row_ptr=False
+        [variable("data"), operator("relu", "n", [0]), variable("x"), operator("relu", "m", [2])],
+        [3],
+        row_ptr=False,
     )
     words = ("duplicate", "--prefix", "x-", "--mode", "batch", "-o", str(tmp_path / "out.json"))
     assert ask(tmp_path, found, *words)[0] == 0
@@ -239,13 +296,25 @@ def test_a_batch_joins_inputs_that_no_head_needs(tmp_path: Path) -> None:
 
 def test_boolean_parameters_are_not_trained(tmp_path: Path) -> None:
     np.savez(tmp_path / "w.npz", **{"arg:w1": np.ones((2, 3), bool)})
-    words = ("run", "--params", str(tmp_path / "w.npz"), "--seed", "1", "--shape", "data=2,3", "--sgd-steps", "1")
+    words = (
+        "run",
+        "--params",
+        str(tmp_path / "w.npz"),
+        "--seed",
+        "1",
+        "--shape",
+        "data=2,3",
+        "--sgd-steps",
+        "1",
+    )
     code, errors = ask(tmp_path, one("elemwise_add", {}, 2), *words)
     assert code == 2
     assert "is boolean" in errors
 
 
-def test_the_shape_of_a_transpose_that_names_an_axis_twice_is_known_and_its_values_are_not(tmp_path: Path) -> None:
+def test_the_shape_of_a_transpose_that_names_an_axis_twice_is_known_and_its_values_are_not(
+    tmp_path: Path,
+) -> None:
     """MXNet infers the shape, and leaves most of the result unwritten."""
     found = one("transpose", {"axes": "(0, 0)"})
     assert ask(tmp_path, found, "check", "--isolated", "--shape", "data=3,5")[0] == 0
@@ -257,10 +326,18 @@ def test_the_shape_of_a_transpose_that_names_an_axis_twice_is_known_and_its_valu
 
 @pytest.mark.parametrize(
     ("op", "attrs", "inputs"),
-    [("relu", {}, 2), ("FullyConnected", {"num_hidden": "2"}, 5), ("im2col", {"kernel": "(2, 2)"}, 3)],
+    [
+        ("relu", {}, 2),
+        ("FullyConnected", {"num_hidden": "2"}, 5),
+        ("im2col", {"kernel": "(2, 2)"}, 3),
+    ],
 )
-def test_inputs_that_an_operator_does_not_have(op: str, attrs: dict[str, str], inputs: int, tmp_path: Path) -> None:
-    shapes = [word for i in range(inputs) for word in ("--shape", f"{f'w{i}' if i else 'data'}=2,3,4,5")]
+def test_inputs_that_an_operator_does_not_have(
+    op: str, attrs: dict[str, str], inputs: int, tmp_path: Path
+) -> None:
+    shapes = [
+        word for i in range(inputs) for word in ("--shape", f"{f'w{i}' if i else 'data'}=2,3,4,5")
+    ]
     found = one(op, attrs, inputs)
     assert ask(tmp_path, found, "check", "--isolated", *shapes)[0] == 1
     code, errors = ask(tmp_path, found, "run", *RANDOM, *shapes)
@@ -271,7 +348,9 @@ def test_inputs_that_an_operator_does_not_have(op: str, attrs: dict[str, str], i
 
 def test_hidden_outputs_are_computed_and_those_behind_them_refused(tmp_path: Path) -> None:
     for head, expected in ((1, 0), (2, 0), (3, 2)):
-        code, errors = ask(tmp_path, one("BatchNorm", {}, 5, head=head), "run", *RANDOM, "--shape", "data=2,3")
+        code, errors = ask(
+            tmp_path, one("BatchNorm", {}, 5, head=head), "run", *RANDOM, "--shape", "data=2,3"
+        )
         assert code == expected
         assert code == 0 or "BatchNorm has 3 outputs, and output 3 is used" in errors
 
@@ -280,14 +359,21 @@ def test_hidden_outputs_are_computed_and_those_behind_them_refused(tmp_path: Pat
 def test_row_pointers_beyond_32_bits(last: int, tmp_path: Path) -> None:
     found = one("relu", {})
     found["node_row_ptr"] = [0, 1, last]
-    for command in (["check"], ["inspect"], ["run", *RANDOM, "--shape", "data=2"], ["rename", "--prefix", "x-", "-o", "-"]):
+    for command in (
+        ["check"],
+        ["inspect"],
+        ["run", *RANDOM, "--shape", "data=2"],
+        ["rename", "--prefix", "x-", "-o", "-"],
+    ):
         ask(tmp_path, found, *command)
 
 
 def test_no_warning_of_numpy_reaches_the_terminal(tmp_path: Path) -> None:
     """The logarithms of negative numbers, and quotients of 0."""
     for op, inputs in (("log", 1), ("elemwise_div", 2), ("sqrt", 1)):
-        shapes = [word for i in range(inputs) for word in ("--shape", f"{f'w{i}' if i else 'data'}=20")]
+        shapes = [
+            word for i in range(inputs) for word in ("--shape", f"{f'w{i}' if i else 'data'}=20")
+        ]
         code, errors = ask(tmp_path, one(op, {}, inputs), "run", *RANDOM, *shapes)
         assert code == 0
         assert "Warning" not in errors

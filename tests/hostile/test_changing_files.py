@@ -37,23 +37,31 @@ except GraphshareError as error:
 
 @pytest.mark.parametrize("name", ["x.params", "x.npz"])
 @pytest.mark.parametrize("how", ["one by one", "together"])
-def test_a_file_cut_short_while_its_arrays_are_used_is_an_error(tmp_path: Path, name: str, how: str) -> None:
+def test_a_file_cut_short_while_its_arrays_are_used_is_an_error(
+    tmp_path: Path, name: str, how: str
+) -> None:
     source, target = tmp_path / "source.npz", tmp_path / name
     np.savez(source, a=np.ones(1 << 20, "float32"), b=np.ones(1 << 20, "float32"))
     convert = [sys.executable, "-m", "graphshare", "params", "convert", str(source), str(target)]
     subprocess.run(convert, check=True, capture_output=True)
-    done = subprocess.run([sys.executable, "-c", CUT, str(target), how], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", CUT, str(target), how], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done  # a mapped page that is gone would have ended it by SIGBUS
     first, second = done.stdout.splitlines()
     assert first == str(float(1 << 20))
     assert "while it was being read" in second
 
 
-def test_a_large_onnx_model_cut_short_while_its_messages_are_used_is_an_error(tmp_path: Path) -> None:
+def test_a_large_onnx_model_cut_short_while_its_messages_are_used_is_an_error(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "large.onnx"
     kind = ("uint8", (40 << 20,))
     weight = Tensor(*kind, bytes(40 << 20))
-    graph = composed.model("g", [composed.Operator("Add", ("x", "w"), ("y",))], {"x": kind}, {"y": kind}, {"w": weight})
+    graph = composed.model(
+        "g", [composed.Operator("Add", ("x", "w"), ("y",))], {"x": kind}, {"y": kind}, {"w": weight}
+    )
     path.write_bytes(b"".join(encode_model(graph).pieces()))
     model = read_model(str(path))
     os.truncate(path, 100)

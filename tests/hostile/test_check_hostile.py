@@ -45,7 +45,9 @@ def test_what_is_no_graph_is_a_finding(data: bytes, expected: str) -> None:
 
 
 def test_an_escaped_backslash_is_no_escape() -> None:
-    assert codes(mxnet_text(siamese()).replace("conv_weight", "a\\\\u0000_weight").encode()) == set()
+    assert (
+        codes(mxnet_text(siamese()).replace("conv_weight", "a\\\\u0000_weight").encode()) == set()
+    )
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -41,9 +41,13 @@ WORK: dict[str, Callable[[int], Any]] = {
     "inspect of many heads": lambda n: inspect(read_symbol(equal_names(n))),
     "check of many equal names": lambda n: run_rules(CheckContext("x", equal_names(n))),
     "numbers of equal names": lambda n: unique_names(["x"] * n),
-    "numbers of names that are taken": lambda n: unique_names(["x", *(f"x#{i}" for i in range(1, n)), *["x"] * n]),
+    "numbers of names that are taken": lambda n: unique_names(
+        ["x", *(f"x#{i}" for i in range(1, n)), *["x"] * n]
+    ),
     "a glob": lambda n: compile_pattern("*" + "a" * n + "b*")("a" * 2 * n),
-    "a glob with a wildcard": lambda n: compile_pattern("*" + "a" * n + "?" + "a" * n + "b*")("a" * 4 * n),
+    "a glob with a wildcard": lambda n: compile_pattern("*" + "a" * n + "?" + "a" * n + "b*")(
+        "a" * 4 * n
+    ),
     "a glob of many stars": lambda n: compile_pattern("*a" * n + "b")("a" * 2 * n),
 }
 
@@ -54,20 +58,35 @@ def test_four_times_the_size_is_about_four_times_the_work(work: str) -> None:
 
 
 def test_a_square_is_found() -> None:
-    assert grows_with(lambda n: [unique_names(["x"] * i) for i in range(n)], 32, measure=instructions) > 12
+    assert (
+        grows_with(lambda n: [unique_names(["x"] * i) for i in range(n)], 32, measure=instructions)
+        > 12
+    )
 
 
 def test_positions_are_found_without_reading_the_text_again() -> None:
     text = "ab\n\ncd\n"
     index = LineIndex(text)
-    assert [index.locate(i) for i in range(len(text))] == [(1, 1), (1, 2), (1, 3), (2, 1), (3, 1), (3, 2), (3, 3)]
+    assert [index.locate(i) for i in range(len(text))] == [
+        (1, 1),
+        (1, 2),
+        (1, 3),
+        (2, 1),
+        (3, 1),
+        (3, 2),
+        (3, 3),
+    ]
 
 
-@pytest.mark.parametrize("key", ["a" + ".a" * 75_000, '"a"' + '."a"' * 30_000, "x = {" + "a.a" + ".a" * 70_000])
+@pytest.mark.parametrize(
+    "key", ["a" + ".a" * 75_000, '"a"' + '."a"' * 30_000, "x = {" + "a.a" + ".a" * 70_000]
+)
 def test_a_dotted_key_without_end_is_refused_at_once(tmp_path: Path, key: str) -> None:
     (tmp_path / "pyproject.toml").write_text(f"[tool.graphshare]\n{key} = 1\n")
     (tmp_path / "x-symbol.json").write_bytes(sliced(3))
     command = [sys.executable, "-m", "graphshare", "check", "x-symbol.json"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
     assert done.returncode == 2
     assert "has a dotted key of more than 64 parts" in done.stderr

@@ -1,4 +1,6 @@
-"""Small constants whose data is not what their shape and dtype say: pictures and rewrites read them, and go on without them."""
+"""Small constants whose data is not what their shape and dtype say: pictures and rewrites read
+them, and go on without them.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,12 @@ def write_model(path: Path, tensor: TensorProto, *, as_constant: bool) -> None:
     nodes = [helper.make_node("Reshape", ["data", tensor.name], ["out"])]
     if as_constant:
         nodes.insert(0, helper.make_node("Constant", [], [tensor.name], value=tensor))
-    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 3]) for name in ("data", "out")]
-    graph = helper.make_graph(nodes, "graph", values[:1], values[1:], [] if as_constant else [tensor])
+    values = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 3]) for name in ("data", "out")
+    ]
+    graph = helper.make_graph(
+        nodes, "graph", values[:1], values[1:], [] if as_constant else [tensor]
+    )
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
 
 

@@ -51,11 +51,25 @@ def _graph_end(data: bytes) -> int:
 
 def nested(depth: int) -> onnx.ModelProto:
     """If within If; made as bytes, for the library has a limit too."""
-    body = helper.make_graph([helper.make_node("Neg", ["data"], ["deepest"])], "g", [], [onnx.ValueInfoProto(name="deepest")])
+    body = helper.make_graph(
+        [helper.make_node("Neg", ["data"], ["deepest"])],
+        "g",
+        [],
+        [onnx.ValueInfoProto(name="deepest")],
+    )
     for level in range(depth):
-        node = helper.make_node("If", ["flag"], [f"v{level}"], then_branch=body, else_branch=body if level == 0 else None)
+        node = helper.make_node(
+            "If",
+            ["flag"],
+            [f"v{level}"],
+            then_branch=body,
+            else_branch=body if level == 0 else None,
+        )
         body = helper.make_graph([node], "g", [], [onnx.ValueInfoProto(name=f"v{level}")])
-    ends = [helper.make_tensor_value_info("data", 1, [1]), helper.make_tensor_value_info("flag", TensorProto.BOOL, [])]
+    ends = [
+        helper.make_tensor_value_info("data", 1, [1]),
+        helper.make_tensor_value_info("flag", TensorProto.BOOL, []),
+    ]
     graph = helper.make_graph(body.node, "main", ends, body.output)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
@@ -153,7 +167,9 @@ def test_sizes_that_lie_are_refused_without_taking_memory(name: str, tmp_path: P
     assert not (tmp_path / "out.onnx").exists()
 
 
-@pytest.mark.parametrize("length", [b"\xff\xff\xff\xff\x7f", b"\xff" * 9 + b"\x01", b"\x80" * 40, b"\x80"])
+@pytest.mark.parametrize(
+    "length", [b"\xff\xff\xff\xff\x7f", b"\xff" * 9 + b"\x01", b"\x80" * 40, b"\x80"]
+)
 def test_lengths_that_lie_are_refused(length: bytes, tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(b"\x08\x08\x3a" + length)
@@ -169,13 +185,20 @@ def test_a_sparse_initializer_that_is_broken_is_refused_when_it_is_read(tmp_path
 def test_an_annotation_that_is_broken_is_refused_when_it_is_read(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     for broken in (b"\x12\x09ab", b"\x0d\0\0\0\0", b"\x80"):
-        path.write_bytes(_field(7, _field(11, _field(1, b"data")) + _field(14, _field(1, b"data") + _field(2, broken))))
+        path.write_bytes(
+            _field(
+                7,
+                _field(11, _field(1, b"data")) + _field(14, _field(1, b"data") + _field(2, broken)),
+            )
+        )
         assert ": byte " in read(path)
 
 
 def test_a_type_that_is_broken_is_not_known(tmp_path: Path) -> None:
     model = MADE["dense"]()
-    before, stated, after = model.SerializeToString().rpartition(model.graph.value_info[0].type.SerializeToString())
+    before, stated, after = model.SerializeToString().rpartition(
+        model.graph.value_info[0].type.SerializeToString()
+    )
     (tmp_path / "net.onnx").write_bytes(before + stated.replace(b"\x08\x01", b"\x0a\x00") + after)
     shaped = gs.inspect(tmp_path / "net.onnx", shapes={}).shaped
     assert shaped is not None
@@ -191,7 +214,11 @@ def test_a_type_that_is_broken_is_not_known(tmp_path: Path) -> None:
         ("RegexFullMatch", "", {"pattern": "x"}),
         ("LabelEncoder", "ai.onnx.ml", {"keys_floats": [1.0], "values_int64s": [1]}),
         ("DictVectorizer", "ai.onnx.ml", {"string_vocabulary": ["a"]}),
-        ("TreeEnsemble", "ai.onnx.ml", {"nodes_splits": numpy_helper.from_array(np.ones(1, np.float32))}),
+        (
+            "TreeEnsemble",
+            "ai.onnx.ml",
+            {"nodes_splits": numpy_helper.from_array(np.ones(1, np.float32))},
+        ),
     ],
 )
 @pytest.mark.parametrize("where", ["graph", "body", "function", "blank", "earlier"])
@@ -200,14 +227,24 @@ def test_operators_of_unknown_types_do_not_end_the_process(
 ) -> None:
     """ONNX's inference reads the type of an input that has none."""
     strange = helper.make_node("Strange", ["data"], ["f"], domain="x")
-    node = helper.make_node(op, ["" if where == "blank" else "f"], ["y"], "node", domain=domain, **attributes)
-    data, flag = (helper.make_tensor_value_info(name, TensorProto.BOOL, []) for name in ("data", "flag"))
+    node = helper.make_node(
+        op, ["" if where == "blank" else "f"], ["y"], "node", domain=domain, **attributes
+    )
+    data, flag = (
+        helper.make_tensor_value_info(name, TensorProto.BOOL, []) for name in ("data", "flag")
+    )
     ends = [helper.make_tensor_value_info("y", TensorProto.INT64, None)]
     nodes, functions = [strange, node], []
-    imports = [helper.make_opsetid(name, version) for name, version in (("", 22), ("x", 1), ("ai.onnx.ml", 5), ("own", 1))]
+    imports = [
+        helper.make_opsetid(name, version)
+        for name, version in (("", 22), ("x", 1), ("ai.onnx.ml", 5), ("own", 1))
+    ]
     if where == "body":
         body = helper.make_graph([node], "body", [], ends)
-        nodes = [strange, helper.make_node("If", ["flag"], ["y"], then_branch=body, else_branch=body)]
+        nodes = [
+            strange,
+            helper.make_node("If", ["flag"], ["y"], then_branch=body, else_branch=body),
+        ]
     elif where == "function":
         functions = [helper.make_function("own", "Own", ["data"], ["y"], nodes, imports)]
         nodes = [helper.make_node("Own", ["data"], ["y"], domain="own")]
@@ -235,24 +272,40 @@ def test_no_operator_of_unknown_types_ends_the_process() -> None:
     """Every operator with each of its attributes alone, and with all."""
     cases = []
     for schema in defs.get_all_schemas_with_history():
-        known = {name: _EXAMPLES[each.type] for name, each in schema.attributes.items() if each.type in _EXAMPLES}
-        cases += [(schema, chosen) for chosen in ({}, known, *({name: value} for name, value in known.items()))]
+        known = {
+            name: _EXAMPLES[each.type]
+            for name, each in schema.attributes.items()
+            if each.type in _EXAMPLES
+        }
+        cases += [
+            (schema, chosen)
+            for chosen in ({}, known, *({name: value} for name, value in known.items()))
+        ]
 
     ended = set()
     for schema, attributes in cases:
         inputs = [f"in{i}" for i in range(schema.min_input)]
         outputs = [f"out{i}" for i in range(max(1, schema.min_output))]
         node = helper.make_node(schema.name, inputs, outputs, domain=schema.domain, **attributes)
-        graph = helper.make_graph([helper.make_node("Strange", [], inputs, domain="x"), node], "main", [], [])
-        imports = [helper.make_opsetid(schema.domain, schema.since_version), helper.make_opsetid("x", 1)]
+        graph = helper.make_graph(
+            [helper.make_node("Strange", [], inputs, domain="x"), node], "main", [], []
+        )
+        imports = [
+            helper.make_opsetid(schema.domain, schema.since_version),
+            helper.make_opsetid("x", 1),
+        ]
         try:
-            inference.infer_types(helper.make_model(graph, opset_imports=imports).SerializeToString())
+            inference.infer_types(
+                helper.make_model(graph, opset_imports=imports).SerializeToString()
+            )
         except gs.InputError:  # errors of inference
             pass
         except gs.RefusedError as error:
             ended.add((schema.name, str(error)))
     assert len(cases) > 2000
-    assert {message.partition(" (")[0] for _, message in ended} == {"ONNX's inference ended without an answer"}
+    assert {message.partition(" (")[0] for _, message in ended} == {
+        "ONNX's inference ended without an answer"
+    }
     assert "EyeLike" in {name for name, _ in ended}
 
 
@@ -260,15 +313,33 @@ def test_types_are_inferred_one_after_the_other(tmp_path: Path) -> None:
     """Operators that end the process without a type of their input, each behind another one."""
     floats, numbers = [1.0, 2.0], [3, 4]
     nodes = [
-        helper.make_node("LabelEncoder", ["x"], ["a"], domain="ai.onnx.ml", keys_floats=floats, values_int64s=numbers),
-        helper.make_node("LabelEncoder", ["a"], ["b"], domain="ai.onnx.ml", keys_int64s=numbers, values_floats=floats),
+        helper.make_node(
+            "LabelEncoder",
+            ["x"],
+            ["a"],
+            domain="ai.onnx.ml",
+            keys_floats=floats,
+            values_int64s=numbers,
+        ),
+        helper.make_node(
+            "LabelEncoder",
+            ["a"],
+            ["b"],
+            domain="ai.onnx.ml",
+            keys_int64s=numbers,
+            values_floats=floats,
+        ),
         helper.make_node("EyeLike", ["b"], ["y"]),
     ]
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 2]) for name in "xy")
     imports = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
-    model = helper.make_model(helper.make_graph(nodes, "main", [x], [y]), opset_imports=imports, ir_version=8)
+    model = helper.make_model(
+        helper.make_graph(nodes, "main", [x], [y]), opset_imports=imports, ir_version=8
+    )
     types = inference.infer_types(model.SerializeToString())
-    assert {name: onnx.TypeProto.FromString(types[name]).tensor_type.elem_type for name in "aby"} == {"a": 7, "b": 1, "y": 1}
+    assert {
+        name: onnx.TypeProto.FromString(types[name]).tensor_type.elem_type for name in "aby"
+    } == {"a": 7, "b": 1, "y": 1}
 
 
 @pytest.mark.large
@@ -276,7 +347,9 @@ def test_changed_files_are_read_or_refused_in_little_memory() -> None:
     reader, chance, seeds = READERS["onnx"], random.Random(7), list(write_made().values())
 
     def attack(number: int) -> tuple[str, str]:
-        return "done", str(sum(reader.read_or_refuse(change(chance, seeds, reader.words)) for _ in range(3000)))
+        return "done", str(
+            sum(reader.read_or_refuse(change(chance, seeds, reader.words)) for _ in range(3000))
+        )
 
     found = run_one(attack, 0, memory=MEMORY)
     assert found.status == "done", found.what
@@ -293,7 +366,9 @@ def squares(side: int | str, *, says: int = 0) -> onnx.ModelProto:
     ]
     last = helper.make_tensor("last", TensorProto.INT64, [1], [1])
     stated = [value("big", 1, [says, says])] if says else []
-    graph = helper.make_graph(nodes, "g", [value("x", 1, [side])], [value("y", 1, [])], [last], value_info=stated)
+    graph = helper.make_graph(
+        nodes, "g", [value("x", 1, [side])], [value("y", 1, [])], [last], value_info=stated
+    )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
@@ -306,7 +381,9 @@ def test_where_a_process_has_no_limit_inferred_sizes_are_compared(
     monkeypatch.setattr(confined_process, "can_limit_process", lambda: False)
     path = tmp_path / "squares.onnx"
     path.write_bytes(squares(side, says=says).SerializeToString())
-    with pytest.raises(gs.RefusedError, match=r"outputs of Mul \(40000,40000\) take 6\.4 GB.* the limit is 500"):
+    with pytest.raises(
+        gs.RefusedError, match=r"outputs of Mul \(40000,40000\) take 6\.4 GB.* the limit is 500"
+    ):
         gs.run(path, feeds={"x": np.ones(40_000, "float32")}, max_memory="500M")
     path.write_bytes(squares("n", says=says).SerializeToString())
     assert gs.run(path, feeds={"x": np.ones(30, "float32")}, max_memory="500M").outputs["y"] == 900
@@ -317,20 +394,31 @@ def test_inputs_are_not_drawn_beyond_the_limit(command: str, tmp_path: Path) -> 
     """A model states the sizes of its inputs; these are drawn in this process."""
     value = helper.make_tensor_value_info
     norm = helper.make_node("BatchNormalization", ["conv", *"cccc"], ["norm"])
-    nodes = [helper.make_node("Conv", ["x", "w"], ["conv"]), norm, helper.make_node("ReduceMax", ["norm"], ["y"], keepdims=0)]
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["conv"]),
+        norm,
+        helper.make_node("ReduceMax", ["norm"], ["y"], keepdims=0),
+    ]
     held = [helper.make_tensor("w", 1, [1, 1, 1, 1], [1]), helper.make_tensor("c", 1, [1], [1])]
-    graph = helper.make_graph(nodes, "g", [value("x", 1, [1, 1, 40_000, 40_000])], [value("y", 1, [])], held)
+    graph = helper.make_graph(
+        nodes, "g", [value("x", 1, [1, 1, 40_000, 40_000])], [value("y", 1, [])], held
+    )
     path = tmp_path / "model.onnx"
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     path.write_bytes(model.SerializeToString())
     limit: dict[str, Any] = {"max_memory": "500M"}
     compared = {"other": path, "resources": gs.Resources(**limit)}
     options = {"run": {"seed": 0, **limit}, "compare": compared, "fold": limit}[command]
-    with pytest.raises(gs.RefusedError, match=r"\(node \"x\"\): the values \(1,1,40000,40000\) take 12\.8 GB to be drawn"):
+    with pytest.raises(
+        gs.RefusedError,
+        match=r"\(node \"x\"\): the values \(1,1,40000,40000\) take 12\.8 GB to be drawn",
+    ):
         getattr(gs, command)(path, **options)
 
 
-def test_where_a_process_has_no_limit_drawn_sizes_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_a_process_has_no_limit_drawn_sizes_are_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What a model leaves open has a size as soon as its inputs are drawn."""
     monkeypatch.setattr(session_computation, "can_limit_process", lambda: False)
     path = tmp_path / "model.onnx"
@@ -343,5 +431,8 @@ def test_where_a_process_has_no_limit_drawn_sizes_are_compared(tmp_path: Path, m
     graph = helper.make_graph(nodes, "g", [value("x", 1, [1, "n"])], [value("y", 1, [])], [sides])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     path.write_bytes(model.SerializeToString())
-    with pytest.raises(gs.RefusedError, match=r"outputs of Expand \(20000,20000,8\) take 12\.8 GB.* the limit is 500"):
+    with pytest.raises(
+        gs.RefusedError,
+        match=r"outputs of Expand \(20000,20000,8\) take 12\.8 GB.* the limit is 500",
+    ):
         gs.run(path, seed=0, max_memory="500M")

@@ -1,4 +1,6 @@
-"""Models that end ONNX's inference or keep it busy: every command that infers ends with one error, and a folder is reported."""
+"""Models that end ONNX's inference or keep it busy: every command that infers ends with one error,
+and a folder is reported.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,20 @@ SECONDS = 2
 
 def write(path: Path, nodes: list[object], functions: list[object] | None = None) -> None:
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3]) for name in "xy"]
-    graph = helper.make_graph([*nodes, helper.make_node("Neg", ["z"], ["y"], "end")], "g", ends[:1], ends[1:])
+    graph = helper.make_graph(
+        [*nodes, helper.make_node("Neg", ["z"], ["y"], "end")], "g", ends[:1], ends[1:]
+    )
     imports = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
     model = helper.make_model(graph, opset_imports=imports, functions=functions or [], ir_version=8)
     path.write_bytes(model.SerializeToString())
 
 
 def write_endless(path: Path, depth: int = 40) -> None:
-    write(path, [helper.make_node(f"F{depth - 1}", ["x"], ["z"], "first", domain="own")], nest_functions(depth))
+    write(
+        path,
+        [helper.make_node(f"F{depth - 1}", ["x"], ["z"], "first", domain="own")],
+        nest_functions(depth),
+    )
 
 
 def write_crashing(path: Path) -> None:
@@ -62,7 +70,11 @@ def test_every_command_ends(command: str, model: str, tmp_path: Path) -> None:
     message = done.stderr.decode()
     assert "Traceback" not in message
     if done.returncode == 2:
-        assert "the time limit of 2 s has passed" in message if model == "endless" else "ended without an answer" in message
+        assert (
+            "the time limit of 2 s has passed" in message
+            if model == "endless"
+            else "ended without an answer" in message
+        )
         assert not list(tmp_path.glob("made*"))
     else:  # it has not inferred anything
         assert done.returncode == 0
@@ -80,7 +92,9 @@ def test_a_folder_is_reported_whole(jobs: str, tmp_path: Path) -> None:
     assert done.returncode == 1
     assert len(report["files"]) == 22
     found = {
-        (Path(each["file"]).stem, each["message"].partition(" (")[0]) for each in report["findings"] if each["level"] == "error"
+        (Path(each["file"]).stem, each["message"].partition(" (")[0])
+        for each in report["findings"]
+        if each["level"] == "error"
     }
     assert found == {
         ("endless", "ONNX's inference took more than 30 s and was ended"),

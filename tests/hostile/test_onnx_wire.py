@@ -48,8 +48,16 @@ def sparse(values: Fields, indices: Fields = ((1, 4), (2, INT64), (9, bytes(32))
     return [(1, values), (2, indices), (3, 9)]
 
 
-def node(op: bytes, inputs: Sequence[bytes] = (), attributes: Sequence[Fields] = (), more: Fields = ()) -> tuple[int, Fields]:
-    return 1, [*((1, name) for name in inputs), (2, b"y"), (4, op), *((5, each) for each in attributes), *more]
+def node(
+    op: bytes, inputs: Sequence[bytes] = (), attributes: Sequence[Fields] = (), more: Fields = ()
+) -> tuple[int, Fields]:
+    return 1, [
+        *((1, name) for name in inputs),
+        (2, b"y"),
+        (4, op),
+        *((5, each) for each in attributes),
+        *more,
+    ]
 
 
 def constant(*attributes: Fields) -> Fields:
@@ -62,7 +70,13 @@ def identity(*fields: tuple[int, Any]) -> Fields:
 
 
 def function(attribute: Fields) -> Fields:
-    return [(1, b"f"), (5, b"y"), (7, node(b"Constant", attributes=[attribute])[1]), (9, [(2, 17)]), (10, b"own")]
+    return [
+        (1, b"f"),
+        (5, b"y"),
+        (7, node(b"Constant", attributes=[attribute])[1]),
+        (9, [(2, 17)]),
+        (10, b"own"),
+    ]
 
 
 CALL = [node(b"f", more=[(7, b"own")]), (2, b"g"), (12, [(1, b"y")])]
@@ -112,7 +126,10 @@ def test_no_path_out_of_the_directory_passes(place: str, tmp_path: Path) -> None
     (tmp_path / "secret.bin").write_bytes(b"secret!!" * 2)
     (folder / "w.bin").write_bytes(bytes(16))
     (folder / "model.onnx").write_bytes(OUTSIDE[place])
-    assert b"secret.bin" in onnx.load(folder / "model.onnx", load_external_data=False).SerializeToString()
+    assert (
+        b"secret.bin"
+        in onnx.load(folder / "model.onnx", load_external_data=False).SerializeToString()
+    )
     with pytest.raises(gs.InputError, match=r"not in the model's directory|in another file|twice"):
         gs.load(folder / "model.onnx")
 
@@ -178,7 +195,9 @@ TWICE_IN_A_TYPE: Mapping[str, Fields] = {
 }
 
 
-def value(number: int, type_: Fields, name: bytes = b"y", *more: tuple[int, Any]) -> tuple[int, Fields]:
+def value(
+    number: int, type_: Fields, name: bytes = b"y", *more: tuple[int, Any]
+) -> tuple[int, Fields]:
     return number, [(1, name), (2, type_), *more]
 
 
@@ -188,7 +207,10 @@ def with_type(place: str, type_: Fields) -> bytes:
         return model(constant([VALUE, (5, inside()), (20, 4)], [(1, b"t"), (14, type_), (20, 13)]))
     if place == "attribute, after the 17th":
         return model(
-            constant([VALUE, (5, inside()), (20, 4)], [(1, b"t"), *[(15, TYPES["tensor"])] * 20, (15, type_), (20, 14)])
+            constant(
+                [VALUE, (5, inside()), (20, 4)],
+                [(1, b"t"), *[(15, TYPES["tensor"])] * 20, (15, type_), (20, 14)],
+            )
         )
     if place == "output":
         return model([*graph[:-1], value(12, type_)])
@@ -197,7 +219,11 @@ def with_type(place: str, type_: Fields) -> bytes:
     if place == "value_info, like another":
         return model([*graph, value(13, TYPES["tensor"], b"w"), value(13, type_)])
     if place == "body":
-        body = [(1, b"then_branch"), (6, [*constant([VALUE, (5, inside()), (20, 4)])[:-1], value(12, type_)]), (20, 5)]
+        body = [
+            (1, b"then_branch"),
+            (6, [*constant([VALUE, (5, inside()), (20, 4)])[:-1], value(12, type_)]),
+            (20, 5),
+        ]
         flag = (5, [(1, 1), (2, 9), (8, b"w"), (9, b"\1")])
         return model([node(b"If", [b"w"], [body]), (2, b"g"), flag, (12, [(1, b"y")])])
     return model([*graph, value(13, type_, b"w" if place == "value_info" else b"n" * 300)])
@@ -215,7 +241,9 @@ def test_what_a_type_has_once_is_refused_twice(what: str, place: str, tmp_path: 
     path = tmp_path / "model.onnx"
     path.write_bytes(with_type(place, TWICE_IN_A_TYPE[what]))
     onnx.load(path)  # protocol buffers read it
-    with pytest.raises(gs.InputError, match=r"occurs twice|occur in a message that has one of them") as caught:
+    with pytest.raises(
+        gs.InputError, match=r"occurs twice|occur in a message that has one of them"
+    ) as caught:
         gs.load(path)
     assert int(caught.value.faults[0].path.removeprefix("byte ")) < path.stat().st_size
 
@@ -238,18 +266,26 @@ PAIRS: Mapping[str, Fields] = {
 WITH_PAIRS: Mapping[str, Callable[[Fields], bytes]] = {
     "model": lambda pair: model(identity((5, inside())), (14, pair)),
     "graph": lambda pair: model(identity((5, inside()), (16, pair))),
-    "node": lambda pair: model([node(b"Identity", [b"w"], more=[(9, pair)]), (5, inside()), (12, [(1, b"y")])]),
+    "node": lambda pair: model(
+        [node(b"Identity", [b"w"], more=[(9, pair)]), (5, inside()), (12, [(1, b"y")])]
+    ),
     "tensor": lambda pair: model(identity((5, inside((16, pair))))),
     "tensor of a Constant": lambda pair: model(constant([VALUE, (5, inside((16, pair))), (20, 4)])),
-    "value": lambda pair: model([*identity((5, inside())), value(13, TYPES["tensor"], b"w", (4, pair))]),
+    "value": lambda pair: model(
+        [*identity((5, inside())), value(13, TYPES["tensor"], b"w", (4, pair))]
+    ),
     "annotation": lambda pair: model([*identity((5, inside())), (14, [(1, b"w"), (2, pair)])]),
-    "training information": lambda pair: model(identity((5, inside())), (20, [(1, identity((5, inside()))), (4, pair)])),
+    "training information": lambda pair: model(
+        identity((5, inside())), (20, [(1, identity((5, inside()))), (4, pair)])
+    ),
 }
 
 
 @pytest.mark.parametrize("place", WITH_PAIRS)
 @pytest.mark.parametrize("what", PAIRS)
-def test_what_a_pair_of_texts_has_once_is_refused_twice(what: str, place: str, tmp_path: Path) -> None:
+def test_what_a_pair_of_texts_has_once_is_refused_twice(
+    what: str, place: str, tmp_path: Path
+) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(WITH_PAIRS[place](PAIRS[what]))
     onnx.load(path)
@@ -280,7 +316,11 @@ def test_two_pairs_with_one_key_are_kept_and_reported(tmp_path: Path) -> None:
     pairs = [(1, b"key"), (2, b"other")], PAIR
     graph = identity((5, inside()), *[(16, pair) for pair in pairs])
     path.write_bytes(model(graph, *[(14, pair) for pair in pairs]))
-    found = [(finding.path, finding.message) for finding in gs.check(path).findings if finding.code == "GS613"]
+    found = [
+        (finding.path, finding.message)
+        for finding in gs.check(path).findings
+        if finding.code == "GS613"
+    ]
     assert found == [
         ("$.metadata_props[0]", "metadata_props has another entry of 'key'"),
         ("$.graph.metadata_props[0]", "metadata_props has another entry of 'key'"),

@@ -23,7 +23,25 @@ from tests.surroundings import size_of_day
 
 PROGRAMS = [built()[0] for built in (build.dense, build.bodies, build.odd)]
 BOUND = 4 << 20  # bytes of Python memory that reading a small hostile file may take
-ABSURD = (None, True, -1, 0, 1, 1 << 63, 1 << 70, 1.5, "", "x", "\0", [], {}, [[]], [0], {"%": 1}, {"#": "p"})
+ABSURD = (
+    None,
+    True,
+    -1,
+    0,
+    1,
+    1 << 63,
+    1 << 70,
+    1.5,
+    "",
+    "x",
+    "\0",
+    [],
+    {},
+    [[]],
+    [0],
+    {"%": 1},
+    {"#": "p"},
+)
 
 
 def check(text: bytes) -> bool:
@@ -45,13 +63,21 @@ def check(text: bytes) -> bool:
 def list_places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Yield the place of every value of a document."""
     yield place
-    items = enumerate(value) if isinstance(value, list) else value.items() if isinstance(value, dict) else ()
+    items = (
+        enumerate(value)
+        if isinstance(value, list)
+        else value.items()
+        if isinstance(value, dict)
+        else ()
+    )
     for key, inner in items:
         yield from list_places(inner, (*place, key))
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_every_value_changed_or_left_out_reads_or_is_refused_with_its_place(program: build.Program) -> None:
+def test_every_value_changed_or_left_out_reads_or_is_refused_with_its_place(
+    program: build.Program,
+) -> None:
     places, rng = list(list_places(program.document()))[1:], random.Random(0)
     outcomes = {True: 0, False: 0}
     for place in places if size_of_day(0, 1) else rng.sample(places, 12):
@@ -69,7 +95,9 @@ def test_every_value_changed_or_left_out_reads_or_is_refused_with_its_place(prog
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_a_text_cut_or_flipped_anywhere_reads_or_is_refused_with_its_place(program: build.Program) -> None:
+def test_a_text_cut_or_flipped_anywhere_reads_or_is_refused_with_its_place(
+    program: build.Program,
+) -> None:
     text = program.encode()
     for end in range(0, len(text), size_of_day(97, 3)):
         assert not check(text[:end])
@@ -85,21 +113,50 @@ _NAMED = {"A": [build.attribute("name", "0.a_str", "y")]}
 @pytest.mark.parametrize(
     ("operators", "message"),
     [
-        ([{"#": "1.relu", "A": [], "I": [{"%": 9}], "O": []}], "uses value 9, which nothing before it defines"),
-        ([{"#": "1.relu", "A": [], "I": [{"%": 1, "k": 2}], "O": []}], "has an input with the keys %, k; it has only %"),
+        (
+            [{"#": "1.relu", "A": [], "I": [{"%": 9}], "O": []}],
+            "uses value 9, which nothing before it defines",
+        ),
+        (
+            [{"#": "1.relu", "A": [], "I": [{"%": 1, "k": 2}], "O": []}],
+            "has an input with the keys %, k; it has only %",
+        ),
         ([{"#": "1.full", "A": [], "I": [], "O": [{"%": -3}]}], "gives a value the number -3"),
-        ([{"#": "1.full", "A": [], "I": [], "O": [{"%": 1}, {"%": 1}]}], "defines value 1, which is defined before"),
+        (
+            [{"#": "1.full", "A": [], "I": [], "O": [{"%": 1}, {"%": 1}]}],
+            "defines value 1, which is defined before",
+        ),
         ([{"#": "p", "A": [0, 1, 1], "O": {"%": 1}, "OA": [1]}], "is not a program of Paddle: "),
         ([{"A": [], "I": [], "O": []}], "no key '#'"),
-        ([{"#": "1.if", "A": [], "I": [], "O": [], "regions": [{"#": "r", "blocks": []}]}], "has 0 blocks"),
-        ([{**_NAMED, "#": "1.fetch", "I": [], "O": [{"%": 1}]}], "is a fetch with other than one input"),
-        ([{**_NAMED, "#": "1.fetch", "I": [{"%": 0}], "O": [{"%": 1}]}], "gives a value that is absent"),
-        ([{**_NAMED, "#": "1.fetch", "I": [{"%": 0}], "O": [{"%": 1}], "regions": []}], "is a fetch with other than"),
-        ([{**_NAMED, "#": "1.data", "I": [{"%": 0}], "O": [{"%": 1}]}], "is a data with other than no input"),
-        ([{**_NAMED, "#": "1.data", "I": [], "O": []}], "is a data with other than no input, one result"),
+        (
+            [{"#": "1.if", "A": [], "I": [], "O": [], "regions": [{"#": "r", "blocks": []}]}],
+            "has 0 blocks",
+        ),
+        (
+            [{**_NAMED, "#": "1.fetch", "I": [], "O": [{"%": 1}]}],
+            "is a fetch with other than one input",
+        ),
+        (
+            [{**_NAMED, "#": "1.fetch", "I": [{"%": 0}], "O": [{"%": 1}]}],
+            "gives a value that is absent",
+        ),
+        (
+            [{**_NAMED, "#": "1.fetch", "I": [{"%": 0}], "O": [{"%": 1}], "regions": []}],
+            "is a fetch with other than",
+        ),
+        (
+            [{**_NAMED, "#": "1.data", "I": [{"%": 0}], "O": [{"%": 1}]}],
+            "is a data with other than no input",
+        ),
+        (
+            [{**_NAMED, "#": "1.data", "I": [], "O": []}],
+            "is a data with other than no input, one result",
+        ),
     ],
 )
-def test_a_faulty_operator_is_refused_in_words(operators: list[dict[str, Any]], message: str) -> None:
+def test_a_faulty_operator_is_refused_in_words(
+    operators: list[dict[str, Any]], message: str
+) -> None:
     document = build.Program().document()
     document["program"]["regions"][0]["blocks"][0]["ops"] = operators
     with pytest.raises(InputError) as caught:
@@ -131,7 +188,10 @@ def test_a_parameter_file_cut_or_flipped_anywhere_reads_or_is_refused(tmp_path: 
     path, outcomes = tmp_path / "x.pdiparams", {True: 0, False: 0}
     variants = [content[:end] for end in range(0, len(content), size_of_day(11, 1))]
     for at in range(0, len(content), size_of_day(5, 1)):
-        variants += [content[:at] + bytes([value]) + content[at + 1 :] for value in (0, 1, 8, 0x7F, 0x80, 0xFF)]
+        variants += [
+            content[:at] + bytes([value]) + content[at + 1 :]
+            for value in (0, 1, 8, 0x7F, 0x80, 0xFF)
+        ]
     for variant in variants:
         path.write_bytes(variant)
         try:
@@ -158,12 +218,19 @@ def test_sizes_beyond_the_file_are_refused_in_little_memory(size: int, tmp_path:
     assert peak < BOUND
 
 
-def test_commands_refuse_a_broken_model_without_a_traceback(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_commands_refuse_a_broken_model_without_a_traceback(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     program, arrays = build.dense()
     stem = program.save(tmp_path, arrays)
     text = Path(f"{stem}.json").read_bytes()
     Path(f"{stem}.json").write_bytes(text.replace(b'"1.matmul"', b"17"))
-    for command in (["inspect"], ["rename", "--prefix", "a_", "-o", f"{stem}-out"], ["draw"], ["params", "list"]):
+    for command in (
+        ["inspect"],
+        ["rename", "--prefix", "a_", "-o", f"{stem}-out"],
+        ["draw"],
+        ["params", "list"],
+    ):
         words = [*command[:2], stem] if command[0] == "params" else [command[0], stem, *command[1:]]
         assert main.run(words) == 2
         said = capfd.readouterr().err

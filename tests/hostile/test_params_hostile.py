@@ -1,4 +1,6 @@
-"""Parameter files made to harm: cut or flipped anywhere, with counts and shapes beyond all measure, zip bombs, full disks."""
+"""Parameter files made to harm: cut or flipped anywhere, with counts and shapes beyond all measure,
+zip bombs, full disks.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,10 @@ def test_every_byte_flipped_reads_or_is_refused_and_never_escapes_the_file(tmp_p
             outcomes[True] += 1
             for record in file.records:
                 assert 24 <= record.offset <= record.offset + record.size <= len(content)
-                ends = [record.data_offset + record.data_size, *(part.offset + part.size for part in record.parts)]
+                ends = [
+                    record.data_offset + record.data_size,
+                    *(part.offset + part.size for part in record.parts),
+                ]
                 assert max(ends) == record.offset + record.size
     assert min(outcomes.values()) > 100, "both must have been seen"
 
@@ -89,16 +94,24 @@ def test_name_lengths_beyond_the_file(tmp_path: Path, length: int) -> None:
 
 
 @pytest.mark.parametrize("magic", [build.V1, build.V2, build.V3])
-@pytest.mark.parametrize("dims", [(1 << 60,), (1 << 62, 1 << 62), (-5,), ((1 << 63) - 1,) * 200, (1 << 32, 1 << 32)])
+@pytest.mark.parametrize(
+    "dims", [(1 << 60,), (1 << 62, 1 << 62), (-5,), ((1 << 63) - 1,) * 200, (1 << 32, 1 << 32)]
+)
 def test_shapes_beyond_the_file(tmp_path: Path, magic: int, dims: tuple[int, ...]) -> None:
-    body = build.dense(dims, data=b"", magic=magic) if magic != build.V1 else build.v1(dims, data=b"")
+    body = (
+        build.dense(dims, data=b"", magic=magic) if magic != build.V1 else build.v1(dims, data=b"")
+    )
     refused(tmp_path / "x", build.container([body], ["a"]))
 
 
 def test_shapes_beyond_the_file_in_the_oldest_form_and_in_sparse_parts(tmp_path: Path) -> None:
     refused(tmp_path / "x", build.container([build.v0(((1 << 32) - 1,) * 3, data=b"")]))
     sparse = bytearray(build.row_sparse((6, 2), [1, 4], build.floats(1, 2, 3, 4)))
-    for place in (12, 20, 68):  # both stored dimensions and the number of indices; no bytes hang on the dense shape
+    for place in (
+        12,
+        20,
+        68,
+    ):  # both stored dimensions and the number of indices; no bytes hang on the dense shape
         spoiled = bytearray(sparse)
         struct.pack_into("<q", spoiled, place, 1 << 55)
         refused(tmp_path / "x", build.container([bytes(spoiled)], ["a"]))
@@ -121,7 +134,9 @@ def test_hostile_files_are_refused_with_little_memory_to_allocate(tmp_path: Path
         build.container([build.v0((1 << 31,), data=b"")]),
         build.container([build.dense((1,))])[:-8] + struct.pack("<QQ", 1, 1 << 33),
         struct.pack("<Q", 1 << 39) + b"{}",
-        build.safetensors({"a": {"dtype": "F32", "shape": [1 << 50], "data_offsets": [0, 1 << 52]}}),
+        build.safetensors(
+            {"a": {"dtype": "F32", "shape": [1 << 50], "data_offsets": [0, 1 << 52]}}
+        ),
         build.archive([("a.npy", build.npy("<f8", (1 << 50,), b""))]),
     ]
     for number, content in enumerate(hostile):
@@ -161,7 +176,11 @@ def test_large_arrays_are_written_in_flat_memory(tmp_path: Path, format_: str) -
         "convert_params(sys.argv[1], sys.argv[2], to=sys.argv[3])\n"
     )
     target = tmp_path / "out"
-    done = subprocess.run([sys.executable, "-c", code, str(source), str(target), format_], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(source), str(target), format_],
+        capture_output=True,
+        text=True,
+    )
     assert done.stderr == ""
     assert read_index(target).records[0].data_size == size
 
@@ -183,7 +202,10 @@ def test_a_member_that_inflates_to_much_is_indexed_without_inflating_it(tmp_path
     size = 64 << 20
     header = build.npy("|u1", (size,), b"")
     path = tmp_path / "x.npz"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file, file.open("a.npy", "w") as member:
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file,
+        file.open("a.npy", "w") as member,
+    ):
         member.write(header)
         for _ in range(64):
             member.write(bytes(1 << 20))
@@ -206,7 +228,12 @@ def test_a_member_whose_data_end_early_is_an_input_error(tmp_path: Path) -> None
 
 
 def test_members_on_top_of_each_other(tmp_path: Path) -> None:
-    content = build.archive([("a.npy", build.npy("|u1", (50,), bytes(50))), ("b.npy", build.npy("|u1", (50,), bytes(50)))])
+    content = build.archive(
+        [
+            ("a.npy", build.npy("|u1", (50,), bytes(50))),
+            ("b.npy", build.npy("|u1", (50,), bytes(50))),
+        ]
+    )
     second = content.index(b"PK\x03\x04", 4)
     spoiled = bytearray(content)
     entry = content.index(b"PK\x01\x02", content.index(b"PK\x01\x02") + 4)
@@ -216,13 +243,22 @@ def test_members_on_top_of_each_other(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
-def test_an_archive_cut_or_flipped_at_every_byte_never_ends_in_a_traceback(tmp_path: Path, method: int) -> None:
-    members = [("arg:w.npy", build.npy("<f4", (2, 2), bytes(16))), ("层.npy", build.npy("|b1", (3,), b"\0\1\0"))]
+def test_an_archive_cut_or_flipped_at_every_byte_never_ends_in_a_traceback(
+    tmp_path: Path, method: int
+) -> None:
+    members = [
+        ("arg:w.npy", build.npy("<f4", (2, 2), bytes(16))),
+        ("层.npy", build.npy("|b1", (3,), b"\0\1\0")),
+    ]
     content = build.archive(members, method)
     path = tmp_path / "x.npz"
     places = range(0, len(content), size_of_day(5, 1))
     variants = [content[:end] for end in places]
-    variants += [content[:at] + bytes([content[at] ^ flip]) + content[at + 1 :] for at in places for flip in (1, 0x80, 0xFF)]
+    variants += [
+        content[:at] + bytes([content[at] ^ flip]) + content[at + 1 :]
+        for at in places
+        for flip in (1, 0x80, 0xFF)
+    ]
     for variant in variants:
         path.write_bytes(variant)
         try:
@@ -235,7 +271,10 @@ def test_an_archive_cut_or_flipped_at_every_byte_never_ends_in_a_traceback(tmp_p
 
 
 def test_a_safetensors_file_flipped_at_every_byte_never_ends_in_a_traceback(tmp_path: Path) -> None:
-    entries = {"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}, "__metadata__": {"k": "é"}}
+    entries = {
+        "a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]},
+        "__metadata__": {"k": "é"},
+    }
     content = build.safetensors(entries, bytes(8))
     path = tmp_path / "x"
     for at in range(0, len(content), size_of_day(3, 1)):
@@ -245,12 +284,16 @@ def test_a_safetensors_file_flipped_at_every_byte_never_ends_in_a_traceback(tmp_
                 file = read_index(path)
             except InputError:
                 continue
-            assert all(record.data_offset + record.data_size <= len(content) for record in file.records)
+            assert all(
+                record.data_offset + record.data_size <= len(content) for record in file.records
+            )
 
 
 @pytest.mark.skipif(os.name != "posix", reason="POSIX limits")
 @pytest.mark.parametrize("target", ["out.params", "out.npz", "out.safetensors"])
-def test_a_disk_that_fills_up_leaves_the_old_file_and_nothing_else(tmp_path: Path, target: str) -> None:
+def test_a_disk_that_fills_up_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, target: str
+) -> None:
     source = tmp_path / "x.params"
     source.write_bytes(build.container([build.dense((50_000,), data=bytes(200_000))], ["a"]))
     (tmp_path / target).write_bytes(b"old")
@@ -262,7 +305,11 @@ def test_a_disk_that_fills_up_leaves_the_old_file_and_nothing_else(tmp_path: Pat
         "try: convert_params(sys.argv[1], sys.argv[2])\n"
         "except OutputError as error: print(error)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(source), str(tmp_path / target)], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(source), str(tmp_path / target)],
+        capture_output=True,
+        text=True,
+    )
     assert done.stderr == ""
     assert str(tmp_path / target) in done.stdout
     assert "the size limit" in done.stdout

@@ -1,4 +1,6 @@
-"""Symbol files cut, damaged, endless and absurd: each is refused with its place, exit code 2, no traceback, and none hangs."""
+"""Symbol files cut, damaged, endless and absurd: each is refused with its place, exit code 2, no
+traceback, and none hangs.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,11 @@ def refuse(run: Run, path: Path, data: bytes | str, *words: str) -> str:
     path.write_bytes(data if isinstance(data, bytes) else data.encode())
     before = files_in(path.parent)
     said = ""
-    for command in (["inspect"], ["format", "-o", f"{path}.out"], ["duplicate", "--prefix", "x-", "-o", f"{path}.out"]):
+    for command in (
+        ["inspect"],
+        ["format", "-o", f"{path}.out"],
+        ["duplicate", "--prefix", "x-", "-o", f"{path}.out"],
+    ):
         code, said = run(command[0], str(path), *command[1:])
         assert code == 2, said
         assert said.startswith(f"error: {path}: "), said
@@ -61,7 +67,9 @@ def text(found: Any) -> str:
 
 
 @pytest.mark.parametrize("layout", [mxnet_text, json.dumps])
-def test_a_file_cut_at_any_byte_is_truncated(layout: Callable[[Document], str], path: Path, run: Run) -> None:
+def test_a_file_cut_at_any_byte_is_truncated(
+    layout: Callable[[Document], str], path: Path, run: Run
+) -> None:
     data = layout(siamese()).encode()
     for end in range(0, len(data), size_of_day(5, 1)):
         path.write_bytes(data[:end])
@@ -75,7 +83,9 @@ def test_a_file_cut_at_any_byte_is_truncated(layout: Callable[[Document], str], 
 
 
 @pytest.mark.parametrize("layout", [mxnet_text, json.dumps])
-def test_flipped_bytes_never_end_in_a_bug(layout: Callable[[Document], str], path: Path, run: Run) -> None:
+def test_flipped_bytes_never_end_in_a_bug(
+    layout: Callable[[Document], str], path: Path, run: Run
+) -> None:
     generator = random.Random(20_240_229)
     original = layout(two_layers()).encode()
     for _ in range(size_of_day(80, 400)):
@@ -101,7 +111,17 @@ def test_a_value_of_the_wrong_type_under_any_key(path: Path, run: Run) -> None:
             ("name", '"text"'), ("backward_source_id", "0"), ("backward_source_id", "-1"), ("attrs", '{"a": 1}'),
             ("backward_source_id", str(10**30))}  # fmt: skip
     graph_keys = ["nodes", "arg_nodes", "node_row_ptr", "heads", "attrs"]
-    node_keys = ["op", "name", "attrs", "attr", "param", "inputs", "control_deps", "subgraphs", "backward_source_id"]
+    node_keys = [
+        "op",
+        "name",
+        "attrs",
+        "attr",
+        "param",
+        "inputs",
+        "control_deps",
+        "subgraphs",
+        "backward_source_id",
+    ]
     refusals = 0
     for key in [*graph_keys, *node_keys]:
         for value in WRONG_VALUES:
@@ -135,12 +155,30 @@ def test_all_faults_are_listed_at_once(path: Path, run: Run) -> None:
     found["nodes"][0]["name"] = 5
     found["nodes"][2]["attrs"]["kernel"] = 3
     del found["nodes"][3]["inputs"]
-    refuse(run, path, text(found), "$.nodes[0].name", "$.nodes[2].attrs.kernel", "$.nodes[3]", '(node "conv")')
+    refuse(
+        run,
+        path,
+        text(found),
+        "$.nodes[0].name",
+        "$.nodes[2].attrs.kernel",
+        "$.nodes[3]",
+        '(node "conv")',
+    )
     found = siamese()
     found["nodes"][2]["inputs"] = [[7, 0, 0], [8, 0, 0]]
     found["heads"] = [[9, 0, 0]]
     found["arg_nodes"] = [0, 2, 11]
-    said = refuse(run, path, text(found), "node 7", "node 8", "node 9", "node 11", "$.arg_nodes[1]", "operator (Convolution)")
+    said = refuse(
+        run,
+        path,
+        text(found),
+        "node 7",
+        "node 8",
+        "node 9",
+        "node 11",
+        "$.arg_nodes[1]",
+        "operator (Convolution)",
+    )
     assert said.count("error: ") == 5
 
 
@@ -148,7 +186,14 @@ def test_ids_out_of_range(path: Path, run: Run) -> None:
     for value in (4, 99, 2**32 - 1):
         found = siamese()
         found["nodes"][3]["inputs"] = [[value, 0, 0]]
-        refuse(run, path, text(found), "$.nodes[3].inputs[0]", '(node "loss")', f"refers to node {value}, but the graph has 4")
+        refuse(
+            run,
+            path,
+            text(found),
+            "$.nodes[3].inputs[0]",
+            '(node "loss")',
+            f"refers to node {value}, but the graph has 4",
+        )
     for value in (-1, 2**32, 10**40):
         found = siamese()
         found["nodes"][3]["inputs"] = [[value, 0, 0]]
@@ -163,7 +208,14 @@ def test_cycles_are_shown_as_a_path(path: Path, run: Run) -> None:
     refuse(run, path, text(found), "needs its own output", "a (node 0) <- a (node 0)")
     found = document([operator("relu", "a", [1]), operator("relu", "b", [0])], [0])
     refuse(run, path, text(found), "a (node 0) <- b (node 1) <- a (node 0)")
-    found = document([variable("x"), {**operator("relu", "a", [0]), "control_deps": [2]}, operator("relu", "b", [1])], [2])
+    found = document(
+        [
+            variable("x"),
+            {**operator("relu", "a", [0]), "control_deps": [2]},
+            operator("relu", "b", [1]),
+        ],
+        [2],
+    )
     refuse(run, path, text(found), "needs its own output")
     count = size_of_day(10_000, 50_000)
     found = document([operator("relu", f"r{i}", [(i + 1) % count]) for i in range(count)], [0])
@@ -180,7 +232,10 @@ def test_forward_references_are_fine(path: Path, run: Run) -> None:
     assert len(json.loads(Path(f"{path}.out").read_text())["nodes"]) == 2 * count + 2
 
 
-@pytest.mark.parametrize("opening", ["[", '{"a":', '{"nodes":[{"subgraphs":[', '{"nodes":[],"arg_nodes":[],"heads":[],"z":['])
+@pytest.mark.parametrize(
+    "opening",
+    ["[", '{"a":', '{"nodes":[{"subgraphs":[', '{"nodes":[],"arg_nodes":[],"heads":[],"z":['],
+)
 def test_brackets_nested_without_end(opening: str, path: Path, run: Run) -> None:
     refuse(run, path, opening * 100_000)
     refuse(run, path, opening * 500)
@@ -199,7 +254,18 @@ def test_nesting_is_bounded_where_it_closes(path: Path, run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    "number", ["1" * 5000, "-" + "9" * 400, "1e400", "1e99999999999999999999", "0" * 2, "+1", "1.", "NaN", "0x10"]
+    "number",
+    [
+        "1" * 5000,
+        "-" + "9" * 400,
+        "1e400",
+        "1e99999999999999999999",
+        "0" * 2,
+        "+1",
+        "1.",
+        "NaN",
+        "0x10",
+    ],
 )
 def test_numbers_that_are_none(number: str, path: Path, run: Run) -> None:
     refuse(run, path, text(siamese()).replace("[[3, 0, 0]]", f"[[{number}, 0, 0]]"))
@@ -208,8 +274,16 @@ def test_numbers_that_are_none(number: str, path: Path, run: Run) -> None:
 def test_encodings_and_what_surrounds_the_graph(path: Path, run: Run) -> None:
     good = text(siamese()).encode()
     refuse(run, path, b"\xef\xbb\xbf" + good, "byte 0", "byte order mark")
-    refuse(run, path, text(siamese()).encode("utf-16"), "is text in UTF-16, not a symbol file", "iconv -f UTF-16 ")
-    refuse(run, path, text(siamese()).encode("utf-16-le"), "is text in UTF-16LE", "iconv -f UTF-16LE ")
+    refuse(
+        run,
+        path,
+        text(siamese()).encode("utf-16"),
+        "is text in UTF-16, not a symbol file",
+        "iconv -f UTF-16 ",
+    )
+    refuse(
+        run, path, text(siamese()).encode("utf-16-le"), "is text in UTF-16LE", "iconv -f UTF-16LE "
+    )
     refuse(run, path, good.replace(b"conv", b"co\xffnv"), "is not UTF-8", "byte ")
     refuse(run, path, good.replace(b"conv", b"co\xc0\x80nv"), "is not UTF-8")
     refuse(run, path, good + b"x", "trailing bytes", "line 1 column ")
@@ -290,7 +364,11 @@ def test_things_that_are_no_files(tmp_path: Path) -> None:
     loop.symlink_to(loop)
     refused(graphshare("inspect", str(loop)), "loop.json")
     refused(graphshare("inspect", "/dev/null"), "/dev/null", "is empty")
-    refused(graphshare("inspect", "/dev/zero"), "/dev/zero", "is a file of nothing but NUL bytes, not a symbol file")
+    refused(
+        graphshare("inspect", "/dev/zero"),
+        "/dev/zero",
+        "is a file of nothing but NUL bytes, not a symbol file",
+    )
     refused(graphshare("inspect", "x" * 5000))
 
 
@@ -304,7 +382,9 @@ def test_a_named_pipe_is_read_to_its_end(tmp_path: Path) -> None:
     assert json.loads(run.stdout)["nodes"] == 4
 
 
-def test_a_pipe_without_an_end_is_left_at_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+def test_a_pipe_without_an_end_is_left_at_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
     monkeypatch.setattr(model_file, "MAX_STREAM", 1 << 22)
     fifo = tmp_path / "pipe"
     os.mkfifo(fifo)
@@ -327,11 +407,21 @@ def test_a_pipe_without_an_end_is_left_at_a_bound(tmp_path: Path, monkeypatch: p
 def test_standard_input(tmp_path: Path) -> None:
     refused(graphshare("inspect", "-", data=b""), "<stdin>", "is empty")
     refused(graphshare("inspect", "-", data=b"\x00\x01"), "<stdin>", "is not a symbol file")
-    refused(graphshare("duplicate", "-", "--prefix", "x-", data=b'{"nodes": [}'), "<stdin>: line 1 column")
+    refused(
+        graphshare("duplicate", "-", "--prefix", "x-", data=b'{"nodes": [}'),
+        "<stdin>: line 1 column",
+    )
 
 
 def test_a_sample_of_refusals_in_processes_of_their_own(path: Path) -> None:
-    samples = [b"", b"[" * 100_000, b'{"a":' * 100_000, text(siamese()).encode()[:-5], b"\xef\xbb\xbf{}", b"\xff\xfe{\0}\0"]
+    samples = [
+        b"",
+        b"[" * 100_000,
+        b'{"a":' * 100_000,
+        text(siamese()).encode()[:-5],
+        b"\xef\xbb\xbf{}",
+        b"\xff\xfe{\0}\0",
+    ]
     for data in samples:
         path.write_bytes(data)
         refused(graphshare("duplicate", str(path), "--prefix", "x-"), f"error: {path}: ")
@@ -339,7 +429,11 @@ def test_a_sample_of_refusals_in_processes_of_their_own(path: Path) -> None:
 
 def test_all_texts_with_half_a_character_are_named_in_order() -> None:
     text = json.dumps(
-        {"nodes": [{"op": "null", "name": f"{i}\ud800", "inputs": []} for i in range(3)], "arg_nodes": [], "heads": []}
+        {
+            "nodes": [{"op": "null", "name": f"{i}\ud800", "inputs": []} for i in range(3)],
+            "arg_nodes": [],
+            "heads": [],
+        }
     )
     with pytest.raises(InputError) as caught:
         read_symbol(text.encode())

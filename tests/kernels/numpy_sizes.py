@@ -1,9 +1,11 @@
-"""Every ``_np*`` operator with empty inputs and inputs without axes, under NumPy shapes and without, as MXNet 1.9.1 answers.
+"""Every ``_np*`` operator with empty inputs and inputs without axes, under NumPy shapes and
+without, as MXNet 1.9.1 answers.
 
     GRAPHSHARE_ORACLE=ORACLE_PYTHON python -m tests.kernels.numpy_sizes
 
-asks MXNet and keeps what it said, refusals included, in ``numpy_sizes.json.gz``. The probes are the recorded cases of each
-operator, or of the operator that it is another name of, with other sizes. Operators without a kernel are left out.
+asks MXNet and keeps what it said, refusals included, in ``numpy_sizes.json.gz``. The probes are the
+recorded cases of each operator, or of the operator that it is another name of, with other sizes.
+Operators without a kernel are left out.
 """
 
 from __future__ import annotations
@@ -31,7 +33,10 @@ MOST_ELEMENTS = 200
 """Of all inputs of a case together, where an operator has such a case."""
 
 WITHOUT_CASES: dict[str, Probe] = {
-    "_npi_boolean_mask": ({"attrs": {}}, [np.arange(12, dtype="float32").reshape(4, 3), np.array([1, 0, 1, 1], "float32")]),
+    "_npi_boolean_mask": (
+        {"attrs": {}},
+        [np.arange(12, dtype="float32").reshape(4, 3), np.array([1, 0, 1, 1], "float32")],
+    ),
     "_npi_copyto": ({"attrs": {}}, [np.arange(6, dtype="float32").reshape(2, 3)]),
     "_npi_random_randint": ({"attrs": {"low": "0", "high": "5", "shape": "(2,)"}}, []),
     "_npi_shuffle": ({"attrs": {}}, [np.arange(6, dtype="float32").reshape(3, 2)]),
@@ -54,7 +59,11 @@ NOTHING = {
 
 def operators() -> list[str]:
     """The names that begin with ``_np`` and have a kernel."""
-    return sorted(name for name in list_known_names() if name.startswith("_np") and find_kernel(name) is not None)
+    return sorted(
+        name
+        for name in list_known_names()
+        if name.startswith("_np") and find_kernel(name) is not None
+    )
 
 
 def probes() -> Iterator[Probe]:
@@ -72,11 +81,19 @@ def probes() -> Iterator[Probe]:
             smaller += [("nothing", {**case["attrs"], **NOTHING[op]}, [])] if op in NOTHING else []
             for what, attrs, arrays in smaller:
                 for np_shape in (True, False):
-                    made = {"op": op, "attrs": attrs, "what": what, "np_shape": np_shape, "count": len(arrays)}
+                    made = {
+                        "op": op,
+                        "attrs": attrs,
+                        "what": what,
+                        "np_shape": np_shape,
+                        "count": len(arrays),
+                    }
                     yield made | {"backward": False, "family": case.get("family", "")}, arrays
 
 
-def variants(attrs: dict[str, str], inputs: list[Any]) -> Iterator[tuple[str, dict[str, str], list[Any]]]:
+def variants(
+    attrs: dict[str, str], inputs: list[Any]
+) -> Iterator[tuple[str, dict[str, str], list[Any]]]:
     """A name, the attributes and the inputs of each way to make a case smaller."""
     if "shape" in attrs:
         for shape in ("(0, 3)", "(2, 0)", "()", "(0,)"):
@@ -113,7 +130,9 @@ def recorded() -> dict[str, Any]:
     for probe in kept["probes"]:
         probe["inputs"] = [unpacked(told) for told in probe["inputs"]]
         if isinstance(probe["answer"], list):
-            probe["answer"] = [(told[0], tuple(told[1]), base64.b64decode(told[2])) for told in probe["answer"]]
+            probe["answer"] = [
+                (told[0], tuple(told[1]), base64.b64decode(told[2])) for told in probe["answer"]
+            ]
     return kept
 
 
@@ -131,12 +150,16 @@ def record(oracle: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         answers = [answer["forward"] for answer in asked(oracle, made, Path(folder))]
     command = "import json, mxnet; from tests.provenance import provenance; print(json.dumps(provenance()))"
-    found = subprocess.run([oracle, "-c", command], cwd=HERE.parents[1], check=True, capture_output=True, text=True)
+    found = subprocess.run(
+        [oracle, "-c", command], cwd=HERE.parents[1], check=True, capture_output=True, text=True
+    )
     kept = [
         {
             **case,
             "inputs": [packed(str(x.dtype), x.shape, x.tobytes()) for x in inputs],
-            "answer": [packed(*told) for told in answer] if isinstance(answer, list) else shortened(answer),
+            "answer": [packed(*told) for told in answer]
+            if isinstance(answer, list)
+            else shortened(answer),
         }
         for (case, inputs), answer in zip(made, answers, strict=True)
     ]
@@ -147,7 +170,9 @@ def record(oracle: str) -> None:
 
 def shortened(answer: dict[str, Any]) -> dict[str, Any]:
     """A refusal as MXNet's last line says it."""
-    return {"error": answer["error"].strip().splitlines()[-1][-200:]} if "error" in answer else answer
+    return (
+        {"error": answer["error"].strip().splitlines()[-1][-200:]} if "error" in answer else answer
+    )
 
 
 if __name__ == "__main__":

@@ -2,16 +2,19 @@
 
     ORACLE_PYTHON tests/kernels/record.py FAMILY ...
 
-A case has ``op``, ``attrs`` (texts, as in a symbol file) and ``inputs``: each a ``shape`` with, optionally, ``dtype``
-(float32), ``scale`` and ``shift`` of a standard normal, ``values`` (a flat list instead), ``low`` and ``high`` for integers,
-or ``value`` for a constant. Inputs are drawn from a stream seeded with the case's number and kept beside the outputs. ``train``
-True runs the forward pass in training mode; ``outputs`` limits how many outputs are kept. Each case that has ``subgraphs`` is
-recorded in a process of its own, because oneDNN's cache would mix them up. So is a case with ``instructions``, the newest
-instruction set of the processor that oneDNN may use, and one with ``alone``, which reads fresh memory. ``atol`` and ``rtol``
-are what an element may differ by (see ``rounding.py``); they are of the comparison and are not recorded.
+A case has ``op``, ``attrs`` (texts, as in a symbol file) and ``inputs``: each a ``shape`` with,
+optionally, ``dtype`` (float32), ``scale`` and ``shift`` of a standard normal, ``values`` (a flat
+list instead), ``low`` and ``high`` for integers, or ``value`` for a constant. Inputs are drawn from
+a stream seeded with the case's number and kept beside the outputs. ``train`` True runs the forward
+pass in training mode; ``outputs`` limits how many outputs are kept. Each case that has
+``subgraphs`` is recorded in a process of its own, because oneDNN's cache would mix them up. So is a
+case with ``instructions``, the newest instruction set of the processor that oneDNN may use, and one
+with ``alone``, which reads fresh memory. ``atol`` and ``rtol`` are what an element may differ by
+(see ``rounding.py``); they are of the comparison and are not recorded.
 
-Beside the answers a file has their ``provenance`` (see ``tests/provenance.py``). oneDNN's int8 convolutions add exactly with
-``avx_vnni`` alone, so families with int8 sums need a processor that has it.
+Beside the answers a file has their ``provenance`` (see ``tests/provenance.py``). oneDNN's int8
+convolutions add exactly with ``avx_vnni`` alone, so families with int8 sums need a processor that
+has it.
 """
 
 import importlib
@@ -43,7 +46,9 @@ def draw(stream, spec):
         return np.full(shape, spec["value"], dtype=dtype)
     if "low" in spec:
         return stream.randint(spec["low"], spec["high"], size=shape).astype(dtype)
-    return (stream.standard_normal(shape) * spec.get("scale", 1.0) + spec.get("shift", 0.0)).astype(dtype)
+    return (stream.standard_normal(shape) * spec.get("scale", 1.0) + spec.get("shift", 0.0)).astype(
+        dtype
+    )
 
 
 def ask(case, arrays):
@@ -106,8 +111,12 @@ def record(family):
     cases = importlib.import_module("tests.kernels.cases." + family).CASES
     kept = {"cases": np.array(json.dumps([recorded_part(case) for case in cases]))}
     origin = provenance()
-    if family in INT8 and (origin["instructions_limit"] or "avx_vnni" not in origin["instructions_of_processor"]):
-        raise SystemExit("%s: int8 sums are exact with avx_vnni and without DNNL_MAX_CPU_ISA only" % family)
+    if family in INT8 and (
+        origin["instructions_limit"] or "avx_vnni" not in origin["instructions_of_processor"]
+    ):
+        raise SystemExit(
+            "%s: int8 sums are exact with avx_vnni and without DNNL_MAX_CPU_ISA only" % family
+        )
     kept["provenance"] = np.array(json.dumps(origin))
     for number, case in enumerate(cases):
         arrays = inputs_of(case, number)
@@ -115,9 +124,15 @@ def record(family):
             with tempfile.TemporaryDirectory() as folder:
                 one = folder + "/out.npz"
                 apart = {"subgraphs", "instructions", "alone"} & set(case)
-                outputs = ask_alone(family, number, one, case.get("instructions")) if apart else ask(case, arrays)
+                outputs = (
+                    ask_alone(family, number, one, case.get("instructions"))
+                    if apart
+                    else ask(case, arrays)
+                )
         except Exception as error:
-            raise SystemExit("%s case %d %s: %s" % (family, number, case, str(error)[:2000])) from None
+            raise SystemExit(
+                "%s case %d %s: %s" % (family, number, case, str(error)[:2000])
+            ) from None
         kept.update({"%d_in%d" % (number, i): x for i, x in enumerate(arrays)})
         kept.update({"%d_out%d" % (number, i): x for i, x in enumerate(outputs)})
     np.savez_compressed(str(HERE / "recorded" / (family + ".npz")), **kept)

@@ -51,7 +51,9 @@ def recorded_outputs(family: str, number: int) -> list[Any]:
 @cache
 def cases_of(family: str) -> list[dict[str, Any]]:
     """Return the cases of a family, as JSON has them."""
-    cases: list[dict[str, Any]] = json.loads(json.dumps(importlib.import_module(f"tests.kernels.cases.{family}").CASES))
+    cases: list[dict[str, Any]] = json.loads(
+        json.dumps(importlib.import_module(f"tests.kernels.cases.{family}").CASES)
+    )
     return cases
 
 

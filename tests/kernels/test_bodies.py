@@ -1,4 +1,6 @@
-"""Nodes that carry sub-graphs, against what MXNet 1.9.1 computed and inferred: control flow, and layers that oneDNN joins."""
+"""Nodes that carry sub-graphs, against what MXNet 1.9.1 computed and inferred: control flow, and
+layers that oneDNN joins.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +29,13 @@ from tests.symbols import document, operator, variable
 
 def graph_of(case: dict[str, Any], outputs: int) -> Graph:
     count = len(case["inputs"])
-    node = operator(case["op"], "node", range(count), attrs=case["attrs"], subgraphs=case["subgraphs"])
+    node = operator(
+        case["op"], "node", range(count), attrs=case["attrs"], subgraphs=case["subgraphs"]
+    )
     nodes = [*(variable(f"in{i}") for i in range(count)), node]
-    return read_symbol(json.dumps(document(nodes, [(count, i, 0) for i in range(outputs)], row_ptr=False)).encode())
+    return read_symbol(
+        json.dumps(document(nodes, [(count, i, 0) for i in range(outputs)], row_ptr=False)).encode()
+    )
 
 
 @pytest.mark.parametrize(("family", "number", "case"), cases(WITH_BODIES))
@@ -39,7 +45,9 @@ def test_a_node_with_bodies(family: str, number: int, case: dict[str, Any]) -> N
     graph = graph_of(case, len(wanted))
     values = {node: kept[f"{number}_{node.name}"] for node in graph.variables()}
     node = graph.nodes[-1]
-    found = infer(graph, {n: x.shape for n, x in values.items()}, {n: str(x.dtype) for n, x in values.items()})
+    found = infer(
+        graph, {n: x.shape for n, x in values.items()}, {n: str(x.dtype) for n, x in values.items()}
+    )
     assert found.shapes[node] == [x.shape for x in wanted]
     assert found.types[node] == [str(x.dtype) for x in wanted]
     outputs = run_plan(make_plan(graph.heads), values, shapes=found.shapes).outputs
@@ -60,14 +68,20 @@ def test_integers_with_a_filter_for_each_channel(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(convolution, "sum_by_channel", count_and_sum)
     for parameters in cases(WITH_BODIES):
         family, number, case = parameters.values
-        if case["op"] == "_sg_mkldnn_conv" and "num_group" in str(case["subgraphs"]) and "quantized" in case["attrs"]:
+        if (
+            case["op"] == "_sg_mkldnn_conv"
+            and "num_group" in str(case["subgraphs"])
+            and "quantized" in case["attrs"]
+        ):
             test_a_node_with_bodies(family, number, case)
     assert calls
 
 
 def bare(case: dict[str, Any], **shapes: tuple[int, ...]) -> Any:
     graph = graph_of(case, int(case["attrs"].get("num_outputs", "1")))
-    return graph, infer(graph, {node: shapes[node.name] for node in graph.variables() if node.name in shapes}, {})
+    return graph, infer(
+        graph, {node: shapes[node.name] for node in graph.variables() if node.name in shapes}, {}
+    )
 
 
 def case_of(family: str, number: int) -> dict[str, Any]:
@@ -77,7 +91,12 @@ def case_of(family: str, number: int) -> dict[str, Any]:
 
 def test_weights_inside_of_a_step_are_sized() -> None:
     graph, found = bare(case_of("flow", 3), in0=(4, 2, 5), in1=(2, 3))
-    assert [found.shapes[node][0] for node in graph.variables()] == [(4, 2, 5), (2, 3), (3, 5), (3, 3)]
+    assert [found.shapes[node][0] for node in graph.variables()] == [
+        (4, 2, 5),
+        (2, 3),
+        (3, 5),
+        (3, 3),
+    ]
     assert found.shapes[graph.nodes[-1]] == [(4, 2, 3), (2, 3)]
     assert found.types[graph.nodes[-1]] == ["float32", "float32"]
 
@@ -86,7 +105,9 @@ def test_what_an_output_tells_reaches_the_inputs() -> None:
     case = case_of("flow", 0)
     graph = graph_of(case, 2)
     nodes = [variable("other"), *(variable(f"in{i}") for i in range(3))]
-    nodes.append(operator("_foreach", "loop", [1, 2, 3], attrs=case["attrs"], subgraphs=case["subgraphs"]))
+    nodes.append(
+        operator("_foreach", "loop", [1, 2, 3], attrs=case["attrs"], subgraphs=case["subgraphs"])
+    )
     nodes.append(operator("elemwise_add", "add", [(4, 1, 0), 0]))
     graph = read_symbol(json.dumps(document(nodes, [5], row_ptr=False)).encode())
     found = infer(graph, {graph.nodes[0]: (2,), graph.nodes[3]: (None,)}, {})
@@ -152,7 +173,11 @@ def infer_joined(case: dict[str, Any], *dtypes: str, **shapes: tuple[int, ...]) 
     graph = graph_of(case, 1)
     found = {node: case["inputs"][int(node.name[2:])] for node in graph.variables()}
     known = {node: shapes.get(node.name, tuple(x["shape"])) for node, x in found.items()}
-    infer(graph, known, {node: dtypes[int(node.name[2:])] for node in graph.variables()} if dtypes else {})
+    infer(
+        graph,
+        known,
+        {node: dtypes[int(node.name[2:])] for node in graph.variables()} if dtypes else {},
+    )
 
 
 END = "float32"
@@ -163,12 +188,18 @@ DTYPES_OF_LAYERS = [  # each with the dtype that MXNet 1.9.1 names
     (78, ("int8", "int8", *[END] * 4), "input 1 is int8, expected uint8"),
     (57, ("int8", "int32", "int8", *[END] * 6), "input 1 is int32, expected int8"),
     (57, ("int8", "int8", "int8", "float64", *[END] * 5), "input 3 is float64, expected float32"),
-    (23, ("uint8", "float32", "float32", "int8", "float64", *[END] * 3), "input 4 is float64, expected float32"),
+    (
+        23,
+        ("uint8", "float32", "float32", "int8", "float64", *[END] * 3),
+        "input 4 is float64, expected float32",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("number", "dtypes", "message"), DTYPES_OF_LAYERS)
-def test_dtypes_that_a_quantized_layer_does_not_take(number: int, dtypes: tuple[str, ...], message: str) -> None:
+def test_dtypes_that_a_quantized_layer_does_not_take(
+    number: int, dtypes: tuple[str, ...], message: str
+) -> None:
     case = case_of("joined", number)
     assert case["attrs"]["quantized"].lower() == "true"
     with pytest.raises(RefusedError, match=message):
@@ -195,13 +226,21 @@ def test_weights_quantized_by_unit_need_a_range_of_the_result() -> None:
     case = case_of("joined", 50)
     infer_joined(case)
     del case["attrs"]["max_calib_range"]
-    with pytest.raises(RefusedError, match="channel_wise_quantize needs min_calib_range and max_calib_range"):
+    with pytest.raises(
+        RefusedError, match="channel_wise_quantize needs min_calib_range and max_calib_range"
+    ):
         infer_joined(case)
 
 
 @pytest.mark.parametrize("number", [11, 44])
 @pytest.mark.parametrize(
-    ("op", "act_type"), [("LeakyReLU", "rrelu"), ("LeakyReLU", "prelu"), ("LeakyReLU", "selu"), ("Activation", "softsign")]
+    ("op", "act_type"),
+    [
+        ("LeakyReLU", "rrelu"),
+        ("LeakyReLU", "prelu"),
+        ("LeakyReLU", "selu"),
+        ("Activation", "softsign"),
+    ],
 )
 def test_activations_that_onednn_does_not_have(number: int, op: str, act_type: str) -> None:
     case = case_of("joined", number)
@@ -209,9 +248,14 @@ def test_activations_that_onednn_does_not_have(number: int, op: str, act_type: s
         if node["op"] in ("LeakyReLU", "Activation"):
             node.update(op=op, attrs={"act_type": act_type})
     (fault,) = missing_kernels(graph_of(case, 3).nodes)
-    assert f"{op} of act_type {act_type} in its subgraph cannot be computed in integers" in fault.message
+    assert (
+        f"{op} of act_type {act_type} in its subgraph cannot be computed in integers"
+        in fault.message
+    )
     graph = graph_of(case, 1)
-    refused = export_graph(graph, {node: recorded("joined")[f"{number}_{node.name}"] for node in graph.variables()}, ())
+    refused = export_graph(
+        graph, {node: recorded("joined")[f"{number}_{node.name}"] for node in graph.variables()}, ()
+    )
     assert isinstance(refused, RefusedError)
     assert f"{op} of act_type {act_type} in its subgraph" in str(refused)
 
@@ -220,7 +264,9 @@ def test_a_fused_convolution_without_elements() -> None:
     case = case_of("joined", 30)
     graph = graph_of(case, 1)
     values = {node: recorded("joined")[f"30_{node.name}"] for node in graph.variables()}
-    values = {node: x[:0] if x.ndim == 4 and node.name != "in1" else x for node, x in values.items()}
+    values = {
+        node: x[:0] if x.ndim == 4 and node.name != "in1" else x for node, x in values.items()
+    }
     with pytest.raises(RefusedError, match="no elements"):
         run_plan(make_plan(graph.heads), values)
 
@@ -228,7 +274,11 @@ def test_a_fused_convolution_without_elements() -> None:
 @pytest.mark.parametrize(
     ("number", "shapes", "wanted"),
     [
-        (3, {"in0": (4, 2, 5), "in1": (2, 3), "in2": (3, 5), "in3": (3, 3)}, 4 * (2 * 3 * 5 + 2 * 3 * 3)),
+        (
+            3,
+            {"in0": (4, 2, 5), "in1": (2, 3), "in2": (3, 5), "in3": (3, 3)},
+            4 * (2 * 3 * 5 + 2 * 3 * 3),
+        ),
         (3, {"in0": (None, 2, 5), "in1": (2, 3), "in2": (3, 5), "in3": (3, 3)}, None),
         (6, {"in0": (1,), "in1": (1,), "in2": (1,)}, 0),
         (7, {"in0": (1,), "in1": (2, 3), "in2": (2, 3)}, 0),
@@ -237,14 +287,24 @@ def test_a_fused_convolution_without_elements() -> None:
 def test_what_a_loop_costs(number: int, shapes: dict[str, Any], wanted: int | None) -> None:
     graph, found = bare(case_of("flow", number), **shapes)
     node = graph.nodes[-1]
-    assert multiply_adds(node, [found.shapes[entry.node][0] for entry in node.inputs], found.shapes[node]) == wanted
+    assert (
+        multiply_adds(
+            node, [found.shapes[entry.node][0] for entry in node.inputs], found.shapes[node]
+        )
+        == wanted
+    )
 
 
 def test_what_joined_layers_cost() -> None:
     case = case_of("joined", 5)  # 3 x 3 from 4 channels to 4 filters, 3 x 4 places, two samples
     graph, found = bare(case, in0=(2, 4, 6, 7))
     node = graph.nodes[-1]
-    assert multiply_adds(node, [found.shapes[entry.node][0] for entry in node.inputs], found.shapes[node]) == 2 * 4 * 12 * 36
+    assert (
+        multiply_adds(
+            node, [found.shapes[entry.node][0] for entry in node.inputs], found.shapes[node]
+        )
+        == 2 * 4 * 12 * 36
+    )
 
 
 def test_arrays_made_inside_of_a_body_get_the_shape_that_follows() -> None:
@@ -263,7 +323,9 @@ def test_arrays_made_inside_of_a_body_get_the_shape_that_follows() -> None:
     case = {"op": "_foreach", "attrs": attrs, "inputs": [{}], "subgraphs": [body]}
     graph = graph_of(case, 1)
     data = np.arange(24, dtype="float32").reshape(4, 2, 3)
-    assert np.array_equal(run_plan(make_plan(graph.heads), {graph.nodes[0]: data}).outputs[0], data + 1)
+    assert np.array_equal(
+        run_plan(make_plan(graph.heads), {graph.nodes[0]: data}).outputs[0], data + 1
+    )
 
 
 RESULTS = {  # MXNet 1.9.1
@@ -282,9 +344,18 @@ RESULTS = {  # MXNet 1.9.1
 def test_activations_of_integers(act_type: str, with_sum: bool) -> None:
     conv = {"kernel": "(1, 1)", "num_filter": "1", "no_bias": "True"}
     case = conv_case(
-        conv, "int8", "int8" if with_sum else None, None, ("Activation", {"act_type": act_type}), None, ("-1.5", "3")
+        conv,
+        "int8",
+        "int8" if with_sum else None,
+        None,
+        ("Activation", {"act_type": act_type}),
+        None,
+        ("-1.5", "3"),
     )
-    arrays = [np.array([-127, -60, -20, -3, 0, 5, 50, 127], "int8").reshape(1, 1, 2, 4), np.full((1, 1, 1, 1), 2, "float32")]
+    arrays = [
+        np.array([-127, -60, -20, -3, 0, 5, 50, 127], "int8").reshape(1, 1, 2, 4),
+        np.full((1, 1, 1, 1), 2, "float32"),
+    ]
     ends = [-2.0, 1.5]
     if with_sum:
         arrays.append(np.array([10, -10, 20, -20, 30, -30, 127, -127], "int8").reshape(1, 1, 2, 4))
@@ -292,11 +363,20 @@ def test_activations_of_integers(act_type: str, with_sum: bool) -> None:
     arrays += [np.array([end], "float32") for end in ends]
     graph = graph_of(case, 3)
     # The dtypes of weights and ranges follow from those of the data.
-    types = {node: str(x.dtype) for node, x in zip(graph.variables(), arrays, strict=True) if x.dtype == np.int8}
+    types = {
+        node: str(x.dtype)
+        for node, x in zip(graph.variables(), arrays, strict=True)
+        if x.dtype == np.int8
+    }
     values = dict(zip(graph.variables(), arrays, strict=True))
     found = infer(graph, {node: x.shape for node, x in values.items()}, types)
     dtype, expected = RESULTS[act_type, with_sum]
     assert [found.types[node] for node in graph.variables()] == [[str(x.dtype)] for x in arrays]
     assert found.types[graph.nodes[-1]] == [dtype, "float32", "float32"]
     output, low, high = run_plan(make_plan(graph.heads), values, shapes=found.shapes).outputs
-    assert (str(output.dtype), output.ravel().tolist(), low.tolist(), high.tolist()) == (dtype, expected, [-1.5], [3.0])
+    assert (str(output.dtype), output.ravel().tolist(), low.tolist(), high.tolist()) == (
+        dtype,
+        expected,
+        [-1.5],
+        [3.0],
+    )

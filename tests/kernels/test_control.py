@@ -44,7 +44,11 @@ def one(value: float) -> Any:
 
 
 def test_foreach_hands_states_on_and_stacks_what_the_steps_give() -> None:
-    data, state, rest = np.arange(6, dtype="float32").reshape(3, 2), np.ones(2, "float32"), np.full(2, 10, "float32")
+    data, state, rest = (
+        np.arange(6, dtype="float32").reshape(3, 2),
+        np.ones(2, "float32"),
+        np.full(2, 10, "float32"),
+    )
     stacked, last = run("_foreach", FOREACH, [lambda s, r, d: [d * r, s + d]], data, state, rest)
     assert np.array_equal(stacked, data * 10)
     assert np.array_equal(last, 1 + data.sum(axis=0))
@@ -58,14 +62,21 @@ def test_foreach_keeps_one_axis_of_data_with_a_single_axis() -> None:
 
 
 def test_foreach_over_nothing_returns_its_states() -> None:
-    data, state, rest = np.zeros((0, 2), "float32"), np.ones(2, "float32"), np.full(2, 10, "float32")
+    data, state, rest = (
+        np.zeros((0, 2), "float32"),
+        np.ones(2, "float32"),
+        np.full(2, 10, "float32"),
+    )
     stacked, last = run("_foreach", FOREACH, [lambda s, r, d: [d * r, s + d]], data, state, rest)
     assert stacked.shape == (0, 2)
     assert np.array_equal(last, state)
 
 
 def test_while_loop_as_mxnet_ran_it() -> None:
-    bodies: list[Body] = [lambda i, lim: [(i < lim).astype("float32")], lambda i, s: [i * 10 + s, i + 1, s + i]]
+    bodies: list[Body] = [
+        lambda i, lim: [(i < lim).astype("float32")],
+        lambda i, s: [i * 10 + s, i + 1, s + i],
+    ]
     stacked, i, s = run("_while_loop", WHILE, bodies, one(0), one(3), one(1))
     assert stacked[:3].tolist() == [[1], [11], [22]]
     assert stacked.shape == (5, 1)
@@ -73,7 +84,10 @@ def test_while_loop_as_mxnet_ran_it() -> None:
 
 
 def test_while_loop_stops_at_max_iterations_and_may_take_no_step() -> None:
-    bodies: list[Body] = [lambda i, lim: [(i < lim).astype("float32")], lambda i, s: [i * 10 + s, i + 1, s + i]]
+    bodies: list[Body] = [
+        lambda i, lim: [(i < lim).astype("float32")],
+        lambda i, s: [i * 10 + s, i + 1, s + i],
+    ]
     stacked, i, _ = run("_while_loop", WHILE, bodies, one(0), one(99), one(1))
     assert stacked.tolist() == [[1], [11], [22], [34], [47]]
     assert i.tolist() == [5]
@@ -103,9 +117,20 @@ def test_heads_that_are_neither_stacked_nor_states(count: str, length: int) -> N
     data = np.ones((length, 2), "float32")
     expected = f"the body has 2 heads, expected {int(count) + 1}: num_out_data is {count}, and 1 state follow"
     with pytest.raises(KernelError, match=expected):
-        run("_foreach", {**FOREACH, "num_out_data": count}, [lambda s, r, d: [d, s]], data, one(1), one(2))
+        run(
+            "_foreach",
+            {**FOREACH, "num_out_data": count},
+            [lambda s, r, d: [d, s]],
+            data,
+            one(1),
+            one(2),
+        )
     bodies: list[Body] = [lambda i, lim: [i < lim], lambda i, s: [i + 1, s]]
-    with pytest.raises(KernelError, match=f"the body has 2 heads, expected {int(count) + 2}") if int(count) else nullcontext():
+    with (
+        pytest.raises(KernelError, match=f"the body has 2 heads, expected {int(count) + 2}")
+        if int(count)
+        else nullcontext()
+    ):
         run("_while_loop", {**WHILE, "num_out_data": count}, bodies, one(0), one(3), one(1))
 
 
@@ -115,8 +140,14 @@ def test_variables_that_start_from_one_input_part_in_the_first_step() -> None:
     stacked, i, s = run("_while_loop", attrs, bodies, one(0), one(9), one(11))
     # Recorded with MXNet 1.9.1: the condition reads the last variable of an input.
     assert (stacked[:1].tolist(), i.tolist(), s.tolist()) == ([[99]], [10], [18])
-    stacked, i, s = run("_while_loop", {**attrs, "cond_input_locs": "[0, 2]"}, bodies, one(0), one(9), one(11))
-    assert (stacked[:, 0].tolist(), i.tolist(), s.tolist()) == ([99, 118, 138, 159, 181], [14], [64])
+    stacked, i, s = run(
+        "_while_loop", {**attrs, "cond_input_locs": "[0, 2]"}, bodies, one(0), one(9), one(11)
+    )
+    assert (stacked[:, 0].tolist(), i.tolist(), s.tolist()) == (
+        [99, 118, 138, 159, 181],
+        [14],
+        [64],
+    )
 
 
 @pytest.mark.corpus
@@ -140,5 +171,7 @@ def test_foreach_over_an_lstm_cell_gives_what_mxnet_gave(corpus: Path) -> None:
         h = np.tanh(c) / (1 + np.exp(-o))
         return [h, h, c]
 
-    for got, want in zip(run("_foreach", node["attrs"], [cell], *inputs, *weights), wanted, strict=True):
+    for got, want in zip(
+        run("_foreach", node["attrs"], [cell], *inputs, *weights), wanted, strict=True
+    ):
         assert np.abs(got - want).max() <= 1e-5

@@ -28,7 +28,10 @@ CHANNELS = {"many": (4, 6, 1), "few": (10, 3, 1), "groups": (4, 6, 2), "alone": 
 def summed(x: Array, weight: Array, window: Window, groups: int) -> Array:
     """What the convolution is."""
     padded = np.pad(x.astype(np.float64), [(0, 0), (0, 0), *((p, p) for p in window.pad)])
-    out = [(n - e) // s + 1 for n, e, s in zip(padded.shape[2:], window.extent, window.stride, strict=True)]
+    out = [
+        (n - e) // s + 1
+        for n, e, s in zip(padded.shape[2:], window.extent, window.stride, strict=True)
+    ]
     share = weight.shape[1]
     result = np.zeros((len(x), len(weight), *out))
     for tap in product(*map(range, window.kernel)):
@@ -37,7 +40,9 @@ def summed(x: Array, weight: Array, window: Window, groups: int) -> Array:
         for group in range(groups):
             filters = slice(group * len(weight) // groups, (group + 1) * len(weight) // groups)
             seen = cells[:, group * share : (group + 1) * share]
-            result[:, filters] += np.einsum("fc,nc...->nf...", weight[(filters, slice(None), *tap)], seen)
+            result[:, filters] += np.einsum(
+                "fc,nc...->nf...", weight[(filters, slice(None), *tap)], seen
+            )
     return result
 
 
@@ -55,7 +60,11 @@ def summed(x: Array, weight: Array, window: Window, groups: int) -> Array:
 @pytest.mark.parametrize("channels", CHANNELS.values(), ids=CHANNELS)
 @pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
 def test_every_form_is_the_sum_over_taps(
-    window: Window, channels: tuple[int, int, int], block: int, small: int, monkeypatch: pytest.MonkeyPatch
+    window: Window,
+    channels: tuple[int, int, int],
+    block: int,
+    small: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(correlation, "_BLOCK", block)
     monkeypatch.setattr(correlation, "_SMALL", small)
@@ -66,7 +75,9 @@ def test_every_form_is_the_sum_over_taps(
     wanted = summed(x, weight, window, groups)
     term = rng.standard_normal(filters).astype(np.float32)
     addend = rng.standard_normal(wanted.shape).astype(np.float32)
-    found = correlation.correlate(x, weight, Epilogue(None, term, addend, -1.0, None), window, groups)
+    found = correlation.correlate(
+        x, weight, Epilogue(None, term, addend, -1.0, None), window, groups
+    )
     tail = (-1, *(1,) * len(window.kernel))
     assert np.abs(found - np.maximum(wanted + term.reshape(tail) + addend, -1)).max() <= 2e-5
 
@@ -101,7 +112,9 @@ def test_sums_of_integers_are_exact(
     found = products.sum_products(x, matrix, parts, window, np.empty)
     assert (found.swapaxes(0, 1) == summed(x, weight, window, 1)).all()
     filters = rng.integers(-128, 128, (7, 1, *window.kernel)).astype(np.float32)
-    found = products.sum_by_channel(x, np.ascontiguousarray(filters.reshape(7, -1).T), window, np.empty)
+    found = products.sum_by_channel(
+        x, np.ascontiguousarray(filters.reshape(7, -1).T), window, np.empty
+    )
     assert (found.swapaxes(0, 1) == summed(x, filters, window, 7)).all()
 
 
@@ -117,12 +130,24 @@ def test_sums_of_integers_are_exact(
         (519, 518, "int8", 2),
     ],
 )
-def test_sums_are_in_one_part_where_the_largest_is_exact(positive: int, negative: int, dtype: str, count: int) -> None:
+def test_sums_are_in_one_part_where_the_largest_is_exact(
+    positive: int, negative: int, dtype: str, count: int
+) -> None:
     weights = np.repeat(np.float32([127, -127]), (positive, negative))[None]
     ends = np.iinfo(dtype)
-    sums = [np.where(weights > 0, *data) @ weights.astype(int).T for data in ((ends.max, ends.min), (ends.min, ends.max))]
+    sums = [
+        np.where(weights > 0, *data) @ weights.astype(int).T
+        for data in ((ends.max, ends.min), (ends.min, ends.max))
+    ]
     assert (np.abs(sums).max() <= products.EXACT) == (count == 1)
-    assert len(products.exact_parts(np.random.default_rng(3).permuted(weights, axis=1), np.dtype(dtype))) == count
+    assert (
+        len(
+            products.exact_parts(
+                np.random.default_rng(3).permuted(weights, axis=1), np.dtype(dtype)
+            )
+        )
+        == count
+    )
 
 
 def test_taps_beside_a_small_image_are_not_multiplied() -> None:

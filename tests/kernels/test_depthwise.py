@@ -29,7 +29,9 @@ def both(image: Array, weight: Array, grid: Grid, finish: Epilogue) -> tuple[Arr
     with np.errstate(all="ignore"):
         depthwise(image, weight, grid, found, finish, 0, np.empty)
         correlate_by_tap(image.astype(np.float64), weight.astype(np.float64), grid, wanted)
-        Epilogue(finish.factor, finish.term, finish.addend, finish.low, finish.high).apply(0, wanted)
+        Epilogue(finish.factor, finish.term, finish.addend, finish.low, finish.high).apply(
+            0, wanted
+        )
     return found, wanted
 
 
@@ -42,7 +44,13 @@ def test_products_with_bands_are_sums_of_scaled_copies(window: Window, width: in
     image = rng.standard_normal((300 if width < 20 else 9, *size)).astype(np.float32)
     weight = rng.standard_normal((len(image), int(np.prod(window.kernel)))).astype(np.float32)
     channels = len(image)
-    finish = Epilogue(None, rng.standard_normal(channels), rng.standard_normal((1, channels, *grid.out)), -1.0, 2.0)
+    finish = Epilogue(
+        None,
+        rng.standard_normal(channels),
+        rng.standard_normal((1, channels, *grid.out)),
+        -1.0,
+        2.0,
+    )
     for how in (Epilogue(), finish):
         found, wanted = both(image, weight, grid, how)
         assert np.abs(found - wanted).max() <= 1e-5

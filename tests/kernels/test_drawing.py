@@ -22,7 +22,9 @@ MOMENTS = [
 ]
 
 
-def draw(operator: str, attrs: dict[str, str], *inputs: Any, seed: int = 5, outputs: int = 1) -> Any:
+def draw(
+    operator: str, attrs: dict[str, str], *inputs: Any, seed: int = 5, outputs: int = 1
+) -> Any:
     signature, kernel = lookup(operator), find_kernel(operator)
     assert signature is not None
     assert kernel is not None
@@ -37,7 +39,9 @@ def draw(operator: str, attrs: dict[str, str], *inputs: Any, seed: int = 5, outp
 
 
 @pytest.mark.parametrize(("name", "attrs", "mean", "variance"), MOMENTS)
-def test_the_three_forms_have_one_distribution(name: str, attrs: dict[str, float], mean: float, variance: float) -> None:
+def test_the_three_forms_have_one_distribution(
+    name: str, attrs: dict[str, float], mean: float, variance: float
+) -> None:
     texts = {key: str(value) for key, value in attrs.items()}
     parameters = [np.array([value], "float32") for value in attrs.values()]
     for numbers in (
@@ -51,7 +55,9 @@ def test_the_three_forms_have_one_distribution(name: str, attrs: dict[str, float
 
 
 def test_each_parameter_has_numbers_of_its_own() -> None:
-    numbers = draw("_sample_normal", {"shape": "(500,)"}, np.array([0, 100], "float32"), np.ones(2, "float32"))
+    numbers = draw(
+        "_sample_normal", {"shape": "(500,)"}, np.array([0, 100], "float32"), np.ones(2, "float32")
+    )
     assert numbers.shape == (2, 500)
     assert numbers.mean(axis=1) == pytest.approx([0, 100], abs=0.3)
 
@@ -61,7 +67,9 @@ def test_whole_numbers_classes_and_order() -> None:
     assert numbers.dtype == np.int32
     assert sorted(set(numbers.tolist())) == [2, 3, 4]
     chances = np.array([[0.2, 0.8], [1, 0]], "float32")
-    classes, logs = draw("_sample_multinomial", {"shape": "(1000,)", "get_prob": "True"}, chances, outputs=2)
+    classes, logs = draw(
+        "_sample_multinomial", {"shape": "(1000,)", "get_prob": "True"}, chances, outputs=2
+    )
     assert classes.mean(axis=1) == pytest.approx([0.8, 0], abs=0.05)
     assert np.allclose(logs[0], np.log(chances[0])[classes[0]])
     assert draw("_sample_multinomial", {}, chances[0]).shape == (1,)

@@ -1,4 +1,6 @@
-"""What the campaign ``operators`` has found: an operator computes what was inferred for it, or refuses before it runs."""
+"""What the campaign ``operators`` has found: an operator computes what was inferred for it, or
+refuses before it runs.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +35,25 @@ def array(dtype: str, *shape: int) -> Any:
 
 ENDS = (array("float16", 1), array("float16", 1))
 REFUSED = [
-    ("_contrib_quantize", {"out_type": "uint8"}, (array("float16", 3, 4), *ENDS), "float16, expected float32"),
+    (
+        "_contrib_quantize",
+        {"out_type": "uint8"},
+        (array("float16", 3, 4), *ENDS),
+        "float16, expected float32",
+    ),
     ("_contrib_quantize_v2", {}, (array("float64", 3, 4),), "float64, expected float32"),
-    ("_contrib_quantized_act", {"act_type": "relu"}, (array("int8", 3, 4), *ENDS), "float16, expected float32"),
-    ("_contrib_quantized_flatten", {}, (array("int8", 3, 2, 2), *ENDS), "float16, expected float32"),
+    (
+        "_contrib_quantized_act",
+        {"act_type": "relu"},
+        (array("int8", 3, 4), *ENDS),
+        "float16, expected float32",
+    ),
+    (
+        "_contrib_quantized_flatten",
+        {},
+        (array("int8", 3, 2, 2), *ENDS),
+        "float16, expected float32",
+    ),
     (
         "_contrib_quantized_pooling",
         {"kernel": "(2, 2)", "pool_type": "max"},
@@ -59,21 +76,51 @@ REFUSED = [
         ),
         "int64, expected uint8",
     ),
-    ("_contrib_interleaved_matmul_selfatt_qk", {"heads": "2"}, (array("int32", 5, 3, 24),), "expected floating point"),
+    (
+        "_contrib_interleaved_matmul_selfatt_qk",
+        {"heads": "2"},
+        (array("int32", 5, 3, 24),),
+        "expected floating point",
+    ),
     (
         "_contrib_interleaved_matmul_encdec_qk",
         {"heads": "2"},
         (array("uint8", 3, 1, 8), array("uint8", 5, 1, 16)),
         "expected floating point",
     ),
-    ("_contrib_box_iou", {"format": "center"}, (array("int64", 2, 4), array("int64", 5, 4)), "expected floating point"),
-    ("_contrib_box_decode", {}, (array("int8", 2, 6, 4), array("int8", 1, 6, 4)), "expected floating point"),
+    (
+        "_contrib_box_iou",
+        {"format": "center"},
+        (array("int64", 2, 4), array("int64", 5, 4)),
+        "expected floating point",
+    ),
+    (
+        "_contrib_box_decode",
+        {},
+        (array("int8", 2, 6, 4), array("int8", 1, 6, 4)),
+        "expected floating point",
+    ),
     ("gather_nd", {}, (array("float32", 3, 4, 2), array("int64", 3)), "need at least two axes"),
-    ("_scatter_elemwise_div", {}, (array("bool", 2, 3), array("bool", 2, 3)), "booleans cannot be divided"),
-    ("Crop", {"h_w": "(2, 2)", "offset": "(-1, -1)", "num_args": "1"}, (array("float32", 1, 1, 4, 4),), "at least 0"),
+    (
+        "_scatter_elemwise_div",
+        {},
+        (array("bool", 2, 3), array("bool", 2, 3)),
+        "booleans cannot be divided",
+    ),
+    (
+        "Crop",
+        {"h_w": "(2, 2)", "offset": "(-1, -1)", "num_args": "1"},
+        (array("float32", 1, 1, 4, 4),),
+        "at least 0",
+    ),
     ("im2col", {"kernel": "None", "stride": "(4, 2)"}, (array("float32", 1, 1, 4, 4),), "kernel"),
     ("gather_nd", {}, (array("float64", 3, 4), array("int64", 0, 5)), "there are no coordinates"),
-    ("_contrib_dequantize", {}, (array("int32", 3), array("float32", 1), array("float32", 1)), "int32 is not supported"),
+    (
+        "_contrib_dequantize",
+        {},
+        (array("int32", 3), array("float32", 1), array("float32", 1)),
+        "int32 is not supported",
+    ),
     (
         "_contrib_MultiBoxTarget",
         {},
@@ -85,14 +132,54 @@ REFUSED = [
     ("_npi_mod", {}, (array("bool", 3), array("bool", 3)), "booleans cannot be divided"),
     ("_sample_multinomial", {"shape": "(6,)"}, (array("float32", 2, 0),), "there are no classes"),
     ("_sample_multinomial", {"shape": "(6,)"}, (array("float32"),), "probabilities have no axes"),
-    ("_sample_multinomial", {"get_prob": "True"}, (array("int32", 2, 3),), "are int32, expected floating point"),
-    ("_sample_uniform", {"shape": "(5,)"}, (array("bool", 2),) * 2, "parameters are bool, expected numbers"),
-    ("_random_randint", {"shape": "(2,)", "low": "-3", "high": "-3"}, (), "low is -3, expected less than high"),
-    ("_linalg_inverse", {}, (array("int64", 3, 3),), "int64 is not supported, expected float32 or float64"),
-    ("_linalg_gelqf", {}, (array("int32", 2, 2),), "int32 is not supported, expected float32 or float64"),
-    ("_linalg_syevd", {}, (array("int32", 2, 2),), "int32 is not supported, expected float32 or float64"),
-    ("_npi_cholesky", {}, (array("int32", 2, 2),), "int32 is not supported, expected float32 or float64"),
-    ("_npi_tensorinv", {"ind": "1"}, (array("uint8", 6, 2, 3),), "uint8 is not supported, expected float32 or float64"),
+    (
+        "_sample_multinomial",
+        {"get_prob": "True"},
+        (array("int32", 2, 3),),
+        "are int32, expected floating point",
+    ),
+    (
+        "_sample_uniform",
+        {"shape": "(5,)"},
+        (array("bool", 2),) * 2,
+        "parameters are bool, expected numbers",
+    ),
+    (
+        "_random_randint",
+        {"shape": "(2,)", "low": "-3", "high": "-3"},
+        (),
+        "low is -3, expected less than high",
+    ),
+    (
+        "_linalg_inverse",
+        {},
+        (array("int64", 3, 3),),
+        "int64 is not supported, expected float32 or float64",
+    ),
+    (
+        "_linalg_gelqf",
+        {},
+        (array("int32", 2, 2),),
+        "int32 is not supported, expected float32 or float64",
+    ),
+    (
+        "_linalg_syevd",
+        {},
+        (array("int32", 2, 2),),
+        "int32 is not supported, expected float32 or float64",
+    ),
+    (
+        "_npi_cholesky",
+        {},
+        (array("int32", 2, 2),),
+        "int32 is not supported, expected float32 or float64",
+    ),
+    (
+        "_npi_tensorinv",
+        {"ind": "1"},
+        (array("uint8", 6, 2, 3),),
+        "uint8 is not supported, expected float32 or float64",
+    ),
     (
         "_contrib_hawkesll",
         {},
@@ -105,8 +192,12 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("op", "attrs", "inputs", "message"), REFUSED, ids=[op for op, *_ in REFUSED])
-def test_what_mxnet_refuses_is_refused(op: str, attrs: dict[str, str], inputs: tuple[Any, ...], message: str) -> None:
+@pytest.mark.parametrize(
+    ("op", "attrs", "inputs", "message"), REFUSED, ids=[op for op, *_ in REFUSED]
+)
+def test_what_mxnet_refuses_is_refused(
+    op: str, attrs: dict[str, str], inputs: tuple[Any, ...], message: str
+) -> None:
     with pytest.raises(Refusal, match=message):
         ask(op, attrs, *inputs)
 
@@ -129,7 +220,14 @@ def test_images_are_normalized_in_their_dtype(dtype: str, expected: list[list[fl
 
 
 @pytest.mark.parametrize(
-    ("shape", "ones"), [((3, 3), [0, 4, 8]), ((2, 1, 1), [0]), ((2, 3), [0, 3]), ((3, 2), [0, 4]), ((2, 2, 2), [0, 3])]
+    ("shape", "ones"),
+    [
+        ((3, 3), [0, 4, 8]),
+        ((2, 1, 1), [0]),
+        ((2, 3), [0, 3]),
+        ((3, 2), [0, 4]),
+        ((2, 2, 2), [0, 3]),
+    ],
 )
 def test_identities_of_other_shapes_than_squares(shape: tuple[int, ...], ones: list[int]) -> None:
     (result,) = ask("_npi_identity", {"shape": str(shape)})
@@ -143,7 +241,9 @@ def test_gradient_of_a_trace_far_outside() -> None:
         assert not backward(case, [array("float32", 2, 3, 4)], 0)[0].any()
 
 
-@pytest.mark.parametrize(("flatten", "shape"), [("True", (0, 2, 3)), ("False", (3, 0, 6)), ("True", (2, 0))])
+@pytest.mark.parametrize(
+    ("flatten", "shape"), [("True", (0, 2, 3)), ("False", (3, 0, 6)), ("True", (2, 0))]
+)
 def test_gradients_of_a_dense_layer_of_nothing(flatten: str, shape: tuple[int, ...]) -> None:
     width = shape[-1] if flatten == "False" else int(np.prod(shape[1:]))
     inputs = [array("float32", *shape), array("float32", 4, width), array("float32", 4)]
@@ -154,7 +254,8 @@ def test_gradients_of_a_dense_layer_of_nothing(flatten: str, shape: tuple[int, .
 
 
 @pytest.mark.parametrize(
-    ("fixed", "shape", "axis"), [("True", (0, 3, 4), "1"), ("False", (0, 3, 4), "1"), ("False", (3, 0), "0")]
+    ("fixed", "shape", "axis"),
+    [("True", (0, 3, 4), "1"), ("False", (0, 3, 4), "1"), ("False", (3, 0), "0")],
 )
 def test_batch_normalization_of_nothing(fixed: str, shape: tuple[int, ...], axis: str) -> None:
     inputs = [array("float32", *shape), *(np.ones(3, np.float32) for _ in range(4))]
@@ -162,14 +263,21 @@ def test_batch_normalization_of_nothing(fixed: str, shape: tuple[int, ...], axis
     found = backward(case, inputs, 0)
     assert found[0].shape == shape
     assert found[2].tolist() == [0, 0, 0]
-    assert found[1].tolist() == [0, 0, 0] if fixed == "True" else np.isnan(found[1]).all()  # recorded with MXNet 1.9.1
+    assert (
+        found[1].tolist() == [0, 0, 0] if fixed == "True" else np.isnan(found[1]).all()
+    )  # recorded with MXNet 1.9.1
 
 
 def test_means_of_the_least_number() -> None:
     mean, variance = ask("moments", {"axes": "(0,)"}, np.array([[8, 3], [-8, 5]], np.int8))
-    assert (mean.tolist(), variance.tolist()) == ([0, 4], [-64, 1])  # recorded with MXNet 1.9.1: 64 + 64 is -128
+    assert (mean.tolist(), variance.tolist()) == (
+        [0, 4],
+        [-64, 1],
+    )  # recorded with MXNet 1.9.1: 64 + 64 is -128
     assert ask("mean", {"axis": "(0,)"}, np.full((2, 1), 64, np.int8))[0].tolist() == [-64]
-    assert ask("mean", {"axis": "(0,)"}, np.full((300, 1), 1, np.int8))[0].tolist() == [0]  # 300 is 44
+    assert ask("mean", {"axis": "(0,)"}, np.full((300, 1), 1, np.int8))[0].tolist() == [
+        0
+    ]  # 300 is 44
 
 
 def test_percentiles_of_float16_are_float32() -> None:
@@ -182,7 +290,9 @@ def test_the_place_of_a_percentile_is_a_float32() -> None:
     x = np.arange(100, dtype=np.float64) ** 3
     # Recorded with MXNet 1.9.1; exact places give 1811.013 and 92019.384.
     for q, value in ((12.3, 1811.0130214691162), (45.6, 92019.39025497437)):
-        assert ask("_npi_percentile", {"q_scalar": repr(q)}, x)[0] == pytest.approx(value, rel=1e-13)
+        assert ask("_npi_percentile", {"q_scalar": repr(q)}, x)[0] == pytest.approx(
+            value, rel=1e-13
+        )
     (several,) = ask("_npi_percentile", {}, x, np.array([12.3, 45.6], np.float32))
     assert several.tolist() == pytest.approx([1811.0134687423706, 92019.36656188965], rel=1e-13)
 
@@ -190,7 +300,10 @@ def test_the_place_of_a_percentile_is_a_float32() -> None:
 def test_lengths_that_are_booleans() -> None:
     data, label = array("float32", 2, 2, 4), np.ones((2, 2), np.float32)
     attrs = {"use_data_lengths": "True", "use_label_lengths": "True"}
-    wanted, found = (ask("CTCLoss", attrs, data, label, np.ones(2, dtype), np.ones(2, dtype))[0] for dtype in ("int32", "bool"))
+    wanted, found = (
+        ask("CTCLoss", attrs, data, label, np.ones(2, dtype), np.ones(2, dtype))[0]
+        for dtype in ("int32", "bool")
+    )
     assert np.array_equal(wanted, found)
 
 
@@ -214,7 +327,12 @@ def test_one_equation_has_the_axes_of_its_factor() -> None:
 @pytest.mark.parametrize(
     ("op", "attrs", "outputs", "x"),
     [
-        ("_sample_multinomial", {"shape": "(6,)", "get_prob": "True"}, [(0, 6), (0, 6)], array("float32", 0, 3)),
+        (
+            "_sample_multinomial",
+            {"shape": "(6,)", "get_prob": "True"},
+            [(0, 6), (0, 6)],
+            array("float32", 0, 3),
+        ),
         ("_sample_multinomial", {"get_prob": "True"}, [(0,), (0,)], array("float32", 0, 3)),
         ("_linalg_inverse", {}, [(0, 3, 3)], array("int64", 0, 3, 3)),
         ("_linalg_inverse", {}, [(0, 0)], array("bool", 0, 0)),
@@ -222,7 +340,9 @@ def test_one_equation_has_the_axes_of_its_factor() -> None:
         ("_linalg_syevd", {}, [(0, 2, 2), (0, 2)], array("int32", 0, 2, 2)),
     ],
 )
-def test_results_without_elements(op: str, attrs: dict[str, str], outputs: list[tuple[int, ...]], x: Any) -> None:
+def test_results_without_elements(
+    op: str, attrs: dict[str, str], outputs: list[tuple[int, ...]], x: Any
+) -> None:
     """MXNet takes matrices of any dtype that have no elements."""
     found = ask(op, attrs, x)
     assert [y.shape for y in found] == outputs
@@ -239,14 +359,20 @@ def suppress_one_by_one(
         if alive[i] and (most is None or len(chosen) < most):
             chosen.append(i)
             over = compute_iou(boxes[i], boxes[i + 1 :], pixels=pixels) > boxes.dtype.type(limit)
-            alive[i + 1 :] &= ~(over if classes is None else over & (classes[i + 1 :] == classes[i]))
+            alive[i + 1 :] &= ~(
+                over if classes is None else over & (classes[i + 1 :] == classes[i])
+            )
     return chosen
 
 
 def draw_boxes(rng: np.random.Generator, count: int, dtype: str) -> Any:
-    """Return boxes of all sizes, near to and far from the origin, some of them the wrong way round, some of equal edges."""
+    """Return boxes of all sizes, near to and far from the origin, some of them the wrong way round,
+    some of equal edges.
+    """
     corner = rng.standard_normal((count, 2))
-    boxes = np.concatenate([corner, corner + np.abs(rng.standard_normal((count, 2))) * rng.choice([0.1, 1, 3])], axis=1)
+    boxes = np.concatenate(
+        [corner, corner + np.abs(rng.standard_normal((count, 2))) * rng.choice([0.1, 1, 3])], axis=1
+    )
     if rng.integers(3) == 0:
         boxes = rng.standard_normal((count, 4))
     if rng.integers(3) == 0:
@@ -256,7 +382,9 @@ def draw_boxes(rng: np.random.Generator, count: int, dtype: str) -> Any:
 
 @pytest.mark.parametrize("few", [box_kernels._FEW, 3], ids=["few", "many"])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_boxes_are_suppressed_as_if_each_was_compared_with_all(dtype: str, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_boxes_are_suppressed_as_if_each_was_compared_with_all(
+    dtype: str, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(box_kernels, "_FEW", few)
     monkeypatch.setattr(box_kernels, "_TOGETHER", 8)
     rng = np.random.default_rng(0)
@@ -268,7 +396,10 @@ def test_boxes_are_suppressed_as_if_each_was_compared_with_all(dtype: str, few: 
             most = int(rng.integers(1, 20)) if rng.integers(3) == 0 else None
             pixels = bool(rng.integers(2))
             expected = suppress_one_by_one(boxes, limit, most=most, classes=classes, pixels=pixels)
-            assert suppress_overlaps(boxes, limit, most=most, classes=classes, pixels=pixels) == expected
+            assert (
+                suppress_overlaps(boxes, limit, most=most, classes=classes, pixels=pixels)
+                == expected
+            )
 
 
 @pytest.mark.parametrize("limit", [0.0, 0.5, 0.9])
@@ -286,7 +417,9 @@ def test_boxes_are_compared_with_their_neighbours_only(limit: float) -> None:
 def test_steps_of_an_rnn_are_projected_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """No single product is so long that a time limit is not heard, and the numbers are the same."""
     rng = np.random.default_rng(0)
-    x, weight, bias = (rng.standard_normal(shape).astype("float32") for shape in ((50, 2, 3), (8, 3), (8,)))
+    x, weight, bias = (
+        rng.standard_normal(shape).astype("float32") for shape in ((50, 2, 3), (8, 3), (8,))
+    )
     cell = rnn.Cell(weight, weight, None, bias, bias)
     whole = rnn.project_inputs(x, cell, bias)
     largest: list[int] = []
@@ -313,13 +446,17 @@ def test_steps_of_an_rnn_are_projected_a_few_at_a_time(monkeypatch: pytest.Monke
         ("constant", "(0, -1)", [0, 1, 2]),
     ],
 )
-def test_negative_padding_takes_elements_away(mode: str, widths: str, expected: list[float]) -> None:
+def test_negative_padding_takes_elements_away(
+    mode: str, widths: str, expected: list[float]
+) -> None:
     x = np.arange(4, dtype=np.float32)
     (result,) = ask("_npi_pad", {"pad_width": widths, "mode": mode}, x)
     assert result.tolist() == expected  # recorded with MXNet 1.9.1
 
 
-@pytest.mark.parametrize(("widths", "kept"), [("(-1, 1)", [1, 2, 3]), ("(0, -1)", [0, 1, 2]), ("(2, -3)", [0])])
+@pytest.mark.parametrize(
+    ("widths", "kept"), [("(-1, 1)", [1, 2, 3]), ("(0, -1)", [0, 1, 2]), ("(2, -3)", [0])]
+)
 def test_what_negative_padding_takes_away_has_no_gradient(widths: str, kept: list[int]) -> None:
     case = probe("_npi_pad", {"pad_width": widths, "mode": "constant"}, 1)
     assert np.flatnonzero(backward(case, [np.arange(4, dtype=np.float32)], 0)[0]).tolist() == kept
@@ -336,13 +473,20 @@ def test_negative_padding_that_reads_beyond_the_array_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("shape", "axis", "expected"),
-    [((2, 6, 3), "1", (2, 11, 3)), ((4, 5, 3), "0", (6, 5, 3)), ((5, 3), "0", (3, 5, 3)), ((3,), "None", (33,))],
+    [
+        ((2, 6, 3), "1", (2, 11, 3)),
+        ((4, 5, 3), "0", (6, 5, 3)),
+        ((5, 3), "0", (3, 5, 3)),
+        ((3,), "None", (33,)),
+    ],
 )
 def test_a_slice_of_one_position_takes_all_values_along_the_axis(
     shape: tuple[int, ...], axis: str, expected: tuple[int, ...]
 ) -> None:
     x, values = array("float32", 2, 5, 3), array("float32", *shape)
-    (result,) = ask("_npi_insert_slice", {"start": "1", "stop": "2", "step": "2", "axis": axis}, x, values)
+    (result,) = ask(
+        "_npi_insert_slice", {"start": "1", "stop": "2", "step": "2", "axis": axis}, x, values
+    )
     assert result.shape == expected  # recorded with MXNet 1.9.1
 
 
@@ -363,7 +507,11 @@ def test_shifts_for_no_class_or_more_classes_than_channels(channels: int) -> Non
         "part_size": "3",
         "trans_std": "0.1",
     }
-    inputs = array("float32", 1, 18, 4, 9), array("float32", 3, 5), array("float32", 3, channels, 3, 3)
+    inputs = (
+        array("float32", 1, 18, 4, 9),
+        array("float32", 3, 5),
+        array("float32", 3, channels, 3, 3),
+    )
     with pytest.raises(Refusal, match="expected two for each class"):
         ask("_contrib_DeformablePSROIPooling", attrs, *inputs)
 

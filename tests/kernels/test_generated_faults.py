@@ -30,7 +30,10 @@ ANSWERS: list[tuple[str, dict[str, str], bool, list[Any], list[Any]]] = [
         "_npi_insert_scalar",
         {"axis": "1"},
         False,
-        [np.array([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]], "float32"), np.array([[7.0], [7.0]], "float32")],
+        [
+            np.array([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]], "float32"),
+            np.array([[7.0], [7.0]], "float32"),
+        ],
         [np.array([[7.0, 7.0, 0.0, 1.0, 2.0], [7.0, 7.0, 3.0, 4.0, 5.0]], "float32")],
     ),
     (
@@ -40,7 +43,13 @@ ANSWERS: list[tuple[str, dict[str, str], bool, list[Any], list[Any]]] = [
         [np.array([[4.0, 2.0], [0.0, 5.0]], "float32")],
         [np.array([[2.0, 1.0], [0.0, 2.0]], "float32")],
     ),
-    ("_linalg_sumlogdiag", {}, True, [np.array([[1.0, 5.0], [5.0, 1.0]], "float32")], [np.array([0.0], "float32")]),
+    (
+        "_linalg_sumlogdiag",
+        {},
+        True,
+        [np.array([[1.0, 5.0], [5.0, 1.0]], "float32")],
+        [np.array([0.0], "float32")],
+    ),
     (
         "repeat",
         {"repeats": "0", "axis": "0"},
@@ -96,7 +105,11 @@ ANSWERS: list[tuple[str, dict[str, str], bool, list[Any], list[Any]]] = [
         "_contrib_quantized_pooling",
         {"kernel": "(2, 2)", "pool_type": "max", "pooling_convention": "same"},
         False,
-        [np.array([[[[1, 2, 3], [4, 5, 6]]]], "int8"), np.array([-1.0], "float32"), np.array([1.0], "float32")],
+        [
+            np.array([[[[1, 2, 3], [4, 5, 6]]]], "int8"),
+            np.array([-1.0], "float32"),
+            np.array([1.0], "float32"),
+        ],
         [np.array([[[[5, 6]]]], "int8"), np.array([-1.0], "float32"), np.array([1.0], "float32")],
     ),
     (
@@ -113,23 +126,40 @@ ANSWERS: list[tuple[str, dict[str, str], bool, list[Any], list[Any]]] = [
         "_npi_insert_scalar",
         {"axis": "0", "int_ind": "None"},
         False,
-        [np.array([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]], "float32"), np.array([[7.0, 8.0, 9.0]], "float32")],
+        [
+            np.array([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]], "float32"),
+            np.array([[7.0, 8.0, 9.0]], "float32"),
+        ],
         [np.array([[7.0, 8.0, 9.0], [0.0, 1.0, 2.0], [3.0, 4.0, 5.0]], "float32")],
     ),
-    # in a range of 0 a number becomes infinite, and 0 NaN, which oneDNN makes the upper limit of int8 and the lower of uint8
+    # in a range of 0 a number becomes infinite, and 0 NaN, which oneDNN makes the upper limit of
+    # int8 and the lower of uint8
     *(
         (
             "_contrib_requantize",
             {"out_type": dtype, "min_calib_range": "0.0", "max_calib_range": "0.0"},
             False,
-            [np.array([5, 0, -5], "int32"), np.array([-1.0], "float32"), np.array([1.0], "float32")],
+            [
+                np.array([5, 0, -5], "int32"),
+                np.array([-1.0], "float32"),
+                np.array([1.0], "float32"),
+            ],
             [np.array(values, dtype)],
         )
         for dtype, values in (("int8", [127, 127, -128]), ("uint8", [255, 0, 0]))
     ),
     *(
-        (op, {"out_type": dtype}, False, [np.zeros(2, np.float32), *ends], [np.array(values, dtype)])
-        for op, ends in (("_contrib_quantize", [np.zeros(1, np.float32)] * 2), ("_contrib_quantize_v2", []))
+        (
+            op,
+            {"out_type": dtype},
+            False,
+            [np.zeros(2, np.float32), *ends],
+            [np.array(values, dtype)],
+        )
+        for op, ends in (
+            ("_contrib_quantize", [np.zeros(1, np.float32)] * 2),
+            ("_contrib_quantize_v2", []),
+        )
         for dtype, values in (("int8", [127, 127]), ("uint8", [0, 0]))
     ),
     (
@@ -185,7 +215,11 @@ ANSWERS: list[tuple[str, dict[str, str], bool, list[Any], list[Any]]] = [
         {"out_type": "uint8"},
         False,
         [np.array([-3, 100], "int8")],
-        [np.array([253, 100], "uint8"), np.array([-127.5], "float32"), np.array([127.5], "float32")],
+        [
+            np.array([253, 100], "uint8"),
+            np.array([-127.5], "float32"),
+            np.array([127.5], "float32"),
+        ],
     ),
     ("_npx_sigmoid", {}, False, [np.array([0, 1, 200], "uint8")], [np.array([0, 0, 1], "uint8")]),
     ("_npi_tanh", {}, False, [np.array([0, 1, 30], "int32")], [np.array([0, 0, 1], "int32")]),
@@ -197,7 +231,13 @@ ANSWERS: list[tuple[str, dict[str, str], bool, list[Any], list[Any]]] = [
         [np.array(11, "float32")],
     ),
     *(
-        ("_npi_percentile", {"q_scalar": q, "interpolation": how}, False, [np.array(x, "float32")], [np.array(y, "float32")])
+        (
+            "_npi_percentile",
+            {"q_scalar": q, "interpolation": how},
+            False,
+            [np.array(x, "float32")],
+            [np.array(y, "float32")],
+        )
         for how, q, x, y in (
             ("nearest", "50", [3, 7], 7),  # halves up, where numpy takes the even place
             ("nearest", "49", [3, 7], 3),
@@ -214,7 +254,10 @@ ANSWERS: list[tuple[str, dict[str, str], bool, list[Any], list[Any]]] = [
         "_contrib_box_iou",
         {"format": "center"},
         False,
-        [np.array([[2, 2, 2, 2]], "float32"), np.array([[3, 2, 2, 4], [2, 2, 2, 2], [9, 9, 1, 1]], "float32")],
+        [
+            np.array([[2, 2, 2, 2]], "float32"),
+            np.array([[3, 2, 2, 4], [2, 2, 2, 2], [9, 9, 1, 1]], "float32"),
+        ],
         [np.array([[0.2, 1, 0]], "float32")],
     ),
     (
@@ -238,7 +281,13 @@ ANSWERS: list[tuple[str, dict[str, str], bool, list[Any], list[Any]]] = [
         [np.array([[[0.5, 0.5, 0, 0]]], "float32"), np.array([[[0, 1, 4, 3]]], "float32")],
         [np.array([[[2, 2, 6, 4]]], "float32")],
     ),
-    ("_npi_percentile", {"q_scalar": "25"}, False, [np.array([1, 2], "float64")], [np.array(1.25, "float64")]),
+    (
+        "_npi_percentile",
+        {"q_scalar": "25"},
+        False,
+        [np.array([1, 2], "float64")],
+        [np.array(1.25, "float64")],
+    ),
     (
         "_npi_logspace",
         {"start": "nan", "stop": "2", "num": "2", "base": "2"},
@@ -273,7 +322,11 @@ REFUSALS: list[tuple[str, dict[str, str], list[Any]]] = [
     ("_contrib_box_nms", {"coord_start": "-2"}, [BOXES]),
     ("_contrib_box_nms", {"id_index": "0"}, [BOXES[..., :5]]),
     ("_contrib_BilinearResize2D", {"scale_height": "2.0"}, [X]),
-    ("_contrib_quantized_pooling", {"global_pool": "True"}, [X.astype(np.int8), -VECTOR[:1], VECTOR[:1]]),
+    (
+        "_contrib_quantized_pooling",
+        {"global_pool": "True"},
+        [X.astype(np.int8), -VECTOR[:1], VECTOR[:1]],
+    ),
     ("_image_crop", {"x": "0", "y": "0", "width": "1", "height": "1"}, [X]),
     ("_split_v2", {"indices": "(1,)", "axis": "1"}, [CUBE]),
     ("squeeze", {"axis": "(0, -4)"}, [X[:1]]),
@@ -286,9 +339,21 @@ REFUSALS: list[tuple[str, dict[str, str], list[Any]]] = [
     ("Pooling", {"kernel": "(2, 2)", "layout": "NCDHW", "pool_type": "max"}, [X]),
     ("Pooling", {"kernel": "(2, 2)", "pooling_convention": "same", "pool_type": "max"}, [X]),
     ("Pooling_v1", {"kernel": "(2, 2)", "pool_type": "sum"}, [X.astype(np.int32)]),
-    ("UpSampling", {"scale": "2", "sample_type": "bilinear", "num_filter": "1", "num_args": "2"}, [X, X[:1, :1, :4, :4]]),
-    ("RNN", {"mode": "rnn_relu", "state_size": "4", "num_layers": "1", "projection_size": "1"}, [CUBE, VECTOR, CUBE]),
-    ("_npi_tensordot", {"a_axes_summed": "(1, 2)", "b_axes_summed": "(-2, 0)"}, [CUBE[:, :, :2], CUBE[:, :2]]),
+    (
+        "UpSampling",
+        {"scale": "2", "sample_type": "bilinear", "num_filter": "1", "num_args": "2"},
+        [X, X[:1, :1, :4, :4]],
+    ),
+    (
+        "RNN",
+        {"mode": "rnn_relu", "state_size": "4", "num_layers": "1", "projection_size": "1"},
+        [CUBE, VECTOR, CUBE],
+    ),
+    (
+        "_npi_tensordot",
+        {"a_axes_summed": "(1, 2)", "b_axes_summed": "(-2, 0)"},
+        [CUBE[:, :, :2], CUBE[:, :2]],
+    ),
     ("_npi_average", {"axis": "(1,)"}, [ROWS, np.ones(1, np.float32)]),
     ("_npi_average", {"axis": "()"}, [ROWS, np.ones(1, np.float32)]),
     ("_npi_solve", {}, [np.eye(3, dtype=np.float32)[None], np.ones((2, 3), np.float32)]),
@@ -300,8 +365,16 @@ REFUSALS: list[tuple[str, dict[str, str], list[Any]]] = [
         {"kernel": "(1, 1)", "num_filter": "4", "num_deformable_group": "3", "no_bias": "True"},
         [X[:, :3], np.zeros((2, 6, 4, 5), np.float32), np.ones((4, 3, 1, 1), np.float32)],
     ),
-    ("CTCLoss", {"use_data_lengths": "True"}, [CUBE, np.ones((4, 1), np.float32), np.full(4, 9, np.float32)]),
-    ("CTCLoss", {"use_label_lengths": "True"}, [CUBE, np.ones((4, 1), np.float32), np.full(4, 2, np.float32)]),
+    (
+        "CTCLoss",
+        {"use_data_lengths": "True"},
+        [CUBE, np.ones((4, 1), np.float32), np.full(4, 9, np.float32)],
+    ),
+    (
+        "CTCLoss",
+        {"use_label_lengths": "True"},
+        [CUBE, np.ones((4, 1), np.float32), np.full(4, 2, np.float32)],
+    ),
     ("SoftmaxOutput", {"multi_output": "True"}, [VECTOR, VECTOR]),
     ("scatter_nd", {"shape": "(3, 4)"}, [np.arange(4, dtype=np.float32), np.zeros(1, np.float32)]),
     ("_npi_norm", {"flag": "-2", "axis": "(0, -3)"}, [CUBE]),
@@ -309,7 +382,11 @@ REFUSALS: list[tuple[str, dict[str, str], list[Any]]] = [
     ("_npi_percentile", {"q_scalar": "-0.5", "interpolation": "higher"}, [ROWS]),
     ("_npi_percentile", {"q_scalar": "100.5", "interpolation": "lower"}, [ROWS]),
     ("take", {"mode": "raise"}, [ROWS, np.full(1, -0.5, np.float32)]),
-    ("_npi_tensorsolve", {"a_axes": "(1, 1, 2)"}, [np.ones((2, 6, 3), np.float32), np.ones((3, 6), np.float32)]),
+    (
+        "_npi_tensorsolve",
+        {"a_axes": "(1, 1, 2)"},
+        [np.ones((2, 6, 3), np.float32), np.ones((3, 6), np.float32)],
+    ),
     (
         "_contrib_ROIAlign",
         {"pooled_size": "(2, 3)", "spatial_scale": "0.0", "aligned": "True", "sample_ratio": "3"},
@@ -327,7 +404,9 @@ REFUSALS: list[tuple[str, dict[str, str], list[Any]]] = [
 ]
 
 
-def _case(op: str, attrs: dict[str, str], arrays: list[Any], *, np_shape: bool = False) -> dict[str, Any]:
+def _case(
+    op: str, attrs: dict[str, str], arrays: list[Any], *, np_shape: bool = False
+) -> dict[str, Any]:
     return {"op": op, "attrs": attrs, "family": "", "np_shape": np_shape, "count": len(arrays)}
 
 
@@ -336,7 +415,9 @@ def test_the_answer_is_that_of_mxnet(
     op: str, attrs: dict[str, str], np_shape: bool, arrays: list[Any], expected: list[Any]
 ) -> None:
     outputs = forward(_case(op, attrs, arrays, np_shape=np_shape), arrays)
-    assert [(y.shape, y.dtype) for y in outputs[: len(expected)]] == [(y.shape, y.dtype) for y in expected]
+    assert [(y.shape, y.dtype) for y in outputs[: len(expected)]] == [
+        (y.shape, y.dtype) for y in expected
+    ]
     for got, want in zip(outputs, expected, strict=False):
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
@@ -356,7 +437,9 @@ def test_what_mxnet_refuses_is_refused(op: str, attrs: dict[str, str], arrays: l
         ("_npi_pinv", {}, [np.zeros((0, 3), np.float32), np.ones(2, np.float32)]),
     ],
 )
-def test_what_mxnet_refuses_without_elements_is_refused(op: str, attrs: dict[str, str], arrays: list[Any]) -> None:
+def test_what_mxnet_refuses_without_elements_is_refused(
+    op: str, attrs: dict[str, str], arrays: list[Any]
+) -> None:
     with pytest.raises(Refusal):
         forward(_case(op, attrs, arrays, np_shape=True), arrays)
 
@@ -364,7 +447,11 @@ def test_what_mxnet_refuses_without_elements_is_refused(op: str, attrs: dict[str
 @pytest.mark.parametrize(
     ("op", "attrs", "arrays"),
     [
-        ("FullyConnected", {"num_hidden": "4", "no_bias": "True"}, [np.ones((0, 3), np.float32), np.ones((4, 3), np.float32)]),
+        (
+            "FullyConnected",
+            {"num_hidden": "4", "no_bias": "True"},
+            [np.ones((0, 3), np.float32), np.ones((4, 3), np.float32)],
+        ),
         (
             "FullyConnected",
             {"num_hidden": "4", "flatten": "False", "no_bias": "True"},
@@ -374,7 +461,9 @@ def test_what_mxnet_refuses_without_elements_is_refused(op: str, attrs: dict[str
         ("LeakyReLU", {"act_type": "prelu"}, [np.ones((2, 0), np.float32), np.ones(0, np.float32)]),
     ],
 )
-def test_arrays_without_elements_have_gradients_of_zeros(op: str, attrs: dict[str, str], arrays: list[Any]) -> None:
+def test_arrays_without_elements_have_gradients_of_zeros(
+    op: str, attrs: dict[str, str], arrays: list[Any]
+) -> None:
     found = backward(_case(op, attrs, arrays, np_shape=True), arrays, 0)
     assert [found[i].shape for i in range(len(arrays))] == [x.shape for x in arrays]
     assert not any(found[i].any() for i in range(len(arrays)))
@@ -404,7 +493,9 @@ def test_a_penalty_acts_behind_an_operator_without_a_gradient() -> None:
 
 
 @pytest.mark.parametrize(("shape", "rows"), [((2,), 1), ((2, 3), 2), ((2, 3, 4), 6)])
-def test_a_loss_is_divided_by_the_rows_along_its_last_axis(shape: tuple[int, ...], rows: int) -> None:
+def test_a_loss_is_divided_by_the_rows_along_its_last_axis(
+    shape: tuple[int, ...], rows: int
+) -> None:
     x = np.ones(shape, np.float32)
     gradient = backward(_case("MakeLoss", {"normalization": "batch"}, [x]), [x], 0)[0]
     np.testing.assert_allclose(gradient, np.full(shape, 1 / rows), rtol=1e-6)
@@ -413,7 +504,9 @@ def test_a_loss_is_divided_by_the_rows_along_its_last_axis(shape: tuple[int, ...
 def test_the_classes_of_svm_output_are_on_the_last_axis() -> None:
     data, label = np.full((2, 3, 2), 0.5, np.float32), np.zeros((2, 3), np.float32)
     label[1, 2] = 1
-    gradient = backward(_case("SVMOutput", {"use_linear": "True"}, [data, label]), [data, label], 0)[0]
+    gradient = backward(
+        _case("SVMOutput", {"use_linear": "True"}, [data, label]), [data, label], 0
+    )[0]
     assert gradient[0, 0].tolist() == [-1, 1]
     assert gradient[1, 2].tolist() == [1, -1]
 
@@ -442,11 +535,15 @@ def test_fused_integer_layers_refuse_other_dtypes() -> None:
 
 def test_a_gradient_goes_past_fused_integers() -> None:
     nodes = [variable("x"), operator("_npi_multiply_scalar", "twice", [0], attrs={"scalar": "2"})]
-    case, arrays = next((c, a) for c, a in more_cases()["_sg_mkldnn_conv"] if c["attrs"].get("quantized") == "true")
+    case, arrays = next(
+        (c, a) for c, a in more_cases()["_sg_mkldnn_conv"] if c["attrs"].get("quantized") == "true"
+    )
     for number, _ in enumerate(arrays):
         nodes.append(variable(f"v{number}"))
     inputs = range(2, 2 + len(arrays))
-    nodes.append(operator(case["op"], "conv", inputs, attrs=case["attrs"], subgraphs=case["subgraphs"]))
+    nodes.append(
+        operator(case["op"], "conv", inputs, attrs=case["attrs"], subgraphs=case["subgraphs"])
+    )
     graph = read_symbol(json.dumps(document(nodes, [1, len(nodes) - 1], row_ptr=False)).encode())
     x, *others = graph.variables()
     values = {x: np.ones(3, np.float32), **dict(zip(others, arrays, strict=True))}
@@ -459,7 +556,13 @@ def test_a_gradient_goes_past_fused_integers() -> None:
     [
         ("_npi_eigvals", {}, [None], [(2, 3)], [(2, 3, 3)]),
         ("_npi_eigh", {"UPLO": "L"}, [None], [None, (3, 3)], [(3, 3)]),
-        ("_rnn_param_concat", {"num_args": "3", "dim": "0"}, [(4,), (None,), (None,)], [(10,)], [(4,), (3,), (3,)]),
+        (
+            "_rnn_param_concat",
+            {"num_args": "3", "dim": "0"},
+            [(4,), (None,), (None,)],
+            [(10,)],
+            [(4,), (3,), (3,)],
+        ),
         ("SequenceReverse", {"use_sequence_length": "True"}, [None, None], [None], [None, (None,)]),
         ("_np_cumsum", {"axis": "0"}, [None], [(2, 3)], [(2, 3)]),
         ("_random_pdf_poisson", {}, [None, None], [(2,)], [(2,), None]),
@@ -476,7 +579,12 @@ def test_inputs_follow_from_outputs(
 
 def test_padding_with_an_extreme_passes_over_nan_unless_it_comes_first() -> None:
     x = np.array([[np.nan, 1, 2], [3, np.nan, 5], [0, 7, 8]], "float32")
-    case = {"op": "_npi_pad", "attrs": {"pad_width": "((1, 0), (0, 1))"}, "np_shape": True, "count": 1}
+    case = {
+        "op": "_npi_pad",
+        "attrs": {"pad_width": "((1, 0), (0, 1))"},
+        "np_shape": True,
+        "count": 1,
+    }
     for mode, above, beside in (
         ("minimum", [np.nan, 1, 2], [np.nan, np.nan, 3, 0]),
         ("maximum", [np.nan, 7, 8], [np.nan, np.nan, 5, 8]),

@@ -20,13 +20,17 @@ def find_node_kernel(op: str, attrs: dict[str, str]) -> tuple[Kernel, dict[str, 
     return kernel, values
 
 
-def shapes(op: str, attrs: dict[str, str], inputs: list[Any], outputs: list[Any]) -> tuple[list[Any], list[Any]]:
+def shapes(
+    op: str, attrs: dict[str, str], inputs: list[Any], outputs: list[Any]
+) -> tuple[list[Any], list[Any]]:
     kernel, values = find_node_kernel(op, attrs)
     known, results = kernel.shapes(values, inputs, outputs)
     return list(known), list(results)
 
 
-def types(op: str, attrs: dict[str, str], inputs: list[Any], outputs: list[Any]) -> tuple[list[Any], list[Any]]:
+def types(
+    op: str, attrs: dict[str, str], inputs: list[Any], outputs: list[Any]
+) -> tuple[list[Any], list[Any]]:
     kernel, values = find_node_kernel(op, attrs)
     known, results = kernel.types(values, inputs, outputs)
     return list(known), list(results)
@@ -39,35 +43,91 @@ BACKWARD = [
     ("_mul_scalar", {"scalar": "2"}, [None], [(4,)], [(4,)], [(4,)]),
     ("broadcast_add", {}, [(2, None), (1, 5)], [None], [(2, None), (1, 5)], [(2, 5)]),
     ("amp_multicast", {"num_outputs": "2"}, [(2,), None], [None, (3,)], [(2,), (3,)], [(2,), (3,)]),
-    ("softmax", {"use_length": "True", "axis": "1"}, [(2, 3, 4), None], [None], [(2, 3, 4), (2, 4)], [(2, 3, 4)]),
+    (
+        "softmax",
+        {"use_length": "True", "axis": "1"},
+        [(2, 3, 4), None],
+        [None],
+        [(2, 3, 4), (2, 4)],
+        [(2, 3, 4)],
+    ),
     ("softmax", {}, [None], [(2, 3)], [(2, 3)], [(2, 3)]),
     ("LeakyReLU", {"act_type": "prelu"}, [(2, 3, 4), None], [None], [(2, 3, 4), (3,)], [(2, 3, 4)]),
     ("LeakyReLU", {"act_type": "prelu"}, [(2, 3, 4), (1,)], [None], [(2, 3, 4), (1,)], [(2, 3, 4)]),
     ("SoftmaxOutput", {}, [(2, 3), None], [None], [(2, 3), (2,)], [(2, 3)]),
     ("SoftmaxOutput", {}, [(2, 3, 4), None], [None], [(2, 3, 4), (2, 3)], [(2, 3, 4)]),
-    ("SoftmaxOutput", {"multi_output": "True"}, [(2, 3, 4, 5), None], [None], [(2, 3, 4, 5), (2, 20)], [(2, 3, 4, 5)]),
+    (
+        "SoftmaxOutput",
+        {"multi_output": "True"},
+        [(2, 3, 4, 5), None],
+        [None],
+        [(2, 3, 4, 5), (2, 20)],
+        [(2, 3, 4, 5)],
+    ),
     ("SoftmaxOutput", {"multi_output": "True"}, [(2, 3), None], [None], [(2, 3), (2, 1)], [(2, 3)]),
-    ("SoftmaxOutput", {"preserve_shape": "True"}, [None, None], [(2, 3, 4)], [(2, 3, 4), (2, 3)], [(2, 3, 4)]),
+    (
+        "SoftmaxOutput",
+        {"preserve_shape": "True"},
+        [None, None],
+        [(2, 3, 4)],
+        [(2, 3, 4), (2, 3)],
+        [(2, 3, 4)],
+    ),
     ("LinearRegressionOutput", {}, [(2, 3), None], [None], [(2, 3), (2, 3)], [(2, 3)]),
     ("LogisticRegressionOutput", {}, [(2, 1), None], [None], [(2, 1), (2,)], [(2, 1)]),
     ("SVMOutput", {}, [(2, 3, 4), None], [None], [(2, 3, 4), (2, 3)], [(2, 3, 4)]),
     ("softmax_cross_entropy", {}, [(None, 3), (4,)], [None], [(4, 3), (4,)], [(1,)]),
     ("CTCLoss", {}, [(5, None, 4), (2, 3)], [None], [(5, 2, 4), (2, 3)], [(2,)]),
-    ("Embedding", {"input_dim": "5", "output_dim": "4"}, [(2, 3), None], [None], [(2, 3), (5, 4)], [(2, 3, 4)]),
-    ("Embedding", {"input_dim": "5", "output_dim": "4"}, [None, None], [(2, 4)], [(2,), (5, 4)], [(2, 4)]),
+    (
+        "Embedding",
+        {"input_dim": "5", "output_dim": "4"},
+        [(2, 3), None],
+        [None],
+        [(2, 3), (5, 4)],
+        [(2, 3, 4)],
+    ),
+    (
+        "Embedding",
+        {"input_dim": "5", "output_dim": "4"},
+        [None, None],
+        [(2, 4)],
+        [(2,), (5, 4)],
+        [(2, 4)],
+    ),
     ("pick", {}, [(2, 3), None], [None], [(2, 3), (2,)], [(2,)]),
     ("one_hot", {"depth": "3"}, [None], [(2, 3)], [(2,)], [(2, 3)]),
     ("where", {}, [(2,), (2, 3), None], [None], [(2,), (2, 3), (2, 3)], [(2, 3)]),
     ("where", {}, [(2, None), None, None], [(None, 3)], [(2, 3)] * 3, [(2, 3)]),
     ("scatter_nd", {"shape": "(4, 5)"}, [None, (1, 2)], [None], [(2, 5), (1, 2)], [(4, 5)]),
     ("batch_take", {}, [(None, 4), (3,)], [None], [(3, 4), (3,)], [(3,)]),
-    ("SequenceMask", {"use_sequence_length": "True"}, [None, None], [(3, 2, 4)], [(3, 2, 4), (2,)], [(3, 2, 4)]),
-    ("SequenceLast", {"use_sequence_length": "1", "axis": "1"}, [(3, 2, 4), None], [None], [(3, 2, 4), (3,)], [(3, 4)]),
+    (
+        "SequenceMask",
+        {"use_sequence_length": "True"},
+        [None, None],
+        [(3, 2, 4)],
+        [(3, 2, 4), (2,)],
+        [(3, 2, 4)],
+    ),
+    (
+        "SequenceLast",
+        {"use_sequence_length": "1", "axis": "1"},
+        [(3, 2, 4), None],
+        [None],
+        [(3, 2, 4), (3,)],
+        [(3, 4)],
+    ),
     ("_contrib_boolean_mask", {}, [(4, 3), None], [None], [(4, 3), (4,)], [(None, 3)]),
     ("sum", {"axis": "1"}, [(None, 3)], [(2,)], [(None, 3)], [(2,)]),
     ("sum", {}, [(None, 3)], [None], [(None, 3)], [(1,)]),
     ("_np_cumsum", {}, [(None, 3)], [None], [(None, 3)], [(None,)]),
-    ("topk", {"k": "2", "ret_typ": "both"}, [(3, None)], [None, None], [(3, None)], [(3, 2), (3, 2)]),
+    (
+        "topk",
+        {"k": "2", "ret_typ": "both"},
+        [(3, None)],
+        [None, None],
+        [(3, None)],
+        [(3, 2), (3, 2)],
+    ),
     ("sum", {"axis": "1"}, [None], [None], [None], [None]),
     ("sort", {}, [None], [None], [None], [None]),
     ("shape_array", {}, [(None, None)], [None], [(None, None)], [(2,)]),
@@ -75,7 +135,9 @@ BACKWARD = [
 
 
 @pytest.mark.parametrize(("op", "attrs", "inputs", "outputs", "known", "results"), BACKWARD)
-def test_shapes_that_follow(op: str, attrs: Any, inputs: Any, outputs: Any, known: Any, results: Any) -> None:
+def test_shapes_that_follow(
+    op: str, attrs: Any, inputs: Any, outputs: Any, known: Any, results: Any
+) -> None:
     assert shapes(op, attrs, inputs, outputs) == (known, results)
 
 
@@ -83,17 +145,35 @@ CONTRADICTIONS = [
     ("elemwise_add", {}, [(2, 3), (3,)], [None], "(2,3) does not fit (3)"),
     ("broadcast_add", {}, [(2, 3), (4,)], [None], "sizes 3 and 4"),
     ("softmax", {"axis": "2"}, [(2, 3)], [None], "axis 2 of an array with 2 axes"),
-    ("softmax", {"use_length": "True"}, [(2, 3), (3,)], [None], "length needs the shape of data without axis"),
+    (
+        "softmax",
+        {"use_length": "True"},
+        [(2, 3), (3,)],
+        [None],
+        "length needs the shape of data without axis",
+    ),
     ("log_softmax", {"use_length": "True"}, [(2, 3)], [None], "supported only by softmax"),
     ("SoftmaxActivation", {"mode": "channel"}, [(2, 3)], [None], "expected 3 or more"),
     ("LeakyReLU", {"act_type": "prelu"}, [(2, 3, 4), (4,)], [None], "expected (1) or (3)"),
     ("SoftmaxOutput", {}, [(2, 3), (3,)], [None], "label is (3), expected (2)"),
-    ("SoftmaxOutput", {"multi_output": "True"}, [(2, 3, 4), (2, 3)], [None], "label is (2,3), expected (2,4)"),
+    (
+        "SoftmaxOutput",
+        {"multi_output": "True"},
+        [(2, 3, 4), (2, 3)],
+        [None],
+        "label is (2,3), expected (2,4)",
+    ),
     ("SoftmaxOutput", {"multi_output": "True"}, [(3,), None], [None], "no axis 1"),
     ("LinearRegressionOutput", {}, [(2, 3), (2,)], [None], "label is (2), expected (2,3)"),
     ("SVMOutput", {}, [(2, 3), (6,)], [None], "label is (6), expected (2)"),
     ("softmax_cross_entropy", {}, [(2, 3), (4,)], [None], "label is (4), expected (2)"),
-    ("Embedding", {"input_dim": "5", "output_dim": "4"}, [None, (4, 5)], [None], "(input_dim, output_dim) is (5,4)"),
+    (
+        "Embedding",
+        {"input_dim": "5", "output_dim": "4"},
+        [None, (4, 5)],
+        [None],
+        "(input_dim, output_dim) is (5,4)",
+    ),
     ("pick", {}, [(3, 4), (4,)], [None], "index is (4), expected (3) or (3,1)"),
     ("pick", {"axis": "None"}, [(3, 4), None], [None], "axis is None"),
     ("take", {"axis": "2"}, [(3, 4), (2,)], [None], "axis 2"),
@@ -102,7 +182,13 @@ CONTRADICTIONS = [
     ("where", {}, [(2, 3), (2, 3, 4), None], [None], "one value per row"),
     ("_contrib_boolean_mask", {"axis": "1"}, [(3, 4), None], [None], "only axis 0"),
     ("SequenceReverse", {"axis": "1"}, [(3, 2, 4)], [None], "only axis 0"),
-    ("SequenceMask", {"use_sequence_length": "True"}, [(3, 2), (3,)], [None], "sequence_length is (3), expected (2)"),
+    (
+        "SequenceMask",
+        {"use_sequence_length": "True"},
+        [(3, 2), (3,)],
+        [None],
+        "sequence_length is (3), expected (2)",
+    ),
     ("SequenceMask", {"axis": "2"}, [(3, 2, 4)], [None], "expected 0 or 1"),
     ("norm", {"ord": "3"}, [(3, 2)], [None], "ord is 3, expected 1 or 2"),
     ("moments", {}, [(3, 2)], [None, None], "axes are required"),
@@ -130,7 +216,14 @@ def test_shapes_that_contradict(op: str, attrs: Any, inputs: Any, outputs: Any, 
         ("Cast", {"dtype": "int8"}, [None], [None], [None], ["int8"]),
         ("amp_cast", {"dtype": "float16"}, ["int32"], [None], ["int32"], ["int32"]),
         ("amp_cast", {"dtype": "float32"}, ["bfloat16"], [None], ["bfloat16"], ["float32"]),
-        ("amp_multicast", {"num_outputs": "2"}, ["float16", "float32"], [None] * 2, ["float16", "float32"], ["float32"] * 2),
+        (
+            "amp_multicast",
+            {"num_outputs": "2"},
+            ["float16", "float32"],
+            [None] * 2,
+            ["float16", "float32"],
+            ["float32"] * 2,
+        ),
         (
             "amp_multicast",
             {"num_outputs": "3", "cast_narrow": "1"},
@@ -140,16 +233,46 @@ def test_shapes_that_contradict(op: str, attrs: Any, inputs: Any, outputs: Any, 
             ["float64", "float16", "float16"],
         ),
         ("SoftmaxOutput", {}, ["float16", None], [None], ["float16", "float16"], ["float16"]),
-        ("Embedding", {"input_dim": "3", "output_dim": "2"}, ["int32", None], [None], ["int32", "float32"], ["float32"]),
-        ("Embedding", {"input_dim": "3", "output_dim": "2"}, ["int32", "float64"], [None], ["int32", "float64"], ["float64"]),
-        ("where", {}, ["int32", None, "float16"], [None], ["int32", "float16", "float16"], ["float16"]),
-        ("SequenceMask", {"use_sequence_length": "1"}, ["float16", None], [None], ["float16", "float16"], ["float16"]),
+        (
+            "Embedding",
+            {"input_dim": "3", "output_dim": "2"},
+            ["int32", None],
+            [None],
+            ["int32", "float32"],
+            ["float32"],
+        ),
+        (
+            "Embedding",
+            {"input_dim": "3", "output_dim": "2"},
+            ["int32", "float64"],
+            [None],
+            ["int32", "float64"],
+            ["float64"],
+        ),
+        (
+            "where",
+            {},
+            ["int32", None, "float16"],
+            [None],
+            ["int32", "float16", "float16"],
+            ["float16"],
+        ),
+        (
+            "SequenceMask",
+            {"use_sequence_length": "1"},
+            ["float16", None],
+            [None],
+            ["float16", "float16"],
+            ["float16"],
+        ),
         ("softmax", {"dtype": "float64"}, ["float32"], [None], ["float32"], ["float64"]),
         ("_npi_mean", {}, ["int32"], [None], ["int32"], ["float32"]),
         ("batch_take", {}, ["float32", None], [None], ["float32", "int32"], ["float32"]),
     ],
 )
-def test_types_that_follow(op: str, attrs: Any, inputs: Any, outputs: Any, known: Any, results: Any) -> None:
+def test_types_that_follow(
+    op: str, attrs: Any, inputs: Any, outputs: Any, known: Any, results: Any
+) -> None:
     assert types(op, attrs, inputs, outputs) == (known, results)
 
 
@@ -176,7 +299,17 @@ def run(op: str, attrs: dict[str, str], *inputs: Any, **context: Any) -> Any:
 
 
 def test_results_are_written_into_dead_inputs() -> None:
-    for op in ("exp", "abs", "relu", "clip", "_mul_scalar", "_rminus_scalar", "LeakyReLU", "softmax", "log_softmax"):
+    for op in (
+        "exp",
+        "abs",
+        "relu",
+        "clip",
+        "_mul_scalar",
+        "_rminus_scalar",
+        "LeakyReLU",
+        "softmax",
+        "log_softmax",
+    ):
         x = np.ones((2, 3), np.float32)
         attrs = {"a_min": "0", "a_max": "6"} if op == "clip" else {}
         assert np.shares_memory(run(op, attrs, x, reusable=(True,)), x), op
@@ -188,13 +321,20 @@ def test_results_are_written_into_dead_inputs() -> None:
 
 def test_the_same_array_added_three_times() -> None:
     x = np.ones(4, np.float32)
-    assert run("add_n", {"num_args": "3"}, x, x, x, reusable=(True, True, True)).tolist() == [3, 3, 3, 3]
+    assert run("add_n", {"num_args": "3"}, x, x, x, reusable=(True, True, True)).tolist() == [
+        3,
+        3,
+        3,
+        3,
+    ]
 
 
 def test_random_slopes_lie_between_the_bounds() -> None:
     x = -np.ones(1000, np.float32)
     attrs = {"act_type": "rrelu", "lower_bound": "0.2", "upper_bound": "0.4"}
-    result, slopes = run("LeakyReLU", attrs, x, training=True, rng=np.random.default_rng(0), num_outputs=2)
+    result, slopes = run(
+        "LeakyReLU", attrs, x, training=True, rng=np.random.default_rng(0), num_outputs=2
+    )
     assert np.array_equal(result, -slopes)
     assert 0.2 <= slopes.min() < 0.22 < 0.38 < slopes.max() <= 0.4
     with pytest.raises(KernelError):
@@ -203,7 +343,10 @@ def test_random_slopes_lie_between_the_bounds() -> None:
 
 def test_rows_by_mask() -> None:
     x = np.arange(8).reshape(4, 2)
-    assert run("_contrib_boolean_mask", {}, x, np.array([1.0, 0.0, 0.0, 2.0])).tolist() == [[0, 1], [6, 7]]
+    assert run("_contrib_boolean_mask", {}, x, np.array([1.0, 0.0, 0.0, 2.0])).tolist() == [
+        [0, 1],
+        [6, 7],
+    ]
 
 
 @pytest.mark.parametrize(

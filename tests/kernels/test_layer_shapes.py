@@ -20,7 +20,9 @@ def kernel(operator: str, **attrs: Any) -> tuple[Kernel, dict[str, Any]]:
     return found, values
 
 
-def shapes(operator: str, inputs: list[Any], outputs: list[Any], **attrs: Any) -> tuple[list[Any], list[Any]]:
+def shapes(
+    operator: str, inputs: list[Any], outputs: list[Any], **attrs: Any
+) -> tuple[list[Any], list[Any]]:
     found, values = kernel(operator, **attrs)
     ins, outs = found.shapes(values, inputs, outputs)
     return list(ins), list(outs)
@@ -77,9 +79,16 @@ BACKWARD = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("operator", "attrs", "inputs", "outputs", "all_inputs", "all_outputs"), BACKWARD)
+@pytest.mark.parametrize(
+    ("operator", "attrs", "inputs", "outputs", "all_inputs", "all_outputs"), BACKWARD
+)
 def test_rule_finds_what_is_determined(
-    operator: str, attrs: Any, inputs: list[Any], outputs: list[Any], all_inputs: list[Any], all_outputs: list[Any]
+    operator: str,
+    attrs: Any,
+    inputs: list[Any],
+    outputs: list[Any],
+    all_inputs: list[Any],
+    all_outputs: list[Any],
 ) -> None:
     found = shapes(operator, inputs, outputs, **attrs)
     assert found == (all_inputs, all_outputs)
@@ -119,14 +128,19 @@ CONTRADICTIONS = [
 
 
 @pytest.mark.parametrize(("operator", "attrs", "inputs", "outputs", "words"), CONTRADICTIONS)
-def test_contradiction_is_told_in_words(operator: str, attrs: Any, inputs: list[Any], outputs: list[Any], words: str) -> None:
+def test_contradiction_is_told_in_words(
+    operator: str, attrs: Any, inputs: list[Any], outputs: list[Any], words: str
+) -> None:
     with pytest.raises(KernelError, match=words):
         shapes(operator, inputs, outputs, **attrs)
 
 
 def test_batch_norm_keeps_float32_statistics_beside_float16_data() -> None:
     found, values = kernel("BatchNorm")
-    assert found.types(values, ["float16", *[None] * 4], [None]) == (["float16", *["float32"] * 4], ["float16"])
+    assert found.types(values, ["float16", *[None] * 4], [None]) == (
+        ["float16", *["float32"] * 4],
+        ["float16"],
+    )
     assert found.types(values, [None] * 5, ["float64"]) == (["float64"] * 5, ["float64"])
     with pytest.raises(KernelError, match="expected float32 for data of float16"):
         found.types(values, ["float16", "float16", None, None, None], [None])
@@ -135,7 +149,12 @@ def test_batch_norm_keeps_float32_statistics_beside_float16_data() -> None:
 def test_batch_norm_gathers_statistics_while_training() -> None:
     found, values = kernel("BatchNorm", momentum=0.5)
     x = np.random.default_rng(0).standard_normal((4, 3, 5)).astype("float32")
-    vectors = [np.ones(3, "float32"), np.zeros(3, "float32"), np.full(3, 2, "float32"), np.full(3, 4, "float32")]
+    vectors = [
+        np.ones(3, "float32"),
+        np.zeros(3, "float32"),
+        np.full(3, 2, "float32"),
+        np.full(3, 4, "float32"),
+    ]
     result = found.forward(Context(training=True, num_outputs=1), values, x, *vectors)
     assert isinstance(result, KernelResult)
     np.testing.assert_allclose(result.updates[3], 1 + x.mean((0, 2)) / 2, rtol=1e-6)
@@ -151,12 +170,18 @@ def test_batch_norm_loses_nothing_far_from_zero() -> None:
     vectors = [np.ones(3), np.zeros(3), mean, variance]
     got = found.forward(Context(), values, x, *(v.astype("float32") for v in vectors))
     mean = mean.astype("float32").reshape(-1, 1)
-    np.testing.assert_allclose(got, (x.astype("float64") - mean) / np.sqrt(variance + 1e-5).reshape(-1, 1), atol=1e-5)
+    np.testing.assert_allclose(
+        got, (x.astype("float64") - mean) / np.sqrt(variance + 1e-5).reshape(-1, 1), atol=1e-5
+    )
 
 
 def test_channels_last_convolution_is_the_other_one_with_axes_moved() -> None:
     rng = np.random.default_rng(0)
-    x, weight, bias = rng.standard_normal((2, 4, 7, 6)), rng.standard_normal((6, 2, 3, 2)), rng.standard_normal(6)
+    x, weight, bias = (
+        rng.standard_normal((2, 4, 7, 6)),
+        rng.standard_normal((6, 2, 3, 2)),
+        rng.standard_normal(6),
+    )
     attrs = {"kernel": (3, 2), "num_filter": 6, "num_group": 2, "stride": (2, 1), "pad": (1, 1)}
     first, plain = kernel("Convolution", **attrs)
     wanted = first.forward(Context(), plain, x, weight, bias)
@@ -167,13 +192,22 @@ def test_channels_last_convolution_is_the_other_one_with_axes_moved() -> None:
 
 def test_transposed_convolution_is_the_transpose() -> None:
     rng = np.random.default_rng(0)
-    attrs = {"kernel": (3, 3), "stride": (2, 2), "pad": (1, 1), "dilate": (2, 1), "num_group": 2, "no_bias": True}
+    attrs = {
+        "kernel": (3, 3),
+        "stride": (2, 2),
+        "pad": (1, 1),
+        "dilate": (2, 1),
+        "num_group": 2,
+        "no_bias": True,
+    }
     forth, values = kernel("Convolution", num_filter=4, **attrs)
     back, reverse = kernel("Deconvolution", num_filter=6, **attrs, target_shape=(9, 9))
     x, weight = rng.standard_normal((1, 6, 9, 9)), rng.standard_normal((4, 3, 3, 3))
     y = np.asarray(forth.forward(Context(), values, x, weight))
     g = rng.standard_normal(y.shape)
-    assert np.isclose((y * g).sum(), (x * np.asarray(back.forward(Context(), reverse, g, weight))).sum())
+    assert np.isclose(
+        (y * g).sum(), (x * np.asarray(back.forward(Context(), reverse, g, weight))).sum()
+    )
 
 
 def test_float16_products_are_formed_in_float32() -> None:

@@ -60,7 +60,10 @@ def test_a_determinant_of_one_matrix_has_no_axis(op: str) -> None:
 
 def test_axes_of_a_tensor_equation_may_be_none() -> None:
     a, b = np.random.default_rng(0).standard_normal((2, 3, 6)), np.ones((2, 3))
-    first, second = (compute("_npi_tensorsolve", attrs, a, b, np_shape=True)[0] for attrs in ({"a_axes": "None"}, {}))
+    first, second = (
+        compute("_npi_tensorsolve", attrs, a, b, np_shape=True)[0]
+        for attrs in ({"a_axes": "None"}, {})
+    )
     assert first.shape == (6,)
     assert np.array_equal(first, second)
 
@@ -89,12 +92,21 @@ def test_a_dense_layer_of_no_samples_is_empty_and_of_no_inputs_is_its_bias(no_bi
     # With a bias oneDNN refuses arrays without elements; the empty result is what its other path gives.
     attrs = {"num_hidden": "4", "no_bias": no_bias}
     bias = [] if no_bias == "True" else [np.arange(4)]
-    (empty,) = compute("FullyConnected", attrs, np.zeros((0, 3)), np.ones((4, 3)), *bias, np_shape=True)
+    (empty,) = compute(
+        "FullyConnected", attrs, np.zeros((0, 3)), np.ones((4, 3)), *bias, np_shape=True
+    )
     assert empty.shape == (0, 4)
-    (biases,) = compute("FullyConnected", attrs, np.zeros((2, 0)), np.ones((4, 0)), *bias, np_shape=True)
+    (biases,) = compute(
+        "FullyConnected", attrs, np.zeros((2, 0)), np.ones((4, 0)), *bias, np_shape=True
+    )
     assert np.array_equal(biases, np.zeros((2, 4)) + (bias[0] if bias else 0))
     (empty,) = compute(
-        "FullyConnected", {**attrs, "flatten": "False"}, np.zeros((2, 0, 3)), np.ones((4, 3)), *bias, np_shape=True
+        "FullyConnected",
+        {**attrs, "flatten": "False"},
+        np.zeros((2, 0, 3)),
+        np.ones((4, 3)),
+        *bias,
+        np_shape=True,
     )
     assert empty.shape == (2, 0, 4)
 
@@ -129,7 +141,11 @@ def loop(op: str, attrs: dict[str, str], *, np_shape: bool) -> Any:
 
 def test_subgraphs_have_the_shapes_of_their_graph() -> None:
     graph = loop("_npi_zeros", {"shape": "(0, 2)"}, np_shape=True)
-    values = dict(zip(graph.variables(), (np.ones((3, 4), "float32"), np.ones((1, 2), "float32")), strict=True))
+    values = dict(
+        zip(
+            graph.variables(), (np.ones((3, 4), "float32"), np.ones((1, 2), "float32")), strict=True
+        )
+    )
     found = infer(graph, {n: x.shape for n, x in values.items()}, dict.fromkeys(values, "float32"))
     assert found.shapes[graph.nodes[-1]] == [(3, 4), (1, 2)]
     outputs = run_plan(make_plan(graph.heads), values, shapes=found.shapes).outputs
@@ -146,7 +162,9 @@ def test_subgraphs_have_the_shapes_of_their_graph() -> None:
 @pytest.mark.parametrize("op", ["sum", "mean", "prod", "nansum", "nanprod", "max", "min", "norm"])
 def test_a_scalar_keeps_the_axes_that_it_does_not_have(op: str) -> None:
     """As in MXNet, which gives (1,) to what keeps no axes; nodes after it are inferred from these shapes."""
-    (kept,), (left_out,) = (compute(op, {"keepdims": keep}, 3.0, np_shape=True) for keep in ("True", "False"))
+    (kept,), (left_out,) = (
+        compute(op, {"keepdims": keep}, 3.0, np_shape=True) for keep in ("True", "False")
+    )
     assert (kept.shape, left_out.shape) == ((), (1,))
     assert kept == left_out == 3
 
@@ -175,7 +193,9 @@ def test_parts_of_the_only_axis_have_none(op: str, attrs: dict[str, str]) -> Non
         ("_npi_vstack", (4,), (None, 4)),
     ],
 )
-def test_a_stack_has_the_sizes_of_one_input_but_for_the_axis(op: str, known: tuple[int, ...], stacked: Any) -> None:
+def test_a_stack_has_the_sizes_of_one_input_but_for_the_axis(
+    op: str, known: tuple[int, ...], stacked: Any
+) -> None:
     nodes = [variable("a"), variable("b"), operator(op, "y", [0, 1], attrs={"num_args": "2"})]
     graph = read_symbol(json.dumps(document(nodes, [2])).encode())
     assert infer(graph, {graph.nodes[0]: known}, {}).shapes[graph.nodes[2]] == [stacked]

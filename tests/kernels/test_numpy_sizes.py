@@ -27,33 +27,73 @@ DIFFERENT: tuple[Row, ...] = (
         WIDER,
         "oneDNN",
     ),
-    ("_npi_(average|std|var)|_npx_layer_norm", "np_shape, (first|last)", WIDER, "the scratch of a mean over nothing"),
+    (
+        "_npi_(average|std|var)|_npx_layer_norm",
+        "np_shape, (first|last)",
+        WIDER,
+        "the scratch of a mean over nothing",
+    ),
     ("_np_repeat", "np_shape, last axis 0", WIDER, "an empty array is given another shape"),
     # --- MXNet refuses what has an answer
     ("_np_diagflat", "np_shape, no axes", WIDER, "one element is a diagonal"),
     ("_npi_shuffle|_npi_copyto", "np_shape", WIDER, "they infer no dtype, whatever their input is"),
     ("_npi_boolean_mask", "np_shape, no axes", WIDER, "one element is selected or not"),
-    ("_npx_dropout", "np_shape, no axes", WIDER, "outside training nothing is dropped along any axis"),
+    (
+        "_npx_dropout",
+        "np_shape, no axes",
+        WIDER,
+        "outside training nothing is dropped along any axis",
+    ),
     # --- MXNet answers with memory that nobody wrote, or with an array of no shape
-    ("_npi_bincount", "first", "output 0: shape", "no array is given to a shape that values decide"),
+    (
+        "_npi_bincount",
+        "first",
+        "output 0: shape",
+        "no array is given to a shape that values decide",
+    ),
     ("_npi_bincount", "no axes", "refused", "no array is given to a shape that values decide"),
     ("_npi_delete", "axis 0", "output 0: shape", "no array is given to a shape that values decide"),
     ("_npi_delete", "no axes", "refused", "no array is given to a shape that values decide"),
-    ("_npi_arange", "legacy, nothing", "refused", "the array has an unknown shape there, which (0,) stands for"),
+    (
+        "_npi_arange",
+        "legacy, nothing",
+        "refused",
+        "the array has an unknown shape there, which (0,) stands for",
+    ),
     (
         "_npi_insert_tensor",
         r"\(2, 5, 3\), \(2, 3\), \(\)",
         "output 0: shape",
         "it sizes the result by another axis than it fills",
     ),
-    ("_npi_nonzero|_npx_nonzero|_npi_unique", "", "output 0: shape", "no array is given to a shape that values decide"),
-    ("_npi_cholesky", "np_shape, last axis 0", "refused", "a matrix of 3 rows and no columns is not square"),
+    (
+        "_npi_nonzero|_npx_nonzero|_npi_unique",
+        "",
+        "output 0: shape",
+        "no array is given to a shape that values decide",
+    ),
+    (
+        "_npi_cholesky",
+        "np_shape, last axis 0",
+        "refused",
+        "a matrix of 3 rows and no columns is not square",
+    ),
     ("_npi_pad", "axis 0", "refused", "there is no edge that could be repeated"),
     ("_npi_slice_assign(_scalar)?", "no axes", "refused", "there is no axis to assign to"),
-    ("_npx_multibox_detection", "np_shape, first input", "refused", "predictions for 0 images and 2 images"),
+    (
+        "_npx_multibox_detection",
+        "np_shape, first input",
+        "refused",
+        "predictions for 0 images and 2 images",
+    ),
     ("_npx_pick", "last without axes", "refused", "it reads more indices than there are"),
     # --- without NumPy shapes MXNet takes an array without axes for one of unknown shape, and makes it fit
-    ("_npx_layer_norm|_npx_rnn", "legacy, last without axes", "refused", "a state of one element where more are needed"),
+    (
+        "_npx_layer_norm|_npx_rnn",
+        "legacy, last without axes",
+        "refused",
+        "a state of one element where more are needed",
+    ),
 )
 
 
@@ -73,7 +113,12 @@ def differences(op: str) -> list[tuple[str, str]]:
         what = difference(probe)
         if what is not None:
             mode = "np_shape" if probe["np_shape"] else "legacy"
-            found.append((f"{mode}, {probe['what']}: {[x.shape for x in probe['inputs']]} {probe['attrs']}", what))
+            found.append(
+                (
+                    f"{mode}, {probe['what']}: {[x.shape for x in probe['inputs']]} {probe['attrs']}",
+                    what,
+                )
+            )
     return found
 
 
@@ -88,15 +133,24 @@ def difference(probe: dict[str, Any]) -> str | None:
         return None if made == [told[1] for told in answer] else f"shapes {made}"
     what = compared_forward(probe, inputs, answer)
     if what is not None and what.startswith("MXNet refuses") and not probe["np_shape"]:
-        sizes = [*(x.shape for x in inputs), *([()] if probe["what"].startswith(("shape", "nothing")) else [])]
+        sizes = [
+            *(x.shape for x in inputs),
+            *([()] if probe["what"].startswith(("shape", "nothing")) else []),
+        ]
         if any(0 in shape or not shape for shape in sizes):
-            return None  # a size of 0 is unknown to MXNet there; an array that is there can be computed with all the same
+            # a size of 0 is unknown to MXNet there; an array that is there can be computed with all
+            # the same
+            return None
     return what
 
 
 def row_of(op: str, probe: str, what: str) -> Row | None:
     return next(
-        (r for r in DIFFERENT if re.fullmatch(r[0], op) and re.search(r[1], probe) and re.match(r[2], what)),
+        (
+            r
+            for r in DIFFERENT
+            if re.fullmatch(r[0], op) and re.search(r[1], probe) and re.match(r[2], what)
+        ),
         None,
     )
 
@@ -104,7 +158,9 @@ def row_of(op: str, probe: str, what: str) -> Row | None:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("op", numpy_sizes.operators())
 def test_sizes_of_nothing_are_computed_as_mxnet_computed_them(op: str) -> None:
-    wrong = [f"{probe}: {what}" for probe, what in differences(op) if row_of(op, probe, what) is None]
+    wrong = [
+        f"{probe}: {what}" for probe, what in differences(op) if row_of(op, probe, what) is None
+    ]
     assert not wrong, "\n".join(wrong)
 
 
@@ -140,7 +196,9 @@ def test_the_probes_are_recorded_as_they_stand() -> None:
 
 
 def test_a_wrong_answer_is_found() -> None:
-    probe = next(p for p in by_operator()["_np_sum"] if p["np_shape"] and isinstance(p["answer"], list))
+    probe = next(
+        p for p in by_operator()["_np_sum"] if p["np_shape"] and isinstance(p["answer"], list)
+    )
     assert difference(probe) is None
     (dtype, shape, data), *_ = probe["answer"]
     assert difference({**probe, "answer": [(dtype, (*shape, 1), data)]}) is not None

@@ -1,9 +1,10 @@
-"""What every operator infers when a part of the shapes and dtypes of its recorded cases is unknown, or contradicts the rest.
+"""What every operator infers when a part of the shapes and dtypes of its recorded cases is unknown,
+or contradicts the rest.
 
-Where a shape or a size is forgotten, whatever is inferred is what the whole shapes give; a label and some others have several
-shapes that fit, and of these the operator takes one ("chosen"). How much is inferred, what is said of a size that is one
-too large, and what the operator costs, is recorded: ``python -m tests.kernels.test_partial_shapes`` writes
-``partial_shapes.json.gz``.
+Where a shape or a size is forgotten, whatever is inferred is what the whole shapes give; a label
+and some others have several shapes that fit, and of these the operator takes one ("chosen"). How
+much is inferred, what is said of a size that is one too large, and what the operator costs, is
+recorded: ``python -m tests.kernels.test_partial_shapes`` writes ``partial_shapes.json.gz``.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ Shapes = list[Shape]
 class Question:
     """A recorded case: an operator, its attributes, and the shapes and dtypes of its inputs."""
 
-    def __init__(self, op: str, attrs: dict[str, str], inputs: list[tuple[int, ...]], dtypes: list[str]) -> None:
+    def __init__(
+        self, op: str, attrs: dict[str, str], inputs: list[tuple[int, ...]], dtypes: list[str]
+    ) -> None:
         self.attrs, self.inputs, self.dtypes = attrs, inputs, dtypes
         self.title = f"{json.dumps(attrs, sort_keys=True)} {' '.join(map(format_shape, inputs))}"
         signature, self.kernel = lookup(op), find_kernel(op)
@@ -64,17 +67,27 @@ class Question:
             inputs = [None] * len(self.inputs)
             answers.append(self._ask(inputs, results, known, results))
             for wrong in enlarge(shape):
-                answers.append(self._contradict(self.inputs, [*results[:i], wrong, *results[i + 1 :]]))
+                answers.append(
+                    self._contradict(self.inputs, [*results[:i], wrong, *results[i + 1 :]])
+                )
         for i, shape in enumerate(self.inputs):
             for wrong in enlarge(shape):
-                answers.append(self._contradict([*self.inputs[:i], wrong, *self.inputs[i + 1 :]], [None] * self.count))
+                answers.append(
+                    self._contradict(
+                        [*self.inputs[:i], wrong, *self.inputs[i + 1 :]], [None] * self.count
+                    )
+                )
         return answers
 
     def list_dtypes(self) -> list[str]:
         """The dtypes that follow from those of the inputs, from each alone, from all others, and with another one."""
         count, answers = len(self.dtypes), [self._infer_dtypes(self.dtypes, [None] * self.count)]
         for i in range(count):
-            answers.append(self._infer_dtypes([d if j == i else None for j, d in enumerate(self.dtypes)], [None] * self.count))
+            answers.append(
+                self._infer_dtypes(
+                    [d if j == i else None for j, d in enumerate(self.dtypes)], [None] * self.count
+                )
+            )
             for other in (None, "float16", "int32"):
                 inputs = [other if j == i else d for j, d in enumerate(self.dtypes)]
                 answers.append(self._infer_dtypes(inputs, [None] * self.count))
@@ -99,11 +112,15 @@ class Question:
             known, results = self.infer(self.inputs, [None] * self.count)
         except KernelError:
             return None
-        if self.kernel.cost is None or any(shape is None or None in shape for shape in (*known, *results)):
+        if self.kernel.cost is None or any(
+            shape is None or None in shape for shape in (*known, *results)
+        ):
             return None
         return self.kernel.cost(self.values, known, results)  # type: ignore[arg-type]
 
-    def _ask(self, inputs: Sequence[Shape], outputs: Sequence[Shape], known: Shapes, results: Shapes) -> str:
+    def _ask(
+        self, inputs: Sequence[Shape], outputs: Sequence[Shape], known: Shapes, results: Shapes
+    ) -> str:
         try:
             found, given = self.infer(inputs, outputs)
         except KernelError as error:
@@ -138,7 +155,9 @@ def is_part(found: Shape, whole: Shape) -> bool:
     """Whether a partial shape is the whole one with sizes left out."""
     if found is None or whole is None:
         return True
-    return len(found) == len(whole) and all(a is None or b is None or a == b for a, b in zip(found, whole, strict=True))
+    return len(found) == len(whole) and all(
+        a is None or b is None or a == b for a, b in zip(found, whole, strict=True)
+    )
 
 
 def format_answer(inputs: Shapes, outputs: Shapes) -> str:
@@ -166,11 +185,17 @@ CHOOSE = ("SoftmaxOutput", "_npi_average", "pick")
 
 
 def list_all(question: Question) -> dict[str, Any]:
-    return {"shapes": question.list_answers(), "dtypes": question.list_dtypes(), "cost": question.count_cost()}
+    return {
+        "shapes": question.list_answers(),
+        "dtypes": question.list_dtypes(),
+        "cost": question.count_cost(),
+    }
 
 
 def record() -> dict[str, dict[str, Any]]:
-    return {op: {each.title: list_all(each) for each in mine} for op, mine in find_questions().items()}
+    return {
+        op: {each.title: list_all(each) for each in mine} for op, mine in find_questions().items()
+    }
 
 
 @cache
@@ -187,7 +212,9 @@ def test_what_follows_from_a_part_is_as_recorded(op: str) -> None:
         assert recorded is not None, "not recorded: run python -m tests.kernels.test_partial_shapes"
         found = list_all(question)
         assert found == recorded
-        assert op in CHOOSE or not [answer for answer in found["shapes"] if answer.startswith("chosen")]
+        assert op in CHOOSE or not [
+            answer for answer in found["shapes"] if answer.startswith("chosen")
+        ]
 
 
 def test_a_part_of_a_shape_is_told_from_another() -> None:

@@ -32,7 +32,16 @@ def run(attrs: dict[str, Any], inputs: int, value: int = 200) -> Any:
     state = np.zeros((attrs["num_layers"], 1, attrs["state_size"]), "float32")
     vector = rng.standard_normal(parameter_size(attrs, inputs)).astype("float32")
     x = np.full((1, 1, inputs), value, "uint8")
-    return rnn_int8(Context(), attrs, x, vector, state, state, np.ones(1, "float32") * 255, np.zeros(1, "float32"))
+    return rnn_int8(
+        Context(),
+        attrs,
+        x,
+        vector,
+        state,
+        state,
+        np.ones(1, "float32") * 255,
+        np.zeros(1, "float32"),
+    )
 
 
 def test_parameters_beyond_which_mxnet_reads_are_refused() -> None:
@@ -42,10 +51,15 @@ def test_parameters_beyond_which_mxnet_reads_are_refused() -> None:
     assert run(typed(num_layers="1"), 20).shape == (1, 1, 4)
 
 
-@pytest.mark.parametrize("more", [{"mode": "gru"}, {"projection_size": "2"}, {"use_sequence_length": "True"}])
+@pytest.mark.parametrize(
+    "more", [{"mode": "gru"}, {"projection_size": "2"}, {"use_sequence_length": "True"}]
+)
 def test_what_mxnet_does_not_compute_is_refused_beforehand(more: dict[str, str]) -> None:
     def faults(attrs: dict[str, str]) -> list[str]:
-        nodes = [*(variable(f"in{i}") for i in range(6)), operator("_contrib_quantized_rnn", "node", range(6), attrs=attrs)]
+        nodes = [
+            *(variable(f"in{i}") for i in range(6)),
+            operator("_contrib_quantized_rnn", "node", range(6), attrs=attrs),
+        ]
         graph = read_symbol(json.dumps(document(nodes, [(6, 0, 0)], row_ptr=False)).encode())
         return [fault.message for fault in missing_kernels(graph.nodes)]
 

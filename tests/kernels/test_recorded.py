@@ -27,7 +27,9 @@ from tests.kernels.recordings import (
 
 
 @pytest.mark.parametrize(("family", "number", "case"), cases())
-def test_kernel_infers_and_computes_what_mxnet_did(family: str, number: int, case: dict[str, Any]) -> None:
+def test_kernel_infers_and_computes_what_mxnet_did(
+    family: str, number: int, case: dict[str, Any]
+) -> None:
     inputs, wanted = recorded_inputs(family, number), recorded_outputs(family, number)
     signature, kernel = lookup(case["op"]), find_kernel(case["op"])
     assert signature is not None
@@ -35,25 +37,47 @@ def test_kernel_infers_and_computes_what_mxnet_did(family: str, number: int, cas
     attrs, faults = signature.parse(case["attrs"])
     assert not faults
     compare_inference(kernel, attrs, inputs, wanted, is_dynamic=case.get("dynamic", False))
-    context = Context(training=case.get("train", False), reusable=(False,) * len(inputs), num_outputs=len(wanted))
+    context = Context(
+        training=case.get("train", False), reusable=(False,) * len(inputs), num_outputs=len(wanted)
+    )
     given = [x.copy() for x in inputs]
     result = kernel.forward(context, attrs, *given)
-    outputs = result.outputs if isinstance(result, KernelResult) else result if isinstance(result, tuple) else (result,)
+    outputs = (
+        result.outputs
+        if isinstance(result, KernelResult)
+        else result
+        if isinstance(result, tuple)
+        else (result,)
+    )
     for x, y in zip(given, inputs, strict=True):
-        assert np.array_equal(x, y, equal_nan=x.dtype.kind == "f"), "an input that is still needed was changed"
+        assert np.array_equal(x, y, equal_nan=x.dtype.kind == "f"), (
+            "an input that is still needed was changed"
+        )
     for got, want in zip(outputs, wanted, strict=False):
-        mismatch = describe_mismatch(got, want, tolerance_of(case, want), zero_signs=family == "unary")
+        mismatch = describe_mismatch(
+            got, want, tolerance_of(case, want), zero_signs=family == "unary"
+        )
         assert mismatch is None, mismatch
     assert len(outputs) >= len(wanted)
     # In place, where every input is dead, the numbers are the same.
-    context = Context(training=case.get("train", False), reusable=(True,) * len(inputs), num_outputs=len(wanted))
+    context = Context(
+        training=case.get("train", False), reusable=(True,) * len(inputs), num_outputs=len(wanted)
+    )
     again = kernel.forward(context, attrs, *[x.copy() for x in inputs])
-    outputs_again = again.outputs if isinstance(again, KernelResult) else again if isinstance(again, tuple) else (again,)
+    outputs_again = (
+        again.outputs
+        if isinstance(again, KernelResult)
+        else again
+        if isinstance(again, tuple)
+        else (again,)
+    )
     for got, want in zip(outputs_again, outputs, strict=True):
         assert np.array_equal(got, want, equal_nan=want.dtype.kind == "f")
 
 
-def compare_inference(kernel: Kernel, attrs: dict[str, Any], inputs: list[Any], wanted: list[Any], *, is_dynamic: bool) -> None:
+def compare_inference(
+    kernel: Kernel, attrs: dict[str, Any], inputs: list[Any], wanted: list[Any], *, is_dynamic: bool
+) -> None:
     """Check the inferred shapes and dtypes; what is dynamic is inferred as far as it goes."""
     _, shapes = kernel.shapes(attrs, [x.shape for x in inputs], [None] * len(wanted))
     if is_dynamic:
@@ -67,7 +91,9 @@ def compare_inference(kernel: Kernel, attrs: dict[str, Any], inputs: list[Any], 
 
 @pytest.mark.parametrize("family", [*FAMILIES, *WITH_BODIES])
 def test_recording_is_of_the_cases_as_they_stand(family: str) -> None:
-    assert json.loads(str(recorded(family)["cases"])) == [recorded_part(case) for case in cases_of(family)]
+    assert json.loads(str(recorded(family)["cases"])) == [
+        recorded_part(case) for case in cases_of(family)
+    ]
 
 
 def recorded_part(case: dict[str, Any]) -> dict[str, Any]:

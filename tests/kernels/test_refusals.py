@@ -32,8 +32,23 @@ def kernel_of(operator: str, attrs: dict[str, str]) -> tuple[Any, dict[str, Any]
 
 PS_POOLING = {"spatial_scale": "1", "output_dim": "2", "pooled_size": "2"}
 PROPOSAL = {"scales": "(8,)", "ratios": "(0.5, 1)", "feature_stride": "16"}
-HAWKES = [f(2, 3, value=1), f(3), f(3), f(2, 3), f(2, 4), np.zeros((2, 4), "int32"), f(2, value=4), f(2)]
-DEFORMABLE = {"spatial_scale": "1", "output_dim": "1", "group_size": "1", "pooled_size": "2", "sample_per_part": "1"}
+HAWKES = [
+    f(2, 3, value=1),
+    f(3),
+    f(3),
+    f(2, 3),
+    f(2, 4),
+    np.zeros((2, 4), "int32"),
+    f(2, value=4),
+    f(2),
+]
+DEFORMABLE = {
+    "spatial_scale": "1",
+    "output_dim": "1",
+    "group_size": "1",
+    "pooled_size": "2",
+    "sample_per_part": "1",
+}
 
 VALUES: list[tuple[str, dict[str, str], list[Any], str]] = [
     ("take", {"mode": "raise"}, [f(3, 2), listed([2, 3, 1])], "index 3 is out of range for size 3"),
@@ -50,9 +65,24 @@ VALUES: list[tuple[str, dict[str, str], list[Any], str]] = [
         [f(3, 2), listed([0, 3]), f(2, 2)],
         "indices are from 0 to 3, expected 0 to 2",
     ),
-    ("_contrib_index_copy", {}, [f(3, 2), listed([-1, 2]), f(2, 2)], "indices are from -1 to 2, expected 0 to 2"),
-    ("softmax_cross_entropy", {}, [f(2, 3), listed([0, 3])], "labels are from 0 to 3, expected 0 to 2"),
-    ("softmax_cross_entropy", {}, [f(2, 3), listed([-1, 2])], "labels are from -1 to 2, expected 0 to 2"),
+    (
+        "_contrib_index_copy",
+        {},
+        [f(3, 2), listed([-1, 2]), f(2, 2)],
+        "indices are from -1 to 2, expected 0 to 2",
+    ),
+    (
+        "softmax_cross_entropy",
+        {},
+        [f(2, 3), listed([0, 3])],
+        "labels are from 0 to 3, expected 0 to 2",
+    ),
+    (
+        "softmax_cross_entropy",
+        {},
+        [f(2, 3), listed([-1, 2])],
+        "labels are from -1 to 2, expected 0 to 2",
+    ),
     (
         "_contrib_PSROIPooling",
         PS_POOLING,
@@ -65,7 +95,12 @@ VALUES: list[tuple[str, dict[str, str], list[Any], str]] = [
         [f(1, 8, 4, 4), listed([[-1, 0, 0, 1, 1]])],
         "a region refers to sample -1, but the batch has 1 sample",
     ),
-    ("_contrib_PSROIPooling", PS_POOLING, [f(1, 9, 4, 4), f(1, 5)], "9 channels, expected 2 * 2 * 2"),
+    (
+        "_contrib_PSROIPooling",
+        PS_POOLING,
+        [f(1, 9, 4, 4), f(1, 5)],
+        "9 channels, expected 2 * 2 * 2",
+    ),
     (
         "_contrib_DeformablePSROIPooling",
         {**DEFORMABLE, "no_trans": "True"},
@@ -114,14 +149,24 @@ VALUES: list[tuple[str, dict[str, str], list[Any], str]] = [
         [f(2, 6)],
         "axis 1 of a part has size 3, expected 1 to squeeze it",
     ),
-    ("_zeros_without_dtype", {"shape": "(2,)", "dtype": "8"}, [], "dtype 8 is not a number of a dtype, expected -1 to 7"),
+    (
+        "_zeros_without_dtype",
+        {"shape": "(2,)", "dtype": "8"},
+        [],
+        "dtype 8 is not a number of a dtype, expected -1 to 7",
+    ),
     (
         "_contrib_hawkesll",
         {},
         [*HAWKES[:5], np.array([[0, 1, 2, 3]] * 2, "int32"), *HAWKES[6:]],
         "mark 3 is out of range for 3 marks",
     ),
-    ("_contrib_hawkesll", {}, [*HAWKES[:5], f(2, 4), *HAWKES[6:]], "marks are float32, expected int32"),
+    (
+        "_contrib_hawkesll",
+        {},
+        [*HAWKES[:5], f(2, 4), *HAWKES[6:]],
+        "marks are float32, expected int32",
+    ),
     (
         "_contrib_hawkesll",
         {},
@@ -156,7 +201,12 @@ def test_values_at_the_limits_are_taken() -> None:
 
 
 SHAPES: list[tuple[str, dict[str, str], list[Shape], str]] = [
-    ("_contrib_index_copy", {}, [(3, 2), (4,), (4, 2)], "4 new rows are more than the 3 that there are"),
+    (
+        "_contrib_index_copy",
+        {},
+        [(3, 2), (4,), (4, 2)],
+        "4 new rows are more than the 3 that there are",
+    ),
     ("_npi_polyval", {}, [(2, 3), (4,)], "coefficients have 2 axes, expected 1"),
     (
         "Convolution",
@@ -188,26 +238,68 @@ SHAPES: list[tuple[str, dict[str, str], list[Shape], str]] = [
         [(1, 2), (3, 2)],
         "axis 1 of (1,2) has size 2, but only axes of size 1 can be broadcast",
     ),
-    ("_npx_reshape", {"newshape": "(-6, -1, -1)"}, [(4,)], "an axis of 4 cannot be split into -1 and -1"),
-    ("_npx_reshape", {"newshape": "(-6, 0, -1)"}, [(4,)], "an axis of 4 cannot be split into 0 and -1"),
-    ("_npx_reshape", {"newshape": "(-6, 3, -1)"}, [(4,)], "an axis of 4 cannot be split into 3 and 1"),
+    (
+        "_npx_reshape",
+        {"newshape": "(-6, -1, -1)"},
+        [(4,)],
+        "an axis of 4 cannot be split into -1 and -1",
+    ),
+    (
+        "_npx_reshape",
+        {"newshape": "(-6, 0, -1)"},
+        [(4,)],
+        "an axis of 4 cannot be split into 0 and -1",
+    ),
+    (
+        "_npx_reshape",
+        {"newshape": "(-6, 3, -1)"},
+        [(4,)],
+        "an axis of 4 cannot be split into 3 and 1",
+    ),
     (
         "SliceChannel",
         {"num_outputs": "2", "squeeze_axis": "1"},
         [(2, 6)],
         "axis 1 of a part of (2,6) has size 3, expected 1 to squeeze it",
     ),
-    ("slice_axis", {"axis": "0", "begin": "0", "end": "0"}, [(4,)], "begin 0 and end 0 select nothing on an axis of size 4"),
-    ("slice_axis", {"axis": "0", "begin": "-5", "end": "2"}, [(4,)], "begin -5 and end 2 select nothing on an axis of size 4"),
-    ("slice_axis", {"axis": "0", "begin": "3", "end": "-1"}, [(4,)], "begin 3 and end -1 select nothing on an axis of size 4"),
-    ("slice_axis", {"axis": "0", "begin": "0", "end": "5"}, [(4,)], "begin 0 and end 5 select nothing on an axis of size 4"),
+    (
+        "slice_axis",
+        {"axis": "0", "begin": "0", "end": "0"},
+        [(4,)],
+        "begin 0 and end 0 select nothing on an axis of size 4",
+    ),
+    (
+        "slice_axis",
+        {"axis": "0", "begin": "-5", "end": "2"},
+        [(4,)],
+        "begin -5 and end 2 select nothing on an axis of size 4",
+    ),
+    (
+        "slice_axis",
+        {"axis": "0", "begin": "3", "end": "-1"},
+        [(4,)],
+        "begin 3 and end -1 select nothing on an axis of size 4",
+    ),
+    (
+        "slice_axis",
+        {"axis": "0", "begin": "0", "end": "5"},
+        [(4,)],
+        "begin 0 and end 5 select nothing on an axis of size 4",
+    ),
     ("_npi_pinv_scalar_rcond", {}, [(3,)], "(3) has 1 axis, expected matrices"),
-    ("SliceChannel", {"num_outputs": "4"}, [(2, 6)], "an axis of size 6 cannot be split into 4 equal parts"),
+    (
+        "SliceChannel",
+        {"num_outputs": "4"},
+        [(2, 6)],
+        "an axis of size 6 cannot be split into 4 equal parts",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("operator", "attrs", "inputs", "message"), SHAPES)
-def test_shapes_that_do_not_fit_are_named(operator: str, attrs: dict[str, str], inputs: list[Shape], message: str) -> None:
+def test_shapes_that_do_not_fit_are_named(
+    operator: str, attrs: dict[str, str], inputs: list[Shape], message: str
+) -> None:
     kernel, values = kernel_of(operator, attrs)
     with pytest.raises(KernelError) as caught:
         kernel.shapes(values, inputs, [None] * (4 if operator == "SliceChannel" else 1))
@@ -217,7 +309,10 @@ def test_shapes_that_do_not_fit_are_named(operator: str, attrs: dict[str, str], 
 def test_functions_of_floats_refuse_integers() -> None:
     for operator in ("_npi_arctan2", "_npi_hypot"):
         kernel, values = kernel_of(operator, {})
-        assert kernel.types(values, ["float16", "float16"], [None]) == (["float16"] * 2, ["float16"])
+        assert kernel.types(values, ["float16", "float16"], [None]) == (
+            ["float16"] * 2,
+            ["float16"],
+        )
         assert kernel.types(values, [None, None], [None]) == ([None] * 2, [None])
         with pytest.raises(KernelError) as caught:
             kernel.types(values, ["int32", "int32"], [None])

@@ -37,7 +37,11 @@ def test_erf_polynomials_of_any_degree_interpolate() -> None:
 
 def test_erfinv_leads_back() -> None:
     y = np.concatenate(
-        [np.linspace(-1, 1, 10001)[1:-1], 1 - 10.0 ** np.linspace(-15, -2, 50), 10.0 ** np.linspace(-300, -1, 50)]
+        [
+            np.linspace(-1, 1, 10001)[1:-1],
+            1 - 10.0 ** np.linspace(-15, -2, 50),
+            10.0 ** np.linspace(-300, -1, 50),
+        ]
     )
     x = special.erfinv(y)
     assert np.all(np.abs(np.array([math.erf(v) for v in x]) - y) <= 4e-15)
@@ -46,9 +50,19 @@ def test_erfinv_leads_back() -> None:
 
 
 def test_gamma_at_its_edges() -> None:
-    assert special.gamma(np.array([5.0, 0.0, -0.0, 200.0])).tolist() == [24, np.inf, -np.inf, np.inf]
+    assert special.gamma(np.array([5.0, 0.0, -0.0, 200.0])).tolist() == [
+        24,
+        np.inf,
+        -np.inf,
+        np.inf,
+    ]
     assert np.isnan(special.gamma(np.array([-1.0, -np.inf, np.nan]))).all()
-    assert special.gammaln(np.array([1.0, 0.0, -2.0, np.inf])).tolist() == [0, np.inf, np.inf, np.inf]
+    assert special.gammaln(np.array([1.0, 0.0, -2.0, np.inf])).tolist() == [
+        0,
+        np.inf,
+        np.inf,
+        np.inf,
+    ]
     assert special.gamma(np.zeros((0, 2))).shape == (0, 2)
 
 
@@ -68,12 +82,20 @@ def test_power_of_a_half_is_that_of_c(dtype: str) -> None:
     attrs, _ = signature.parse({"scalar": "0.5", "is_int": "0"})
     x = np.array([-np.inf, -0.0, 4.0, -1.0, np.inf], dtype)
     got = kernel.forward(Context(reusable=(True,)), attrs, x)
-    assert np.array_equal(got, np.array([np.inf, 0, 2, np.nan, np.inf], dtype), equal_nan=True)  # as MXNet 1.9.1 on this x
+    assert np.array_equal(
+        got, np.array([np.inf, 0, 2, np.nan, np.inf], dtype), equal_nan=True
+    )  # as MXNet 1.9.1 on this x
     assert not np.signbit(got[1])
 
 
 def test_digamma_on_both_sides_of_0() -> None:
     with np.errstate(divide="ignore"):
         found = digamma(np.array([-1.3, -0.25, 0.5, 1.0, 9.0, 0.0, -3.0]))
-    wanted = [2.8825405488661673, 2.9141391202135276, -1.9635100260214235, -0.5772156649015329, 2.14064147795561]
+    wanted = [
+        2.8825405488661673,
+        2.9141391202135276,
+        -1.9635100260214235,
+        -0.5772156649015329,
+        2.14064147795561,
+    ]
     assert found == pytest.approx([*wanted, np.inf, np.inf], rel=1e-11)

@@ -19,7 +19,12 @@ def check_case(case: dict[str, Any]) -> None:
     variables, heads = graph_of(case, len(inputs), len(case["outputs"]))
     outputs = run_plan(make_plan(heads), dict(zip(variables, inputs, strict=True))).outputs
     for output, expected in zip(outputs, case["outputs"], strict=True):
-        np.testing.assert_allclose(output, np.reshape(np.asarray(expected, output.dtype), output.shape), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(
+            output,
+            np.reshape(np.asarray(expected, output.dtype), output.shape),
+            rtol=1e-5,
+            atol=1e-6,
+        )
 
 
 def test_each_kernel_computes_the_outputs_of_its_case() -> None:
@@ -28,7 +33,12 @@ def test_each_kernel_computes_the_outputs_of_its_case() -> None:
 
 
 def test_a_wrong_output_is_found() -> None:
-    case = {"op": "negative", "attrs": {}, "inputs": [{"shape": [2], "values": [1.0, 2.0]}], "outputs": [[-1.0, -2.0]]}
+    case = {
+        "op": "negative",
+        "attrs": {},
+        "inputs": [{"shape": [2], "values": [1.0, 2.0]}],
+        "outputs": [[-1.0, -2.0]],
+    }
     check_case(case)
     with pytest.raises(AssertionError):
         check_case({**case, "outputs": [[-1.0, -2.001]]})

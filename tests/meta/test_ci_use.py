@@ -24,23 +24,45 @@ pytestmark = pytest.mark.slow
 
 PINS = (ROOT / ".ci" / "constraints.txt").read_text().splitlines()
 PROJECT = read_toml((ROOT / "pyproject.toml").read_bytes(), where="pyproject.toml")["project"]
-_GIT = ["git", "-c", "user.name=t", "-c", "user.email=t@example.invalid", "-c", "commit.gpgsign=false"]
+_GIT = [
+    "git",
+    "-c",
+    "user.name=t",
+    "-c",
+    "user.email=t@example.invalid",
+    "-c",
+    "commit.gpgsign=false",
+]
 
 
 def environment(**more: str) -> dict[str, str]:
     """Without this checkout on the path of Python: what is installed must do."""
-    return {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "GITHUB_ACTIONS")} | more
+    return {
+        key: value
+        for key, value in os.environ.items()
+        if key not in ("PYTHONPATH", "GITHUB_ACTIONS")
+    } | more
 
 
 def run(*command: str, cwd: Path, **more: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, cwd=cwd, env=environment(**more), capture_output=True, text=True, check=False, timeout=600)
+    return subprocess.run(
+        command,
+        cwd=cwd,
+        env=environment(**more),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
 
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A repository with what this checkout holds, committed or not."""
     folder = tmp_path_factory.mktemp("graphshare")
-    ignore = shutil.ignore_patterns(".*cache", "__pycache__", ".git", ".try", ".test", ".hypothesis")
+    ignore = shutil.ignore_patterns(
+        ".*cache", "__pycache__", ".git", ".try", ".test", ".hypothesis"
+    )
     for name in (
         "graphshare",
         "schemas",
@@ -65,12 +87,17 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def asked_for(request: pytest.FixtureRequest) -> None:
     """What builds environments of its own takes half a minute, and is for CI."""
-    if "package" in request.fixturenames and "network" not in os.environ.get("GRAPHSHARE_REQUIRE", ""):
+    if "package" in request.fixturenames and "network" not in os.environ.get(
+        "GRAPHSHARE_REQUIRE", ""
+    ):
         missing("network", "fetches packages: set GRAPHSHARE_REQUIRE=network")
 
 
 def refuse_without_network(said: str) -> None:
-    if re.search(r"No matching distribution|Temporary failure in name resolution|Connection (refused|error)|Max retries", said):
+    if re.search(
+        r"No matching distribution|Temporary failure in name resolution|Connection (refused|error)|Max retries",
+        said,
+    ):
         missing("network", "packages cannot be fetched here")
 
 
@@ -84,7 +111,9 @@ def project(tmp_path: Path) -> Path:
 
 
 def test_the_pre_commit_hook(package: Path, project: Path) -> None:
-    tool = shutil.which("pre-commit") or shutil.which("pre-commit", path=str(Path(sys.executable).parent))
+    tool = shutil.which("pre-commit") or shutil.which(
+        "pre-commit", path=str(Path(sys.executable).parent)
+    )
     if tool is None:
         missing("pre-commit", "pre-commit is not installed: pip install '.[test]'")
     revision = run("git", "rev-parse", "HEAD", cwd=package).stdout.strip()
@@ -113,19 +142,34 @@ HOSTILE = "--write-baseline=x-symbol.json"
 
 def test_a_file_name_is_no_option_of_the_hook(project: Path) -> None:
     (project / HOSTILE).write_bytes(graph_bytes(RULES["GS303"].fails))
-    entries = re.findall(r"^  entry: graphshare (.*)$", (ROOT / ".pre-commit-hooks.yaml").read_text(), re.M)
+    entries = re.findall(
+        r"^  entry: graphshare (.*)$", (ROOT / ".pre-commit-hooks.yaml").read_text(), re.M
+    )
     for entry in entries:
         done = run(
-            sys.executable, "-m", "graphshare", *entry.split(), HOSTILE, cwd=project, PYTHONPATH=os.environ["PYTHONPATH"]
+            sys.executable,
+            "-m",
+            "graphshare",
+            *entry.split(),
+            HOSTILE,
+            cwd=project,
+            PYTHONPATH=os.environ["PYTHONPATH"],
         )
         assert done.returncode == 1, done
         assert "GS303" in done.stdout
-    assert sorted(path.name for path in project.iterdir()) == [HOSTILE, ".git", "net-symbol.json", "other.json"]
+    assert sorted(path.name for path in project.iterdir()) == [
+        HOSTILE,
+        ".git",
+        "net-symbol.json",
+        "other.json",
+    ]
 
 
 def test_options_of_the_hook_come_from_the_configuration(project: Path) -> None:
     (project / "bad-symbol.json").write_bytes(graph_bytes(RULES["GS303"].fails))
-    (entry, *_) = re.findall(r"^  entry: graphshare (.*)$", (ROOT / ".pre-commit-hooks.yaml").read_text(), re.M)
+    (entry, *_) = re.findall(
+        r"^  entry: graphshare (.*)$", (ROOT / ".pre-commit-hooks.yaml").read_text(), re.M
+    )
     command = [sys.executable, "-m", "graphshare", *entry.split(), "bad-symbol.json"]
     assert run(*command, cwd=project, PYTHONPATH=os.environ["PYTHONPATH"]).returncode == 1
     (project / "graphshare.toml").write_text('[check]\nignore = ["GS303"]\n')
@@ -133,7 +177,11 @@ def test_options_of_the_hook_come_from_the_configuration(project: Path) -> None:
 
 
 def test_all_that_the_action_installs_is_pinned() -> None:
-    pinned = {re.split(r"==", line)[0].lower().replace("_", "-") for line in PINS if not line.startswith("#")}
+    pinned = {
+        re.split(r"==", line)[0].lower().replace("_", "-")
+        for line in PINS
+        if not line.startswith("#")
+    }
     wanted = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["onnx"]]
     needed, waiting = set(), [re.split(r"[<>=;~ \[]", name)[0] for name in wanted]
     while waiting:
@@ -155,7 +203,9 @@ def test_what_others_read_as_yaml_is_yaml(name: str) -> None:
 
 
 def steps() -> list[tuple[dict[str, str], str]]:
-    """The environment and the script of each step of ``action.yml``, which keeps to a form that needs no YAML reader."""
+    """The environment and the script of each step of ``action.yml``, which keeps to a form that
+    needs no YAML reader.
+    """
     found = []
     for part in re.split(r"^    - name: ", (ROOT / "action.yml").read_text(), flags=re.M)[1:]:
         names = dict(re.findall(r"^        ([A-Z_]+): \$\{\{ (.*?) \}\}$", part, re.M))
@@ -166,7 +216,9 @@ def steps() -> list[tuple[dict[str, str], str]]:
     return found
 
 
-def use_action(package: Path, project: Path, temporary: Path, **inputs: str) -> subprocess.CompletedProcess[str]:
+def use_action(
+    package: Path, project: Path, temporary: Path, **inputs: str
+) -> subprocess.CompletedProcess[str]:
     """The steps as the runner executes them: bash -e with pipefail, one after the other; what is installed stays so."""
     given = {"inputs.paths": ".", "inputs.args": "", "inputs.sarif": "", "inputs.python": sys.executable, "inputs.extras": "",
              "github.action_path": str(package), **{f"inputs.{key}": value for key, value in inputs.items()}}  # fmt: skip
@@ -174,7 +226,9 @@ def use_action(package: Path, project: Path, temporary: Path, **inputs: str) -> 
     for names, script in steps()[(temporary / "graphshare").exists() :]:
         values = {name: given[expression] for name, expression in names.items()}
         command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]
-        done = run(*command, cwd=project, RUNNER_TEMP=str(temporary), GITHUB_ACTIONS="true", **values)
+        done = run(
+            *command, cwd=project, RUNNER_TEMP=str(temporary), GITHUB_ACTIONS="true", **values
+        )
         if done.returncode:
             break
     return done
@@ -182,7 +236,9 @@ def use_action(package: Path, project: Path, temporary: Path, **inputs: str) -> 
 
 def advised(page: str) -> tuple[str, dict[str, str]]:
     """What the workflow on a page of the documentation uses beside the checkout, and with which inputs."""
-    blocks = re.findall(r"^```yaml[^\n]*\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.M | re.S)
+    blocks = re.findall(
+        r"^```yaml[^\n]*\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.M | re.S
+    )
     (found,) = [text for text in blocks if "uses:" in text]
     uses, given = re.findall(r"- uses: (\S+)\n +with: \{(.*)\}\n", found)[-1]
     return uses, dict(re.findall(r'(\w+): "?([^",]*)"?', given))
@@ -192,7 +248,9 @@ def test_the_action_as_the_documentation_uses_it(
     package: Path, project: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     uses, inputs = advised("docs/tutorials/ci.md")
-    assert uses.startswith("./"), "a path in the repository: the only place that a reader need not guess"
+    assert uses.startswith("./"), (
+        "a path in the repository: the only place that a reader need not guess"
+    )
     shutil.copytree(package, project / uses, ignore=shutil.ignore_patterns(".git"))
     (project / "models").mkdir()
     (project / "models" / "a-symbol.json").write_bytes(graph_bytes(RULES["GS303"].fails))
@@ -207,7 +265,9 @@ def test_the_action_runs_nothing_of_the_checkout_and_finds_what_is_wrong(
     package: Path, project: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     temporary = tmp_path_factory.mktemp("runner")
-    modules = [project / f"{module}.py" for module in ("venv", "pip", "graphshare", "click", "json")]
+    modules = [
+        project / f"{module}.py" for module in ("venv", "pip", "graphshare", "click", "json")
+    ]
     for module in modules:
         module.write_text("raise SystemExit('the checkout ran')")
     (project / HOSTILE).write_bytes(graph_bytes(RULES["GS303"].fails))
@@ -229,7 +289,14 @@ def test_the_action_runs_nothing_of_the_checkout_and_finds_what_is_wrong(
     assert explain(log, "sarif") == []
     assert [result["ruleId"] for result in log["runs"][0]["results"]] == ["GS303"]
     assert (
-        use_action(package, project, temporary, paths="net-symbol.json\na b-symbol.json", args="--ignore=GS303").returncode == 0
+        use_action(
+            package,
+            project,
+            temporary,
+            paths="net-symbol.json\na b-symbol.json",
+            args="--ignore=GS303",
+        ).returncode
+        == 0
     )
     assert use_action(package, project, temporary, paths="none.json").returncode == 2
 
@@ -242,4 +309,7 @@ def test_the_hooks_are_commands() -> None:
         assert entry.endswith(" --"), "a file name must never be an option"
         assert graphshare([*entry.split()[:-1], "--help"]) == 0
     pattern = re.findall(r"^  files: (.*)$", text, re.M)
-    assert all(re.search(part, "models/net-symbol.json") and not re.search(part, "package.json") for part in pattern)
+    assert all(
+        re.search(part, "models/net-symbol.json") and not re.search(part, "package.json")
+        for part in pattern
+    )

@@ -18,7 +18,8 @@ from tests.surroundings import ROOT
 
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 RECIPES = PAGE + "".join(
-    (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8") for name in ("translating", "options", "model-formats")
+    (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+    for name in ("translating", "options", "model-formats")
 )
 FILES = {
     "Add an operator": 2,
@@ -45,11 +46,16 @@ AFTERWARDS = (
     "python -m pytest -q tests/meta/test_language.py tests/meta/test_code_shape.py tests/meta/test_import_cycles.py",
 )
 """What must pass after all recipes, which are followed one after the other: most of it reads the whole tree."""
-_BLOCK = re.compile(r"^(?P<indent> *)```(?P<language>\w+)(?P<head>[^\n]*)\n(?P<body>.*?)^(?P=indent)```$", re.M | re.S)
+_BLOCK = re.compile(
+    r"^(?P<indent> *)```(?P<language>\w+)(?P<head>[^\n]*)\n(?P<body>.*?)^(?P=indent)```$",
+    re.M | re.S,
+)
 
 
 class Block(NamedTuple):
-    """A file (``title``), lines for one (``before`` or ``after`` a line of it), or commands (``language`` is ``sh``)."""
+    """A file (``title``), lines for one (``before`` or ``after`` a line of it), or commands
+    (``language`` is ``sh``).
+    """
 
     language: str
     title: str
@@ -64,8 +70,20 @@ def read_recipe(title: str) -> list[Block]:
     blocks = []
     for match in _BLOCK.finditer(section[1]):
         head = dict(re.findall(r'(\w+)="(.*?)"(?= \w+=|$)', match["head"].strip()))
-        body = textwrap.indent(match["body"], "").replace("\n" + match["indent"], "\n").removeprefix(match["indent"])
-        blocks.append(Block(match["language"], head.get("title", ""), head.get("before", ""), head.get("after", ""), body))
+        body = (
+            textwrap.indent(match["body"], "")
+            .replace("\n" + match["indent"], "\n")
+            .removeprefix(match["indent"])
+        )
+        blocks.append(
+            Block(
+                match["language"],
+                head.get("title", ""),
+                head.get("before", ""),
+                head.get("after", ""),
+                body,
+            )
+        )
     return blocks
 
 
@@ -79,7 +97,9 @@ def apply_block(block: Block, root: Path) -> None:
         return
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     places = [i for i, line in enumerate(lines) if line.startswith(block.before or block.after)]
-    assert len(places) == 1, f"{block.title} has {len(places)} lines that start with {block.before or block.after!r}"
+    assert len(places) == 1, (
+        f"{block.title} has {len(places)} lines that start with {block.before or block.after!r}"
+    )
     lines.insert(places[0] + bool(block.after), block.body)
     path.write_text("".join(lines), encoding="utf-8")
 
@@ -95,21 +115,34 @@ def list_files(blocks: Iterable[Block]) -> set[str]:
 
 
 def read_sources(root: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(root)): path.read_bytes() for path in (root / "graphshare").rglob("*.py")}
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in (root / "graphshare").rglob("*.py")
+    }
 
 
 def run_line(line: str, root: Path) -> None:
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTEST", "GRAPHSHARE"))}
+    environment = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith(("PYTEST", "GRAPHSHARE"))
+    }
     # The copy comes first; what the running tests were installed into follows, made absolute.
-    environment["PYTHONPATH"] = os.pathsep.join([str(root), *(str(Path(entry).resolve()) for entry in sys.path if entry)])
+    environment["PYTHONPATH"] = os.pathsep.join(
+        [str(root), *(str(Path(entry).resolve()) for entry in sys.path if entry)]
+    )
     environment["MYPY_CACHE_DIR"] = str(ROOT / ".mypy_cache")  # most of the tree is the same
     line = re.sub(r"^python\b", lambda _: f'"{sys.executable}"', line)
-    run = subprocess.run(["sh", "-ec", line], cwd=root, env=environment, capture_output=True, text=True, timeout=600)
+    run = subprocess.run(
+        ["sh", "-ec", line], cwd=root, env=environment, capture_output=True, text=True, timeout=600
+    )
     assert run.returncode == 0, f"{line}\n{run.stdout}{run.stderr}"
 
 
 def follow(blocks: Iterable[Block], root: Path, *, tests: bool = True) -> None:
-    """Write the files of a recipe and run its commands, in order; ``tests`` and what generates files can be left out."""
+    """Write the files of a recipe and run its commands, in order; ``tests`` and what generates
+    files can be left out.
+    """
     for block in blocks:
         if block.title:
             apply_block(block, root)
@@ -142,7 +175,9 @@ def test_the_recipe_works_as_written(title: str, tmp_path: Path) -> None:
     assert any(block.language == "sh" for block in blocks)
     follow(blocks, root)
     after = read_sources(root)
-    assert {path for path, content in after.items() if before.get(path) != content} - GENERATED <= files
+    assert {
+        path for path, content in after.items() if before.get(path) != content
+    } - GENERATED <= files
 
 
 @pytest.mark.large
@@ -155,17 +190,29 @@ def test_the_tree_is_in_order_after_all_recipes(tmp_path: Path) -> None:
         if block.title:
             apply_block(block, root)
     lines = [line for block in blocks if not block.title for line in block.body.splitlines()]
-    for line in dict.fromkeys([*(line for line in lines if line.startswith(GENERATORS)), *AFTERWARDS]):
+    for line in dict.fromkeys(
+        [*(line for line in lines if line.startswith(GENERATORS)), *AFTERWARDS]
+    ):
         run_line(line, root)
     after = read_sources(root)
-    assert {path for path, content in after.items() if before.get(path) != content} - GENERATED <= list_files(blocks)
+    assert {
+        path for path, content in after.items() if before.get(path) != content
+    } - GENERATED <= list_files(blocks)
 
 
 def test_the_table_of_what_to_run_names_every_folder_of_tests() -> None:
-    page = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8").partition("## Generated models")[0]
+    page = (
+        (ROOT / "docs" / "testing.md")
+        .read_text(encoding="utf-8")
+        .partition("## Generated models")[0]
+    )
     folders = {path.name for path in (ROOT / "tests").iterdir() if (path / "__init__.py").is_file()}
     assert sorted(folder for folder in folders if not re.search(rf"`{folder}[`/]", page)) == []
-    assert [path for path in re.findall(r"`((?:[a-z_]+/)+\w+(?:\.py)?)`", page) if not (ROOT / "tests" / path).exists()] == []
+    assert [
+        path
+        for path in re.findall(r"`((?:[a-z_]+/)+\w+(?:\.py)?)`", page)
+        if not (ROOT / "tests" / path).exists()
+    ] == []
 
 
 def test_an_anchor_that_is_gone_is_found(tmp_path: Path) -> None:

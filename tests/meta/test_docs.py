@@ -69,7 +69,10 @@ def test_every_figure_that_is_marked_stands_on_several_pages() -> None:
 
 
 def test_figures_are_filled_from_the_one_place_that_states_them() -> None:
-    pages = ["`--opset 9`<!-- fact: lowest opset -->, 1.5<!-- measured: time --> s", "1.4<!-- fact: time --> s"]
+    pages = [
+        "`--opset 9`<!-- fact: lowest opset -->, 1.5<!-- measured: time --> s",
+        "1.4<!-- fact: time --> s",
+    ]
     figures = {"lowest opset": "13", **FACTS.read_measured(pages)}
     assert FACTS.fill_facts(pages[0], figures).startswith("`--opset 13`<!-- fact: lowest opset -->")
     assert FACTS.fill_facts(pages[1], figures) == "1.5<!-- fact: time --> s"
@@ -85,7 +88,10 @@ def test_every_parameter_of_every_function_is_listed() -> None:
         name: re.findall(r"(?:^\| |<br>)`(\w+): ", text, re.M)
         for name, text in zip(sections[1::2], sections[2::2], strict=True)
     }
-    functions = {name: getattr(graphshare_library, name) for name in (*REFERENCE.list_functions(), *REFERENCE.CONSTRUCTED)}
+    functions = {
+        name: getattr(graphshare_library, name)
+        for name in (*REFERENCE.list_functions(), *REFERENCE.CONSTRUCTED)
+    }
     assert {name: sorted(listed.get(name, ())) for name in functions} == {
         n: sorted(inspect.signature(f).parameters) for n, f in functions.items()
     }
@@ -123,7 +129,9 @@ def test_the_manual_page_is_valid() -> None:
     if shutil.which("groff") is None:
         missing("docs", "groff is not installed")
     run = subprocess.run(
-        ["groff", "-man", "-Tutf8", "-ww", str(ROOT / "man" / "graphshare.1")], capture_output=True, timeout=60
+        ["groff", "-man", "-Tutf8", "-ww", str(ROOT / "man" / "graphshare.1")],
+        capture_output=True,
+        timeout=60,
     )
     assert run.stderr == b""
     assert b"--share-input" in re.sub(rb"\x1b\[[0-9;]*m|.\x08", b"", run.stdout)
@@ -142,7 +150,11 @@ def name_page(page: Path) -> str:
 SHORT = [name_page(page) for page in CHECKED_HERE if page.parent.name not in LONG]
 MARKED = [
     *mark_everyday(SHORT, 3),
-    *(pytest.param(name_page(p), marks=pytest.mark.large) for p in CHECKED_HERE if p.parent.name in LONG),
+    *(
+        pytest.param(name_page(p), marks=pytest.mark.large)
+        for p in CHECKED_HERE
+        if p.parent.name in LONG
+    ),
 ]
 
 
@@ -155,20 +167,32 @@ def test_blocks_show_what_commands_print(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page", TRANSLATIONS, ids=lambda page: page.name)
 def test_a_translation_shows_what_its_original_shows(page: Path) -> None:
-    text, original = (path.read_text(encoding="utf-8") for path in (page, GENERATE.find_original(page)))
+    text, original = (
+        path.read_text(encoding="utf-8") for path in (page, GENERATE.find_original(page))
+    )
     assert GENERATE.copy_transcripts(text, original) == text, STALE
 
 
 @pytest.mark.parametrize("page", TRANSLATIONS, ids=lambda page: page.name)
 def test_a_translation_states_no_other_figures_than_its_original(page: Path) -> None:
-    text, original = (path.read_text(encoding="utf-8") for path in (page, GENERATE.find_original(page)))
+    text, original = (
+        path.read_text(encoding="utf-8") for path in (page, GENERATE.find_original(page))
+    )
     assert FACTS.list_figures(text) - FACTS.list_figures(original) == set()
-    assert FACTS.list_figures("494 个 1,024\n```text\n5\n```\n[1](2.md) `13`") == {"494", "1,024", "1", "13"}
+    assert FACTS.list_figures("494 个 1,024\n```text\n5\n```\n[1](2.md) `13`") == {
+        "494",
+        "1,024",
+        "1",
+        "13",
+    }
 
 
 @pytest.mark.parametrize("page", TRANSLATIONS, ids=lambda page: page.name)
 def test_a_translation_has_the_sections_of_its_original(page: Path) -> None:
-    own, original = (re.findall(r"^#+ ", p.read_text(encoding="utf-8"), re.M) for p in (page, GENERATE.find_original(page)))
+    own, original = (
+        re.findall(r"^#+ ", p.read_text(encoding="utf-8"), re.M)
+        for p in (page, GENERATE.find_original(page))
+    )
     assert own == original
 
 
@@ -176,11 +200,18 @@ def test_a_translation_has_the_sections_of_its_original(page: Path) -> None:
 def test_a_translation_has_one_word_for_a_prefix_and_another_for_a_stem(page: Path) -> None:
     """前缀 is a prefix, and nothing else: the stem of files is 文件名主干."""
     assert list_misused_prefixes(page.read_text(encoding="utf-8")) == []
-    assert list_misused_prefixes("`x` 是文件名前缀\n名字的前缀\n加上字首") == ["`x` 是文件名前缀", "加上字首"]
+    assert list_misused_prefixes("`x` 是文件名前缀\n名字的前缀\n加上字首") == [
+        "`x` 是文件名前缀",
+        "加上字首",
+    ]
 
 
 def list_misused_prefixes(text: str) -> list[str]:
-    return [line for line in text.splitlines() if re.search(r"文件名?前缀|路径前缀|字首|词头|首码|前置名", line)]
+    return [
+        line
+        for line in text.splitlines()
+        if re.search(r"文件名?前缀|路径前缀|字首|词头|首码|前置名", line)
+    ]
 
 
 def test_a_translation_that_shows_something_else_is_found() -> None:
@@ -223,29 +254,46 @@ def test_a_page_shows_all_digits_and_may_differ_in_the_last_ones() -> None:
     assert not same("1 equal, 0 different", "1 equal, 1 of them near, 1 different")
     assert not same("max 1.5", "max 1.50001")
     assert not same("a 1.0", "b 1.0")
-    assert same("max abs 5.96e-08, 1.7e-07 of the largest value", "max abs 8e-09, 2.71e-06 of the largest value")
+    assert same(
+        "max abs 5.96e-08, 1.7e-07 of the largest value",
+        "max abs 8e-09, 2.71e-06 of the largest value",
+    )
     assert not same("max abs 5.96e-08", "max abs 0.1")
 
 
 def test_every_block_is_run_or_marked_as_text() -> None:
     """Blocks are commands, Python, or files; ``text`` is for MXNet and git, ``sh`` for installation, which CI runs."""
     for page in WRITTEN:
-        for language, head in re.findall(r"^```(\w+)([^\n]*)$", page.read_text(encoding="utf-8"), re.M):
-            allowed = ("console", "python", "sh") if page in GENERATE.READMES else ("console", "python", "text")
+        for language, head in re.findall(
+            r"^```(\w+)([^\n]*)$", page.read_text(encoding="utf-8"), re.M
+        ):
+            allowed = (
+                ("console", "python", "sh")
+                if page in GENERATE.READMES
+                else ("console", "python", "text")
+            )
             assert language in allowed or "title=" in head, (page, language)
 
 
 def test_the_picture_is_what_draw_draws(tmp_path: Path) -> None:
     folder = GENERATE.prepare_folder(tmp_path)
-    done(graphshare("duplicate", "lenet", "--prefix", "sha-", "--mode", "tie", "-o", "siam", cwd=folder))
+    done(
+        graphshare(
+            "duplicate", "lenet", "--prefix", "sha-", "--mode", "tie", "-o", "siam", cwd=folder
+        )
+    )
     done(graphshare("draw", "siam", "--shape", "data=1,1,28,28", "-o", "siam.svg", cwd=folder))
     assert (folder / "siam.svg").read_bytes() == (DOCS / "siamese.svg").read_bytes()
 
 
 def broken_links(page: Path, text: str) -> list[str]:
     """Return the relative links of a page, outside of its blocks, to files that do not exist."""
-    targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", re.sub(r"^ *```.*?^ *```$", "", text, flags=re.M | re.S))
-    return [target for target in targets if "://" not in target and not (page.parent / target).exists()]
+    targets = re.findall(
+        r"\]\(([^)#]+)(?:#[^)]*)?\)", re.sub(r"^ *```.*?^ *```$", "", text, flags=re.M | re.S)
+    )
+    return [
+        target for target in targets if "://" not in target and not (page.parent / target).exists()
+    ]
 
 
 def test_relative_links_lead_to_files() -> None:
@@ -256,7 +304,11 @@ def test_relative_links_lead_to_files() -> None:
 
 def list_links(page: Path) -> set[Path]:
     targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
-    return {(page.parent / target).resolve() for target in targets if "://" not in target and target.endswith(".md")}
+    return {
+        (page.parent / target).resolve()
+        for target in targets
+        if "://" not in target and target.endswith(".md")
+    }
 
 
 def test_every_tutorial_is_two_clicks_from_the_read_me() -> None:
@@ -303,9 +355,13 @@ SEARCHED = {
 
 
 def test_the_index_has_the_words_that_people_search_for() -> None:
-    rows = re.findall(r"^\| (.+) \| (.+) \|$", (DOCS / "index.md").read_text(encoding="utf-8"), re.M)
+    rows = re.findall(
+        r"^\| (.+) \| (.+) \|$", (DOCS / "index.md").read_text(encoding="utf-8"), re.M
+    )
     missing_words = {
-        word: page for word, page in SEARCHED.items() if not any(word in task and f"({page})" in links for task, links in rows)
+        word: page
+        for word, page in SEARCHED.items()
+        if not any(word in task and f"({page})" in links for task, links in rows)
     }
     assert missing_words == {}
 
@@ -322,26 +378,52 @@ _SOURCE = re.compile(
 
 
 def find_unsourced(text: str) -> list[str]:
-    """Return the lines with a measured time, ratio or memory whose section names neither a benchmark, a test nor their page."""
+    """Return the lines with a measured time, ratio or memory whose section names neither a
+    benchmark, a test nor their page.
+    """
     sections = re.split(r"^(?=## )", text, flags=re.M)
-    prose = [re.sub(r"^```.*?^```$|<!--.*?-->", "", s, flags=re.M | re.S) for s in sections if not _SOURCE.search(s)]
+    prose = [
+        re.sub(r"^```.*?^```$|<!--.*?-->", "", s, flags=re.M | re.S)
+        for s in sections
+        if not _SOURCE.search(s)
+    ]
     return [line for section in prose for line in section.splitlines() if _MEASURED.search(line)]
 
 
 def test_every_measured_figure_has_its_source() -> None:
     pages = [page for page in PAGES if page.name != "api.md"]
-    assert {page: lines for page in pages if (lines := find_unsourced(page.read_text(encoding="utf-8")))} == {}
+    assert {
+        page: lines for page in pages if (lines := find_unsourced(page.read_text(encoding="utf-8")))
+    } == {}
     measured = ["It takes 3 s.", "2.4 times as long", "in half a second", "took 5 MiB"]
-    text = "\n".join(["# A", measured[0], "## B", "`benchmarks/a.py`: 4 ms", "## C", *measured[1:], "words of 2 GB"])
+    text = "\n".join(
+        [
+            "# A",
+            measured[0],
+            "## B",
+            "`benchmarks/a.py`: 4 ms",
+            "## C",
+            *measured[1:],
+            "words of 2 GB",
+        ]
+    )
     assert find_unsourced(text) == measured
 
 
 def test_a_source_of_figures_exists() -> None:
-    for page in [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *(ROOT / "graphshare").rglob("*.py")]:
+    for page in [
+        *PAGES,
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "SECURITY.md",
+        *(ROOT / "graphshare").rglob("*.py"),
+    ]:
         text = page.read_text(encoding="utf-8")
         for module in re.findall(r"\b(benchmarks[./]\w+)", text):
             path = ROOT / module.replace(".", "/")
-            assert path.with_suffix(".py").is_file() or path.with_suffix(".md").is_file(), (page, module)
+            assert path.with_suffix(".py").is_file() or path.with_suffix(".md").is_file(), (
+                page,
+                module,
+            )
         for path in re.findall(r"`(tests/[\w/.]+)`", text):
             assert (ROOT / path).exists() or page.name in RECIPES, (page, path)
 
@@ -358,14 +440,18 @@ def test_the_page_on_a_format_lists_every_command(name: str) -> None:
 def test_the_page_on_onnx_lists_what_is_refused(name: str) -> None:
     """Of the commands whose row starts with a refusal each is shown to refuse a model."""
     english = (DOCS / "onnx.md").read_text(encoding="utf-8")
-    refused = re.findall(r"^\| `([\w-]+)` \| (?:is refused|拒绝)", (DOCS / name).read_text(encoding="utf-8"), re.M)
+    refused = re.findall(
+        r"^\| `([\w-]+)` \| (?:is refused|拒绝)", (DOCS / name).read_text(encoding="utf-8"), re.M
+    )
     shown = re.findall(r"^\$ graphshare ([\w-]+) .*\nerror: .* is for MXNet graphs", english, re.M)
     assert refused
     assert set(refused) <= set(shown)
 
 
 def test_the_site_has_every_page() -> None:
-    listed = set(re.findall(r"([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.M))
+    listed = set(
+        re.findall(r"([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.M)
+    )
     assert listed == {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")}
 
 
@@ -373,7 +459,16 @@ def test_the_site_has_every_page() -> None:
 def test_the_site_is_built(tmp_path: Path) -> None:
     if importlib.util.find_spec("material") is None:
         missing("docs", "mkdocs-material is of the docs extra")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", str(tmp_path / "site")]
+    command = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--strict",
+        "-q",
+        "-d",
+        str(tmp_path / "site"),
+    ]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=300)
     assert run.returncode == 0, run.stderr.decode()
     assert (tmp_path / "site" / "commands" / "diff" / "index.html").exists()

@@ -37,7 +37,9 @@ def find_imports(name: str, path: Path, modules: Mapping[str, Path]) -> set[str]
 
 
 def find_cycles(edges: Edges) -> list[list[str]]:
-    """Return the modules of each cycle, sorted: what remains when modules that nothing needs, or that need nothing, go."""
+    """Return the modules of each cycle, sorted: what remains when modules that nothing needs, or
+    that need nothing, go.
+    """
     remaining = {name: set(targets) for name, targets in edges.items()}
     while True:
         sources = {name for name, targets in remaining.items() if targets}
@@ -48,7 +50,11 @@ def find_cycles(edges: Edges) -> list[list[str]]:
         remaining = {name: remaining[name] & core for name in core}
     cycles: list[list[str]] = []
     for name in sorted(remaining):
-        group = sorted(other for other in remaining if other in reach(remaining, name) and name in reach(remaining, other))
+        group = sorted(
+            other
+            for other in remaining
+            if other in reach(remaining, name) and name in reach(remaining, other)
+        )
         if len(group) > 1 and group not in cycles:
             cycles.append(group)
     return cycles
@@ -69,7 +75,9 @@ def reach(edges: Edges, start: str) -> set[str]:
 def list_cycles(package: Path) -> list[list[str]]:
     modules = list_modules(package)
     edges = {name: find_imports(name, path, modules) for name, path in modules.items()}
-    return find_cycles({**edges, package.name: set()})  # its __init__ hands names on, when they are first used
+    return find_cycles(
+        {**edges, package.name: set()}
+    )  # its __init__ hands names on, when they are first used
 
 
 def test_the_package_has_no_import_cycle() -> None:
@@ -96,6 +104,8 @@ def test_imports_for_type_checkers_make_a_cycle_too(tmp_path: Path) -> None:
     package = tmp_path / "sample"
     package.mkdir()
     (package / "__init__.py").write_text("")
-    (package / "a.py").write_text("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from sample.b import B\n")
+    (package / "a.py").write_text(
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from sample.b import B\n"
+    )
     (package / "b.py").write_text("from sample.a import TYPE_CHECKING\n")
     assert list_cycles(package) == [["sample.a", "sample.b"]]

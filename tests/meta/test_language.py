@@ -41,11 +41,9 @@ PHRASES = {
 }
 #: Function names that begin with one of these are participles of irregular verbs.
 IRREGULAR = set(
-    """
-    begun bent bound brought built caught chosen done drawn fed felt found given gone grown heard held hidden kept known laid
-    led left lent lost made meant met paid said seen sent shown spelled spelt spun stood taken taught thought thrown told
-    understood won worn woven written
-    """.split()
+    """begun bent bound brought built caught chosen done drawn fed felt found given gone grown heard
+    held hidden kept known laid led left lent lost made meant met paid said seen sent shown spelled
+    spelt spun stood taken taught thought thrown told understood won worn woven written""".split()
 )
 #: Words on "ed" that are not participles.
 VERBS_IN_ED = set("embed exceed feed need proceed seed shed speed succeed".split())
@@ -54,12 +52,16 @@ OPERATORS = ("generalized_negative_binomial",)
 #: Participles and prepositions that say nothing about a value; a variable has the name of the thing that it holds.
 VAGUE_VARIABLES = set("found given made of said shown spoken told".split())
 
-#: Constructions of translated English in docstrings and comments, each with its limit per 1,000 words. A limit may only fall.
+# Constructions of translated English in docstrings and comments, each with its limit per 1,000
+# words. A limit may only fall.
 CONSTRUCTIONS = {
     "that of, those of: repeat the noun, or leave it out": (r"\bth(?:at|ose) of\b", 0.2),
     "what is, what it: use a noun": (r"\bwhat (?:is|are|it|they|no|the|a)\b", 0.2),
     "which, as an afterthought: begin a new sentence": (r", (?:of |with |by |in )?which\b", 0.2),
-    "whatever, as it is: name the cases": (r"\bwhatever\b|\bas (?:it|they) (?:has|have|is|are)\b", 0.2),
+    "whatever, as it is: name the cases": (
+        r"\bwhatever\b|\bas (?:it|they) (?:has|have|is|are)\b",
+        0.2,
+    ),
 }
 
 
@@ -81,13 +83,18 @@ def find_phrases(pages: Iterable[Path], root: Path) -> list[str]:
             for pattern, instead in patterns:
                 match = pattern.search(line)
                 if match is not None and not is_quoted(line, match):
-                    places.append(f"{page.relative_to(root)}:{number}: {match[0]!r}: write {instead}")
+                    places.append(
+                        f"{page.relative_to(root)}:{number}: {match[0]!r}: write {instead}"
+                    )
     return places
 
 
 def is_quoted(line: str, match: re.Match[str]) -> bool:
     """Whether a phrase is in typographic quotation marks, which mark what another program says."""
-    return line.rfind("“", 0, match.start()) > line.rfind("”", 0, match.start()) and "”" in line[match.end() :]
+    return (
+        line.rfind("“", 0, match.start()) > line.rfind("”", 0, match.start())
+        and "”" in line[match.end() :]
+    )
 
 
 def is_participle(name: str) -> bool:
@@ -100,11 +107,15 @@ def is_participle(name: str) -> bool:
 
 def find_participles(pages: Iterable[Path], root: Path) -> list[str]:
     """Return the places of functions named by a participle; properties are values and may be named so."""
-    return [f"{place}: {name}" for place, name in list_functions(pages, root) if is_participle(name)]
+    return [
+        f"{place}: {name}" for place, name in list_functions(pages, root) if is_participle(name)
+    ]
 
 
 def is_x_of(name: str) -> bool:
-    """Whether a function is named by a noun with ``of``, such as ``shape_of``; predicates such as ``is_part_of`` may be."""
+    """Whether a function is named by a noun with ``of``, such as ``shape_of``; predicates such as
+    ``is_part_of`` may be.
+    """
     return name.endswith("_of") and not name.lstrip("_").startswith(("is_", "has_"))
 
 
@@ -123,8 +134,16 @@ def list_functions(pages: Iterable[Path], root: Path) -> Iterator[tuple[str, str
 @cache  # two tests read all modules
 def read_functions(text: str) -> tuple[tuple[int, str], ...]:
     """Return the line and the name of each function that is not a property."""
-    functions = (node for node in ast.walk(ast.parse(text)) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
-    return tuple((node.lineno, node.name) for node in functions if not any(map(is_property, node.decorator_list)))
+    functions = (
+        node
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    )
+    return tuple(
+        (node.lineno, node.name)
+        for node in functions
+        if not any(map(is_property, node.decorator_list))
+    )
 
 
 def is_property(decorator: ast.expr) -> bool:
@@ -255,22 +274,46 @@ def test_a_planted_construction_is_counted(prose: str, name: str, page: Path) ->
     places, words = find_constructions([page], page.parent)
     (construction,) = (each for each in CONSTRUCTIONS if places[each])
     assert construction.startswith(name)
-    assert [place.rpartition(": ")[0] for place in places[construction]] == ["page.py:7", "page.py:9"]
+    assert [place.rpartition(": ")[0] for place in places[construction]] == [
+        "page.py:7",
+        "page.py:9",
+    ]
     assert words == 4 + 2 * len(prose.split())
 
 
 def test_a_planted_participle_is_found(page: Path) -> None:
-    names = ["moved_axes", "_gone_back", "found", "feed_inputs", "read_index", "embed", "infer_shapes"]
+    names = [
+        "moved_axes",
+        "_gone_back",
+        "found",
+        "feed_inputs",
+        "read_index",
+        "embed",
+        "infer_shapes",
+    ]
     functions = "".join(f"def {name}(): ...\n" for name in names)
     page.write_text(f"{functions}class A:\n    @property\n    def sorted_nodes(self): ...\n")
-    assert [place.rpartition(" ")[2] for place in find_participles([page], page.parent)] == names[:3]
+    assert [place.rpartition(" ")[2] for place in find_participles([page], page.parent)] == names[
+        :3
+    ]
 
 
 def test_a_planted_noun_is_found(page: Path) -> None:
-    page.write_text("def shape_of(): ...\ndef _name_of(): ...\ndef is_part_of(): ...\ndef find(): ...\n")
-    assert [place.rpartition(" ")[2] for place in find_nouns([page], page.parent)] == ["shape_of", "_name_of"]
+    page.write_text(
+        "def shape_of(): ...\ndef _name_of(): ...\ndef is_part_of(): ...\ndef find(): ...\n"
+    )
+    assert [place.rpartition(" ")[2] for place in find_nouns([page], page.parent)] == [
+        "shape_of",
+        "_name_of",
+    ]
 
 
 def test_a_planted_vague_variable_is_found(page: Path) -> None:
-    page.write_text("def f(given, x):\n    found = [y for y in x]\n    for made in found:\n        pass\n    print(told=1)\n")
-    assert [place.rpartition(" ")[2] for place in find_vague_variables([page], page.parent)] == ["given", "found", "made"]
+    page.write_text(
+        "def f(given, x):\n    found = [y for y in x]\n    for made in found:\n        pass\n    print(told=1)\n"
+    )
+    assert [place.rpartition(" ")[2] for place in find_vague_variables([page], page.parent)] == [
+        "given",
+        "found",
+        "made",
+    ]

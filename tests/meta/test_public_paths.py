@@ -11,32 +11,49 @@ import pytest
 
 import graphshare
 
-LIBRARY = """
-Bound Checkpoint DisprovedError Entry Fault Graph GraphshareError GraphvizError InputError Inputs Node OutputError RefusedError
-Resources Rewrite Rule Ruleset SchedulerError SelfCheckError Sgd Tolerance UnsupportedError UsageError bind check check_rules
-compare convert detect diff diff_params downgrade draw draw_difference draw_proof duplicate explain export extract fingerprint
-fold foreach format group infer_shapes inspect inspect_checkpoint inspect_folder inspect_shared list_params load load_rules
-measure_params open_images overwriting pool rank_classes rename rename_params reshape
-run save share show_params split tie_params train upgrade verify
-""".split()
+LIBRARY = """Bound Checkpoint DisprovedError Entry Fault Graph GraphshareError GraphvizError
+InputError Inputs Node OutputError RefusedError Resources Rewrite Rule Ruleset SchedulerError
+SelfCheckError Sgd Tolerance UnsupportedError UsageError bind check check_rules compare convert
+detect diff diff_params downgrade draw draw_difference draw_proof duplicate explain export extract
+fingerprint fold foreach format group infer_shapes inspect inspect_checkpoint inspect_folder
+inspect_shared list_params load load_rules measure_params open_images overwriting pool rank_classes
+rename rename_params reshape run save share show_params split tie_params train upgrade verify""".split()
 
-BUILDER = """
-AUTO_REUSE BREW CAFFE2 MXNET PADDLE PADDLE_NUMBERED PADDLE_PER_KIND TENSORFLOW Layer Model Naming Reuse Scope Session Sgd Var
-constant current_scope current_session default_session fully_connected initializers model name_scope operators parameter_sharing
-placeholder reset_default_session save unique_names variable variable_scope
-""".split()
+BUILDER = """AUTO_REUSE BREW CAFFE2 MXNET PADDLE PADDLE_NUMBERED PADDLE_PER_KIND TENSORFLOW Layer
+Model Naming Reuse Scope Session Sgd Var constant current_scope current_session default_session
+fully_connected initializers model name_scope operators parameter_sharing placeholder
+reset_default_session save unique_names variable variable_scope""".split()
 
 MODULES = {
     "graphshare": LIBRARY,
     "graphshare.builder": BUILDER,
     "graphshare.builder.parameter_values": ["groups", "operators"],
-    "graphshare.errors": ["DisprovedError", "InputError", "OutputError", "RefusedError", "SelfCheckError", "UsageError"],
+    "graphshare.errors": [
+        "DisprovedError",
+        "InputError",
+        "OutputError",
+        "RefusedError",
+        "SelfCheckError",
+        "UsageError",
+    ],
     "graphshare.progress": ["progress_listener"],
     # what the objects behind the entry points graphshare.kernels, .gradients, .to_onnx and .engines are made of
     "graphshare.ops.kernel": ["Context", "Kernel", "KernelError"],
     "graphshare.ops.gradient": ["Gradient", "GradientError", "NoGradient", "TapeEntry"],
-    "graphshare.ops.translation": ["NoTranslation", "Translation", "TranslationError", "Translator", "Value"],
-    "graphshare.execute.engines.engine": ["Compiled", "Engine", "NodesRefusedError", "Part", "Selective"],
+    "graphshare.ops.translation": [
+        "NoTranslation",
+        "Translation",
+        "TranslationError",
+        "Translator",
+        "Value",
+    ],
+    "graphshare.execute.engines.engine": [
+        "Compiled",
+        "Engine",
+        "NodesRefusedError",
+        "Part",
+        "Selective",
+    ],
     "graphshare.execute.engines.registry": ["register_engine"],
     # what examples of the documentation use
     "graphshare.analysis.name_lists": ["NameLists"],
@@ -45,7 +62,9 @@ MODULES = {
 }
 
 
-@pytest.mark.parametrize(("module", "name"), [(module, name) for module, names in MODULES.items() for name in names])
+@pytest.mark.parametrize(
+    ("module", "name"), [(module, name) for module, names in MODULES.items() for name in names]
+)
 def test_public_path_is_importable(module: str, name: str) -> None:
     assert hasattr(importlib.import_module(module), name)
 
@@ -65,7 +84,11 @@ def list_raised(owner: object, *, name: str) -> Iterator[tuple[str, str]]:
 
 
 def test_exceptions_that_docstrings_name_are_public() -> None:
-    raised = [each for name in graphshare.__all__ for each in list_raised(getattr(graphshare, name), name=name)]
+    raised = [
+        each
+        for name in graphshare.__all__
+        for each in list_raised(getattr(graphshare, name), name=name)
+    ]
     assert len(raised) > 50
     assert [each for each in raised if each[1] not in graphshare.__all__] == []
 

@@ -17,7 +17,10 @@ CHINESE = (ROOT / "README.zh-CN.md").read_text(encoding="utf-8")
 def list_blocks(text: str) -> list[tuple[str, str]]:
     """Return the language and the lines that one types of each block; what a command prints is left out."""
     blocks = re.findall(r"^```(\w+)\n(.*?)^```", text, re.M | re.S)
-    return [(kind, "\n".join(re.findall(r"^\$ .*", body, re.M)) if kind == "console" else body) for kind, body in blocks]
+    return [
+        (kind, "\n".join(re.findall(r"^\$ .*", body, re.M)) if kind == "console" else body)
+        for kind, body in blocks
+    ]
 
 
 def list_commands(text: str) -> list[str]:
@@ -33,15 +36,22 @@ def test_both_are_short() -> None:
 def test_both_have_the_same_blocks_and_links() -> None:
     assert list_blocks(ENGLISH) == list_blocks(CHINESE)
     english, chinese = (
-        set(re.findall(r"\]\(([^)]+)\)", text)) - {"README.md", "README.zh-CN.md"} for text in (ENGLISH, CHINESE)
+        set(re.findall(r"\]\(([^)]+)\)", text)) - {"README.md", "README.zh-CN.md"}
+        for text in (ENGLISH, CHINESE)
     )
     assert english == {link.replace("-zh.md", ".md") for link in chinese}
-    assert [link for link in chinese if (ROOT / link.replace(".md", "-zh.md")).is_file() and link.endswith(".md")] == []
+    assert [
+        link
+        for link in chinese
+        if (ROOT / link.replace(".md", "-zh.md")).is_file() and link.endswith(".md")
+    ] == []
 
 
 def test_every_row_of_the_chinese_tables_is_chinese() -> None:
     assert find_english_rows(CHINESE) == []
-    assert find_english_rows("| a | b |\n| --- | --- |\n| `x` | Print it. |\n| `y` | 输出 |\n") == ["| `x` | Print it. |"]
+    assert find_english_rows("| a | b |\n| --- | --- |\n| `x` | Print it. |\n| `y` | 输出 |\n") == [
+        "| `x` | Print it. |"
+    ]
 
 
 def find_english_rows(text: str) -> list[str]:
@@ -56,7 +66,9 @@ def test_a_different_block_is_found() -> None:
 
 @pytest.mark.parametrize("text", [ENGLISH, CHINESE], ids=["README.md", "README.zh-CN.md"])
 def test_each_describes_every_command_in_one_line(text: str) -> None:
-    assert list_commands(text) == [name for commands in group_commands().values() for name in commands]
+    assert list_commands(text) == [
+        name for commands in group_commands().values() for name in commands
+    ]
     assert sorted(list_commands(text)) == sorted(COMMANDS)
 
 
@@ -67,10 +79,23 @@ def test_there_are_two_set_up_commands() -> None:
 
 def test_no_text_installs_the_package_of_that_name_which_may_be_a_strangers() -> None:
     files = [*ROOT.glob("*.md"), *ROOT.glob("*.yml"), *(ROOT / "man").glob("*")]
-    files += [path for folder in ("docs", "graphshare", "fixtures") for path in (ROOT / folder).rglob("*") if path.is_file()]
-    texts = {path: path.read_text(encoding="utf-8", errors="replace") for path in files if path.suffix != ".pyc"}
+    files += [
+        path
+        for folder in ("docs", "graphshare", "fixtures")
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file()
+    ]
+    texts = {
+        path: path.read_text(encoding="utf-8", errors="replace")
+        for path in files
+        if path.suffix != ".pyc"
+    }
     assert len(texts) > 500
-    assert not [path for path, text in texts.items() if re.search(r"pip\d? install [^\n`&]*\bgraphshare\b", text)]
+    assert not [
+        path
+        for path, text in texts.items()
+        if re.search(r"pip\d? install [^\n`&]*\bgraphshare\b", text)
+    ]
 
 
 def test_the_packages_of_an_extra_are_those_that_a_hint_names() -> None:

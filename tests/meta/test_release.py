@@ -50,15 +50,22 @@ def test_a_release_is_refused_while_names_may_change(checkout: Path) -> None:
     assert RELEASE.list_reasons(checkout, "0.2.0") == []
     (checkout / RELEASE.PROMISES).write_text(RELEASE.NOT_YET)
     reasons = RELEASE.list_reasons(checkout, "0.2.0")
-    assert reasons == [f"docs/compatibility.md says: {RELEASE.NOT_YET}", "the checkout has changes that are not committed"]
+    assert reasons == [
+        f"docs/compatibility.md says: {RELEASE.NOT_YET}",
+        "the checkout has changes that are not committed",
+    ]
 
 
 def test_a_release_without_its_tools_is_refused_before_anything_is_written() -> None:
     assert RELEASE.list_missing(("json",)) == []
-    assert RELEASE.list_missing(("json", "no_such_tool")) == ["no_such_tool is not installed: pip install no_such_tool"]
+    assert RELEASE.list_missing(("json", "no_such_tool")) == [
+        "no_such_tool is not installed: pip install no_such_tool"
+    ]
 
 
-def test_an_upload_that_fails_says_how_to_repeat_it(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_upload_that_fails_says_how_to_repeat_it(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     built = checkout.parent / "a.whl"
     built.write_bytes(b"")
     true_run = RELEASE.run
@@ -70,13 +77,21 @@ def test_an_upload_that_fails_says_how_to_repeat_it(checkout: Path, monkeypatch:
             raise RELEASE.RefusedError("no account")
         return "PASSED"
 
-    for name, value in {"ROOT": checkout, "run": run, "check": lambda *_: [built], "ask": lambda _: None}.items():
+    for name, value in {
+        "ROOT": checkout,
+        "run": run,
+        "check": lambda *_: [built],
+        "ask": lambda _: None,
+    }.items():
         monkeypatch.setattr(RELEASE, name, value)
     monkeypatch.setattr(RELEASE, "list_missing", list)
     for key in ("GIT_AUTHOR", "GIT_COMMITTER"):
         monkeypatch.setenv(f"{key}_NAME", "a")
         monkeypatch.setenv(f"{key}_EMAIL", "a@b")
-    with pytest.raises(RELEASE.RefusedError, match=r"no account\nwhen the reason is gone: .* twine upload .*/dist/a\.whl"):
+    with pytest.raises(
+        RELEASE.RefusedError,
+        match=r"no account\nwhen the reason is gone: .* twine upload .*/dist/a\.whl",
+    ):
         RELEASE.release("0.2.0", checkout.parent)
     assert true_run("git", "tag", cwd=checkout).split() == ["v0.2.0"]
     assert (checkout / "dist" / "a.whl").is_file()
@@ -116,11 +131,17 @@ def test_a_file_that_an_sdist_lacks_is_found() -> None:
 def test_every_tracked_file_is_of_the_sdist() -> None:
     if not (ROOT / ".git").exists():
         pytest.skip("this is no checkout")
-    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    tracked = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split()
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     included = text.partition("[tool.hatch.build.targets.sdist]")[2].partition("]\n")[0]
     always = ("pyproject.toml", ".gitignore")
-    assert [path for path in tracked if path not in always and f'"/{path.partition("/")[0]}"' not in included] == []
+    assert [
+        path
+        for path in tracked
+        if path not in always and f'"/{path.partition("/")[0]}"' not in included
+    ] == []
 
 
 @pytest.fixture
@@ -128,7 +149,12 @@ def page(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The module that makes the package's page; what builds packages need not be installed."""
     interface = ModuleType("interface")
     vars(interface)["MetadataHookInterface"] = SimpleNamespace
-    for name in ("hatchling", "hatchling.metadata", "hatchling.metadata.plugin", "hatchling.metadata.plugin.interface"):
+    for name in (
+        "hatchling",
+        "hatchling.metadata",
+        "hatchling.metadata.plugin",
+        "hatchling.metadata.plugin.interface",
+    ):
         monkeypatch.setitem(sys.modules, name, interface)
     return load_script("package_page")
 

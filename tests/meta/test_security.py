@@ -45,7 +45,18 @@ from tests.watch import (
 
 PAGE = ROOT / "SECURITY.md"
 MODULES = sorted((ROOT / "graphshare").rglob("*.py"))
-LOADS_CODE = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib", "runpy", "code", "ctypes", "cffi"}
+LOADS_CODE = {
+    "pickle",
+    "marshal",
+    "shelve",
+    "dill",
+    "cloudpickle",
+    "joblib",
+    "runpy",
+    "code",
+    "ctypes",
+    "cffi",
+}
 CONNECTS = {
     "socket",
     "ssl",
@@ -60,7 +71,18 @@ CONNECTS = {
     "webbrowser",
 }
 STARTS = {"subprocess", "pty", "multiprocessing"}
-CALLS = {"eval", "exec", "compile", "__import__", "system", "popen", "execv", "execvp", "spawnv", "fork"}
+CALLS = {
+    "eval",
+    "exec",
+    "compile",
+    "__import__",
+    "system",
+    "popen",
+    "execv",
+    "execvp",
+    "spawnv",
+    "fork",
+}
 
 
 def imported(tree: ast.AST) -> Iterator[str]:
@@ -80,7 +102,11 @@ def called(tree: ast.AST) -> Iterator[str]:
         if isinstance(node, ast.Call):
             if isinstance(node.func, ast.Name):
                 yield node.func.id
-            elif isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name) and node.func.value.id == "os":
+            elif (
+                isinstance(node.func, ast.Attribute)
+                and isinstance(node.func.value, ast.Name)
+                and node.func.value.id == "os"
+            ):
                 yield node.func.attr
 
 
@@ -93,24 +119,34 @@ def list_uses(source: str) -> tuple[frozenset[str], frozenset[str]]:
 
 def find_uses(modules: set[str], calls: set[str], sources: dict[str, str]) -> dict[str, set[str]]:
     listed = {name: list_uses(source) for name, source in sources.items()}
-    found = {name: set(imports & modules) | (names & calls) for name, (imports, names) in listed.items()}
+    found = {
+        name: set(imports & modules) | (names & calls) for name, (imports, names) in listed.items()
+    }
     return {name: uses for name, uses in found.items() if uses}
 
 
 def read_sources() -> dict[str, str]:
-    return {str(path.relative_to(ROOT / "graphshare")): path.read_text(encoding="utf-8") for path in MODULES}
+    return {
+        str(path.relative_to(ROOT / "graphshare")): path.read_text(encoding="utf-8")
+        for path in MODULES
+    }
 
 
 def test_nothing_loads_code_from_a_file() -> None:
     sources = read_sources()
     assert find_uses(LOADS_CODE, CALLS, sources) == {}
-    assert [name for name, source in sources.items() if re.search(r"allow_pickle\s*=\s*True", source)] == []
+    assert [
+        name for name, source in sources.items() if re.search(r"allow_pickle\s*=\s*True", source)
+    ] == []
 
 
 def test_only_the_modules_of_urls_open_connections_and_nothing_starts_a_program() -> None:
     sources = read_sources()
     remote = {name: sources.pop(name) for name in list(sources) if name.startswith("files/remote/")}
-    assert set().union(*find_uses(CONNECTS | STARTS, set(), remote).values()) <= {"fsspec", "asyncio"}
+    assert set().union(*find_uses(CONNECTS | STARTS, set(), remote).values()) <= {
+        "fsspec",
+        "asyncio",
+    }
     uses = find_uses(CONNECTS | STARTS, set(), sources)
     assert set().union(*uses.values()) <= {"subprocess", "multiprocessing"}
     starting = {name for name, words in uses.items() if "subprocess" in words}
@@ -123,7 +159,10 @@ def test_only_the_modules_of_urls_open_connections_and_nothing_starts_a_program(
 
 QUOTING = {
     "shlex": {"text/markup.py"},
-    "html.escape": {"text/markup.py", "drawing/draw.py"},  # a page as a whole, in an attribute of a notebook's frame
+    "html.escape": {
+        "text/markup.py",
+        "drawing/draw.py",
+    },  # a page as a whole, in an attribute of a notebook's frame
     "xml.sax.saxutils": {"reports/junit.py"},
 }
 """What writes a name into text of another language, and the modules that may: one for each language."""
@@ -153,7 +192,10 @@ def test_the_bounds_are_those_of_the_code() -> None:
     assert (MAX_PIXELS, MAX_RESIZED) == (89_478_485, 16_777_216)
     assert FORMATS == ("PNG", "JPEG", "BMP", "GIF", "PPM", "TIFF", "WEBP")
     text = " ".join(PAGE.read_text(encoding="utf-8").split())
-    assert "(64 levels in a graph), gzip data (256<!-- fact: MiB unpacked --> MiB) and pipes (1 GB)" in text
+    assert (
+        "(64 levels in a graph), gzip data (256<!-- fact: MiB unpacked --> MiB) and pipes (1 GB)"
+        in text
+    )
     assert "stop it after two minutes" in text
 
 
@@ -164,11 +206,17 @@ _END = re.compile(r"(?<=[.!?])(?:\*\*)?(?!\w)(?:\[\^[\w-]+\])*(?=\s|$)")
 
 
 def split_sentences(text: str) -> Iterator[str]:
-    """Yield the sentences of Markdown text with the notes that follow them, of lists each item for itself; no tables."""
+    """Yield the sentences of Markdown text with the notes that follow them, of lists each item for
+    itself; no tables.
+    """
     for paragraph in re.split(r"\n\n|\n(?=- )", text):
         words = " ".join(paragraph.removeprefix("- ").split())
         start = 0
-        for end in [] if words.startswith(("|", "#", "<!--")) else [match.end() for match in _END.finditer(words)]:
+        for end in (
+            []
+            if words.startswith(("|", "#", "<!--"))
+            else [match.end() for match in _END.finditer(words)]
+        ):
             yield words[start:end].strip()
             start = end
         if words[start:].strip() and not words.startswith(("|", "#", "<!--")):
@@ -176,19 +224,27 @@ def split_sentences(text: str) -> Iterator[str]:
 
 
 def find_faults(page: str, root: Path) -> list[str]:
-    """Return the promises without a note, the notes that are missing or left over, and their tests that do not exist."""
+    """Return the promises without a note, the notes that are missing or left over, and their tests
+    that do not exist.
+    """
     promises = page.partition("## What is promised\n")[2].partition("\n## What is not promised")[0]
     notes = dict(re.findall(r"^\[\^([\w-]+)\]: (.*(?:\n    .*)*)", page, re.M))
     faults = [sentence for sentence in split_sentences(promises) if not _NOTE.search(sentence)]
     used = dict.fromkeys(_NOTE.findall(promises))
-    faults += [f"[^{label}]" for label in dict.fromkeys([*used, *notes]) if label not in used or label not in notes]
+    faults += [
+        f"[^{label}]"
+        for label in dict.fromkeys([*used, *notes])
+        if label not in used or label not in notes
+    ]
     for text in notes.values():
         tests = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", text)
         if not tests or re.sub(r"`[^`]*`", "", text).strip(" ,\n"):
             faults.append(text)
         for file, test in tests:
             path = root / file
-            if not path.exists() or not re.search(rf"^def {test}\(", path.read_text(encoding="utf-8"), re.M):
+            if not path.exists() or not re.search(
+                rf"^def {test}\(", path.read_text(encoding="utf-8"), re.M
+            ):
                 faults.append(f"{file}::{test}")
     return faults
 
@@ -196,7 +252,9 @@ def find_faults(page: str, root: Path) -> list[str]:
 def test_every_promise_names_tests_that_exist() -> None:
     text = PAGE.read_text(encoding="utf-8")
     assert find_faults(text, ROOT) == []
-    assert find_faults(text.replace("test_pickles_are_never_opened", "test_x"), ROOT) == ["tests/cli/test_commands.py::test_x"]
+    assert find_faults(text.replace("test_pickles_are_never_opened", "test_x"), ROOT) == [
+        "tests/cli/test_commands.py::test_x"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -210,15 +268,28 @@ def test_every_promise_names_tests_that_exist() -> None:
     ],
 )
 def test_a_sentence_without_a_test_is_found(promises: str, faults: list[str]) -> None:
-    note = "[^a]: `tests/meta/test_security.py::test_such_uses_are_found`,\n    `tests/cli/test_limits.py::test_sizes`\n"
-    assert find_faults(f"## What is promised\n\n{promises}\n\n## What is not promised\n\nE.\n\n{note}", ROOT) == faults
+    note = (
+        "[^a]: `tests/meta/test_security.py::test_such_uses_are_found`,\n    "
+        "`tests/cli/test_limits.py::test_sizes`\n"
+    )
+    assert (
+        find_faults(
+            f"## What is promised\n\n{promises}\n\n## What is not promised\n\nE.\n\n{note}", ROOT
+        )
+        == faults
+    )
 
 
 def test_a_note_without_a_test_is_found() -> None:
     page = (
-        "## What is promised\n\nA.[^a] B.[^b]\n\n## What is not promised\n\n[^a]: none\n[^b]: `tests/a.py::test_b`, and more\n"
+        "## What is promised\n\nA.[^a] B.[^b]\n\n## What is not promised\n\n[^a]: none\n[^b]: "
+        "`tests/a.py::test_b`, and more\n"
     )
-    assert find_faults(page, ROOT) == ["none", "`tests/a.py::test_b`, and more", "tests/a.py::test_b"]
+    assert find_faults(page, ROOT) == [
+        "none",
+        "`tests/a.py::test_b`, and more",
+        "tests/a.py::test_b",
+    ]
 
 
 # The table of commands, which docs/generate.py writes.
@@ -226,7 +297,9 @@ def test_a_note_without_a_test_is_found() -> None:
 
 def test_the_table_is_that_of_the_commands() -> None:
     rows = "\n".join(TABLE.format_rows(GENERATE.list_commands()))
-    assert f"\n| --- | --- | --- | --- | --- | --- |\n{rows}\n\n" in PAGE.read_text(encoding="utf-8")
+    assert f"\n| --- | --- | --- | --- | --- | --- |\n{rows}\n\n" in PAGE.read_text(
+        encoding="utf-8"
+    )
 
 
 def test_cells_follow_from_options_and_from_what_was_measured() -> None:
@@ -238,7 +311,10 @@ def test_cells_follow_from_options_and_from_what_was_measured() -> None:
         pass
 
     nothing: dict[str, list[str]] = {"writes": [], "starts": []}
-    python, both = {"writes": ["-o"], "starts": ["python"]}, {"writes": ["--map-out"], "starts": ["dot", "python"]}
+    python, both = (
+        {"writes": ["-o"], "starts": ["python"]},
+        {"writes": ["--map-out"], "starts": ["dot", "python"]},
+    )
     measured = {
         "fold": {"mxnet": nothing, "onnx": nothing},
         "fold --one": {"mxnet": python, "onnx": python},
@@ -253,7 +329,10 @@ def test_cells_follow_from_options_and_from_what_was_measured() -> None:
     assert TABLE.describe_command("fold", fold, measured).endswith(
         "| Python for MXNet graphs with `--one`, for ONNX models; `dot` for ONNX models with `--three x`"
     )
-    assert TABLE.describe_command("fold", fold, {"fold": {"onnx": python}}) == "ONNX | `--max-memory` | no | `-o` | Python"
+    assert (
+        TABLE.describe_command("fold", fold, {"fold": {"onnx": python}})
+        == "ONNX | `--max-memory` | no | `-o` | Python"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -270,17 +349,23 @@ def list_cases() -> list[Any]:
     cases = []
     for name, entry in TABLE.read_measured().items():
         for model in MODELS:
-            is_long = TABLE.split_name(name)[1] and "python" in entry.get(model, TABLE.EMPTY)["starts"]
+            is_long = (
+                TABLE.split_name(name)[1] and "python" in entry.get(model, TABLE.EMPTY)["starts"]
+            )
             cases.append(pytest.param(name, model, marks=[pytest.mark.large] if is_long else []))
     return cases
 
 
-WATCHED = pytest.mark.skipif(sys.platform != "linux", reason="what a command starts was measured on Linux")
+WATCHED = pytest.mark.skipif(
+    sys.platform != "linux", reason="what a command starts was measured on Linux"
+)
 
 
 @WATCHED
 @pytest.mark.parametrize(("name", "model"), list_cases())
-def test_what_a_command_does(name: str, model: str, models: Path, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_what_a_command_does(
+    name: str, model: str, models: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     """It writes and starts what is in the data of the table, and leaves no temporary file."""
     entry = TABLE.read_measured()[name]
     expected = entry.get(model)
@@ -289,9 +374,20 @@ def test_what_a_command_does(name: str, model: str, models: Path, tmp_path: Path
     try:
         did, faults = judge(name, model, models, tmp_path / "here")
     except NotInstalledError:  # paddle has a Python of its own
-        command = [request.getfixturevalue("paddle_python"), "-m", "tests.watch", "--judge", name, model, models, tmp_path]
+        command = [
+            request.getfixturevalue("paddle_python"),
+            "-m",
+            "tests.watch",
+            "--judge",
+            name,
+            model,
+            models,
+            tmp_path,
+        ]
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, done.stderr[-4000:]
         did, faults = json.loads(done.stdout.splitlines()[-1])
     assert did == expected, "run `python -m tests.watch` and `python docs/generate.py --no-run`"
@@ -302,18 +398,30 @@ def test_what_a_command_does(name: str, model: str, models: Path, tmp_path: Path
 UNWATCHED = {"--overwrite", "--time-limit", "--quiet"}
 PLACES = {"OUT", "FILE", "DIR", "DEST", "FOLDER"}
 STARTING = {"--engine", "--jobs", "--shape", "--external-data", "--weights", "--max-memory"}
-WRITING = re.compile(r"\b(writes?|replaces?|fix|records?|puts?|prove|proof|compares?)\b", re.IGNORECASE)
+WRITING = re.compile(
+    r"\b(writes?|replaces?|fix|records?|puts?|prove|proof|compares?)\b", re.IGNORECASE
+)
 
 
 def list_unwatched(name: str, command: click.Command, lines: Iterable[str]) -> list[str]:
-    """Return the options of a command that write, start or prove, by their metavar, name and help, and that no line has."""
+    """Return the options of a command that write, start or prove, by their metavar, name and help,
+    and that no line has.
+    """
     words = {word.partition("=")[0] for line in lines for word in line.partition(" -- ")[0].split()}
     sections = list_sections(command, click.Context(command, help_option_names=[]))
-    options = [(title, option) for title, several in sections.items() if title != READS for option in several]
+    options = [
+        (title, option)
+        for title, several in sections.items()
+        if title != READS
+        for option in several
+    ]
     acting = [
         max(option.opts, key=len)
         for title, option in options
-        if title == WRITES or option.metavar in PLACES or STARTING & set(option.opts) or WRITING.search(option.help or "")
+        if title == WRITES
+        or option.metavar in PLACES
+        or STARTING & set(option.opts)
+        or WRITING.search(option.help or "")
         if not words & set(option.opts)
     ]
     return [f"{name} {option}" for option in acting if option not in UNWATCHED]
@@ -325,9 +433,17 @@ def test_every_option_that_writes_or_starts_something_is_watched() -> None:
         command, options = TABLE.split_name(name)
         assert set(f"{command} {options}".split()) <= set(entry["line"].split())
         lines.setdefault(command, []).append(entry["line"].format(**MODELS["mxnet"]))
-    commands = {name: command for name, command in GENERATE.list_commands() if not isinstance(command, click.Group)}
+    commands = {
+        name: command
+        for name, command in GENERATE.list_commands()
+        if not isinstance(command, click.Group)
+    }
     assert set(lines) == set(commands)
-    assert [each for name, command in commands.items() for each in list_unwatched(name, command, lines[name])] == []
+    assert [
+        each
+        for name, command in commands.items()
+        for each in list_unwatched(name, command, lines[name])
+    ] == []
 
 
 def test_an_option_that_no_line_has_is_found() -> None:
@@ -349,8 +465,17 @@ def test_what_starts_python_has_limits() -> None:
     """A process of Python infers, checks or computes what a file says, or does what a command does."""
     limits, without = {"--max-memory", "--time-limit"}, []
     for name, command in GENERATE.list_commands():
-        lines = [entry for line, entry in TABLE.read_measured().items() if TABLE.split_name(line)[0] == name]
-        starts = {program for entry in lines for model in MODELS for program in entry.get(model, TABLE.EMPTY)["starts"]}
+        lines = [
+            entry
+            for line, entry in TABLE.read_measured().items()
+            if TABLE.split_name(line)[0] == name
+        ]
+        starts = {
+            program
+            for entry in lines
+            for model in MODELS
+            for program in entry.get(model, TABLE.EMPTY)["starts"]
+        }
         options = {flag for option in command.params for flag in option.opts}
         without += [name] if "python" in starts and not limits <= options else []
     assert without == []
@@ -375,7 +500,9 @@ def test_what_a_process_of_python_writes_and_starts_is_seen(
     pipe = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     with log_events(str(tmp_path / "log")), start_python(*words, **pipe) as process:
         process.communicate(timeout=60)
-    events = [json.loads(line) for line in (tmp_path / "log").read_text(encoding="utf-8").splitlines()]
+    events = [
+        json.loads(line) for line in (tmp_path / "log").read_text(encoding="utf-8").splitlines()
+    ]
     assert events.count(["starts", "python"]) == len(call) // 2 - 1
     assert ["writes", places["target"]] in events
     assert not [where for what, where in events if places["source"] in where]
@@ -383,11 +510,21 @@ def test_what_a_process_of_python_writes_and_starts_is_seen(
 
 def test_where_files_are_and_what_is_none_of_them(tmp_path: Path) -> None:
     words = "x models/g -o made/ --map-out=made/map.json --fix".split()
-    doings = Doings(0, "", ["made/g.json", "made/map.json", "models/weights.data"], [], set(), set(), set())
+    doings = Doings(
+        0, "", ["made/g.json", "made/map.json", "models/weights.data"], [], set(), set(), set()
+    )
     assert list_writing_options(doings, words, "--fix") == ["--fix", "--map-out", "-o"]
-    assert list_writing_options(Doings(0, "", [], ["models/g.json"], set(), set(), set()), words, "--fix") == ["--fix"]
-    assert list_writing_options(Doings(0, "", ["made/g.json"], [], set(), set(), set()), words, "--fix") == ["-o"]
-    own = {str(tmp_path / "run" / "made" / ".graphshare-1"), str(tmp_path / "temporary" / "x"), os.devnull}
+    assert list_writing_options(
+        Doings(0, "", [], ["models/g.json"], set(), set(), set()), words, "--fix"
+    ) == ["--fix"]
+    assert list_writing_options(
+        Doings(0, "", ["made/g.json"], [], set(), set(), set()), words, "--fix"
+    ) == ["-o"]
+    own = {
+        str(tmp_path / "run" / "made" / ".graphshare-1"),
+        str(tmp_path / "temporary" / "x"),
+        os.devnull,
+    }
     others = [str(tmp_path / "run" / "other"), str(tmp_path / "temporarily")]
     assert list_stray_writes(doings._replace(writes=own | set(others)), tmp_path) == others
 
@@ -395,11 +532,18 @@ def test_where_files_are_and_what_is_none_of_them(tmp_path: Path) -> None:
 @WATCHED
 @pytest.mark.parametrize("line", ["inspect", "duplicate", "verify", "params list", "check"])
 @pytest.mark.parametrize("model", ["mxnet", "onnx"])
-def test_connections_go_to_the_server_of_the_url_alone(line: str, model: str, models: Path, tmp_path: Path) -> None:
+def test_connections_go_to_the_server_of_the_url_alone(
+    line: str, model: str, models: Path, tmp_path: Path
+) -> None:
     pytest.importorskip("fsspec", reason="fsspec is of the remote extra")
     (tmp_path / "run" / "made").mkdir(parents=True)
     with serve(models) as site:
-        words = TABLE.read_measured()[line]["line"].format(**MODELS[model]).replace("models/", f"{site.url}/").split()
+        words = (
+            TABLE.read_measured()[line]["line"]
+            .format(**MODELS[model])
+            .replace("models/", f"{site.url}/")
+            .split()
+        )
         doings = watch(words, tmp_path)
         assert doings.code in (0, 1), doings.messages
         host, port = site.url.removeprefix("http://").split(":")

@@ -1,7 +1,7 @@
 """The wheel carries what the command needs: built, installed into an empty environment, and used there.
 
-Every page of the documentation is run once more outside the checkout: with the wheel in an environment of its own, and with
-what pipx makes of it.
+Every page of the documentation is run once more outside the checkout: with the wheel in an
+environment of its own, and with what pipx makes of it.
 """
 
 from __future__ import annotations
@@ -29,9 +29,18 @@ ROOT = Path(__file__).parents[2]
 OF_DEVELOPERS = {"test", "docs", "netron", "lint"}  # the other extras are of users
 
 
-def run(*command: str, cwd: Path, check: bool = True, **variables: str) -> subprocess.CompletedProcess[str]:
+def run(
+    *command: str, cwd: Path, check: bool = True, **variables: str
+) -> subprocess.CompletedProcess[str]:
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    done = subprocess.run(command, cwd=cwd, env={**environment, **variables}, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        env={**environment, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert not check or done.returncode == 0, done.stdout + done.stderr
     return done
 
@@ -46,7 +55,17 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def build_wheel(folder: Path) -> None:
     """Build with this test's own pip, so that it works where tests were installed with --target."""
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "-q", "--no-deps", "-w", str(folder)]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "wheel",
+        "-q",
+        "--no-deps",
+        "-w",
+        str(folder),
+    ]
     built = subprocess.run([*command, str(ROOT)], env=dict(os.environ), capture_output=True)
     assert built.returncode == 0, built.stderr.decode()
 
@@ -58,8 +77,20 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     def install(folder: Path) -> None:
         run(sys.executable, "-m", "venv", "--without-pip", "env", cwd=folder)
         python = folder / "env" / "bin" / "python"
-        site = run(str(python), "-c", "import site; print(site.getsitepackages()[0])", cwd=folder).stdout.strip()
-        command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "-q", "--target", site, str(wheel)]
+        site = run(
+            str(python), "-c", "import site; print(site.getsitepackages()[0])", cwd=folder
+        ).stdout.strip()
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "--disable-pip-version-check",
+            "install",
+            "-q",
+            "--target",
+            site,
+            str(wheel),
+        ]
         subprocess.run(command, env=dict(os.environ), check=True, capture_output=True)
 
     return build_once(tmp_path_factory, "installed", install) / "env" / "bin" / "python"
@@ -77,7 +108,16 @@ def install_with_pip(wheel: Path, folder: Path) -> None:
     """Install the wheel with all extras of users into the environment ``env`` of a folder."""
     run(sys.executable, "-m", "venv", "env", cwd=folder)
     python = str(folder / "env" / "bin" / "python")
-    run(python, "-m", "pip", "--disable-pip-version-check", "install", "-q", with_extras(wheel), cwd=folder)
+    run(
+        python,
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "install",
+        "-q",
+        with_extras(wheel),
+        cwd=folder,
+    )
 
 
 def install_with_pipx(wheel: Path, folder: Path) -> None:
@@ -96,24 +136,38 @@ INSTALLATIONS = {
 
 
 @pytest.fixture(scope="module", params=INSTALLATIONS)
-def installation(request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def installation(
+    request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Any:
     """The graphshare that pip or pipx installed, with all extras of users, outside the checkout."""
     install, python, script = INSTALLATIONS[request.param]
     folder = build_once(tmp_path_factory, request.param, partial(install, wheel))
-    place = run(str(folder / python), "-c", "import graphshare; print(graphshare.__file__)", cwd=folder).stdout
+    place = run(
+        str(folder / python), "-c", "import graphshare; print(graphshare.__file__)", cwd=folder
+    ).stdout
     assert place.startswith(str(folder))
     return GENERATE.Installation((str(folder / script),), str(folder / python), {})
 
 
-RUNS = [(page, by) for page in PAGES for by in INSTALLATIONS if by == "wheel" or page.parent.name not in LONG]
+RUNS = [
+    (page, by)
+    for page in PAGES
+    for by in INSTALLATIONS
+    if by == "wheel" or page.parent.name not in LONG
+]
 """Pages that take minutes are run with one installation."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("page", "installation"), RUNS, indirect=["installation"], ids=[f"{by}-{page.relative_to(ROOT)}" for page, by in RUNS]
+    ("page", "installation"),
+    RUNS,
+    indirect=["installation"],
+    ids=[f"{by}-{page.relative_to(ROOT)}" for page, by in RUNS],
 )
-def test_blocks_show_what_installed_commands_print(page: Path, installation: Any, tmp_path: Path) -> None:
+def test_blocks_show_what_installed_commands_print(
+    page: Path, installation: Any, tmp_path: Path
+) -> None:
     text = page.read_text(encoding="utf-8")
     assert GENERATE.run_blocks(text, GENERATE.prepare_folder(tmp_path, page), installation) == text
 
@@ -133,13 +187,44 @@ def test_the_installed_help_is_that_of_the_checkout(installation: Any, tmp_path:
 def test_examples_of_the_installed_help_run(installation: Any, tmp_path: Path) -> None:
     (tmp_path / "inputs").mkdir()
     inputs = GENERATE.prepare_folder(tmp_path / "inputs")
-    run(*installation.command, "duplicate", "lenet", "--prefix", "sha-", "--mode", "tie", "-o", "siam", cwd=inputs)
+    run(
+        *installation.command,
+        "duplicate",
+        "lenet",
+        "--prefix",
+        "sha-",
+        "--mode",
+        "tie",
+        "-o",
+        "siam",
+        cwd=inputs,
+    )
     values = ("--seed", "0", "--shape", "data=1,1,28,28", "--all", "-o", "dump.npz")
     run(*installation.command, "run", "lenet", *values, cwd=inputs)
     (inputs / "rules.json").write_text('{"version": 1, "rules": [{"scope": "b", "to": "a"}]}')
-    run(*installation.command, "export", "lenet", "--no-verify", "--shape", "data=1,1,28,28", "-o", "lenet.onnx", cwd=inputs)
+    run(
+        *installation.command,
+        "export",
+        "lenet",
+        "--no-verify",
+        "--shape",
+        "data=1,1,28,28",
+        "-o",
+        "lenet.onnx",
+        cwd=inputs,
+    )
     run(*installation.command, "fold", "lenet.onnx", "--no-verify", "-o", "folded.onnx", cwd=inputs)
-    run(*installation.command, "group", "lenet.onnx", "folded.onnx", "--switch", "exact", "-o", "both.onnx", cwd=inputs)
+    run(
+        *installation.command,
+        "group",
+        "lenet.onnx",
+        "folded.onnx",
+        "--switch",
+        "exact",
+        "-o",
+        "both.onnx",
+        cwd=inputs,
+    )
     for name, source in (("model", "lenet"), ("optimized", "folded")):
         shutil.copy(inputs / f"{source}.onnx", inputs / f"{name}.onnx")
     for path, lines in GENERATE.list_examples().items():
@@ -155,24 +240,51 @@ def test_examples_of_the_installed_help_run(installation: Any, tmp_path: Path) -
 @pytest.mark.slow
 def test_the_wheel_duplicates(installed: Path, tmp_path: Path) -> None:
     stem = str(ROOT / "fixtures" / "lenet")
-    run(str(installed), "-m", "graphshare", "duplicate", stem, "--prefix", "sha-", "-o", "siam", cwd=tmp_path)
-    shown = run(str(installed), "-m", "graphshare", "inspect", "siam", "--format", "json", cwd=tmp_path)
+    run(
+        str(installed),
+        "-m",
+        "graphshare",
+        "duplicate",
+        stem,
+        "--prefix",
+        "sha-",
+        "-o",
+        "siam",
+        cwd=tmp_path,
+    )
+    shown = run(
+        str(installed), "-m", "graphshare", "inspect", "siam", "--format", "json", cwd=tmp_path
+    )
     assert json.loads(shown.stdout)["outputs"] == ["softmax_output", "sha-softmax_output"]
 
 
 @pytest.mark.slow
 def test_the_wheel_has_its_schemas(installed: Path, tmp_path: Path) -> None:
-    (tmp_path / "broken.json").write_text('{"nodes": [{"op": "null", "name": 1, "inputs": []}], "arg_nodes": [0], "heads": []}')
-    done = run(str(installed), "-m", "graphshare", "inspect", "broken.json", cwd=tmp_path, check=False)
+    (tmp_path / "broken.json").write_text(
+        '{"nodes": [{"op": "null", "name": 1, "inputs": []}], "arg_nodes": [0], "heads": []}'
+    )
+    done = run(
+        str(installed), "-m", "graphshare", "inspect", "broken.json", cwd=tmp_path, check=False
+    )
     assert done.returncode == 2
     assert "$.nodes[0].name: is an integer (1), not a string" in done.stderr
     listed = run(
-        str(installed), "-c", "import graphshare, os; print(*os.listdir(graphshare.__path__[0] + '/schemas'))", cwd=tmp_path
+        str(installed),
+        "-c",
+        "import graphshare, os; print(*os.listdir(graphshare.__path__[0] + '/schemas'))",
+        cwd=tmp_path,
     )
-    assert sorted(listed.stdout.split()) == sorted(path.name for path in (ROOT / "schemas").iterdir())
+    assert sorted(listed.stdout.split()) == sorted(
+        path.name for path in (ROOT / "schemas").iterdir()
+    )
 
 
 @pytest.mark.slow
 def test_the_wheel_is_typed(installed: Path, tmp_path: Path) -> None:
-    found = run(str(installed), "-c", "import graphshare, os; print(os.listdir(graphshare.__path__[0]))", cwd=tmp_path)
+    found = run(
+        str(installed),
+        "-c",
+        "import graphshare, os; print(os.listdir(graphshare.__path__[0]))",
+        cwd=tmp_path,
+    )
     assert "py.typed" in found.stdout

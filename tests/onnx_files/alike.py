@@ -37,7 +37,12 @@ class Pair(NamedTuple):
     def build(self) -> tuple[onnx.ModelProto, onnx.ModelProto]:
         return (
             parse(self.head, self.left, self.opset, self.functions),
-            parse(self.other_head or self.head, self.right, self.other or self.opset, self.other_functions),
+            parse(
+                self.other_head or self.head,
+                self.right,
+                self.other or self.opset,
+                self.other_functions,
+            ),
         )
 
 
@@ -45,10 +50,14 @@ def parse(head: str, body: str, opset: int, functions: str = "") -> onnx.ModelPr
     """Return a model of ONNX's own text; ``body`` may begin with its initializers."""
     ir = 3 if opset < 9 else 8 if opset < 19 else 10
     weights = body if body.startswith("<") else "{" + body + "}"
-    model = parser.parse_model(f'<ir_version: {ir}, opset_import: ["" : {opset}, "local" : 1]> g {head} {weights} {functions}')
+    model = parser.parse_model(
+        f'<ir_version: {ir}, opset_import: ["" : {opset}, "local" : 1]> g {head} {weights} {functions}'
+    )
     if ir < 4:  # initializers are inputs there
         for tensor in model.graph.initializer:
-            model.graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+            model.graph.input.append(
+                onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            )
     return model
 
 
@@ -71,13 +80,22 @@ def run(model: onnx.ModelProto, size: int) -> list[Any] | None:
         for value in session.inputs:
             shape = [n if isinstance(n, int) else size + i for i, n in enumerate(value.shape)]
             numbers = rng.standard_normal(shape)
-            feeds[value.name] = (numbers > 0) if value.type == "tensor(bool)" else (numbers * 4).astype(DTYPES[value.type])
+            feeds[value.name] = (
+                (numbers > 0)
+                if value.type == "tensor(bool)"
+                else (numbers * 4).astype(DTYPES[value.type])
+            )
         return list(session.run(feeds).values())
     except Unrunnable:
         return None
 
 
-DTYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(int64)": np.int64, "tensor(uint8)": np.uint8}
+DTYPES = {
+    "tensor(float)": np.float32,
+    "tensor(float16)": np.float16,
+    "tensor(int64)": np.int64,
+    "tensor(uint8)": np.uint8,
+}
 
 
 def assert_exact(pair: Pair, folder: Path, *, computes: bool = True) -> None:

@@ -21,7 +21,10 @@ ARRAYS = ("value", "sparse_value")
 """Attributes of a Constant that may be weights; lists of numbers are not."""
 SMALL = 128
 """Bytes from which on a tensor is counted as a weight."""
-PLAIN = {onnx.helper.np_dtype_to_tensor_dtype(np.dtype(code)) for code in "? b h i q B H I Q e f d".split()}
+PLAIN = {
+    onnx.helper.np_dtype_to_tensor_dtype(np.dtype(code))
+    for code in "? b h i q B H I Q e f d".split()
+}
 """The dtypes that every parameter file has a place for; others are listed as the bytes that they take."""
 
 
@@ -79,7 +82,9 @@ class Bench:
 
     @cached_property
     def given(self) -> list[str]:
-        """Options that feed the inputs which come with the model; none where they are drawn or not arrays of numbers."""
+        """Options that feed the inputs which come with the model; none where they are drawn or not
+        arrays of numbers.
+        """
         if self.source.feeds is None:
             return []
         return self.feed()
@@ -103,7 +108,9 @@ class Bench:
         """Whether two outputs differ by what onnxruntime's optimizations may change."""
         if not isinstance(b, np.ndarray) or b.dtype.kind != "f":
             return are_same(a, b, exact=False)
-        limit = (0.05 if self.is_quantized else 1e-4) * float(np.abs(b[np.isfinite(b)]).max(initial=0)) + 1e-6
+        limit = (0.05 if self.is_quantized else 1e-4) * float(
+            np.abs(b[np.isfinite(b)]).max(initial=0)
+        ) + 1e-6
         return np.shape(a) == b.shape and np.allclose(a, b, rtol=1e-3, atol=limit, equal_nan=True)
 
     def run_as_commands_do(self, *names: str) -> dict[str, Any]:
@@ -113,7 +120,9 @@ class Bench:
         whole = onnx.load(self.path, load_external_data=False)
         del whole.graph.output[:]
         for name in names:
-            kind = next((value.type for value in self.proto.graph.output if value.name == name), None)
+            kind = next(
+                (value.type for value in self.proto.graph.output if value.name == name), None
+            )
             whole.graph.output.add(name=name).type.CopyFrom(kind or self.inner[name])
         return Session(whole.SerializeToString(), str(self.folder)).run(self.feeds)
 
@@ -136,8 +145,12 @@ class Bench:
     def inner(self) -> dict[str, onnx.TypeProto]:
         """Types of inner values, as the file or ONNX's own inference has them."""
         inferred = onnx.shape_inference.infer_shapes(self.proto, data_prop=True)
-        names = {name for node in self.proto.graph.node for name in node.output} & self.needed - set(self.heads)
-        return {value.name: value.type for value in inferred.graph.value_info if value.name in names}
+        names = {
+            name for node in self.proto.graph.node for name in node.output
+        } & self.needed - set(self.heads)
+        return {
+            value.name: value.type for value in inferred.graph.value_info if value.name in names
+        }
 
     @cached_property
     def needed(self) -> set[str]:
@@ -146,7 +159,12 @@ class Bench:
         for node in reversed(self.proto.graph.node):
             if needed.intersection(node.output):
                 needed.update(node.input)
-                needed.update(name for graph in list_bodies(node) for each in graph.node for name in each.input)
+                needed.update(
+                    name
+                    for graph in list_bodies(node)
+                    for each in graph.node
+                    for name in each.input
+                )
                 needed.update(value.name for graph in list_bodies(node) for value in graph.output)
         return needed
 
@@ -159,7 +177,11 @@ class Bench:
     def complete(self) -> list[str]:
         """Inner values whose type has a dtype and a rank, but those of Constants."""
         constants = {node.output[0] for node in self.proto.graph.node if node.op_type == "Constant"}
-        return sorted(n for n, kind in self.inner.items() if n not in constants and kind.tensor_type.HasField("shape"))
+        return sorted(
+            n
+            for n, kind in self.inner.items()
+            if n not in constants and kind.tensor_type.HasField("shape")
+        )
 
     def pick(self, purpose: str) -> str:
         """Return the name of an inner value of known type, one of some by chance."""
@@ -176,7 +198,9 @@ class Bench:
         for name in self.complete:
             whole.graph.output.add(name=name).type.CopyFrom(self.inner[name])
         try:
-            values = Session(whole.SerializeToString(), str(self.folder), optimize=False).run(self.feeds)
+            values = Session(whole.SerializeToString(), str(self.folder), optimize=False).run(
+                self.feeds
+            )
             return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
         except Unrunnable:  # of a type that is not what ONNX infers, say
             return {}
@@ -185,7 +209,10 @@ class Bench:
         """Return what a command printed; it must end with 0, or with 1 and ``no`` in what it says."""
         run = in_process(*words, cwd=self.folder)
         text, messages = run.stdout.decode(), run.stderr.decode()
-        demand("Traceback" not in messages and "internal error" not in messages.lower(), f"a bug: {messages[-300:]}")
+        demand(
+            "Traceback" not in messages and "internal error" not in messages.lower(),
+            f"a bug: {messages[-300:]}",
+        )
         if run.returncode == 2 and "NOT JUDGED: " in text:
             raise Refusal(text[text.index("NOT JUDGED: ") :])
         if run.returncode == 2:
@@ -226,12 +253,20 @@ class Bench:
         for prefix in prefixes:
             for name in dict.fromkeys(self.heads):
                 demand(prefix + name in outputs, f"{path.name} has no output {prefix + name}")
-                demand(are_same(outputs[prefix + name], self.outputs[name]), f"{path.name} computes another {prefix + name}")
+                demand(
+                    are_same(outputs[prefix + name], self.outputs[name]),
+                    f"{path.name} computes another {prefix + name}",
+                )
 
 
 def _find_base(name: str, known: Mapping[str, Any]) -> str:
     return next(
-        (name[len(p) :] for p in ("", PREFIX, "a_", "c_", UPPER) if name.startswith(p) and name[len(p) :] in known), name
+        (
+            name[len(p) :]
+            for p in ("", PREFIX, "a_", "c_", UPPER)
+            if name.startswith(p) and name[len(p) :] in known
+        ),
+        name,
     )
 
 
@@ -245,11 +280,22 @@ def find_fault(path: Path) -> str:
 
 
 def count_bytes(model: onnx.ModelProto, smallest: int = SMALL) -> Iterator[int]:
-    """Yield the size of each tensor of the graph and its bodies that is not small; Constants below 128 bytes always are."""
+    """Yield the size of each tensor of the graph and its bodies that is not small; Constants below
+    128 bytes always are.
+    """
     for graph in list_graphs(model.graph):
-        constants = (a for node in graph.node for a in node.attribute if node.op_type == "Constant" and a.name in ARRAYS)
-        yield from (tensor.ByteSize() for tensor in graph.initializer if tensor.ByteSize() >= smallest)
-        yield from (attribute.ByteSize() for attribute in constants if attribute.ByteSize() >= SMALL)
+        constants = (
+            a
+            for node in graph.node
+            for a in node.attribute
+            if node.op_type == "Constant" and a.name in ARRAYS
+        )
+        yield from (
+            tensor.ByteSize() for tensor in graph.initializer if tensor.ByteSize() >= smallest
+        )
+        yield from (
+            attribute.ByteSize() for attribute in constants if attribute.ByteSize() >= SMALL
+        )
 
 
 def list_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:

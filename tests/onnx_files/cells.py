@@ -1,7 +1,8 @@
 """Every command on a model: what must hold of its answer and of the file that it writes.
 
-A cell returns a word about how it is right, where that needs one. It raises Refusal where the command said no, Missing where
-there is nothing to do it with, and anything else where the answer is wrong.
+A cell returns a word about how it is right, where that needs one. It raises Refusal where the
+command said no, Missing where there is nothing to do it with, and anything else where the answer is
+wrong.
 """
 
 from __future__ import annotations
@@ -16,7 +17,18 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from tests.onnx_files.bench import PLAIN, PREFIX, SMALL, UPPER, Bench, Missing, Refusal, Wrong, count_bytes, demand
+from tests.onnx_files.bench import (
+    PLAIN,
+    PREFIX,
+    SMALL,
+    UPPER,
+    Bench,
+    Missing,
+    Refusal,
+    Wrong,
+    count_bytes,
+    demand,
+)
 from tests.onnx_files.running import Session, are_same
 from tests.processes import in_process
 
@@ -30,22 +42,44 @@ def inspect(bench: Bench) -> None:
     facts = json.loads(bench.command("inspect", bench.path, "--names", "--format", "json"))
     demand(facts["inputs"] == bench.inputs, f"inputs {facts['inputs']}")
     demand(facts["outputs"] == bench.heads, f"outputs {facts['outputs']}")
-    demand(not (lost := set(bench.weights) - set(facts["parameters"])), f"does not list the weights {sorted(lost)[:3]}")
+    demand(
+        not (lost := set(bench.weights) - set(facts["parameters"])),
+        f"does not list the weights {sorted(lost)[:3]}",
+    )
     types = {value["name"]: value for value in (facts.get("shaped") or {}).get("outputs", [])}
     for name in bench.complete:
         kind = bench.inner[name].tensor_type
-        dims = [dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None for dim in kind.shape.dim]
+        dims = [
+            dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None
+            for dim in kind.shape.dim
+        ]
         demand(name in types, f"does not know the type of {name}")
-        sizes, dtype = types[name]["shape"], onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type).name
-        demand(sizes is not None and len(sizes) == len(dims), f"{name} is {sizes}, and ONNX has {dims}")
-        agree = all(b is None or a == b or isinstance(a, str) for a, b in zip(sizes, dims, strict=True))
-        demand(agree, f"{name} is {sizes}, and ONNX has {dims}")  # a name that the file states may be a number for ONNX
-        demand(types[name]["dtype"] in (dtype, "string"), f"{name} is {types[name]['dtype']}, and ONNX has {dtype}")
+        sizes, dtype = (
+            types[name]["shape"],
+            onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type).name,
+        )
+        demand(
+            sizes is not None and len(sizes) == len(dims), f"{name} is {sizes}, and ONNX has {dims}"
+        )
+        agree = all(
+            b is None or a == b or isinstance(a, str) for a, b in zip(sizes, dims, strict=True)
+        )
+        demand(
+            agree, f"{name} is {sizes}, and ONNX has {dims}"
+        )  # a name that the file states may be a number for ONNX
+        demand(
+            types[name]["dtype"] in (dtype, "string"),
+            f"{name} is {types[name]['dtype']}, and ONNX has {dtype}",
+        )
 
 
 def inspect_sized(bench: Bench) -> None:
     """With the shapes of the inputs that the model ran on, the sizes of inner values are those that they had."""
-    arrays = {name: value for name, value in bench.feeds.items() if isinstance(value, np.ndarray) and value.ndim}
+    arrays = {
+        name: value
+        for name, value in bench.feeds.items()
+        if isinstance(value, np.ndarray) and value.ndim
+    }
     shapes = [f"{name}={','.join(map(str, value.shape))}" for name, value in arrays.items()]
     if not shapes or not bench.values:
         raise Missing("it did not run on tensors")
@@ -58,7 +92,9 @@ def inspect_sized(bench: Bench) -> None:
             continue
         sizes = types[name]["shape"] if name in types else None
         numbers = [size if isinstance(size, int) else None for size in sizes or np.shape(value)]
-        same = len(numbers) == np.ndim(value) and all(a in (None, b) for a, b in zip(numbers, np.shape(value), strict=True))
+        same = len(numbers) == np.ndim(value) and all(
+            a in (None, b) for a, b in zip(numbers, np.shape(value), strict=True)
+        )
         demand(same, f"{name} is {sizes}, and it was {np.shape(value)}")
 
 
@@ -69,7 +105,10 @@ def check(bench: Bench, path: Path | None = None) -> None:
     findings = [f for f in json.loads(run.stdout)["findings"] if f["level"] == "error"]
     if bench.fault or bench.reason.startswith("onnxruntime refuses"):
         return
-    demand(not findings, f"finds a fault where none is: {[(f['code'], f['message']) for f in findings[:3]]}")
+    demand(
+        not findings,
+        f"finds a fault where none is: {[(f['code'], f['message']) for f in findings[:3]]}",
+    )
 
 
 def check_written(bench: Bench) -> None:
@@ -89,7 +128,9 @@ def diff_same(bench: Bench) -> None:
 def diff_names(bench: Bench) -> None:
     """A renamed model differs by names alone."""
     renamed = bench.existing("renamed.onnx")
-    bench.command("diff", bench.path, renamed, "--ignore-names", "--map", bench.folder / "renamed.json")
+    bench.command(
+        "diff", bench.path, renamed, "--ignore-names", "--map", bench.folder / "renamed.json"
+    )
 
 
 def change(bench: Bench) -> Path:
@@ -98,10 +139,22 @@ def change(bench: Bench) -> Path:
     if path.exists():
         return path
     model = onnx.load(bench.path)
-    constants = (a for node in model.graph.node for a in node.attribute if node.op_type == "Constant" and a.ByteSize() >= SMALL)
-    tensors = [*model.graph.initializer, *(attribute.t for attribute in constants if attribute.HasField("t"))]
+    constants = (
+        a
+        for node in model.graph.node
+        for a in node.attribute
+        if node.op_type == "Constant" and a.ByteSize() >= SMALL
+    )
+    tensors = [
+        *model.graph.initializer,
+        *(attribute.t for attribute in constants if attribute.HasField("t")),
+    ]
     floats = [tensor for tensor in tensors if not tensor.name or tensor.name in bench.needed]
-    floats = [tensor for tensor in floats if tensor.data_type == onnx.TensorProto.FLOAT and np.prod(tensor.dims) >= 4]
+    floats = [
+        tensor
+        for tensor in floats
+        if tensor.data_type == onnx.TensorProto.FLOAT and np.prod(tensor.dims) >= 4
+    ]
     if not floats:
         raise Missing("no weight in float32")
     tensor = random.Random(bench.source.name).choice(floats)
@@ -137,9 +190,19 @@ def verify_layers(bench: Bench) -> None:
 
 def rename(bench: Bench) -> None:
     """A prefix for every name; the numbers stay, and the map takes the names back to the same bytes."""
-    out = bench.write("rename", bench.path, "-p", PREFIX, "--map-out", bench.folder / "renamed.json", to="renamed.onnx")
+    out = bench.write(
+        "rename",
+        bench.path,
+        "-p",
+        PREFIX,
+        "--map-out",
+        bench.folder / "renamed.json",
+        to="renamed.onnx",
+    )
     bench.compare(out, PREFIX)
-    back = bench.write("rename", out, "--map", bench.folder / "renamed.json", "--inverse", to="back.onnx")
+    back = bench.write(
+        "rename", out, "--map", bench.folder / "renamed.json", "--inverse", to="back.onnx"
+    )
     demand(back.read_bytes() == bench.source.data, "renamed back it has other bytes")
 
 
@@ -176,7 +239,12 @@ def duplicate_mixed(bench: Bench) -> None:
     """Three branches on the same inputs, one weight copied and the others tied."""
     weights = [name for name, tensor in bench.weights.items() if tensor.ByteSize() >= SMALL]
     words = ["--copy", f"={min(weights)}"] if len(weights) > 1 else []
-    words += [word for name in bench.inputs if name not in bench.heads for word in ("--share-input", f"={name}")]
+    words += [
+        word
+        for name in bench.inputs
+        if name not in bench.heads
+        for word in ("--share-input", f"={name}")
+    ]
     words += ["-p", PREFIX, "-p", "c_", "--map-out", "mixed.json"]
     out = bench.write("duplicate", bench.path, "--mode", "tie", *words, to="mixed.onnx")
     bench.compare(out, "", PREFIX, "c_")
@@ -188,7 +256,9 @@ def duplicate_mixed(bench: Bench) -> None:
 def duplicate_upto(bench: Bench) -> None:
     """A branch up to an inner value computes that value."""
     name = bench.pick("target")
-    out = bench.write("duplicate", bench.path, "-p", PREFIX, "--mode", "tie", "--upto", f"={name}", to="upto.onnx")
+    out = bench.write(
+        "duplicate", bench.path, "-p", PREFIX, "--mode", "tie", "--upto", f"={name}", to="upto.onnx"
+    )
     if name in bench.values:
         outputs = bench.run(out)
         demand(are_same(outputs[PREFIX + name], bench.values[name]), f"computes another {name}")
@@ -203,17 +273,25 @@ def verify_branches(bench: Bench, name: str) -> None:
 
 def share_alias(bench: Bench) -> None:
     """The copies are tied to their originals."""
-    out = bench.write("share", bench.existing("copy.onnx"), "--alias", f"{PREFIX}*=*", to="shared.onnx")
+    out = bench.write(
+        "share", bench.existing("copy.onnx"), "--alias", f"{PREFIX}*=*", to="shared.onnx"
+    )
     bench.compare(out, "", PREFIX)
     tied = bench.existing("tie.onnx").stat().st_size
-    demand(out.stat().st_size <= tied * 1.05 + 1000, f"{out.stat().st_size:,} bytes, and a tie has {tied:,}")
+    demand(
+        out.stat().st_size <= tied * 1.05 + 1000,
+        f"{out.stat().st_size:,} bytes, and a tie has {tied:,}",
+    )
 
 
 def share_detect(bench: Bench) -> None:
     """What is stored twice in a copy is listed, and nothing is written."""
     text = bench.command("share", bench.existing("copy.onnx"), "--detect")
     twins = [name for name, tensor in bench.weights.items() if np.prod(tensor.dims) >= 8]
-    demand(not twins or any(f"{PREFIX}" in line and "--alias " in line for line in text.splitlines()), text[-200:])
+    demand(
+        not twins or any(f"{PREFIX}" in line and "--alias " in line for line in text.splitlines()),
+        text[-200:],
+    )
 
 
 def share_untie(bench: Bench) -> None:
@@ -249,13 +327,23 @@ def extract_cut(bench: Bench) -> None:
     out = bench.write("extract", bench.path, "--cut", f"={name}", *targets, to="upper.onnx")
     if name in bench.values:
         outputs = bench.run(out, {name: bench.values[name]})
-        demand(all(are_same(outputs[head], bench.outputs[head]) for head in bench.heads), f"cut at {name} it computes others")
+        demand(
+            all(are_same(outputs[head], bench.outputs[head]) for head in bench.heads),
+            f"cut at {name} it computes others",
+        )
 
 
 def group_connect(bench: Bench) -> None:
     """The two parts of a cut, connected, are the model again."""
-    name, lower, upper = bench.pick("target"), bench.existing("lower.onnx"), bench.existing("upper.onnx")
-    ends = [{value.name for value in onnx.load(path, load_external_data=False).graph.input} for path in (lower, upper)]
+    name, lower, upper = (
+        bench.pick("target"),
+        bench.existing("lower.onnx"),
+        bench.existing("upper.onnx"),
+    )
+    ends = [
+        {value.name for value in onnx.load(path, load_external_data=False).graph.input}
+        for path in (lower, upper)
+    ]
     if name not in ends[1]:
         raise Missing("the outputs do not need the value")
     words = ["-p", "", "-p", UPPER, "--connect", f"{name}={UPPER}{name}"]
@@ -283,11 +371,19 @@ def draw(bench: Bench) -> None:
 
 def params_list(bench: Bench) -> None:
     """Every initializer is listed with its shape and dtype."""
-    listed = {a["name"]: a for a in json.loads(bench.command("params", "list", bench.path, "--format", "json"))["arrays"]}
+    listed = {
+        a["name"]: a
+        for a in json.loads(bench.command("params", "list", bench.path, "--format", "json"))[
+            "arrays"
+        ]
+    }
     for name, tensor in bench.weights.items():
         demand(name in listed, f"does not list {name}")
         plain = tensor.data_type in PLAIN
-        demand(not plain or listed[name]["shape"] == list(tensor.dims), f"{name} has shape {listed[name]['shape']}")
+        demand(
+            not plain or listed[name]["shape"] == list(tensor.dims),
+            f"{name} has shape {listed[name]['shape']}",
+        )
     bench.command("params", "show", bench.path)
     bench.command("params", "stats", bench.path)
 
@@ -310,7 +406,9 @@ def params_convert(bench: Bench, suffix: str) -> None:
                 key = name if name in arrays else keys.get(name)
                 demand(key is not None, f"{name} is not in the file")
                 wanted = numpy_helper.to_array(tensor)
-                same = arrays[key].tobytes() == wanted.tobytes() and arrays[key].shape == wanted.shape
+                same = (
+                    arrays[key].tobytes() == wanted.tobytes() and arrays[key].shape == wanted.shape
+                )
                 demand(same, f"{name} has other bytes")
 
 
@@ -323,7 +421,9 @@ def run(bench: Bench) -> None:
         return
     with np.load(out) as arrays:
         session = Session(bench.source.data, str(bench.folder), optimize=False)
-        names = [value.name for value in session.inputs]  # those that nothing reads are not in the file
+        names = [
+            value.name for value in session.inputs
+        ]  # those that nothing reads are not in the file
         feeds = {name: arrays[name] if name in arrays else bench.feeds[name] for name in names}
         for name, value in session.run(feeds).items():
             if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
@@ -339,7 +439,17 @@ def run_target(bench: Bench) -> None:
     if bench.feeds and not words:
         raise Missing("an input is not an array of numbers")
     out = bench.folder / "target.npz"
-    bench.command("run", bench.path, *words, "--target", f"={name}", "--target", f"={bench.heads[0]}", "-o", out)
+    bench.command(
+        "run",
+        bench.path,
+        *words,
+        "--target",
+        f"={name}",
+        "--target",
+        f"={bench.heads[0]}",
+        "-o",
+        out,
+    )
     with np.load(out) as arrays:
         if not isinstance(bench.outputs[bench.heads[0]], np.ndarray):
             raise Missing(f"{bench.heads[0]} is not an array")
@@ -378,11 +488,19 @@ def pool(bench: Bench) -> None:
     """A pooled model computes what the model does, and embedded again it has the bytes of its tensors."""
     name = bench.path.name
     bench.command("pool", bench.path, "-o", bench.folder / "pooled")
-    bench.command("pool", "--embed", bench.folder / "pooled" / name, "-o", bench.folder / "embedded")
+    bench.command(
+        "pool", "--embed", bench.folder / "pooled" / name, "-o", bench.folder / "embedded"
+    )
     bench.compare(bench.folder / "embedded" / name, "")
     again = onnx.load(bench.folder / "embedded" / name, load_external_data=False)
-    left, right = (list(onnx.external_data_helper._get_all_tensors(model)) for model in (bench.proto, again))
-    demand([(t.name, t.data_type, t.dims) for t in left] == [(t.name, t.data_type, t.dims) for t in right], "other tensors")
+    left, right = (
+        list(onnx.external_data_helper._get_all_tensors(model)) for model in (bench.proto, again)
+    )
+    demand(
+        [(t.name, t.data_type, t.dims) for t in left]
+        == [(t.name, t.data_type, t.dims) for t in right],
+        "other tensors",
+    )
     for one, other in zip(left, right, strict=True):
         if one.raw_data:
             demand(one.raw_data == other.raw_data, f"other bytes of {one.name}")

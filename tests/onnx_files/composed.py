@@ -33,12 +33,19 @@ class Operator(msgspec.Struct, frozen=True):
     domain: str = ""
 
 
-def body(name: str, operators: Sequence[Operator], outputs: Mapping[str, Type], inputs: Mapping[str, Type] = EMPTY) -> Graph:
+def body(
+    name: str,
+    operators: Sequence[Operator],
+    outputs: Mapping[str, Type],
+    inputs: Mapping[str, Type] = EMPTY,
+) -> Graph:
     """Return the body of a loop or branch, which captures the values that it does not have itself."""
     scope = ValueScope(is_body=True)
     nodes = [scope.define(make_input(key, *kind)) for key, kind in inputs.items()]
     nodes += [_connect(scope, operator) for operator in operators]
-    return scope.make_body(nodes, [(scope.find(key), *kind) for key, kind in outputs.items()], make_body_source(name))
+    return scope.make_body(
+        nodes, [(scope.find(key), *kind) for key, kind in outputs.items()], make_body_source(name)
+    )
 
 
 def model(
@@ -57,13 +64,22 @@ def model(
     """Return the graph of a model."""
     scope = ValueScope()
     nodes = [scope.define(make_input(key, *kind)) for key, kind in inputs.items()]
-    nodes += [scope.define(make_initializer(key, tensor, i)) for i, (key, tensor) in enumerate(tensors.items())]
+    nodes += [
+        scope.define(make_initializer(key, tensor, i))
+        for i, (key, tensor) in enumerate(tensors.items())
+    ]
     nodes += [_connect(scope, operator) for operator in operators]
-    declared, heads = declare_outputs(nodes, [(scope.find(key), *kind) for key, kind in outputs.items()])
-    source = make_source(name, opsets or {"": 17}, ir_version, producer=producer, version=version, metadata=metadata)
+    declared, heads = declare_outputs(
+        nodes, [(scope.find(key), *kind) for key, kind in outputs.items()]
+    )
+    source = make_source(
+        name, opsets or {"": 17}, ir_version, producer=producer, version=version, metadata=metadata
+    )
     return Graph(declared, heads, source=source)
 
 
 def _connect(scope: ValueScope, operator: Operator) -> Node:
-    node = make_operator(operator.op, operator.outputs, operator.values, label=operator.label, domain=operator.domain)
+    node = make_operator(
+        operator.op, operator.outputs, operator.values, label=operator.label, domain=operator.domain
+    )
     return scope.connect(node, operator.inputs)

@@ -2,8 +2,8 @@
 
     python tests/onnx_files/exports.py DIR
 
-It needs torch, torchvision, transformers, onnx, onnxscript and onnxruntime, in an environment of its own, and nothing of
-graphshare. A model that exists is not made again.
+It needs torch, torchvision, transformers, onnx, onnxscript and onnxruntime, in an environment of
+its own, and nothing of graphshare. A model that exists is not made again.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ class Siamese(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.trunk = nn.Sequential(nn.Conv2d(3, 16, 3), nn.BatchNorm2d(16), nn.ReLU(), nn.Flatten(), nn.Linear(16 * 36, 32))
+        self.trunk = nn.Sequential(
+            nn.Conv2d(3, 16, 3), nn.BatchNorm2d(16), nn.ReLU(), nn.Flatten(), nn.Linear(16 * 36, 32)
+        )
 
     def forward(self, left: Tensor, right: Tensor) -> Tensor:
         """Return how far two pictures are apart."""
@@ -128,7 +130,9 @@ def _vision(name: str, size: int = 64, **more: Any) -> Callable[[], Network]:
     return build
 
 
-def _language(name: str, keyword: str = "input_ids", inputs: tuple[Tensor] | None = None, **more: Any) -> Callable[[], Network]:
+def _language(
+    name: str, keyword: str = "input_ids", inputs: tuple[Tensor] | None = None, **more: Any
+) -> Callable[[], Network]:
     def build() -> Network:
         import transformers
 
@@ -140,7 +144,13 @@ def _language(name: str, keyword: str = "input_ids", inputs: tuple[Tensor] | Non
     return build
 
 
-_SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64, "vocab_size": 100}
+_SMALL = {
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 64,
+    "vocab_size": 100,
+}
 _SPEECH = {"conv_dim": (16, 16), "conv_stride": (5, 2), "conv_kernel": (10, 3), "num_conv_pos_embeddings": 16,
            "num_conv_pos_embedding_groups": 4, "num_feat_extract_layers": 2}  # fmt: skip
 
@@ -207,7 +217,9 @@ def _segmentation() -> nn.Module:
     class Scores(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.model = torchvision.models.segmentation.lraspp_mobilenet_v3_large(weights=None, weights_backbone=None)
+            self.model = torchvision.models.segmentation.lraspp_mobilenet_v3_large(
+                weights=None, weights_backbone=None
+            )
 
         def forward(self, data: Tensor) -> Tensor:
             return self.model(data)["out"]
@@ -220,8 +232,12 @@ def _unet() -> nn.Module:
         def __init__(self) -> None:
             super().__init__()
             self.down = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU())
-            self.inner = nn.Sequential(nn.Conv2d(8, 16, 3, 2, 1), nn.PReLU(16), nn.ConvTranspose2d(16, 8, 2, 2))
-            self.up = nn.Sequential(nn.Conv2d(16, 4, 3, padding=1), nn.InstanceNorm2d(4), nn.Upsample(scale_factor=2))
+            self.inner = nn.Sequential(
+                nn.Conv2d(8, 16, 3, 2, 1), nn.PReLU(16), nn.ConvTranspose2d(16, 8, 2, 2)
+            )
+            self.up = nn.Sequential(
+                nn.Conv2d(16, 4, 3, padding=1), nn.InstanceNorm2d(4), nn.Upsample(scale_factor=2)
+            )
 
         def forward(self, data: Tensor) -> Tensor:
             top = self.down(data)
@@ -243,33 +259,59 @@ def export(network: Network, path: Path, *, dynamo: bool) -> None:
         options = {"external_data": False}
     is_scripted = not dynamo and isinstance(network.module, (Branching, Looping))
     module = torch.jit.script(network.module) if is_scripted else network.module
-    torch.onnx.export(module, network.arguments, str(path), input_names=names, dynamo=dynamo, **options)
+    torch.onnx.export(
+        module, network.arguments, str(path), input_names=names, dynamo=dynamo, **options
+    )
 
 
 def quantize(folder: Path) -> Iterator[tuple[str, Callable[[Path], None]]]:
-    """Yield models of a folder as onnxruntime quantizes them: weights alone, with QDQ pairs, and as quantized operators."""
-    from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantize_dynamic, quantize_static
+    """Yield models of a folder as onnxruntime quantizes them: weights alone, with QDQ pairs, and as
+    quantized operators.
+    """
+    from onnxruntime.quantization import (
+        CalibrationDataReader,
+        QuantFormat,
+        quantize_dynamic,
+        quantize_static,
+    )
 
     class Pictures(CalibrationDataReader):
         def __init__(self, path: Path) -> None:
             value = onnx.load(path).graph.input[0]
             sizes = [d.dim_value or 1 for d in value.type.tensor_type.shape.dim]
-            self.left = [{value.name: np.random.default_rng(0).standard_normal(sizes).astype(np.float32)}]
+            self.left = [
+                {value.name: np.random.default_rng(0).standard_normal(sizes).astype(np.float32)}
+            ]
 
         def get_next(self) -> dict[str, np.ndarray] | None:
             return self.left.pop() if self.left else None
 
-    for stem in ("bert.script", "lstm.script", "tied.script", "vit.script", "mlp.dynamo", "bert.dynamo", "llama.dynamo"):
+    for stem in (
+        "bert.script",
+        "lstm.script",
+        "tied.script",
+        "vit.script",
+        "mlp.dynamo",
+        "bert.dynamo",
+        "llama.dynamo",
+    ):
         path = folder / f"{stem}.onnx"
         if path.exists():
             yield f"{stem}.dynamic", lambda out, path=path: quantize_dynamic(path, out)
     for stem in ("resnet18.script", "mobilenet_v2.script", "squeezenet.dynamo", "unet.script"):
         path = folder / f"{stem}.onnx"
         if path.exists():
-            yield f"{stem}.qdq", lambda out, path=path: quantize_static(path, out, Pictures(path), quant_format=QuantFormat.QDQ)
+            yield (
+                f"{stem}.qdq",
+                lambda out, path=path: quantize_static(
+                    path, out, Pictures(path), quant_format=QuantFormat.QDQ
+                ),
+            )
             yield (
                 f"{stem}.qoperator",
-                lambda out, path=path: quantize_static(path, out, Pictures(path), quant_format=QuantFormat.QOperator),
+                lambda out, path=path: quantize_static(
+                    path, out, Pictures(path), quant_format=QuantFormat.QOperator
+                ),
             )
 
 
@@ -282,9 +324,16 @@ def main() -> int:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     torch.backends.mha.set_fastpath_enabled(False)
-    tasks = [(f"{name}.{'dynamo' if dynamo else 'script'}", name, dynamo) for name in NETWORKS for dynamo in (False, True)]
+    tasks = [
+        (f"{name}.{'dynamo' if dynamo else 'script'}", name, dynamo)
+        for name in NETWORKS
+        for dynamo in (False, True)
+    ]
     for label, name, dynamo in tasks:
-        _write(folder / f"{label}.onnx", lambda path, name=name, dynamo=dynamo: _export_named(name, path, dynamo))
+        _write(
+            folder / f"{label}.onnx",
+            lambda path, name=name, dynamo=dynamo: _export_named(name, path, dynamo),
+        )
     for label, make in quantize(folder):
         _write(folder / f"{label}.onnx", make)
     return 0
@@ -310,7 +359,10 @@ def _write(path: Path, make: Callable[[Path], None]) -> None:
         beside.unlink(missing_ok=True)
         where = traceback.extract_tb(error.__traceback__)[-1]
         text = " ".join(str(error).split())[:200]
-        print(f"{path.name}: not exported: {type(error).__name__}: {text} ({Path(where.filename).name})", flush=True)
+        print(
+            f"{path.name}: not exported: {type(error).__name__}: {text} ({Path(where.filename).name})",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -37,7 +37,9 @@ class _Network:
     def normalize(self, value: str, channels: int) -> str:
         scale, shift, mean = (self.numbers.standard_normal(channels).astype("f") for _ in range(3))
         variance = self.numbers.uniform(0.5, 2, channels).astype("f")
-        return self.add("BatchNormalization", value, *map(self.constant, (scale, shift, mean, variance)))
+        return self.add(
+            "BatchNormalization", value, *map(self.constant, (scale, shift, mean, variance))
+        )
 
     def add_block(self, value: str, channels: int) -> tuple[str, int]:
         """Add a few operators that keep the size of the picture; return what they compute, and its channels."""
@@ -47,14 +49,19 @@ class _Network:
             return self.add("Relu", self.normalize(value, 4)), 4
         if kind == 1:
             value = self.add("Pad", value, self.constant(np.array([0, 0, 1, 1, 0, 0, 1, 1])))
-            return self.add("Conv", value, self.weight(4, channels, 3, 3), self.weight(4, scale=0.5)), 4
+            return self.add(
+                "Conv", value, self.weight(4, channels, 3, 3), self.weight(4, scale=0.5)
+            ), 4
         if kind == 2:
             value = self.add("Transpose", value, perm=[0, 2, 3, 1])
             value = self.add("Mul", value, self.weight(channels))
             value = self.add("Sub", self.weight(channels), value)
             return self.add("Transpose", value, perm=[0, 3, 1, 2]), channels
         if kind == 3:
-            branch = self.normalize(self.add("Conv", value, self.weight(channels, channels, 3, 3), pads=[1, 1, 1, 1]), channels)
+            branch = self.normalize(
+                self.add("Conv", value, self.weight(channels, channels, 3, 3), pads=[1, 1, 1, 1]),
+                channels,
+            )
             return self.add("Relu", self.add("Add", branch, value)), channels
         if kind == 4:
             first = self.add("Conv", value, self.weight(2, channels, 1, 1), self.weight(2))
@@ -65,14 +72,21 @@ class _Network:
             part = self.add("Slice", value, starts, ends, axes)
             return self.add("Conv", part, self.weight(channels, channels - 2, 1, 1)), channels
         a = self.add("Sigmoid", self.add("Conv", value, self.weight(channels, channels, 1, 1)))
-        b = self.normalize(self.add("Conv", value, self.weight(channels, channels, 3, 3), pads=[1, 1, 1, 1]), channels)
+        b = self.normalize(
+            self.add("Conv", value, self.weight(channels, channels, 3, 3), pads=[1, 1, 1, 1]),
+            channels,
+        )
         return self.add("Sub", a, b), channels
 
     def build(self) -> onnx.ModelProto:
         value, channels = "x", 3
         for _ in range(self.rng.randint(3, 5)):
             value, channels = self.add_block(value, channels)
-        value = self.add("Softmax", value, axis=self.rng.choice((1, 3))) if self.rng.random() < 0.3 else value
+        value = (
+            self.add("Softmax", value, axis=self.rng.choice((1, 3)))
+            if self.rng.random() < 0.3
+            else value
+        )
         value = self.add("ReduceMean", value, axes=[self.rng.choice((2, 3))], keepdims=0)
         value = self.add("Flatten", value)
         value = self.add("MatMul", value, self.weight(channels * _SIZE, 6, scale=2.0))
@@ -90,7 +104,9 @@ class _Network:
 
 
 class Rewrite(NamedTuple):
-    """A network and what an optimizer made of it; ``fused`` has the names of its nodes that the network does not have."""
+    """A network and what an optimizer made of it; ``fused`` has the names of its nodes that the
+    network does not have.
+    """
 
     original: onnx.ModelProto
     rewritten: onnx.ModelProto
@@ -101,11 +117,15 @@ def make_rewrite(rng: Random, folder: Path) -> Rewrite:
     original = _Network(rng).build()
     options = onnxruntime.SessionOptions()
     levels = onnxruntime.GraphOptimizationLevel
-    options.graph_optimization_level = rng.choice((levels.ORT_ENABLE_BASIC, levels.ORT_ENABLE_EXTENDED))
+    options.graph_optimization_level = rng.choice(
+        (levels.ORT_ENABLE_BASIC, levels.ORT_ENABLE_EXTENDED)
+    )
     path = folder / "rewritten.onnx"
     options.optimized_model_filepath = str(path)
     options.log_severity_level = 4
-    onnxruntime.InferenceSession(original.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    onnxruntime.InferenceSession(
+        original.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
     rewritten = onnx.load(path)
     known = _describe_nodes(original)
     fused = set()
@@ -121,7 +141,9 @@ def _read_tensors(model: onnx.ModelProto) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def _describe(node: onnx.NodeProto, tensors: dict[str, np.ndarray[Any, Any]]) -> Any:
-    return node.op_type, tuple(tensors[name].tobytes() if name in tensors else name for name in node.input)
+    return node.op_type, tuple(
+        tensors[name].tobytes() if name in tensors else name for name in node.input
+    )
 
 
 def _describe_nodes(model: onnx.ModelProto) -> dict[str, Any]:
@@ -138,7 +160,9 @@ class Fault(NamedTuple):
 
 
 def plant(rewrite: Rewrite, rng: Random, *, in_fused: bool) -> Fault | None:
-    """Return the rewritten model with a fault in a node that is fused, or is not; None where the choice does not fit."""
+    """Return the rewritten model with a fault in a node that is fused, or is not; None where the
+    choice does not fit.
+    """
     model = onnx.ModelProto()
     model.CopyFrom(rewrite.rewritten)
     nodes = [node for node in model.graph.node if (node.name in rewrite.fused) is in_fused]
@@ -187,7 +211,9 @@ def _take_tensor(model: onnx.ModelProto, node: onnx.NodeProto, place: int) -> np
     return _read_tensors(model)[node.input[place]].copy()
 
 
-def _put_tensor(model: onnx.ModelProto, node: onnx.NodeProto, place: int, array: np.ndarray[Any, Any]) -> bool:
+def _put_tensor(
+    model: onnx.ModelProto, node: onnx.NodeProto, place: int, array: np.ndarray[Any, Any]
+) -> bool:
     name = f"{node.name}_{place}_planted"
     model.graph.initializer.append(numpy_helper.from_array(array, name))
     node.input[place] = name
@@ -197,7 +223,11 @@ def _put_tensor(model: onnx.ModelProto, node: onnx.NodeProto, place: int, array:
 def _shift_constant(model: onnx.ModelProto, node: onnx.NodeProto, rng: Random) -> bool:
     """Read weights one further, or change one of them."""
     tensors = _read_tensors(model)
-    places = [i for i, name in enumerate(node.input) if name in tensors and tensors[name].dtype == np.float32]
+    places = [
+        i
+        for i, name in enumerate(node.input)
+        if name in tensors and tensors[name].dtype == np.float32
+    ]
     if not places:
         return False
     place = rng.choice(places)
@@ -219,7 +249,11 @@ def _swap(model: onnx.ModelProto, node: onnx.NodeProto, rng: Random) -> bool:
 def _round(model: onnx.ModelProto, node: onnx.NodeProto, rng: Random) -> bool:
     """Pass the weight, or the first input, through another dtype."""
     tensors = _read_tensors(model)
-    weights = [i for i, name in enumerate(node.input) if name in tensors and tensors[name].dtype == np.float32]
+    weights = [
+        i
+        for i, name in enumerate(node.input)
+        if name in tensors and tensors[name].dtype == np.float32
+    ]
     if not weights:
         return False
     array = _take_tensor(model, node, weights[0])
@@ -238,7 +272,11 @@ def _lose_branch(model: onnx.ModelProto, node: onnx.NodeProto, rng: Random) -> b
         return True
     if node.op_type in ("Conv", "Gemm", "FusedConv", "FusedGemm") and len(node.input) > 2:
         array = _take_tensor(model, node, 2) if node.input[2] in tensors else None
-        return array is not None and bool(np.any(array)) and _put_tensor(model, node, 2, np.zeros_like(array))
+        return (
+            array is not None
+            and bool(np.any(array))
+            and _put_tensor(model, node, 2, np.zeros_like(array))
+        )
     return False
 
 

@@ -1,9 +1,10 @@
 """What must hold of a model after every rewrite.
 
 - Loaded and saved it has the same bytes; encoded anew too, unless its own bytes were not canonical.
-- What is written is accepted by ONNX's checker if the model was, and gives the model's numbers, bit for bit in sessions that
-  optimize nothing: each branch of a siamese, tied, copied or tied afterwards, extracted for itself; a pair of two of the model;
-  the part that its outputs need, and that of inner values; the model renamed, and on a pool.
+- What is written is accepted by ONNX's checker if the model was, and gives the model's numbers, bit
+  for bit in sessions that optimize nothing: each branch of a siamese, tied, copied or tied
+  afterwards, extracted for itself; a pair of two of the model; the part that its outputs need, and
+  that of inner values; the model renamed, and on a pool.
 - Renamed back by the map or without the prefix, and with its weights embedded again, it has the same bytes.
 - Folded it is accepted too, and gives nearly the model's numbers; where nothing is folded it has the same bytes.
 
@@ -50,7 +51,10 @@ class Subject:
         session = Session(self.source.data, str(self.folder), optimize=False)
         self.feeds = self.source.feeds() if self.source.feeds is not None else run_somehow(session)
         self.outputs = session.run(self.feeds)
-        if not all(are_same(x, y) for x, y in zip(self.outputs.values(), session.run(self.feeds).values(), strict=True)):
+        if not all(
+            are_same(x, y)
+            for x, y in zip(self.outputs.values(), session.run(self.feeds).values(), strict=True)
+        ):
             raise Unrunnable("other numbers at each run")
 
     @cached_property
@@ -63,7 +67,11 @@ class Subject:
         """The names of weights that are no outputs: initializers, and arrays of Constants."""
         weights = {tensor.name for tensor in self.proto.graph.initializer}
         weights.update(tensor.values.name for tensor in self.proto.graph.sparse_initializer)
-        weights.update(node.output[0] for node in self.proto.graph.node if node.op_type == "Constant" and node.output)
+        weights.update(
+            node.output[0]
+            for node in self.proto.graph.node
+            if node.op_type == "Constant" and node.output
+        )
         return weights - {*self.heads}
 
     @property
@@ -78,7 +86,13 @@ class Subject:
     def run(self, path: Path, *prefixes: str) -> dict[str, Any]:
         """Run a file on the model's inputs, under their names or with each of the prefixes."""
         session = Session(path.read_bytes(), str(path.parent), optimize=False)
-        return session.run({prefix + name: value for prefix in prefixes or ("",) for name, value in self.feeds.items()})
+        return session.run(
+            {
+                prefix + name: value
+                for prefix in prefixes or ("",)
+                for name, value in self.feeds.items()
+            }
+        )
 
     def expect_accepted(self, path: Path) -> None:
         """Check that ONNX's checker accepts a file if it accepts the model."""
@@ -86,13 +100,17 @@ class Subject:
         assert not fault, f"the checker refuses {path.name}: {fault}"
 
     def expect(self, path: Path, *prefixes: str) -> None:
-        """Check that a file is accepted, and gives the model's outputs, under their names or with each of the prefixes."""
+        """Check that a file is accepted, and gives the model's outputs, under their names or with
+        each of the prefixes.
+        """
         self.expect_accepted(path)
         if not self.reason:
             outputs = self.run(path, *prefixes)
             for prefix in prefixes or ("",):
                 for name, value in self.outputs.items():
-                    assert are_same(outputs[prefix + name], value), f"{path.name} computes another {prefix}{name}"
+                    assert are_same(outputs[prefix + name], value), (
+                        f"{path.name} computes another {prefix}{name}"
+                    )
 
 
 def find_fault(path: Path) -> str:
@@ -121,7 +139,9 @@ def check_identity(subject: Subject) -> str:
 
 def check_rename(subject: Subject) -> str:
     """Put a prefix before every name, and take it away by the map, and as text."""
-    out, back, names = (subject.folder / name for name in ("renamed.onnx", "back.onnx", "renamed.json"))
+    out, back, names = (
+        subject.folder / name for name in ("renamed.onnx", "back.onnx", "renamed.json")
+    )
     gs.save(gs.rename(subject.load(), prefix=PREFIX), out, map=names)
     subject.expect(out, PREFIX)
     gs.save(gs.rename(gs.load(out), map=names, inverse=True), back)
@@ -176,7 +196,9 @@ def check_group(subject: Subject) -> str:
 
 def check_pool(subject: Subject) -> str:
     """Put the weights into a pool, and embed them again."""
-    pooled, embedded = (subject.folder / name / subject.path.name for name in ("pooled", "embedded"))
+    pooled, embedded = (
+        subject.folder / name / subject.path.name for name in ("pooled", "embedded")
+    )
     gs.pool([subject.path], pooled.parent, verify=False)
     subject.expect(pooled)
     gs.pool([pooled], embedded.parent, embed=True, verify=False)
@@ -208,7 +230,9 @@ def check_extract(subject: Subject, chance: random.Random, count: int = 2) -> st
             continue
         whole = onnx.load_from_string(subject.source.data)
         whole.graph.output.append(values[name])
-        wanted = Session(whole.SerializeToString(), str(subject.folder), optimize=False).run(subject.feeds)[name]
+        wanted = Session(whole.SerializeToString(), str(subject.folder), optimize=False).run(
+            subject.feeds
+        )[name]
         assert are_same(subject.run(out)[name], wanted), name
     return subject.reason or HOLDS
 
@@ -222,7 +246,10 @@ def check_fold(subject: Subject) -> str:
     subject.expect_accepted(out)
     if subject.reason or not folded.report.count:
         return subject.reason or "nothing to fold"
-    assert all(are_same(found, subject.outputs[name], exact=False) for name, found in subject.run(out).items())
+    assert all(
+        are_same(found, subject.outputs[name], exact=False)
+        for name, found in subject.run(out).items()
+    )
     return HOLDS
 
 
@@ -231,13 +258,23 @@ def _list_inner(subject: Subject) -> dict[str, onnx.ValueInfoProto]:
         model = onnx.shape_inference.infer_shapes(subject.proto)
     except onnx.shape_inference.InferenceError:  # what it states is contradictory
         return {}
-    made = {name for node in model.graph.node for name in node.output} - {value.name for value in model.graph.output}
-    return {value.name: value for value in model.graph.value_info if value.name in made and _has_shape(value.type)}
+    made = {name for node in model.graph.node for name in node.output} - {
+        value.name for value in model.graph.output
+    }
+    return {
+        value.name: value
+        for value in model.graph.value_info
+        if value.name in made and _has_shape(value.type)
+    }
 
 
 def _has_shape(kind: onnx.TypeProto) -> bool:
     """Whether a type is complete: the checker wants the rank of a tensor."""
-    return kind.tensor_type.HasField("shape") if kind.HasField("tensor_type") else bool(kind.ByteSize())
+    return (
+        kind.tensor_type.HasField("shape")
+        if kind.HasField("tensor_type")
+        else bool(kind.ByteSize())
+    )
 
 
 CHECKS: dict[str, Callable[[Subject, random.Random], str]] = {

@@ -1,4 +1,6 @@
-"""Small models that together have every place in which an ONNX file can say something, each with inputs that reach it."""
+"""Small models that together have every place in which an ONNX file can say something, each with
+inputs that reach it.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx import (
+    AttributeProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    ValueInfoProto,
+    helper,
+    numpy_helper,
+)
 
 from tests.onnx_files.made import MADE
 
@@ -51,7 +62,10 @@ def build(
     functions: Sequence[onnx.FunctionProto] = (),
     domains: Sequence[str] = (),
 ) -> ModelProto:
-    opsets = [helper.make_opsetid("", 18), *(helper.make_opsetid(domain, 4 if "ml" in domain else 1) for domain in domains)]
+    opsets = [
+        helper.make_opsetid("", 18),
+        *(helper.make_opsetid(domain, 4 if "ml" in domain else 1) for domain in domains),
+    ]
     graph = helper.make_graph(list(nodes), "main", inputs, outputs, list(weights))
     return helper.make_model(graph, opset_imports=opsets, ir_version=9, functions=functions)
 
@@ -71,8 +85,15 @@ def dense() -> Source:
         node("Sub", "g h", "d"),
         node("Softmax", "d", "y", axis=1),
     ]
-    weights = [weight("w1", 2, 3), weight("b1", 3), weight("w2", 3, 3, start=-2), weight("b2", 3, start=1)]
-    return Source(build(nodes, [declare("x")], [declare("y", (2, 3)), declare("g", (2, 3))], weights))
+    weights = [
+        weight("w1", 2, 3),
+        weight("b1", 3),
+        weight("w2", 3, 3, start=-2),
+        weight("b2", 3, start=1),
+    ]
+    return Source(
+        build(nodes, [declare("x")], [declare("y", (2, 3)), declare("g", (2, 3))], weights)
+    )
 
 
 _NUMBERS = {
@@ -92,7 +113,15 @@ def _cast_all(tensors: Iterable[TensorProto]) -> Source:
 def typed() -> Source:
     """Initializers of every dtype in the field of their dtype."""
     texts = helper.make_tensor("texts", TensorProto.STRING, [2], [b"1.5", b"2.5"])
-    return _cast_all([*(helper.make_tensor(name, code, [2], values) for name, (code, values) in _NUMBERS.items()), texts])
+    return _cast_all(
+        [
+            *(
+                helper.make_tensor(name, code, [2], values)
+                for name, (code, values) in _NUMBERS.items()
+            ),
+            texts,
+        ]
+    )
 
 
 def raw() -> Source:
@@ -112,13 +141,23 @@ def external() -> Source:
     def place(tensor: TensorProto) -> TensorProto:
         start = len(files["weights.bin"])
         files["weights.bin"] += tensor.raw_data
-        for key, value in (("location", "weights.bin"), ("offset", start), ("length", len(tensor.raw_data))):
+        for key, value in (
+            ("location", "weights.bin"),
+            ("offset", start),
+            ("length", len(tensor.raw_data)),
+        ):
             tensor.external_data.add(key=key, value=str(value))
         tensor.ClearField("raw_data")
         tensor.data_location = TensorProto.EXTERNAL
         return tensor
 
-    first = body("first", [node("Mul", "s inner", "m")], [], [declare("m")], [place(weight("inner", 2, 2, start=3))])
+    first = body(
+        "first",
+        [node("Mul", "s inner", "m")],
+        [],
+        [declare("m")],
+        [place(weight("inner", 2, 2, start=3))],
+    )
     second = body("second", [node("Neg", "s", "n")], [], [declare("n")])
     nodes = [
         node("Constant", "", "c", value=place(weight("", 2, 2, start=-1))),
@@ -145,8 +184,16 @@ def constants() -> Source:
         node("Constant", "", "numbers", value_ints=many),
         node("Constant", "", "text", value_string="2.5"),
         node("Constant", "", "texts", value_strings=[str(n) for n in many]),
-        node("Constant", "", "spelled", value=helper.make_tensor("s", FLOAT, [4], [1.0, 2.0, 3.0, 4.0])),
-        *(node("Cast", name, f"{name}_f", to=FLOAT) for name in ("number", "numbers", "text", "texts")),
+        node(
+            "Constant",
+            "",
+            "spelled",
+            value=helper.make_tensor("s", FLOAT, [4], [1.0, 2.0, 3.0, 4.0]),
+        ),
+        *(
+            node("Cast", name, f"{name}_f", to=FLOAT)
+            for name in ("number", "numbers", "text", "texts")
+        ),
         node("Sum", "x tensor single number_f text_f spelled", "y"),
         node("Sum", "floats numbers_f texts_f", "z"),
     ]
@@ -171,12 +218,20 @@ def choices() -> Source:
     """If in If, with weights, Constants and attributes in every branch."""
     deep = body("deep", [node("LeakyRelu", "h", "l", alpha=0.25), node("Sub", "l v", "p")], [], [declare("p")],
                 [weight("v", 2, 2)])  # fmt: skip
-    low = body("low", [node("Constant", "", "k", value=weight("k", 2, 2)), node("Div", "h k", "q")], [], [declare("q")])
+    low = body(
+        "low",
+        [node("Constant", "", "k", value=weight("k", 2, 2)), node("Div", "h k", "q")],
+        [],
+        [declare("q")],
+    )
     first = body("first", [node("If", "other", "inner", then_branch=deep, else_branch=low), node("Mul", "inner w", "r")],
                  [], [declare("r"), declare("inner")])  # fmt: skip
     second = body("second", [node("Gemm", "h own w", "g", alpha=0.5, transA=1), node("Transpose", "g", "t", perm=[1, 0])],
                   [], [declare("g"), declare("t")], [weight("own", 2, 2, start=-1)])  # fmt: skip
-    nodes = [node("MatMul", "x w", "h"), node("If", "flag", "y z", then_branch=first, else_branch=second)]
+    nodes = [
+        node("MatMul", "x w", "h"),
+        node("If", "flag", "y z", then_branch=first, else_branch=second),
+    ]
     inputs = [declare("x"), declare("flag", (), BOOL), declare("other", (), BOOL)]
     return Source(build(nodes, inputs, [declare("y"), declare("z")], [weight("w", 2, 2)]))
 
@@ -184,7 +239,9 @@ def choices() -> Source:
 def loops() -> Source:
     """A Loop that may make no step, with a state, a value of each step, a weight and an If of its own."""
     odd = body("odd", [node("Mul", "state w", "o")], [], [declare("o")])
-    even = body("even", [node("Add", "state u", "e")], [], [declare("e")], [weight("u", 2, 2, start=-1)])
+    even = body(
+        "even", [node("Add", "state u", "e")], [], [declare("e")], [weight("u", 2, 2, start=-1)]
+    )
     steps = [
         node("Constant", "", "three", value_int=3),
         node("Less", "i three", "on"),
@@ -194,8 +251,15 @@ def loops() -> Source:
     inner = body("steps", steps, [declare("i", (), INT64), declare("going", (), BOOL), declare("state")],
                  [declare("on", (), BOOL), declare("next"), declare("row", (2,))], [integers("axes", 1)])  # fmt: skip
     nodes = [node("Loop", "count start x", "last rows", body=inner), node("Relu", "last", "y")]
-    inputs = [declare("x"), declare("count", (), INT64), declare("start", (), BOOL), declare("flag", (), BOOL)]
-    return Source(build(nodes, inputs, [declare("y"), declare("rows", ("N", 2))], [weight("w", 2, 2)]))
+    inputs = [
+        declare("x"),
+        declare("count", (), INT64),
+        declare("start", (), BOOL),
+        declare("flag", (), BOOL),
+    ]
+    return Source(
+        build(nodes, inputs, [declare("y"), declare("rows", ("N", 2))], [weight("w", 2, 2)])
+    )
 
 
 def scans() -> Source:
@@ -230,10 +294,16 @@ def heavy() -> Source:
     steps = [node("MatMul", "state turn", "next"), node("Identity", "going", "on")]
     states = [declare("i", (), INT64), declare("going", (), BOOL), declare("state", (3, 3))]
     turning = body(
-        "turning", steps, states, [declare("on", (), BOOL), declare("next", (3, 3))], [weight("turn", 3, 3, start=-2)]
+        "turning",
+        steps,
+        states,
+        [declare("on", (), BOOL), declare("next", (3, 3))],
+        [weight("turn", 3, 3, start=-2)],
     )
     inside = [node("Constant", "", "f", value=weight("", 3, 3, start=2)), node("Sub", "l f", "m")]
-    function = helper.make_function("own", "Heavy", ["l"], ["m"], inside, [helper.make_opsetid("", 18)])
+    function = helper.make_function(
+        "own", "Heavy", ["l"], ["m"], inside, [helper.make_opsetid("", 18)]
+    )
     nodes = [
         node("If", "flag", "h", then_branch=first, else_branch=second),
         node("Loop", "count - h", "last", body=turning),
@@ -245,11 +315,17 @@ def heavy() -> Source:
 
 
 def calls() -> Source:
-    """Functions: with attributes, defaults, Constants and two outputs, one that calls another, one name in two domains."""
+    """Functions: with attributes, defaults, Constants and two outputs, one that calls another, one
+    name in two domains.
+    """
     leak = node("LeakyRelu", "sum", "p")
-    leak.attribute.append(AttributeProto(name="alpha", ref_attr_name="slope", type=AttributeProto.FLOAT))
+    leak.attribute.append(
+        AttributeProto(name="alpha", ref_attr_name="slope", type=AttributeProto.FLOAT)
+    )
     elu = node("Elu", "moved", "q")
-    elu.attribute.append(AttributeProto(name="alpha", ref_attr_name="bend", type=AttributeProto.FLOAT))
+    elu.attribute.append(
+        AttributeProto(name="alpha", ref_attr_name="bend", type=AttributeProto.FLOAT)
+    )
     nodes = [
         node("Constant", "", "fixed", value=weight("", 2, start=1)),
         node("Add", "l fixed", "moved"),
@@ -258,11 +334,15 @@ def calls() -> Source:
         elu,
     ]
     imports = [helper.make_opsetid("", 18), helper.make_opsetid("own", 1)]
-    inner = helper.make_function("own", "Both", ["l", "r"], ["p", "q"], nodes, imports[:1], ["slope"])
+    inner = helper.make_function(
+        "own", "Both", ["l", "r"], ["p", "q"], nodes, imports[:1], ["slope"]
+    )
     inner.attribute_proto.append(helper.make_attribute("bend", 0.5))
     calling = [node("Both", "l r", "p q", "own", slope=0.5), node("Mul", "p q", "product")]
     outer = helper.make_function("own", "Outer", ["l", "r"], ["product"], calling, imports)
-    twin = helper.make_function("twin", "Outer", ["l", "r"], ["t"], [node("Sub", "r l", "t")], imports[:1])
+    twin = helper.make_function(
+        "twin", "Outer", ["l", "r"], ["t"], [node("Sub", "r l", "t")], imports[:1]
+    )
     main = [
         node("Both", "x z", "a b", "own", slope=0.25, bend=2.0),
         node("Outer", "a b", "c", "own"),
@@ -271,16 +351,37 @@ def calls() -> Source:
              else_branch=body("second", [node("Neg", "d", "n")], [], [declare("n")])),
     ]  # fmt: skip
     inputs = [declare("x"), declare("z"), declare("flag", (), BOOL)]
-    return Source(build(main, inputs, [declare("y"), declare("b")], [], [inner, outer, twin], ["own", "twin"]))
+    return Source(
+        build(main, inputs, [declare("y"), declare("b")], [], [inner, outer, twin], ["own", "twin"])
+    )
 
 
 def images() -> Source:
     """Convolution, pooling and normalization: lists of numbers and texts that say how to pad."""
     nodes = [
-        node("Conv", "x k b", "c", kernel_shape=[3, 3], strides=[2, 1], pads=[1, 0, 1, 2], dilations=[1, 2], group=1),
+        node(
+            "Conv",
+            "x k b",
+            "c",
+            kernel_shape=[3, 3],
+            strides=[2, 1],
+            pads=[1, 0, 1, 2],
+            dilations=[1, 2],
+            group=1,
+        ),
         node("BatchNormalization", "c s o m v", "n", epsilon=0.01),
-        node("MaxPool", "n", "p", kernel_shape=[2, 2], strides=[1, 2], pads=[0, 1, 0, 1], ceil_mode=1),
-        node("AveragePool", "p", "q", kernel_shape=[2, 1], auto_pad="SAME_UPPER", strides=[1, 1], count_include_pad=1),
+        node(
+            "MaxPool", "n", "p", kernel_shape=[2, 2], strides=[1, 2], pads=[0, 1, 0, 1], ceil_mode=1
+        ),
+        node(
+            "AveragePool",
+            "p",
+            "q",
+            kernel_shape=[2, 1],
+            auto_pad="SAME_UPPER",
+            strides=[1, 1],
+            count_include_pad=1,
+        ),
         node("Transpose", "q", "t", perm=[0, 2, 3, 1]),
         node("ReduceMean", "t axes", "y", keepdims=1),
     ]
@@ -301,7 +402,10 @@ def labels() -> Source:
         node("LabelEncoder", "f", "y", "ai.onnx.ml", keys_floats=[0.5 * n for n in keys], values_int64s=keys[::-1],
              default_int64=-1),
     ]  # fmt: skip
-    inputs, outputs = [declare("x", (21,), INT64)], [declare("y", (21,), INT64), declare("s", (21,), TensorProto.STRING)]
+    inputs, outputs = (
+        [declare("x", (21,), INT64)],
+        [declare("y", (21,), INT64), declare("s", (21,), TensorProto.STRING)],
+    )
     return Source(build(nodes, inputs, outputs, domains=["ai.onnx.ml"]))
 
 
@@ -313,14 +417,26 @@ def optional() -> Source:
         node("Clip", "x low high", "c"),
         node("Pad", "a pads value", "d", mode="constant"),
         node("Slice", "d starts ends - steps", "e"),
-        node("Resize", "e - scales", "f", mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"),
+        node(
+            "Resize",
+            "e - scales",
+            "f",
+            mode="nearest",
+            coordinate_transformation_mode="asymmetric",
+            nearest_mode="floor",
+        ),
         node("Sum", "b c", "g"),
     ]
     weights = [
         numpy_helper.from_array(np.array(value, np.float32), name)
         for name, value in (("low", -0.5), ("high", 0.5), ("value", 2), ("scales", (2, 1)))
     ]
-    weights += [integers("pads", 0, 1, 1, 0), integers("starts", 0, 0), integers("ends", 3, 3), integers("steps", 1, 2)]
+    weights += [
+        integers("pads", 0, 1, 1, 0),
+        integers("starts", 0, 0),
+        integers("ends", 3, 3),
+        integers("steps", 1, 2),
+    ]
     return Source(build(nodes, [declare("x")], [declare("f", ("H", "W")), declare("g")], weights))
 
 
@@ -332,7 +448,10 @@ def quantized() -> Source:
         node("DequantizeLinear", "w_q w_scale w_zero", "w", axis=0),
         node("MatMul", "d w", "y"),
     ]
-    scales = [numpy_helper.from_array(np.array(v, np.float32), n) for n, v in (("scale", 0.05), ("finer", 0.01))]
+    scales = [
+        numpy_helper.from_array(np.array(v, np.float32), n)
+        for n, v in (("scale", 0.05), ("finer", 0.01))
+    ]
     weights = [*scales, numpy_helper.from_array(np.int8(3), "zero"), weight("w_scale", 2),
                numpy_helper.from_array(np.array([[1, -2], [3, 4]], np.int8), "w_q"),
                numpy_helper.from_array(np.array([1, 0], np.int8), "w_zero")]  # fmt: skip
@@ -377,9 +496,16 @@ def parts() -> Source:
 
 
 def unknown() -> Source:
-    """Operators that nobody knows, with an attribute of every kind and weights of rare dtypes: any other may mean anything."""
-    bodies = [body(name, [node("Relu", "x", name)], [], [declare(name)]) for name in ("g1", "g2", "g3")]
-    types = [helper.make_tensor_type_proto(FLOAT, (2, "N")), helper.make_tensor_type_proto(INT64, (3,))]
+    """Operators that nobody knows, with an attribute of every kind and weights of rare dtypes: any
+    other may mean anything.
+    """
+    bodies = [
+        body(name, [node("Relu", "x", name)], [], [declare(name)]) for name in ("g1", "g2", "g3")
+    ]
+    types = [
+        helper.make_tensor_type_proto(FLOAT, (2, "N")),
+        helper.make_tensor_type_proto(INT64, (3,)),
+    ]
     strange = node(
         "Strange", "x - w", "y - z", "x", f=1.5, i=-3, s=b"\xff", t=weight("t", 2), g=bodies[0], floats=[0.5] * 20,
         ints=list(range(20)), strings=[f"word {n}" for n in range(20)], tensors=[weight("", 2), integers("", 1, 2)],
@@ -392,7 +518,11 @@ def unknown() -> Source:
             helper.make_tensor("pairs", TensorProto.COMPLEX64, [2], [1 + 2j, 3 - 1j])]  # fmt: skip
     reading = node("Stranger", " ".join(["w", *(tensor.name for tensor in rare)]), "v", "x")
     model = build(
-        [strange, reading], [declare("x")], [declare("y"), declare("z"), declare("v")], [weight("w", 2), *rare], domains=["x"]
+        [strange, reading],
+        [declare("x")],
+        [declare("y"), declare("z"), declare("v")],
+        [weight("w", 2), *rare],
+        domains=["x"],
     )
     return Source(model)
 
@@ -430,8 +560,12 @@ def draw_inputs(model: ModelProto) -> list[dict[str, Any]]:
             if kind.elem_type == BOOL:
                 feeds[value.name] = np.full(shape, value.name == "start" or bool(next(bits)))
             elif kind.elem_type == INT64:
-                feeds[value.name] = np.asarray(rng.permutation(shape[0]) if shape else number, np.int64)
+                feeds[value.name] = np.asarray(
+                    rng.permutation(shape[0]) if shape else number, np.int64
+                )
             else:
-                feeds[value.name] = rng.standard_normal(shape).astype(helper.tensor_dtype_to_np_dtype(kind.elem_type))
+                feeds[value.name] = rng.standard_normal(shape).astype(
+                    helper.tensor_dtype_to_np_dtype(kind.elem_type)
+                )
         runs.append(feeds)
     return runs

@@ -64,7 +64,9 @@ def read_source(name: str) -> Source:
 @cache
 def list_mutants() -> tuple[Mutant, ...]:
     """Return all mutants, whose names are unique."""
-    mutants = [mutant for name in SOURCES for mutant in (*_list_changes(name), *_list_meaningless(name))]
+    mutants = [
+        mutant for name in SOURCES for mutant in (*_list_changes(name), *_list_meaningless(name))
+    ]
     assert len({mutant.name for mutant in mutants}) == len(mutants)
     return tuple(mutants)
 
@@ -72,7 +74,12 @@ def list_mutants() -> tuple[Mutant, ...]:
 def choose_mutants(*, of_each_model: bool) -> tuple[Mutant, ...]:
     """Return the first mutant of each kind of change in a scope: of all models together, or ``of_each_model``."""
     kinds = {
-        (m.source if of_each_model else "", m.scope, m.place, re.sub(r"\d+| from .*", "", m.what)): m
+        (
+            m.source if of_each_model else "",
+            m.scope,
+            m.place,
+            re.sub(r"\d+| from .*", "", m.what),
+        ): m
         for m in reversed(list_mutants())
     }
     return tuple(reversed(kinds.values()))
@@ -112,7 +119,10 @@ def _resolve(message: Any, path: Path) -> Any:
 
 
 def _format(path: Path) -> str:
-    return ".".join(field if position is None else f"{field}{position}" for field, position in path) or "model"
+    return (
+        ".".join(field if position is None else f"{field}{position}" for field, position in path)
+        or "model"
+    )
 
 
 def _name_scope(model: ModelProto, path: Path) -> str:
@@ -129,48 +139,113 @@ def _name_scope(model: ModelProto, path: Path) -> str:
 # Tensors: initializers, Constants, attributes, the values and the indices of sparse tensors.
 
 _FIELDS = ("float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data")
-_SAME_SIZE = {21: 22, 22: 21, 1: 6, 6: 12, 12: 1, 2: 3, 3: 2, 4: 5, 5: 4, 7: 13, 13: 7, 10: 16, 16: 10, 9: 2}
+_SAME_SIZE = {
+    21: 22,
+    22: 21,
+    1: 6,
+    6: 12,
+    12: 1,
+    2: 3,
+    3: 2,
+    4: 5,
+    5: 4,
+    7: 13,
+    13: 7,
+    10: 16,
+    16: 10,
+    9: 2,
+}
 """dtypes of one size, where bytes are kept."""
-_SAME_FIELD = {17: 19, 22: 21, 14: 15, 6: 3, 3: 6, 5: 6, 2: 6, 4: 6, 9: 2, 12: 13, 13: 12, 10: 16, 16: 10}
+_SAME_FIELD = {
+    17: 19,
+    22: 21,
+    14: 15,
+    6: 3,
+    3: 6,
+    5: 6,
+    2: 6,
+    4: 6,
+    9: 2,
+    12: 13,
+    13: 12,
+    10: 16,
+    16: 10,
+}
 """dtypes of one field."""
 
 
-def _edit_tensor(model: ModelProto, path: Path, tensor: TensorProto) -> Iterator[tuple[str, str, Effect, Edit]]:
+def _edit_tensor(
+    model: ModelProto, path: Path, tensor: TensorProto
+) -> Iterator[tuple[str, str, Effect, Edit]]:
     place, effect = _place_tensor(model, path, tensor)
     fields = [field for field in _FIELDS if len(getattr(tensor, field))]
     if tensor.data_location == TensorProto.EXTERNAL:
         place += ", external data"
         yield place, "first byte elsewhere", effect, lambda m, t, files: _change_file(t, files, 3)
         yield place, "last byte elsewhere", effect, lambda m, t, files: _change_file(t, files, -1)
-        yield place, "offset", effect, lambda m, t, files: _set_external(t, "offset", lambda n: str(abs(int(n) - 4)))
+        yield (
+            place,
+            "offset",
+            effect,
+            lambda m, t, files: _set_external(t, "offset", lambda n: str(abs(int(n) - 4))),
+        )
         if "others.bin" in read_files(model, path):
-            yield place, "location", effect, lambda m, t, files: _set_external(t, "location", lambda _: "others.bin")
+            yield (
+                place,
+                "location",
+                effect,
+                lambda m, t, files: _set_external(t, "location", lambda _: "others.bin"),
+            )
     elif tensor.raw_data:
         place += ", raw_data"
         array = numpy_helper.to_array(tensor)
-        last = len(tensor.raw_data) - (array.itemsize if array.dtype.kind in "iu" else 1)  # a size of 2 ** 56 would never end
+        last = len(tensor.raw_data) - (
+            array.itemsize if array.dtype.kind in "iu" else 1
+        )  # a size of 2 ** 56 would never end
         yield place, "first byte", effect, lambda m, t, files: _change_raw(t, 0)
         if last:
             yield place, "last number", effect, lambda m, t, files: _change_raw(t, last)
     for field in fields:
         place += f", {field}"
         for what, position in (("first value", 0), ("last value", -1)):
-            yield place, what, effect, lambda m, t, files, f=field, n=position: _change_value(t, f, n)
+            yield (
+                place,
+                what,
+                effect,
+                lambda m, t, files, f=field, n=position: _change_value(t, f, n),
+            )
     if tensor.dims and "indices" not in path[-1]:
         yield place, "rank", effect, lambda m, t, files: t.dims.insert(0, 1)
     types = _SAME_FIELD if fields else _SAME_SIZE
     if tensor.data_type in types:
-        yield place, "dtype", effect, lambda m, t, files: setattr(t, "data_type", types[t.data_type])
+        yield (
+            place,
+            "dtype",
+            effect,
+            lambda m, t, files: setattr(t, "data_type", types[t.data_type]),
+        )
 
 
 def _place_tensor(model: ModelProto, path: Path, tensor: TensorProto) -> tuple[str, Effect]:
-    graph_field = next((field for field, _ in reversed(path) if field in ("initializer", "sparse_initializer", "node")), "")
+    graph_field = next(
+        (
+            field
+            for field, _ in reversed(path)
+            if field in ("initializer", "sparse_initializer", "node")
+        ),
+        "",
+    )
     dtype = TensorProto.DataType.Name(tensor.data_type)
     if graph_field != "node":
         return f"{graph_field} {dtype}", _find_effect(model, path, tensor)
-    owner = next(_resolve(model, path[:end]) for end in range(len(path), 0, -1) if path[end - 1][0] == "node")
+    owner = next(
+        _resolve(model, path[:end]) for end in range(len(path), 0, -1) if path[end - 1][0] == "node"
+    )
     kind = "Constant" if owner.op_type == "Constant" else "attribute"
-    return f"{kind} {next(field for field, _ in reversed(path) if field in _ATTRIBUTE_FIELDS)} {dtype}", Effect.COMPUTED
+    return (
+        f"{kind} {next(field for field, _ in reversed(path) if field in _ATTRIBUTE_FIELDS)} {dtype}",
+        Effect.COMPUTED,
+    )
 
 
 _ATTRIBUTE_FIELDS = ("t", "tensors", "sparse_tensor", "sparse_tensors")
@@ -178,12 +253,16 @@ _ATTRIBUTE_FIELDS = ("t", "tensors", "sparse_tensor", "sparse_tensors")
 
 def read_files(model: ModelProto, path: Path) -> Mapping[str, bytes]:
     """Return the files of the model that is walked."""
-    return next((source.files for name in SOURCES if (source := read_source(name)).model is model), {})
+    return next(
+        (source.files for name in SOURCES if (source := read_source(name)).model is model), {}
+    )
 
 
 def _find_effect(model: ModelProto, path: Path, tensor: TensorProto) -> Effect:
     """Return whether an initializer is computed with; one that nothing reads is kept."""
-    names = [tensor.name] if path[-1][0] == "initializer" else [_resolve(model, path[:-1]).values.name]
+    names = (
+        [tensor.name] if path[-1][0] == "initializer" else [_resolve(model, path[:-1]).values.name]
+    )
     return Effect.COMPUTED if any(name in _list_reads(model) for name in names) else Effect.DECLARED
 
 
@@ -219,11 +298,17 @@ def _set_external(tensor: TensorProto, key: str, change: Callable[[str], str]) -
 def _change_value(tensor: TensorProto, field: str, position: int) -> None:
     values = getattr(tensor, field)
     values[position] = (
-        b"4.5" if field == "string_data" else 1 - values[position] if tensor.data_type == 9 else values[position] + 1
+        b"4.5"
+        if field == "string_data"
+        else 1 - values[position]
+        if tensor.data_type == 9
+        else values[position] + 1
     )
 
 
-def _edit_sparse(model: ModelProto, path: Path, tensor: Any) -> Iterator[tuple[str, str, Effect, Edit]]:
+def _edit_sparse(
+    model: ModelProto, path: Path, tensor: Any
+) -> Iterator[tuple[str, str, Effect, Edit]]:
     place, effect = _place_tensor(model, (*path, ("indices", None)), tensor.indices)
     yield f"{place}, indices", "index", effect, lambda m, t, files: _move_index(t)
     yield f"{place}, size", "size", effect, lambda m, t, files: t.dims.__setitem__(0, t.dims[0] + 1)
@@ -238,29 +323,66 @@ def _move_index(tensor: Any) -> None:
 # Attributes of every kind.
 
 
-def _edit_attribute(model: ModelProto, path: Path, attribute: AttributeProto) -> Iterator[tuple[str, str, Effect, Edit]]:
+def _edit_attribute(
+    model: ModelProto, path: Path, attribute: AttributeProto
+) -> Iterator[tuple[str, str, Effect, Edit]]:
     kind = AttributeProto.AttributeType.Name(attribute.type)
     owner = _resolve(model, path[:-1])
     op = getattr(owner, "op_type", "function")
-    place, effect = (f"Constant {attribute.name}" if op == "Constant" else f"attribute {kind}"), Effect.COMPUTED
+    place, effect = (
+        (f"Constant {attribute.name}" if op == "Constant" else f"attribute {kind}"),
+        Effect.COMPUTED,
+    )
     if attribute.ref_attr_name:
-        yield "attribute reference", "reference", effect, lambda m, a, files: setattr(a, "ref_attr_name", "zzz")
+        yield (
+            "attribute reference",
+            "reference",
+            effect,
+            lambda m, a, files: setattr(a, "ref_attr_name", "zzz"),
+        )
         return
     single = {"FLOAT": "f", "INT": "i", "STRING": "s"}.get(kind)
     listed = {"FLOATS": "floats", "INTS": "ints", "STRINGS": "strings", "TENSORS": "tensors", "GRAPHS": "graphs",
               "SPARSE_TENSORS": "sparse_tensors", "TYPE_PROTOS": "type_protos"}.get(kind)  # fmt: skip
     if single:
-        yield place, "value", effect, lambda m, a, files: setattr(a, single, _next(getattr(a, single)))
+        yield (
+            place,
+            "value",
+            effect,
+            lambda m, a, files: setattr(a, single, _next(getattr(a, single))),
+        )
     if kind in ("FLOATS", "INTS", "STRINGS"):
         count = len(getattr(attribute, listed))
-        for what, position in {"first": 0, "last": count - 1, "17th": 16, "middle": count // 2}.items():
+        for what, position in {
+            "first": 0,
+            "last": count - 1,
+            "17th": 16,
+            "middle": count // 2,
+        }.items():
             if 0 <= position < count and (what != "middle" or count > 2):
-                yield place, what, effect, lambda m, a, files, n=position: _change_item(getattr(a, listed), n)
+                yield (
+                    place,
+                    what,
+                    effect,
+                    lambda m, a, files, n=position: _change_item(getattr(a, listed), n),
+                )
     if kind == "FLOAT":
-        yield place, "one bit", effect, lambda m, a, files: setattr(a, "f", float(np.nextafter(np.float32(a.f), np.float32(9))))
+        yield (
+            place,
+            "one bit",
+            effect,
+            lambda m, a, files: setattr(
+                a, "f", float(np.nextafter(np.float32(a.f), np.float32(9)))
+            ),
+        )
     if listed and getattr(attribute, listed):
         yield place, "one less", effect, lambda m, a, files: getattr(a, listed).pop()
-        yield place, "one more", effect, lambda m, a, files: getattr(a, listed).append(getattr(a, listed)[-1])
+        yield (
+            place,
+            "one more",
+            effect,
+            lambda m, a, files: getattr(a, listed).append(getattr(a, listed)[-1]),
+        )
     if op != "function":
         yield place, "dropped", effect, lambda m, a, files: _drop(m, path)
         yield place, "another name", effect, lambda m, a, files: setattr(a, "name", "zzz")
@@ -269,7 +391,13 @@ def _edit_attribute(model: ModelProto, path: Path, attribute: AttributeProto) ->
 
 
 def _next(value: Any) -> Any:
-    return value[:-1] + b"3" if isinstance(value, bytes) else value + 1 if isinstance(value, int) else value + 1.5
+    return (
+        value[:-1] + b"3"
+        if isinstance(value, bytes)
+        else value + 1
+        if isinstance(value, int)
+        else value + 1.5
+    )
 
 
 def _change_item(values: Any, position: int) -> None:
@@ -290,7 +418,9 @@ _OTHER_OPERATOR = {
 }  # fmt: skip
 
 
-def _edit_operator(model: ModelProto, path: Path, node: onnx.NodeProto) -> Iterator[tuple[str, str, Effect, Edit]]:
+def _edit_operator(
+    model: ModelProto, path: Path, node: onnx.NodeProto
+) -> Iterator[tuple[str, str, Effect, Edit]]:
     effect = Effect.COMPUTED
     operator = _OTHER_OPERATOR.get(node.op_type, "Zzz")
     yield "operator", "operator", effect, lambda m, n, files: setattr(n, "op_type", operator)
@@ -300,10 +430,20 @@ def _edit_operator(model: ModelProto, path: Path, node: onnx.NodeProto) -> Itera
     for position, name in enumerate(inputs):
         what = f"input {position}"
         if not name:
-            yield "absent input", f"{what} given", effect, lambda m, n, files, p=position: n.input.__setitem__(p, inputs[0])
+            yield (
+                "absent input",
+                f"{what} given",
+                effect,
+                lambda m, n, files, p=position: n.input.__setitem__(p, inputs[0]),
+            )
             continue
         if any(inputs[position + 1 :]):
-            yield "absent input", f"{what} absent", effect, lambda m, n, files, p=position: n.input.__setitem__(p, "")
+            yield (
+                "absent input",
+                f"{what} absent",
+                effect,
+                lambda m, n, files, p=position: n.input.__setitem__(p, ""),
+            )
         for other in _list_others(model, path, name) if position < 5 else ():
             yield (
                 "connection",
@@ -322,7 +462,12 @@ def _edit_operator(model: ModelProto, path: Path, node: onnx.NodeProto) -> Itera
     if inputs:
         dropping = effect if inputs[-1] else Effect.NOTHING
         yield "number of inputs", "last input dropped", dropping, lambda m, n, files: n.input.pop()
-        yield "number of inputs", "one input more", effect, lambda m, n, files: n.input.append(inputs[0])
+        yield (
+            "number of inputs",
+            "one input more",
+            effect,
+            lambda m, n, files: n.input.append(inputs[0]),
+        )
     for position in range(len(outputs) - 1):
         yield (
             "order of outputs",
@@ -340,18 +485,28 @@ def _exchange(items: Any, position: int) -> None:
 
 
 def _list_others(model: ModelProto, path: Path, name: str) -> list[str]:
-    """Return a value that an operator could read instead: of the same type where types are declared, else an earlier one."""
+    """Return a value that an operator could read instead: of the same type where types are
+    declared, else an earlier one.
+    """
     graph, position = _resolve(model, path[:-1]), path[-1][1]
     assert position is not None
     earlier = [output for node in graph.node[:position] for output in node.output if output]
-    declared = dict.fromkeys([value if isinstance(value, str) else value.name for value in graph.input])
+    declared = dict.fromkeys(
+        [value if isinstance(value, str) else value.name for value in graph.input]
+    )
     weights = [tensor.name for tensor in getattr(graph, "initializer", ())]
     types = {value.name: value.type.SerializeToString() for value in (*getattr(graph, "value_info", ()), *graph.output)
              if not isinstance(value, str)}  # fmt: skip
-    types |= {value.name: value.type.SerializeToString() for value in graph.input if not isinstance(value, str)}
+    types |= {
+        value.name: value.type.SerializeToString()
+        for value in graph.input
+        if not isinstance(value, str)
+    }
     types |= {tensor.name: helper.make_tensor_type_proto(tensor.data_type, tensor.dims).SerializeToString()
               for tensor in getattr(graph, "initializer", ())}  # fmt: skip
-    names = [other for other in dict.fromkeys((*earlier[::-1], *declared, *weights)) if other != name]
+    names = [
+        other for other in dict.fromkeys((*earlier[::-1], *declared, *weights)) if other != name
+    ]
     alike = [other for other in names if name in types and types.get(other) == types[name]]
     return (alike or names)[:2]
 
@@ -359,7 +514,9 @@ def _list_others(model: ModelProto, path: Path, name: str) -> list[str]:
 # Graphs, functions, and what a model declares.
 
 
-def _edit_graph(model: ModelProto, path: Path, graph: onnx.GraphProto) -> Iterator[tuple[str, str, Effect, Edit]]:
+def _edit_graph(
+    model: ModelProto, path: Path, graph: onnx.GraphProto
+) -> Iterator[tuple[str, str, Effect, Edit]]:
     effect, ends = Effect.COMPUTED, "graph" if path == (("graph", None),) else "body"
     for position in range(len(graph.output) - 1):
         yield (
@@ -376,7 +533,11 @@ def _edit_graph(model: ModelProto, path: Path, graph: onnx.GraphProto) -> Iterat
             (lambda m, g, files, p=position: _swap(g.input, p)),
         )
     for field in ("input", "output") if ends == "graph" else ():
-        names = [value.name for value in getattr(graph, field) if value.name not in {t.name for t in graph.initializer}]
+        names = [
+            value.name
+            for value in getattr(graph, field)
+            if value.name not in {t.name for t in graph.initializer}
+        ]
         if len(names) > 1:
             yield (
                 f"names of {field}s",
@@ -385,12 +546,22 @@ def _edit_graph(model: ModelProto, path: Path, graph: onnx.GraphProto) -> Iterat
                 (lambda m, g, files, pair=tuple(names[:2]): _exchange_names(m, *pair)),
             )
     if len(graph.output) > 1:
-        yield f"number of outputs of a {ends}", "last output dropped", effect, lambda m, g, files: g.output.pop()
+        yield (
+            f"number of outputs of a {ends}",
+            "last output dropped",
+            effect,
+            lambda m, g, files: g.output.pop(),
+        )
     names = [output for node in graph.node for output in node.output if output]
     outputs = [value.name for value in graph.output]
     other = next((name for name in names if name not in outputs), None)
     if other is not None:
-        yield f"output of a {ends}", "another output", effect, lambda m, g, files: setattr(g.output[0], "name", other)
+        yield (
+            f"output of a {ends}",
+            "another output",
+            effect,
+            lambda m, g, files: setattr(g.output[0], "name", other),
+        )
     if ends == "graph":
         yield (
             "number of nodes",
@@ -411,7 +582,11 @@ def _edit_graph(model: ModelProto, path: Path, graph: onnx.GraphProto) -> Iterat
                     "type of an input",
                     f"rank of input {position}",
                     Effect.DECLARED,
-                    (lambda m, g, files, p=position: g.input[p].type.tensor_type.shape.dim.add(dim_value=1)),
+                    (
+                        lambda m, g, files, p=position: g.input[p].type.tensor_type.shape.dim.add(
+                            dim_value=1
+                        )
+                    ),
                 )
                 for axis, _ in enumerate(value.type.tensor_type.shape.dim):
                     yield (
@@ -439,12 +614,19 @@ def _exchange_names(model: ModelProto, first: str, second: str) -> None:
     for node in _list_messages(model.graph, "NodeProto"):
         node.input[:] = [names.get(name, name) for name in node.input]
         node.output[:] = [names.get(name, name) for name in node.output]
-    for value in (*_list_messages(model.graph, "ValueInfoProto"), *_list_messages(model.graph, "TensorProto")):
+    for value in (
+        *_list_messages(model.graph, "ValueInfoProto"),
+        *_list_messages(model.graph, "TensorProto"),
+    ):
         value.name = names.get(value.name, value.name)
 
 
 def _cast(value: onnx.ValueInfoProto) -> None:
-    kind = value.type.tensor_type if value.type.HasField("tensor_type") else value.type.sequence_type.elem_type.tensor_type
+    kind = (
+        value.type.tensor_type
+        if value.type.HasField("tensor_type")
+        else value.type.sequence_type.elem_type.tensor_type
+    )
     kind.elem_type = TensorProto.INT64 if kind.elem_type != TensorProto.INT64 else TensorProto.INT32
 
 
@@ -454,22 +636,61 @@ def _swap(messages: Any, position: int) -> None:
     messages[position + 1].CopyFrom(first)
 
 
-def _edit_function(model: ModelProto, path: Path, function: onnx.FunctionProto) -> Iterator[tuple[str, str, Effect, Edit]]:
+def _edit_function(
+    model: ModelProto, path: Path, function: onnx.FunctionProto
+) -> Iterator[tuple[str, str, Effect, Edit]]:
     effect = Effect.COMPUTED
     if len(function.input) > 1:
-        yield "inputs of a function", "inputs exchanged", effect, lambda m, f, files: _exchange(f.input, 0)
+        yield (
+            "inputs of a function",
+            "inputs exchanged",
+            effect,
+            lambda m, f, files: _exchange(f.input, 0),
+        )
     if len(function.output) > 1:
-        yield "outputs of a function", "outputs exchanged", effect, lambda m, f, files: _exchange(f.output, 0)
-        yield "outputs of a function", "last output dropped", effect, lambda m, f, files: f.output.pop()
-    yield "outputs of a function", "another output", effect, lambda m, f, files: f.output.__setitem__(0, f.input[0])
-    yield "name of a function", "another name", effect, lambda m, f, files: setattr(f, "name", "Zzz")
-    yield "name of a function", "another domain", effect, lambda m, f, files: setattr(f, "domain", "zzz")
+        yield (
+            "outputs of a function",
+            "outputs exchanged",
+            effect,
+            lambda m, f, files: _exchange(f.output, 0),
+        )
+        yield (
+            "outputs of a function",
+            "last output dropped",
+            effect,
+            lambda m, f, files: f.output.pop(),
+        )
+    yield (
+        "outputs of a function",
+        "another output",
+        effect,
+        lambda m, f, files: f.output.__setitem__(0, f.input[0]),
+    )
+    yield (
+        "name of a function",
+        "another name",
+        effect,
+        lambda m, f, files: setattr(f, "name", "Zzz"),
+    )
+    yield (
+        "name of a function",
+        "another domain",
+        effect,
+        lambda m, f, files: setattr(f, "domain", "zzz"),
+    )
     yield "function", "dropped", effect, lambda m, f, files: _drop(m, path)
     if function.attribute:
-        yield "attributes of a function", "formal attribute dropped", effect, lambda m, f, files: f.attribute.pop()
+        yield (
+            "attributes of a function",
+            "formal attribute dropped",
+            effect,
+            lambda m, f, files: f.attribute.pop(),
+        )
 
 
-def _edit_opset(model: ModelProto, path: Path, opset: onnx.OperatorSetIdProto) -> Iterator[tuple[str, str, Effect, Edit]]:
+def _edit_opset(
+    model: ModelProto, path: Path, opset: onnx.OperatorSetIdProto
+) -> Iterator[tuple[str, str, Effect, Edit]]:
     owner = _resolve(model, path[:-1])
     domain = "" if opset.domain == "ai.onnx" else opset.domain
     nodes = _list_messages(owner.graph if owner is model else owner, "NodeProto")
@@ -477,22 +698,54 @@ def _edit_opset(model: ModelProto, path: Path, opset: onnx.OperatorSetIdProto) -
     place = "opset of a model" if len(path) == 1 else "opset of a function"
     effect = Effect.COMPUTED if used else Effect.DECLARED
     yield place, "version", effect, lambda m, o, files: setattr(o, "version", o.version + 1)
-    yield place, "older version", effect, lambda m, o, files: setattr(o, "version", max(o.version - 1, 0) or 3)
+    yield (
+        place,
+        "older version",
+        effect,
+        lambda m, o, files: setattr(o, "version", max(o.version - 1, 0) or 3),
+    )
 
 
-def _edit_annotation(model: ModelProto, path: Path, note: Any) -> Iterator[tuple[str, str, Effect, Edit]]:
+def _edit_annotation(
+    model: ModelProto, path: Path, note: Any
+) -> Iterator[tuple[str, str, Effect, Edit]]:
     place, effect = "quantization annotation", Effect.DECLARED
     yield place, "dropped", effect, lambda m, n, files: _drop(m, path)
-    yield place, "another tensor", effect, lambda m, n, files: setattr(n.quant_parameter_tensor_names[0], "value", "x")
-    yield place, "another key", effect, lambda m, n, files: setattr(n.quant_parameter_tensor_names[0], "key", "zzz")
-    yield place, "of another value", effect, lambda m, n, files: setattr(n, "tensor_name", m.graph.node[-1].output[0])
+    yield (
+        place,
+        "another tensor",
+        effect,
+        lambda m, n, files: setattr(n.quant_parameter_tensor_names[0], "value", "x"),
+    )
+    yield (
+        place,
+        "another key",
+        effect,
+        lambda m, n, files: setattr(n.quant_parameter_tensor_names[0], "key", "zzz"),
+    )
+    yield (
+        place,
+        "of another value",
+        effect,
+        lambda m, n, files: setattr(n, "tensor_name", m.graph.node[-1].output[0]),
+    )
 
 
 def _edit_type(model: ModelProto, path: Path, kind: Any) -> Iterator[tuple[str, str, Effect, Edit]]:
     if any(field in ("tp", "type_protos") for field, _ in path) and kind.HasField("tensor_type"):
         place, effect = "attribute TYPE_PROTO", Effect.COMPUTED
-        yield place, "dtype", effect, lambda m, t, files: setattr(t.tensor_type, "elem_type", TensorProto.INT32)
-        yield place, "size", effect, lambda m, t, files: setattr(t.tensor_type.shape.dim[0], "dim_value", 9)
+        yield (
+            place,
+            "dtype",
+            effect,
+            lambda m, t, files: setattr(t.tensor_type, "elem_type", TensorProto.INT32),
+        )
+        yield (
+            place,
+            "size",
+            effect,
+            lambda m, t, files: setattr(t.tensor_type.shape.dim[0], "dim_value", 9),
+        )
         yield place, "rank", effect, lambda m, t, files: t.tensor_type.shape.dim.add(dim_value=1)
     elif path[-2][0] == "input" and path[-3][0] == "g":
         place = "type of an input of a body"
@@ -529,7 +782,9 @@ def _list_meaningless(name: str) -> Iterator[Mutant]:
         "absent inputs at the end": _append_absent,
     }
     for what, edit in edits.items():
-        yield Mutant(name, "model", what, "graph", what, Effect.NOTHING, lambda m, files, edit=edit: edit(m))
+        yield Mutant(
+            name, "model", what, "graph", what, Effect.NOTHING, lambda m, files, edit=edit: edit(m)
+        )
 
 
 def _list_messages(model: Any, kind: str) -> list[Any]:
@@ -542,14 +797,25 @@ _WEIGHT = 8  # floats of a parameter
 def _rename_bodies(model: ModelProto) -> None:
     """Give what a body makes, takes or holds other names, in all that is in it; parameters have names that count."""
     for number, graph in enumerate(_list_messages(model, "GraphProto")[1:]):
-        own = {value.name for value in graph.input} | {output for node in graph.node for output in node.output if output}
+        own = {value.name for value in graph.input} | {
+            output for node in graph.node for output in node.output if output
+        }
         own |= {tensor.name for tensor in graph.initializer if np.prod(tensor.dims) < _WEIGHT}
-        own -= {node.output[0] for node in graph.node for part in node.attribute if np.prod(part.t.dims) >= _WEIGHT}
+        own -= {
+            node.output[0]
+            for node in graph.node
+            for part in node.attribute
+            if np.prod(part.t.dims) >= _WEIGHT
+        }
         for _, message in _walk(graph):
             kind = message.DESCRIPTOR.name
             if kind == "NodeProto":
-                message.input[:] = [f"r{number}_{each}" if each in own else each for each in message.input]
-                message.output[:] = [f"r{number}_{each}" if each in own else each for each in message.output]
+                message.input[:] = [
+                    f"r{number}_{each}" if each in own else each for each in message.input
+                ]
+                message.output[:] = [
+                    f"r{number}_{each}" if each in own else each for each in message.output
+                ]
             elif kind in ("ValueInfoProto", "TensorProto") and message.name in own:
                 message.name = f"r{number}_{message.name}"
 
@@ -582,7 +848,9 @@ def _respell(model: ModelProto) -> None:
             continue
         array, name = numpy_helper.to_array(tensor), tensor.name
         if tensor.raw_data:
-            spelled = helper.make_tensor(name, tensor.data_type, tensor.dims, array.ravel().astype(array.dtype))
+            spelled = helper.make_tensor(
+                name, tensor.data_type, tensor.dims, array.ravel().astype(array.dtype)
+            )
         else:
             spelled = numpy_helper.from_array(array, name)
         tensor.CopyFrom(spelled)
@@ -596,7 +864,13 @@ def _rename_graphs(model: ModelProto) -> None:
 def _append_absent(model: ModelProto) -> None:
     """Write an absent input behind the last one of an operator that has more."""
     for node in _list_messages(model, "NodeProto"):
-        if len(node.input) < {"Clip": 3, "Gemm": 3, "Pad": 4, "Slice": 5, "LSTM": 8, "GRU": 6, "Strange": 9}.get(
-            node.op_type, 0
-        ):
+        if len(node.input) < {
+            "Clip": 3,
+            "Gemm": 3,
+            "Pad": 4,
+            "Slice": 5,
+            "LSTM": 8,
+            "GRU": 6,
+            "Strange": 9,
+        }.get(node.op_type, 0):
             node.input.append("")

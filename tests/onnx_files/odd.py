@@ -1,4 +1,6 @@
-"""Small models with what files of others rarely have: one of each, as ONNX's text form and a few fields that it lacks."""
+"""Small models with what files of others rarely have: one of each, as ONNX's text form and a few
+fields that it lacks.
+"""
 
 from __future__ import annotations
 
@@ -106,7 +108,10 @@ def absent() -> onnx.ModelProto:
         helper.make_node("Constant", [], ["top"], value=numpy_helper.from_array(np.float32(0.5))),
     ]
     nodes.insert(0, nodes.pop())
-    ends = [helper.make_tensor_value_info(name, 1, shape) for name, shape in (("x", [5, 1, 4]), ("y", [1, 1, 8]))]
+    ends = [
+        helper.make_tensor_value_info(name, 1, shape)
+        for name, shape in (("x", [5, 1, 4]), ("y", [1, 1, 8]))
+    ]
     graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], weights)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
@@ -115,8 +120,13 @@ def dtypes() -> onnx.ModelProto:
     """Weights of four bits, eight bits in floating point, and sixteen."""
     values = np.linspace(-3, 3, 32).reshape(4, 8)
     kinds = (TensorProto.INT4, TensorProto.FLOAT8E4M3FN, TensorProto.BFLOAT16, TensorProto.UINT4)
-    tensors = [helper.make_tensor(f"w{kind}", kind, [4, 8], np.abs(values).ravel()) for kind in kinds]
-    nodes = [helper.make_node("Cast", [tensor.name], [f"{tensor.name}_f"], to=TensorProto.FLOAT) for tensor in tensors]
+    tensors = [
+        helper.make_tensor(f"w{kind}", kind, [4, 8], np.abs(values).ravel()) for kind in kinds
+    ]
+    nodes = [
+        helper.make_node("Cast", [tensor.name], [f"{tensor.name}_f"], to=TensorProto.FLOAT)
+        for tensor in tensors
+    ]
     nodes.append(helper.make_node("Sum", ["x", *(f"{tensor.name}_f" for tensor in tensors)], ["y"]))
     ends = [helper.make_tensor_value_info(name, 1, [4, 8]) for name in "xy"]
     graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], tensors)
@@ -178,7 +188,10 @@ def names() -> onnx.ModelProto:
     """Names with everything that a pattern, an option or a path could take for something else."""
     x, w, h, y = "x:0", "*/w=1,2", "re:[h]", "\u00fc \"'<y>&"
     weight = numpy_helper.from_array(np.linspace(0, 1, 16).reshape(4, 4).astype(np.float32), w)
-    nodes = [helper.make_node("MatMul", [x, w], [h], "=node"), helper.make_node("Relu", [h], [y], "=node")]
+    nodes = [
+        helper.make_node("MatMul", [x, w], [h], "=node"),
+        helper.make_node("Relu", [h], [y], "=node"),
+    ]
     ends = [helper.make_tensor_value_info(name, 1, [2, 4]) for name in (x, y)]
     graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], [weight])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
@@ -215,7 +228,9 @@ def vendors() -> onnx.ModelProto:
     """Operators of onnxruntime's own domain."""
     weight = numpy_helper.from_array(np.linspace(-1, 1, 16).reshape(4, 4).astype(np.float32), "w")
     nodes = [
-        helper.make_node("FusedMatMul", ["x", "w"], ["h"], domain="com.microsoft", transB=1, alpha=0.5),
+        helper.make_node(
+            "FusedMatMul", ["x", "w"], ["h"], domain="com.microsoft", transB=1, alpha=0.5
+        ),
         helper.make_node("Gelu", ["h"], ["y"], domain="com.microsoft"),
     ]
     ends = [helper.make_tensor_value_info(name, 1, ["N", 4]) for name in "xy"]

@@ -1,7 +1,8 @@
 """Make the table of ONNX's operators that proofs use: ``python -m tests.onnx_files.operator_table``.
 
-Each line is an operator with its ranges of versions. Versions of a range mean the same of a node that both allow: the later one
-only adds types, optional inputs, or attributes whose default is what the earlier one does.
+Each line is an operator with its ranges of versions. Versions of a range mean the same of a node
+that both allow: the later one only adds types, optional inputs, or attributes whose default is what
+the earlier one does.
 """
 
 from __future__ import annotations
@@ -14,10 +15,16 @@ import onnx
 from onnx import defs
 
 TABLE = Path(__file__).parents[2] / "graphshare/onnx_ops/operators.json"
-# Versions that mean something else though their signatures fit: PRelu broadcasts in another way, RoiAlign's new attribute has
-# another default than what was done before, GroupNormalization scales each channel instead of each group, AveragePool counts
-# the last window in another way.
-BREAKS = {("PRelu", 7), ("RoiAlign", 16), ("GroupNormalization", 21), ("AveragePool", 19), ("Resize", 19)}
+# Versions that mean something else though their signatures fit: PRelu broadcasts in another way,
+# RoiAlign's new attribute has another default than what was done before, GroupNormalization scales
+# each channel instead of each group, AveragePool counts the last window in another way.
+BREAKS = {
+    ("PRelu", 7),
+    ("RoiAlign", 16),
+    ("GroupNormalization", 21),
+    ("AveragePool", 19),
+    ("Resize", 19),
+}
 
 
 def make_table() -> dict[str, list[list[Any]]]:
@@ -61,16 +68,27 @@ def extends(before: Any, after: Any) -> bool:
         and olds.get(name) == news.get(name)
         for name, attribute in before.attributes.items()
     )
-    added = all(not each.required for name, each in after.attributes.items() if name not in before.attributes)
+    added = all(
+        not each.required
+        for name, each in after.attributes.items()
+        if name not in before.attributes
+    )
     for ours, theirs in ((before.inputs, after.inputs), (before.outputs, after.outputs)):
         kept &= [each.option for each in ours] == [each.option for each in theirs[: len(ours)]]
-        added &= all(each.option == defs.OpSchema.FormalParameterOption.Optional for each in theirs[len(ours) :])
+        added &= all(
+            each.option == defs.OpSchema.FormalParameterOption.Optional
+            for each in theirs[len(ours) :]
+        )
     return bool(kept and added)
 
 
 def encode_table(table: dict[str, list[list[Any]]]) -> str:
     """Return the text of the table, an operator a line."""
-    return "{\n" + ",\n".join(f"{json.dumps(name)}: {json.dumps(ranges)}" for name, ranges in table.items()) + "\n}\n"
+    return (
+        "{\n"
+        + ",\n".join(f"{json.dumps(name)}: {json.dumps(ranges)}" for name, ranges in table.items())
+        + "\n}\n"
+    )
 
 
 if __name__ == "__main__":

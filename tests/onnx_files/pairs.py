@@ -1,7 +1,8 @@
 """Random small models, each with one that differs by a change: some change nothing, most change what is computed.
 
-A model is a list of steps, which any version of ONNX's operators can say: as attributes or as inputs, with initializers or with
-Constants. Steps that do not fit after a change are no harm: onnxruntime refuses the model, and the pair is left out.
+A model is a list of steps, which any version of ONNX's operators can say: as attributes or as
+inputs, with initializers or with Constants. Steps that do not fit after a change are no harm:
+onnxruntime refuses the model, and the pair is left out.
 """
 
 from __future__ import annotations
@@ -16,7 +17,16 @@ from onnx import TensorProto, helper, numpy_helper
 VERSIONS = (7, 9, 10, 11, 12, 13, 14, 17, 18, 21)
 _SHAPES = ((2, 4), (2, 3, 4), (4, 2, 3), (2, 2, 6, 6), (1, 2, 5, 5))
 _UNARY = ("Relu", "Neg", "Exp", "Sigmoid", "Abs", "LeakyRelu")
-_REDUCE = ("ReduceMax", "ReduceMin", "ReduceMean", "ReduceSum", "ReduceL1", "ReduceL2", "ReduceProd", "ReduceSumSquare")
+_REDUCE = (
+    "ReduceMax",
+    "ReduceMin",
+    "ReduceMean",
+    "ReduceSum",
+    "ReduceL1",
+    "ReduceL2",
+    "ReduceProd",
+    "ReduceSumSquare",
+)
 _MOVED = {
     "Clip": (11, ("min", "max")), "Pad": (11, ("pads", "value")), "Slice": (10, ("starts", "ends", "axes", "steps")),
     "Split": (13, ("split",)), "Squeeze": (13, ("axes",)), "Unsqueeze": (13, ("axes",)), "TopK": (10, ("k",)),
@@ -61,7 +71,9 @@ class _Grower:
         self.shapes: dict[int, tuple[int, ...]] = {0: shape, 1: shape}
         self.steps: list[Step] = []
 
-    def add(self, op: str, inputs: tuple[Any, ...], *shapes: tuple[int, ...], **attributes: Any) -> int:
+    def add(
+        self, op: str, inputs: tuple[Any, ...], *shapes: tuple[int, ...], **attributes: Any
+    ) -> int:
         first = len(self.shapes)
         outputs = tuple(range(first, first + len(shapes)))
         self.shapes.update(zip(outputs, shapes, strict=True))
@@ -69,9 +81,13 @@ class _Grower:
         return outputs[0]
 
     def numbers(self, *shape: int) -> np.ndarray[Any, Any]:
-        return np.array([self.rng.choice((0.0, -0.0, 0.5, 1.0, -1.5, 2.25)) for _ in range(int(np.prod(shape)))], "f").reshape(
-            shape
-        )
+        return np.array(
+            [
+                self.rng.choice((0.0, -0.0, 0.5, 1.0, -1.5, 2.25))
+                for _ in range(int(np.prod(shape)))
+            ],
+            "f",
+        ).reshape(shape)
 
     def grow(self) -> None:
         """Add one operator, or a few that belong together."""
@@ -84,7 +100,9 @@ class _Grower:
         if kind == 0 or not rank or total > 2000:
             self.add(rng.choice(_UNARY), (value,), shape)
         elif kind == 1:
-            attributes = {name: v for name, v in (("min", -0.5), ("max", 0.75)) if rng.random() < 0.7}
+            attributes = {
+                name: v for name, v in (("min", -0.5), ("max", 0.75)) if rng.random() < 0.7
+            }
             self.add("Clip", (value,), shape, **attributes)
         elif kind in (2, 3):
             same = [other for other, each in self.shapes.items() if each == shape]
@@ -117,14 +135,21 @@ class _Grower:
                 self.shapes = {k: v for k, v in self.shapes.items() if k != size} | {size: ()}
         elif kind == 8:
             where = rng.randrange(rank + 1)
-            first = self.add("Unsqueeze", (value,), (*shape[:where], 1, *shape[where:]), axes=[where])
+            first = self.add(
+                "Unsqueeze", (value,), (*shape[:where], 1, *shape[where:]), axes=[where]
+            )
             if rng.random() < 0.6:
                 self.add("Squeeze", (first,), shape, axes=[where])
         elif kind == 9 and 1 in shape:
             where = shape.index(1)
             self.add("Squeeze", (value,), (*shape[:where], *shape[where + 1 :]), axes=[where])
         elif kind == 10:
-            self.add("Flatten", (value,), (int(np.prod(shape[:axis])), int(np.prod(shape[axis:]))), axis=axis)
+            self.add(
+                "Flatten",
+                (value,),
+                (int(np.prod(shape[:axis])), int(np.prod(shape[axis:]))),
+                axis=axis,
+            )
         elif kind == 11:
             same = [other for other, each in self.shapes.items() if each == shape]
             count = rng.randint(1, 3)
@@ -148,7 +173,9 @@ class _Grower:
             axes = sorted(rng.sample(range(rank), rng.randint(1, rank)))
             keep = rng.random() < 0.5
             new = tuple(1 if i in axes else n for i, n in enumerate(shape) if keep or i not in axes)
-            self.add(rng.choice(_REDUCE), (value,), new, axes=axes, **({} if keep else {"keepdims": 0}))
+            self.add(
+                rng.choice(_REDUCE), (value,), new, axes=axes, **({} if keep else {"keepdims": 0})
+            )
         elif kind == 16:
             self.add(rng.choice(("Softmax", "LogSoftmax")), (value,), shape, axis=axis)
         elif kind == 17:
@@ -171,16 +198,23 @@ class _Grower:
             new = (batch, 2, height - 2 + pads[0] + pads[2], width - 2 + pads[1] + pads[3])
             self.add("Conv", (value, self.numbers(2, channels, 3, 3)), new, pads=pads)
         elif which == 1:
-            self.add("MaxPool", (value,), (batch, channels, height - 1, width - 1), kernel_shape=[2, 2])
+            self.add(
+                "MaxPool", (value,), (batch, channels, height - 1, width - 1), kernel_shape=[2, 2]
+            )
         else:
-            statistics = (*(self.numbers(channels) for _ in range(3)), np.abs(self.numbers(channels)) + np.float32(1))
+            statistics = (
+                *(self.numbers(channels) for _ in range(3)),
+                np.abs(self.numbers(channels)) + np.float32(1),
+            )
             self.add("BatchNormalization", (value, *statistics), shape)
 
     def _add_weight(self, value: int, shape: tuple[int, ...]) -> None:
         """Multiply with a weight that may be transposed or reshaped before."""
         weight: Any = self.numbers(shape[-1], 2)
         if self.rng.random() < 0.5:
-            weight = self.add("Transpose", (np.ascontiguousarray(weight.T),), weight.shape, perm=[1, 0])
+            weight = self.add(
+                "Transpose", (np.ascontiguousarray(weight.T),), weight.shape, perm=[1, 0]
+            )
         self.add("MatMul", (value, weight), (*shape[:-1], 2))
 
 
@@ -193,7 +227,15 @@ def make_recipe(rng: Random) -> Recipe:
     integers = {step.outputs[0] for step in grower.steps if step.op == "Shape"}
     used = {value for step in grower.steps for value in step.inputs if isinstance(value, int)}
     ends = [v for v in grower.shapes if v not in used and v not in integers and v > 1]
-    return Recipe(shape, free, np.float32, rng.choice(VERSIONS), tuple(grower.steps), tuple(ends), rng.randrange(1 << 30))
+    return Recipe(
+        shape,
+        free,
+        np.float32,
+        rng.choice(VERSIONS),
+        tuple(grower.steps),
+        tuple(ends),
+        rng.randrange(1 << 30),
+    )
 
 
 def build(recipe: Recipe) -> onnx.ModelProto:
@@ -210,7 +252,9 @@ def build(recipe: Recipe) -> onnx.ModelProto:
         name = f"c{len(nodes)}_{len(tensors)}"
         tensor = numpy_helper.from_array(array, name)
         if rng.random() < 0.3 and array.dtype == np.float32:
-            tensor = helper.make_tensor(name, TensorProto.FLOAT, array.shape, array.ravel().tolist())
+            tensor = helper.make_tensor(
+                name, TensorProto.FLOAT, array.shape, array.ravel().tolist()
+            )
         if rng.random() < 0.5:
             tensors.append(tensor)
         else:
@@ -218,7 +262,9 @@ def build(recipe: Recipe) -> onnx.ModelProto:
         return name
 
     for step in recipe.steps:
-        names = [f"v{value}" if isinstance(value, int) else add_constant(value) for value in step.inputs]
+        names = [
+            f"v{value}" if isinstance(value, int) else add_constant(value) for value in step.inputs
+        ]
         attributes = dict(step.attributes)
         version, places = _MOVED.get(step.op, (99, ()))
         if recipe.version >= version:
@@ -228,17 +274,24 @@ def build(recipe: Recipe) -> onnx.ModelProto:
             names += ["" if each is None else add_constant(_as_operand(each)) for each in operands]
             while names and not names[-1]:
                 names.pop()
-        outputs = [f"v{value}" for value in step.outputs] + (["", ""][:1] if step.op == "TopK" else [])
+        outputs = [f"v{value}" for value in step.outputs] + (
+            ["", ""][:1] if step.op == "TopK" else []
+        )
         if step.op == "TopK":
             outputs[-1] = f"i{step.outputs[0]}"
         name = f"n{step.outputs[0]}" if is_by_name else ""
         nodes.append(helper.make_node(step.op, names, outputs, name, **attributes))
-    sizes = [f"N{i}" if is_free else n for i, (n, is_free) in enumerate(zip(recipe.shape, recipe.free, strict=True))]
+    sizes = [
+        f"N{i}" if is_free else n
+        for i, (n, is_free) in enumerate(zip(recipe.shape, recipe.free, strict=True))
+    ]
     inputs = [helper.make_tensor_value_info(f"v{i}", dtype, sizes) for i in range(2)]
     ir = 8 if recipe.version < 19 else 10
     heads = [helper.make_tensor_value_info(f"v{value}", dtype, None) for value in recipe.heads]
     graph = helper.make_graph(nodes, "g", inputs, heads, tensors)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", recipe.version)], ir_version=ir)
+    return helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", recipe.version)], ir_version=ir
+    )
 
 
 def _as_operand(value: Any) -> Any:
@@ -253,7 +306,9 @@ def change(recipe: Recipe, rng: Random) -> tuple[str, Recipe]:
         kind = rng.choice(kinds)
         changed = kind(recipe, rng)
         if changed is not None:
-            return kind.__name__.strip("_"), changed._replace(spelling=rng.choice((recipe.spelling, rng.randrange(1 << 30))))
+            return kind.__name__.strip("_"), changed._replace(
+                spelling=rng.choice((recipe.spelling, rng.randrange(1 << 30)))
+            )
 
 
 def _put(recipe: Recipe, index: int, *steps: Step) -> Recipe:
@@ -278,7 +333,9 @@ def _change_attribute(recipe: Recipe, rng: Random) -> Recipe | None:
     elif isinstance(value, list):
         at, by = rng.randrange(len(value)), rng.choice((-1, 1))
         value = [n + by * (i == at) for i, n in enumerate(value)]
-    elif name == "keepdims":  # another number than 0 and 1 has no meaning: judges read it in their own ways
+    elif (
+        name == "keepdims"
+    ):  # another number than 0 and 1 has no meaning: judges read it in their own ways
         value = 1 - value
     elif isinstance(value, int):
         value += rng.choice((-1, 1))
@@ -294,7 +351,9 @@ def _change_attribute(recipe: Recipe, rng: Random) -> Recipe | None:
 
 def _respell_attribute(recipe: Recipe, rng: Random) -> Recipe | None:
     """State a default, or count an axis from the end, by some rank."""
-    chosen = _choose(recipe, rng, lambda step: step.op in _DEFAULTS or {"axis", "axes"} & step.attributes.keys())
+    chosen = _choose(
+        recipe, rng, lambda step: step.op in _DEFAULTS or {"axis", "axes"} & step.attributes.keys()
+    )
     if chosen is None:
         return None
     index, step = chosen
@@ -311,22 +370,48 @@ def _respell_attribute(recipe: Recipe, rng: Random) -> Recipe | None:
 
 
 def _change_constant(recipe: Recipe, rng: Random) -> Recipe | None:
-    chosen = _choose(recipe, rng, lambda step: any(isinstance(value, np.ndarray) and value.size for value in step.inputs))
+    chosen = _choose(
+        recipe,
+        rng,
+        lambda step: any(isinstance(value, np.ndarray) and value.size for value in step.inputs),
+    )
     if chosen is None:
         return None
     index, step = chosen
-    place = rng.choice([i for i, value in enumerate(step.inputs) if isinstance(value, np.ndarray) and value.size])
+    place = rng.choice(
+        [i for i, value in enumerate(step.inputs) if isinstance(value, np.ndarray) and value.size]
+    )
     array = step.inputs[place].copy()
     flat = array.reshape(-1)
     at = rng.randrange(flat.size)
     if array.dtype.kind == "f":
-        flat[at] = rng.choice((-flat[at], flat[at] + 1, np.nextafter(flat[at], np.float32(9)), np.nan, np.inf, 0.0, -0.0))
-        array = array[None] if rng.random() < 0.1 else array.reshape(-1) if rng.random() < 0.1 else array
+        flat[at] = rng.choice(
+            (
+                -flat[at],
+                flat[at] + 1,
+                np.nextafter(flat[at], np.float32(9)),
+                np.nan,
+                np.inf,
+                0.0,
+                -0.0,
+            )
+        )
+        array = (
+            array[None]
+            if rng.random() < 0.1
+            else array.reshape(-1)
+            if rng.random() < 0.1
+            else array
+        )
     elif rng.random() < 0.3:
         array = array[::-1].copy()
     else:
         flat[at] = rng.choice((flat[at] + 1, flat[at] - 1, -1, 0, flat[at] * 2))
-    return _put(recipe, index, step._replace(inputs=tuple(array if i == place else v for i, v in enumerate(step.inputs))))
+    return _put(
+        recipe,
+        index,
+        step._replace(inputs=tuple(array if i == place else v for i, v in enumerate(step.inputs))),
+    )
 
 
 def _swap_inputs(recipe: Recipe, rng: Random) -> Recipe | None:
@@ -346,17 +431,27 @@ def _replace_input(recipe: Recipe, rng: Random) -> Recipe | None:
     place = rng.choice(places)
     earlier = [0, 1, *(value for each in recipe.steps[:index] for value in each.outputs)]
     other = rng.choice(earlier)
-    return _put(recipe, index, step._replace(inputs=tuple(other if i == place else v for i, v in enumerate(step.inputs))))
+    return _put(
+        recipe,
+        index,
+        step._replace(inputs=tuple(other if i == place else v for i, v in enumerate(step.inputs))),
+    )
 
 
 def _remove(recipe: Recipe, rng: Random) -> Recipe | None:
-    chosen = _choose(recipe, rng, lambda step: isinstance(step.inputs[0], int) and step.outputs[0] not in recipe.heads)
+    chosen = _choose(
+        recipe,
+        rng,
+        lambda step: isinstance(step.inputs[0], int) and step.outputs[0] not in recipe.heads,
+    )
     if chosen is None:
         return None
     index, removed = chosen
     old, new = removed.outputs[0], removed.inputs[0]
     steps = [
-        step._replace(inputs=tuple(new if isinstance(v, int) and v == old else v for v in step.inputs))
+        step._replace(
+            inputs=tuple(new if isinstance(v, int) and v == old else v for v in step.inputs)
+        )
         for i, step in enumerate(recipe.steps)
         if i != index
     ]

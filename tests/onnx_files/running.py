@@ -22,7 +22,9 @@ class Unrunnable(Exception):
 
 
 class Session:
-    """A session on one thread, which computes equal nodes each for itself; without ``optimize`` just as the file has them."""
+    """A session on one thread, which computes equal nodes each for itself; without ``optimize``
+    just as the file has them.
+    """
 
     def __init__(self, data: bytes, folder: str = "", *, optimize: bool = True) -> None:
         options = onnxruntime.SessionOptions()
@@ -31,7 +33,9 @@ class Session:
         options.log_severity_level = 4
         options.intra_op_num_threads = 1
         if folder:
-            options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
+            options.add_session_config_entry(
+                "session.model_external_initializers_file_folder_path", folder
+            )
         try:
             self.session = onnxruntime.InferenceSession(
                 data, options, providers=["CPUExecutionProvider"],
@@ -44,9 +48,13 @@ class Session:
 
     def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
         """Return the outputs by name."""
-        wanted = {value.name: as_value(feeds[value.name]) for value in self.inputs if value.name in feeds}
+        wanted = {
+            value.name: as_value(feeds[value.name]) for value in self.inputs if value.name in feeds
+        }
         try:
-            return dict(zip(self.outputs, map(_list_parts, self.session.run(None, wanted)), strict=True))
+            return dict(
+                zip(self.outputs, map(_list_parts, self.session.run(None, wanted)), strict=True)
+            )
         except Exception as error:
             raise Unrunnable(f"onnxruntime fails: {error}") from error
 
@@ -57,7 +65,10 @@ class Session:
         feeds = {}
         for value in self.inputs:
             open_sizes = [1 if n in batches else size for n in value.shape]
-            sizes = [n if isinstance(n, int) and n > 0 else m for n, m in zip(value.shape, open_sizes, strict=True)]
+            sizes = [
+                n if isinstance(n, int) and n > 0 else m
+                for n, m in zip(value.shape, open_sizes, strict=True)
+            ]
             feeds[value.name] = _draw(rng, value.name, value.type, sizes)
         return feeds
 
@@ -105,7 +116,9 @@ def run_somehow(session: Session) -> dict[str, Any]:
 def are_same(a: Any, b: Any, *, exact: bool = True) -> bool:
     """Whether two outputs are equal, bit for bit or nearly: arrays, lists of them, or nothing."""
     if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(are_same(x, y, exact=exact) for x, y in zip(a, b, strict=True))
+        return len(a) == len(b) and all(
+            are_same(x, y, exact=exact) for x, y in zip(a, b, strict=True)
+        )
     if a is None or b is None:
         return a is b
     a, b = np.asarray(a), np.asarray(b)

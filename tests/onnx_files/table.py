@@ -1,4 +1,5 @@
-"""The table of models by commands: each model in a process of its own, each cell with a time limit, and what it amounts to.
+"""The table of models by commands: each model in a process of its own, each cell with a time limit,
+and what it amounts to.
 
     python -m tests.onnx_files --table FILE --cache DIR
 
@@ -63,7 +64,10 @@ def _is_unrunnable(bench: Bench) -> bool:
 
 
 def _has_texts(bench: Bench) -> bool:
-    return any(not isinstance(value, np.ndarray) or value.dtype.kind not in "biuf" for value in bench.outputs.values())
+    return any(
+        not isinstance(value, np.ndarray) or value.dtype.kind not in "biuf"
+        for value in bench.outputs.values()
+    )
 
 
 def _has_other_inputs(bench: Bench) -> bool:
@@ -75,7 +79,9 @@ def _has_no_weights(bench: Bench) -> bool:
 
 
 def _has_odd_weights(bench: Bench) -> bool:
-    return bool(bench.proto.graph.sparse_initializer) or any(tensor.data_type not in PLAIN for tensor in bench.weights.values())
+    return bool(bench.proto.graph.sparse_initializer) or any(
+        tensor.data_type not in PLAIN for tensor in bench.weights.values()
+    )
 
 
 REASONS: dict[str, list[Reason]] = {
@@ -98,10 +104,18 @@ REASONS: dict[str, list[Reason]] = {
     ],
     "share --alias": [
         _says_truth("no parameter would change|matches no parameter", _has_no_weights),
-        _says_truth("two outputs would be the value", lambda bench: bool(bench.weights.keys() & set(bench.heads))),
-        _says_truth("it is an output of the graph", lambda bench: bool(bench.weights.keys() & set(bench.heads))),
+        _says_truth(
+            "two outputs would be the value",
+            lambda bench: bool(bench.weights.keys() & set(bench.heads)),
+        ),
+        _says_truth(
+            "it is an output of the graph",
+            lambda bench: bool(bench.weights.keys() & set(bench.heads)),
+        ),
     ],
-    "share --untie": [_says_truth("matches no parameter that several operators use", _has_no_weights)],
+    "share --untie": [
+        _says_truth("matches no parameter that several operators use", _has_no_weights)
+    ],
     "params convert": [_says_truth("a dtype that parameter files do not have", _has_odd_weights)],
 }
 """Which refusals are right, by the beginning of a cell's name."""
@@ -110,7 +124,11 @@ REASONS: dict[str, list[Reason]] = {
 def judge(name: str, message: str, bench: Bench) -> str:
     """Return whether a refusal is right: its reason is listed, and true of the model."""
     rules = [rule for start, rules in REASONS.items() if name.startswith(start) for rule in rules]
-    return "refused" if any(pattern.search(message) and holds(bench) for pattern, holds in rules) else "wrong"
+    return (
+        "refused"
+        if any(pattern.search(message) and holds(bench) for pattern, holds in rules)
+        else "wrong"
+    )
 
 
 def try_cell(name: str, bench: Bench) -> Result:
@@ -133,9 +151,14 @@ def try_cell(name: str, bench: Bench) -> Result:
         kind, reason = "wrong", str(error)
     except _TooSlow:
         kind, reason = "wrong", f"takes more than {LIMIT} s"
-    except Exception as error:  # the cell itself, ONNX or onnxruntime: a file that they refuse is wrong
+    except (
+        Exception
+    ) as error:  # the cell itself, ONNX or onnxruntime: a file that they refuse is wrong
         where = traceback.extract_tb(error.__traceback__)[-1]
-        kind, reason = "wrong", f"{type(error).__name__}: {' '.join(str(error).split())[:300]} ({where.name})"
+        kind, reason = (
+            "wrong",
+            f"{type(error).__name__}: {' '.join(str(error).split())[:300]} ({where.name})",
+        )
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
@@ -165,7 +188,9 @@ def run_apart(source: Source, cells: Sequence[str]) -> dict[str, Result]:
     process = subprocess.Popen([sys.executable, "-m", "tests.onnx_files.table"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, start_new_session=True)  # fmt: skip
     feeds = dict(source.feeds()) if source.feeds is not None else None
-    task = pickle.dumps((source._replace(feeds=None if feeds is None else _Fixed(feeds)), list(cells)))
+    task = pickle.dumps(
+        (source._replace(feeds=None if feeds is None else _Fixed(feeds)), list(cells))
+    )
     try:
         out, messages = process.communicate(task, timeout=LIMIT * 5)
         return {name: Result(*result) for name, result in json.loads(out).items()}
@@ -203,7 +228,9 @@ def run_table(
         if size > LARGEST:
             print(f"{source.name}: left out, {size:,} bytes", file=sys.stderr)
             continue
-        digest = hashlib.sha256(source.data + b"".join(source.files.values()) + source.name.encode()).hexdigest()[:16]
+        digest = hashlib.sha256(
+            source.data + b"".join(source.files.values()) + source.name.encode()
+        ).hexdigest()[:16]
         path = kept / f"{digest}.json"
         before = json.loads(path.read_text()) if path.exists() and not again else {}
         incomplete = any(cell not in before or before[cell][0] == "wrong" for cell in CELLS)
@@ -212,9 +239,15 @@ def run_table(
             results = {**before, **run_apart(source, list(CELLS) if incomplete else cells)}
             path.write_text(json.dumps(results))
             wrong = [name for name, result in results.items() if result[0] == "wrong"]
-            print(f"{source.name}: {len(wrong)} wrong, {time.monotonic() - start:.0f} s {wrong}", file=sys.stderr, flush=True)
+            print(
+                f"{source.name}: {len(wrong)} wrong, {time.monotonic() - start:.0f} s {wrong}",
+                file=sys.stderr,
+                flush=True,
+            )
         label = source.name if source.name not in table else f"{source.name} {digest[:4]}"
-        table[label] = {name: Result(*result) for name, result in json.loads(path.read_text()).items()}
+        table[label] = {
+            name: Result(*result) for name, result in json.loads(path.read_text()).items()
+        }
     return table
 
 
@@ -227,7 +260,9 @@ def format_table(table: dict[str, dict[str, Result]]) -> str:
         lines.append(f"| {cell} | " + " | ".join(f"{counts[kind]:,}" for kind in KINDS) + " |")
         for model, results in table.items():
             if cell in results and results[cell].kind != "right":
-                reasons.setdefault((results[cell].kind, cell, _shorten(results[cell].reason)), []).append(model)
+                reasons.setdefault(
+                    (results[cell].kind, cell, _shorten(results[cell].reason)), []
+                ).append(model)
     for kind in reversed(KINDS[1:]):
         lines += ["", f"## {kind.capitalize()}", "", *_head("cell", "count", "models", "reason")]
         for (each, cell, short), models in reasons.items():
@@ -239,7 +274,11 @@ def format_table(table: dict[str, dict[str, Result]]) -> str:
     for model, results in table.items():
         counts = Counter(results[cell].kind for cell in CELLS if cell in results)
         seconds = sum(result.seconds for result in results.values())
-        lines.append(f"| {model} | " + " | ".join(f"{counts[kind]}" for kind in KINDS) + f" | {seconds:.0f} |")
+        lines.append(
+            f"| {model} | "
+            + " | ".join(f"{counts[kind]}" for kind in KINDS)
+            + f" | {seconds:.0f} |"
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -249,7 +288,9 @@ def _head(*names: str) -> tuple[str, str]:
 
 def _shorten(reason: str) -> str:
     """Return a reason without what differs from model to model."""
-    return re.sub(r"'[^']*'|\S*/\S*|\d[\d,.]*", "*", " ".join(reason.split()))[:160].replace("|", "\\|")
+    return re.sub(r"'[^']*'|\S*/\S*|\d[\d,.]*", "*", " ".join(reason.split()))[:160].replace(
+        "|", "\\|"
+    )
 
 
 if __name__ == "__main__":

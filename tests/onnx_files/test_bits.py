@@ -24,7 +24,9 @@ OTHER_NAN = (NAN.view(np.uint32) + 1).view(np.float32)
 
 
 def write(path: Path, *nodes: NodeProto, weights: tuple[TensorProto, ...] = ()) -> Path:
-    path.write_bytes(build(nodes, [declare("x", (4,))], [declare("y", (4,))], weights).SerializeToString())
+    path.write_bytes(
+        build(nodes, [declare("x", (4,))], [declare("y", (4,))], weights).SerializeToString()
+    )
     return path
 
 
@@ -36,7 +38,9 @@ def attribute(number: Floats, kind: int = onnx.AttributeProto.FLOAT) -> NodeProt
     else:
         stated.floats.extend(map(float, number))
     # Bits, which a number of Python need not keep.
-    bits = stated.SerializeToString().replace(np.float32(float(number[0])).tobytes(), number.tobytes())
+    bits = stated.SerializeToString().replace(
+        np.float32(float(number[0])).tobytes(), number.tobytes()
+    )
     step.attribute[0].CopyFrom(onnx.AttributeProto.FromString(bits))
     return step
 
@@ -48,7 +52,10 @@ def pad(number: Floats, size: int = 16) -> TensorProto:
 
 
 def sparse(number: Floats) -> ModelProto:
-    values, places = numpy_helper.from_array(number, "w"), numpy_helper.from_array(np.array([1]), "")
+    values, places = (
+        numpy_helper.from_array(number, "w"),
+        numpy_helper.from_array(np.array([1]), ""),
+    )
     model = build([node("Div", "x w", "y")], [declare("x", (4,))], [declare("y", (4,))])
     model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, places, [4]))
     return model
@@ -58,44 +65,76 @@ PLACES: dict[str, Callable[[Path, Floats], Path]] = {
     "float": lambda path, number: write(path, attribute(number)),
     "floats": lambda path, number: write(path, attribute(number, onnx.AttributeProto.FLOATS)),
     "small Constant": lambda path, number: write(
-        path, node("Constant", "", "k", value=numpy_helper.from_array(number)), node("Div", "x k", "y")
+        path,
+        node("Constant", "", "k", value=numpy_helper.from_array(number)),
+        node("Div", "x k", "y"),
     ),
-    "Constant": lambda path, number: write(path, node("Constant", "", "k", value=pad(number)), node("Div", "x k", "y")),
-    "initializer": lambda path, number: write(path, node("Div", "x w", "y"), weights=(pad(number),)),
-    "sparse initializer": lambda path, number: (path.write_bytes(sparse(number).SerializeToString()), path)[1],
+    "Constant": lambda path, number: write(
+        path, node("Constant", "", "k", value=pad(number)), node("Div", "x k", "y")
+    ),
+    "initializer": lambda path, number: write(
+        path, node("Div", "x w", "y"), weights=(pad(number),)
+    ),
+    "sparse initializer": lambda path, number: (
+        path.write_bytes(sparse(number).SerializeToString()),
+        path,
+    )[1],
 }
 
 
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize(("first", "second"), [(PLUS, MINUS), (NAN, OTHER_NAN)], ids=["zero", "NaN"])
+@pytest.mark.parametrize(
+    ("first", "second"), [(PLUS, MINUS), (NAN, OTHER_NAN)], ids=["zero", "NaN"]
+)
 def test_diff_compares_bits(place: str, first: Floats, second: Floats, tmp_path: Path) -> None:
-    paths = [PLACES[place](tmp_path / f"{i}.onnx", number) for i, number in enumerate((first, second, first))]
+    paths = [
+        PLACES[place](tmp_path / f"{i}.onnx", number)
+        for i, number in enumerate((first, second, first))
+    ]
     assert gs.diff(paths[0], paths[1])
     assert not gs.diff(paths[0], paths[2])
 
 
 def test_the_reports_say_that_bits_alone_differ(tmp_path: Path) -> None:
-    paths = [PLACES["initializer"](tmp_path / f"{i}.onnx", number) for i, number in enumerate((PLUS, MINUS))]
+    paths = [
+        PLACES["initializer"](tmp_path / f"{i}.onnx", number)
+        for i, number in enumerate((PLUS, MINUS))
+    ]
     assert gs.diff(*paths).verdict == "DIFFERENT: 1 parameter (bits)"
     assert [line.text for line in gs.diff(*paths).summary] == ["1 parameter changed: bits of 1"]
     for command in (["diff"], ["params", "diff"]):
         run = graphshare(*command, *paths, "--format", "json")
         report = json.loads(run.stdout)
         (change,) = report.get("parameters", report)["changes"]
-        assert (run.returncode, report["version"], report["different"], change["how"]) == (1, 2, True, "bits")
+        assert (run.returncode, report["version"], report["different"], change["how"]) == (
+            1,
+            2,
+            True,
+            "bits",
+        )
         assert (change["distance"]["differing"], change["distance"]["bits"]) == (1, 1)
         assert graphshare(*command, *paths, "--atol", "1e-9").returncode == 0
 
 
-@pytest.mark.parametrize(("first", "second"), [(PLUS, MINUS), (NAN, OTHER_NAN)], ids=["zero", "NaN"])
-def test_nothing_is_shared_that_differs_in_bits(first: Floats, second: Floats, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("first", "second"), [(PLUS, MINUS), (NAN, OTHER_NAN)], ids=["zero", "NaN"]
+)
+def test_nothing_is_shared_that_differs_in_bits(
+    first: Floats, second: Floats, tmp_path: Path
+) -> None:
     one, other = pad(first, 512), pad(second, 512)
     other.name = "v"
-    both = write(tmp_path / "both.onnx", node("Div", "x w", "h"), node("Div", "h v", "y"), weights=(one, other))
+    both = write(
+        tmp_path / "both.onnx",
+        node("Div", "x w", "h"),
+        node("Div", "h v", "y"),
+        weights=(one, other),
+    )
     assert not gs.detect(both)
     assert gs.pool([both], tmp_path / "pool").distinct == 2 * 512 * 4
     left, right = (
-        write(tmp_path / f"{i}.onnx", node("Div", "x w", "y"), weights=(pad(n),)) for i, n in enumerate((first, second))
+        write(tmp_path / f"{i}.onnx", node("Div", "x w", "y"), weights=(pad(n),))
+        for i, n in enumerate((first, second))
     )
     with pytest.raises(gs.GraphshareError, match="'w'"):
         gs.group([left, right], share_inputs=["x"], on_collision="tie-if-equal")

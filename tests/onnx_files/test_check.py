@@ -1,4 +1,6 @@
-"""Faults planted one by one: what ONNX's checker or onnxruntime refuses is an error of ``check``, and nothing else is."""
+"""Faults planted one by one: what ONNX's checker or onnxruntime refuses is an error of ``check``,
+and nothing else is.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,15 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import (
+    AttributeProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    helper,
+    numpy_helper,
+)
 
 import graphshare as gs
 from graphshare.formats.onnx import inference, value_types
@@ -20,15 +30,23 @@ from tests.processes import in_process
 FLOAT, INT, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 FAULTS: dict[str, tuple[str, Callable[[ModelProto], object]]] = {}
 """Each fault by name: the rule that reports it, and what plants it."""
-NEEDS_ONNX = {"dtype that does not exist", *(f"{part} of value info" for part in ("dtype", "rank", "size")), "type of output"}
+NEEDS_ONNX = {
+    "dtype that does not exist",
+    *(f"{part} of value info" for part in ("dtype", "rank", "size")),
+    "type of output",
+}
 """Contradictions to what ONNX infers; so is everything that GS611 reports."""
 
 
-def value(name: str, shape: tuple[int | str, ...] | None = (2, 2), dtype: int = FLOAT) -> onnx.ValueInfoProto:
+def value(
+    name: str, shape: tuple[int | str, ...] | None = (2, 2), dtype: int = FLOAT
+) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(name, dtype, shape)
 
 
-def tensor(name: str = "", fill: float = 1, shape: tuple[int, ...] = (2, 2), dtype: type = np.float32) -> TensorProto:
+def tensor(
+    name: str = "", fill: float = 1, shape: tuple[int, ...] = (2, 2), dtype: type = np.float32
+) -> TensorProto:
     return numpy_helper.from_array(np.full(shape, fill, dtype), name)
 
 
@@ -50,9 +68,16 @@ def make() -> ModelProto:
         helper.make_node("Call", ["a"], ["f"], "call", domain="own"),
         helper.make_node("Add", ["f", "i"], ["y"], "last"),
     ]
-    graph = helper.make_graph(nodes, "graph", [value("x"), value("flag", (), BOOL)], [value("y")], [tensor("w", 0.25)])
-    inside = [helper.make_node("Constant", [], ["k"], value=tensor(fill=4)), helper.make_node("Add", ["p", "k"], ["q"])]
-    function = helper.make_function("own", "Call", ["p"], ["q"], inside, [helper.make_opsetid("", 17)])
+    graph = helper.make_graph(
+        nodes, "graph", [value("x"), value("flag", (), BOOL)], [value("y")], [tensor("w", 0.25)]
+    )
+    inside = [
+        helper.make_node("Constant", [], ["k"], value=tensor(fill=4)),
+        helper.make_node("Add", ["p", "k"], ["q"]),
+    ]
+    function = helper.make_function(
+        "own", "Call", ["p"], ["q"], inside, [helper.make_opsetid("", 17)]
+    )
     imports = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
     return helper.make_model(graph, opset_imports=imports, ir_version=8, functions=[function])
 
@@ -109,7 +134,9 @@ def point_outside(weights: TensorProto, location: str = "missing.bin", length: i
         weights.external_data.add(key=key, value=text)
 
 
-def make_operator(model: ModelProto, name: str, op: str, inputs: list[str] | None = None, **values: object) -> None:
+def make_operator(
+    model: ModelProto, name: str, op: str, inputs: list[str] | None = None, **values: object
+) -> None:
     """Make a node another operator of ONNX."""
     changed = node(model, name)
     changed.op_type, changed.domain = op, ""
@@ -131,7 +158,9 @@ plants(
     dtype_of_value_info=lambda m: m.graph.value_info.append(value("h", (2, 2), INT)),
     type_of_output=lambda m: m.graph.output[0].CopyFrom(value("y", (2, 3))),
     shape_of_an_initializer_among_the_inputs=lambda m: m.graph.input.append(value("w", (5, 5))),
-    dtype_of_an_initializer_among_the_inputs=lambda m: m.graph.input.append(value("w", (2, 2), INT)),
+    dtype_of_an_initializer_among_the_inputs=lambda m: m.graph.input.append(
+        value("w", (2, 2), INT)
+    ),
 )
 plants(
     "GS611",
@@ -141,8 +170,12 @@ plants(
     product_of_unlike_shapes=lambda m: weight(m).CopyFrom(tensor("w", shape=(3, 2))),
     sum_of_unlike_shapes=lambda m: constant(m).CopyFrom(tensor(shape=(3,))),
     sum_of_unlike_dtypes=lambda m: constant(m).CopyFrom(tensor(dtype=np.int64)),
-    unlike_shapes_in_a_body=lambda m: attribute(then(m).node[1], "value").t.CopyFrom(tensor(shape=(3,))),
-    unlike_shapes_in_a_function=lambda m: attribute(m.functions[0].node[0], "value").t.CopyFrom(tensor(shape=(3,))),
+    unlike_shapes_in_a_body=lambda m: attribute(then(m).node[1], "value").t.CopyFrom(
+        tensor(shape=(3,))
+    ),
+    unlike_shapes_in_a_function=lambda m: attribute(m.functions[0].node[0], "value").t.CopyFrom(
+        tensor(shape=(3,))
+    ),
     unlike_shapes_by_an_input=lambda m: m.graph.input[0].CopyFrom(value("x", ("n", 3))),
     rank_that_an_operator_does_not_take=lambda m: make_operator(m, "call", "Conv", ["a", "w"]),
     axis_that_is_not_there=lambda m: make_operator(m, "call", "Softmax", axis=7),
@@ -150,7 +183,9 @@ plants(
     branches_of_unlike_outputs=lambda m: then(m).output.append(value("t", None)),
     more_outputs_than_the_branches=lambda m: node(m, "choice").output.append("second"),
     branch_with_an_input=lambda m: then(m).input.append(value("in")),
-    if_without_else=lambda m: node(m, "choice").attribute.remove(attribute(node(m, "choice"), "else_branch")),
+    if_without_else=lambda m: node(m, "choice").attribute.remove(
+        attribute(node(m, "choice"), "else_branch")
+    ),
     body_that_returns_a_value_around_it=lambda m: setattr(then(m).output[0], "name", "h"),
     operator_that_does_not_exist=lambda m: setattr(node(m, "add"), "op_type", "Nothing"),
     operator_of_a_later_set=lambda m: setattr(node(m, "add"), "op_type", "BitwiseAnd"),
@@ -172,7 +207,9 @@ plants(
     ir_version_of_the_future=lambda m: setattr(m, "ir_version", 99),
     initializer_that_is_no_input_in_ir_3=lambda m: setattr(m, "ir_version", 3),
     operator_set_0=lambda m: setattr(m.opset_import[0], "version", 0),
-    function_of_another_operator_set=lambda m: setattr(m.functions[0].opset_import[0], "version", 12),
+    function_of_another_operator_set=lambda m: setattr(
+        m.functions[0].opset_import[0], "version", 12
+    ),
 )
 plants(
     "GS601",
@@ -196,7 +233,9 @@ plants(
     "GS602",
     no_operator_set_of_the_calls=lambda m: m.opset_import.pop(),
     no_operator_set_in_a_function=lambda m: m.functions[0].opset_import.pop(),
-    function_that_calls_itself=lambda m: m.functions[0].node.append(helper.make_node("Call", ["q"], ["z"], domain="own")),
+    function_that_calls_itself=lambda m: m.functions[0].node.append(
+        helper.make_node("Call", ["q"], ["z"], domain="own")
+    ),
 )
 plants("GS605", two_nodes_of_a_name=lambda m: setattr(node(m, "add"), "name", "first"))
 plants(
@@ -204,16 +243,26 @@ plants(
     missing_data=lambda m: point_outside(weight(m)),
     missing_data_of_a_constant=lambda m: point_outside(constant(m)),
     missing_data_of_a_body=lambda m: point_outside(other(m).initializer[0]),
-    missing_data_of_a_constant_of_a_body=lambda m: point_outside(attribute(then(m).node[1], "value").t),
-    missing_data_of_a_function=lambda m: point_outside(attribute(m.functions[0].node[0], "value").t),
+    missing_data_of_a_constant_of_a_body=lambda m: point_outside(
+        attribute(then(m).node[1], "value").t
+    ),
+    missing_data_of_a_function=lambda m: point_outside(
+        attribute(m.functions[0].node[0], "value").t
+    ),
     file_too_short=lambda m: point_outside(weight(m), "short.bin"),
 )
 plants(
     "GS609",
     two_functions_of_a_name=lambda m: m.functions.append(m.functions[0]),
-    name_twice_in_a_function=lambda m: m.functions[0].node.append(helper.make_node("Neg", ["p"], ["k"])),
-    value_of_a_function_that_nothing_defines=lambda m: m.functions[0].node[1].input.__setitem__(1, "nothing"),
-    output_of_a_function_that_nothing_defines=lambda m: m.functions[0].output.__setitem__(0, "nothing"),
+    name_twice_in_a_function=lambda m: m.functions[0].node.append(
+        helper.make_node("Neg", ["p"], ["k"])
+    ),
+    value_of_a_function_that_nothing_defines=lambda m: (
+        m.functions[0].node[1].input.__setitem__(1, "nothing")
+    ),
+    output_of_a_function_that_nothing_defines=lambda m: m.functions[0].output.__setitem__(
+        0, "nothing"
+    ),
     too_many_inputs_of_a_function=lambda m: node(m, "call").input.append("h"),
     too_many_outputs_of_a_function=lambda m: node(m, "call").output.append("second"),
 )
@@ -265,7 +314,10 @@ def test_a_fault_is_an_error(name: str, tmp_path: Path, monkeypatch: pytest.Monk
         monkeypatch.setattr(module, "is_installed", lambda: False)
     if code == "GS611" or name in NEEDS_ONNX:
         (note,) = [finding for finding in gs.check(path).findings if finding.code == "GS611"]
-        assert (note.level, "the onnx package is not installed" in note.message) == (Level.NOTE, True)
+        assert (note.level, "the onnx package is not installed" in note.message) == (
+            Level.NOTE,
+            True,
+        )
         assert list_errors(path) == []
     else:
         assert {finding.code for finding in list_errors(path)} == {code}
@@ -279,7 +331,10 @@ ACCEPTED: dict[str, tuple[set[str], Callable[[ModelProto], object]]] = {
     "unused initializer": ({"GS603"}, lambda m: m.graph.initializer.append(tensor("unused"))),
     "Constant and node of a name": (set(), lambda m: setattr(node(m, "constant"), "name", "first")),
     "value_info without type": (set(), lambda m: m.graph.value_info.add(name="h")),
-    "operator set imported twice": (set(), lambda m: m.opset_import.append(helper.make_opsetid("ai.onnx", 17))),
+    "operator set imported twice": (
+        set(),
+        lambda m: m.opset_import.append(helper.make_opsetid("ai.onnx", 17)),
+    ),
 }
 """What loaders take: the codes of its warnings and notes."""
 
@@ -300,7 +355,9 @@ def test_what_loaders_take_is_no_error(name: str, tmp_path: Path) -> None:
 
 
 def test_a_name_that_comes_later_around_a_body_is_a_warning(tmp_path: Path) -> None:
-    model = make()  # onnxruntime refuses it where it computes the other value first, the checker takes it
+    model = (
+        make()
+    )  # onnxruntime refuses it where it computes the other value first, the checker takes it
     rename_output(then(model), 0, "f")
     (finding,) = gs.check(write(tmp_path, model)).findings
     assert (finding.code, finding.level, finding.node) == ("GS610", Level.WARNING, "f")
@@ -314,7 +371,9 @@ def test_data_in_a_file_of_its_own_is_no_finding(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("link", [os.symlink, os.link])
-def test_data_behind_a_link_is_a_warning(link: Callable[[Path, Path], None], tmp_path: Path) -> None:
+def test_data_behind_a_link_is_a_warning(
+    link: Callable[[Path, Path], None], tmp_path: Path
+) -> None:
     model = make()
     point_outside(weight(model), "weights.bin")
     path = write(tmp_path, model)
@@ -358,7 +417,12 @@ def storage(path: Path) -> list[str]:
 def make_large(seeds: tuple[int, int, int, int]) -> ModelProto:
     """Return the model with weights of 1 KiB: an initializer, a Constant, and both of bodies."""
     model = make()
-    parts = [weight(model), constant(model), other(model).initializer[0], attribute(then(model).node[1], "value").t]
+    parts = [
+        weight(model),
+        constant(model),
+        other(model).initializer[0],
+        attribute(then(model).node[1], "value").t,
+    ]
     grow(model, *zip(parts, seeds, strict=True))
     attribute(model.functions[0].node[0], "value").t.CopyFrom(tensor(shape=(16, 16)))
     model.graph.input[0].CopyFrom(value("x", (16, 16)))
@@ -371,7 +435,10 @@ def test_equal_weights_are_noted_with_what_a_tie_saves(tmp_path: Path) -> None:
     path = write(tmp_path, make_large((1, 1, 2, 1)))
     assert is_refused(path) is False
     (message,) = storage(path)
-    assert message == "2 weights with the bytes of another one (inner = w, c = w): a tie saves 2.0 kB of 4.1 kB"
+    assert (
+        message
+        == "2 weights with the bytes of another one (inner = w, c = w): a tie saves 2.0 kB of 4.1 kB"
+    )
     assert in_process("check", path, "--strict").returncode == 0
     tied = tmp_path / "tied.onnx"
     gs.save(gs.share(path, aliases={"c": "w", "inner": "w"}), tied)
@@ -395,18 +462,26 @@ def test_constants_that_hold_most_weights_are_noted(tmp_path: Path) -> None:
     assert message.startswith("Constants hold 2.0 kB of the 3.1 kB of weights")
 
 
-def test_large_data_is_not_copied_for_the_checker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_data_is_not_copied_for_the_checker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = make_large((1, 2, 3, 4))
     for each in (weight(model), constant(model)):
-        numbers = np.random.default_rng(len(each.name)).standard_normal((200, 200)).astype(np.float32)
+        numbers = (
+            np.random.default_rng(len(each.name)).standard_normal((200, 200)).astype(np.float32)
+        )
         each.CopyFrom(numpy_helper.from_array(numbers, each.name))
     sizes = []
     find_refusal = inference.find_refusal
     monkeypatch.setattr(
-        inference, "find_refusal", lambda data, location: sizes.append(len(data)) or find_refusal(data, location)
+        inference,
+        "find_refusal",
+        lambda data, location: sizes.append(len(data)) or find_refusal(data, location),
     )
     path = write(tmp_path, model)
-    assert {finding.code for finding in list_errors(path)} == {"GS611"}  # 200 by 200 does not fit 16 by 16
+    assert {finding.code for finding in list_errors(path)} == {
+        "GS611"
+    }  # 200 by 200 does not fit 16 by 16
     (size,) = sizes
     assert size < 8000 < path.stat().st_size
 
@@ -430,7 +505,10 @@ def test_what_a_loop_carries_has_a_rank(tmp_path: Path) -> None:
     count = numpy_helper.from_array(np.array(2), "count")
     graph = helper.make_graph(nodes, "loop", [value("x", (2, 3))], [value("y", None)], [count])
     graph.output[0].CopyFrom(value("y", (2, 3)))
-    path = write(tmp_path, helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+    path = write(
+        tmp_path,
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+    )
     part = tmp_path / "part.onnx"
     gs.save(gs.extract(path, "=last"), part)
     shape = onnx.load(part).graph.output[0].type.tensor_type.shape

@@ -25,7 +25,9 @@ _WEIGHTS = """int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64
 
 
 def write(path: Path, pads: str) -> Path:
-    text = f"g (float[1,length] x) => (float[?,?] y) <{_WEIGHTS}> {{ {_LACK} {pads} y = Pad(x, p) }}"
+    text = (
+        f"g (float[1,length] x) => (float[?,?] y) <{_WEIGHTS}> {{ {_LACK} {pads} y = Pad(x, p) }}"
+    )
     onnx.save(parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text}'), path)
     return path
 
@@ -45,11 +47,19 @@ def test_a_pad_of_another_axis_leaves_the_samples(name: str, tmp_path: Path) -> 
         ("a row that is moved", "zero, one", "one, zero"),
         ("pairs from the last axis on", "(l, zero, c)", "(c, l, zero)"),
         ("pairs from the last axis on", "(l, zero, c)", "(c, zero, l)"),
-        ("pairs from the last axis on", "Slice(m, back, end, zero, back)", "Slice(m, zero, two, zero, one)"),
+        (
+            "pairs from the last axis on",
+            "Slice(m, back, end, zero, back)",
+            "Slice(m, zero, two, zero, one)",
+        ),
         ("pairs from the last axis on", "Transpose<perm = [1, 0]>(v)", "Identity(v)"),
     ],
 )
-def test_a_pad_that_may_add_samples_is_refused(name: str, old: str, new: str, tmp_path: Path) -> None:
+def test_a_pad_that_may_add_samples_is_refused(
+    name: str, old: str, new: str, tmp_path: Path
+) -> None:
     assert old in _PADS[name]
     with pytest.raises(RefusedError, match="Pad changes the number of samples"):
-        gs.reshape(write(tmp_path / "model.onnx", _PADS[name].replace(old, new)), dynamic_batch=True)
+        gs.reshape(
+            write(tmp_path / "model.onnx", _PADS[name].replace(old, new)), dynamic_batch=True
+        )

@@ -20,14 +20,26 @@ _DOMAIN = "com.microsoft"
 _STATISTICS = {"g": np.arange(1, 5, dtype="f"), "b": np.ones(4, "f"), "c": np.full(4, 0.5, "f")}
 
 
-def make_norm(nodes: Sequence[onnx.NodeProto], epsilon: float, opset: int, outputs: Sequence[str]) -> onnx.ModelProto:
+def make_norm(
+    nodes: Sequence[onnx.NodeProto], epsilon: float, opset: int, outputs: Sequence[str]
+) -> onnx.ModelProto:
     """Return a model of two inputs with the numbers that definitions of normalizations need."""
-    numbers = {**_STATISTICS, "two": np.float32(2), "epsilon": np.float32(epsilon), "axes": np.array([-1])}
+    numbers = {
+        **_STATISTICS,
+        "two": np.float32(2),
+        "epsilon": np.float32(epsilon),
+        "axes": np.array([-1]),
+    }
     ends = [
-        [helper.make_tensor_value_info(n, 1, shape) for n in names] for names, shape in (("xs", ["n", 3, 4]), (outputs, None))
+        [helper.make_tensor_value_info(n, 1, shape) for n in names]
+        for names, shape in (("xs", ["n", 3, 4]), (outputs, None))
     ]
     read = {name for node in nodes for name in node.input}
-    weights = [numpy_helper.from_array(np.asarray(array), name) for name, array in numbers.items() if name in read]
+    weights = [
+        numpy_helper.from_array(np.asarray(array), name)
+        for name, array in numbers.items()
+        if name in read
+    ]
     graph = helper.make_graph(nodes, "g", *ends, weights)
     opsets = [helper.make_opsetid("", opset), helper.make_opsetid(_DOMAIN, 1)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=8)
@@ -39,7 +51,9 @@ def divide_by_root(value: str, output: str, opset: int) -> list[onnx.NodeProto]:
     axes: dict[str, Any] = {} if is_input else {"axes": [-1]}
     return [
         helper.make_node("Pow", [value, "two"], ["square"]),
-        helper.make_node("ReduceMean", ["square", *(["axes"] if is_input else [])], ["mean"], **axes),
+        helper.make_node(
+            "ReduceMean", ["square", *(["axes"] if is_input else [])], ["mean"], **axes
+        ),
         helper.make_node("Add", ["mean", "epsilon"], ["more"]),
         helper.make_node("Sqrt", ["more"], ["root"]),
         helper.make_node("Div", [value, "root"], ["normal"]),
@@ -49,7 +63,10 @@ def divide_by_root(value: str, output: str, opset: int) -> list[onnx.NodeProto]:
 
 def make_pair(kind: str, opset: int, epsilon: float) -> tuple[onnx.ModelProto, onnx.ModelProto]:
     """Return a normalization by plain operators, with an epsilon of 1e-3, and the fused one with its own."""
-    add, bias = helper.make_node("Add", ["x", "s"], ["z"]), helper.make_node("Add", ["p", "c"], ["z"])
+    add, bias = (
+        helper.make_node("Add", ["x", "s"], ["z"]),
+        helper.make_node("Add", ["p", "c"], ["z"]),
+    )
     norm = helper.make_node("LayerNormalization", ["z", "g", "b"], ["y"], epsilon=1e-3)
     rooted = [add, *divide_by_root("x", "h", opset), helper.make_node("Add", ["h", "s"], ["y"])]
     with_bias = [helper.make_node("Add", ["x", "s"], ["p"]), bias]
@@ -63,14 +80,26 @@ def make_pair(kind: str, opset: int, epsilon: float) -> tuple[onnx.ModelProto, o
         ),
     }[kind]  # fmt: skip
     domain = _DOMAIN if op else ""
-    fused = [helper.make_node(f"{op or 'Simplified'}LayerNormalization", inputs, outputs, domain=domain, epsilon=epsilon)]
+    fused = [
+        helper.make_node(
+            f"{op or 'Simplified'}LayerNormalization",
+            inputs,
+            outputs,
+            domain=domain,
+            epsilon=epsilon,
+        )
+    ]
     fused = fused if op else [add, *fused, plain[-1]]
     return make_norm(plain, 1e-3, opset, ["y", "z"]), make_norm(fused, epsilon, opset, ["y", "z"])
 
 
 @pytest.mark.parametrize("opset", [17, 18])
-@pytest.mark.parametrize("kind", ["simplified", "skip", "skip and bias", "simplified skip", "simplified skip and bias"])
-def test_normalizations_are_compared_by_their_definitions(kind: str, opset: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "kind", ["simplified", "skip", "skip and bias", "simplified skip", "simplified skip and bias"]
+)
+def test_normalizations_are_compared_by_their_definitions(
+    kind: str, opset: int, tmp_path: Path
+) -> None:
     """The sum that is normalized is an output of its own."""
     plain, fused = make_pair(kind, opset, 1e-3)
     report = compare(tmp_path, plain, fused)
@@ -115,7 +144,10 @@ def test_an_approximation_is_no_definition(exact: str, tmp_path: Path) -> None:
     assert compare(tmp_path, other, fast).outcome == "not equal"
     allowed = compare(tmp_path, other, fast, tolerance=gs.Tolerance(rtol=1e-2))
     assert allowed.rung == "on 1 input", allowed.verdict
-    assert compare(tmp_path, other, fast, tolerance=gs.Tolerance(rtol=1e-2), by_weights=True).outcome == "not proved"
+    assert (
+        compare(tmp_path, other, fast, tolerance=gs.Tolerance(rtol=1e-2), by_weights=True).outcome
+        == "not proved"
+    )
 
 
 def test_the_formula_of_an_approximation_is_compared_on_inputs(tmp_path: Path) -> None:

@@ -49,7 +49,9 @@ def write(*sides: Sequence[Node], shape: Sequence[int] = (2, 2, 4)) -> list[onnx
     models = []
     for nodes in sides:
         read = {name for _, inputs, _, _ in nodes for name in inputs.split()}
-        models.append(build(nodes, {name: array for name, array in _NUMBERS.items() if name in read}, shape))
+        models.append(
+            build(nodes, {name: array for name, array in _NUMBERS.items() if name in read}, shape)
+        )
     return models
 
 
@@ -66,13 +68,22 @@ DEPARTING: Mapping[str, tuple[Sequence[Node], Sequence[Node], str]] = {
         "departs at 1.12e+05",
     ),
     "two values": (
-        [*_PAIR, ("Exp", "p", "e", {}), ("Exp", "x", "f", {}), ("Mul", "e f", "g", {}), ("Log", "g", "y", {})],
+        [
+            *_PAIR,
+            ("Exp", "p", "e", {}),
+            ("Exp", "x", "f", {}),
+            ("Mul", "e f", "g", {}),
+            ("Log", "g", "y", {}),
+        ],
         [*_PAIR, ("Add", "p x", "y", {})],
         "departs at 'p' 100 and 'x' 0.126",
     ),
 }
 SILENT: Mapping[str, tuple[Sequence[Node], Sequence[Node]]] = {
-    "HardSwish, by a Clip": (_HARD, [("HardSigmoid", "x", "h", {"alpha": 1 / 6, "beta": 0.5}), ("Mul", "x h", "y", {})]),
+    "HardSwish, by a Clip": (
+        _HARD,
+        [("HardSigmoid", "x", "h", {"alpha": 1 / 6, "beta": 0.5}), ("Mul", "x h", "y", {})],
+    ),
     "HardSwish": ([("HardSwish", "x", "y", {})], _HARD),
     "SiLU": (_SILU, _SILU_BY_EXP),
     "overflow on both sides": (
@@ -85,10 +96,20 @@ SILENT: Mapping[str, tuple[Sequence[Node], Sequence[Node]]] = {
     ),
     "slopes by channel": (
         [("PRelu", "x slopes", "y", {})],
-        [("Relu", "x", "r", {}), ("Sub", "x r", "n", {}), ("Mul", "n slopes", "m", {}), ("Add", "r m", "y", {})],
+        [
+            ("Relu", "x", "r", {}),
+            ("Sub", "x r", "n", {}),
+            ("Mul", "n slopes", "m", {}),
+            ("Add", "r m", "y", {}),
+        ],
     ),
     "numbers that a Tanh does not reach": (
-        [("Tanh", "x", "t", {}), ("Exp", "t", "e", {}), ("Mul", "e e", "q", {}), ("Log", "q", "y", {})],
+        [
+            ("Tanh", "x", "t", {}),
+            ("Exp", "t", "e", {}),
+            ("Mul", "e e", "q", {}),
+            ("Log", "q", "y", {}),
+        ],
         [("Tanh", "x", "t", {}), ("Mul", "t two", "y", {})],
     ),
     "a sine of large numbers": (
@@ -99,7 +120,13 @@ SILENT: Mapping[str, tuple[Sequence[Node], Sequence[Node]]] = {
 
 
 def list_notes(report: gs.Report) -> list[str]:
-    return [region.note for branch in report.branches for each in branch.regions for region in each.regions if region.note]
+    return [
+        region.note
+        for branch in report.branches
+        for each in branch.regions
+        for region in each.regions
+        if region.note
+    ]
 
 
 @pytest.mark.parametrize("case", DEPARTING)
@@ -110,7 +137,13 @@ def test_a_departure_is_a_note(case: str, tmp_path: Path) -> None:
     notes = list_notes(report)
     assert [note.partition(", departs")[2] for note in notes] == [text.removeprefix("departs")]
     assert notes[0].startswith("agrees on the values seen (")
-    assert [text for branch in report.branches for stage in branch.stages for text in stage.details if notes[0] in text]
+    assert [
+        text
+        for branch in report.branches
+        for stage in branch.stages
+        for text in stage.details
+        if notes[0] in text
+    ]
     strict = compare(tmp_path, *write(one, other), by_weights=True)
     assert strict.outcome == "not proved"
 
@@ -134,9 +167,13 @@ def test_what_is_hidden_says_where(tmp_path: Path) -> None:
     """A Clip that no drawn number reached was not shown to be a Relu: the stage of what is hidden has the number."""
     report = compare(tmp_path, *write([("Relu", "x", "y", {})], [("Clip", "x zero six", "y", {})]))
     assert report.outcome == "not proved"
-    (stage,) = [stage for branch in report.branches for stage in branch.stages if stage.name == "changes"]
+    (stage,) = [
+        stage for branch in report.branches for stage in branch.stages if stage.name == "changes"
+    ]
     (detail,) = stage.details
-    assert detail.startswith("y: different inputs give different values; agrees on the values seen (")
+    assert detail.startswith(
+        "y: different inputs give different values; agrees on the values seen ("
+    )
     assert detail.endswith(", departs at 6.75")
 
 
@@ -156,7 +193,11 @@ def test_the_note_is_in_the_data_and_in_the_picture(tmp_path: Path) -> None:
 
 
 def test_operators_by_element_exist() -> None:
-    known = {schema.name for schema in onnx.defs.get_all_schemas_with_history()} | {"BiasGelu", "FastGelu", "QuickGelu"}
+    known = {schema.name for schema in onnx.defs.get_all_schemas_with_history()} | {
+        "BiasGelu",
+        "FastGelu",
+        "QuickGelu",
+    }
     assert [op for op in sorted(_BY_ELEMENT - known) if find_kernel(op) is None] == []
 
 
@@ -171,4 +212,10 @@ def test_numbers_that_float16_does_not_have_are_no_departure(tmp_path: Path) -> 
     right = build(halves, {"k": np.float16(3)}, ["n", 40])
     report = compare(tmp_path, left, right)
     assert report.outcome == "equal", report.verdict
-    assert not [region.note for branch in report.branches for each in branch.regions for region in each.regions if region.note]
+    assert not [
+        region.note
+        for branch in report.branches
+        for each in branch.regions
+        for region in each.regions
+        if region.note
+    ]

@@ -50,7 +50,9 @@ def make_case(seed: int, folder: Path) -> Case:
 
 
 def find_moved(case: Case, fault: Fault) -> int | None:
-    """Return the first round in which a fault moves an output; None where none does, or onnxruntime refuses the model."""
+    """Return the first round in which a fault moves an output; None where none does, or onnxruntime
+    refuses the model.
+    """
     try:
         session = Session(fault.model.SerializeToString())
     except Unrunnable:
@@ -71,11 +73,19 @@ def verify(case: Case, model: onnx.ModelProto, *, number: int = 0) -> Report:
 
 def is_named(report: Report, fault: Fault) -> bool:
     """Whether the first region that departs has the node with the fault, which has the name of its output."""
-    outputs = {name for node in fault.model.graph.node if node.name == fault.node for name in node.output}
+    outputs = {
+        name for node in fault.model.graph.node if node.name == fault.node for name in node.output
+    }
     for regions in report.branches[0].regions:
         departed = [region for region in regions.regions if not region]
         if departed:
-            return bool(outputs & {*(node.name for node in departed[0].other_nodes), *(other for _, other in departed[0].ends)})
+            return bool(
+                outputs
+                & {
+                    *(node.name for node in departed[0].other_nodes),
+                    *(other for _, other in departed[0].ends),
+                }
+            )
     return False
 
 
@@ -113,7 +123,9 @@ def judge(count: int, folder: Path, *, first: int = 0) -> tuple[Counter[str], li
             seen["found"] += not report
             seen["named"] += is_named(report, fault)
             if report or not is_named(report, fault):
-                wrong.append(f"seed {seed}, trial {trial}, {fault.kind} at {fault.node}: {report.verdict}")
+                wrong.append(
+                    f"seed {seed}, trial {trial}, {fault.kind} at {fault.node}: {report.verdict}"
+                )
     return seen, wrong
 
 
@@ -122,7 +134,9 @@ def check(seen: Counter[str], wrong: list[str], count: int) -> None:
     assert seen["named"] >= 0.95 * count, wrong
     assert seen["in fused regions"] >= 0.4 * count, seen
     assert not seen["false alarms"], wrong
-    assert all(seen[kind] for kind in ("pads", "axis", "constant", "inputs", "dtype", "branch", "slice")), seen
+    assert all(
+        seen[kind] for kind in ("pads", "axis", "constant", "inputs", "dtype", "branch", "slice")
+    ), seen
 
 
 def test_faults_are_found_and_named(tmp_path: Path) -> None:
@@ -134,7 +148,9 @@ def test_many_faults_are_found_and_named(tmp_path: Path) -> None:
     check(*judge(400, tmp_path, first=1_000_000), 400)
 
 
-def test_two_models_are_in_memory_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_models_are_in_memory_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Both models, or both sides of a region: no part is open beside a model, and no third one beside two parts."""
     case = make_case(1, tmp_path)
     faults = (plant(case.rewrite, Random(seed), in_fused=True) for seed in range(100))
@@ -158,7 +174,9 @@ def test_two_models_are_in_memory_at_a_time(tmp_path: Path, monkeypatch: pytest.
     assert max(most) == 2
 
 
-def test_the_content_of_a_weight_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_content_of_a_weight_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """However many plans a verdict takes: a hash of all weights takes as long as a run."""
     case = make_case(1, tmp_path)
     seen, plans = Counter[Node](), list[object]()

@@ -1,4 +1,6 @@
-"""The fingerprint of a model: it does not change with the way in which a model is written, and with everything else it does."""
+"""The fingerprint of a model: it does not change with the way in which a model is written, and with
+everything else it does.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +29,20 @@ NAMES = ("names of inputs", "names of outputs")
 
 def _counts(mutant: Mutant) -> bool:
     """Return whether version 1 lists what a change is of, whatever onnxruntime says of the changed file."""
-    is_domain = mutant.place == "opset of a model" and "opset_import0" not in mutant.path  # that functions are called by
+    is_domain = (
+        mutant.place == "opset of a model" and "opset_import0" not in mutant.path
+    )  # that functions are called by
     # A Constant with a second output is still a weight, and a sparse tensor the dense one that it means.
-    return not (mutant.place in (*NAMES, "number of outputs") or "sparse" in mutant.name or is_domain)
+    return not (
+        mutant.place in (*NAMES, "number of outputs") or "sparse" in mutant.name or is_domain
+    )
 
 
 @pytest.mark.parametrize("mutant", list_mutants() if is_required("large") else choose_mutants(of_each_model=False),
                          ids=lambda mutant: mutant.name)  # fmt: skip
-def test_every_change_of_the_model_is_one_of_its_fingerprint(mutant: Mutant, tmp_path: Path) -> None:
+def test_every_change_of_the_model_is_one_of_its_fingerprint(
+    mutant: Mutant, tmp_path: Path
+) -> None:
     before = gs.fingerprint(write(read_source(mutant.source), tmp_path / "before"))
     try:
         after = gs.fingerprint(write(mutant.build(), tmp_path / "after"))
@@ -56,7 +64,13 @@ def test_a_model_keeps_its_fingerprint_however_it_is_written(name: str, tmp_path
     gs.save(gs.rename(path, prefix="p_"), tmp_path / "renamed.onnx")
     assert gs.fingerprint(tmp_path / "renamed.onnx") == before
     whole = onnx.load(path)
-    onnx.save(whole, tmp_path / "outside.onnx", save_as_external_data=True, location="o.bin", size_threshold=0)
+    onnx.save(
+        whole,
+        tmp_path / "outside.onnx",
+        save_as_external_data=True,
+        location="o.bin",
+        size_threshold=0,
+    )
     assert gs.fingerprint(tmp_path / "outside.onnx") == before
     gs.pool([path], tmp_path / "pool", verify=False)
     assert gs.fingerprint(tmp_path / "pool" / "m.onnx") == before
@@ -109,18 +123,37 @@ def list_recorded(folder: Path) -> dict[str, list[str | None]]:
     for name, make in MADE.items():
         paths[name] = folder / f"{name}.onnx"
         paths[name].write_bytes(make().SerializeToString())
-    for name, document in (("siamese", siamese()), ("layers", two_layers()), ("old", old_batch_norm())):
+    for name, document in (
+        ("siamese", siamese()),
+        ("layers", two_layers()),
+        ("old", old_batch_norm()),
+    ):
         paths[name] = write_json(folder / f"{name}.json", document)
     digests = {name: gs.fingerprint(path) for name, path in paths.items()}
     return {name: [each.structure, each.weights] for name, each in digests.items()}
 
 
-def test_a_graph_of_mxnet_keeps_its_fingerprint_under_other_names_and_in_other_files(tmp_path: Path) -> None:
+def test_a_graph_of_mxnet_keeps_its_fingerprint_under_other_names_and_in_other_files(
+    tmp_path: Path,
+) -> None:
     before = gs.fingerprint(ROOT / "fixtures" / "lenet")
-    done(graphshare("rename", str(ROOT / "fixtures" / "lenet"), "--prefix", "p_", "-o", "renamed", cwd=tmp_path))
+    done(
+        graphshare(
+            "rename",
+            str(ROOT / "fixtures" / "lenet"),
+            "--prefix",
+            "p_",
+            "-o",
+            "renamed",
+            cwd=tmp_path,
+        )
+    )
     assert gs.fingerprint(tmp_path / "renamed") == before
     done(graphshare("params", "convert", "renamed-0000.params", "w.safetensors", cwd=tmp_path))
-    assert gs.fingerprint(gs.load(tmp_path / "renamed-symbol.json", params=tmp_path / "w.safetensors")) == before
+    assert (
+        gs.fingerprint(gs.load(tmp_path / "renamed-symbol.json", params=tmp_path / "w.safetensors"))
+        == before
+    )
     alone = gs.fingerprint(tmp_path / "renamed-symbol.json")
     assert (alone.structure, alone.weights) == (before.structure, None)
 
@@ -133,7 +166,9 @@ def test_a_model_without_its_weights_has_a_structure(tmp_path: Path) -> None:
     assert without.weights is None
     assert gs.fingerprint(path).structure == without.structure
     (tmp_path / "w.bin").unlink()
-    assert done(in_process("inspect", "m.onnx", "--fingerprint", cwd=tmp_path)).stdout.decode().splitlines() == [
+    assert done(
+        in_process("inspect", "m.onnx", "--fingerprint", cwd=tmp_path)
+    ).stdout.decode().splitlines() == [
         f"structure {without.structure}",
         "weights   not found",
     ]
@@ -142,7 +177,9 @@ def test_a_model_without_its_weights_has_a_structure(tmp_path: Path) -> None:
 def test_functions_that_call_each_other_have_no_fingerprint(tmp_path: Path) -> None:
     model = MADE["functions"]()
     call = onnx.helper.make_node("Leak", ["x"], ["y"], domain="own")
-    call.attribute.append(onnx.AttributeProto(name="slope", ref_attr_name="slope", type=onnx.AttributeProto.FLOAT))
+    call.attribute.append(
+        onnx.AttributeProto(name="slope", ref_attr_name="slope", type=onnx.AttributeProto.FLOAT)
+    )
     model.functions[0].node[0].CopyFrom(call)
     model.functions[0].opset_import.add(domain="own", version=1)
     (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
@@ -156,7 +193,9 @@ def test_the_same_model_is_found_twice_in_a_folder(tmp_path: Path) -> None:
         model.producer_name = name
         (tmp_path / name).write_bytes(model.SerializeToString())
     (tmp_path / "c.onnx").write_bytes(MADE["loop"]().SerializeToString())
-    run = done(in_process("foreach", "*.onnx", "--", "inspect", "{}", "--fingerprint", cwd=tmp_path))
+    run = done(
+        in_process("foreach", "*.onnx", "--", "inspect", "{}", "--fingerprint", cwd=tmp_path)
+    )
     assert "the same model: a.onnx, b.onnx" in run.stdout.decode().splitlines()
     (tmp_path / "d.onnx").write_bytes(b"nothing")
     run = in_process("inspect", ".", "--fingerprint", cwd=tmp_path)
@@ -164,7 +203,9 @@ def test_the_same_model_is_found_twice_in_a_folder(tmp_path: Path) -> None:
     assert run.returncode == 2
     assert lines[0].split()[:2] == lines[1].split()[:2] != lines[2].split()[:2]
     assert b"d.onnx: is not an ONNX model" in run.stderr
-    found = json.loads(in_process("inspect", ".", "--fingerprint", "--format", "json", cwd=tmp_path).stdout)
+    found = json.loads(
+        in_process("inspect", ".", "--fingerprint", "--format", "json", cwd=tmp_path).stdout
+    )
     assert explain(found, "fingerprint") == []
     assert explain(json.loads(in_process("inspect", "a.onnx", "--fingerprint", "--format", "json", cwd=tmp_path).stdout),
                    "fingerprint") == []  # fmt: skip

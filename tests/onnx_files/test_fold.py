@@ -45,7 +45,9 @@ class Net:
 
     def norm(self, source: str, name: str = "bn", channels: int = CHANNELS, **attrs: Any) -> str:
         inputs = [self.array(f"{name}.{formal}", channels) for formal in FORMALS]
-        return self.op("BatchNormalization", [source, *inputs], f"{name}_out", **{"epsilon": 1e-3, **attrs})
+        return self.op(
+            "BatchNormalization", [source, *inputs], f"{name}_out", **{"epsilon": 1e-3, **attrs}
+        )
 
     def model(
         self,
@@ -61,13 +63,19 @@ class Net:
         tensors = [numpy_helper.from_array(array, name) for name, array in self.arrays.items()]
         nodes, held = self.nodes, tensors
         if self.constants:
-            nodes = [helper.make_node("Constant", [], [tensor.name], value=tensor) for tensor in tensors] + nodes
+            nodes = [
+                helper.make_node("Constant", [], [tensor.name], value=tensor) for tensor in tensors
+            ] + nodes
             held = []
         ends = [helper.make_tensor_value_info("x", code, data)]
-        ends += [helper.make_tensor_value_info(name, code, self.arrays[name].shape) for name in inputs]
+        ends += [
+            helper.make_tensor_value_info(name, code, self.arrays[name].shape) for name in inputs
+        ]
         heads = [helper.make_tensor_value_info(name, code, None) for name in outputs]
         graph = helper.make_graph(nodes, "net", ends, heads, held, value_info=infos)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=ir)
+        model = helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=ir
+        )
         model = onnx.shape_inference.infer_shapes(model)
         del model.graph.value_info[:]
         model.graph.value_info.extend(infos)
@@ -89,7 +97,9 @@ def run(path: Path, data: Sequence[int], dtype: str = "f4") -> dict[str, np.ndar
     return dict(zip(names, session.run(names, feeds), strict=True))
 
 
-def fold(model: onnx.ModelProto, folder: Path, **options: Any) -> tuple[gs.Checkpoint, onnx.ModelProto]:
+def fold(
+    model: onnx.ModelProto, folder: Path, **options: Any
+) -> tuple[gs.Checkpoint, onnx.ModelProto]:
     """Fold a model, save it and read it back; the checker accepts it."""
     onnx.save(model, folder / "model.onnx")
     folded = gs.fold(folder / "model.onnx", **options)
@@ -128,7 +138,12 @@ LAYERS: Mapping[str, tuple[str, tuple[int, ...], tuple[int, ...], dict[str, Any]
     "Conv, three axes": ("Conv", (8, 2, 1, 2, 2), (1, 2, 3, 3, 3), {}),
     "ConvTranspose": ("ConvTranspose", (3, 8, 3, 2), (2, 3, 5, 6), {"strides": [2, 2]}),
     "ConvTranspose in groups": ("ConvTranspose", (6, 4, 3, 2), (2, 6, 5, 6), {"group": 2}),
-    "ConvTranspose, one axis": ("ConvTranspose", (3, 8, 3), (2, 3, 5), {"output_padding": [1], "strides": [2]}),
+    "ConvTranspose, one axis": (
+        "ConvTranspose",
+        (3, 8, 3),
+        (2, 3, 5),
+        {"output_padding": [1], "strides": [2]},
+    ),
     "Gemm": ("Gemm", (6, 8), (3, 6), {}),
     "Gemm, transB": ("Gemm", (8, 6), (3, 6), {"transB": 1}),
     "Gemm, square": ("Gemm", (8, 8), (3, 8), {"transB": 1}),
@@ -140,10 +155,16 @@ LAYERS: Mapping[str, tuple[str, tuple[int, ...], tuple[int, ...], dict[str, Any]
 @pytest.mark.parametrize("where", ["initializers", "Constants"])
 @pytest.mark.parametrize("bias", ["no bias", "bias"])
 @pytest.mark.parametrize("case", LAYERS)
-def test_a_layer_takes_in_the_norm_after_it(case: str, bias: str, where: str, tmp_path: Path) -> None:
+def test_a_layer_takes_in_the_norm_after_it(
+    case: str, bias: str, where: str, tmp_path: Path
+) -> None:
     op, weight, data, attrs = LAYERS[case]
     net = Net(constants=where == "Constants")
-    inputs = ["x", net.array("w.weight", *weight), *([net.array("w.bias", CHANNELS)] if bias == "bias" else [])]
+    inputs = [
+        "x",
+        net.array("w.weight", *weight),
+        *([net.array("w.bias", CHANNELS)] if bias == "bias" else []),
+    ]
     net.op("Tanh", [net.norm(net.op(op, inputs, "h", **attrs))], "y")
     folded, written = fold(net.model(data, "y", "bn_out"), tmp_path)
     assert operators(written) == [op, "Tanh"]
@@ -156,7 +177,11 @@ def test_a_layer_takes_in_the_norm_after_it(case: str, bias: str, where: str, tm
     onnx_bytes = (tmp_path / "folded.onnx").read_bytes()
     gs.save(gs.load(tmp_path / "folded.onnx"), tmp_path / "again.onnx")
     assert (tmp_path / "again.onnx").read_bytes() == onnx_bytes
-    assert gs.compare(tmp_path / "folded.onnx", tmp_path / "model.onnx", tolerance=gs.Tolerance(atol=1e-5, rtol=1e-5))
+    assert gs.compare(
+        tmp_path / "folded.onnx",
+        tmp_path / "model.onnx",
+        tolerance=gs.Tolerance(atol=1e-5, rtol=1e-5),
+    )
 
 
 @pytest.mark.parametrize(("dtype", "limit"), [("f2", 1e-2), ("f4", 1e-5), ("f8", 1e-12)])
@@ -170,14 +195,20 @@ def test_dtypes_stay(dtype: str, limit: float, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("opset", "ir", "attrs"), [(7, 3, {"momentum": 0.5}), (9, 4, {}), (14, 7, {"training_mode": 0}), (21, 10, {})]
+    ("opset", "ir", "attrs"),
+    [(7, 3, {"momentum": 0.5}), (9, 4, {}), (14, 7, {"training_mode": 0}), (21, 10, {})],
 )
 def test_operator_sets(opset: int, ir: int, attrs: dict[str, Any], tmp_path: Path) -> None:
     net = Net()
     net.norm(net.op("Conv", ["x", net.array("w", 8, 3, 3, 3)], "h"), **attrs)
     held = list(net.arrays) if ir < 4 else []
-    folded, written = fold(net.model((2, 3, 5, 6), "bn_out", opset=opset, ir=ir, inputs=held), tmp_path)
-    assert [value.name for value in written.graph.input] == ["x", *(["w", "w_bias"] if ir < 4 else [])]
+    folded, written = fold(
+        net.model((2, 3, 5, 6), "bn_out", opset=opset, ir=ir, inputs=held), tmp_path
+    )
+    assert [value.name for value in written.graph.input] == [
+        "x",
+        *(["w", "w_bias"] if ir < 4 else []),
+    ]
     assert folded.report.proof is not None
     assert_same(tmp_path, (2, 3, 5, 6))
 
@@ -188,7 +219,11 @@ def test_what_is_not_folded_keeps_its_bytes(tmp_path: Path) -> None:
     net.op("Conv", ["x", net.array("first", 3, 3, 1, 1)], "c")
     net.norm(net.op("Conv", ["c", net.array("w", 8, 3, 3, 3)], "h"))
     net.op("Mul", ["bn_out", net.array("factor", 8, 1, 1)], "y")
-    infos = [helper.make_tensor_value_info("bn_out", TensorProto.FLOAT, ["n", 8, None, None], "the norm's")]
+    infos = [
+        helper.make_tensor_value_info(
+            "bn_out", TensorProto.FLOAT, ["n", 8, None, None], "the norm's"
+        )
+    ]
     model = net.model(("n", 3, 5, 6), "y", infos=infos)
     model.doc_string = "a text"
     _, written = fold(model, tmp_path)
@@ -196,9 +231,11 @@ def test_what_is_not_folded_keeps_its_bytes(tmp_path: Path) -> None:
     kept = {tensor.name: tensor.SerializeToString() for tensor in written.graph.initializer}
     assert list(kept) == ["first", "w", "factor", "w_bias"]
     assert all(kept[name] == tensors[name] for name in ("first", "factor"))
-    assert [node.SerializeToString() for node in written.graph.node if node.op_type != "Conv" or node.output[0] == "c"] == [
-        node.SerializeToString() for node in (model.graph.node[0], model.graph.node[3])
-    ]
+    assert [
+        node.SerializeToString()
+        for node in written.graph.node
+        if node.op_type != "Conv" or node.output[0] == "c"
+    ] == [node.SerializeToString() for node in (model.graph.node[0], model.graph.node[3])]
     assert list(written.graph.value_info) == infos
     assert (written.doc_string, written.graph.node[1].name) == ("a text", "node of h")
     assert list(written.graph.output) == list(model.graph.output)
@@ -211,11 +248,19 @@ def test_external_data(tmp_path: Path) -> None:
     net.op("Conv", ["x", net.array("first", 3, 3, 1, 1)], "c")
     net.norm(net.op("Conv", ["c", net.array("w", 8, 3, 3, 3)], "h"))
     model = net.model((1, 3, 5, 6), "bn_out")
-    onnx.save(model, tmp_path / "model.onnx", save_as_external_data=True, location="data.bin", size_threshold=0)
+    onnx.save(
+        model,
+        tmp_path / "model.onnx",
+        save_as_external_data=True,
+        location="data.bin",
+        size_threshold=0,
+    )
     gs.save(gs.fold(tmp_path / "model.onnx"), tmp_path / "folded.onnx")
     onnx.checker.check_model(str(tmp_path / "folded.onnx"), full_check=True)
     written = onnx.load(tmp_path / "folded.onnx", load_external_data=False)
-    assert {tensor.name for tensor in written.graph.initializer if tensor.data_location} == {"first"}
+    assert {tensor.name for tensor in written.graph.initializer if tensor.data_location} == {
+        "first"
+    }
     assert_same(tmp_path, (1, 3, 5, 6))
 
 
@@ -226,12 +271,17 @@ def test_a_shared_weight_is_folded_once_or_not_at_all(tmp_path: Path) -> None:
     onnx.save(net.model((1, 3, 5, 6), "bn_out"), tmp_path / "one.onnx")
     siamese = gs.duplicate(tmp_path / "one.onnx", "b_", mode="tie")
     folded = gs.fold(siamese)
-    assert [(one.weight, one.norms) for one in folded.report.folded] == [("w", ("bn_out", "b_bn_out"))]
+    assert [(one.weight, one.norms) for one in folded.report.folded] == [
+        ("w", ("bn_out", "b_bn_out"))
+    ]
     assert sorted(folded.params) == ["w", "w_bias"]
     assert gs.verify(folded, prefixes="b_")
     other = gs.fold(_with_another_norm(tmp_path))
     assert set(reasons(other)) == {"bn_out", "other_out"}
-    assert all("shares its weight 'w'" in reason and "differ" in reason for reason in reasons(other).values())
+    assert all(
+        "shares its weight 'w'" in reason and "differ" in reason
+        for reason in reasons(other).values()
+    )
 
 
 def _with_another_norm(folder: Path) -> Path:
@@ -246,14 +296,21 @@ def _norm_in_a_body(net: Net) -> tuple[str, ...]:
     net.op("Conv", ["x", net.array("w", 8, 3, 3, 3)], "h")
     inputs = [net.array(f"bn.{formal}", 8) for formal in FORMALS]
     branches = [
-        helper.make_graph([node], node.output[0], [], [helper.make_tensor_value_info(node.output[0], TensorProto.FLOAT, None)])
+        helper.make_graph(
+            [node],
+            node.output[0],
+            [],
+            [helper.make_tensor_value_info(node.output[0], TensorProto.FLOAT, None)],
+        )
         for node in (
             helper.make_node("BatchNormalization", ["h", *inputs], ["inner"]),
             helper.make_node("Identity", ["h"], ["plain"]),
         )
     ]
     net.arrays["flag"] = np.array(True)
-    net.nodes.append(helper.make_node("If", ["flag"], ["y"], then_branch=branches[0], else_branch=branches[1]))
+    net.nodes.append(
+        helper.make_node("If", ["flag"], ["y"], then_branch=branches[0], else_branch=branches[1])
+    )
     return ("y",)
 
 
@@ -292,7 +349,12 @@ def _computed(net: Net) -> tuple[str, ...]:
 def _small(net: Net) -> tuple[str, ...]:
     net.norm(net.op("Conv", ["x", net.array("w", 4, 3, 3, 3)], "h"), channels=4)
     for name in [name for name in net.arrays if name != "w"]:
-        net.nodes.insert(0, helper.make_node("Constant", [], [name], value=numpy_helper.from_array(net.arrays.pop(name))))
+        net.nodes.insert(
+            0,
+            helper.make_node(
+                "Constant", [], [name], value=numpy_helper.from_array(net.arrays.pop(name))
+            ),
+        )
     return ("bn_out",)
 
 
@@ -319,9 +381,17 @@ LEFT = {
     "another use": (_other_use, "bn_out", "is not the only use of the output of 'h'"),
     "an output": (_head, "bn_out", "is not the only use of the output of 'h'"),
     "another operator": (_after_relu, "bn_out", "is after Relu"),
-    "a weight with another use": (_weight_elsewhere, "bn_out", "is after a layer whose weight 'w' is also used by 'y'"),
+    "a weight with another use": (
+        _weight_elsewhere,
+        "bn_out",
+        "is after a layer whose weight 'w' is also used by 'y'",
+    ),
     "a weight that is computed": (_computed, "bn_out", "depends on 'w', which is computed"),
-    "small constants": (_small, "bn_out", "depends on 'bn.scale', a constant that is too small for a weight"),
+    "small constants": (
+        _small,
+        "bn_out",
+        "depends on 'bn.scale', a constant that is too small for a weight",
+    ),
     "beta 0": (_zero_beta, "bn_out", "is after a layer that multiplies its bias by 0"),
     "a bias of two axes": (_broadcast, "bn_out", "the bias before it has shape (1,8)"),
     "a variance of 0": (_infinite, "bn_out", "infinite or NaN in float32"),
@@ -340,12 +410,19 @@ def test_what_is_left_is_named_and_stays_as_it_is(case: str, tmp_path: Path) -> 
     assert (tmp_path / "folded.onnx").read_bytes() == (tmp_path / "model.onnx").read_bytes()
 
 
-@pytest.mark.parametrize(("opset", "outputs", "attrs"), [(15, 3, {"training_mode": 1}), (9, 5, {}), (6, 1, {}), (1, 1, {})])
-def test_a_norm_in_training_mode_stays(opset: int, outputs: int, attrs: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("opset", "outputs", "attrs"),
+    [(15, 3, {"training_mode": 1}), (9, 5, {}), (6, 1, {}), (1, 1, {})],
+)
+def test_a_norm_in_training_mode_stays(
+    opset: int, outputs: int, attrs: dict[str, Any], tmp_path: Path
+) -> None:
     net = Net()
     net.norm(_conv(net), **attrs)
     net.nodes[-1].output.extend([f"more {i}" for i in range(1, outputs)])
-    onnx.save(net.model((1, 3, 5, 6), "bn_out", opset=opset, checked=False), tmp_path / "model.onnx")
+    onnx.save(
+        net.model((1, 3, 5, 6), "bn_out", opset=opset, checked=False), tmp_path / "model.onnx"
+    )
     folded = gs.fold(tmp_path / "model.onnx")
     assert "is in training mode" in reasons(folded)["bn_out"]
 
@@ -354,7 +431,10 @@ def test_inference_of_old_operator_sets_is_folded_without_a_proof(tmp_path: Path
     """onnxruntime computes operator sets from 7 on."""
     net = Net()
     net.norm(_conv(net), is_test=1)
-    onnx.save(net.model((1, 3, 5, 6), "bn_out", opset=6, ir=3, inputs=list(net.arrays), checked=False), tmp_path / "model.onnx")
+    onnx.save(
+        net.model((1, 3, 5, 6), "bn_out", opset=6, ir=3, inputs=list(net.arrays), checked=False),
+        tmp_path / "model.onnx",
+    )
     folded = gs.fold(tmp_path / "model.onnx")
     assert folded.report.count == 1
     assert folded.report.proof is None
@@ -366,11 +446,15 @@ def test_defaults_of_inputs_are_not_folded(tmp_path: Path) -> None:
     net = Net()
     net.norm(_conv(net))
     folded, _ = fold(net.model((1, 3, 5, 6), "bn_out", inputs=["w"]), tmp_path)
-    assert reasons(folded) == {"bn_out": "depends on 'w', an input, to which the caller of the model gives a value"}
+    assert reasons(folded) == {
+        "bn_out": "depends on 'w', an input, to which the caller of the model gives a value"
+    }
 
 
 @pytest.mark.parametrize("name", ["w", "w_bias"])
-def test_a_wrong_fold_is_refused(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_fold_is_refused(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The proof is not blind, not even where the output is: one filter that is off by one part in a thousand shows."""
     import graphshare.rewrite.fold.weights as weights
 
@@ -387,7 +471,9 @@ def test_a_wrong_fold_is_refused(name: str, tmp_path: Path, monkeypatch: pytest.
     net.arrays["zero"] = np.zeros(1, np.float32)
     net.op("Mul", ["bn_out", "zero"], "y")
     onnx.save(net.model((1, 3, 5, 6), "y"), tmp_path / "model.onnx")
-    with pytest.raises(DisprovedError, match=f"bn_out: (weight|bias) '{name}' is .* steps of float32"):
+    with pytest.raises(
+        DisprovedError, match=f"bn_out: (weight|bias) '{name}' is .* steps of float32"
+    ):
         gs.fold(tmp_path / "model.onnx")
     assert gs.fold(tmp_path / "model.onnx", verify=False).report.proof is None
     allowed = gs.fold(tmp_path / "model.onnx", tolerance=0.01)
@@ -407,10 +493,13 @@ def test_the_command(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     text = done.stderr.decode()
     assert (
-        "folded: 1 BatchNorm into 1 weight (bn_out)\nnot folded: left_out (is after Relu)\nproved by weights, for every" in text
+        "folded: 1 BatchNorm into 1 weight (bn_out)\nnot folded: left_out (is after Relu)\nproved by weights, for every"
+        in text
     )
     assert "\nproved: 1 output and 1 layer" in text
-    disproved = graphshare("fold", "model.onnx", "-o", "none.onnx", "--tolerance", "0", cwd=tmp_path)
+    disproved = graphshare(
+        "fold", "model.onnx", "-o", "none.onnx", "--tolerance", "0", cwd=tmp_path
+    )
     assert (disproved.returncode, (tmp_path / "none.onnx").exists()) == (1, False)
     assert "--tolerance" in disproved.stderr.decode()
     words = ("compare", "folded.onnx", "model.onnx", "--atol", "1e-5")
@@ -431,12 +520,16 @@ def squares(folder: Path, side: int) -> Path:
     return folder / "model.onnx"
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="a process keeps a limit of memory on Linux alone")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="a process keeps a limit of memory on Linux alone"
+)
 def test_a_proof_that_takes_more_than_the_limit_is_refused(tmp_path: Path) -> None:
     squares(tmp_path, 40_000)
     words = ("fold", "model.onnx", "-o", "folded.onnx", "--max-memory", "500M")
     refused(
-        graphshare(*words, cwd=tmp_path), "takes more memory in onnxruntime than the limit of 500.0 MB", "--max-memory SIZE"
+        graphshare(*words, cwd=tmp_path),
+        "takes more memory in onnxruntime than the limit of 500.0 MB",
+        "--max-memory SIZE",
     )
     assert os.listdir(tmp_path) == ["model.onnx"]
     squares(tmp_path, 400)
@@ -445,13 +538,18 @@ def test_a_proof_that_takes_more_than_the_limit_is_refused(tmp_path: Path) -> No
     assert b"proved: 1 output" in done.stderr
 
 
-def test_a_proof_beyond_what_is_available_is_left_out_with_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proof_beyond_what_is_available_is_left_out_with_a_note(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No limit was chosen, so that the fold is not refused."""
     monkeypatch.setattr(confined_process, "can_limit_process", lambda: False)
     monkeypatch.setattr(session_computation, "can_limit_process", lambda: False)
     monkeypatch.setattr(resources, "available_memory", lambda: 10**9)
     (*_, note) = gs.fold(squares(tmp_path, 40_000)).notes
-    assert "proved by weights alone, as the models were not computed: the outputs of Expand (40000,40000) take 6.4 GB" in note
+    assert (
+        "proved by weights alone, as the models were not computed: the outputs of Expand (40000,40000) take 6.4 GB"
+        in note
+    )
 
 
 def test_where_a_process_has_no_limit_a_proof_is_refused_by_inferred_sizes(
@@ -459,7 +557,10 @@ def test_where_a_process_has_no_limit_a_proof_is_refused_by_inferred_sizes(
 ) -> None:
     monkeypatch.setattr(confined_process, "can_limit_process", lambda: False)
     monkeypatch.setattr(session_computation, "can_limit_process", lambda: False)
-    with pytest.raises(gs.RefusedError, match=r"outputs of Expand \(40000,40000\) take 6\.4 GB.* the limit is 500\.0 MB"):
+    with pytest.raises(
+        gs.RefusedError,
+        match=r"outputs of Expand \(40000,40000\) take 6\.4 GB.* the limit is 500\.0 MB",
+    ):
         gs.fold(squares(tmp_path, 40_000), max_memory="500M")
     assert gs.fold(squares(tmp_path, 400), max_memory="500M").report.proof.outputs == 1
 
@@ -471,12 +572,20 @@ def test_a_proof_ends_at_its_time_limit(tmp_path: Path) -> None:
     value = helper.make_tensor_value_info
     body = helper.make_graph(
         [helper.make_node("Identity", ["c"], ["d"]), helper.make_node("Sin", ["s"], ["t"])],
-        *("body", [value("i", 7, []), value("c", 9, []), value("s", 1, None)], [value("d", 9, []), value("t", 1, None)]),
+        *(
+            "body",
+            [value("i", 7, []), value("c", 9, []), value("s", 1, None)],
+            [value("d", 9, []), value("t", 1, None)],
+        ),
     )
     net.op("Loop", ["times", "yes", "bn_out"], "y", body=body)
     onnx.save(net.model((1, 3, 5, 6), "y", checked=False), tmp_path / "model.onnx")
     words = ("fold", "model.onnx", "-o", "folded.onnx", "--time-limit", "1")
-    refused(graphshare(*words, cwd=tmp_path), "the time limit of 1 s has passed; nothing was written", "--time-limit S")
+    refused(
+        graphshare(*words, cwd=tmp_path),
+        "the time limit of 1 s has passed; nothing was written",
+        "--time-limit S",
+    )
     assert os.listdir(tmp_path) == ["model.onnx"]
     with pytest.raises(gs.RefusedError, match="the time limit of 1 s has passed"):
         gs.fold(tmp_path / "model.onnx", time_limit=1)

@@ -16,7 +16,8 @@ from graphshare.verification import measured_types
 from tests.onnx_files.test_sizes import write
 from tests.processes import done, graphshare
 
-# A Reshape by sizes of its input, angles of places as a transformer has them (a weight by their number), and a large table.
+# A Reshape by sizes of its input, angles of places as a transformer has them (a weight by their
+# number), and a large table.
 CHAINS = """g (float[n,s,6] x) => (float[u,v] y, float[n,s,6] z, float[m] t, int64[3] sizes)
 <int64 i0 = {0}, int64 i1 = {1}, int64[1] a0 = {0}, int64[1] six = {6}, float rate = {0.3}, int64[1] minus = {-1},
  int64[1] many = {20000}> {
@@ -42,7 +43,9 @@ def test_chains_of_sizes_are_constants(ir: int, tmp_path: Path) -> None:
     assert list_operators(fixed) == list_operators(path)  # without the request nothing is folded
     left = [op for op in list_operators(folded) if op != "Constant"]
     # An output and what is too large stay.
-    assert sorted(left) == sorted(["Shape", "Reshape", "Add", "ConstantOfShape", "ReduceSum", "Add"])
+    assert sorted(left) == sorted(
+        ["Shape", "Reshape", "Add", "ConstantOfShape", "ReduceSum", "Add"]
+    )
     assert [*model.params] == [*gs.load(folded).params] == ["many", "angle"]
     assert model.report.folded == len(list_operators(path)) - len(left)
     assert (model.report.proof.fixed, model.notes) == (4, ())
@@ -53,11 +56,16 @@ def test_chains_of_sizes_are_constants(ir: int, tmp_path: Path) -> None:
 
 
 def test_constants_that_no_operator_reads_are_left_out(tmp_path: Path) -> None:
-    gs.save(gs.reshape(write(tmp_path, CHAINS), shapes={"x": (2, 10, 6)}, fold=True), tmp_path / "folded.onnx")
+    gs.save(
+        gs.reshape(write(tmp_path, CHAINS), shapes={"x": (2, 10, 6)}, fold=True),
+        tmp_path / "folded.onnx",
+    )
     model = onnx.load(tmp_path / "folded.onnx").graph
     read = {name for node in model.node for name in node.input}
     assert {tensor.name for tensor in model.initializer} <= read
-    (angle,) = [numpy_helper.to_array(tensor) for tensor in model.initializer if tensor.name == "angle"]
+    (angle,) = [
+        numpy_helper.to_array(tensor) for tensor in model.initializer if tensor.name == "angle"
+    ]
     np.testing.assert_allclose(angle[:, 0], np.sin(np.arange(10) * 0.3), rtol=1e-6)
 
 
@@ -66,7 +74,11 @@ def test_the_proof_finds_a_wrong_constant(tmp_path: Path, monkeypatch: pytest.Mo
 
     def spoil(*args: object) -> object:
         values = measure(*args)  # type: ignore[arg-type]
-        zeros = {node: Tensor("float32", x.shape, bytes(len(x.content))) for node, x in values.items() if x.dtype == "float32"}
+        zeros = {
+            node: Tensor("float32", x.shape, bytes(len(x.content)))
+            for node, x in values.items()
+            if x.dtype == "float32"
+        }
         return {**values, **zeros}
 
     monkeypatch.setattr(measured_types, "measure_constants", spoil)
@@ -76,16 +88,24 @@ def test_the_proof_finds_a_wrong_constant(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_the_command_counts_what_is_folded_and_refuses_to_fold_nothing(tmp_path: Path) -> None:
     path = write(tmp_path, CHAINS)
-    run = done(graphshare("reshape", path, "--shape", "x=2,10,6", "--fold", "-o", tmp_path / "out.onnx"))
+    run = done(
+        graphshare("reshape", path, "--shape", "x=2,10,6", "--fold", "-o", tmp_path / "out.onnx")
+    )
     assert "folded: 12 operators whose values the fixed sizes decide\n" in run.stderr.decode()
-    with pytest.raises(UsageError, match="`fold` folds what fixed sizes decide, and none gets fixed"):
+    with pytest.raises(
+        UsageError, match="`fold` folds what fixed sizes decide, and none gets fixed"
+    ):
         gs.reshape(tmp_path / "out.onnx", shapes={"x": ("k", 10, 6)}, fold=True)
     assert gs.reshape(path, shapes={"x": (2, "s", 6)}, fold=True, verify=False).report.folded >= 0
 
 
 @pytest.mark.parametrize("side", [0, 1])
-def test_integers_that_a_file_computes_from_constants_are_known_when_sizes_are_freed(side: int, tmp_path: Path) -> None:
-    """The pads of a layer that PyTorch exports: of the last axis, put in ONNX's order by operators; a batch that is padded."""
+def test_integers_that_a_file_computes_from_constants_are_known_when_sizes_are_freed(
+    side: int, tmp_path: Path
+) -> None:
+    """The pads of a layer that PyTorch exports: of the last axis, put in ONNX's order by operators;
+    a batch that is padded.
+    """
     pads = "0, 4" if side else "4, 0"
     text = f"""g (float[1,12] x) => (float[u,v] y)
     <int64[2] pads = {{{pads}}}, int64[1] two = {{2}}, int64[2] pairs = {{-1, 2}}, int64[1] minus = {{-1}},

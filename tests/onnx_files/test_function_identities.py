@@ -44,11 +44,21 @@ _SELECTED = (
 
 EXACT = {
     "a call": Pair(
-        _X, "y = local.f(x)", "a = Neg(x) y = Relu(a)", 17, functions=_define("f", "(p) => (q)", "o = Neg(p) q = Relu(o)")
+        _X,
+        "y = local.f(x)",
+        "a = Neg(x) y = Relu(a)",
+        17,
+        functions=_define("f", "(p) => (q)", "o = Neg(p) q = Relu(o)"),
     ),
-    "an attribute": Pair(_X, "y = local.f <a = 0.5> (x)", "y = LeakyRelu <alpha = 0.5> (x)", 17, functions=_LEAKY),
-    "an attribute that is not stated": Pair(_X, "y = local.f(x)", "y = LeakyRelu(x)", 17, functions=_LEAKY),
-    "an attribute's default": Pair(_X, "y = local.f(x)", "y = LeakyRelu <alpha = 0.25> (x)", 17, functions=_DEFAULT),
+    "an attribute": Pair(
+        _X, "y = local.f <a = 0.5> (x)", "y = LeakyRelu <alpha = 0.5> (x)", 17, functions=_LEAKY
+    ),
+    "an attribute that is not stated": Pair(
+        _X, "y = local.f(x)", "y = LeakyRelu(x)", 17, functions=_LEAKY
+    ),
+    "an attribute's default": Pair(
+        _X, "y = local.f(x)", "y = LeakyRelu <alpha = 0.25> (x)", 17, functions=_DEFAULT
+    ),
     "an attribute in place of its default": Pair(
         _X, "y = local.f <a = 0.5> (x)", "y = LeakyRelu <alpha = 0.5> (x)", 17, functions=_DEFAULT
     ),
@@ -64,14 +74,18 @@ EXACT = {
         "y = local.g <b = 0.5> (x)",
         "a = LeakyRelu <alpha = 0.5> (x) c = Neg(a) y = LeakyRelu <alpha = 0.25> (c)",
         17,
-        functions=_DEFAULT + _define("g", "<b> (x) => (y)", "y1 = local.f <a: float = @b> (x) n = Neg(y1) y = local.f(n)"),
+        functions=_DEFAULT
+        + _define(
+            "g", "<b> (x) => (y)", "y1 = local.f <a: float = @b> (x) n = Neg(y1) y = local.f(n)"
+        ),
     ),
     "some calls": Pair(
         _X,
         "a = local.f(x) y = local.g(a)",
         "a = Add(x, x) y = local.g(a)",
         17,
-        functions=_define("f", "(x) => (y)", "y = Add(x, x)") + _define("g", "(x) => (y)", "y = Mul(x, x)"),
+        functions=_define("f", "(x) => (y)", "y = Add(x, x)")
+        + _define("g", "(x) => (y)", "y = Mul(x, x)"),
         other_functions=_define("g", "(x) => (y)", "y = Mul(x, x)"),
     ),
     "functions of other names": Pair(
@@ -83,10 +97,18 @@ EXACT = {
         other_functions=_define("g", "(a) => (b)", "b = Add(a, a)"),
     ),
     "an input that is left out": Pair(
-        _X, "<float l = {0.5}> {y = local.f(x, l)}", "<float l = {0.5}> {a = Relu(x) y = Clip(a, l)}", 17, functions=_CLIP
+        _X,
+        "<float l = {0.5}> {y = local.f(x, l)}",
+        "<float l = {0.5}> {a = Relu(x) y = Clip(a, l)}",
+        17,
+        functions=_CLIP,
     ),
     "an input that is left out before another": Pair(
-        _X, "<float l = {0.5}> {y = local.f(x, , l)}", "<float l = {0.5}> {a = Relu(x) y = Clip(a, , l)}", 17, functions=_CLIP
+        _X,
+        "<float l = {0.5}> {y = local.f(x, , l)}",
+        "<float l = {0.5}> {a = Relu(x) y = Clip(a, , l)}",
+        17,
+        functions=_CLIP,
     ),
     "an output that is left out": Pair(
         _X,
@@ -95,7 +117,9 @@ EXACT = {
         17,
         functions=_define("f", "(x) => (y, z)", "y = Relu(x) z = Neg(x)"),
     ),
-    "an If": Pair(_BRANCH, "y = local.f <a = 0.5> (c, x)", _SELECTED.format(0.5), 17, functions=_SELECT),
+    "an If": Pair(
+        _BRANCH, "y = local.f <a = 0.5> (c, x)", _SELECTED.format(0.5), 17, functions=_SELECT
+    ),
     "an If, twice": Pair(
         _BRANCH,
         "m = local.f <a = 0.5> (c, x) y = local.f <a = 0.25> (c, m)",
@@ -108,7 +132,8 @@ EXACT = {
     ),
     "a call in an If": Pair(
         _BRANCH,
-        "y = If(c) <then_branch = t () => (float[N,4] p) {p = local.f <a = 0.5> (x)}, else_branch = e () => (float[N,4] q) "
+        "y = If(c) <then_branch = t () => (float[N,4] p) {p = local.f <a = 0.5> (x)}, else_branch "
+        "= e () => (float[N,4] q) "
         "{q = Exp(x)}>",
         "y = If(c) <then_branch = t () => (float[N,4] p) {p = LeakyRelu <alpha = 0.5> (x)}, "
         "else_branch = e () => (float[N,4] q) {q = Exp(x)}>",
@@ -135,7 +160,9 @@ EXACT = {
         "<float[4] v = {-1.0, -2.0, -3.0, -4.0}> {y = Add(x, v)}",
         17,
         functions=_define(
-            "f", "(x) => (y)", "c = Constant <value = float[4] {1.0, 2.0, 3.0, 4.0}> () n = Neg(c) y = Add(x, n)"
+            "f",
+            "(x) => (y)",
+            "c = Constant <value = float[4] {1.0, 2.0, 3.0, 4.0}> () n = Neg(c) y = Add(x, n)",
         ),
     ),
     "a weight": Pair(
@@ -144,11 +171,17 @@ EXACT = {
         "<float[8] v = {1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0}> {a = Add(x, v) y = Add(a, v)}",
         17,
         functions=_define(
-            "f", "(x) => (y)", "c = Constant <value = float[8] {1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0}> () y = Add(x, c)"
+            "f",
+            "(x) => (y)",
+            "c = Constant <value = float[8] {1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0}> () y = Add(x, c)",
         ),
     ),
     "an operator set that means the same": Pair(
-        _X, "y = local.f(x)", "y = Relu(x)", 18, functions=_define("f", "(x) => (y)", "y = Relu(x)", 17)
+        _X,
+        "y = local.f(x)",
+        "y = Relu(x)",
+        18,
+        functions=_define("f", "(x) => (y)", "y = Relu(x)", 17),
     ),
     "what a function passes on": Pair(
         _TWO,
@@ -174,9 +207,15 @@ EXACT = {
 }
 
 UNLIKE = {
-    "another attribute": Pair(_X, "y = local.f <a = 0.5> (x)", "y = LeakyRelu <alpha = 0.25> (x)", 17, functions=_LEAKY),
-    "another default": Pair(_X, "y = local.f(x)", "y = LeakyRelu <alpha = 0.5> (x)", 17, functions=_DEFAULT),
-    "a default that is not the operator's": Pair(_X, "y = local.f(x)", "y = LeakyRelu(x)", 17, functions=_DEFAULT),
+    "another attribute": Pair(
+        _X, "y = local.f <a = 0.5> (x)", "y = LeakyRelu <alpha = 0.25> (x)", 17, functions=_LEAKY
+    ),
+    "another default": Pair(
+        _X, "y = local.f(x)", "y = LeakyRelu <alpha = 0.5> (x)", 17, functions=_DEFAULT
+    ),
+    "a default that is not the operator's": Pair(
+        _X, "y = local.f(x)", "y = LeakyRelu(x)", 17, functions=_DEFAULT
+    ),
     "functions of one name": Pair(
         _X,
         "y = local.f(x)",
@@ -186,18 +225,36 @@ UNLIKE = {
         other_functions=_define("f", "(x) => (y)", "y = LeakyRelu <alpha = 0.5> (x)"),
     ),
     "exchanged inputs": Pair(
-        _TWO, "y = local.f(x, z)", "y = Sub(z, x)", 17, functions=_define("f", "(a, b) => (c)", "c = Sub(a, b)")
+        _TWO,
+        "y = local.f(x, z)",
+        "y = Sub(z, x)",
+        17,
+        functions=_define("f", "(a, b) => (c)", "c = Sub(a, b)"),
     ),
     "inputs of exchanged names": Pair(
-        _TWO, "y = local.f(z, x)", "y = Sub(x, z)", 17, functions=_define("f", "(x, z) => (y)", "y = Sub(x, z)")
+        _TWO,
+        "y = local.f(z, x)",
+        "y = Sub(x, z)",
+        17,
+        functions=_define("f", "(x, z) => (y)", "y = Sub(x, z)"),
     ),
     "another input that is left out": Pair(
-        _X, "<float l = {0.5}> {y = local.f(x, l)}", "<float l = {0.5}> {a = Relu(x) y = Clip(a, , l)}", 17, functions=_CLIP
+        _X,
+        "<float l = {0.5}> {y = local.f(x, l)}",
+        "<float l = {0.5}> {a = Relu(x) y = Clip(a, , l)}",
+        17,
+        functions=_CLIP,
     ),
     "exchanged outputs": Pair(
-        _X, "y, z = local.f(x)", "y = Neg(x)", 17, functions=_define("f", "(x) => (y, z)", "y = Relu(x) z = Neg(x)")
+        _X,
+        "y, z = local.f(x)",
+        "y = Neg(x)",
+        17,
+        functions=_define("f", "(x) => (y, z)", "y = Relu(x) z = Neg(x)"),
     ),
-    "an If's other attribute": Pair(_BRANCH, "y = local.f <a = 0.5> (c, x)", _SELECTED.format(0.25), 17, functions=_SELECT),
+    "an If's other attribute": Pair(
+        _BRANCH, "y = local.f <a = 0.5> (c, x)", _SELECTED.format(0.25), 17, functions=_SELECT
+    ),
     "an If's captured value": Pair(
         _BRANCH,
         "y = local.f <a = 0.5> (c, x)",
@@ -218,7 +275,11 @@ UNLIKE = {
 @pytest.mark.parametrize("name", EXACT)
 def test_a_call_is_its_function(name: str, tmp_path: Path) -> None:
     # onnxruntime refuses such calls.
-    assert_exact(EXACT[name], tmp_path, computes=name not in ("an output that is left out", "an output twice"))
+    assert_exact(
+        EXACT[name],
+        tmp_path,
+        computes=name not in ("an output that is left out", "an output twice"),
+    )
 
 
 @pytest.mark.parametrize("name", UNLIKE)
@@ -228,12 +289,18 @@ def test_a_call_is_no_other_function(name: str, tmp_path: Path) -> None:
 
 def test_a_function_of_another_operator_set_stays(tmp_path: Path) -> None:
     function = _define("f", "(x) => (y)", "y = Softmax(x)", 12)
-    assert find_exact(Pair(_FREE, "y = local.f(x)", "y = Softmax(x)", 13, functions=function), tmp_path) is None
+    assert (
+        find_exact(
+            Pair(_FREE, "y = local.f(x)", "y = Softmax(x)", 13, functions=function), tmp_path
+        )
+        is None
+    )
 
 
 def test_a_function_needs_no_operator_set_of_the_model(tmp_path: Path) -> None:
     model = parser.parse_model(
-        f'<ir_version: 8, opset_import: ["local" : 1]> g {_X} {{y = local.f(x)}}' + _define("f", "(x) => (y)", "y = Relu(x)")
+        f'<ir_version: 8, opset_import: ["local" : 1]> g {_X} {{y = local.f(x)}}'
+        + _define("f", "(x) => (y)", "y = Relu(x)")
     )
     onnx.save(model, tmp_path / "calls.onnx")
     onnx.save(Pair(_X, "y = Relu(x)", "", 17).build()[0], tmp_path / "nodes.onnx")
@@ -249,18 +316,30 @@ def test_a_function_needs_no_operator_set_of_the_model(tmp_path: Path) -> None:
         _SELECTED.format(0.5).replace("Neg(x)", "local.f(x) c = Constant <value = bool {1}> ()"),
         "y = LeakyRelu <alpha: float = @b> (x)",
     ],
-    ids=["it calls itself", "they call each other", "it calls itself in a body", "an attribute that it does not have"],
+    ids=[
+        "it calls itself",
+        "they call each other",
+        "it calls itself in a body",
+        "an attribute that it does not have",
+    ],
 )
 def test_a_damaged_function_stays(body: str, tmp_path: Path) -> None:
     functions = _define("f", "<a> (x) => (y)", body) + _define("g", "(x) => (y)", "y = local.f(x)")
-    assert find_exact(Pair(_X, "y = local.f(x)", "y = Relu(x)", 17, functions=functions), tmp_path) is None
+    assert (
+        find_exact(Pair(_X, "y = local.f(x)", "y = Relu(x)", 17, functions=functions), tmp_path)
+        is None
+    )
 
 
 def test_a_function_has_its_data_in_the_folder_of_its_model(tmp_path: Path) -> None:
     numbers = np.arange(8, dtype=np.float32)
-    constant = "c = Constant <value = float[8] {0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0}> () y = Add(x, c)"
+    constant = (
+        "c = Constant <value = float[8] {0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0}> () y = Add(x, c)"
+    )
     head = "(float[N,8] x) => (float[N,8] y)"
-    left, right = Pair(head, "y = local.f(x)", constant, 17, functions=_define("f", "(x) => (y)", constant)).build()
+    left, right = Pair(
+        head, "y = local.f(x)", constant, 17, functions=_define("f", "(x) => (y)", constant)
+    ).build()
     (tensor,) = [attribute.t for node in left.functions[0].node for attribute in node.attribute]
     tensor.ClearField("float_data")
     tensor.data_location = onnx.TensorProto.EXTERNAL
@@ -278,6 +357,9 @@ def test_functions_that_double_stay(tmp_path: Path) -> None:
     functions = _define("f0", "(x) => (y)", "y = Relu(x)")
     for inner, name in pairwise(names):
         functions += _define(name, "(x) => (y)", f"a = local.{inner}(x) y = local.{inner}(a)")
-    onnx.save(Pair(_X, "y = local.f29(x)", "", 17, functions=functions).build()[0], tmp_path / "model.onnx")
+    onnx.save(
+        Pair(_X, "y = local.f29(x)", "", 17, functions=functions).build()[0],
+        tmp_path / "model.onnx",
+    )
     graph = gs.load(tmp_path / "model.onnx").graph
     assert inline_calls(graph, graph.heads).count == 0

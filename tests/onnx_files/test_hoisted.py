@@ -21,12 +21,22 @@ from tests.processes import done, graphshare, in_process, refused
 onnxruntime = pytest.importorskip("onnxruntime")
 WEIGHT = np.random.default_rng(0).standard_normal((16, 16)).astype(np.float32) / 4
 DATA = WEIGHT.tobytes()
-NESTED = [("If",), ("Loop",), ("Scan",), *itertools.product(("If", "Loop", "Scan"), repeat=2), ("Loop", "If", "Scan")]
+NESTED = [
+    ("If",),
+    ("Loop",),
+    ("Scan",),
+    *itertools.product(("If", "Loop", "Scan"), repeat=2),
+    ("Loop", "If", "Scan"),
+]
 Part = tuple[list[NodeProto], list[TensorProto]]
 
 
-def multiply(name: str, kind: str, where: Sequence[str], x: str, y: str, values: np.ndarray = WEIGHT) -> Part:
-    """Return operators that make ``y`` of ``x`` by a product with a weight ``{name}_w``, in the nested bodies ``where``."""
+def multiply(
+    name: str, kind: str, where: Sequence[str], x: str, y: str, values: np.ndarray = WEIGHT
+) -> Part:
+    """Return operators that make ``y`` of ``x`` by a product with a weight ``{name}_w``, in the
+    nested bodies ``where``.
+    """
     if not where:
         tensor = numpy_helper.from_array(values, f"{name}_w")
         nodes = [node("MatMul", f"{x} {name}_w", f"{name}_z"), node("Tanh", f"{name}_z", y)]
@@ -38,27 +48,49 @@ def multiply(name: str, kind: str, where: Sequence[str], x: str, y: str, values:
     nodes, tensors = multiply(name, kind, where[1:], start, f"{level}_y", values)
     state, out = declare(start, ("N", 16)), declare(f"{level}_y", ("N", 16))
     if around == "If":
-        other = body(f"{level}_no", [node("Neg", x, f"{level}_n")], [], [declare(f"{level}_n", ("N", 16))])
-        return [node("If", "flag", y, then_branch=body(level, nodes, [], [out], tensors), else_branch=other)], []
+        other = body(
+            f"{level}_no", [node("Neg", x, f"{level}_n")], [], [declare(f"{level}_n", ("N", 16))]
+        )
+        return [
+            node(
+                "If",
+                "flag",
+                y,
+                then_branch=body(level, nodes, [], [out], tensors),
+                else_branch=other,
+            )
+        ], []
     if around == "Loop":
         inputs = [declare(f"{level}_i", (), INT64), declare(f"{level}_c", (), BOOL), state]
         nodes = [node("Identity", f"{level}_c", f"{level}_d"), *nodes]
         turn = body(level, nodes, inputs, [declare(f"{level}_d", (), BOOL), out], tensors)
         return [node("Loop", f"count - {x}", y, body=turn)], []
     row, kept = declare(f"{level}_r", ()), declare(f"{level}_s", ())
-    turn = body(level, [*nodes, node("Neg", f"{level}_r", f"{level}_s")], [state, row], [out, kept], tensors)
+    turn = body(
+        level, [*nodes, node("Neg", f"{level}_r", f"{level}_s")], [state, row], [out, kept], tensors
+    )
     return [node("Scan", f"{x} rows", f"{y} {level}_all", body=turn, num_scan_inputs=1)], []
 
 
 def chain(*parts: tuple[str, Sequence[str]], arrays: Sequence[np.ndarray] = ()) -> ModelProto:
     """Return a model that multiplies by weights ``a_w``, ``b_w`` and so on, each of a kind and in its place."""
     nodes: list[NodeProto] = []
-    tensors = [numpy_helper.from_array(np.array(2), "count"), numpy_helper.from_array(np.zeros(2, np.float32), "rows")]
+    tensors = [
+        numpy_helper.from_array(np.array(2), "count"),
+        numpy_helper.from_array(np.zeros(2, np.float32), "rows"),
+    ]
     value = "x"
-    for name, (kind, where), values in zip("abcd", parts, arrays or [WEIGHT] * len(parts), strict=False):
+    for name, (kind, where), values in zip(
+        "abcd", parts, arrays or [WEIGHT] * len(parts), strict=False
+    ):
         part = multiply(name, kind, where, value, f"{name}_out", values)
         nodes, tensors, value = nodes + part[0], tensors + part[1], f"{name}_out"
-    return build(nodes, [declare("x", ("N", 16)), declare("flag", (), BOOL)], [declare(value, ("N", 16))], tensors)
+    return build(
+        nodes,
+        [declare("x", ("N", 16)), declare("flag", (), BOOL)],
+        [declare(value, ("N", 16))],
+        tensors,
+    )
 
 
 def write(path: Path, model: ModelProto) -> Path:
@@ -91,24 +123,37 @@ def compute(path: Path, rows: int, *, prepacking: bool, optimize: bool = True) -
     return [result.tobytes() for result in results]
 
 
-def check_bits(source: Path, tied: Path, depth: int, *, optimizations: Sequence[bool] = (True, False)) -> None:
+def check_bits(
+    source: Path, tied: Path, depth: int, *, optimizations: Sequence[bool] = (True, False)
+) -> None:
     """Compare a model with its source. onnxruntime prepacks no weight that stands two bodies or more above its product.
 
-    Without prepacking one row is multiplied in another order, so that such a model has its source's bits at one row only where
-    no weight is prepacked.
+    Without prepacking one row is multiplied in another order, so that such a model has its source's
+    bits at one row only where no weight is prepacked.
     """
     for rows, prepacking, optimize in itertools.product((1, 2, 65), (True, False), optimizations):
         if rows == 1 and prepacking and depth > 1:
             continue
-        left, right = (compute(path, rows, prepacking=prepacking, optimize=optimize) for path in (source, tied))
+        left, right = (
+            compute(path, rows, prepacking=prepacking, optimize=optimize) for path in (source, tied)
+        )
         assert left == right, (rows, prepacking, optimize)
 
 
-@pytest.mark.parametrize("kinds", [("initializer", "Constant"), ("Constant", "initializer")], ids="-".join)
+@pytest.mark.parametrize(
+    "kinds", [("initializer", "Constant"), ("Constant", "initializer")], ids="-".join
+)
 @pytest.mark.parametrize("where", NESTED, ids=" in ".join)
-@pytest.mark.parametrize("other", [(), ("If",), ("Scan", "Loop")], ids=lambda where: " in ".join(where) or "top")
-def test_one_copy_is_at_the_top(kinds: tuple[str, str], where: Sequence[str], other: Sequence[str], tmp_path: Path) -> None:
-    source, tied = write(tmp_path / "a.onnx", chain((kinds[0], where), (kinds[1], other))), tmp_path / "b.onnx"
+@pytest.mark.parametrize(
+    "other", [(), ("If",), ("Scan", "Loop")], ids=lambda where: " in ".join(where) or "top"
+)
+def test_one_copy_is_at_the_top(
+    kinds: tuple[str, str], where: Sequence[str], other: Sequence[str], tmp_path: Path
+) -> None:
+    source, tied = (
+        write(tmp_path / "a.onnx", chain((kinds[0], where), (kinds[1], other))),
+        tmp_path / "b.onnx",
+    )
     assert source.read_bytes().count(DATA) == 2
     done(in_process("share", source, "--alias", "b_w=a_w", "-o", tied))
     model = onnx.load(tied)
@@ -116,7 +161,10 @@ def test_one_copy_is_at_the_top(kinds: tuple[str, str], where: Sequence[str], ot
     assert tied.read_bytes().count(DATA) == 1
     assert "a_w" in {tensor.name for tensor in model.graph.initializer}
     _, *bodies = list_graphs(model.graph)
-    assert not any(graph.initializer or any(one.op_type == "Constant" for one in graph.node) for graph in bodies)
+    assert not any(
+        graph.initializer or any(one.op_type == "Constant" for one in graph.node)
+        for graph in bodies
+    )
     check_bits(source, tied, max(len(where), len(other)))
 
 
@@ -147,7 +195,9 @@ def test_another_shape_of_a_bodys_weight(where: str, alias: str, tmp_path: Path)
     done(graphshare("share", source, "--alias", alias, "-o", tied))
     onnx.checker.check_model(tied, full_check=True)
     assert tied.read_bytes().count(DATA) == 1
-    check_bits(source, tied, 1, optimizations=[True])  # which fold the Reshape, so that the product has a constant again
+    check_bits(
+        source, tied, 1, optimizations=[True]
+    )  # which fold the Reshape, so that the product has a constant again
 
 
 def test_a_weight_of_a_function_stays_there(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""Models whose file of weights is absent: what reads no weight works, with one note, and the rest is refused by name."""
+"""Models whose file of weights is absent: what reads no weight works, with one note, and the rest
+is refused by name.
+"""
 
 from __future__ import annotations
 
@@ -54,14 +56,36 @@ def test_what_reads_no_weight_works_with_one_note(what: str, folder: Path) -> No
 def test_a_picture_needs_no_weights(folder: Path) -> None:
     done(in_process("draw", "m.onnx", "-o", "m.mmd", cwd=folder))
     picture = (folder / "m.mmd").read_text(encoding="utf-8")
-    assert all(node.op_type in picture for node in onnx.load(folder / "m.onnx", load_external_data=False).graph.node)
+    assert all(
+        node.op_type in picture
+        for node in onnx.load(folder / "m.onnx", load_external_data=False).graph.node
+    )
     run = done(in_process("draw", "m.onnx", "-o", "m.html", cwd=folder))
-    assert run.stderr.decode().splitlines()[0] == "drawn without the values of weights: ./w.bin does not exist"
+    assert (
+        run.stderr.decode().splitlines()[0]
+        == "drawn without the values of weights: ./w.bin does not exist"
+    )
 
 
 def test_a_rename_and_back_gives_the_same_bytes(folder: Path) -> None:
-    done(in_process("rename", "m.onnx", "--prefix", "p_", "--map-out", "map.json", "-o", "r.onnx", cwd=folder))
-    done(in_process("rename", "r.onnx", "--map", "map.json", "--inverse", "-o", "back.onnx", cwd=folder))
+    done(
+        in_process(
+            "rename",
+            "m.onnx",
+            "--prefix",
+            "p_",
+            "--map-out",
+            "map.json",
+            "-o",
+            "r.onnx",
+            cwd=folder,
+        )
+    )
+    done(
+        in_process(
+            "rename", "r.onnx", "--map", "map.json", "--inverse", "-o", "back.onnx", cwd=folder
+        )
+    )
     assert (folder / "back.onnx").read_bytes() == (folder / "m.onnx").read_bytes()
     tensor = onnx.load(folder / "r.onnx", load_external_data=False).graph.initializer[0]
     assert {pair.key: pair.value for pair in tensor.external_data}["location"] == "w.bin"
@@ -73,14 +97,18 @@ def test_what_reads_the_weights_is_refused_by_the_name_of_the_file(line: str, fo
     run = graphshare(*line.split(), cwd=folder)
     assert run.returncode == 2
     assert any(
-        f"w.bin{between} {reason}" in run.stderr.decode().split("error:")[1] for between in ("", ":") for reason in REASONS
+        f"w.bin{between} {reason}" in run.stderr.decode().split("error:")[1]
+        for between in ("", ":")
+        for reason in REASONS
     )
     assert files_in(folder) == before
 
 
 def test_weights_that_are_given_are_not_missed(folder: Path) -> None:
     tensor = onnx.load(folder / "m.onnx", load_external_data=False).graph.initializer[0]
-    model = gs.load(folder / "m.onnx").with_params({tensor.name: np.ones(tuple(tensor.dims), "float32")})
+    model = gs.load(folder / "m.onnx").with_params(
+        {tensor.name: np.ones(tuple(tensor.dims), "float32")}
+    )
     gs.save(model, folder / "whole.onnx")
     assert gs.load(folder / "whole.onnx").params[tensor.name].sum() == np.prod(tuple(tensor.dims))
     done(graphshare("run", "whole.onnx", "--seed", "0", cwd=folder))
@@ -100,13 +128,20 @@ def test_there_is_one_finding_for_a_file_however_many_tensors_it_has(folder: Pat
 
 
 def test_a_difference_says_what_was_not_compared(folder: Path) -> None:
-    assert done(in_process("diff", "m.onnx", "m2.onnx", cwd=folder)).stdout.decode().splitlines()[-1] == (
+    assert done(in_process("diff", "m.onnx", "m2.onnx", cwd=folder)).stdout.decode().splitlines()[
+        -1
+    ] == (
         "SAME: the graphs and their parameters"  # of one place in one file
     )
     (folder / "sub" / "m.onnx").write_bytes((folder / "m.onnx").read_bytes())
     run = done(in_process("diff", "m.onnx", "sub/m.onnx", cwd=folder))
-    assert run.stdout.decode().splitlines()[-1] == "SAME: the graphs; 1 parameter not compared: the values are missing"
-    found = json.loads(done(in_process("diff", "m.onnx", "sub/m.onnx", "--format", "json", cwd=folder)).stdout)
+    assert (
+        run.stdout.decode().splitlines()[-1]
+        == "SAME: the graphs; 1 parameter not compared: the values are missing"
+    )
+    found = json.loads(
+        done(in_process("diff", "m.onnx", "sub/m.onnx", "--format", "json", cwd=folder)).stdout
+    )
     assert explain(found, "diff") == []
     assert found["parameters"]["missing"] == ["w"]
     done(in_process("rename", "sub/m.onnx", "h=z", "-o", "sub/n.onnx", cwd=folder))
@@ -134,15 +169,22 @@ def test_weights_that_are_cut_off_are_not_read(line: str, folder: Path) -> None:
 def test_an_offset_beyond_the_end_takes_no_memory(folder: Path) -> None:
     (folder / "w.bin").write_bytes(bytes(64))
     model = onnx.load(folder / "m.onnx", load_external_data=False)
-    next(pair for pair in model.graph.initializer[0].external_data if pair.key == "offset").value = str(1 << 60)
+    next(
+        pair for pair in model.graph.initializer[0].external_data if pair.key == "offset"
+    ).value = str(1 << 60)
     (folder / "m.onnx").write_bytes(model.SerializeToString())
     done(in_process("rename", "m.onnx", "--prefix", "p_", "-o", "r.onnx", cwd=folder))
-    refused(in_process("run", "m.onnx", "--seed", "0", cwd=folder), "has 64 bytes, and the data ends at byte")
+    refused(
+        in_process("run", "m.onnx", "--seed", "0", cwd=folder),
+        "has 64 bytes, and the data ends at byte",
+    )
 
 
 def test_weights_before_the_start_of_a_file_are_refused(folder: Path) -> None:
     model = onnx.load(folder / "m.onnx", load_external_data=False)
-    next(pair for pair in model.graph.initializer[0].external_data if pair.key == "offset").value = "-1"
+    next(
+        pair for pair in model.graph.initializer[0].external_data if pair.key == "offset"
+    ).value = "-1"
     (folder / "m.onnx").write_bytes(model.SerializeToString())
     refused(in_process("inspect", "m.onnx", cwd=folder), "external data is at byte -1 of 'w.bin'")
 
@@ -150,7 +192,12 @@ def test_weights_before_the_start_of_a_file_are_refused(folder: Path) -> None:
 def test_the_case_of_adapters_that_come_later(cases: Path, tmp_path: Path) -> None:
     source = cases / "types" / "olive.onnx"
     (tmp_path / "m.onnx").write_bytes(source.read_bytes())
-    lines = ("inspect m.onnx", "rename m.onnx -p p_ -o r.onnx", "diff m.onnx m.onnx", "extract m.onnx --target s -o e.onnx")
+    lines = (
+        "inspect m.onnx",
+        "rename m.onnx -p p_ -o r.onnx",
+        "diff m.onnx m.onnx",
+        "extract m.onnx --target s -o e.onnx",
+    )
     for line in lines:
         done(in_process(*line.split(), cwd=tmp_path))
     run = in_process("check", "m.onnx", cwd=tmp_path)

@@ -1,7 +1,7 @@
 """``reshape --dynamic-batch`` of one operator each, on the axis of the samples and on another one.
 
-What the operator computes reaches the output above a threshold that no drawn input passes: whether it mixes samples is seen by
-the rules alone. An operator that does is refused, however it hides it.
+What the operator computes reaches the output above a threshold that no drawn input passes: whether
+it mixes samples is seen by the rules alone. An operator that does is refused, however it hides it.
 """
 
 from __future__ import annotations
@@ -103,7 +103,11 @@ def list_models() -> Iterator[tuple[str, str, bool]]:
     """Yield a name, a body and whether it mixes samples."""
     for name in _REDUCTIONS:
         for axis in (0, 2):
-            yield f"Reduce{name} of axis {axis}", f"a = Constant<value_ints = [{axis}]>() m = Reduce{name}(x, a)", axis == 0
+            yield (
+                f"Reduce{name} of axis {axis}",
+                f"a = Constant<value_ints = [{axis}]>() m = Reduce{name}(x, a)",
+                axis == 0,
+            )
     for name, body in _BY_AXIS.items():
         for axis in (0, 2):
             yield f"{name} of axis {axis}", body.format(axis), axis == 0
@@ -126,21 +130,30 @@ def write(path: Path, body: str, mixes: bool) -> Path:
 
 
 def judge(path: Path) -> str:
-    """Return how ``reshape`` refuses a model, empty if it does not; what only the end of the model explains does not count."""
+    """Return how ``reshape`` refuses a model, empty if it does not; what only the end of the model
+    explains does not count.
+    """
     try:
         gs.reshape(path, dynamic_batch=True)
     except (RefusedError, DisprovedError) as error:
-        return "; ".join(fault.message for fault in error.faults if fault.node != "f4") or "nothing but the end"
+        return (
+            "; ".join(fault.message for fault in error.faults if fault.node != "f4")
+            or "nothing but the end"
+        )
     return ""
 
 
-def test_operators_that_mix_samples_are_refused_and_nearly_all_others_are_free(tmp_path: Path) -> None:
+def test_operators_that_mix_samples_are_refused_and_nearly_all_others_are_free(
+    tmp_path: Path,
+) -> None:
     models = list(list_models())
     assert len(models) >= 84
     needless = []
     for name, body, mixes in models:
         path = write(tmp_path / "model.onnx", body, mixes)
-        assert onnxruntime.InferenceSession(str(path)).run(None, {"x": np.ones((2, 3, 4), "f4")})[0].shape == (2, 3, 4), name
+        assert onnxruntime.InferenceSession(str(path)).run(None, {"x": np.ones((2, 3, 4), "f4")})[
+            0
+        ].shape == (2, 3, 4), name
         refusal = judge(path)
         assert not mixes or refusal not in ("", "nothing but the end"), name
         if refusal and not mixes:
@@ -180,7 +193,12 @@ BY_SAMPLE = {
 def test_operators_on_each_sample_are_free(name: str, tmp_path: Path) -> None:
     opset, text = BY_SAMPLE[name]
     path = tmp_path / "model.onnx"
-    onnx.save(parser.parse_model(f'<ir_version: 10, opset_import: ["" : {opset}, "com.microsoft" : 1]> g {text}'), path)
+    onnx.save(
+        parser.parse_model(
+            f'<ir_version: 10, opset_import: ["" : {opset}, "com.microsoft" : 1]> g {text}'
+        ),
+        path,
+    )
     report = gs.reshape(path, dynamic_batch=True).report
     assert report.proof.batches == (2, 3, 5)
     assert all(sizes[0] == "batch" for sizes in (*report.inputs.values(), *report.outputs.values()))
@@ -192,10 +210,16 @@ def test_operators_on_each_sample_are_free(name: str, tmp_path: Path) -> None:
         ("float[1,3,8] k", "float[1,4,8] k", ""),
         ("float[1,3,8] q, float[1,3,8] k)", "float[2,3,8] q, float[2,3,8] k)", ""),
         ("y = Attention<", "t = Transpose<perm = [1, 0, 2]>(q) y = Attention<", ""),
-        ("(q, k, k)", "(t, k, k)", "has different samples in its operands|works along the samples|mixes"),
+        (
+            "(q, k, k)",
+            "(t, k, k)",
+            "has different samples in its operands|works along the samples|mixes",
+        ),
     ],
 )
-def test_operators_on_each_sample_refuse_samples_elsewhere(old: str, new: str, message: str, tmp_path: Path) -> None:
+def test_operators_on_each_sample_refuse_samples_elsewhere(
+    old: str, new: str, message: str, tmp_path: Path
+) -> None:
     text = BY_SAMPLE["Attention of three axes"][1].replace(old, new)
     if message:
         text = text.replace("y = Attention<", "t = Transpose<perm = [1, 0, 2]>(q) y = Attention<")

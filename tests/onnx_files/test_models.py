@@ -28,7 +28,9 @@ from tests.surroundings import missing
 CASES = ("abs", "adam", "clip", "constant", "gru", "if_", "layernormalization", "loop", "lstm", "optionalhaselement",
          "optionalgetelement", "qlinearmatmul", "scan", "sequence_map", "sequenceinsert", "softmax", "split", "string_concat",
          "topk", "unique")  # fmt: skip
-"""Modules of ``onnx.backend.test.case.node`` with control flow, sequences, optional values, texts, states and expansions."""
+"""Modules of ``onnx.backend.test.case.node`` with control flow, sequences, optional values, texts,
+states and expansions.
+"""
 
 
 PARTS = 8
@@ -52,13 +54,21 @@ def test_made_models(name: str, check: str, tmp_path: Path) -> None:
 
 
 def test_a_few_models_of_the_wheel() -> None:
-    _check([read_wheel(path) for path in list_wheel() if path.parent.name in ("test_Embedding", "test_expand_shape_model1")])
+    _check(
+        [
+            read_wheel(path)
+            for path in list_wheel()
+            if path.parent.name in ("test_Embedding", "test_expand_shape_model1")
+        ]
+    )
 
 
 @pytest.mark.large
 def test_models_of_the_wheel() -> None:
     assert len(list_wheel()) == 149
-    _check([read_wheel(path) for path in list_wheel() if path.parent.name != "light"][::6])  # weights of 500 MB take seconds
+    _check(
+        [read_wheel(path) for path in list_wheel() if path.parent.name != "light"][::6]
+    )  # weights of 500 MB take seconds
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +76,10 @@ def backend() -> Path:
     """The folder of the models in the wheel of onnx 1.22, which later wheels have no more."""
     folder = Path(os.environ.get("GRAPHSHARE_ONNX_MODELS", "none"))
     if not folder.is_dir():
-        missing("onnx-models", f"no models of {BACKEND}: set GRAPHSHARE_ONNX_MODELS to onnx/backend/test/data of its wheel")
+        missing(
+            "onnx-models",
+            f"no models of {BACKEND}: set GRAPHSHARE_ONNX_MODELS to onnx/backend/test/data of its wheel",
+        )
     return folder
 
 

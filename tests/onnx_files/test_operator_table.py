@@ -20,8 +20,13 @@ def test_the_table_is_that_of_the_installed_onnx() -> None:
     """An older onnx lacks attributes that later versions of a range added; what it has is the same."""
     text = TABLE.read_text()
     stored, fresh = json.loads(text), make_table()
-    newest = max(schema.since_version for schema in defs.get_all_schemas_with_history() if not schema.domain)
-    table, versions = cut(stored, newest), [first for ranges in stored.values() for first, _ in ranges]
+    newest = max(
+        schema.since_version for schema in defs.get_all_schemas_with_history() if not schema.domain
+    )
+    table, versions = (
+        cut(stored, newest),
+        [first for ranges in stored.values() for first, _ in ranges],
+    )
     assert list(table) == list(fresh)
     for name, ranges in fresh.items():
         assert [first for first, _ in table[name]] == [first for first, _ in ranges], name
@@ -34,4 +39,6 @@ def test_the_table_is_that_of_the_installed_onnx() -> None:
 def test_breaks_are_in_the_table() -> None:
     table = json.loads(TABLE.read_text())
     for name, version in BREAKS:
-        assert version in [first for first, _ in table[name]] or defs.onnx_opset_version() < version, name
+        assert (
+            version in [first for first, _ in table[name]] or defs.onnx_opset_version() < version
+        ), name

@@ -26,7 +26,9 @@ NOTE = "its nodes are not in topological order; a rewritten model has them sorte
 
 def late(*nodes: NodeProto) -> ModelProto:
     """A model of ``y = Relu(a)`` before ``a = Neg(x)``, and more nodes."""
-    return build([node("Relu", "a", "y"), node("Neg", "x", "a"), *nodes], [declare("x")], [declare("y")])
+    return build(
+        [node("Relu", "a", "y"), node("Neg", "x", "a"), *nodes], [declare("x")], [declare("y")]
+    )
 
 
 def choice(nodes: list[NodeProto], *more: NodeProto) -> ModelProto:
@@ -39,8 +41,16 @@ def choice(nodes: list[NodeProto], *more: NodeProto) -> ModelProto:
 
 def call(*nodes: NodeProto) -> ModelProto:
     """A model that calls a function of ``nodes`` from ``p`` to ``q``."""
-    function = helper.make_function("own", "F", ["p"], ["q"], list(nodes), [helper.make_opsetid("", 18)])
-    return build([node("F", "x", "y", "own")], [declare("x")], [declare("y")], functions=[function], domains=["own"])
+    function = helper.make_function(
+        "own", "F", ["p"], ["q"], list(nodes), [helper.make_opsetid("", 18)]
+    )
+    return build(
+        [node("F", "x", "y", "own")],
+        [declare("x")],
+        [declare("y")],
+        functions=[function],
+        domains=["own"],
+    )
 
 
 UNSORTED: dict[str, Callable[[], ModelProto]] = {
@@ -61,7 +71,10 @@ CYCLES: dict[str, tuple[Callable[[], ModelProto], str]] = {
     "itself": (lambda: late(node("Add", "x z", "z")), "z <- z"),
     "unused part": (lambda: late(node("Neg", "k", "j"), node("Exp", "j", "k")), "j <- k <- j"),
     "its own output in a body": (lambda: choice([node("Relu", "y", "t")]), "y <- y"),
-    "captured in a body": (lambda: choice([node("Relu", "a", "t")], node("Exp", "y", "a")), "y <- a <- y"),
+    "captured in a body": (
+        lambda: choice([node("Relu", "a", "t")], node("Exp", "y", "a")),
+        "y <- a <- y",
+    ),
     "in a body": (lambda: choice([node("Relu", "b", "t"), node("Neg", "t", "b")]), "t <- b <- t"),
     "in a function": (lambda: call(node("Relu", "r", "q"), node("Neg", "q", "r")), "q <- r <- q"),
 }
@@ -73,7 +86,10 @@ def write(path: Path, model: ModelProto) -> Path:
 
 
 def draw(model: ModelProto) -> dict[str, Any]:
-    feeds: dict[str, Any] = {"x": np.array([[1, -2], [3, -0.5]], np.float32), "flag": np.array(True)}
+    feeds: dict[str, Any] = {
+        "x": np.array([[1, -2], [3, -0.5]], np.float32),
+        "flag": np.array(True),
+    }
     return {value.name: feeds[value.name] for value in model.graph.input}
 
 
@@ -117,20 +133,32 @@ def test_every_command_reads_nodes_in_any_order(tmp_path: Path) -> None:
         done(in_process(*arguments))
     pooled = done(in_process("pool", path, "-o", tmp_path / "pool"))
     assert f"late.onnx: {NOTE}" in pooled.stderr.decode()
-    group = done(in_process("group", path, path, "--prefix", "a_", "--prefix", "b_", "-o", tmp_path / "group.onnx"))
+    group = done(
+        in_process(
+            "group", path, path, "--prefix", "a_", "--prefix", "b_", "-o", tmp_path / "group.onnx"
+        )
+    )
     assert group.stderr.decode().count(NOTE) == 2
-    switch = done(in_process("group", path, path, "--switch", "which", "-o", tmp_path / "switch.onnx"))
+    switch = done(
+        in_process("group", path, path, "--switch", "which", "-o", tmp_path / "switch.onnx")
+    )
     assert NOTE in switch.stderr.decode()
     reshaped = done(in_process("reshape", path, "--dynamic-batch", "-o", tmp_path / "free.onnx"))
     assert NOTE in reshaped.stderr.decode()
     piped = done(in_process("extract", "-", "--target", "y", "-o", "-", data=path.read_bytes()))
-    assert [step.op_type for step in onnx.load_from_string(piped.stdout).graph.node] == ["Neg", "Relu"]
+    assert [step.op_type for step in onnx.load_from_string(piped.stdout).graph.node] == [
+        "Neg",
+        "Relu",
+    ]
 
 
 def test_check_names_the_cause(tmp_path: Path) -> None:
     (finding,) = gs.check([write(tmp_path / "late.onnx", late())]).findings
     assert (finding.code, finding.level.value, finding.node) == ("GS601", "error", "y")
-    assert "reads the value 'a', which nothing before it defines: the nodes are not in topological order" in finding.message
+    assert (
+        "reads the value 'a', which nothing before it defines: the nodes are not in topological order"
+        in finding.message
+    )
     renamed = gs.rename(tmp_path / "late.onnx", match={"x": "data"})
     assert not gs.check([renamed]).findings  # it is sorted in memory already
 
@@ -139,12 +167,17 @@ def test_check_names_the_cause(tmp_path: Path) -> None:
 def test_a_cycle_is_refused_by_its_nodes(case: str, tmp_path: Path) -> None:
     make, path = CYCLES[case]
     file = write(tmp_path / "cycle.onnx", make())
-    refused(in_process("rename", file, "--prefix", "a_", "-o", tmp_path / "out.onnx"), f"needs its own output: {path}")
+    refused(
+        in_process("rename", file, "--prefix", "a_", "-o", tmp_path / "out.onnx"),
+        f"needs its own output: {path}",
+    )
     (finding,) = [finding for finding in gs.check([file]).findings if finding.code == "GS601"]
     assert path in finding.message
 
 
-def test_values_that_nothing_defines_and_second_definitions_are_refused_by_name(tmp_path: Path) -> None:
+def test_values_that_nothing_defines_and_second_definitions_are_refused_by_name(
+    tmp_path: Path,
+) -> None:
     undefined = write(tmp_path / "undefined.onnx", late(node("Neg", "nowhere", "z")))
     assert "reads the value 'nowhere'" in refused(in_process("inspect", undefined))
     twice = write(tmp_path / "twice.onnx", late(node("Neg", "x", "a")))
@@ -155,7 +188,9 @@ def test_a_value_of_a_body_is_not_taken_for_one_around_it() -> None:
     # Both are called b: the nodes around the body keep their places.
     inside = [node("Relu", "b", "t"), node("Neg", "x", "b")]
     model = choice(inside, node("Exp", "y", "b"))
-    written = onnx.load_from_string(b"".join(FORMAT.encode(decode_model(MemoryFile(model.SerializeToString())))))
+    written = onnx.load_from_string(
+        b"".join(FORMAT.encode(decode_model(MemoryFile(model.SerializeToString()))))
+    )
     assert [step.op_type for step in written.graph.node] == ["If", "Exp"]
     assert [step.op_type for step in written.graph.node[0].attribute[1].g.node] == ["Neg", "Relu"]
 
@@ -163,7 +198,9 @@ def test_a_value_of_a_body_is_not_taken_for_one_around_it() -> None:
 def test_a_body_may_give_values_of_the_names_that_its_operator_gives() -> None:
     bodies = [body(name, [node("Exp", "a", "y")], [], [declare("y")]) for name in ("m", "n")]
     choice = node("If", "flag", "y", then_branch=bodies[0], else_branch=bodies[1])
-    model = build([choice, node("Neg", "x", "a")], [declare("x"), declare("flag", (), BOOL)], [declare("y")])
+    model = build(
+        [choice, node("Neg", "x", "a")], [declare("x"), declare("flag", (), BOOL)], [declare("y")]
+    )
     graph = decode_model(MemoryFile(model.SerializeToString()))
     assert [step.op for step in graph.nodes if step.op] == ["Neg", "If"]
 
@@ -188,20 +225,33 @@ def test_a_model_with_all_its_nodes_in_reverse_is_the_same_model(name: str, tmp_
             part.node.extend(reversed(nodes))
     for file, content in source.files.items():
         (tmp_path / file).write_bytes(content)
-    paths = [write(tmp_path / name, model) for name, model in (("a.onnx", source.model), ("b.onnx", reverse))]
+    paths = [
+        write(tmp_path / name, model)
+        for name, model in (("a.onnx", source.model), ("b.onnx", reverse))
+    ]
     forward, backward = map(read_model, map(str, paths))
     assert len(forward.nodes) == len(backward.nodes)
     (tmp_path / "c.onnx").write_bytes(b"".join(FORMAT.encode(backward)))
     onnx.checker.check_model(str(tmp_path / "c.onnx"))
     assert not gs.diff(paths[0], paths[1]).graph.changed
     # What is sorted once stays as it is.
-    assert b"".join(FORMAT.encode(read_model(str(tmp_path / "c.onnx")))) == (tmp_path / "c.onnx").read_bytes()
+    assert (
+        b"".join(FORMAT.encode(read_model(str(tmp_path / "c.onnx"))))
+        == (tmp_path / "c.onnx").read_bytes()
+    )
 
 
 def test_nodes_that_are_in_their_places_stay_there() -> None:
     # One constant at the end moves before its reader; the others keep their order.
-    steps = [node("Neg", "x", "a"), node("Add", "a k", "b"), node("Exp", "x", "c"), node("Add", "b c", "y")]
-    model = build([*steps, node("Identity", "w", "k")], [declare("x")], [declare("y")], [weight("w", 2, 2)])
+    steps = [
+        node("Neg", "x", "a"),
+        node("Add", "a k", "b"),
+        node("Exp", "x", "c"),
+        node("Add", "b c", "y"),
+    ]
+    model = build(
+        [*steps, node("Identity", "w", "k")], [declare("x")], [declare("y")], [weight("w", 2, 2)]
+    )
     graph = decode_model(MemoryFile(model.SerializeToString()))
     assert [step.name for step in graph.nodes if step.op] == ["a", "k", "b", "c", "y"]
 

@@ -29,9 +29,13 @@ def write(folder: Path, *outputs: str) -> Path:
         helper.make_node("Add", ["z", "w2"], ["last"]),
     ]
     weights = [numpy_helper.from_array(NUMBERS, name) for name in ("w", "w2")]
-    graph = helper.make_graph(nodes, "g", [value("x")], [value(name) for name in ("last", *outputs)], weights)
+    graph = helper.make_graph(
+        nodes, "g", [value("x")], [value(name) for name in ("last", *outputs)], weights
+    )
     path = folder / "model.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    )
     onnx.checker.check_model(str(path), full_check=True)
     return path
 
@@ -41,7 +45,13 @@ def compute(path: Path) -> dict[str, np.ndarray]:
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
     assert len(set(names)) == len(names)
-    return dict(zip(names, session.run(None, {one.name: NUMBERS - 3 for one in session.get_inputs()}), strict=True))
+    return dict(
+        zip(
+            names,
+            session.run(None, {one.name: NUMBERS - 3 for one in session.get_inputs()}),
+            strict=True,
+        )
+    )
 
 
 @pytest.mark.parametrize("output", ["w", "c", "x"])
@@ -52,7 +62,11 @@ def test_a_branch_has_outputs_of_its_own(output: str, mode: str, tmp_path: Path)
     gs.save(gs.duplicate(path, "b_", mode=mode), out)  # type: ignore[arg-type]
     wanted, found = compute(path), compute(out)
     assert list(found) == ["last", output, "b_last", f"b_{output}"]
-    assert all(np.array_equal(found[prefix + name], array) for name, array in wanted.items() for prefix in ("", "b_"))
+    assert all(
+        np.array_equal(found[prefix + name], array)
+        for name, array in wanted.items()
+        for prefix in ("", "b_")
+    )
 
 
 @pytest.mark.parametrize("name", ["w", "c"])
@@ -75,7 +89,9 @@ def test_a_shared_input_is_one_output(tmp_path: Path) -> None:
 
 def test_aliases_of_outputs(tmp_path: Path) -> None:
     for outputs in (["w", "w2"], ["w2"]):
-        with pytest.raises(RefusedError, match="'w2' would become 'w', but it is an output of the graph"):
+        with pytest.raises(
+            RefusedError, match="'w2' would become 'w', but it is an output of the graph"
+        ):
             gs.share(write(tmp_path, *outputs), aliases={"w2": "w"})
     out = tmp_path / "out.onnx"
     gs.save(gs.share(write(tmp_path, "w2"), aliases={"w": "w2"}), out)
@@ -84,7 +100,9 @@ def test_aliases_of_outputs(tmp_path: Path) -> None:
 
 def test_all_such_outputs_are_named(tmp_path: Path) -> None:
     with pytest.raises(RefusedError) as refusal:
-        gs.duplicate(write(tmp_path, "w", "c"), "b_", mode="tie", choices=[("tie", "w"), ("tie", "c")])
+        gs.duplicate(
+            write(tmp_path, "w", "c"), "b_", mode="tie", choices=[("tie", "w"), ("tie", "c")]
+        )
     assert [fault.node for fault in refusal.value.faults] == ["w", "c"]
 
 
@@ -93,4 +111,8 @@ def test_a_file_that_repeats_an_output_is_rewritten_as_it_is(tmp_path: Path) -> 
     model.graph.output.append(model.graph.output[1])
     onnx.save(model, tmp_path / "twice.onnx")
     gs.save(gs.rename(tmp_path / "twice.onnx", prefix="b_"), tmp_path / "out.onnx")
-    assert [output.name for output in onnx.load(tmp_path / "out.onnx").graph.output] == ["b_last", "b_y", "b_y"]
+    assert [output.name for output in onnx.load(tmp_path / "out.onnx").graph.output] == [
+        "b_last",
+        "b_y",
+        "b_y",
+    ]

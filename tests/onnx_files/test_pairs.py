@@ -24,7 +24,9 @@ pytest.importorskip("onnxruntime")
 
 
 _EARLY = {"Softmax": 13, "LogSoftmax": 13, "BatchNormalization": 14}
-"""Operators that onnx's evaluator reads by a later version's default, or by whether ``momentum`` is stated, before that."""
+"""Operators that onnx's evaluator reads by a later version's default, or by whether ``momentum`` is
+stated, before that.
+"""
 
 _STEEP = {"ArgMax", "ArgMin", "Ceil", "Div", "Floor", "Mod", "Reciprocal", "Round", "Sign", "TopK"}
 _SUMS = ("MatMul", "Conv", "Softmax", "LogSoftmax")
@@ -36,9 +38,15 @@ def draw(recipe: Recipe) -> list[list[np.ndarray[Any, Any]]]:
     shapes = [recipe.shape]
     if any(recipe.free):
         shapes += [
-            tuple(size if is_free else n for n, is_free in zip(recipe.shape, recipe.free, strict=True)) for size in (1, 3)
+            tuple(
+                size if is_free else n for n, is_free in zip(recipe.shape, recipe.free, strict=True)
+            )
+            for size in (1, 3)
         ]
-    inputs = [[(rng.standard_normal(shape) * 3).astype(recipe.dtype) for _ in range(2)] for shape in [*shapes, recipe.shape]]
+    inputs = [
+        [(rng.standard_normal(shape) * 3).astype(recipe.dtype) for _ in range(2)]
+        for shape in [*shapes, recipe.shape]
+    ]
     for array in inputs[-1]:
         array.reshape(-1)[:4] = (np.inf, -np.inf, np.nan, -0.0)
     return inputs
@@ -50,7 +58,10 @@ def run_session(model: onnx.ModelProto, inputs: list[list[np.ndarray[Any, Any]]]
         session = Session(model.SerializeToString(), optimize=False)
     except Unrunnable:
         return [None] * len(inputs)
-    return [_try(lambda each=each: list(session.run({"v0": each[0], "v1": each[1]}).values())) for each in inputs]
+    return [
+        _try(lambda each=each: list(session.run({"v0": each[0], "v1": each[1]}).values()))
+        for each in inputs
+    ]
 
 
 def run_reference(model: onnx.ModelProto, inputs: list[list[np.ndarray[Any, Any]]]) -> list[Any]:
@@ -60,7 +71,10 @@ def run_reference(model: onnx.ModelProto, inputs: list[list[np.ndarray[Any, Any]
         return [None] * len(inputs)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        return [_try(lambda each=each: evaluator.run(None, {"v0": each[0], "v1": each[1]})) for each in inputs]
+        return [
+            _try(lambda each=each: evaluator.run(None, {"v0": each[0], "v1": each[1]}))
+            for each in inputs
+        ]
 
 
 def _try(compute: Any) -> Any:
@@ -86,7 +100,9 @@ def are_near(a: list[Any], b: list[Any]) -> bool:
     return all(are_same(x, y, exact=False) for x, y in zip(a, b, strict=True))
 
 
-def differ(a: list[Any], b: list[Any], alike: Callable[[list[Any], list[Any]], bool] = have_equal_bits) -> bool | None:
+def differ(
+    a: list[Any], b: list[Any], alike: Callable[[list[Any], list[Any]], bool] = have_equal_bits
+) -> bool | None:
     """Whether two models differ on inputs that both accept; None where there are none."""
     pairs = [(x, y) for x, y in zip(a, b, strict=True) if x is not None and y is not None]
     return any(not alike(x, y) for x, y in pairs) if pairs else None
@@ -122,8 +138,12 @@ def judge(count: int, folder: Path, *, first: int = 0) -> Counter[str]:
         exact = is_exact(models, folder)
         assert not (exact and is_other), f"seed {seed}, {kind}: onnxruntime shows that they differ"
         has_sums = any(step.op in _SUMS or step.op.startswith("Reduce") for step in recipe.steps)
-        is_steep = has_sums and not _STEEP.isdisjoint(step.op for step in recipe.steps)  # what is nearly 0 has either sign
-        is_early = any(each.version < _EARLY.get(step.op, 0) for each in (recipe, other) for step in each.steps)
+        is_steep = has_sums and not _STEEP.isdisjoint(
+            step.op for step in recipe.steps
+        )  # what is nearly 0 has either sign
+        is_early = any(
+            each.version < _EARLY.get(step.op, 0) for each in (recipe, other) for step in each.steps
+        )
         if exact and not is_early and not is_steep:
             seen["exact in the reference"] += 1
             references = [run_reference(models[0], inputs), run_reference(models[1], converted)]

@@ -1,4 +1,6 @@
-"""Models on one file of weights: what goes there, once and where; what stays, and what is refused with every file as it was."""
+"""Models on one file of weights: what goes there, once and where; what stays, and what is refused
+with every file as it was.
+"""
 
 from __future__ import annotations
 
@@ -54,13 +56,17 @@ def choices(first: np.ndarray, second: np.ndarray) -> ModelProto:
     """A Constant, and an If with a Constant in one branch and an initializer in the other."""
     constant = node("Constant", "", "k", value=raw("", second))
     yes = body("yes", [constant, node("MatMul", "h k", "a")], [], [declare("a", ("N", 16))])
-    no = body("no", [node("MatMul", "h own", "b")], [], [declare("b", ("N", 16))], [raw("own", first)])
+    no = body(
+        "no", [node("MatMul", "h own", "b")], [], [declare("b", ("N", 16))], [raw("own", first)]
+    )
     nodes = [
         node("Constant", "", "c", value=raw("", first)),
         node("MatMul", "x c", "h"),
         node("If", "flag", "y", then_branch=yes, else_branch=no),
     ]
-    return build(nodes, [declare("x", ("N", 16)), declare("flag", (), BOOL)], [declare("y", ("N", 16))])
+    return build(
+        nodes, [declare("x", ("N", 16)), declare("flag", (), BOOL)], [declare("y", ("N", 16))]
+    )
 
 
 def write(path: Path, model: ModelProto) -> Path:
@@ -84,11 +90,20 @@ def places(path: Path) -> dict[str, tuple[str, int, int]]:
     """Return where a model has its external data, by a number for each tensor."""
     model = onnx.load(path, load_external_data=False)
     tensors = list(onnx.external_data_helper._get_all_tensors(model))
-    pairs = [{entry.key: entry.value for entry in tensor.external_data} for tensor in tensors if tensor.data_location]
-    return {str(i): (one["location"], int(one["offset"]), int(one["length"])) for i, one in enumerate(pairs)}
+    pairs = [
+        {entry.key: entry.value for entry in tensor.external_data}
+        for tensor in tensors
+        if tensor.data_location
+    ]
+    return {
+        str(i): (one["location"], int(one["offset"]), int(one["length"]))
+        for i, one in enumerate(pairs)
+    }
 
 
-def test_arrays_of_equal_bytes_are_there_once_wherever_they_stand(pair: list[Path], tmp_path: Path) -> None:
+def test_arrays_of_equal_bytes_are_there_once_wherever_they_stand(
+    pair: list[Path], tmp_path: Path
+) -> None:
     result = gs.pool(pair, tmp_path / "out")
     data = (tmp_path / "out" / "weights.data").read_bytes()
     assert data == A.tobytes() + B.tobytes() + C.tobytes()
@@ -100,7 +115,10 @@ def test_arrays_of_equal_bytes_are_there_once_wherever_they_stand(pair: list[Pat
         assert not gs.diff(path, new)
         assert gs.compare(path, new)
         onnx.checker.check_model(new)
-    assert set(places(tmp_path / "out" / "b.onnx").values()) == {("weights.data", 1024, 1024), ("weights.data", 2048, 1024)}
+    assert set(places(tmp_path / "out" / "b.onnx").values()) == {
+        ("weights.data", 1024, 1024),
+        ("weights.data", 2048, 1024),
+    }
 
 
 def test_embedded_again_models_have_their_bytes(pair: list[Path], tmp_path: Path) -> None:
@@ -114,7 +132,10 @@ def test_embedded_again_models_have_their_bytes(pair: list[Path], tmp_path: Path
 
 def test_other_shapes_and_names_of_the_same_bytes_are_one(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
-    one, other = write(tmp_path / "a.onnx", dense(A)), write(tmp_path / "b.onnx", dense(more=(raw("flat", A.reshape(4, 64)),)))
+    one, other = (
+        write(tmp_path / "a.onnx", dense(A)),
+        write(tmp_path / "b.onnx", dense(more=(raw("flat", A.reshape(4, 64)),))),
+    )
     del one
     result = gs.pool([tmp_path / "a.onnx", other], tmp_path / "out", verify=False)
     assert result.distinct == 1024
@@ -127,16 +148,22 @@ def test_bytes_that_differ_are_never_one(tmp_path: Path) -> None:
     near[3, 3] = np.nextafter(near[3, 3], 9)
     nan, other = np.full((16, 16), np.nan, np.float32), np.full((16, 16), np.nan, np.float32)
     other.view(np.uint32)[0, 0] += 1
-    result = gs.pool([write(tmp_path / "a.onnx", dense(A, near, zero, minus, nan, other))], tmp_path / "out")
+    result = gs.pool(
+        [write(tmp_path / "a.onnx", dense(A, near, zero, minus, nan, other))], tmp_path / "out"
+    )
     assert result.distinct == 6 * 1024
 
 
 SHAPED = ("images", "parts", "optional")
-"""Models whose axes and sizes are initializers: onnxruntime wants them in the model, where they are as small as they are."""
+"""Models whose axes and sizes are initializers: onnxruntime wants them in the model, where they are
+as small as they are.
+"""
 
 
 @pytest.mark.parametrize("name", sorted(SOURCES))
-def test_every_part_of_the_format_comes_back(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_part_of_the_format_comes_back(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """However data is stored, and wherever: pooled down to the last byte and embedded again a model is the same."""
     monkeypatch.setattr(pooling, "LEAST", 1)
     source = SOURCES[name]()
@@ -151,7 +178,9 @@ def test_every_part_of_the_format_comes_back(name: str, tmp_path: Path, monkeypa
     assert places(folders[1] / "m.onnx") == {}
     for folder in folders:
         assert not gs.diff(path, folder / "m.onnx")
-    assert tensors_of(path) == tensors_of(folders[0] / "m.onnx") == tensors_of(folders[1] / "m.onnx")
+    assert (
+        tensors_of(path) == tensors_of(folders[0] / "m.onnx") == tensors_of(folders[1] / "m.onnx")
+    )
 
 
 def tensors_of(path: Path) -> list[tuple[str, bytes]]:
@@ -159,8 +188,17 @@ def tensors_of(path: Path) -> list[tuple[str, bytes]]:
     model = onnx.load(path)
     found = []
     for tensor in onnx.external_data_helper._get_all_tensors(model):
-        values = list(tensor.string_data) if tensor.data_type == TensorProto.STRING else numpy_helper.to_array(tensor).tobytes()
-        found.append((f"{tensor.data_type} {list(tensor.dims)}", values if isinstance(values, bytes) else b" ".join(values)))
+        values = (
+            list(tensor.string_data)
+            if tensor.data_type == TensorProto.STRING
+            else numpy_helper.to_array(tensor).tobytes()
+        )
+        found.append(
+            (
+                f"{tensor.data_type} {list(tensor.dims)}",
+                values if isinstance(values, bytes) else b" ".join(values),
+            )
+        )
     return found
 
 
@@ -175,18 +213,24 @@ def test_large_arrays_can_be_mapped_and_little_is_padding(tmp_path: Path) -> Non
     assert result.size <= result.distinct * 1.01
     for _, start, size in places(tmp_path / "out" / "a.onnx").values():
         assert start % 65536 == 0 or size < 1 << 20
-    width = next(start for _, start, size in places(tmp_path / "out" / "a.onnx").values() if size == 1600)
+    width = next(
+        start for _, start, size in places(tmp_path / "out" / "a.onnx").values() if size == 1600
+    )
     assert width % 8 == 0
 
 
 def test_many_odd_large_arrays_are_not_padded_apart(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     tensors = tuple(raw(f"t{i}", np.full((1 << 20) + 1, i, np.uint8)) for i in range(20))
-    result = gs.pool([write(tmp_path / "a.onnx", dense(more=tensors))], tmp_path / "out", verify=False)
+    result = gs.pool(
+        [write(tmp_path / "a.onnx", dense(more=tensors))], tmp_path / "out", verify=False
+    )
     assert result.size <= result.distinct * 1.01
 
 
-def test_a_pool_grows_and_models_from_before_keep_their_bytes(pair: list[Path], tmp_path: Path) -> None:
+def test_a_pool_grows_and_models_from_before_keep_their_bytes(
+    pair: list[Path], tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     gs.pool(pair[:1], out)
     before, first = (out / "weights.data").read_bytes(), (out / "a.onnx").read_bytes()
@@ -203,22 +247,34 @@ def test_a_pool_grows_and_models_from_before_keep_their_bytes(pair: list[Path], 
 
 
 @pytest.mark.parametrize("content", [b"something else", A.tobytes()[:-1], bytes(4096), b"x"])
-def test_a_file_that_is_not_of_a_pool_is_refused(content: bytes, pair: list[Path], tmp_path: Path) -> None:
+def test_a_file_that_is_not_of_a_pool_is_refused(
+    content: bytes, pair: list[Path], tmp_path: Path
+) -> None:
     (tmp_path / "out" / "mine.bin").write_bytes(content)
     gs.pool(pair[:1], tmp_path / "out", verify=False)  # a model that points elsewhere
     before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
-    with pytest.raises(gs.RefusedError, match="is not a file of weights: no model beside it points into it") as caught:
+    with pytest.raises(
+        gs.RefusedError, match="is not a file of weights: no model beside it points into it"
+    ) as caught:
         gs.pool(pair, tmp_path / "out", data="mine.bin")
     assert caught.value.faults[0].where == str(tmp_path / "out" / "mine.bin")
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
 
 
-def test_an_empty_file_and_one_of_a_model_of_another_program_grow(pair: list[Path], tmp_path: Path) -> None:
+def test_an_empty_file_and_one_of_a_model_of_another_program_grow(
+    pair: list[Path], tmp_path: Path
+) -> None:
     (tmp_path / "out" / "weights.data").touch()
     gs.pool(pair[1:], tmp_path / "out")
     assert (tmp_path / "out" / "weights.data").stat().st_size == 2 * 1024
     other = tmp_path / "out" / "other.onnx"
-    onnx.save_model(dense(array(16, 16, seed=9)), other, save_as_external_data=True, size_threshold=0, location="own.bin")
+    onnx.save_model(
+        dense(array(16, 16, seed=9)),
+        other,
+        save_as_external_data=True,
+        size_threshold=0,
+        location="own.bin",
+    )
     before = (tmp_path / "out" / "own.bin").read_bytes()
     gs.pool(pair[:1], tmp_path / "out", data="own.bin")
     assert (tmp_path / "out" / "own.bin").read_bytes() == before + A.tobytes() + B.tobytes()
@@ -277,7 +333,10 @@ HARM: dict[str, tuple[Harm, str]] = {
         lambda data: data.write_bytes(bytes(8) + data.read_bytes()[8:]),
         "are not those that the model was pooled with",
     ),
-    "short": (lambda data: data.write_bytes(data.read_bytes()[:1500]), "has 1,500 bytes, and the data ends"),
+    "short": (
+        lambda data: data.write_bytes(data.read_bytes()[:1500]),
+        "has 1,500 bytes, and the data ends",
+    ),
     "gone": (lambda data: data.unlink(), "does not exist"),
 }
 
@@ -327,12 +386,16 @@ def share_a_range(folder: Path, lines: int, *, spelled: bool = False) -> Path:
     line = f"0 1024 {hashlib.sha256(A.tobytes()).hexdigest()}\n"
     names = ["./" * number for number in range(REPEATED)] if spelled else [""]
     for name in names:
-        model.metadata_props.add(key=f"graphshare.pool.{name}weights.data", value=line * (lines // len(names)))
+        model.metadata_props.add(
+            key=f"graphshare.pool.{name}weights.data", value=line * (lines // len(names))
+        )
     return write(folder / "shared.onnx", model)
 
 
 @pytest.mark.parametrize("spelled", [False, True])
-def test_what_is_stated_of_a_range_again_and_again_is_read_once(spelled: bool, tmp_path: Path, counting: Counting) -> None:
+def test_what_is_stated_of_a_range_again_and_again_is_read_once(
+    spelled: bool, tmp_path: Path, counting: Counting
+) -> None:
     path = share_a_range(tmp_path, REPEATED, spelled=spelled)
     assert [finding.code for finding in gs.check([path]).findings if finding.code == "GS607"] == []
     assert counting.size == A.nbytes
@@ -354,7 +417,10 @@ def test_a_range_of_many_arrays_is_hashed_and_compared_once(
     path = share_a_range(tmp_path, 1)
     result = gs.pool([path], tmp_path / "out", verify=False)
     assert (result.models[0].arrays, result.distinct) == (REPEATED, A.nbytes)
-    assert (counting.size, len(compared)) == (2 * A.nbytes, 1)  # the range of the line, and the array
+    assert (counting.size, len(compared)) == (
+        2 * A.nbytes,
+        1,
+    )  # the range of the line, and the array
     assert set(places(tmp_path / "out" / "shared.onnx").values()) == {("weights.data", 0, 1024)}
 
 
@@ -376,7 +442,9 @@ def test_refusals_name_every_model(pair: list[Path], tmp_path: Path) -> None:
         gs.pool([*pair, other, again], tmp_path / "out")
     assert [Path(fault.where).name for fault in caught.value.faults] == ["a.onnx", "b.onnx"]
     names = [f"{first}, {second}" for first, second in zip(pair, (other, again), strict=True)]
-    assert [fault.message for fault in caught.value.faults] == [f"2 models would have this name: {each}" for each in names]
+    assert [fault.message for fault in caught.value.faults] == [
+        f"2 models would have this name: {each}" for each in names
+    ]
     assert files_in(tmp_path / "out") == []
 
 
@@ -388,19 +456,40 @@ REWRITTEN: dict[str, Callable[[gs.Checkpoint], gs.Checkpoint]] = {
 
 
 @pytest.mark.parametrize("how", REWRITTEN)
-def test_a_model_that_is_not_its_file_is_refused(how: str, pair: list[Path], tmp_path: Path) -> None:
+def test_a_model_that_is_not_its_file_is_refused(
+    how: str, pair: list[Path], tmp_path: Path
+) -> None:
     with pytest.raises(gs.RefusedError) as caught:
         gs.pool([pair[0], REWRITTEN[how](gs.load(pair[1]))], tmp_path / "out")
     (fault,) = caught.value.faults
-    assert (fault.message, fault.hint) == ("is not in a file", "save it first: a model is pooled from its file")
-    assert fault.where == {"rewritten": str(pair[1]), "in memory": "a graph", "of stdin": "<stdin>"}[how]
+    assert (fault.message, fault.hint) == (
+        "is not in a file",
+        "save it first: a model is pooled from its file",
+    )
+    assert (
+        fault.where
+        == {"rewritten": str(pair[1]), "in memory": "a graph", "of stdin": "<stdin>"}[how]
+    )
     assert files_in(tmp_path / "out") == []
 
 
-NAMES = ["", "a/b", "..", "-", "a\0b", "w.params", "w.npz", ".graphshare-", ".Graphshare-x", ".graphshare-1c63-7d.old"]
+NAMES = [
+    "",
+    "a/b",
+    "..",
+    "-",
+    "a\0b",
+    "w.params",
+    "w.npz",
+    ".graphshare-",
+    ".Graphshare-x",
+    ".graphshare-1c63-7d.old",
+]
 
 
-@pytest.mark.parametrize("data", [*NAMES, "a.onnx", "x.onnx", "A.ONNX", "x.Onnx", "x.ONNX.gz", "x-SYMBOL.json"])
+@pytest.mark.parametrize(
+    "data", [*NAMES, "a.onnx", "x.onnx", "A.ONNX", "x.Onnx", "x.ONNX.gz", "x-SYMBOL.json"]
+)
 def test_names_of_the_file_that_are_refused(data: str, pair: list[Path], tmp_path: Path) -> None:
     with pytest.raises((gs.UsageError, gs.RefusedError)):
         gs.pool(pair, tmp_path / "out", data=data)
@@ -408,7 +497,9 @@ def test_names_of_the_file_that_are_refused(data: str, pair: list[Path], tmp_pat
 
 
 def test_after_a_killed_run_a_pool_grows_as_it_would_have(pair: list[Path], tmp_path: Path) -> None:
-    """The file has the new arrays, no model points at them, and the copy of the old file is still there, as a hard link."""
+    """The file has the new arrays, no model points at them, and the copy of the old file is still
+    there, as a hard link.
+    """
     out, more = tmp_path / "out", write(tmp_path / "more.onnx", dense(A, array(16, 16, seed=30)))
     gs.pool(pair, out)
     old = (out / "weights.data").read_bytes()
@@ -467,7 +558,9 @@ def test_another_result_of_the_runtime_writes_nothing(
     assert files_in(tmp_path / "out") == []
 
 
-def test_other_bits_are_found(pair: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_bits_are_found(
+    pair: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One model is computed in place of the other."""
     write(tmp_path / "b.onnx", dense(A, np.nextafter(B, 9)))
     wrong = (tmp_path / "b.onnx").read_bytes()
@@ -477,7 +570,9 @@ def test_other_bits_are_found(pair: list[Path], tmp_path: Path, monkeypatch: pyt
     assert files_in(tmp_path / "out") == []
 
 
-def test_other_bytes_are_found(pair: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_bytes_are_found(
+    pair: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two arrays that are taken for one, as after a collision of digests."""
     monkeypatch.setattr(pooling, "hash_pieces", lambda pieces: str(sum(map(len, pieces))))
     with pytest.raises(gs.SelfCheckError, match=r"differs from its source in weights\.data"):
@@ -489,7 +584,9 @@ def test_two_writers_at_once(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     paths = [write(tmp_path / f"m{i}.onnx", dense(A, array(16, 16, seed=20 + i))) for i in range(4)]
     code = "import sys, graphshare as gs; gs.pool(sys.argv[2:], sys.argv[1], verify=False)"
-    runs = [subprocess.Popen([sys.executable, "-c", code, tmp_path / "out", path]) for path in paths]
+    runs = [
+        subprocess.Popen([sys.executable, "-c", code, tmp_path / "out", path]) for path in paths
+    ]
     assert [run.wait() for run in runs] == [0] * 4
     assert (tmp_path / "out" / "weights.data").stat().st_size == 5 * 1024
     for path in paths:
@@ -502,21 +599,49 @@ def test_two_runs_of_foreach_fill_one_file(tmp_path: Path) -> None:
         write(tmp_path / f"in{i % 2}" / f"m{i}.onnx", dense(A, array(16, 16, seed=20 + i)))
         write(tmp_path / f"in{i % 2}" / "sub" / f"n{i}.onnx", dense(B))
     words = [sys.executable, "-m", "graphshare", "foreach", "-o", "out", "--jobs", "2"]
-    starts = [subprocess.Popen([*words, f"in{i}", "--", "pool", "{}", "--no-verify"], cwd=tmp_path) for i in range(2)]
+    starts = [
+        subprocess.Popen([*words, f"in{i}", "--", "pool", "{}", "--no-verify"], cwd=tmp_path)
+        for i in range(2)
+    ]
     assert [run.wait() for run in starts] == [0, 0]
     out = tmp_path / "out"
-    assert [(out / folder / "weights.data").stat().st_size for folder in ("", "sub")] == [7 * 1024, 1024]
+    assert [(out / folder / "weights.data").stat().st_size for folder in ("", "sub")] == [
+        7 * 1024,
+        1024,
+    ]
     for path in [*tmp_path.glob("in?/*.onnx"), *tmp_path.glob("in?/sub/*.onnx")]:
         assert not gs.diff(path, out.joinpath(*path.relative_to(tmp_path).parts[1:]))
     assert gs.check(sorted(out.rglob("*.onnx"))).findings == ()
-    assert sorted(path.name for path in out.rglob("*") if path.suffix not in (".onnx", ".data")) == ["sub"]
-    done(graphshare("foreach", "out", "-o", "back", "--", "pool", "--embed", "{}", "--no-verify", cwd=tmp_path))
-    assert files_in(tmp_path / "back") == sorted(name for i in range(6) for name in (f"m{i}.onnx", f"sub/n{i}.onnx"))
-    assert (tmp_path / "back" / "m3.onnx").read_bytes() == (tmp_path / "in1" / "m3.onnx").read_bytes()
+    assert sorted(
+        path.name for path in out.rglob("*") if path.suffix not in (".onnx", ".data")
+    ) == ["sub"]
+    done(
+        graphshare(
+            "foreach",
+            "out",
+            "-o",
+            "back",
+            "--",
+            "pool",
+            "--embed",
+            "{}",
+            "--no-verify",
+            cwd=tmp_path,
+        )
+    )
+    assert files_in(tmp_path / "back") == sorted(
+        name for i in range(6) for name in (f"m{i}.onnx", f"sub/n{i}.onnx")
+    )
+    assert (tmp_path / "back" / "m3.onnx").read_bytes() == (
+        tmp_path / "in1" / "m3.onnx"
+    ).read_bytes()
 
 
 def test_subsets_compute_the_same(tmp_path: Path) -> None:
-    paths = [write(tmp_path / f"m{i}.onnx", dense(*(array(16, 16, seed=s) for s in range(i, i + 3)))) for i in range(4)]
+    paths = [
+        write(tmp_path / f"m{i}.onnx", dense(*(array(16, 16, seed=s) for s in range(i, i + 3))))
+        for i in range(4)
+    ]
     for number, subset in enumerate(itertools.combinations(paths, 2)):
         out = tmp_path / f"out{number}"
         out.mkdir()
@@ -533,11 +658,18 @@ def test_on_the_command_line(pair: list[Path], tmp_path: Path) -> None:
     finished = done(graphshare("pool", "a.onnx", "b.onnx", "-o", "out", cwd=tmp_path))
     assert "5.1 kB of weights take 3.1 kB in out/weights.data" in finished.stderr.decode()
     refused(graphshare("pool", "a.onnx", "-o", "a.onnx", cwd=tmp_path), "a.onnx: is not a folder")
-    refused(graphshare("pool", "a.onnx", "a.onnx", "-o", "new", cwd=tmp_path), "2 models would have this name")
+    refused(
+        graphshare("pool", "a.onnx", "a.onnx", "-o", "new", cwd=tmp_path),
+        "2 models would have this name",
+    )
     done(graphshare("pool", "--embed", "out", "-o", "new/back", "--no-verify", cwd=tmp_path))
     assert (tmp_path / "new" / "back" / "a.onnx").read_bytes() == pair[0].read_bytes()
     symbol = ROOT / "fixtures" / "lenet-symbol.json"
-    refused(graphshare("pool", symbol, "-o", "x", cwd=tmp_path), "a pool of weights is for ONNX models", "graphshare export")
+    refused(
+        graphshare("pool", symbol, "-o", "x", cwd=tmp_path),
+        "a pool of weights is for ONNX models",
+        "graphshare export",
+    )
     assert not (tmp_path / "x").exists()
 
 
@@ -549,7 +681,10 @@ def test_a_new_folder_is_gone_after_an_error(pair: list[Path], tmp_path: Path) -
 
 def test_the_result_counts_bytes_before_and_after(pair: list[Path], tmp_path: Path) -> None:
     result = gs.pool(pair, tmp_path / "out")
-    before, after = (sum(path.stat().st_size for path in paths) for paths in (pair, map(Path, (m.out for m in result.models))))
+    before, after = (
+        sum(path.stat().st_size for path in paths)
+        for paths in (pair, map(Path, (m.out for m in result.models)))
+    )
     assert (result.weights, result.distinct, result.orphans) == (5 * 1024, 3 * 1024, 0)
     assert (result.before, result.after) == (before, after + 3 * 1024)
     assert [(model.before, model.arrays, model.weights) for model in result.models] == [
@@ -592,7 +727,9 @@ def test_after_the_commit_an_output_may_be_gone(
     assert (result.size, len(result.models)) == (3 * 1024, 2)
 
 
-def test_in_place_the_sizes_before_are_those_of_the_originals(pair: list[Path], tmp_path: Path) -> None:
+def test_in_place_the_sizes_before_are_those_of_the_originals(
+    pair: list[Path], tmp_path: Path
+) -> None:
     sizes = [path.stat().st_size for path in pair]
     assert [model.before for model in gs.pool(pair, tmp_path, in_place=True).models] == sizes
 
@@ -600,12 +737,20 @@ def test_in_place_the_sizes_before_are_those_of_the_originals(pair: list[Path], 
 def test_models_of_small_arrays_need_no_file_of_weights(tmp_path: Path) -> None:
     path = write(tmp_path / "small.onnx", dense(array(16, 15)))
     result = gs.pool([path], tmp_path / "out")
-    assert (result.data, result.size, result.orphans, result.weights, result.distinct) == ("", 0, 0, 0, 0)
+    assert (result.data, result.size, result.orphans, result.weights, result.distinct) == (
+        "",
+        0,
+        0,
+        0,
+        0,
+    )
     assert files_in(tmp_path / "out") == ["small.onnx"]
     assert result.after == (tmp_path / "out/small.onnx").stat().st_size
 
 
 @pytest.mark.usefixtures("pair")
 def test_json(tmp_path: Path) -> None:
-    said = json.loads(done(graphshare("pool", "a.onnx", "-o", "out", "--format", "json", cwd=tmp_path)).stdout)
+    said = json.loads(
+        done(graphshare("pool", "a.onnx", "-o", "out", "--format", "json", cwd=tmp_path)).stdout
+    )
     assert (said["models"][0]["arrays"], said["data"]) == (2, "out/weights.data")

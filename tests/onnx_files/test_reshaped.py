@@ -1,4 +1,6 @@
-"""Weights of equal bytes wherever they stand and whatever their shape: found by ``detect``, tied when asked, every bit kept."""
+"""Weights of equal bytes wherever they stand and whatever their shape: found by ``detect``, tied
+when asked, every bit kept.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +32,17 @@ def constant(name: str) -> NodeProto:
 
 def body(name: str, *nodes: NodeProto, weights: tuple[TensorProto, ...] = ()) -> GraphProto:
     multiply = node("MatMul", f"x {name}", f"{name}_out")
-    return helper.make_graph([*nodes, multiply], name, [], [declare(f"{name}_out", ("N", 16))], weights)
+    return helper.make_graph(
+        [*nodes, multiply], name, [], [declare(f"{name}_out", ("N", 16))], weights
+    )
 
 
 def nested(flat: np.ndarray | None = None) -> ModelProto:
     """One weight in a Constant, in a body's Constant, in a body's initializer, and flat in an initializer."""
-    branches = {"then_branch": body("inner", weights=(tensor("inner"),)), "else_branch": body("other", constant("other"))}
+    branches = {
+        "then_branch": body("inner", weights=(tensor("inner"),)),
+        "else_branch": body("other", constant("other")),
+    }
     nodes = [
         constant("outer"),
         node("MatMul", "data outer", "x"),
@@ -44,7 +51,12 @@ def nested(flat: np.ndarray | None = None) -> ModelProto:
     ]
     inputs = [declare("data", ("N", 16)), declare("which", (1,), TensorProto.BOOL)]
     first = tensor("flat", WEIGHT.reshape(4, 64) if flat is None else flat)
-    return build(nodes, inputs, [declare("y", ("N", 16)), declare("square", first.dims, first.data_type)], [first])
+    return build(
+        nodes,
+        inputs,
+        [declare("y", ("N", 16)), declare("square", first.dims, first.data_type)],
+        [first],
+    )
 
 
 def write(path: Path, model: ModelProto) -> Path:
@@ -54,12 +66,18 @@ def write(path: Path, model: ModelProto) -> Path:
 
 
 def compare(left: Path, right: Path) -> None:
-    sessions = [Session(path.read_bytes(), optimize=optimize) for path in (left, right) for optimize in (False, True)]
+    sessions = [
+        Session(path.read_bytes(), optimize=optimize)
+        for path in (left, right)
+        for optimize in (False, True)
+    ]
     for rows, which in itertools.product((1, 5), (False, True)):
         data = np.random.default_rng(rows).standard_normal((rows, 16)).astype(np.float32)
         results = [session.run({"data": data, "which": np.array([which])}) for session in sessions]
         for before, after in zip(results[:2], results[2:], strict=True):
-            assert [value.tobytes() for value in before.values()] == [value.tobytes() for value in after.values()]
+            assert [value.tobytes() for value in before.values()] == [
+                value.tobytes() for value in after.values()
+            ]
 
 
 def test_detect_lists_equal_bytes_in_constants_bodies_and_other_shapes(tmp_path: Path) -> None:
@@ -69,7 +87,9 @@ def test_detect_lists_equal_bytes_in_constants_bodies_and_other_shapes(tmp_path:
         ("values", ["outer", "other", "inner"], ["--alias other=outer", "--alias inner=outer"]),
         ("bytes", ["outer", "flat"], ["--alias flat=outer"]),
     ]
-    aliases = dict(option.removeprefix("--alias ").split("=") for one in found for option in one.options)
+    aliases = dict(
+        option.removeprefix("--alias ").split("=") for one in found for option in one.options
+    )
     tied = gs.share(source, aliases=aliases)
     assert tied.notes == ()
     gs.save(tied, tmp_path / "b.onnx")
@@ -106,11 +126,20 @@ def test_unequal_weights_can_be_tied_along(tmp_path: Path) -> None:
     inner.initializer[0].CopyFrom(tensor("inner", 2 * WEIGHT))
     source = write(tmp_path / "a.onnx", model)
     tied = gs.share(source, aliases={"flat": "outer", "inner": "outer"})
-    assert [(one.name, one.to) for one in tied.report.ties.tied] == [("flat", "outer"), ("inner", "outer")]
-    assert [note.partition(" in ")[0] for note in tied.notes] == ["'inner' and 'outer' have different values"]
+    assert [(one.name, one.to) for one in tied.report.ties.tied] == [
+        ("flat", "outer"),
+        ("inner", "outer"),
+    ]
+    assert [note.partition(" in ")[0] for note in tied.notes] == [
+        "'inner' and 'outer' have different values"
+    ]
     gs.save(tied, tmp_path / "b.onnx", map=tmp_path / "map.json")
     entries = json.loads((tmp_path / "map.json").read_text())["entries"]
-    assert {e["from"]["name"]: e["to"]["name"] for e in entries if e["from"]["name"] in ("flat", "inner")} == {
+    assert {
+        e["from"]["name"]: e["to"]["name"]
+        for e in entries
+        if e["from"]["name"] in ("flat", "inner")
+    } == {
         "flat": "outer",
         "inner": "outer",
     }
@@ -146,9 +175,18 @@ def test_small_arrays_and_arrays_of_one_number_stay(tmp_path: Path) -> None:
 def test_a_table_and_its_transpose_are_listed(tmp_path: Path) -> None:
     nodes = [node("Gather", "table ids", "embedded"), node("MatMul", "embedded head", "logits")]
     weights = [tensor("table", WEIGHT[:, :8]), tensor("head", WEIGHT[:, :8].T)]
-    model = build(nodes, [declare("ids", ("N",), TensorProto.INT64)], [declare("logits", ("N", 16))], weights)
+    model = build(
+        nodes, [declare("ids", ("N",), TensorProto.INT64)], [declare("logits", ("N", 16))], weights
+    )
     write(tmp_path / "a.onnx", model)
     run = done(graphshare("share", "a.onnx", "--detect", cwd=tmp_path))
-    assert run.stdout.decode() == "a table and its transpose, 8x16 float32: head, table\n  --transposed\n"
-    listed = json.loads(done(graphshare("share", "a.onnx", "--detect", "--format", "json", cwd=tmp_path)).stdout)
-    assert [(one["why"], one["options"]) for one in listed["candidates"]] == [("transpose", ["--transposed"])]
+    assert (
+        run.stdout.decode()
+        == "a table and its transpose, 8x16 float32: head, table\n  --transposed\n"
+    )
+    listed = json.loads(
+        done(graphshare("share", "a.onnx", "--detect", "--format", "json", cwd=tmp_path)).stdout
+    )
+    assert [(one["why"], one["options"]) for one in listed["candidates"]] == [
+        ("transpose", ["--transposed"])
+    ]

@@ -1,4 +1,6 @@
-"""``verify`` of what optimizers and converters make of models, done by hand: a sample of ``python -m benchmarks.rewrites``."""
+"""``verify`` of what optimizers and converters make of models, done by hand: a sample of ``python
+-m benchmarks.rewrites``.
+"""
 
 from __future__ import annotations
 
@@ -19,20 +21,36 @@ from graphshare.verification.report import BranchReport, Report
 _RNG = np.random.default_rng(0)
 _EPSILON = 1e-3
 
-KERNEL, LAST = (_RNG.standard_normal(shape).astype(np.float32) for shape in ((4, 3, 3, 3), (2, 4, 1, 1)))
+KERNEL, LAST = (
+    _RNG.standard_normal(shape).astype(np.float32) for shape in ((4, 3, 3, 3), (2, 4, 1, 1))
+)
 BIAS, SCALE, SHIFT, MEAN = (_RNG.standard_normal(4).astype(np.float32) for _ in range(4))
 VARIANCE = np.array([0.5, 1, 2, 4], np.float32)
 FACTOR = SCALE / np.sqrt(VARIANCE + np.float32(_EPSILON))
 MATRIX = _RNG.standard_normal((4, 4)).astype(np.float32)
 
-NORMALIZED = {"kernel": KERNEL, "bias": BIAS, "scale": SCALE, "shift": SHIFT, "mean": MEAN, "variance": VARIANCE, "last": LAST}
-FOLDED = {"kernel": KERNEL * FACTOR[:, None, None, None], "bias": (BIAS - MEAN) * FACTOR + SHIFT, "last": LAST}
+NORMALIZED = {
+    "kernel": KERNEL,
+    "bias": BIAS,
+    "scale": SCALE,
+    "shift": SHIFT,
+    "mean": MEAN,
+    "variance": VARIANCE,
+    "last": LAST,
+}
+FOLDED = {
+    "kernel": KERNEL * FACTOR[:, None, None, None],
+    "bias": (BIAS - MEAN) * FACTOR + SHIFT,
+    "last": LAST,
+}
 
 
 def parse(text: str, weights: Mapping[str, np.ndarray], opset: int) -> onnx.ModelProto:
     """Return a model of the lines of a graph, the inputs and outputs first."""
     model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}]>\n{text}')
-    model.graph.initializer.extend(numpy_helper.from_array(values, name) for name, values in weights.items())
+    model.graph.initializer.extend(
+        numpy_helper.from_array(values, name) for name, values in weights.items()
+    )
     return model
 
 
@@ -119,7 +137,10 @@ MODELS = {
 }
 EXACT = {
     "Identity and Dropout removed, defaults stated": ("stem", parse(SLIM_STEM, NORMALIZED, 17)),
-    "cancelling Transposes removed, Constant to initializer": ("scores", parse(SLIM_SCORES, SCORE_WEIGHTS, 17)),
+    "cancelling Transposes removed, Constant to initializer": (
+        "scores",
+        parse(SLIM_SCORES, SCORE_WEIGHTS, 17),
+    ),
     "axes as inputs in a later opset": ("sums", parse(LATER_SUMS, AXES, 13)),
 }
 FUSED = {"BatchNormalization folded into Conv": ("stem", parse(FOLDED_STEM, FOLDED, 17))}
@@ -192,20 +213,33 @@ def test_a_body_that_was_not_computed_is_judged_by_its_regions(tmp_path: Path) -
     rewrite = parse(DOUBLED, SWITCH_WEIGHTS, 17)
     once = verify("switch", rewrite, tmp_path)
     assert once, once.verdict
-    assert [region.place for region in once.branches[0].regions[0].regions] == ["then_branch of 'out'", ""]
+    assert [region.place for region in once.branches[0].regions[0].regions] == [
+        "then_branch of 'out'",
+        "",
+    ]
     twice = verify("switch", rewrite, tmp_path, inputs=gs.Inputs(rounds=2))
     assert twice, twice.verdict
     assert twice.notes[-1] == "bodies computed: 2 of 2"
-    faulty = [parse(DOUBLED.replace(a, b), SWITCH_WEIGHTS, 17) for a, b in (("Exp (h)", "Tanh (h)"), ("two)", "three_more)"))]
-    faulty[1].graph.initializer.append(numpy_helper.from_array(np.array(3, np.float32), "three_more"))
+    faulty = [
+        parse(DOUBLED.replace(a, b), SWITCH_WEIGHTS, 17)
+        for a, b in (("Exp (h)", "Tanh (h)"), ("two)", "three_more)"))
+    ]
+    faulty[1].graph.initializer.append(
+        numpy_helper.from_array(np.array(3, np.float32), "three_more")
+    )
     for model, place in zip(faulty, ("else_branch of 'out'", "then_branch of 'out'"), strict=True):
         report = verify("switch", model, tmp_path)
         # Only the body that the drawn inputs take shows its fault in an output.
         is_taken = place.startswith("then")
         assert report.outcome == ("not equal" if is_taken else "not proved"), report.verdict
         assert is_taken or place in report.verdict
-        assert [region.place for region in report.branches[0].regions[0].regions if not region] in ([place], [place, ""])
-        assert verify("switch", model, tmp_path, inputs=gs.Inputs(rounds=2)).verdict.startswith("NOT EQUAL")
+        assert [region.place for region in report.branches[0].regions[0].regions if not region] in (
+            [place],
+            [place, ""],
+        )
+        assert verify("switch", model, tmp_path, inputs=gs.Inputs(rounds=2)).verdict.startswith(
+            "NOT EQUAL"
+        )
 
 
 def test_a_body_that_has_no_counterpart_must_be_computed(tmp_path: Path) -> None:
@@ -213,19 +247,26 @@ def test_a_body_that_has_no_counterpart_must_be_computed(tmp_path: Path) -> None
     rewrite = parse(CHOICE, SWITCH_WEIGHTS, 17)
     once = verify("switch", rewrite, tmp_path)
     assert once.outcome == "not judged", once.verdict
-    assert once.branches[0].stages[-1].details == ("'out': one of its bodies was compared with nothing",)
+    assert once.branches[0].stages[-1].details == (
+        "'out': one of its bodies was compared with nothing",
+    )
     twice = verify("switch", rewrite, tmp_path, inputs=gs.Inputs(rounds=2))
     assert twice, twice.verdict
     assert len(twice.branches[0].regions) == 2
     faulty = parse(CHOICE.replace("Exp (h)", "Tanh (h)"), SWITCH_WEIGHTS, 17)
     assert verify("switch", faulty, tmp_path).outcome == "not judged"
-    assert verify("switch", faulty, tmp_path, inputs=gs.Inputs(rounds=2)).verdict.startswith("NOT EQUAL")
+    assert verify("switch", faulty, tmp_path, inputs=gs.Inputs(rounds=2)).verdict.startswith(
+        "NOT EQUAL"
+    )
 
 
 @pytest.mark.parametrize(
-    ("operands", "verdict"), [("more, data", "EQUAL"), ("data, data", "NOT PROVED"), ("more, more", "NOT EQUAL")]
+    ("operands", "verdict"),
+    [("more, data", "EQUAL"), ("data, data", "NOT PROVED"), ("more, more", "NOT EQUAL")],
 )
-def test_regions_of_the_same_operators_are_tried_on_other_inputs(operands: str, verdict: str, tmp_path: Path) -> None:
+def test_regions_of_the_same_operators_are_tried_on_other_inputs(
+    operands: str, verdict: str, tmp_path: Path
+) -> None:
     """These inputs do not show which of the operands is lost: the first one is larger everywhere."""
     larger = """larger (float[3] data, float[3] more) => (float[3] out, float[3] sum) {
       sum = Add (data, more)
@@ -234,13 +275,18 @@ def test_regions_of_the_same_operators_are_tried_on_other_inputs(operands: str, 
     }"""
     feeds = {"data": np.ones(3, np.float32), "more": np.zeros(3, np.float32)}
     paths = []
-    for name, text in (("original", larger), ("rewrite", larger.replace("Max (data, more)", f"Max ({operands})"))):
+    for name, text in (
+        ("original", larger),
+        ("rewrite", larger.replace("Max (data, more)", f"Max ({operands})")),
+    ):
         paths.append(tmp_path / f"{name}.onnx")
         onnx.save(parse(text, {}, 17), paths[-1])
     report = gs.compare(paths[0], paths[1], feeds=feeds)
     assert report.verdict.startswith(verdict), report.verdict
     hidden = [region.hidden for region in report.branches[0].regions[0].regions]
-    assert hidden[-1] == ("different inputs give different values" if verdict == "NOT PROVED" else "")
+    assert hidden[-1] == (
+        "different inputs give different values" if verdict == "NOT PROVED" else ""
+    )
 
 
 # The rewrite drops an Add, and calls the value before it by the name of its result; the Adds behind that are joined.
@@ -271,8 +317,13 @@ UNSHIFTED_BODY = """shifted (float[4, 8] data, int64 n) => (float[4, 8] out) {
     then_branch = yes () => (float[4, 8] y) { y = Add (x, both) },
     else_branch = no () => (float[4, 8] q) { q = Exp (data) }>
 }"""
-SHIFTED_EXACT = SHIFTED_BODY.replace("t = Add (x, eighth) y = Add (t, more)", "t = Mul (eighth, more) y = Add (x, t)")
-SHIFTS = {name: np.array(value, np.float32) for name, value in (("half", 0.5), ("eighth", 0.125), ("more", 0.625))}
+SHIFTED_EXACT = SHIFTED_BODY.replace(
+    "t = Add (x, eighth) y = Add (t, more)", "t = Mul (eighth, more) y = Add (x, t)"
+)
+SHIFTS = {
+    name: np.array(value, np.float32)
+    for name, value in (("half", 0.5), ("eighth", 0.125), ("more", 0.625))
+}
 THREE, TEN = {"three": np.array(3)}, {"ten": np.array(10, np.float32)}
 
 
@@ -288,9 +339,14 @@ THREE, TEN = {"three": np.array(3)}, {"ten": np.array(10, np.float32)}
 def test_a_region_is_judged_again_where_its_start_was_taken_for_another_value(
     original: str, rewrite: str, joined: float, more: Mapping[str, np.ndarray], tmp_path: Path
 ) -> None:
-    """What follows the name is right if it starts from the original's value of that name, which the rewrite does not have."""
+    """What follows the name is right if it starts from the original's value of that name, which the
+    rewrite does not have.
+    """
     paths = []
-    for name, text, weights in (("original", original, SHIFTS), ("rewrite", rewrite, {"both": np.array(joined, np.float32)})):
+    for name, text, weights in (
+        ("original", original, SHIFTS),
+        ("rewrite", rewrite, {"both": np.array(joined, np.float32)}),
+    ):
         paths.append(tmp_path / f"{name}.onnx")
         onnx.save(parse(text, {**weights, **more}, 17), paths[-1])
     feeds = {
@@ -299,9 +355,15 @@ def test_a_region_is_judged_again_where_its_start_was_taken_for_another_value(
     }
     report = gs.compare(paths[0], paths[1], feeds=feeds)
     # No input may reach a body; without one, the weights show that some input gives other outputs.
-    word = "NOT EQUAL: regions" if more is TEN else "NOT PROVED: the outputs are equal, but 1 region differs, first at y"
+    word = (
+        "NOT EQUAL: regions"
+        if more is TEN
+        else "NOT PROVED: the outputs are equal, but 1 region differs, first at y"
+    )
     assert report.verdict.startswith(word), report.verdict
-    assert [output.comparison.identical for output in report.branches[0].rounds[0].outputs] == [True]
+    assert [output.comparison.identical for output in report.branches[0].rounds[0].outputs] == [
+        True
+    ]
     (region,) = (region for region in report.branches[0].regions[0].regions if not region)
     assert [node.name for node in region.nodes] == ["x", "t", "y"][-len(region.nodes) :]
 
@@ -319,16 +381,30 @@ LIMITS = {"low": np.array(2000, np.float32), "high": np.array(4000, np.float32)}
 
 
 @pytest.mark.parametrize(
-    "tail", ["x = Exp (data) y = Neg (x)", "z = Exp (data) x = Neg (z) y = Identity (x)"], ids=["same", "moved"]
+    "tail",
+    ["x = Exp (data) y = Neg (x)", "z = Exp (data) x = Neg (z) y = Identity (x)"],
+    ids=["same", "moved"],
 )
-def test_a_body_that_departs_is_reported_in_a_plan_that_follows_a_moved_name(tail: str, tmp_path: Path) -> None:
+def test_a_body_that_departs_is_reported_in_a_plan_that_follows_a_moved_name(
+    tail: str, tmp_path: Path
+) -> None:
     """The Relu hides what the body of the Loop subtracts; the name of another value contradicts the first plan."""
     paths = [tmp_path / "original.onnx", tmp_path / "rewrite.onnx"]
     for path, limit, own in zip(paths, LIMITS, ("x = Exp (data) y = Neg (x)", tail), strict=True):
-        onnx.save(parse(LOOP.format(limit=limit, tail=own), {**LIMITS, "three": np.array(3), "yes": np.array(True)}, 17), path)
+        onnx.save(
+            parse(
+                LOOP.format(limit=limit, tail=own),
+                {**LIMITS, "three": np.array(3), "yes": np.array(True)},
+                17,
+            ),
+            path,
+        )
     for first, second in (paths, reversed(paths)):
         verdict = gs.compare(first, second).verdict
-        assert verdict == "NOT PROVED: the outputs are equal, but 1 region differs, first at inner in body of 'out'"
+        assert (
+            verdict
+            == "NOT PROVED: the outputs are equal, but 1 region differs, first at inner in body of 'out'"
+        )
 
 
 SEQUENCE_LOOP = """sequences (float[2, 3] data) => (float[2, 3] out) {{
@@ -356,7 +432,9 @@ def test_a_loop_that_carries_a_sequence_is_judged_by_its_outputs(tmp_path: Path)
 def test_a_difference_that_no_output_can_show_is_none(tmp_path: Path) -> None:
     """The largest of some numbers stays the largest where all of them are shifted, whatever the numbers are."""
     paths = [tmp_path / "original.onnx", tmp_path / "rewrite.onnx"]
-    for path, text, weights in zip(paths, (SHIFTED, UNSHIFTED), (SHIFTS, {"both": np.array(0.75, np.float32)}), strict=True):
+    for path, text, weights in zip(
+        paths, (SHIFTED, UNSHIFTED), (SHIFTS, {"both": np.array(0.75, np.float32)}), strict=True
+    ):
         largest = text.replace("Greater (y, ten)", "ArgMax <axis = 1, keepdims = 0> (y)")
         onnx.save(parse(largest.replace("bool[4, 8] out", "int64[4] out"), weights, 17), path)
     report = gs.compare(*paths)
@@ -372,13 +450,17 @@ def test_texts_pass_between_regions(tmp_path: Path) -> None:
     assert not region
 
 
-def test_regions_that_are_not_judged_prove_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_regions_that_are_not_judged_prove_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: Any, **__: Any) -> Any:
         raise InputError(Fault("onnxruntime has no kernel"))
 
     monkeypatch.setattr("graphshare.verification.parts.open_part", refuse)
     paths = [tmp_path / "original.onnx", tmp_path / "rewrite.onnx"]
-    for path, text in zip(paths, (CHOICE, CHOICE.replace("Add (data, data)", "Mul (data, two)")), strict=True):
+    for path, text in zip(
+        paths, (CHOICE, CHOICE.replace("Add (data, data)", "Mul (data, two)")), strict=True
+    ):
         onnx.save(parse(text, SWITCH_WEIGHTS, 17), path)
     report = gs.compare(*paths)
     assert report.outcome == "not judged"
@@ -399,7 +481,9 @@ def test_plans_end_where_nothing_new_is_learned(tmp_path: Path) -> None:
     path = tmp_path / "original.onnx"
     onnx.save(MODELS["stem"], path)
     model = gs.load(path)
-    planner = region_plan.Planner(model, model, [(head, head) for head in model.graph.heads], {"data": "data"})
+    planner = region_plan.Planner(
+        model, model, [(head, head) for head in model.graph.heads], {"data": "data"}
+    )
     place = region_plan.get_place(model.graph.heads[0])
     changes = region_plan.PlanChanges(banned={place})
     assert planner.changes.lacks(changes)

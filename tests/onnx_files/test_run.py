@@ -30,13 +30,18 @@ def build(
     """Return a model with inputs of these dtypes and shapes, and outputs of these dtypes."""
     ends = [helper.make_tensor_value_info(name, *kind) for name, kind in inputs.items()]
     heads = [helper.make_tensor_value_info(name, dtype, None) for name, dtype in outputs.items()]
-    tensors = [numpy_helper.from_array(np.asarray(value), name) for name, value in (initializers or {}).items()]
+    tensors = [
+        numpy_helper.from_array(np.asarray(value), name)
+        for name, value in (initializers or {}).items()
+    ]
     graph = helper.make_graph(nodes, "g", ends, heads, tensors, **more)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
 def constant(name: str, value: object) -> onnx.NodeProto:
-    return helper.make_node("Constant", [], [name], value=numpy_helper.from_array(np.asarray(value), name))
+    return helper.make_node(
+        "Constant", [], [name], value=numpy_helper.from_array(np.asarray(value), name)
+    )
 
 
 def rates() -> onnx.ModelProto:
@@ -47,12 +52,22 @@ def rates() -> onnx.ModelProto:
         for name, value, end in zip("abc", (1, 2, 3), info, strict=False)
     )
     inner = helper.make_node("If", ["is_low"], ["d"], then_branch=two, else_branch=other)
-    low = [constant("low", np.int64(8000)), helper.make_node("Equal", ["rate", "low"], ["is_low"]), inner]
+    low = [
+        constant("low", np.int64(8000)),
+        helper.make_node("Equal", ["rate", "low"], ["is_low"]),
+        inner,
+    ]
     nodes = [
         helper.make_node("Squeeze", ["sr"], ["rate"]),
         constant("high", np.int64(16000)),
         helper.make_node("Equal", ["rate", "high"], ["is_high"]),
-        helper.make_node("If", ["is_high"], ["y"], then_branch=one, else_branch=helper.make_graph(low, "low", [], info[3:])),
+        helper.make_node(
+            "If",
+            ["is_high"],
+            ["y"],
+            then_branch=one,
+            else_branch=helper.make_graph(low, "low", [], info[3:]),
+        ),
     ]
     return build(nodes, {"sr": (INT, [1])}, {"y": 1})
 
@@ -60,14 +75,21 @@ def rates() -> onnx.ModelProto:
 def lookup() -> onnx.ModelProto:
     """A table of 30 rows, of which the rows of ``ids`` are taken."""
     table = np.arange(60, dtype=np.float32).reshape(30, 2)
-    return build([helper.make_node("Gather", ["table", "ids"], ["y"])], {"ids": (INT, ["N", 40])}, {"y": 1}, {"table": table})
+    return build(
+        [helper.make_node("Gather", ["table", "ids"], ["y"])],
+        {"ids": (INT, ["N", 40])},
+        {"y": 1},
+        {"table": table},
+    )
 
 
 def window() -> onnx.ModelProto:
     """A slice of four rows from ``start``, up to ``end``."""
     table, axes = np.arange(8, dtype=np.float32).reshape(4, 2), np.array([0])
     nodes = [helper.make_node("Slice", ["table", "start", "end", "axes"], ["y"])]
-    return build(nodes, {"start": (INT, [1]), "end": (INT, [1])}, {"y": 1}, {"table": table, "axes": axes})
+    return build(
+        nodes, {"start": (INT, [1]), "end": (INT, [1])}, {"y": 1}, {"table": table, "axes": axes}
+    )
 
 
 def test_outputs_are_what_the_model_computes(tmp_path: Path) -> None:
@@ -86,7 +108,9 @@ def test_outputs_are_what_the_model_computes(tmp_path: Path) -> None:
 
 
 def test_inputs_are_drawn_at_sizes_that_the_model_takes(tmp_path: Path) -> None:
-    run = done(in_process("run", write(tmp_path, "dense"), "--seed", "0", "-o", "out.npz", cwd=tmp_path))
+    run = done(
+        in_process("run", write(tmp_path, "dense"), "--seed", "0", "-o", "out.npz", cwd=tmp_path)
+    )
     lines = run.stderr.decode().splitlines()
     assert lines[:3] == [
         "'data' could have other sizes; --shape data=... sets them",
@@ -98,7 +122,9 @@ def test_inputs_are_drawn_at_sizes_that_the_model_takes(tmp_path: Path) -> None:
     assert first == gs.run(tmp_path / "dense.onnx", seed=0)
     with np.load(tmp_path / "out.npz") as written:
         np.testing.assert_array_equal(written["out"], first.outputs["out"])
-    assert gs.run(tmp_path / "dense.onnx", seed=0, shapes={"data": (5, 2)}).outputs["out"].shape == (5, 2)
+    assert gs.run(tmp_path / "dense.onnx", seed=0, shapes={"data": (5, 2)}).outputs[
+        "out"
+    ].shape == (5, 2)
 
 
 @pytest.mark.parametrize(
@@ -106,9 +132,18 @@ def test_inputs_are_drawn_at_sizes_that_the_model_takes(tmp_path: Path) -> None:
     [
         ([], ("input 'data' has no value", "--seed SEED")),
         (["--feed", "data=[[1, 2, 3]]"], ("--feed 'data' is (1,3), but the model declares Nx2",)),
-        (["--feed", "w=[[1, 2], [3, 4]]", "--seed", "0"], ("'w' is not an input: the model contains its value",)),
-        (["--feed", "dat=[[1, 2]]", "--seed", "0"], ("--feed 'dat' names no variable", "did you mean")),
-        (["--seed", "0", "--shape", "data=2"], ("--shape 'data' is (2), but the model declares Nx2",)),
+        (
+            ["--feed", "w=[[1, 2], [3, 4]]", "--seed", "0"],
+            ("'w' is not an input: the model contains its value",),
+        ),
+        (
+            ["--feed", "dat=[[1, 2]]", "--seed", "0"],
+            ("--feed 'dat' names no variable", "did you mean"),
+        ),
+        (
+            ["--seed", "0", "--shape", "data=2"],
+            ("--shape 'data' is (2), but the model declares Nx2",),
+        ),
         (["--seed", "0", "--target", "hh"], ("--target 'hh' names no output and no node",)),
         (
             ["--seed", "0", "--engine", "numpy", "--profile", "--strict-engine"],
@@ -123,11 +158,17 @@ def test_inputs_are_drawn_at_sizes_that_the_model_takes(tmp_path: Path) -> None:
         (["--seed", "0", "--sgd-steps", "1"], ("training is for MXNet graphs",)),
     ],
 )
-def test_what_it_cannot_compute_is_refused(options: list[str], words: tuple[str, ...], tmp_path: Path) -> None:
-    refused(in_process("run", write(tmp_path, "dense"), *options, cwd=tmp_path), "dense.onnx", *words)
+def test_what_it_cannot_compute_is_refused(
+    options: list[str], words: tuple[str, ...], tmp_path: Path
+) -> None:
+    refused(
+        in_process("run", write(tmp_path, "dense"), *options, cwd=tmp_path), "dense.onnx", *words
+    )
 
 
-def test_without_onnxruntime_the_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_onnxruntime_the_package_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(onnx_session, "find_spec", lambda name: None)
     run = in_process("run", write(tmp_path, "dense"), "--seed", "0")
     refused(run, "onnxruntime is not installed", "hint: pip install onnx onnxruntime installs it")
@@ -136,17 +177,38 @@ def test_without_onnxruntime_the_package_is_named(tmp_path: Path, monkeypatch: p
 def test_memory_and_time_are_limited(tmp_path: Path) -> None:
     shape = helper.make_node("Expand", ["x", "s"], ["big"])
     nodes = [shape, helper.make_node("ReduceSum", ["big"], ["y"], keepdims=0)]
-    path = write(tmp_path, "bomb", build(nodes, {"x": (1, [1])}, {"y": 1}, {"s": np.array([40_000, 40_000])}))
-    refused(in_process("run", path, "--seed", "0", "--max-memory", "100M"), "takes more memory", "the limit of 100.0 MB allows")
-    small = write(tmp_path, "small", build(nodes, {"x": (1, [1])}, {"y": 1}, {"s": np.array([4, 4])}))
+    path = write(
+        tmp_path, "bomb", build(nodes, {"x": (1, [1])}, {"y": 1}, {"s": np.array([40_000, 40_000])})
+    )
+    refused(
+        in_process("run", path, "--seed", "0", "--max-memory", "100M"),
+        "takes more memory",
+        "the limit of 100.0 MB allows",
+    )
+    small = write(
+        tmp_path, "small", build(nodes, {"x": (1, [1])}, {"y": 1}, {"s": np.array([4, 4])})
+    )
     assert gs.run(small, seed=0, max_memory="100M").outputs["y"].shape == ()
-    ends = [helper.make_tensor_value_info(name, dtype, []) for name, dtype in (("i", INT), ("going", 9), ("k", INT))]
-    results = [helper.make_tensor_value_info(name, dtype, []) for name, dtype in (("on", 9), ("j", INT))]
-    steps = [helper.make_node("Identity", ["going"], ["on"]), helper.make_node("Identity", ["i"], ["j"])]
-    loop = helper.make_node("Loop", ["n", "flag", "n"], ["last"], body=helper.make_graph(steps, "body", ends, results))
+    ends = [
+        helper.make_tensor_value_info(name, dtype, [])
+        for name, dtype in (("i", INT), ("going", 9), ("k", INT))
+    ]
+    results = [
+        helper.make_tensor_value_info(name, dtype, []) for name, dtype in (("on", 9), ("j", INT))
+    ]
+    steps = [
+        helper.make_node("Identity", ["going"], ["on"]),
+        helper.make_node("Identity", ["i"], ["j"]),
+    ]
+    loop = helper.make_node(
+        "Loop", ["n", "flag", "n"], ["last"], body=helper.make_graph(steps, "body", ends, results)
+    )
     endless = build([loop], {"n": (INT, []), "flag": (9, [])}, {"last": INT})
     feeds = ("--feed", "n=1000000000", "--feed", "flag=true")
-    refused(in_process("run", write(tmp_path, "endless", endless), *feeds, "--time-limit", "0.5"), "--time-limit")
+    refused(
+        in_process("run", write(tmp_path, "endless", endless), *feeds, "--time-limit", "0.5"),
+        "--time-limit",
+    )
     assert gs.run(small, seed=0).outputs["y"].shape == ()
 
 
@@ -155,7 +217,8 @@ def test_an_input_is_one_of_the_numbers_that_it_is_compared_with(tmp_path: Path)
     rounds = [gs.run(path, seed=seed) for seed in range(8)]
     assert {run.outputs["y"].item() for run in rounds} == {1, 2}
     texts = {
-        f"'sr' is {n}: Equal 'is_high' compares it with 16000; Equal 'is_low' compares it with 8000" for n in (8000, 16000)
+        f"'sr' is {n}: Equal 'is_high' compares it with 16000; Equal 'is_low' compares it with 8000"
+        for n in (8000, 16000)
     }
     assert {run.notes[0] for run in rounds} == texts
     assert gs.run(path, feeds={"sr": [44100]}).outputs["y"] == 3
@@ -166,7 +229,9 @@ def test_an_input_is_one_of_the_numbers_that_it_is_compared_with(tmp_path: Path)
 
 def test_an_array_that_is_compared_has_other_elements_too(tmp_path: Path) -> None:
     nodes = [constant("pad", np.int64(5)), helper.make_node("Equal", ["ids", "pad"], ["y"])]
-    computed = gs.run(write(tmp_path, "mask", build(nodes, {"ids": (INT, [3, 20])}, {"y": 9})), seed=0)
+    computed = gs.run(
+        write(tmp_path, "mask", build(nodes, {"ids": (INT, [3, 20])}, {"y": 9})), seed=0
+    )
     assert set(computed.outputs["y"].ravel().tolist()) == {True, False}
     assert computed.notes[0] == "'ids' is drawn from 0, 1, 5: Equal 'y' compares it with 5"
 
@@ -176,7 +241,9 @@ def test_an_index_is_below_the_size_of_its_axis(tmp_path: Path) -> None:
     rows = set(computed.outputs["y"][..., 0].ravel() / 2)
     assert len(rows) > 20
     assert max(rows) == 29
-    assert computed.notes[0] == "'ids' is drawn from 0 to 29: Gather 'y' takes it as an index below 30"
+    assert (
+        computed.notes[0] == "'ids' is drawn from 0 to 29: Gather 'y' takes it as an index below 30"
+    )
 
 
 def test_a_slice_is_within_bounds(tmp_path: Path) -> None:
@@ -194,13 +261,18 @@ def test_an_input_with_an_initializer_need_not_be_fed(tmp_path: Path) -> None:
     assert gs.run(path, feeds={"data": x}).outputs["out"].tolist() == [[0.75, 0.75]]
     doubled = gs.run(path, feeds={"data": x, "w": np.ones((2, 2), np.float32)})
     assert doubled.outputs["out"].tolist() == [[3, 3]]
-    with pytest.raises(gs.GraphshareError, match=r"`feeds` 'w' is \(3\), but the model declares 2x2"):
+    with pytest.raises(
+        gs.GraphshareError, match=r"`feeds` 'w' is \(3\), but the model declares 2x2"
+    ):
         gs.run(path, feeds={"data": x, "w": [1, 2, 3]})
     assert gs.compare(path, path, feeds={"w": np.ones((2, 2), np.float32)})
 
 
 def test_what_is_no_array_of_numbers_is_left_out_of_files(tmp_path: Path) -> None:
-    nodes = [helper.make_node("SequenceConstruct", ["x", "x"], ["s"]), helper.make_node("Neg", ["x"], ["y"])]
+    nodes = [
+        helper.make_node("SequenceConstruct", ["x", "x"], ["s"]),
+        helper.make_node("Neg", ["x"], ["y"]),
+    ]
     model = build(nodes, {"x": (1, [2])}, {"y": 1})
     path = write(tmp_path, "sequence", model)
     assert list(gs.run(path, seed=0, targets=["s", "y"]).outputs) == ["s", "y"]
@@ -222,7 +294,12 @@ def test_images_are_fed_and_classes_ranked(tmp_path: Path) -> None:
     best = int(pixels.reshape(-1, 3).mean(0).argmax())
     assert table[1].split()[:3] == ["cat.png", str(best), ("red", "green", "blue")[best]]
     run = in_process("run", path, *arguments, "--resize", "8", cwd=tmp_path)
-    refused(run, "--feed 'data' is (1,3,8,8), but the model declares Nx3x4x4", "--crop", "change the shape of images")
+    refused(
+        run,
+        "--feed 'data' is (1,3,8,8), but the model declares Nx3x4x4",
+        "--crop",
+        "change the shape of images",
+    )
 
 
 def test_an_error_names_file_node_and_sizes(tmp_path: Path) -> None:
@@ -249,11 +326,27 @@ ONES = np.array([1, 1, 1], "float32")
 
 def save_rare(path: Path, place: str, code: int) -> Path:
     """Save a model with numbers of a dtype in a place; everywhere else there are float32 numbers."""
-    back, there = helper.make_node("Cast", ["h"], ["y"], to=1), helper.make_node("Cast", ["x"], ["h"], to=code)
+    back, there = (
+        helper.make_node("Cast", ["h"], ["y"], to=1),
+        helper.make_node("Cast", ["x"], ["h"], to=code),
+    )
     values: dict[str, object] = {}
-    nodes = {"input": [back], "default": [back], "weight": [back], "inner": [there, back], "output": [there]}[place]
-    inputs: dict[str, tuple[int, list[int | str]]] = {"x": (1, [3])} if place in ("inner", "output") else {"h": (code, [3])}
-    model = build(nodes, {} if place == "weight" else inputs, {"h": code} if place == "output" else {"y": 1}, values)
+    nodes = {
+        "input": [back],
+        "default": [back],
+        "weight": [back],
+        "inner": [there, back],
+        "output": [there],
+    }[place]
+    inputs: dict[str, tuple[int, list[int | str]]] = (
+        {"x": (1, [3])} if place in ("inner", "output") else {"h": (code, [3])}
+    )
+    model = build(
+        nodes,
+        {} if place == "weight" else inputs,
+        {"h": code} if place == "output" else {"y": 1},
+        values,
+    )
     if place in ("default", "weight"):
         model.graph.initializer.append(helper.make_tensor("h", code, [3], [1, 1, 1]))
     model.opset_import[0].version, model.ir_version = (25, 13) if code > 24 else (23, 11)
@@ -271,8 +364,15 @@ def test_dtypes_without_arrays_are_computed_or_refused(
         monkeypatch.setattr(module, "is_installed", lambda: False)
     if RARE[dtype] > 24 and onnx.defs.onnx_opset_version() < 25:
         pytest.skip("this onnx does not have the dtype")
-    path, name = save_rare(tmp_path / "m.onnx", place, RARE[dtype]), "h" if place in ("input", "default") else "x"
-    arrays = [ONES, ONES.astype("uint8"), ONES.astype("float16")] if place in ("input", "default") else [ONES]
+    path, name = (
+        save_rare(tmp_path / "m.onnx", place, RARE[dtype]),
+        "h" if place in ("input", "default") else "x",
+    )
+    arrays = (
+        [ONES, ONES.astype("uint8"), ONES.astype("float16")]
+        if place in ("input", "default")
+        else [ONES]
+    )
     for array in [None, *arrays]:
         feeds = {} if array is None or place == "weight" else {name: array}
         try:
@@ -287,11 +387,17 @@ def test_dtypes_without_arrays_are_computed_or_refused(
                 "input": f"input 'h' is a {dtype}, which {'cannot be drawn' if array is None else 'numpy has no arrays of'}",
                 "default": f"input 'h' is a {dtype}, which numpy has no arrays of",
             }
-            assert (fault.message, fault.hint.startswith("pip install ml_dtypes, or ")) == (expected[place], True)
+            assert (fault.message, fault.hint.startswith("pip install ml_dtypes, or ")) == (
+                expected[place],
+                True,
+            )
         else:
             assert place in ("inner", "weight") or (place == "default" and not feeds)
             if feeds or place != "inner":
                 np.testing.assert_array_equal(result.outputs["y"], ONES)
     if place == "inner":
         layers = gs.run(path, feeds={"x": ONES}, all_outputs=True)
-        assert (sorted(layers.outputs), layers.notes[0]) == (["x", "y"], "left out, as numpy has no such dtypes: h")
+        assert (sorted(layers.outputs), layers.notes[0]) == (
+            ["x", "y"],
+            "left out, as numpy has no such dtypes: h",
+        )

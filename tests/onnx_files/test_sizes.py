@@ -27,13 +27,17 @@ Weights = Mapping[str, Sequence[int]]
 
 def parse(text: str, weights: Weights = EMPTY, opset: int = 17, ir: int = 8) -> onnx.ModelProto:
     """Return the model of ``g (inputs) => (outputs) {...}``, with drawn weights of these shapes."""
-    model = parser.parse_model(f'<ir_version: {ir}, opset_import: ["" : {opset}, "ai.other" : 1, "com.microsoft" : 1]>\n{text}')
+    model = parser.parse_model(
+        f'<ir_version: {ir}, opset_import: ["" : {opset}, "ai.other" : 1, "com.microsoft" : 1]>\n{text}'
+    )
     rng = np.random.default_rng(0)
     for name, shape in weights.items():
         array = rng.uniform(0.2, 1.0, shape).astype("f4")
         model.graph.initializer.append(numpy_helper.from_array(array, name))
     for tensor in model.graph.initializer if ir < 4 else ():
-        model.graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+        model.graph.input.append(
+            helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+        )
     return model
 
 
@@ -45,7 +49,9 @@ def write(folder: Path, text: str, weights: Weights = EMPTY, **options: int) -> 
 
 def sizes_of(values: Any, held: Sequence[str] = ()) -> dict[str, list[int | str]]:
     """Return the sizes that a model states."""
-    own = {v.name: [d.dim_param or d.dim_value for d in v.type.tensor_type.shape.dim] for v in values}
+    own = {
+        v.name: [d.dim_param or d.dim_value for d in v.type.tensor_type.shape.dim] for v in values
+    }
     return {name: sizes for name, sizes in own.items() if name not in held}
 
 
@@ -62,8 +68,12 @@ def draw(graph: onnx.GraphProto, seed: int) -> dict[str, np.ndarray]:
     return drawn
 
 
-def compare_samples(fixed: Path, free: Path, inputs: Mapping[str, int], outputs: Mapping[str, int], count: int) -> None:
-    """Compare each sample of a batch with what the original gives for it; inputs and outputs have samples on these axes."""
+def compare_samples(
+    fixed: Path, free: Path, inputs: Mapping[str, int], outputs: Mapping[str, int], count: int
+) -> None:
+    """Compare each sample of a batch with what the original gives for it; inputs and outputs have
+    samples on these axes.
+    """
     before, after = (onnxruntime.InferenceSession(str(path)) for path in (fixed, free))
     samples = [draw(onnx.load(fixed).graph, seed) for seed in range(count)]
     feeds = dict(samples[0])
@@ -216,12 +226,18 @@ def test_what_states_a_free_size_follows(name: str, tmp_path: Path) -> None:
     gs.save(model, free)
     onnx.checker.check_model(str(free), full_check=True)
     before, after = onnx.load(path).graph, onnx.load(free).graph
-    assert sizes_of(after.input) == {n: ["batch", *s[1:]] for n, s in sizes_of(before.input).items()}
+    assert sizes_of(after.input) == {
+        n: ["batch", *s[1:]] for n, s in sizes_of(before.input).items()
+    }
     axes = {name: sizes.index("batch") for name, sizes in sizes_of(after.output).items()}
     ops = {node.name or node.output[0]: node.op_type for node in before.node}
     assert {ops[each] for each in model.report.changed} == changed
     kept = {node.SerializeToString() for node in after.node}
-    assert all(n.SerializeToString() in kept for n in before.node if (n.name or n.output[0]) not in model.report.changed)
+    assert all(
+        n.SerializeToString() in kept
+        for n in before.node
+        if (n.name or n.output[0]) not in model.report.changed
+    )
     # A target that was replaced is gone; all else has its bytes.
     read = {name for node in after.node for name in node.input}
     assert [t.SerializeToString() for t in after.initializer] == [
@@ -240,11 +256,31 @@ REFUSED: dict[str, tuple[str, Weights, str]] = {
         {},
         "with the number of samples",
     ),
-    "ReduceMean": ("float[2,4] x) => (float[1,4] y) { y = ReduceMean<axes = [0]>(x) }", {}, "reduces the samples of a batch"),
-    "ReduceSum": ("float[2,4] x) => (float[1,1] y) { y = ReduceSum(x) }", {}, "reduces the samples of a batch"),
-    "ArgMax": ("float[2,4] x) => (int64[1,4] y) { y = ArgMax(x) }", {}, "reduces the samples of a batch"),
-    "Softmax": ("float[2,4] x) => (float[2,4] y) { y = Softmax<axis = 0>(x) }", {}, "works along the samples"),
-    "CumSum": ("float[2,4] x) => (float[2,4] y) <int64 a = {0}> { y = CumSum(x, a) }", {}, "works along the samples"),
+    "ReduceMean": (
+        "float[2,4] x) => (float[1,4] y) { y = ReduceMean<axes = [0]>(x) }",
+        {},
+        "reduces the samples of a batch",
+    ),
+    "ReduceSum": (
+        "float[2,4] x) => (float[1,1] y) { y = ReduceSum(x) }",
+        {},
+        "reduces the samples of a batch",
+    ),
+    "ArgMax": (
+        "float[2,4] x) => (int64[1,4] y) { y = ArgMax(x) }",
+        {},
+        "reduces the samples of a batch",
+    ),
+    "Softmax": (
+        "float[2,4] x) => (float[2,4] y) { y = Softmax<axis = 0>(x) }",
+        {},
+        "works along the samples",
+    ),
+    "CumSum": (
+        "float[2,4] x) => (float[2,4] y) <int64 a = {0}> { y = CumSum(x, a) }",
+        {},
+        "works along the samples",
+    ),
     "TopK": (
         "float[2,4] x) => (float[1,4] y, int64[1,4] i) <int64[1] k = {1}> { y, i = TopK<axis = 0>(x, k) }",
         {},
@@ -260,7 +296,11 @@ REFUSED: dict[str, tuple[str, Weights, str]] = {
         {},
         "sums over the samples of a batch",
     ),
-    "Gemm": ("float[2,4] x) => (float[2,2] y) { y = Gemm<transB = 1>(x, x) }", {}, "relates samples to each other"),
+    "Gemm": (
+        "float[2,4] x) => (float[2,2] y) { y = Gemm<transB = 1>(x, x) }",
+        {},
+        "relates samples to each other",
+    ),
     "Einsum": (
         """float[2,4] x) => (float[4] y) { y = Einsum<equation = "ij->j">(x) }""",
         {},
@@ -271,13 +311,21 @@ REFUSED: dict[str, tuple[str, Weights, str]] = {
         {"w": (1, 4)},
         "joins values along the samples",
     ),
-    "Split": ("float[2,4] x) => (float[1,4] y, float[1,4] z) { y, z = Split<axis = 0>(x) }", {}, "splits the samples"),
+    "Split": (
+        "float[2,4] x) => (float[1,4] y, float[1,4] z) { y, z = Split<axis = 0>(x) }",
+        {},
+        "splits the samples",
+    ),
     "Slice": (
         "float[2,4] x) => (float[1,4] y) <int64[1] b = {0}, int64[1] e = {1}> { y = Slice(x, b, e) }",
         {},
         "takes some of the samples",
     ),
-    "Gather": ("float[2,4] x) => (float[4] y) <int64 i = {1}> { y = Gather(x, i) }", {}, "selects samples by index"),
+    "Gather": (
+        "float[2,4] x) => (float[4] y) <int64 i = {1}> { y = Gather(x, i) }",
+        {},
+        "selects samples by index",
+    ),
     "Squeeze": (
         "float[1,4] x) => (float[4] y) <int64[1] a = {0}> { y = Squeeze(x, a) }",
         {},
@@ -316,7 +364,10 @@ REFUSED: dict[str, tuple[str, Weights, str]] = {
         "works along the samples",
     ),
     "LSTM": (
-        "float[2,4,6] x) => (float[2,1,4,5] y) { a = Transpose<perm = [0, 1, 2]>(x) y = LSTM<hidden_size = 5>(a, w, r) }",
+        (
+            "float[2,4,6] x) => (float[2,1,4,5] y) { a = Transpose<perm = [0, 1, 2]>(x) y = "
+            "LSTM<hidden_size = 5>(a, w, r) }"
+        ),
         {"w": (1, 20, 6), "r": (1, 20, 5)},
         "works along the samples",
     ),
@@ -357,12 +408,19 @@ def test_an_operator_that_mixes_samples_is_named(op: str, tmp_path: Path) -> Non
     for verify in (True, False):
         with pytest.raises(RefusedError) as caught:
             gs.reshape(path, dynamic_batch=True, verify=verify)
-        assert any(fault.message == f"{op} {reason}" and fault.node for fault in caught.value.faults)
+        assert any(
+            fault.message == f"{op} {reason}" and fault.node for fault in caught.value.faults
+        )
 
 
 @pytest.mark.parametrize(("axis", "is_right"), [(0, False), (1, False), (2, True)])
-def test_an_old_softmax_flattens_what_is_behind_its_axis(axis: int, is_right: bool, tmp_path: Path) -> None:
-    text = f"g (float[3,2,4] x) => (float[3,2,4] y) {{ a = Transpose<perm = [1, 0, 2]>(x) y = Softmax<axis = {axis}>(a) }}"
+def test_an_old_softmax_flattens_what_is_behind_its_axis(
+    axis: int, is_right: bool, tmp_path: Path
+) -> None:
+    text = (
+        f"g (float[3,2,4] x) => (float[3,2,4] y) "
+        f"{{ a = Transpose<perm = [1, 0, 2]>(x) y = Softmax<axis = {axis}>(a) }}"
+    )
     path = write(tmp_path, text, opset=11)
     if is_right:
         assert gs.reshape(path, dynamic_batch=True).report.proof
@@ -379,7 +437,12 @@ def test_sizes_by_name_are_computed_at_several(tmp_path: Path) -> None:
     assert model.report.inputs == {"x": ("n", 3, "h", "w")}
     assert model.report.outputs == {"y": ("n", 4, None)}
     assert model.report.proof.batches == (2, 3, 5)
-    assert list(model.report.proof.sizes) == [{"h": 41}, {"w": 41}, {"h": 77, "w": 77}, {"h": 109, "w": 109}]
+    assert list(model.report.proof.sizes) == [
+        {"h": 41},
+        {"w": 41},
+        {"h": 77, "w": 77},
+        {"h": 109, "w": 109},
+    ]
     gs.save(model, tmp_path / "free.onnx")
     outputs = gs.run(tmp_path / "free.onnx", feeds={"x": np.ones((2, 3, 10, 20), "f4")}).outputs
     assert outputs["y"].shape == (2, 4, 50)
@@ -397,22 +460,31 @@ def test_a_target_has_sizes_that_follow_from_others(tmp_path: Path) -> None:
 
 
 def test_a_constant_of_a_fixed_size_is_named(tmp_path: Path) -> None:
-    path = write(tmp_path, "g (float[1,4,6] x) => (float[1,4,6] y) { y = Add(x, w) }", {"w": (1, 4, 6)})
+    path = write(
+        tmp_path, "g (float[1,4,6] x) => (float[1,4,6] y) { y = Add(x, w) }", {"w": (1, 4, 6)}
+    )
     assert gs.reshape(path, shapes={"x": ("n", 4, 6)}).report.proof
-    with pytest.raises(RefusedError, match="Add has a fixed size of 4 on an axis whose size is free"):
+    with pytest.raises(
+        RefusedError, match="Add has a fixed size of 4 on an axis whose size is free"
+    ):
         gs.reshape(path, shapes={"x": ("n", "t", 6)})
 
 
 def test_states_of_rnns_have_samples_on_their_second_axis(tmp_path: Path) -> None:
     text = """g (float[4,1,6] x, float[1,1,5] h) => (float[4,1,1,5] y, float[1,1,5] z) {
         y, z = GRU<hidden_size = 5>(x, w, r, , , h) }"""
-    model = gs.reshape(write(tmp_path, text, {"w": (1, 15, 6), "r": (1, 15, 5)}), dynamic_batch=True)
+    model = gs.reshape(
+        write(tmp_path, text, {"w": (1, 15, 6), "r": (1, 15, 5)}), dynamic_batch=True
+    )
     assert model.report.inputs == {"x": (4, "batch", 6), "h": (1, "batch", 5)}
     assert model.report.outputs == {"y": (4, 1, "batch", 5), "z": (1, "batch", 5)}
 
 
 def test_sizes_that_were_free_stay_so(tmp_path: Path) -> None:
-    text = "g (float[1,T,6] x) => (float[1,T,12] y) <int64[3] s = {1, -1, 12}> { a = Concat<axis = 2>(x, x) y = Reshape(a, s) }"
+    text = (
+        "g (float[1,T,6] x) => (float[1,T,12] y) <int64[3] s = {1, -1, 12}> { a = Concat<axis = "
+        "2>(x, x) y = Reshape(a, s) }"
+    )
     model = gs.reshape(write(tmp_path, text), dynamic_batch=True)
     assert model.report.inputs == {"x": ("batch", "T", 6)}
     assert model.report.outputs == {"y": ("batch", "T", 12)}
@@ -423,7 +495,10 @@ def test_sizes_without_a_name_stay_open(tmp_path: Path) -> None:
     model = gs.reshape(write(tmp_path, text), dynamic_batch=True)
     assert model.report.inputs == {"x": ("batch", None, 6), "z": ("batch", None, 6)}
     gs.save(model, tmp_path / "free.onnx")
-    assert sizes_of(onnx.load(tmp_path / "free.onnx").graph.input) == {"x": ["batch", 0, 6], "z": ["batch", 0, 6]}
+    assert sizes_of(onnx.load(tmp_path / "free.onnx").graph.input) == {
+        "x": ["batch", 0, 6],
+        "z": ["batch", 0, 6],
+    }
 
 
 def test_a_name_that_was_free_may_be_on_any_axis(tmp_path: Path) -> None:
@@ -433,7 +508,9 @@ def test_a_name_that_was_free_may_be_on_any_axis(tmp_path: Path) -> None:
 
 
 def test_stated_types_of_inner_values_follow(tmp_path: Path) -> None:
-    path = write(tmp_path, "g (float[1,4] x) => (float[1,4] y) <float[1,4] a> { a = Relu(x) y = Neg(a) }")
+    path = write(
+        tmp_path, "g (float[1,4] x) => (float[1,4] y) <float[1,4] a> { a = Relu(x) y = Neg(a) }"
+    )
     gs.save(gs.reshape(path, dynamic_batch=True), tmp_path / "free.onnx")
     assert sizes_of(onnx.load(tmp_path / "free.onnx").graph.value_info) == {"a": ["batch", 4]}
 
@@ -447,7 +524,9 @@ def test_an_old_file_whose_initializers_are_inputs(tmp_path: Path) -> None:
     compare_samples(path, tmp_path / "free.onnx", {"x": 0}, {"y": 0}, 3)
 
 
-def test_shapes_that_onnx_does_not_infer_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shapes_that_onnx_does_not_infer_are_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = write(tmp_path, FOLLOWED["a target with a leading 1"][0], {"w": (24, 5)})
     monkeypatch.setattr("graphshare.formats.onnx.value_types.is_installed", lambda: False)
     assert gs.reshape(path, dynamic_batch=True).report.changed == ("b",)
@@ -465,23 +544,31 @@ def pass_on(call: Call) -> list[Axes]:
 
 
 @pytest.mark.parametrize("op", ["Softmax", "CumSum"])
-def test_the_proof_finds_samples_that_mix(op: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_proof_finds_samples_that_mix(
+    op: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = write(tmp_path, f"g ({REFUSED[op][0]}")
     monkeypatch.setitem(axis_rules._RULES, op, pass_on)
     with pytest.raises(DisprovedError, match="differs from the original's"):
         gs.reshape(path, dynamic_batch=True)
 
 
-def test_the_proof_finds_samples_that_move_by_less_than_the_tolerance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_proof_finds_samples_that_move_by_less_than_the_tolerance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = """g (float[1,4] x) => (float[1,4] y) <float small = {0.00001}> {
         a = ReduceMean<axes = [0]>(x) b = Mul(a, small) y = Add(x, b) }"""
     path = write(tmp_path, text)
     monkeypatch.setitem(axis_rules._RULES, "ReduceMean", lambda call: [((), call.data[1])])
-    with pytest.raises(DisprovedError, match="of a sample depends on the other samples of the batch"):
+    with pytest.raises(
+        DisprovedError, match="of a sample depends on the other samples of the batch"
+    ):
         gs.reshape(path, dynamic_batch=True)
 
 
-def test_the_proof_finds_rows_that_are_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_proof_finds_rows_that_are_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = write(tmp_path, FOLLOWED["a class token"][0], {"token": (1, 1, 6)})
     right = size_nodes.SizeNodes.compute
     monkeypatch.setattr(
@@ -493,7 +580,9 @@ def test_the_proof_finds_rows_that_are_wrong(tmp_path: Path, monkeypatch: pytest
         gs.reshape(path, dynamic_batch=True)
 
 
-def test_the_proof_finds_elements_in_another_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_proof_finds_elements_in_another_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = write(tmp_path, FOLLOWED["samples behind a sequence"][0])
 
     def leave_before(table: Any, data: Axes, shape: Sequence[int]) -> Axes:
@@ -505,17 +594,27 @@ def test_the_proof_finds_elements_in_another_order(tmp_path: Path, monkeypatch: 
         gs.reshape(path, dynamic_batch=True)
 
 
-def test_the_proof_finds_other_bits_at_the_sizes_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write(tmp_path, "g (float[1,4] x) => (float[1,4] y) <int64[2] s = {1, 4}> { a = Relu(x) y = Reshape(a, s) }")
+def test_the_proof_finds_other_bits_at_the_sizes_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(
+        tmp_path,
+        "g (float[1,4] x) => (float[1,4] y) <int64[2] s = {1, 4}> { a = Relu(x) y = Reshape(a, s) }",
+    )
     monkeypatch.setitem(
-        axis_rules._RULES, "Relu", lambda call: call.edits.update({0: Edit(((2,), ()), expands=True)}) or [call.data]
+        axis_rules._RULES,
+        "Relu",
+        lambda call: call.edits.update({0: Edit(((2,), ()), expands=True)}) or [call.data],
     )
     with pytest.raises(DisprovedError):
         gs.reshape(path, dynamic_batch=True)
 
 
 def test_a_model_that_differs_from_itself_is_not_proved(tmp_path: Path) -> None:
-    path = write(tmp_path, "g (float[1,4] x) => (float[1,4] y) { r = RandomUniform<shape = [1, 4]>() y = Add(x, r) }")
+    path = write(
+        tmp_path,
+        "g (float[1,4] x) => (float[1,4] y) { r = RandomUniform<shape = [1, 4]>() y = Add(x, r) }",
+    )
     with pytest.raises(RefusedError, match="two runs of the model itself differ"):
         gs.reshape(path, dynamic_batch=True)
     assert gs.reshape(path, dynamic_batch=True, verify=False).report.proof is None
@@ -550,7 +649,10 @@ def test_a_chain_of_random_shapes_is_free_or_refused(seed: int, tmp_path: Path) 
             rows.append(f"int64[{len(shape)}] s{number} = {{{', '.join(map(str, shape))}}}")
             lines.append(f"v{number + 1} = Reshape(v{number}, s{number})")
     result = f"v{len(lines)}"
-    text = f"g (float[1,4,6] v0) => (float[{','.join(map(str, shape))}] {result}) <{', '.join(rows)}> {{ {' '.join(lines)} }}"
+    text = (
+        f"g (float[1,4,6] v0) => (float[{','.join(map(str, shape))}] {result}) "
+        f"<{', '.join(rows)}> {{ {' '.join(lines)} }}"
+    )
     refusal, tells_apart = "", False
     try:
         tells_apart = gs.reshape(write(tmp_path, text), dynamic_batch=True).report.proof.tells_apart
@@ -560,13 +662,17 @@ def test_a_chain_of_random_shapes_is_free_or_refused(seed: int, tmp_path: Path) 
 
 
 def test_samples_with_equal_outputs_prove_little(tmp_path: Path) -> None:
-    path = write(tmp_path, "g (float[1,4] x) => (float[1,4] y) <float zero = {0}> { y = Mul(x, zero) }")
+    path = write(
+        tmp_path, "g (float[1,4] x) => (float[1,4] y) <float zero = {0}> { y = Mul(x, zero) }"
+    )
     model = gs.reshape(path, dynamic_batch=True)
     assert not model.report.proof.tells_apart
     assert any("all drawn samples have the same outputs" in note for note in model.notes)
 
 
-def test_nothing_is_written_where_the_proof_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_written_where_the_proof_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = write(tmp_path, "g (float[2,4] x) => (float[2,4] y) { y = ai.other.Mix(x) }")
     out = tmp_path / "out.onnx"
     out.write_bytes(b"before")
@@ -620,7 +726,9 @@ def test_a_file_that_is_wrong_is_refused_in_words(name: str, verify: bool, tmp_p
     ],
 )
 @pytest.mark.parametrize("options", [{"dynamic_batch": True}, {"shapes": {"x": (1, 3, "h", 7)}}])
-def test_operators_without_their_operands_are_refused_in_words(body: str, options: dict[str, Any], tmp_path: Path) -> None:
+def test_operators_without_their_operands_are_refused_in_words(
+    body: str, options: dict[str, Any], tmp_path: Path
+) -> None:
     path = write(tmp_path, f"g (float[1,3,7,7] x) => (float[?,?,?,?] y) {{ {body} }}", opset=23)
     with pytest.raises(gs.GraphshareError) as caught:
         gs.reshape(path, **options)
@@ -638,23 +746,36 @@ def test_the_command_says_what_it_did(tmp_path: Path) -> None:
     assert lines[3].startswith(
         "proved: 1 output equal bit for bit at the sizes of the file; samples in batches of 2, 3, 5 match "
     )
-    run = done(graphshare("reshape", path, "--dynamic-batch", "--no-verify", "-o", tmp_path / "free.onnx"))
+    run = done(
+        graphshare("reshape", path, "--dynamic-batch", "--no-verify", "-o", tmp_path / "free.onnx")
+    )
     assert b"NOT PROVED" in run.stderr
 
 
 def test_the_command_lists_the_sizes_of_the_proof(tmp_path: Path) -> None:
-    text = "g (float[1,3,8,8] x) => (float[1,3,64] y) <int64[3] s = {1, 3, 64}> { y = Reshape(x, s) }"
-    run = done(graphshare("reshape", write(tmp_path, text), "--shape", "x=n,3,h,w", "-o", tmp_path / "free.onnx"))
+    text = (
+        "g (float[1,3,8,8] x) => (float[1,3,64] y) <int64[3] s = {1, 3, 64}> { y = Reshape(x, s) }"
+    )
+    run = done(
+        graphshare(
+            "reshape", write(tmp_path, text), "--shape", "x=n,3,h,w", "-o", tmp_path / "free.onnx"
+        )
+    )
     lines = run.stderr.decode().splitlines()
     assert lines[:2] == ["input x nx3xhxw", "output y nx3x?"]
     assert not any(line.startswith("proved: ") for line in lines)
-    assert "computed at h 41; w 41; h 77, w 77; h 109, w 109; nothing to compare with (--witness MODEL)" in lines
+    assert (
+        "computed at h 41; w 41; h 77, w 77; h 109, w 109; nothing to compare with (--witness MODEL)"
+        in lines
+    )
 
 
 def test_limits_hold_for_the_proof(tmp_path: Path) -> None:
     path = write(tmp_path, "g (float[1,4000,5000] x) => (float[1,4000,5000] y) { y = Relu(x) }")
     out = tmp_path / "out.onnx"
-    message = refused(graphshare("reshape", path, "--dynamic-batch", "--max-memory", "60M", "-o", out))
+    message = refused(
+        graphshare("reshape", path, "--dynamic-batch", "--max-memory", "60M", "-o", out)
+    )
     assert "60" in message
     assert not out.exists()
 
@@ -663,14 +784,29 @@ def test_wrong_options_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path, "g (float[1,4] x, float[2,4] z) => (float[1,4] y) { y = Relu(x) }")
     for options, message in {
         (): "no size changes",
-        ("--dynamic-batch", "--shape", "x=n,4"): "--dynamic-batch and names in --shape cannot be combined",
+        (
+            "--dynamic-batch",
+            "--shape",
+            "x=n,4",
+        ): "--dynamic-batch and names in --shape cannot be combined",
         ("--shape", "w=n,4"): "--shape 'w' is not an input of the model",
         ("--shape", "x=n"): "--shape lists 1 axis for 'x', which has 2",
         ("--shape", "x=n,*h"): "--shape 'x=n,*h' is not a shape",
-        ("--dynamic-batch", "--fix-batch", "2"): "--dynamic-batch and --fix-batch cannot be combined",
-        ("--shape", "x=n,4", "--shape", "z=n,4"): "the size 'n' is 1 in one place of the file and 2 in another",
+        (
+            "--dynamic-batch",
+            "--fix-batch",
+            "2",
+        ): "--dynamic-batch and --fix-batch cannot be combined",
+        (
+            "--shape",
+            "x=n,4",
+            "--shape",
+            "z=n,4",
+        ): "the size 'n' is 1 in one place of the file and 2 in another",
     }.items():
-        assert message in refused(graphshare("reshape", path, *options, "-o", tmp_path / "out.onnx"))
+        assert message in refused(
+            graphshare("reshape", path, *options, "-o", tmp_path / "out.onnx")
+        )
     with pytest.raises(UsageError):
         gs.reshape(path)
 
@@ -686,7 +822,11 @@ def test_numbers_fix_free_sizes_bit_for_bit(tmp_path: Path) -> None:
     model = gs.reshape(path, fix_batch=4, shapes={"x": (None, 2, 10, 7)})
     assert model.report.inputs == {"x": (4, 2, 10, 7), "z": (4, 4)}
     assert model.report.outputs == {"y": (4, 2, 5, 4), "t": (4, 4)}
-    assert (model.report.proof.fixed, model.report.proof.outputs, model.report.changed) == (2, 0, ())
+    assert (model.report.proof.fixed, model.report.proof.outputs, model.report.changed) == (
+        2,
+        0,
+        (),
+    )
     gs.save(model, tmp_path / "four.onnx")
     onnx.checker.check_model(str(tmp_path / "four.onnx"), full_check=True)
     feeds = {"x": np.ones((4, 2, 10, 7), "f4"), "z": np.ones((4, 4), "f4")}
@@ -694,11 +834,24 @@ def test_numbers_fix_free_sizes_bit_for_bit(tmp_path: Path) -> None:
     assert all(np.array_equal(fixed[name], free[name]) for name in free)
     assert not any(
         before != after
-        for before, after in zip(onnx.load(path).graph.node, onnx.load(tmp_path / "four.onnx").graph.node, strict=True)
+        for before, after in zip(
+            onnx.load(path).graph.node, onnx.load(tmp_path / "four.onnx").graph.node, strict=True
+        )
     )
     with pytest.raises(UsageError, match="the size 'n' gets two numbers, 2 and 3"):
         gs.reshape(path, shapes={"x": (2, 2, None, None), "z": (3, 4)})
-    run = done(graphshare("reshape", path, "--fix-batch", "4", "--shape", "x=?,2,10,7", "-o", tmp_path / "four.onnx"))
+    run = done(
+        graphshare(
+            "reshape",
+            path,
+            "--fix-batch",
+            "4",
+            "--shape",
+            "x=?,2,10,7",
+            "-o",
+            tmp_path / "four.onnx",
+        )
+    )
     assert "proved: 2 outputs equal bit for bit at the fixed sizes\n" in run.stderr.decode()
 
 
@@ -712,21 +865,37 @@ def test_a_fixed_size_becomes_another_number(tmp_path: Path) -> None:
 def test_a_fixed_size_that_is_no_batch_becomes_another_number(tmp_path: Path) -> None:
     text = """g (float[1,3,8,8] x) => (float[1,3,64] y) <int64[3] s = {1, 3, 64}, float n = {8.0}> {
         d = Div(x, n) y = Reshape(d, s) }"""
-    run = done(graphshare("reshape", write(tmp_path, text), "--shape", "x=1,3,16,24", "-o", tmp_path / "other.onnx"))
+    run = done(
+        graphshare(
+            "reshape",
+            write(tmp_path, text),
+            "--shape",
+            "x=1,3,16,24",
+            "-o",
+            tmp_path / "other.onnx",
+        )
+    )
     lines = run.stderr.decode().splitlines()
-    assert lines[0].startswith("warning: Div 'd': 8 is the size x.2: it may come from the fixed size")
+    assert lines[0].startswith(
+        "warning: Div 'd': 8 is the size x.2: it may come from the fixed size"
+    )
     assert lines[1:3] == ["input x 1x3x16x24", "output y 1x3x384"]
     assert "1 output equal bit for bit at the sizes of the file and the fixed sizes" in lines
 
 
-def test_the_proof_finds_other_bits_at_fixed_sizes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_proof_finds_other_bits_at_fixed_sizes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("graphshare.verification.free_sizes.list_changed", lambda *_: ["y"])
     with pytest.raises(DisprovedError, match="computes different bits at the fixed sizes: y"):
         gs.reshape(write(tmp_path, FIXES, {"k": (2, 2, 3, 3)}), fix_batch=4)
 
 
 def test_a_batch_that_is_free_already_is_refused_as_such(tmp_path: Path) -> None:
-    path = write(tmp_path, "g (float[m,4] x, float[2,m,8] h) => (float[m,4] y, float[2,m,8] k) { k = Identity(h) y = Relu(x) }")
+    path = write(
+        tmp_path,
+        "g (float[m,4] x, float[2,m,8] h) => (float[m,4] y, float[2,m,8] k) { k = Identity(h) y = Relu(x) }",
+    )
     with pytest.raises(RefusedError, match="axis 0 of 'x' is free already: m"):
         gs.reshape(path, dynamic_batch=True)
     assert gs.reshape(path, fix_batch=3).report.inputs == {"x": (3, 4), "h": (2, 3, 8)}
@@ -848,7 +1017,10 @@ def test_a_window_over_the_whole_picture_is_listed(tmp_path: Path) -> None:
 def test_samples_inside_an_axis_are_described_and_refused_with_strict(tmp_path: Path) -> None:
     text = """g (float[1,2,3,4] x) => (float[24,1] y) <int64[2] s = {-1, 1}> {
         a = Transpose<perm = [2, 3, 0, 1]>(x) y = Reshape(a, s) }"""
-    path, note = write(tmp_path, text), "output 'y': axis 0 is 12, batch, 2: the samples are not an axis of their own"
+    path, note = (
+        write(tmp_path, text),
+        "output 'y': axis 0 is 12, batch, 2: the samples are not an axis of their own",
+    )
     assert gs.reshape(path, dynamic_batch=True).notes == (note,)
     options = ("--dynamic-batch", "-o", tmp_path / "free.onnx")
     assert f"warning: {note}" in done(graphshare("reshape", path, *options)).stderr.decode()
@@ -861,19 +1033,30 @@ def test_a_witness_is_compared(name: str, is_equal: bool, tmp_path: Path) -> Non
     other = tmp_path / "other.onnx"
     onnx.save(parse(text.format(7, name)), other)
     path = write(tmp_path, text.format(6, "w"))
-    run = graphshare("reshape", path, "--shape", "x=1,4,t", "--witness", other, "-o", tmp_path / "free.onnx")
+    run = graphshare(
+        "reshape", path, "--shape", "x=1,4,t", "--witness", other, "-o", tmp_path / "free.onnx"
+    )
     if is_equal:
         lines = done(run).stderr.decode().splitlines()
         assert any(line.startswith("proved: ") for line in lines)
         assert any(line.startswith(f"compared with {other}: EQUAL") for line in lines)
     else:
-        assert "other.onnx differs from the model at its sizes: y and y: values differ, max abs" in run.stderr.decode()
+        assert (
+            "other.onnx differs from the model at its sizes: y and y: values differ, max abs"
+            in run.stderr.decode()
+        )
         assert not (tmp_path / "free.onnx").exists()
 
 
 _CASES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
-    "ropep_old": ({"shapes": {"pk": (1, 2, "p", 8), "pv": (1, 2, "p", 8)}}, ("4, 5, 6 counts on from the size p",)),
-    "lasttok_old": ({"shapes": {"x": (1, "t")}}, ("5 is the last place of the size t", "6 is the size t")),
+    "ropep_old": (
+        {"shapes": {"pk": (1, 2, "p", 8), "pv": (1, 2, "p", 8)}},
+        ("4, 5, 6 counts on from the size p",),
+    ),
+    "lasttok_old": (
+        {"shapes": {"x": (1, "t")}},
+        ("5 is the last place of the size t", "6 is the size t"),
+    ),
     "reshape_swap_mix.mix": ({"dynamic_batch": True}, ("axis 1 is 3, batch, 4",)),
     "scrfd": ({"dynamic_batch": True}, ("axis 0 is h, w, batch, 2",)),
     "att": ({"dynamic_batch": True}, ()),
@@ -900,11 +1083,18 @@ def test_cases_that_are_refused(cases: Path) -> None:
         with pytest.raises(RefusedError, match=reason):
             gs.reshape(folder / f"{name}.onnx", dynamic_batch=True)
     shapes = dict.fromkeys(("pk", "pv"), (1, 2, "p", 8))
-    with pytest.raises(DisprovedError, match=r"ropep_truth_p9\.onnx differs from the model at its sizes: .*values differ"):
-        gs.reshape(folder / "ropep_old.onnx", shapes=shapes, witness=str(folder / "ropep_truth_p9.onnx"))
+    with pytest.raises(
+        DisprovedError,
+        match=r"ropep_truth_p9\.onnx differs from the model at its sizes: .*values differ",
+    ):
+        gs.reshape(
+            folder / "ropep_old.onnx", shapes=shapes, witness=str(folder / "ropep_truth_p9.onnx")
+        )
 
 
-def test_a_model_that_accepts_few_numbers_is_proved_on_values_that_are_given(tmp_path: Path) -> None:
+def test_a_model_that_accepts_few_numbers_is_proved_on_values_that_are_given(
+    tmp_path: Path,
+) -> None:
     """Indices of a table, which drawn floats are not: each sample is made of values among those that are given."""
     text = """g (float[1,3] x) => (float[1,3,2] y) <float[900,2] w> {
         i = Cast<to = 7>(x) y = Gather(w, i) }""".replace(" <float[900,2] w>", "")
@@ -912,7 +1102,9 @@ def test_a_model_that_accepts_few_numbers_is_proved_on_values_that_are_given(tmp
     np.save(tmp_path / "x.npy", np.array([[700, 800, 899]], "f4"))
     options = ("--dynamic-batch", "--feed", f"x={tmp_path / 'x.npy'}", "-o", tmp_path / "free.onnx")
     assert "proved: 1 output" in done(graphshare("reshape", path, *options)).stderr.decode()
-    model = gs.reshape(path, dynamic_batch=True, feeds={"x": np.array([[7, 8, 9]], "f4")}, rounds=3, seed=5)
+    model = gs.reshape(
+        path, dynamic_batch=True, feeds={"x": np.array([[7, 8, 9]], "f4")}, rounds=3, seed=5
+    )
     assert model.report.proof.batches == (2, 3, 7)
     sets = [{"x": np.full((1, 3), number, "f4")} for number in range(7)]
     assert gs.reshape(path, dynamic_batch=True, sets=sets).report.proof.batches == (2, 3, 7)
@@ -926,7 +1118,9 @@ def test_the_command_of_earlier_versions_names_its_successor() -> None:
 
 
 def test_mxnet_graphs_are_refused_with_a_hint() -> None:
-    with pytest.raises(RefusedError, match="is for ONNX models, and this is an MXNet graph") as caught:
+    with pytest.raises(
+        RefusedError, match="is for ONNX models, and this is an MXNet graph"
+    ) as caught:
         gs.reshape("fixtures/lenet-symbol.json", dynamic_batch=True)
     assert "`gs.export(GRAPH, shapes={'data': ('n', 3, 'h', 'w')})`" in caught.value.faults[0].hint
 
@@ -939,7 +1133,9 @@ def draw_weights(path: Path) -> onnx.ModelProto:
     for node in [node for node in graph.node if node.op_type == "ConstantOfShape"]:
         shape = shapes[node.input[0]]
         spread = 0.3 * (2 / np.prod(shape[1:])) ** 0.5 if len(shape) > 1 else 0
-        array = (rng.standard_normal(shape) * spread if spread else rng.uniform(0.5, 1, shape)).astype("f4")
+        array = (
+            rng.standard_normal(shape) * spread if spread else rng.uniform(0.5, 1, shape)
+        ).astype("f4")
         graph.initializer.append(numpy_helper.from_array(array, node.output[0]))
         graph.input.append(helper.make_tensor_value_info(node.output[0], 1, array.shape))
         graph.node.remove(node)
@@ -959,7 +1155,9 @@ LIGHT = [
 ]
 
 
-@pytest.mark.parametrize("name", [LIGHT[0], *(pytest.param(name, marks=pytest.mark.large) for name in LIGHT[1:])])
+@pytest.mark.parametrize(
+    "name", [LIGHT[0], *(pytest.param(name, marks=pytest.mark.large) for name in LIGHT[1:])]
+)
 def test_light_models(name: str, tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     onnx.save(draw_weights(WHEEL / "light" / f"light_{name}.onnx"), path)
@@ -970,5 +1168,8 @@ def test_light_models(name: str, tmp_path: Path) -> None:
 
 
 def test_rules_are_of_operators_that_onnx_has() -> None:
-    assert {op for op in axis_rules._RULES if not onnx.defs.has(op)} <= {"Swish", "RMSNormalization"}
+    assert {op for op in axis_rules._RULES if not onnx.defs.has(op)} <= {
+        "Swish",
+        "RMSNormalization",
+    }
     assert rewrite._RECURRENT == ("GRU", "LSTM", "RNN")

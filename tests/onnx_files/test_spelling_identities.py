@@ -27,10 +27,15 @@ def _weight(height: int, width: int) -> str:
     return f"<float[2,2,{height},{width}] w = {{{numbers}}}>"
 
 
-def _pad(op: str, auto: str, *pads: int, more: str = "", weight: str = "", head: str = _IMAGE) -> Pair:
+def _pad(
+    op: str, auto: str, *pads: int, more: str = "", weight: str = "", head: str = _IMAGE
+) -> Pair:
     """An operator that states ``auto_pad``, and one with these pads."""
     operands = "x, w" if weight else "x"
-    bodies = (f"{weight} {{y = {op} <{each}{more}> ({operands})}}" for each in (f'auto_pad = "{auto}"', f"pads = {list(pads)}"))
+    bodies = (
+        f"{weight} {{y = {op} <{each}{more}> ({operands})}}"
+        for each in (f'auto_pad = "{auto}"', f"pads = {list(pads)}")
+    )
     return Pair(head, *(body if weight else body.strip(" {}") for body in bodies))
 
 
@@ -40,32 +45,55 @@ _POOL3, _POOL2 = ", kernel_shape = [3, 3]", ", kernel_shape = [2, 2]"
 PADS = {
     "VALID": _pad("Conv", "VALID", 0, 0, 0, 0, weight=_W3),
     "VALID of a pool": _pad("MaxPool", "VALID", 0, 0, 0, 0, more=_POOL3),
-    "VALID in steps": _pad("AveragePool", "VALID", 0, 0, 0, 0, more=_POOL3 + ", strides = [2, 2]", head=_OPEN),
-    "VALID and NOTSET": Pair(_IMAGE, f'{_W3} {{y = Conv <auto_pad = "VALID"> (x, w)}}', f"{_W3} {{y = Conv(x, w)}}"),
+    "VALID in steps": _pad(
+        "AveragePool", "VALID", 0, 0, 0, 0, more=_POOL3 + ", strides = [2, 2]", head=_OPEN
+    ),
+    "VALID and NOTSET": Pair(
+        _IMAGE, f'{_W3} {{y = Conv <auto_pad = "VALID"> (x, w)}}', f"{_W3} {{y = Conv(x, w)}}"
+    ),
     "VALID of ConvTranspose": _pad("ConvTranspose", "VALID", 0, 0, 0, 0, weight=_W3),
     "SAME_UPPER of any size": _pad("Conv", "SAME_UPPER", 1, 1, 1, 1, weight=_W3, head=_OPEN),
     "SAME_LOWER of any size": _pad("Conv", "SAME_LOWER", 1, 1, 1, 1, weight=_W3, head=_OPEN),
     "SAME_UPPER of an even window": _pad("Conv", "SAME_UPPER", 0, 0, 1, 1, weight=_W2, head=_OPEN),
     "SAME_LOWER of an even window": _pad("Conv", "SAME_LOWER", 1, 1, 0, 0, weight=_W2, head=_OPEN),
-    "SAME_UPPER in steps": _pad("Conv", "SAME_UPPER", 0, 0, 1, 1, more=", strides = [2, 2]", weight=_W3),
-    "SAME_LOWER in steps": _pad("Conv", "SAME_LOWER", 1, 1, 0, 0, more=", strides = [2, 2]", weight=_W3),
-    "SAME_UPPER in steps, odd": _pad("Conv", "SAME_UPPER", 1, 1, 1, 1, more=", strides = [2, 2]", weight=_W3, head=_ODD),
-    "SAME_UPPER in other steps": _pad("Conv", "SAME_UPPER", 1, 1, 1, 1, more=", strides = [3, 2]", weight=_W3, head=_ODD),
+    "SAME_UPPER in steps": _pad(
+        "Conv", "SAME_UPPER", 0, 0, 1, 1, more=", strides = [2, 2]", weight=_W3
+    ),
+    "SAME_LOWER in steps": _pad(
+        "Conv", "SAME_LOWER", 1, 1, 0, 0, more=", strides = [2, 2]", weight=_W3
+    ),
+    "SAME_UPPER in steps, odd": _pad(
+        "Conv", "SAME_UPPER", 1, 1, 1, 1, more=", strides = [2, 2]", weight=_W3, head=_ODD
+    ),
+    "SAME_UPPER in other steps": _pad(
+        "Conv", "SAME_UPPER", 1, 1, 1, 1, more=", strides = [3, 2]", weight=_W3, head=_ODD
+    ),
     "SAME_LOWER of a pool": _pad("MaxPool", "SAME_LOWER", 1, 1, 0, 0, more=_POOL2, head=_OPEN),
-    "SAME_UPPER of an average": _pad("AveragePool", "SAME_UPPER", 0, 0, 1, 1, more=_POOL2, head=_OPEN),
+    "SAME_UPPER of an average": _pad(
+        "AveragePool", "SAME_UPPER", 0, 0, 1, 1, more=_POOL2, head=_OPEN
+    ),
     "SAME_UPPER of an average with its pads": _pad(
-        "AveragePool", "SAME_UPPER", 0, 0, 1, 1, more=_POOL3 + ", strides = [2, 2], count_include_pad = 1"
+        "AveragePool",
+        "SAME_UPPER",
+        0,
+        0,
+        1,
+        1,
+        more=_POOL3 + ", strides = [2, 2], count_include_pad = 1",
     ),
     "SAME_UPPER of LpPool": _pad("LpPool", "SAME_UPPER", 1, 1, 1, 1, more=_POOL3, head=_OPEN),
     "SAME_UPPER and SAME_LOWER of an odd window": Pair(
-        _OPEN, *(f'{_W3} {{y = Conv <auto_pad = "SAME_{side}"> (x, w)}}' for side in ("UPPER", "LOWER"))
+        _OPEN,
+        *(f'{_W3} {{y = Conv <auto_pad = "SAME_{side}"> (x, w)}}' for side in ("UPPER", "LOWER")),
     ),
     "SAME_UPPER that pads nothing": Pair(
         _IMAGE,
         'y = MaxPool <auto_pad = "SAME_UPPER", kernel_shape = [2, 2], strides = [2, 2]> (x)',
         "y = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (x)",
     ),
-    "kernel_shape": Pair(_IMAGE, f"{_W3} {{y = Conv <kernel_shape = [3, 3]> (x, w)}}", f"{_W3} {{y = Conv(x, w)}}"),
+    "kernel_shape": Pair(
+        _IMAGE, f"{_W3} {{y = Conv <kernel_shape = [3, 3]> (x, w)}}", f"{_W3} {{y = Conv(x, w)}}"
+    ),
     "kernel_shape of an input": Pair(
         "(float[1,2,6,6] x, float[2,2,3,3] w) => (float[A,B,C,D] y)",
         "y = Conv <kernel_shape = [3, 3]> (x, w)",
@@ -74,10 +102,15 @@ PADS = {
 }
 OTHER_PADS = {
     "SAME_UPPER and SAME_LOWER of an even window": Pair(
-        _OPEN, *(f'{_W2} {{y = Conv <auto_pad = "SAME_{side}"> (x, w)}}' for side in ("UPPER", "LOWER"))
+        _OPEN,
+        *(f'{_W2} {{y = Conv <auto_pad = "SAME_{side}"> (x, w)}}' for side in ("UPPER", "LOWER")),
     ),
     "SAME_UPPER and SAME_LOWER in steps": Pair(
-        _IMAGE, *(f'{_W3} {{y = Conv <auto_pad = "SAME_{side}", strides = [2, 2]> (x, w)}}' for side in ("UPPER", "LOWER"))
+        _IMAGE,
+        *(
+            f'{_W3} {{y = Conv <auto_pad = "SAME_{side}", strides = [2, 2]> (x, w)}}'
+            for side in ("UPPER", "LOWER")
+        ),
     ),
     "SAME_UPPER and pads at the other end": _pad("Conv", "SAME_UPPER", 1, 1, 0, 0, weight=_W2),
     "SAME_UPPER in steps of any size": _pad(
@@ -88,13 +121,19 @@ OTHER_PADS = {
     ),
     "VALID and pads": _pad("Conv", "VALID", 1, 1, 1, 1, weight=_W3),
     "VALID and SAME_UPPER": Pair(
-        _IMAGE, *(f'{_W3} {{y = Conv <auto_pad = "{auto}"> (x, w)}}' for auto in ("VALID", "SAME_UPPER"))
+        _IMAGE,
+        *(f'{_W3} {{y = Conv <auto_pad = "{auto}"> (x, w)}}' for auto in ("VALID", "SAME_UPPER")),
     ),
     "SAME_UPPER and SAME_LOWER of ConvTranspose": Pair(
         _IMAGE,
-        *(f'{_W3} {{y = ConvTranspose <auto_pad = "SAME_{side}", strides = [2, 2]> (x, w)}}' for side in ("UPPER", "LOWER")),
+        *(
+            f'{_W3} {{y = ConvTranspose <auto_pad = "SAME_{side}", strides = [2, 2]> (x, w)}}'
+            for side in ("UPPER", "LOWER")
+        ),
     ),
-    "SAME_UPPER of a dilated window": _pad("MaxPool", "SAME_UPPER", 1, 1, 1, 1, more=_POOL2 + ", dilations = [2, 2]"),
+    "SAME_UPPER of a dilated window": _pad(
+        "MaxPool", "SAME_UPPER", 1, 1, 1, 1, more=_POOL2 + ", dilations = [2, 2]"
+    ),
     "a window of another size": _pad("MaxPool", "SAME_UPPER", 1, 1, 1, 1, more=_POOL2),
 }
 
@@ -122,7 +161,8 @@ OUTPUTS = {
     "statistics that nothing reads": Pair(
         _IMAGE,
         _NORM + " {y, p, q = BatchNormalization <training_mode = 1> (x, s, b, m, v)}",
-        _NORM + " {y, p, q = BatchNormalization <training_mode = 1, momentum = 0.5> (x, s, b, m, v)}",
+        _NORM
+        + " {y, p, q = BatchNormalization <training_mode = 1, momentum = 0.5> (x, s, b, m, v)}",
         15,
     ),
     "a state that nothing reads": Pair(
@@ -143,7 +183,10 @@ OUTPUTS = {
         13,
     ),
     "a Dropout whose training is computed": Pair(
-        _X, "<bool f = {1}, float r = {0.5}> {t = Not(f) a = Dropout (x, r, t) y = Relu(a)}", "y = Relu(x)", 13
+        _X,
+        "<bool f = {1}, float r = {0.5}> {t = Not(f) a = Dropout (x, r, t) y = Relu(a)}",
+        "y = Relu(x)",
+        13,
     ),
     "an integer Pad with 0": Pair(
         "(int64[N,4] x) => (int64[A,B] y)",
@@ -182,10 +225,16 @@ OUTPUTS = {
         'y = Relu(x) z = Constant <value = string[2] {"abcabc", "dede"}> ()',
     ),
     "an input that nothing reads": Pair(
-        _X, "y = Relu(x)", "a = Identity(x) y = Relu(a)", other_head="(float[N,4] x, float[M] u) => (float[N,4] y)"
+        _X,
+        "y = Relu(x)",
+        "a = Identity(x) y = Relu(a)",
+        other_head="(float[N,4] x, float[M] u) => (float[N,4] y)",
     ),
     "an input that nothing that is read needs": Pair(
-        _X, "y = Relu(x)", "a = Identity(x) b = Neg(u) y = Relu(a)", other_head="(float[N,4] x, float[M] u) => (float[N,4] y)"
+        _X,
+        "y = Relu(x)",
+        "a = Identity(x) b = Neg(u) y = Relu(a)",
+        other_head="(float[N,4] x, float[M] u) => (float[N,4] y)",
     ),
 }
 OTHER_OUTPUTS = {
@@ -206,7 +255,10 @@ OTHER_OUTPUTS = {
         15,
     ),
     "a Dropout that trains": Pair(
-        _X, "<float r = {0.25}, bool t = {1}> {a = Dropout <seed = 2> (x, r, t) y = Relu(a)}", "y = Relu(x)", 13
+        _X,
+        "<float r = {0.25}, bool t = {1}> {a = Dropout <seed = 2> (x, r, t) y = Relu(a)}",
+        "y = Relu(x)",
+        13,
     ),
     "a Dropout that trains with its default": Pair(
         _X, "<bool t = {1}> {a = Dropout <seed = 2> (x, , t) y = Relu(a)}", "y = Relu(x)", 13
@@ -266,10 +318,16 @@ _QUANTIZED = "(uint8[N,4] x) => (float[N,4] y)"
 
 DEFAULTS = {
     "all axes": Pair(
-        _X.replace("(float[N,4] y)", "(float[A,B] y)"), "y = ReduceSum(x)", "<int64[2] k = {-1, 0}> {y = ReduceSum(x, k)}"
+        _X.replace("(float[N,4] y)", "(float[A,B] y)"),
+        "y = ReduceSum(x)",
+        "<int64[2] k = {-1, 0}> {y = ReduceSum(x, k)}",
     ),
     "all axes by opset": Pair(
-        _X.replace("[N,4] y", "[A,B] y"), "y = ReduceMax <axes = [0, 1]> (x)", "y = ReduceMax(x)", 11, 18
+        _X.replace("[N,4] y", "[A,B] y"),
+        "y = ReduceMax <axes = [0, 1]> (x)",
+        "y = ReduceMax(x)",
+        11,
+        18,
     ),
     "the first axes of Slice": Pair(
         "(float[N,4] x) => (float[A,B] y)",
@@ -278,7 +336,8 @@ DEFAULTS = {
     ),
     "the first axes of a Slice in steps": Pair(
         "(float[N,4] x) => (float[A,B] y)",
-        "<int64[2] s = {0, 1}, int64[2] e = {9, 3}, int64[2] k = {0, 1}, int64[2] t = {1, 2}> {y = Slice(x, s, e, k, t)}",
+        "<int64[2] s = {0, 1}, int64[2] e = {9, 3}, int64[2] k = {0, 1}, int64[2] t = {1, 2}> {y "
+        "= Slice(x, s, e, k, t)}",
         "<int64[2] s = {0, 1}, int64[2] e = {9, 3}, int64[2] t = {1, 2}> {y = Slice(x, s, e, , t)}",
     ),
     "a zero point": Pair(
@@ -296,7 +355,9 @@ DEFAULTS = {
 }
 OTHER_DEFAULTS = {
     "all axes but one": Pair(
-        "(float[A,B,C] x) => (float[D,E,F] y)", "y = ReduceSum(x)", "<int64[2] k = {-1, 0}> {y = ReduceSum(x, k)}"
+        "(float[A,B,C] x) => (float[D,E,F] y)",
+        "y = ReduceSum(x)",
+        "<int64[2] k = {-1, 0}> {y = ReduceSum(x, k)}",
     ),
     "all axes and none": Pair(
         _X.replace("[N,4] y", "[A,B] y"),
@@ -343,27 +404,41 @@ _PLACES = [(0, 2), (1, 1), (1, 3)]
 _LISTED = np.array([1.5, -0.0, -2], np.float32)
 
 
-def _save(value: TensorProto | onnx.SparseTensorProto, path: Path, *, is_constant: bool = False) -> gs.Checkpoint:
+def _save(
+    value: TensorProto | onnx.SparseTensorProto, path: Path, *, is_constant: bool = False
+) -> gs.Checkpoint:
     """Save a model that divides by a constant, so that the sign of a zero counts."""
     value = type(value).FromString(value.SerializeToString())
     nodes = [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("Div", ["r", "w"], ["y"])]
     is_sparse = isinstance(value, onnx.SparseTensorProto)
     if is_constant:
-        nodes.insert(0, helper.make_node("Constant", [], ["w"], **{"sparse_value" if is_sparse else "value": value}))
+        nodes.insert(
+            0,
+            helper.make_node(
+                "Constant", [], ["w"], **{"sparse_value" if is_sparse else "value": value}
+            ),
+        )
     (value.values if is_sparse else value).name = "w"
     types = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("x", "y")]
     types[0].type.tensor_type.shape.dim.add().dim_value = 4
     lists = {} if is_constant else {"sparse_initializer" if is_sparse else "initializer": [value]}
     graph = helper.make_graph(nodes, "g", types[:1], types[1:], **lists)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path
+    )
     return gs.load(path)
 
 
 def _sparse(
-    values: np.ndarray, indices: list[object], dtype: object = np.int64, shape: tuple[int, ...] = (2, 4)
+    values: np.ndarray,
+    indices: list[object],
+    dtype: object = np.int64,
+    shape: tuple[int, ...] = (2, 4),
 ) -> onnx.SparseTensorProto:
     return helper.make_sparse_tensor(
-        numpy_helper.from_array(values), numpy_helper.from_array(np.array(indices, dtype)), list(shape)
+        numpy_helper.from_array(values),
+        numpy_helper.from_array(np.array(indices, dtype)),
+        list(shape),
     )
 
 

@@ -39,7 +39,10 @@ def spell(*steps: str, **attributes: float) -> Spelling:
             out, _, rest = step.partition(" = ")
             op, *inputs = rest.split()
             names = {"v": argument, "o": result}
-            known = [names.get(each) or (each if each in CONSTANTS else f"{result}_{each}") for each in inputs]
+            known = [
+                names.get(each) or (each if each in CONSTANTS else f"{result}_{each}")
+                for each in inputs
+            ]
             last = attributes if len(steps) == 1 else {}
             nodes.append((op, " ".join(known), names.get(out) or f"{result}_{out}", last))
         return nodes
@@ -48,13 +51,20 @@ def spell(*steps: str, **attributes: float) -> Spelling:
 
 
 FUNCTIONS: Mapping[str, Sequence[Spelling]] = {
-    "relu": [spell("o = Relu v"), spell("o = Max v zero"), spell("g = Greater v zero", "o = Where g v zero")],
+    "relu": [
+        spell("o = Relu v"),
+        spell("o = Max v zero"),
+        spell("g = Greater v zero", "o = Where g v zero"),
+    ],
     "hard sigmoid": [
         spell("o = HardSigmoid v", alpha=0.2, beta=0.5),
         spell("m = Mul v fifth", "d = Add m half", "o = Clip d zero one"),
         spell("m = Mul fifth v", "d = Add half m", "i = Min d one", "o = Max i zero"),
     ],
-    "hard swish": [spell("o = HardSwish v"), spell("m = Add v three", "d = Clip m zero six", "e = Mul d v", "o = Div e six")],
+    "hard swish": [
+        spell("o = HardSwish v"),
+        spell("m = Add v three", "d = Clip m zero six", "e = Mul d v", "o = Div e six"),
+    ],
     "shift": [spell("o = Sub v c"), spell("o = Add v minus_c")],
     "square": [spell("o = Mul v v"), spell("o = Pow v two")],
     "magnitude": [spell("o = Abs v"), spell("n = Neg v", "o = Max v n")],
@@ -63,15 +73,33 @@ FUNCTIONS: Mapping[str, Sequence[Spelling]] = {
         spell("m = Mul v half", "t = Tanh m", "s = Mul t half", "o = Add s half"),
         spell("m = Neg v", "t = Exp m", "s = Add t one", "o = Reciprocal s"),
     ],
-    "leaky relu": [spell("o = LeakyRelu v", alpha=0.1), spell("m = Mul v slope", "o = Max v m"), spell("o = PRelu v slope")],
+    "leaky relu": [
+        spell("o = LeakyRelu v", alpha=0.1),
+        spell("m = Mul v slope", "o = Max v m"),
+        spell("o = PRelu v slope"),
+    ],
     "third": [spell("o = Div v three"), spell("o = Mul v third")],
     "floor": [spell("o = Floor v"), spell("n = Neg v", "k = Ceil n", "o = Neg k")],
-    "tanh": [spell("o = Tanh v"), spell("m = Mul v two", "s = Sigmoid m", "t = Mul s two", "o = Sub t one")],
+    "tanh": [
+        spell("o = Tanh v"),
+        spell("m = Mul v two", "s = Sigmoid m", "t = Mul s two", "o = Sub t one"),
+    ],
     "softplus": [
         spell("o = Softplus v"),
-        spell("a = Abs v", "n = Neg a", "e = Exp n", "d = Add e one", "l = Log d", "r = Relu v", "o = Add l r"),
+        spell(
+            "a = Abs v",
+            "n = Neg a",
+            "e = Exp n",
+            "d = Add e one",
+            "l = Log d",
+            "r = Relu v",
+            "o = Add l r",
+        ),
     ],
-    "silu": [spell("s = Sigmoid v", "o = Mul v s"), spell("n = Neg v", "e = Exp n", "d = Add e one", "o = Div v d")],
+    "silu": [
+        spell("s = Sigmoid v", "o = Mul v s"),
+        spell("n = Neg v", "e = Exp n", "d = Add e one", "o = Div v d"),
+    ],
 }
 
 
@@ -84,7 +112,13 @@ def draw_nodes(seed: int) -> list[list[Node]]:
         values = ["x", *(f"{side}{place}" for place in range(len(names) - 1)), "y"]
         own = [FUNCTIONS[name] for name in names]
         chosen = [spellings[numbers.integers(len(spellings))] for spellings in own]
-        models.append([node for place, make in enumerate(chosen) for node in make(values[place], values[place + 1])])
+        models.append(
+            [
+                node
+                for place, make in enumerate(chosen)
+                for node in make(values[place], values[place + 1])
+            ]
+        )
     return models
 
 
@@ -92,7 +126,9 @@ def list_weights(nodes: Sequence[Node], moved: str = "") -> dict[str, Array]:
     """Return the constants that nodes read, of which one may be moved."""
     read = {name for _, inputs, *_ in nodes for name in inputs.split()}
     return {
-        name: np.float32([value * 1.05 + 0.01 if name == moved else value]) for name, value in CONSTANTS.items() if name in read
+        name: np.float32([value * 1.05 + 0.01 if name == moved else value])
+        for name, value in CONSTANTS.items()
+        if name in read
     }
 
 
@@ -110,8 +146,16 @@ def test_a_constant_that_moved_is_not_equal(seed: int, tmp_path: Path) -> None:
     if not names:
         pytest.skip("no constants")
     moved = names[seed % len(names)]
-    models = [build(left, list_weights(left), ["n", 40]), build(right, list_weights(right, moved), ["n", 40])]
+    models = [
+        build(left, list_weights(left), ["n", 40]),
+        build(right, list_weights(right, moved), ["n", 40]),
+    ]
     x = np.linspace(-8, 8, 4000, dtype="f").reshape(-1, 40)
-    values = [onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})[0] for model in models]
-    if np.abs(values[0] - values[1]).max() > 1e-4 * np.abs(values[0]).max():  # a Relu may hide it wherever it is
+    values = [
+        onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})[0]
+        for model in models
+    ]
+    if (
+        np.abs(values[0] - values[1]).max() > 1e-4 * np.abs(values[0]).max()
+    ):  # a Relu may hide it wherever it is
         assert compare(tmp_path, *models).outcome in ("not equal", "not proved")

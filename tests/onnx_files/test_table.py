@@ -28,7 +28,9 @@ def make_source(name: str) -> Source:
 
 def list_wrong(results: dict[str, Result]) -> list[str]:
     """Return what is wrong in a model's results."""
-    return [f"{cell}: {result.reason}" for cell, result in results.items() if result.kind == "wrong"]
+    return [
+        f"{cell}: {result.reason}" for cell, result in results.items() if result.kind == "wrong"
+    ]
 
 
 @pytest.mark.parametrize("name", mark_everyday([*MADE, *ODD], 8))
@@ -43,7 +45,10 @@ def test_every_command_on_small_packages(tmp_path: Path) -> None:
     cache = Path(os.environ.get("GRAPHSHARE_ONNX_PACKAGES", tmp_path))
     if not fetch(SMALL, cache):
         missing("network", f"packages cannot be fetched here: {', '.join(SMALL)}")
-    wrong = {source.name: list_wrong(run_apart(source, list(CELLS))) for source in read_packages(SMALL, cache)}
+    wrong = {
+        source.name: list_wrong(run_apart(source, list(CELLS)))
+        for source in read_packages(SMALL, cache)
+    }
     assert not any(wrong.values()), wrong
 
 
@@ -63,7 +68,9 @@ def test_a_file_that_computes_something_else_is_wrong(bench: Bench) -> None:
         bench.compare(bench.path, "b_")
 
 
-def test_a_file_that_the_checker_refuses_is_wrong(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_the_checker_refuses_is_wrong(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def spoil(*words: object, no: str = "") -> str:
         model = onnx.load(bench.path)
         model.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.INT64
@@ -76,14 +83,24 @@ def test_a_file_that_the_checker_refuses_is_wrong(bench: Bench, monkeypatch: pyt
     assert result.reason.startswith("the checker refuses copy.onnx")
 
 
-def test_a_tie_that_stores_weights_twice_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    weight = numpy_helper.from_array(np.random.default_rng(0).standard_normal((50, 50)).astype(np.float32), "w")
+def test_a_tie_that_stores_weights_twice_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weight = numpy_helper.from_array(
+        np.random.default_rng(0).standard_normal((50, 50)).astype(np.float32), "w"
+    )
     ends = [helper.make_tensor_value_info(name, 1, [1, 50]) for name in ("x", "y")]
-    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", ends[:1], ends[1:], [weight])
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])], "g", ends[:1], ends[1:], [weight]
+    )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     bench = Bench(Source("wide", model.SerializeToString()), tmp_path)
-    assert try_cell("duplicate, tie", bench).kind == try_cell("duplicate, copy", bench).kind == "right"
-    monkeypatch.setattr(bench, "command", lambda *words, no="": shutil.copy(tmp_path / "copy.onnx", words[-1]))
+    assert (
+        try_cell("duplicate, tie", bench).kind == try_cell("duplicate, copy", bench).kind == "right"
+    )
+    monkeypatch.setattr(
+        bench, "command", lambda *words, no="": shutil.copy(tmp_path / "copy.onnx", words[-1])
+    )
     result = try_cell("duplicate, tie", bench)
     assert result.kind == "wrong"
     assert "the file grew by" in result.reason
@@ -112,7 +129,9 @@ def test_what_hangs_and_what_breaks_is_wrong(bench: Bench, monkeypatch: pytest.M
 def test_the_table_counts_and_gives_reasons() -> None:
     right = Result("right", "", 1)
     results = dict.fromkeys(("checker", "onnxruntime", *CELLS), right)
-    text = format_table({"a": results, "b": {**results, "run": Result("wrong", "value 'x' is 5", 2)}})
+    text = format_table(
+        {"a": results, "b": {**results, "run": Result("wrong", "value 'x' is 5", 2)}}
+    )
     assert "| run | 1 | 0 | 0 | 1 |" in text
     assert "| run | 1 | b | value * is * |" in text
     assert f"| b | {len(CELLS) - 1} | 0 | 0 | 1 | {len(CELLS) + 3} |" in text

@@ -20,7 +20,11 @@ TABLE = np.random.default_rng(0).standard_normal((50, 8)).astype(np.float32)
 
 
 def language(
-    *more: NodeProto, table: np.ndarray = TABLE, head: np.ndarray = TABLE.T, rank: int = 2, **gather: int
+    *more: NodeProto,
+    table: np.ndarray = TABLE,
+    head: np.ndarray = TABLE.T,
+    rank: int = 2,
+    **gather: int,
 ) -> ModelProto:
     """Embedding, activation, and the last layer on the transpose."""
     nodes = [
@@ -30,8 +34,16 @@ def language(
         *more,
     ]
     sizes = ("N", "S", "T")[:rank]
-    tensors = [numpy_helper.from_array(np.ascontiguousarray(a), name) for a, name in ((table, "table"), (head, "head"))]
-    return build(nodes, [declare("ids", sizes, TensorProto.INT64)], [declare("logits", (*sizes, 50))], tensors)
+    tensors = [
+        numpy_helper.from_array(np.ascontiguousarray(a), name)
+        for a, name in ((table, "table"), (head, "head"))
+    ]
+    return build(
+        nodes,
+        [declare("ids", sizes, TensorProto.INT64)],
+        [declare("logits", (*sizes, 50))],
+        tensors,
+    )
 
 
 def write(path: Path, model: ModelProto) -> Path:
@@ -41,7 +53,9 @@ def write(path: Path, model: ModelProto) -> Path:
 
 @pytest.mark.parametrize("gather", [{}, {"axis": 0}, {"axis": -2}])
 @pytest.mark.parametrize("rank", [0, 1, 2, 3])
-def test_the_table_is_gone_and_all_bits_are_as_before(rank: int, gather: dict[str, int], tmp_path: Path) -> None:
+def test_the_table_is_gone_and_all_bits_are_as_before(
+    rank: int, gather: dict[str, int], tmp_path: Path
+) -> None:
     source = write(tmp_path / "a.onnx", language(rank=rank, **gather))
     tied = gs.share(source, transposed=True)
     gs.save(tied, tmp_path / "b.onnx")
@@ -54,7 +68,9 @@ def test_the_table_is_gone_and_all_bits_are_as_before(rank: int, gather: dict[st
     sessions = [Session((tmp_path / name).read_bytes()) for name in ("a.onnx", "b.onnx")]
     for seed in range(5):
         ids = np.random.default_rng(seed).integers(0, 50, (1, 7, 3)[:rank])
-        left, right = (session.run({"ids": np.asarray(ids, np.int64)})["logits"] for session in sessions)
+        left, right = (
+            session.run({"ids": np.asarray(ids, np.int64)})["logits"] for session in sessions
+        )
         assert left.tobytes() == right.tobytes()
 
 
@@ -64,7 +80,9 @@ def test_a_note_tells_why_a_tied_model_was_not_computed(tmp_path: Path) -> None:
     model.opset_import.add(domain="elsewhere", version=1)
     model.graph.output.append(declare("named", ("N", "S", 50)))
     tied = gs.share(write(tmp_path / "a.onnx", model), transposed=True)
-    assert [note.partition(": onnxruntime")[0] for note in tied.notes] == ["not proved by a run: not computed"]
+    assert [note.partition(": onnxruntime")[0] for note in tied.notes] == [
+        "not proved by a run: not computed"
+    ]
 
 
 def test_values_keep_their_names_and_inner_ones_can_be_outputs(tmp_path: Path) -> None:
@@ -112,7 +130,9 @@ def test_models_are_tied_before_they_are_merged(tmp_path: Path) -> None:
     ids = np.arange(21, dtype=np.int64).reshape(3, 7)
     for path, first in zip(paths, (True, False), strict=True):
         wanted = Session(path.read_bytes()).run({"ids": ids})["logits"]
-        values = Session(merged.read_bytes()).run({"ids": ids, "first": np.array([first])})["logits"]
+        values = Session(merged.read_bytes()).run({"ids": ids, "first": np.array([first])})[
+            "logits"
+        ]
         assert values.tobytes() == wanted.tobytes()
 
 
@@ -145,25 +165,35 @@ def test_an_unknown_rank_is_named(tmp_path: Path) -> None:
 
 def test_on_the_command_line(tmp_path: Path) -> None:
     write(tmp_path / "a.onnx", language())
-    said = done(graphshare("share", "a.onnx", "--transposed", "-o", "b.onnx", cwd=tmp_path)).stderr.decode()
+    said = done(
+        graphshare("share", "a.onnx", "--transposed", "-o", "b.onnx", cwd=tmp_path)
+    ).stderr.decode()
     assert "tied: 1\n  table -> head\nseparate: 0 (none)\n" in said
     assert (tmp_path / "b.onnx").stat().st_size < 0.6 * (tmp_path / "a.onnx").stat().st_size
     refused(
-        graphshare("share", "a.onnx", "--transposed", "--untie", "head", cwd=tmp_path), "several purposes cannot be combined"
+        graphshare("share", "a.onnx", "--transposed", "--untie", "head", cwd=tmp_path),
+        "several purposes cannot be combined",
     )
     symbol = "fixtures/lenet-symbol.json"
     refused(graphshare("share", symbol, "--transposed"), "--transposed is for ONNX models")
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="a process keeps a limit of memory on Linux alone")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="a process keeps a limit of memory on Linux alone"
+)
 def test_a_proof_keeps_the_limit_of_memory(tmp_path: Path) -> None:
     size = numpy_helper.from_array(np.array([200_000_000]))
-    more = (node("ConstantOfShape", "size", "zeros"), node("ReduceMax", "zeros", "most", keepdims=0))
+    more = (
+        node("ConstantOfShape", "size", "zeros"),
+        node("ReduceMax", "zeros", "most", keepdims=0),
+    )
     model = language(node("Constant", "", "size", value=size), *more)
     model.graph.output.append(declare("most", ()))
     write(tmp_path / "a.onnx", model)
     words = ("share", "a.onnx", "--transposed", "--max-memory", "500M", "-o", "b.onnx")
     refused(
-        graphshare(*words, cwd=tmp_path), "takes more memory in onnxruntime than the limit of 500.0 MB", "--max-memory SIZE"
+        graphshare(*words, cwd=tmp_path),
+        "takes more memory in onnxruntime than the limit of 500.0 MB",
+        "--max-memory SIZE",
     )
     assert not (tmp_path / "b.onnx").exists()

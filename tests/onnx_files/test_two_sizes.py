@@ -1,6 +1,7 @@
 """Networks as exporters write them for one size, freed from a length of 6 and compared with their own export at 9.
 
-What an exporter folds into numbers stays that of 6: each such network is refused, or the number is listed with its node.
+What an exporter folds into numbers stays that of 6: each such network is refused, or the number is
+listed with its node.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ def _numbers(values: object) -> str:
     return "{" + ", ".join(map(str, np.ravel(values).tolist())) + "}"
 
 
-def _x(body: Callable[[int], str], constants: Callable[[int], str] = lambda s: "", out: str = "?,?,?") -> Callable[[int], str]:
+def _x(
+    body: Callable[[int], str], constants: Callable[[int], str] = lambda s: "", out: str = "?,?,?"
+) -> Callable[[int], str]:
     """Return what writes a network of one input (1, s, 4)."""
     return lambda s: f"(float[1,{s},4] x) => (float[{out}] y) <{constants(s)}> {{ {body(s)} }}"
 
@@ -33,7 +36,9 @@ def _cache(
     body: Callable[[int], str], constants: Callable[[int], str] = lambda s: "int64 unused = {0}"
 ) -> Callable[[int], str]:
     """Return what writes a network of two new tokens behind a past (1, s, 4)."""
-    return lambda s: f"(float[1,2,4] q, float[1,{s},4] x) => (float[?,?,?] y) <{constants(s)}> {{ {body(s)} }}"
+    return lambda s: (
+        f"(float[1,2,4] q, float[1,{s},4] x) => (float[?,?,?] y) <{constants(s)}> {{ {body(s)} }}"
+    )
 
 
 _TABLE = np.round(np.sin(np.arange(800)), 3).reshape(200, 4)
@@ -185,13 +190,17 @@ def is_same(free: Path, other: Path) -> bool:
     """Return whether a freed network computes what its own export at another size does."""
     sessions = [onnxruntime.InferenceSession(str(path)) for path in (free, other)]
     rng = np.random.default_rng(0)
-    feeds = {each.name: rng.standard_normal(each.shape).astype("f4") for each in sessions[1].get_inputs()}
+    feeds = {
+        each.name: rng.standard_normal(each.shape).astype("f4") for each in sessions[1].get_inputs()
+    }
     got, wanted = (session.run(None, feeds)[0] for session in sessions)
     return got.shape == wanted.shape and np.allclose(got, wanted, rtol=1e-4, atol=1e-5)
 
 
 def find_blame(folder: Path, network: str) -> tuple[str, list[str], str]:
-    """Return whether a network is refused, the same or different at the other size; the nodes that are listed; the refusal."""
+    """Return whether a network is refused, the same or different at the other size; the nodes that
+    are listed; the refusal.
+    """
     old, new = write(folder / "old.onnx", network, OLD), write(folder / "new.onnx", network, NEW)
     try:
         freed = gs.reshape(old, shapes={"x": (1, "t", 4)})
@@ -225,5 +234,7 @@ def test_what_differs_at_another_size_is_listed_or_refused_and_little_else(tmp_p
 
 
 @pytest.mark.parametrize("network", [name for name, (_, blamed) in NETWORKS.items() if not blamed])
-def test_networks_that_follow_their_size_are_proved_against_a_witness(network: str, tmp_path: Path) -> None:
+def test_networks_that_follow_their_size_are_proved_against_a_witness(
+    network: str, tmp_path: Path
+) -> None:
     assert find_blame(tmp_path, network)[0] == "same"

@@ -32,12 +32,23 @@ def judge(model: Path, other: Path | None, **options: Any) -> Answer:
     rounds = options.pop("rounds", 1)
     options["inputs"] = gs.Inputs(rounds=rounds)
     report = gs.verify(model, **options) if other is None else gs.compare(model, other, **options)
-    regions = [region for branch in report.branches for each in branch.regions for region in each.regions]
+    regions = [
+        region for branch in report.branches for each in branch.regions for region in each.regions
+    ]
     first = next((region.ends[0][0] for region in regions if not region), "")
     if report.outcome == "not judged":  # the operator that draws is named instead
         first = report.verdict.split("'")[1]
-    word = {"equal": "EQUAL", "not equal": "NOT EQUAL", "not proved": "NOT PROVED", "not judged": "not judged"}[report.outcome]
-    is_exact = report.rung == "exact" if other is not None else report.verdict.startswith(("EQUAL", "STRUCTURE EQUAL"))
+    word = {
+        "equal": "EQUAL",
+        "not equal": "NOT EQUAL",
+        "not proved": "NOT PROVED",
+        "not judged": "not judged",
+    }[report.outcome]
+    is_exact = (
+        report.rung == "exact"
+        if other is not None
+        else report.verdict.startswith(("EQUAL", "STRUCTURE EQUAL"))
+    )
     return Answer("exact" if report and is_exact else word, first)
 
 
@@ -116,7 +127,9 @@ def _paths(folder: Path, pair: Pair) -> list[Path]:
     return [folder / f"{pair.name}-{side}.onnx" for side in ("a", "b")]
 
 
-@pytest.mark.parametrize(("pair", "question"), [*_list_cases(_ORDERS, PAIRS), *_list_cases(_LAYERS, PAIRS, one_in=3)])
+@pytest.mark.parametrize(
+    ("pair", "question"), [*_list_cases(_ORDERS, PAIRS), *_list_cases(_LAYERS, PAIRS, one_in=3)]
+)
 def test_a_pair_has_the_right_verdict(pair: Pair, question: str, folder: Path) -> None:
     order, options = _ASKED[question]
     answer = judge(*_paths(folder, pair)[::order], **pair.options, **options)
@@ -125,9 +138,12 @@ def test_a_pair_has_the_right_verdict(pair: Pair, question: str, folder: Path) -
 
 
 @pytest.mark.parametrize(
-    ("pair", "question"), _list_cases(["orders"], [pair for pair in PAIRS if len(pair.right) > 1], one_in=3)
+    ("pair", "question"),
+    _list_cases(["orders"], [pair for pair in PAIRS if len(pair.right) > 1], one_in=3),
 )
-def test_the_order_of_two_models_does_not_change_the_verdict(pair: Pair, question: str, folder: Path) -> None:
+def test_the_order_of_two_models_does_not_change_the_verdict(
+    pair: Pair, question: str, folder: Path
+) -> None:
     """Where several verdicts are right, too."""
     paths = _paths(folder, pair)
     assert judge(*paths, **pair.options).word == judge(*paths[::-1], **pair.options).word
@@ -140,18 +156,23 @@ def test_a_model_is_exact_against_itself(pair: Pair, question: str, folder: Path
 
 
 @pytest.mark.parametrize(("pair", "question"), _list_cases(["command"], PAIRS, one_in=8))
-def test_every_format_of_a_report_has_the_exit_code_of_the_verdict(pair: Pair, question: str, folder: Path) -> None:
+def test_every_format_of_a_report_has_the_exit_code_of_the_verdict(
+    pair: Pair, question: str, folder: Path
+) -> None:
     paths = _paths(folder, pair)
     words = ["compare", paths[0], paths[1]]
     for name, value in pair.options.items():
         words += [name_options(f"`{name}`"), *([] if value is True else [str(value)])]
     codes = {
-        form: in_process(*words, "--format", form).returncode for form in ("text", "json", "html", "github", "junit", "sarif")
+        form: in_process(*words, "--format", form).returncode
+        for form in ("text", "json", "html", "github", "junit", "sarif")
     }
     assert codes == dict.fromkeys(codes, _EXIT_CODES[judge(*paths, **pair.options).word])
 
 
-@pytest.mark.parametrize(("case", "question"), [*_list_cases(_ORDERS, _CASES), *_list_cases(_LAYERS, _CASES, one_in=3)])
+@pytest.mark.parametrize(
+    ("case", "question"), [*_list_cases(_ORDERS, _CASES), *_list_cases(_LAYERS, _CASES, one_in=3)]
+)
 def test_a_case_has_the_right_verdict(case: Case, question: str, cases: Path) -> None:
     order, options = _ASKED[question]
     paths = [cases / f"{name}.onnx" for name in (case.model, case.other)][::order]
@@ -159,16 +180,25 @@ def test_a_case_has_the_right_verdict(case: Case, question: str, cases: Path) ->
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_a_name_that_a_quantizer_uses_again_is_not_the_first_difference(order: int, cases: Path) -> None:
+def test_a_name_that_a_quantizer_uses_again_is_not_the_first_difference(
+    order: int, cases: Path
+) -> None:
     """The quantizer drops a Relu, and gives its name to what comes before."""
     paths = [cases / f"verify/{name}.onnx" for name in ("relu_f32", "relu_qdq")][::order]
     (branch,) = gs.compare(*paths).branches
-    departed = [region for each in branch.regions for region in each.regions if region.comparison is not None and not region]
+    departed = [
+        region
+        for each in branch.regions
+        for region in each.regions
+        if region.comparison is not None and not region
+    ]
     assert departed
     assert all(end != ("r0", "r0") for region in departed for end in region.ends)
 
 
-def test_a_case_whose_output_onnxruntime_folds_is_equal_in_both_orders(cases: Path, tmp_path: Path) -> None:
+def test_a_case_whose_output_onnxruntime_folds_is_equal_in_both_orders(
+    cases: Path, tmp_path: Path
+) -> None:
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     options.optimized_model_filepath = str(tmp_path / "folded.onnx")

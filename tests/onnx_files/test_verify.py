@@ -29,7 +29,11 @@ def write(folder: Path, name: str, model: onnx.ModelProto | None = None) -> Path
 
 
 def siamese(folder: Path, name: str, mode: str) -> Path:
-    gs.save(gs.duplicate(gs.load(write(folder, name)), "b_", mode=mode), folder / "siam.onnx", map=folder / "map.json")  # type: ignore[arg-type]
+    gs.save(
+        gs.duplicate(gs.load(write(folder, name)), "b_", mode=mode),
+        folder / "siam.onnx",
+        map=folder / "map.json",
+    )  # type: ignore[arg-type]
     return folder / "siam.onnx"
 
 
@@ -37,7 +41,11 @@ def siamese(folder: Path, name: str, mode: str) -> Path:
 @pytest.mark.parametrize("mode", ["tie", "copy"])
 def test_branches_are_equal_bit_for_bit(name: str, mode: str, tmp_path: Path) -> None:
     model = siamese(tmp_path, name, mode)
-    for report in (gs.verify(model), gs.verify(model, prefixes="b_"), gs.verify(model, map=tmp_path / "map.json")):
+    for report in (
+        gs.verify(model),
+        gs.verify(model, prefixes="b_"),
+        gs.verify(model, map=tmp_path / "map.json"),
+    ):
         assert report
         (branch,) = report.branches
         assert [stage.verdict for stage in branch.stages] == ["holds"] * 3
@@ -50,8 +58,14 @@ def test_a_rewritten_model_is_compared_before_it_is_saved(tmp_path: Path) -> Non
     model = gs.duplicate(gs.load(write(tmp_path, "external")), ["b_", "c_"], mode="tie")
     report = gs.verify(model, inputs=gs.Inputs(rounds=2, seed=5))
     assert report
-    assert [len(branch.rounds) for branch in report.branches] == [3, 3]  # one more than those of open sizes
-    assert "'data' (original), 'b_data' (b_), 'c_data' (c_) are seeded (5), (1, 2) float32" in " ".join(report.notes)
+    assert [len(branch.rounds) for branch in report.branches] == [
+        3,
+        3,
+    ]  # one more than those of open sizes
+    assert (
+        "'data' (original), 'b_data' (b_), 'c_data' (c_) are seeded (5), (1, 2) float32"
+        in " ".join(report.notes)
+    )
 
 
 def test_the_first_value_that_differs_is_named(tmp_path: Path) -> None:
@@ -64,7 +78,11 @@ def test_the_first_value_that_differs_is_named(tmp_path: Path) -> None:
     assert not report
     stages = {stage.name: stage for stage in report.branches[0].stages}
     assert stages["parameters"].verdict == stages["values"].verdict == "fails"
-    assert stages["values"].details[-1].startswith("first at MatMul 'b_h' and 'h', output 0: values differ, max abs 2.5")
+    assert (
+        stages["values"]
+        .details[-1]
+        .startswith("first at MatMul 'b_h' and 'h', output 0: values differ, max abs 2.5")
+    )
     assert report.branches[0].rounds[0].outputs[0].shape == (3, 2)
 
 
@@ -72,7 +90,8 @@ def test_two_files_are_compared(tmp_path: Path) -> None:
     path = write(tmp_path, "branches")
     gs.save(gs.rename(gs.load(path), prefix="q_"), tmp_path / "renamed.onnx")
     assert (
-        gs.compare(path, tmp_path / "renamed.onnx").verdict == "EQUAL: the other model and the original, exact for every input"
+        gs.compare(path, tmp_path / "renamed.onnx").verdict
+        == "EQUAL: the other model and the original, exact for every input"
     )
     other = write(tmp_path, "dense")
     with pytest.raises(gs.GraphshareError, match="operators"):
@@ -86,7 +105,11 @@ def test_outputs_of_different_structures_are_compared_by_name(tmp_path: Path) ->
     model.graph.node[2].input[0] = "rectified"
     other = write(tmp_path, "longer", model)
     assert gs.diff(path, other)
-    for report in (gs.compare(path, other), gs.compare(other, path), gs.compare(path, other, exact=True)):
+    for report in (
+        gs.compare(path, other),
+        gs.compare(other, path),
+        gs.compare(path, other, exact=True),
+    ):
         assert report
         assert report.rung == "exact"
         assert report.branches[0].regions[0].identities["Identity"] == 1
@@ -105,7 +128,9 @@ def test_sizes_that_are_open_are_chosen(tmp_path: Path) -> None:
     siam = gs.duplicate(gs.load(path), "b_", mode="tie")
     assert "(1, 3, 64, 64)" in gs.verify(siam).notes[0]
     assert "(2, 3, 30, 64)" in gs.verify(siam, shapes={"b_x": (2, None, 30, None)}).notes[0]
-    with pytest.raises(gs.GraphshareError, match=r"`shapes` 'x' is \(1,4\), but the model declares Nx3xHxW"):
+    with pytest.raises(
+        gs.GraphshareError, match=r"`shapes` 'x' is \(1,4\), but the model declares Nx3xHxW"
+    ):
         gs.verify(siam, shapes={"x": (1, 4)})
     with pytest.raises(gs.GraphshareError, match=r"onnxruntime .* fails") as raised:
         gs.verify(siam, shapes={"x": (1, 3, 4, 4)})
@@ -118,7 +143,9 @@ def test_a_graph_of_mxnet_takes_the_sizes_that_the_model_declares(tmp_path: Path
     assert gs.compare(lenet, str(tmp_path / "lenet.onnx"))
 
 
-def test_without_onnxruntime_there_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_onnxruntime_there_is_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(onnx_session, "find_spec", lambda name: None)
     model = siamese(tmp_path, "dense", "copy")
     hint = "hint: pip install onnx onnxruntime installs it"
@@ -127,21 +154,36 @@ def test_without_onnxruntime_there_is_no_answer(tmp_path: Path, monkeypatch: pyt
         ("compare", model, model),
         ("duplicate", model, "--verify", "-p", "c_", "-o", "x"),
     ):
-        refused(in_process(*command, cwd=tmp_path), "onnxruntime, which computes ONNX models, is not installed", hint)
+        refused(
+            in_process(*command, cwd=tmp_path),
+            "onnxruntime, which computes ONNX models, is not installed",
+            hint,
+        )
     monkeypatch.setattr(onnx_checker, "find_spec", lambda name: None)
     refused(
-        in_process("export", ROOT / "fixtures/lenet", "-o", "x.onnx", cwd=tmp_path), "so nothing can be proved", "--no-verify"
+        in_process("export", ROOT / "fixtures/lenet", "-o", "x.onnx", cwd=tmp_path),
+        "so nothing can be proved",
+        "--no-verify",
     )
-    values = numpy_helper.to_array(next(t for t in onnx.load(model).graph.initializer if t.name == "b_w"))
+    values = numpy_helper.to_array(
+        next(t for t in onnx.load(model).graph.initializer if t.name == "b_w")
+    )
     changed = onnx.load(model)
-    next(t for t in changed.graph.initializer if t.name == "b_w").CopyFrom(numpy_helper.from_array(values + 1, "b_w"))
+    next(t for t in changed.graph.initializer if t.name == "b_w").CopyFrom(
+        numpy_helper.from_array(values + 1, "b_w")
+    )
     report = gs.verify(write(tmp_path, "other", changed))
     assert report.verdict == "NOT EQUAL: parameters of b_"
 
 
-def test_values_that_may_be_left_out_are_named_in_every_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_that_may_be_left_out_are_named_in_every_format(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(onnx_session, "find_spec", lambda name: None)
-    model, verdict = siamese(tmp_path, "dense", "tie"), "STRUCTURE EQUAL: b_ and the original, values not compared"
+    model, verdict = (
+        siamese(tmp_path, "dense", "tie"),
+        "STRUCTURE EQUAL: b_ and the original, values not compared",
+    )
     report = gs.verify(model, allow_unsupported=True)
     assert (bool(report), report.verdict) == (True, verdict)
     assert verdict in report._repr_html_()
@@ -154,7 +196,9 @@ def test_values_that_may_be_left_out_are_named_in_every_format(tmp_path: Path, m
 
 
 @pytest.mark.parametrize(("text", "value"), [("16000", 16000), ("-2.0", -2), ("true", 1)])
-def test_a_number_is_fed_as_the_dtype_that_is_declared(text: str, value: int, tmp_path: Path) -> None:
+def test_a_number_is_fed_as_the_dtype_that_is_declared(
+    text: str, value: int, tmp_path: Path
+) -> None:
     ends = [helper.make_tensor_value_info(name, 7, []) for name in ("sr", "y")]
     nodes = [helper.make_node("Identity", ["sr"], ["y"])]
     model = helper.make_model(helper.make_graph(nodes, "g", ends[:1], ends[1:]), ir_version=8,
@@ -164,24 +208,34 @@ def test_a_number_is_fed_as_the_dtype_that_is_declared(text: str, value: int, tm
     drawn = InputDrawer(OnnxSession(str(path)), as_arrays(feeds), {}, 0).draw(1)
     assert (drawn["sr"].dtype, drawn["sr"].shape, drawn["sr"]) == (np.int64, (), value)
     assert gs.compare(path, path, feeds=feeds)
-    with pytest.raises(gs.GraphshareError, match="'sr' is float64, and not all of its values fit into int64"):
+    with pytest.raises(
+        gs.GraphshareError, match="'sr' is float64, and not all of its values fit into int64"
+    ):
         gs.compare(path, path, feeds={"sr": 0.5})
 
 
 def free(name: str, outputs: tuple[str, ...] = ("y", "z"), inputs: str = "x") -> onnx.ModelProto:
     """A model of two outputs, the negative and the square of an input whose batch is free."""
-    nodes = [helper.make_node("Neg", [inputs], [outputs[0]]), helper.make_node("Mul", [inputs, inputs], [outputs[1]])]
+    nodes = [
+        helper.make_node("Neg", [inputs], [outputs[0]]),
+        helper.make_node("Mul", [inputs, inputs], [outputs[1]]),
+    ]
     ends = [helper.make_tensor_value_info(end, 1, ["N", 3]) for end in (inputs, *outputs)]
     return helper.make_model(helper.make_graph(nodes, name, ends[:1], ends[1:]), ir_version=8,
                              opset_imports=[helper.make_opsetid("", 17)])  # fmt: skip
 
 
-def test_names_pair_inputs_and_outputs_and_their_order_does_where_names_differ(tmp_path: Path) -> None:
+def test_names_pair_inputs_and_outputs_and_their_order_does_where_names_differ(
+    tmp_path: Path,
+) -> None:
     path, model = write(tmp_path, "first", free("first")), free("second")
     model.graph.output.reverse()
     swapped = write(tmp_path, "second", model)
     report = gs.compare(path, swapped)
-    assert [(o.reference, o.output) for o in report.branches[0].rounds[0].outputs] == [("y", "y"), ("z", "z")]
+    assert [(o.reference, o.output) for o in report.branches[0].rounds[0].outputs] == [
+        ("y", "y"),
+        ("z", "z"),
+    ]
     assert report.verdict.endswith("exact for every input")
     renamed = write(tmp_path, "third", free("third", ("p", "q"), "data"))
     report = gs.compare(path, renamed, shapes={"data": (5, 3)})
@@ -194,22 +248,32 @@ def test_names_pair_inputs_and_outputs_and_their_order_does_where_names_differ(t
 
 def test_what_is_not_an_input_is_not_fed(tmp_path: Path) -> None:
     model = siamese(tmp_path, "dense", "tie")
-    with pytest.raises(gs.GraphshareError, match="`feeds` 'w' is not an input: the model contains its value"):
+    with pytest.raises(
+        gs.GraphshareError, match="`feeds` 'w' is not an input: the model contains its value"
+    ):
         gs.verify(model, feeds={"w": np.zeros((2, 2), np.float32)})
 
 
-@pytest.mark.parametrize(("engine", "strict"), [("numpy", False), ("numpy,onnxruntime", False), ((), True)])
-def test_engines_that_cannot_compute_it_are_refused(engine: str, strict: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("engine", "strict"), [("numpy", False), ("numpy,onnxruntime", False), ((), True)]
+)
+def test_engines_that_cannot_compute_it_are_refused(
+    engine: str, strict: bool, tmp_path: Path
+) -> None:
     model = siamese(tmp_path, "dense", "tie")
     assert gs.verify(model, engine="onnxruntime")
     option = "`strict_engine`" if strict else "`engine='numpy'`"
-    with pytest.raises(gs.GraphshareError, match=f"{option} is for MXNet graphs, and this is an ONNX model"):
+    with pytest.raises(
+        gs.GraphshareError, match=f"{option} is for MXNet graphs, and this is an ONNX model"
+    ):
         gs.verify(model, engine=engine, strict_engine=strict)
 
 
 def test_the_report_has_the_tolerance(tmp_path: Path) -> None:
     path = write(tmp_path, "dense")
-    (branch,) = gs.verify(siamese(tmp_path, "dense", "tie"), tolerance=gs.Tolerance(atol=1e-3, rtol=1e-5)).branches
+    (branch,) = gs.verify(
+        siamese(tmp_path, "dense", "tie"), tolerance=gs.Tolerance(atol=1e-3, rtol=1e-5)
+    ).branches
     assert branch.tolerance == Tolerance(1e-3, 1e-5)
     (branch,) = gs.compare(path, path).branches
     assert branch.tolerance == Tolerance(1e-8, 1e-5, of_largest=1e-5)
@@ -224,8 +288,11 @@ def test_branches_of_an_exported_model_have_one_shape(tmp_path: Path) -> None:
     for left, right in ((model, siam), (siam, model), (siam, siam), (model, model)):
         report = gs.compare(left, right, shapes={"data": (3, 1, 28, 28)})
         assert report, report.verdict
-        # The exported model has one name for the batch of both inputs; a graph of MXNet leaves that of the other one open.
-        sizes = [[output.shape[0] for output in values.outputs] for values in report.branches[0].rounds]
+        # The exported model has one name for the batch of both inputs; a graph of MXNet leaves that
+        # of the other one open.
+        sizes = [
+            [output.shape[0] for output in values.outputs] for values in report.branches[0].rounds
+        ]
         assert sizes == ([[3, 1], [3, 2]] if left is right is siam else [[3, 3]])
     report = gs.verify(siam, shapes={"data": (3, 1, 28, 28)})
     assert [output.shape[0] for output in report.branches[0].rounds[0].outputs] == [3]
@@ -235,7 +302,9 @@ def test_branches_of_an_exported_model_have_one_shape(tmp_path: Path) -> None:
     own = {"data": (3, 1, 28, 28), "b_data": (2, 1, 28, 28)}
     report = gs.compare(siam, siam, shapes=own)
     assert [output.shape[0] for output in report.branches[0].rounds[0].outputs] == [3, 2]
-    (branch,) = gs.compare(siam, model, shapes=one, tolerance=gs.Tolerance(atol=0, rtol=1e-4)).branches
+    (branch,) = gs.compare(
+        siam, model, shapes=one, tolerance=gs.Tolerance(atol=0, rtol=1e-4)
+    ).branches
     assert branch.tolerance == Tolerance(0, 1e-4, of_largest=1e-4)
     assert branch.stages[0].summary == "an MXNet graph and an ONNX model have different nodes"
     with pytest.raises(gs.GraphshareError, match="is computed by one engine"):
@@ -244,9 +313,12 @@ def test_branches_of_an_exported_model_have_one_shape(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("format_", "start"), [("text", "both models"), ("json", "{"), ("html", "<!doctype"), ("junit", "<?xml")]
+    ("format_", "start"),
+    [("text", "both models"), ("json", "{"), ("html", "<!doctype"), ("junit", "<?xml")],
 )
-def test_a_report_of_two_models_is_written_to_a_file(format_: str, start: str, tmp_path: Path) -> None:
+def test_a_report_of_two_models_is_written_to_a_file(
+    format_: str, start: str, tmp_path: Path
+) -> None:
     path = write(tmp_path, "dense")
     gs.save(gs.rename(gs.load(path), prefix="q_"), tmp_path / "renamed.onnx")
     command = ("compare", path, tmp_path / "renamed.onnx", "--format", format_, "-o")
@@ -260,21 +332,27 @@ def test_a_report_of_two_models_is_written_to_a_file(format_: str, start: str, t
     assert path.read_bytes() == before
 
 
-def test_branches_that_compute_no_drawn_numbers_are_judged_by_their_structure(tmp_path: Path) -> None:
+def test_branches_that_compute_no_drawn_numbers_are_judged_by_their_structure(
+    tmp_path: Path,
+) -> None:
     """A window that is longer than the drawn input, as in a model of spectra."""
     text = """<ir_version: 8, opset_import: ["" : 17]> g (float[1,1,n] x) => (float[1,1,m] y)
         { y = Conv (x, w) }"""
     model = onnx.parser.parse_model(text)
     del model.graph.initializer[:]
     del model.graph.value_info[:]
-    model.graph.initializer.append(onnx.numpy_helper.from_array(np.ones((1, 1, 900), "float32"), "w"))
+    model.graph.initializer.append(
+        onnx.numpy_helper.from_array(np.ones((1, 1, 900), "float32"), "w")
+    )
     onnx.save(model, tmp_path / "m.onnx")
     for mode in ("tie", "copy"):
         gs.save(gs.duplicate(tmp_path / "m.onnx", "b_", mode=mode), tmp_path / f"{mode}.onnx")
         report = gs.verify(tmp_path / f"{mode}.onnx", prefixes="b_")
         assert report
         assert report.verdict == "STRUCTURE EQUAL: b_ and the original, values not compared"
-        with pytest.raises(gs.GraphshareError, match="Invalid input shape"):  # sizes that a user chose are no drawn ones
+        with pytest.raises(
+            gs.GraphshareError, match="Invalid input shape"
+        ):  # sizes that a user chose are no drawn ones
             gs.verify(tmp_path / f"{mode}.onnx", prefixes="b_", shapes={"x": (1, 1, 10)})
     changed = gs.load(tmp_path / "copy.onnx").with_params({"b_w": np.zeros((1, 1, 900), "float32")})
     assert not gs.verify(changed, prefixes="b_")

@@ -1,4 +1,6 @@
-"""Every file that a command writes passes ONNX's full check where its source does, and ``check`` says the same of it."""
+"""Every file that a command writes passes ONNX's full check where its source does, and ``check``
+says the same of it.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def numbers(*shape: int, dtype: type = np.float32, name: str = "") -> TensorProt
 
 
 def whole(*values: int, name: str = "") -> TensorProto:
-    return numpy_helper.from_array(np.array(values if len(values) > 1 else values[0], np.int64), name)
+    return numpy_helper.from_array(
+        np.array(values if len(values) > 1 else values[0], np.int64), name
+    )
 
 
 def _model(
@@ -65,7 +69,10 @@ def _branch(output: str, label: str, weights: TensorProto, read: str = "h") -> G
 
 def bodies() -> ModelProto:
     """Branches with equal weights under equal names."""
-    branches = {"then_branch": _branch("one", "same", numbers(3, 3)), "else_branch": _branch("two", "same", numbers(3, 3))}
+    branches = {
+        "then_branch": _branch("one", "same", numbers(3, 3)),
+        "else_branch": _branch("two", "same", numbers(3, 3)),
+    }
     nodes = [
         helper.make_node("Relu", ["x"], ["h"], "relu"),
         helper.make_node("If", ["flag"], ["o"], "if", **branches),
@@ -76,7 +83,10 @@ def bodies() -> ModelProto:
 
 def nested() -> ModelProto:
     """An If in a Loop, whose branches have weights, one of which nothing reads, and capture one."""
-    branches = {key: _branch(key[:4], "product", numbers(3, 3), "state") for key in ("then_branch", "else_branch")}
+    branches = {
+        key: _branch(key[:4], "product", numbers(3, 3), "state")
+        for key in ("then_branch", "else_branch")
+    }
     for branch in branches.values():
         branch.node[1].input[1] = "outer"
     steps = [
@@ -89,7 +99,12 @@ def nested() -> ModelProto:
         helper.make_node("Loop", ["count", "", "x"], ["last"], "loop", body=body),
         helper.make_node("Relu", ["last"], ["y"], "relu"),
     ]
-    return _model(nodes, [value("x", (3, 3))], [value("y", (3, 3))], (whole(2, name="count"), numbers(3, 3, name="outer")))
+    return _model(
+        nodes,
+        [value("x", (3, 3))],
+        [value("y", (3, 3))],
+        (whole(2, name="count"), numbers(3, 3, name="outer")),
+    )
 
 
 def scan() -> ModelProto:
@@ -98,10 +113,21 @@ def scan() -> ModelProto:
         helper.make_node("Add", ["state", "element"], ["next"], "add"),
         helper.make_node("Mul", ["next", "scale"], ["row"], "mul"),
     ]
-    ends = [[value(name, (8,)) for name in names] for names in (("state", "element"), ("next", "row"))]
+    ends = [
+        [value(name, (8,)) for name in names] for names in (("state", "element"), ("next", "row"))
+    ]
     body = helper.make_graph(steps, "body", *ends, [numbers(8, name="scale")])
-    nodes = [helper.make_node("Scan", ["first", "x"], ["last", "rows"], "scan", body=body, num_scan_inputs=1)]
-    return _model(nodes, [value("x", ("T", 8))], [value("last", (8,)), value("rows", ("T", 8))], (numbers(8, name="first"),))
+    nodes = [
+        helper.make_node(
+            "Scan", ["first", "x"], ["last", "rows"], "scan", body=body, num_scan_inputs=1
+        )
+    ]
+    return _model(
+        nodes,
+        [value("x", ("T", 8))],
+        [value("last", (8,)), value("rows", ("T", 8))],
+        (numbers(8, name="first"),),
+    )
 
 
 def sequence() -> ModelProto:
@@ -111,7 +137,12 @@ def sequence() -> ModelProto:
         helper.make_node("SequenceAt", ["both", "i"], ["y"], "at"),
         helper.make_node("ConcatFromSequence", ["both"], ["joint"], "concat", axis=0),
     ]
-    return _model(nodes, [value("x"), value("i", (), INT)], [value("y"), value("joint", (4, 2))], (numbers(2, 2, name="w"),))
+    return _model(
+        nodes,
+        [value("x"), value("i", (), INT)],
+        [value("y"), value("joint", (4, 2))],
+        (numbers(2, 2, name="w"),),
+    )
 
 
 def several() -> ModelProto:
@@ -126,7 +157,10 @@ def several() -> ModelProto:
     outputs = [value("y", ("N", 2)), value("best", ("N", 1)), value("where", ("N", 1), INT), value("copy", (1, 2)),
                value("w", (1, 2))]  # fmt: skip
     return _model(
-        nodes, [value("x", ("N", 4))], outputs, (numbers(1, 2, name="w"), numpy_helper.from_array(np.int64([1]), "k"))
+        nodes,
+        [value("x", ("N", 4))],
+        outputs,
+        (numbers(1, 2, name="w"), numpy_helper.from_array(np.int64([1]), "k")),
     )
 
 
@@ -143,7 +177,11 @@ def quantized() -> ModelProto:
 
 def normalized() -> ModelProto:
     """BatchNormalization after a Conv, a ConvTranspose and a Gemm, one weight in a Constant."""
-    scales = tuple(tensor(f"{kind}{i}", 0.5 + i, (3,)) for i in range(3) for kind in ("scale", "shift", "mean", "variance"))
+    scales = tuple(
+        tensor(f"{kind}{i}", 0.5 + i, (3,))
+        for i in range(3)
+        for kind in ("scale", "shift", "mean", "variance")
+    )
     norms = [[f"{kind}{i}" for kind in ("scale", "shift", "mean", "variance")] for i in range(3)]
     nodes = [
         helper.make_node("Conv", ["x", "w", "b"], ["c"], "conv"),
@@ -156,13 +194,31 @@ def normalized() -> ModelProto:
         helper.make_node("Gemm", ["f", "g"], ["d"], "gemm", transB=1),
         helper.make_node("BatchNormalization", ["d", *norms[2]], ["y"], "norm of gemm"),
     ]
-    tensors = (numbers(3, 2, 3, 3, name="w"), numbers(3, name="b"), numbers(3, 3, name="g"), *scales)
+    tensors = (
+        numbers(3, 2, 3, 3, name="w"),
+        numbers(3, name="b"),
+        numbers(3, 3, name="g"),
+        *scales,
+    )
     return _model(nodes, [value("x", ("N", 2, 8, 8))], [value("y", ("N", 3))], tensors)
 
 
 SOURCES: dict[str, Callable[[], ModelProto]] = {
     **made.MADE,
-    **{each.__name__: each for each in (make, constants, bodies, nested, scan, sequence, several, quantized, normalized)},
+    **{
+        each.__name__: each
+        for each in (
+            make,
+            constants,
+            bodies,
+            nested,
+            scan,
+            sequence,
+            several,
+            quantized,
+            normalized,
+        )
+    },
 }
 Write = Callable[[], gs.Checkpoint]
 
@@ -178,25 +234,54 @@ def list_rewrites(path: Path) -> Iterator[tuple[str, Write]]:
     prefixed = [f"=b_{name[1:]}" for name in outputs]
     for mode in ("copy", "tie"):
         yield mode, lambda mode=mode: gs.duplicate(path, ["b_", "c_"], mode=mode)
-        yield f"{mode}, common inputs", lambda mode=mode: gs.duplicate(path, "b_", mode=mode, share_inputs="*")
-        yield f"{mode}, dropped", lambda mode=mode: gs.duplicate(path, ["b_", "c_"], mode=mode, drop_original=True)
-        yield f"part of {mode}", lambda mode=mode: gs.extract(gs.duplicate(path, "b_", mode=mode), prefixed)
-        yield f"{mode} renamed", lambda mode=mode: gs.rename(gs.duplicate(path, "b_", mode=mode), prefix="n_")
-        yield f"{mode} untied", lambda mode=mode: gs.share(gs.duplicate(path, "b_", mode=mode), untie="*")
+        yield (
+            f"{mode}, common inputs",
+            lambda mode=mode: gs.duplicate(path, "b_", mode=mode, share_inputs="*"),
+        )
+        yield (
+            f"{mode}, dropped",
+            lambda mode=mode: gs.duplicate(path, ["b_", "c_"], mode=mode, drop_original=True),
+        )
+        yield (
+            f"part of {mode}",
+            lambda mode=mode: gs.extract(gs.duplicate(path, "b_", mode=mode), prefixed),
+        )
+        yield (
+            f"{mode} renamed",
+            lambda mode=mode: gs.rename(gs.duplicate(path, "b_", mode=mode), prefix="n_"),
+        )
+        yield (
+            f"{mode} untied",
+            lambda mode=mode: gs.share(gs.duplicate(path, "b_", mode=mode), untie="*"),
+        )
     yield "rename", lambda: gs.rename(path, prefix="n_")
     yield "rename operators", lambda: gs.rename(path, prefix="n_", only="ops")
     yield "untie", lambda: gs.share(path, untie="*")
     yield "fold", lambda: gs.fold(path)
     yield "fold of tie", lambda: gs.fold(gs.duplicate(path, "b_", mode="tie"))
     for found in gs.detect(path):
-        yield f"alias {found.names}", lambda found=found: gs.share(path, aliases=dict.fromkeys(found.names[1:], found.names[0]))
+        yield (
+            f"alias {found.names}",
+            lambda found=found: gs.share(
+                path, aliases=dict.fromkeys(found.names[1:], found.names[0])
+            ),
+        )
     yield "group", lambda: gs.group([path, path], prefixes=["", "g_"])
-    yield "group, common inputs", lambda: gs.group([path, path], prefixes=["", "g_"], share_inputs="*")
-    yield "group, equal", lambda: gs.group([path, gs.duplicate(path, "b_", drop_original=True)], share_inputs=())
+    yield (
+        "group, common inputs",
+        lambda: gs.group([path, path], prefixes=["", "g_"], share_inputs="*"),
+    )
+    yield (
+        "group, equal",
+        lambda: gs.group([path, gs.duplicate(path, "b_", drop_original=True)], share_inputs=()),
+    )
     for node in gs.load(path).graph.nodes:
         if node.op:
             yield f"extract {node.name}", lambda node=node: gs.extract(path, f"={node.name}")
-            yield f"cut at {node.name}", lambda node=node: gs.extract(path, outputs, cuts=f"={node.name}")
+            yield (
+                f"cut at {node.name}",
+                lambda node=node: gs.extract(path, outputs, cuts=f"={node.name}"),
+            )
 
 
 REFUSALS = ("nothing would be tied", "matches no parameter that several", "is not needed by any target", "is itself a target",
@@ -217,7 +302,9 @@ def require_sound(path: Path, what: str, *, loads: bool = True) -> None:
     onnx.checker.check_model(str(path), full_check=True)
     if loads:
         Session(path.read_bytes(), str(path.parent))
-    assert [finding.message for finding in gs.check(path).findings if finding.level is Level.ERROR] == [], what
+    assert [
+        finding.message for finding in gs.check(path).findings if finding.level is Level.ERROR
+    ] == [], what
 
 
 @pytest.mark.parametrize("name", mark_everyday(SOURCES, 4))
@@ -237,7 +324,9 @@ def test_every_rewrite_of_a_sound_model_is_sound(name: str, tmp_path: Path) -> N
             raise
         gs.save(model, out)
         require_sound(out, what, loads=loads)
-        in_memory = [finding.code for finding in gs.check(model).findings if finding.level is Level.ERROR]
+        in_memory = [
+            finding.code for finding in gs.check(model).findings if finding.level is Level.ERROR
+        ]
         assert in_memory == [], what
         count += 1
     assert count > 12
@@ -303,13 +392,17 @@ EXPORTS: dict[str, Callable[[Path], gs.Checkpoint]] = {
     "external": lambda out: gs.export(LENET, out, shapes=SHAPE, weights="external"),
     "with its weights in the parameter file": export_beside,
     "of float16": lambda out: gs.export(LENET, out, shapes=SHAPE, dtype="float16"),
-    "of float16 within": lambda out: gs.export(LENET, out, shapes=SHAPE, dtype="float16", keep_io=True),
+    "of float16 within": lambda out: gs.export(
+        LENET, out, shapes=SHAPE, dtype="float16", keep_io=True
+    ),
     "of an open batch": lambda out: gs.export(LENET, out, shapes=SHAPE, dynamic_batch=True),
     "of opset 13": lambda out: gs.export(LENET, out, shapes=SHAPE, opset=13),
     "of opset 21": lambda out: gs.export(LENET, out, shapes=SHAPE, opset=21),
     "copied": lambda out: gs.export(gs.duplicate(LENET, "b_"), out, shapes=SHAPE),
     "tied": lambda out: gs.export(gs.duplicate(LENET, "b_", mode="tie"), out, shapes=SHAPE),
-    "as one batch": lambda out: gs.export(gs.duplicate(BLOG, "b_", mode="batch"), out, shapes={"*data": (1, 1, 3, 3)}),
+    "as one batch": lambda out: gs.export(
+        gs.duplicate(BLOG, "b_", mode="batch"), out, shapes={"*data": (1, 1, 3, 3)}
+    ),
 }
 
 
@@ -318,6 +411,9 @@ def test_every_export_and_what_is_made_of_it_is_sound(name: str, tmp_path: Path)
     path = tmp_path / "lenet.onnx"
     EXPORTS[name](path)
     require_sound(path, name)
-    for what, model in {"tied": gs.duplicate(path, "t_", mode="tie"), "renamed": gs.rename(path, prefix="n_")}.items():
+    for what, model in {
+        "tied": gs.duplicate(path, "t_", mode="tie"),
+        "renamed": gs.rename(path, prefix="n_"),
+    }.items():
         gs.save(model, tmp_path / "out.onnx")
         require_sound(tmp_path / "out.onnx", what)

@@ -1,4 +1,6 @@
-"""The smallest models of the rewrites, and of the faults, that a proof once judged wrongly: most in pairs, before and after."""
+"""The smallest models of the rewrites, and of the faults, that a proof once judged wrongly: most in
+pairs, before and after.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +25,19 @@ def _node(op: str, inputs: str, outputs: str, **attributes: Any) -> onnx.NodePro
     return helper.make_node(op, inputs.split(), outputs.split(), **attributes)
 
 
-def _value(name: str, dtype: int = FLOAT, shape: Sequence[int | str] | None = ("N", 2)) -> onnx.ValueInfoProto:
+def _value(
+    name: str, dtype: int = FLOAT, shape: Sequence[int | str] | None = ("N", 2)
+) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(name, dtype, shape)
 
 
 def _tensors(weights: Mapping[str, Any]) -> list[TensorProto]:
     """Return initializers; numbers without a dtype are float32, or int64 where all of them are integers."""
     arrays = {name: np.asarray(value) for name, value in weights.items()}
-    arrays = {name: array.astype(np.float32) if array.dtype == np.float64 else array for name, array in arrays.items()}
+    arrays = {
+        name: array.astype(np.float32) if array.dtype == np.float64 else array
+        for name, array in arrays.items()
+    }
     return [numpy_helper.from_array(array, name) for name, array in arrays.items()]
 
 
@@ -49,16 +56,25 @@ def _model(
     return helper.make_model(graph, opset_imports=imports, ir_version=8, functions=functions)
 
 
-def _plain(nodes: Sequence[onnx.NodeProto], weights: Mapping[str, Any] | None = None, width: int | str = 2) -> onnx.ModelProto:
+def _plain(
+    nodes: Sequence[onnx.NodeProto], weights: Mapping[str, Any] | None = None, width: int | str = 2
+) -> onnx.ModelProto:
     """Return a model from ``x`` to ``y``, two numbers for each of N samples, or another number of them."""
     return _model(nodes, [_value("x", shape=("N", width))], [_value("y", shape=None)], weights)
 
 
-def _body(name: str, nodes: Sequence[onnx.NodeProto], output: str, weights: Mapping[str, Any] | None = None) -> onnx.GraphProto:
+def _body(
+    name: str,
+    nodes: Sequence[onnx.NodeProto],
+    output: str,
+    weights: Mapping[str, Any] | None = None,
+) -> onnx.GraphProto:
     return helper.make_graph(nodes, name, [], [_value(output, shape=None)], _tensors(weights or {}))
 
 
-def _choice(condition: str, output: str, then: onnx.GraphProto, other: onnx.GraphProto) -> onnx.NodeProto:
+def _choice(
+    condition: str, output: str, then: onnx.GraphProto, other: onnx.GraphProto
+) -> onnx.NodeProto:
     return _node("If", condition, output, then_branch=then, else_branch=other)
 
 
@@ -81,31 +97,50 @@ def fused_in_body() -> Models:
         weights = {"w": [[0.5, -1.5], [0.25, 2.0]], "b": [1.0, -0.75], "k": 16000}
         return _model(inside, [_value("x"), _value("rate", INT64, [])], [_value("y")], weights)
 
-    return make(_node("MatMul", "x w", "h"), _node("Add", "h b", "e")), make(_node("Gemm", "x w b", "e"))
+    return make(_node("MatMul", "x w", "h"), _node("Add", "h b", "e")), make(
+        _node("Gemm", "x w b", "e")
+    )
 
 
 def _sequence(*steps: onnx.NodeProto, kind: str) -> onnx.ModelProto:
-    """Return a model whose output is a sequence of ``x`` and ``h``, an optional ``h``, or what such a sequence holds."""
+    """Return a model whose output is a sequence of ``x`` and ``h``, an optional ``h``, or what such
+    a sequence holds.
+    """
     tensor = helper.make_tensor_type_proto(FLOAT, None)
     ends = {
-        "sequence": ([_node("SequenceConstruct", "x h", "y")], helper.make_sequence_type_proto(tensor)),
+        "sequence": (
+            [_node("SequenceConstruct", "x h", "y")],
+            helper.make_sequence_type_proto(tensor),
+        ),
         "optional": ([_node("Optional", "h", "y")], helper.make_optional_type_proto(tensor)),
-        "inner": ([_node("SequenceConstruct", "x h", "s"), _node("ConcatFromSequence", "s", "y", axis=0)], tensor),
+        "inner": (
+            [_node("SequenceConstruct", "x h", "s"), _node("ConcatFromSequence", "s", "y", axis=0)],
+            tensor,
+        ),
     }
     last, type_ = ends[kind]
-    return _model([*steps, *last], [_value("x")], [helper.make_value_info("y", type_)], {"two": 2.0})
+    return _model(
+        [*steps, *last], [_value("x")], [helper.make_value_info("y", type_)], {"two": 2.0}
+    )
 
 
 def sequence(kind: str, op: str) -> Models:
     """Two ways to double a number, or with another operator than Mul a fault."""
-    return _sequence(_node("Add", "x x", "h"), kind=kind), _sequence(_node(op, "x two", "h"), kind=kind)
+    return _sequence(_node("Add", "x x", "h"), kind=kind), _sequence(
+        _node(op, "x two", "h"), kind=kind
+    )
 
 
 def mapped_sequence(op: str) -> Models:
     """A sequence of doubled numbers, made by a body; another operator than Add is a fault in it."""
 
     def make(node: onnx.NodeProto) -> onnx.ModelProto:
-        body = helper.make_graph([node], "body", [_value("e", shape=None), _value("k", shape=None)], [_value("d", shape=None)])
+        body = helper.make_graph(
+            [node],
+            "body",
+            [_value("e", shape=None), _value("k", shape=None)],
+            [_value("d", shape=None)],
+        )
         nodes = [
             _node("SequenceConstruct", "x x", "s"),
             _node("SequenceMap", "s two", "m", body=body),
@@ -119,7 +154,9 @@ def mapped_sequence(op: str) -> Models:
 def listed_twice(op: str) -> Models:
     """An output that is listed twice: the greater of a number and itself is that number, their sum is another."""
     ends = [_value("x")], [_value("y"), _value("y")]
-    return _model([_node("Relu", "x", "y")], *ends), _model([_node(op, "x x", "z"), _node("Relu", "z", "y")], *ends)
+    return _model([_node("Relu", "x", "y")], *ends), _model(
+        [_node(op, "x x", "z"), _node("Relu", "z", "y")], *ends
+    )
 
 
 # Names that move.
@@ -137,13 +174,18 @@ def folded_normalization(bias: Sequence[float]) -> Models:
         ends = [_value("x", shape=("N", 1, 2, 2))], [_value("y", shape=None)]
         return _model([*nodes, *tail], *ends, {**weights, "w2": last_weight})
 
-    normalized = [_node("Conv", "x w", "c"), _node("BatchNormalization", "c g b m v", "n", epsilon=0.0)]
+    normalized = [
+        _node("Conv", "x w", "c"),
+        _node("BatchNormalization", "c g b m v", "n", epsilon=0.0),
+    ]
     folded = make([_node("Conv", "x w f", "c")], {"w": weight * scale, "f": list(bias)})
     return make(normalized, {"w": weight, **statistics}), folded
 
 
 def moved_name(factor: float) -> Models:
-    """The name of a Relu's output is that of its input in the other model; another factor than 3 is a fault behind it."""
+    """The name of a Relu's output is that of its input in the other model; another factor than 3 is
+    a fault behind it.
+    """
     before = [
         _node("Mul", "x two", "m"),
         _node("Relu", "m", "r"),
@@ -163,7 +205,12 @@ def moved_axis(axis: int) -> Models:
     """An ArgMax behind a Transpose that something else reads too, and one before it; another axis than 1 is a fault."""
 
     def make(node: onnx.NodeProto) -> onnx.ModelProto:
-        nodes = [_node("Neg", "x", "h"), _node("Transpose", "h", "t", perm=[0, 2, 1]), node, _node("Exp", "t", "z")]
+        nodes = [
+            _node("Neg", "x", "h"),
+            _node("Transpose", "h", "t", perm=[0, 2, 1]),
+            node,
+            _node("Exp", "t", "z"),
+        ]
         ends = [_value("x", shape=("N", 4, 4))], [_value("y", INT64, None), _value("z", shape=None)]
         return _model(nodes, *ends)
 
@@ -184,7 +231,9 @@ def exchanged_conditions() -> Models:
             _node("Where", f"{second} d n", "u"),
             _node("Where", f"{first} x u", "y"),
         ]
-        return _model(nodes, [_value("x"), _value("c1", BOOL, []), _value("c2", BOOL, [])], [_value("y")])
+        return _model(
+            nodes, [_value("x"), _value("c1", BOOL, []), _value("c2", BOOL, [])], [_value("y")]
+        )
 
     return make("c1", "c2"), make("c2", "c1")
 
@@ -213,7 +262,9 @@ def exchanged_numbers() -> Models:
     return make("a b"), make("b a")
 
 
-def nested(conditions: Sequence[str], factors: Sequence[float], *, is_named_alike: bool = False) -> onnx.ModelProto:
+def nested(
+    conditions: Sequence[str], factors: Sequence[float], *, is_named_alike: bool = False
+) -> onnx.ModelProto:
     """An If in each body of an If, with a factor in each of the four bodies; all may give their factors one name."""
     bodies = []
     for outer in range(2):
@@ -221,10 +272,17 @@ def nested(conditions: Sequence[str], factors: Sequence[float], *, is_named_alik
         for number in range(2):
             place = 2 * outer + number
             name, end = ("w", "t") if is_named_alike else (f"w{place}", f"t{place}")
-            inner.append(_body(f"inner{place}", [_node("Mul", f"x {name}", end)], end, {name: factors[place]}))
+            inner.append(
+                _body(
+                    f"inner{place}", [_node("Mul", f"x {name}", end)], end, {name: factors[place]}
+                )
+            )
         end = "v" if is_named_alike else f"v{outer}"
         bodies.append(_body(f"outer{outer}", [_choice(conditions[1], end, *inner)], end))
-    ends = [_value("x"), *(_value(name, BOOL, []) for name in ("c1", "c2"))], [_value("y", shape=None)]
+    ends = (
+        [_value("x"), *(_value(name, BOOL, []) for name in ("c1", "c2"))],
+        [_value("y", shape=None)],
+    )
     return _model([_choice(conditions[0], "y", *bodies)], *ends)
 
 
@@ -244,7 +302,11 @@ def flattened(*, is_multiplied: bool) -> Models:
 
 def over_batch() -> Models:
     """A mean over the batch axis, which of one sample is that sample."""
-    mean = [_node("ReduceMean", "x", "m", axes=[0]), _node("Sub", "x m", "d"), _node("Add", "d x", "y")]
+    mean = [
+        _node("ReduceMean", "x", "m", axes=[0]),
+        _node("Sub", "x m", "d"),
+        _node("Add", "d x", "y"),
+    ]
     return _plain(mean), _plain([_node("Identity", "x", "y")])
 
 
@@ -258,7 +320,9 @@ def first_of_batch() -> Models:
 def squeezed_batch() -> Models:
     """The greatest over the batch axis, and the one sample that there may be."""
     after = [_node("Squeeze", "x axes", "y")]
-    return _plain([_node("ReduceMax", "x", "y", axes=[0], keepdims=0)]), _plain(after, {"axes": [0]})
+    return _plain([_node("ReduceMax", "x", "y", axes=[0], keepdims=0)]), _plain(
+        after, {"axes": [0]}
+    )
 
 
 def shape_bodies(then: str, other: str) -> onnx.ModelProto:
@@ -272,7 +336,12 @@ def shape_bodies(then: str, other: str) -> onnx.ModelProto:
         _node("Mod", "s two", "rest"),
         _node("Equal", "rest zero", "flag"),
         _node("Squeeze", "flag", "c"),
-        _choice("c", "y", _body("then", [_node(then, "h", "t")], "t"), _body("else", [_node(other, "h", "e")], "e")),
+        _choice(
+            "c",
+            "y",
+            _body("then", [_node(then, "h", "t")], "t"),
+            _body("else", [_node(other, "h", "e")], "e"),
+        ),
     ]
     return _plain(nodes, {"one": [1], "two": [2], "zero": [0], "k": 100.0}, "C")
 
@@ -282,7 +351,11 @@ def shape_factors() -> Models:
 
     def make(op: str, number: int) -> onnx.ModelProto:
         nodes = [_node("Shape", "x", "s", start=1), _node(op, "s n", "d")]
-        return _plain([*nodes, _node("Cast", "d", "f", to=FLOAT), _node("Mul", "x f", "y")], {"n": [number]}, "C")
+        return _plain(
+            [*nodes, _node("Cast", "d", "f", to=FLOAT), _node("Mul", "x f", "y")],
+            {"n": [number]},
+            "C",
+        )
 
     return make("Div", 8), make("Sub", 7)
 
@@ -318,8 +391,8 @@ def added_zero(zero: float) -> onnx.ModelProto:
 def scaled_difference(share: float) -> Models:
     """A factor after a difference, and in its weights; 1 is the right share of the first weight.
 
-    Where the weights nearly cancel, their rounding is a large part of a small number, and 1e-7 of the largest one. No operator
-    sums, so every processor computes the same numbers.
+    Where the weights nearly cancel, their rounding is a large part of a small number, and 1e-7 of
+    the largest one. No operator sums, so every processor computes the same numbers.
     """
     factor = np.float32(0.7)
     first = np.array([100.0, 90.0, 80.0, 70.0], np.float32)
@@ -342,7 +415,9 @@ def scaled_difference(share: float) -> Models:
 
 def random_dropout() -> onnx.ModelProto:
     """A Dropout that draws."""
-    return _plain([_node("Dropout", "x half yes", "y", name="drop")], {"half": 0.5, "yes": True}, 64)
+    return _plain(
+        [_node("Dropout", "x half yes", "y", name="drop")], {"half": 0.5, "yes": True}, 64
+    )
 
 
 def random_normal() -> onnx.ModelProto:
@@ -352,7 +427,11 @@ def random_normal() -> onnx.ModelProto:
 
 def narrow_input(dtype: str) -> onnx.ModelProto:
     """Numbers of few bits that become float32."""
-    model = _model([_node("Cast", "x", "y", to=FLOAT)], [_value("x", getattr(TensorProto, dtype))], [_value("y")])
+    model = _model(
+        [_node("Cast", "x", "y", to=FLOAT)],
+        [_value("x", getattr(TensorProto, dtype))],
+        [_value("y")],
+    )
     model.opset_import[0].version = 21
     return model
 
@@ -373,7 +452,9 @@ def refused_inputs() -> onnx.ModelProto:
 
 def inlined(op: str) -> Models:
     """A call of a local function and its body; another operator than Add is a fault."""
-    function = helper.make_function("own", "Twice", ["a"], ["b"], [_node("Add", "a a", "b")], [helper.make_opsetid("", 17)])
+    function = helper.make_function(
+        "own", "Twice", ["a"], ["b"], [_node("Add", "a a", "b")], [helper.make_opsetid("", 17)]
+    )
     call = [_node("Twice", "x", "h", domain="own"), _node("Mul", "h h", "y")]
     ends = [_value("x")], [_value("y")]
     called = _model(call, *ends, domain="own", functions=[function])
@@ -384,11 +465,15 @@ def inlined_in_part(op: str) -> Models:
     """Two local functions, of which one is inlined; another operator than Add is a fault."""
     imports = [helper.make_opsetid("", 17)]
     twice = helper.make_function("own", "Twice", ["a"], ["b"], [_node("Add", "a a", "b")], imports)
-    square = helper.make_function("own", "Square", ["a"], ["b"], [_node("Mul", "a a", "b")], imports)
+    square = helper.make_function(
+        "own", "Square", ["a"], ["b"], [_node("Mul", "a a", "b")], imports
+    )
     ends = [_value("x")], [_value("y")]
     nodes = [_node("Twice", "x", "h", domain="own"), _node("Square", "h", "y", domain="own")]
     called = _model(nodes, *ends, domain="own", functions=[twice, square])
-    return called, _model([_node(op, "x x", "h"), nodes[1]], *ends, domain="own", functions=[square])
+    return called, _model(
+        [_node(op, "x x", "h"), nodes[1]], *ends, domain="own", functions=[square]
+    )
 
 
 def inlined_choice(second: str = "Relu") -> Models:
@@ -400,7 +485,9 @@ def inlined_choice(second: str = "Relu") -> Models:
         other = _body("else", [_node("Exp", value, f"e{number}")], f"e{number}")
         return [_node("Neg", value, f"m{number}"), _choice("c", f"o{number}", then, other)]
 
-    function = helper.make_function("own", "Choose", ["c", "a"], ["o"], make("a", "", "Relu"), [helper.make_opsetid("", 17)])
+    function = helper.make_function(
+        "own", "Choose", ["c", "a"], ["o"], make("a", "", "Relu"), [helper.make_opsetid("", 17)]
+    )
     ends = [_value("x"), _value("c", BOOL, [])], [_value("y")]
     calls = [_node("Choose", "c x", "h", domain="own"), _node("Choose", "c h", "y", domain="own")]
     called = _model(calls, *ends, domain="own", functions=[function])
@@ -453,7 +540,9 @@ def lost_output(*, is_computed: bool) -> Models:
 
 def unread_node() -> Models:
     """An operator whose output nothing reads, and its absence."""
-    return _plain([_node("Neg", "x", "y"), _node("Exp", "x", "z")]), _plain([_node("Neg", "x", "y")])
+    return _plain([_node("Neg", "x", "y"), _node("Exp", "x", "z")]), _plain(
+        [_node("Neg", "x", "y")]
+    )
 
 
 def padding(**attributes: Any) -> onnx.ModelProto:
@@ -465,14 +554,20 @@ def padding(**attributes: Any) -> onnx.ModelProto:
 
 def idle_dropout() -> Models:
     """A Dropout in inference, and its absence."""
-    return _plain([_node("Dropout", "x", "d"), _node("Neg", "d", "y")]), _plain([_node("Neg", "x", "y")])
+    return _plain([_node("Dropout", "x", "d"), _node("Neg", "d", "y")]), _plain(
+        [_node("Neg", "x", "y")]
+    )
 
 
 def sparse(dtype: Any, value: float) -> onnx.ModelProto:
     """A sparse weight whose indices have this dtype."""
     values = numpy_helper.from_array(np.array([value], np.float32), "w")
-    tensor = helper.make_sparse_tensor(values, numpy_helper.from_array(np.array([1], dtype), "places"), [2])
-    return _model([_node("Mul", "x w", "y")], [_value("x")], [_value("y")], sparse_initializer=[tensor])
+    tensor = helper.make_sparse_tensor(
+        values, numpy_helper.from_array(np.array([1], dtype), "places"), [2]
+    )
+    return _model(
+        [_node("Mul", "x w", "y")], [_value("x")], [_value("y")], sparse_initializer=[tensor]
+    )
 
 
 def unknown(names: Sequence[str], weight: float = 0.5) -> onnx.ModelProto:
@@ -492,20 +587,36 @@ MASKS: dict[str, tuple[float, Sequence[tuple[str, str, str, Mapping[str, Any]]]]
     "relu": (-1000.0, [("Relu", "{}", "y", {})]),
     "clip": (1000.0, [("Clip", "{} low high", "y", {})]),
     "where": (1000.0, [("Less", "{} high", "c", {}), ("Where", "c {} low", "y", {})]),
-    "max-pool": (-1000.0, [("Unsqueeze", "{} one", "{}_u", {}), ("MaxPool", "{}_u", "y", {"kernel_shape": [2]})]),
+    "max-pool": (
+        -1000.0,
+        [("Unsqueeze", "{} one", "{}_u", {}), ("MaxPool", "{}_u", "y", {"kernel_shape": [2]})],
+    ),
 }
 """The bias of the first column, and operators after a value that hide this column for any number of a usual size."""
 
 
 def hide(mask: str, weight: Any, bias: Any, fused: str = "") -> onnx.ModelProto:
     """A linear layer and a mask: in two operators, or in one whose value has the name ``fused``."""
-    nodes = [_node("Gemm", "x w b", fused)] if fused else [_node("MatMul", "x w", "m"), _node("Add", "m b", "h")]
+    nodes = (
+        [_node("Gemm", "x w b", fused)]
+        if fused
+        else [_node("MatMul", "x w", "m"), _node("Add", "m b", "h")]
+    )
     end = nodes[-1].output[0]
-    last = [_node(op, inputs.format(end), outputs.format(end), **more) for op, inputs, outputs, more in MASKS[mask][1]]
-    return _plain([*nodes, *last], {"w": weight, "b": bias, "low": -100.0, "high": 100.0, "one": [1]}, len(weight))
+    last = [
+        _node(op, inputs.format(end), outputs.format(end), **more)
+        for op, inputs, outputs, more in MASKS[mask][1]
+    ]
+    return _plain(
+        [*nodes, *last],
+        {"w": weight, "b": bias, "low": -100.0, "high": 100.0, "one": [1]},
+        len(weight),
+    )
 
 
 def masked(mask: str, moved: float, fused: str = "") -> Models:
     """A weight of a hidden column that is moved."""
     bias = [MASKS[mask][0], 0.5]
-    return hide(mask, [[0.5, 1.5], [0.25, -2.0]], bias), hide(mask, [[moved, 1.5], [0.25, -2.0]], bias, fused)
+    return hide(mask, [[0.5, 1.5], [0.25, -2.0]], bias), hide(
+        mask, [[moved, 1.5], [0.25, -2.0]], bias, fused
+    )

@@ -58,7 +58,15 @@ from tests.onnx_files.verdict_models import (
     unread_output,
 )
 
-NARROW = ("FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ", "INT4", "UINT4", "BFLOAT16")
+NARROW = (
+    "FLOAT8E4M3FN",
+    "FLOAT8E4M3FNUZ",
+    "FLOAT8E5M2",
+    "FLOAT8E5M2FNUZ",
+    "INT4",
+    "UINT4",
+    "BFLOAT16",
+)
 SAME = ("exact", "EQUAL")
 DIFFERENT = ("NOT EQUAL",)
 UNSEEN = ("NOT EQUAL", "NOT PROVED")
@@ -124,7 +132,11 @@ PAIRS = [
     Pair("fused-rounds", *fused(), SAME, options={"rounds": 2}),
     Pair("fused-in-body-rounds", *fused_in_body(), SAME, options={"rounds": 2}),
     *(
-        Pair(f"{kind}-{'right' if op == 'Mul' else 'wrong'}", *sequence(kind, op), SAME if op == "Mul" else DIFFERENT)
+        Pair(
+            f"{kind}-{'right' if op == 'Mul' else 'wrong'}",
+            *sequence(kind, op),
+            SAME if op == "Mul" else DIFFERENT,
+        )
         for kind in ("sequence", "optional", "inner")
         for op in ("Mul", "Add")
     ),
@@ -154,7 +166,9 @@ PAIRS = [
     Pair("shape-bodies", shape_bodies("Abs", "Relu"), shape_bodies("Relu", "Abs"), ODD_SIZES),
     Pair("scaled-difference", *scaled_difference(1.0), ("EQUAL",)),
     Pair("scaled-difference-wrong", *scaled_difference(1.01), DIFFERENT),
-    Pair("random-dropout", random_dropout(), random_dropout(), ("not judged",), "y", own="not judged"),
+    Pair(
+        "random-dropout", random_dropout(), random_dropout(), ("not judged",), "y", own="not judged"
+    ),
     Pair("random-normal", random_normal(), random_normal(), ("not judged",), "n", own="not judged"),
     Pair("inlined", *inlined("Add"), ("exact",)),
     Pair("inlined-wrong", *inlined("Mul"), DIFFERENT),
@@ -163,15 +177,25 @@ PAIRS = [
     Pair("inlined-choice", *inlined_choice(), ("exact",)),
     Pair("inlined-choice-wrong", *inlined_choice("Abs"), UNSEEN),
     Pair("folded-numbers", *folded_output({"value_floats": [1.0, 2.0]}, [1.0, 2.0], FLOAT), SAME),
-    Pair("folded-numbers-wrong", *folded_output({"value_floats": [1.0, 2.0]}, [1.0, 3.0], FLOAT), DIFFERENT),
+    Pair(
+        "folded-numbers-wrong",
+        *folded_output({"value_floats": [1.0, 2.0]}, [1.0, 3.0], FLOAT),
+        DIFFERENT,
+    ),
     Pair("folded-strings", *folded_output({"value_strings": ["a", "b"]}, ["a", "b"], STRING), SAME),
-    Pair("folded-strings-wrong", *folded_output({"value_strings": ["a", "b"]}, ["a", "c"], STRING), DIFFERENT),
+    Pair(
+        "folded-strings-wrong",
+        *folded_output({"value_strings": ["a", "b"]}, ["a", "c"], STRING),
+        DIFFERENT,
+    ),
     Pair("unread-input", *unread_input(), ("exact",)),
     Pair("read-other-input", *read_other_input("a"), DIFFERENT),
     Pair("read-other-input-alone", *read_other_input(), DIFFERENT),
     Pair("unread-output", *unread_output(), ("exact",)),
     Pair("lost-output", *lost_output(is_computed=False), ("not judged",), "z"),
-    Pair("lost-output-chosen", *lost_output(is_computed=False), ("exact",), options={"targets": "y"}),
+    Pair(
+        "lost-output-chosen", *lost_output(is_computed=False), ("exact",), options={"targets": "y"}
+    ),
     Pair("unlisted-output", *lost_output(is_computed=True), ("not judged",), "z"),
     Pair("unread-node", *unread_node(), ("exact",)),
     Pair("padding-stated", padding(auto_pad="NOTSET"), padding(), ("exact",)),
@@ -180,11 +204,22 @@ PAIRS = [
     Pair("idle-dropout", *idle_dropout(), ("exact",)),
     Pair("sparse-indices", sparse(np.int64, 2.0), sparse(np.int32, 2.0), ("exact",)),
     Pair("sparse-values", sparse(np.int64, 2.0), sparse(np.int64, 3.0), DIFFERENT),
-    *(Pair(f"narrow-{dtype}", narrow_input(dtype), narrow_input(dtype), ("exact",)) for dtype in NARROW),
+    *(
+        Pair(f"narrow-{dtype}", narrow_input(dtype), narrow_input(dtype), ("exact",))
+        for dtype in NARROW
+    ),
     Pair("refused-inputs", refused_inputs(), refused_inputs(), ("exact",)),
     Pair("bfloat16", bfloat16_output(2.0), bfloat16_output(2.0), ("exact",)),
     Pair("bfloat16-wrong", bfloat16_output(2.0), bfloat16_output(2.5), DIFFERENT),
-    Pair("unknown", unknown("abc"), unknown("pqr"), ("exact",), options={"allow_unsupported": True}),
-    Pair("unknown-wrong", unknown("abc"), unknown("abc", 0.75), UNSEEN, options={"allow_unsupported": True}),
+    Pair(
+        "unknown", unknown("abc"), unknown("pqr"), ("exact",), options={"allow_unsupported": True}
+    ),
+    Pair(
+        "unknown-wrong",
+        unknown("abc"),
+        unknown("abc", 0.75),
+        UNSEEN,
+        options={"allow_unsupported": True},
+    ),
     *_masked_pairs(),
 ]

@@ -1,4 +1,6 @@
-"""Protobuf messages field by field, as the bytes have them: also what protobuf's classes merge, order anew or do not know."""
+"""Protobuf messages field by field, as the bytes have them: also what protobuf's classes merge,
+order anew or do not know.
+"""
 
 from __future__ import annotations
 
@@ -43,11 +45,17 @@ class Message:
     def text(self, number: int) -> str:
         """Return a text as protobuf reads it: the last of several, an empty one where there is none."""
         values = self.list(number)
-        return values[-1].decode("utf-8", "surrogateescape") if values and isinstance(values[-1], bytes) else ""
+        return (
+            values[-1].decode("utf-8", "surrogateescape")
+            if values and isinstance(values[-1], bytes)
+            else ""
+        )
 
     def set_text(self, number: int, value: str) -> None:
         """Replace the texts of a number by one, at the place of the first."""
-        at = next((i for i, each in enumerate(self.fields) if each.number == number), len(self.fields))
+        at = next(
+            (i for i, each in enumerate(self.fields) if each.number == number), len(self.fields)
+        )
         self.fields[:] = [each for each in self.fields if each.number != number]
         self.fields.insert(at, Field(number, BYTES, value.encode("utf-8", "surrogateescape")))
 
@@ -60,13 +68,26 @@ class Message:
 
     def copy(self) -> Message:
         """Return a message that can be changed for itself."""
-        values = [each.value.copy() if isinstance(each.value, Message) else each.value for each in self.fields]
-        return Message(self.kind, [Field(f.number, f.wire, value) for f, value in zip(self.fields, values, strict=True)])
+        values = [
+            each.value.copy() if isinstance(each.value, Message) else each.value
+            for each in self.fields
+        ]
+        return Message(
+            self.kind,
+            [Field(f.number, f.wire, value) for f, value in zip(self.fields, values, strict=True)],
+        )
 
     def group(self) -> Group:
-        """Return the fields in the order of their numbers, which a writer may choose; those of one number keep theirs."""
+        """Return the fields in the order of their numbers, which a writer may choose; those of one
+        number keep theirs.
+        """
         ordered = sorted(self.fields, key=lambda each: each.number)
-        return tuple([(f.number, f.wire, f.value.group() if isinstance(f.value, Message) else f.value) for f in ordered])
+        return tuple(
+            [
+                (f.number, f.wire, f.value.group() if isinstance(f.value, Message) else f.value)
+                for f in ordered
+            ]
+        )
 
     def is_ordered(self) -> bool:
         """Whether the fields of this message and of those in it are in the order of their numbers."""

@@ -1,4 +1,5 @@
-"""What Gluon calls the parameters of nets of its zoo, by blocks and in an exported graph. Runs under a Python that has MXNet.
+"""What Gluon calls the parameters of nets of its zoo, by blocks and in an exported graph. Runs
+under a Python that has MXNet.
 
     ORACLE_PYTHON tests/oracle/block_names_process.py FOLDER NET...
 
@@ -21,6 +22,9 @@ for name in names:
     shapes.update(zip(graph.list_auxiliary_states(), states, strict=True))
     parameters = net._collect_params_with_prefix()
     graph.save(f"{folder}/{name}-symbol.json")
-    mx.nd.save(f"{folder}/{name}.params", {key: mx.nd.zeros(shapes[p.name], dtype="int8") for key, p in parameters.items()})
+    mx.nd.save(
+        f"{folder}/{name}.params",
+        {key: mx.nd.zeros(shapes[p.name], dtype="int8") for key, p in parameters.items()},
+    )
     with open(f"{folder}/{name}.json", "w") as file:
         json.dump([[key, p.name] for key, p in parameters.items()], file)

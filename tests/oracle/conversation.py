@@ -17,7 +17,10 @@ class CrashError(Exception):
 
 
 class Oracle:
-    """One MXNet for many questions: importing it takes seconds. It starts at the first question, and again after a crash."""
+    """One MXNet for many questions: importing it takes seconds.
+
+    It starts at the first question, and again after a crash.
+    """
 
     def __init__(self, python: str) -> None:
         self._python = python
@@ -30,9 +33,17 @@ class Oracle:
             CrashError: MXNet died of it.
         """
         if self._process is None:
-            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+            pipes = {
+                "stdin": subprocess.PIPE,
+                "stdout": subprocess.PIPE,
+                "stderr": subprocess.DEVNULL,
+            }
             self._process = subprocess.Popen(
-                [self._python, str(PROCESS)], env=oracle_environment(), text=True, encoding="utf-8", **pipes
+                [self._python, str(PROCESS)],
+                env=oracle_environment(),
+                text=True,
+                encoding="utf-8",
+                **pipes,
             )
         assert self._process.stdin is not None
         assert self._process.stdout is not None

@@ -21,7 +21,10 @@ def _from_eigenvectors(a: Any, values: Any, vectors: Any) -> tuple[Any, ...]:
 
 
 def _from_symmetric_rows(a: Any, rows: Any, values: Any) -> tuple[Any, ...]:
-    return (rows.swapaxes(-1, -2) * values[..., None, :] @ rows, np.matmul(rows, rows.swapaxes(-1, -2)))
+    return (
+        rows.swapaxes(-1, -2) * values[..., None, :] @ rows,
+        np.matmul(rows, rows.swapaxes(-1, -2)),
+    )
 
 
 def _from_lq(a: Any, q: Any, low: Any) -> tuple[Any, ...]:
@@ -32,7 +35,9 @@ REBUILT: dict[str, Callable[..., tuple[Any, ...]]] = {
     "_npi_svd": _from_svd,
     "_npi_eig": _from_eigenvectors,
     "_linalg_syevd": _from_symmetric_rows,
-    "_npi_eigh": lambda a, values, vectors: _from_symmetric_rows(a, vectors.swapaxes(-1, -2), values),
+    "_npi_eigh": lambda a, values, vectors: _from_symmetric_rows(
+        a, vectors.swapaxes(-1, -2), values
+    ),
     "_linalg_gelqf": _from_lq,
 }
 """What follows from the matrix and the outputs whatever the signs of vectors, and their choice for equal values."""
@@ -41,10 +46,14 @@ VALUES = {"_npi_svd": 1, "_npi_eig": 0, "_linalg_syevd": 1, "_npi_eigh": 0}
 """The output with the values, which are unique but for their order."""
 
 
-def are_equivalent(case: dict[str, Any], inputs: list[Any], got: list[Any], want: list[Any]) -> bool:
+def are_equivalent(
+    case: dict[str, Any], inputs: list[Any], got: list[Any], want: list[Any]
+) -> bool:
     """Whether two answers factorize the same matrix: equal values, and both give the matrix again."""
     rebuild = REBUILT.get(case["op"])
-    if rebuild is None or any(a.shape != b.shape or a.dtype != b.dtype for a, b in zip(got, want, strict=True)):
+    if rebuild is None or any(
+        a.shape != b.shape or a.dtype != b.dtype for a, b in zip(got, want, strict=True)
+    ):
         return False
     wide = [[x.astype(np.float64) for x in outputs] for outputs in (got, want)]
     a = inputs[0].astype(np.float64)
@@ -54,8 +63,11 @@ def are_equivalent(case: dict[str, Any], inputs: list[Any], got: list[Any], want
         a = half + half.swapaxes(-1, -2) - half * np.eye(a.shape[-1])
     least = RTOL * max(1.0, float(abs(a).max(initial=0)))
     place = VALUES.get(case["op"])
-    if place is not None and not np.allclose(*(np.sort(x[place], axis=-1) for x in wide), rtol=RTOL, atol=least):
+    if place is not None and not np.allclose(
+        *(np.sort(x[place], axis=-1) for x in wide), rtol=RTOL, atol=least
+    ):
         return False
     return all(
-        np.allclose(x, y, rtol=RTOL, atol=least) for x, y in zip(*(rebuild(a, *outputs) for outputs in wide), strict=True)
+        np.allclose(x, y, rtol=RTOL, atol=least)
+        for x, y in zip(*(rebuild(a, *outputs) for outputs in wide), strict=True)
     )

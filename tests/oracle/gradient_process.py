@@ -2,8 +2,8 @@
 
     ORACLE_PYTHON tests/oracle/gradient_process.py RECORDED.npz OUT.npz
 
-Every case is run in training mode on its recorded inputs and gone back from seeded gradients of its outputs, the same that
-``tests/gradients/one_operator.py`` draws.
+Every case is run in training mode on its recorded inputs and gone back from seeded gradients of its
+outputs, the same that ``tests/gradients/one_operator.py`` draws.
 """
 
 import json
@@ -21,11 +21,23 @@ NOT_ASKED = {"_contrib_hawkesll": (4, 6, 7)}
 
 def graph_of(case, count, heads):
     nodes = [{"op": "null", "name": f"in{i}", "inputs": []} for i in range(count)]
-    nodes.append({"op": case["op"], "name": "node", "attrs": case["attrs"], "inputs": [[i, 0, 0] for i in range(count)]})
+    nodes.append(
+        {
+            "op": case["op"],
+            "name": "node",
+            "attrs": case["attrs"],
+            "inputs": [[i, 0, 0] for i in range(count)],
+        }
+    )
     if "subgraphs" in case:
         nodes[-1]["subgraphs"] = case["subgraphs"]
     version = {"mxnet_version": ["int", 10901]}
-    graph = {"nodes": nodes, "arg_nodes": list(range(count)), "heads": [[count, i, 0] for i in range(heads)], "attrs": version}
+    graph = {
+        "nodes": nodes,
+        "arg_nodes": list(range(count)),
+        "heads": [[count, i, 0] for i in range(heads)],
+        "attrs": version,
+    }
     return mx.sym.load_json(json.dumps(graph))
 
 
@@ -39,7 +51,9 @@ def ask(case, arrays, outputs, number):
     wanted = [n for n, v in arguments.items() if np.dtype(v.dtype).kind == "f" and n not in left]
     kept = {n: mx.nd.zeros(arguments[n].shape, dtype=arguments[n].dtype) for n in wanted}
     requests = {n: "write" if n in kept else "null" for n in arguments}
-    bound = symbol.bind(mx.cpu(), args=arguments, args_grad=kept, aux_states=states, grad_req=requests)
+    bound = symbol.bind(
+        mx.cpu(), args=arguments, args_grad=kept, aux_states=states, grad_req=requests
+    )
     results = bound.forward(is_train=True)
     stream = np.random.RandomState(1000 + number)
     heads = [mx.nd.array(stream.standard_normal(r.shape), dtype=r.dtype) for r in results]
@@ -58,7 +72,9 @@ def main(recorded, out):
         if case["attrs"].get("act_type") == "rrelu":
             continue  # what it drew in training is not told, and reading it has ended the process
         if case["op"] == "gather_nd" and (arrays[1] < 0).any():
-            continue  # backward takes indices below 0 as they are and writes before its array, which has ended the process
+            # backward takes indices below 0 as they are and writes before its array, which has
+            # ended the process
+            continue
         outputs = sum(key.startswith(f"{number}_out") for key in kept)
         try:
             # only so do numbers without axes, and axes of 0, mean what they say

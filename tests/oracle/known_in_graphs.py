@@ -1,4 +1,6 @@
-"""What MXNet 1.9.1 does only to operators inside of graphs: inputs that it rewrites, refusals, gradients that are wrong."""
+"""What MXNet 1.9.1 does only to operators inside of graphs: inputs that it rewrites, refusals,
+gradients that are wrong.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,9 @@ REWRITTEN: dict[str, tuple[int, ...] | None] = {
 }
 """Operators of which MXNet writes inputs in place, and which (None: all): gamma with fix_gamma, or the inferred shape.
 
-``InferShape`` of insertions and of joins assigns another shape to its inputs (np_insert_op_scalar.cc: ``valshape.assign``), so
-a value that others read is reshaped for them too. Alone, with variables of their own, they compute what they should.
+``InferShape`` of insertions and of joins assigns another shape to its inputs
+(np_insert_op_scalar.cc: ``valshape.assign``), so a value that others read is reshaped for them too.
+Alone, with variables of their own, they compute what they should.
 """
 
 GUESSED = {"_rnn_param_concat": 0, "FullyConnected": 1}
@@ -50,7 +53,10 @@ IN_GRAPHS: tuple[tuple[str, str, str, str], ...] = (
     (
         "_cond|_foreach|_while_loop|_npi_unique|_npx_nonzero|_npi_delete|_npi_bincount|_contrib_boolean_mask",
         "refusal",
-        r"Shape is unknown|must be in range \[0, -1\)|shape ndim must be|ndim\(\) == \d+U? \(-1 vs\.|: InferShape\(in_shape",
+        (
+            r"Shape is unknown|must be in range \[0, -1\)|shape ndim must be|ndim\(\) == \d+U? \(-1 "
+            r"vs\.|: InferShape\(in_shape"
+        ),
         "behind an operator whose shapes are not inferred the executor binds anew, with shapes that it does not know",
     ),
     (
@@ -65,13 +71,48 @@ IN_GRAPHS: tuple[tuple[str, str, str, str], ...] = (
         "relative difference",
         "the gradient of numbers without a deviation is what rounding leaves of 0, times 1 / sqrt(eps)",
     ),
-    ("_npi_eig|_npi_eigvals", "refusal", "Complex eigvals", "rounding from before makes a pair of close eigenvalues complex"),
-    ("LeakyReLU", "gradient", "relative difference", "the memory plan overwrites what the slopes of prelu still read"),
-    ("_sg_mkldnn_.*", "refusal", r"must be >= -1, while received -\d{6}", "their shapes are read from memory that was freed"),
-    ("_sg_mkldnn_.*", "crash", "ends", "layers that oneDNN joins do not live in graphs that are bound anew"),
-    ("_contrib_BatchNormWithReLU", "crash", "ends", "oneDNN reads a row-sparse output as if it were dense"),
-    ("amp_cast", "crash", "ends", "done in place it is left out where sizes are equal: bits of floats are read as indices"),
-    ("_contrib_quantize_asym", "crash", "ends", "without oneDNN's own graph passes it calls a function that is not there"),
+    (
+        "_npi_eig|_npi_eigvals",
+        "refusal",
+        "Complex eigvals",
+        "rounding from before makes a pair of close eigenvalues complex",
+    ),
+    (
+        "LeakyReLU",
+        "gradient",
+        "relative difference",
+        "the memory plan overwrites what the slopes of prelu still read",
+    ),
+    (
+        "_sg_mkldnn_.*",
+        "refusal",
+        r"must be >= -1, while received -\d{6}",
+        "their shapes are read from memory that was freed",
+    ),
+    (
+        "_sg_mkldnn_.*",
+        "crash",
+        "ends",
+        "layers that oneDNN joins do not live in graphs that are bound anew",
+    ),
+    (
+        "_contrib_BatchNormWithReLU",
+        "crash",
+        "ends",
+        "oneDNN reads a row-sparse output as if it were dense",
+    ),
+    (
+        "amp_cast",
+        "crash",
+        "ends",
+        "done in place it is left out where sizes are equal: bits of floats are read as indices",
+    ),
+    (
+        "_contrib_quantize_asym",
+        "crash",
+        "ends",
+        "without oneDNN's own graph passes it calls a function that is not there",
+    ),
     (
         ".*",
         "refusal",
@@ -79,7 +120,9 @@ IN_GRAPHS: tuple[tuple[str, str, str, str], ...] = (
         "an operator insists on writing an output that nobody reads",
     ),
 )
-"""Differences of graphs that no operator shows alone: an operator they need, their kind, MXNet's message, and the reason."""
+"""Differences of graphs that no operator shows alone: an operator they need, their kind, MXNet's
+message, and the reason.
+"""
 
 
 WRONG_GRADIENTS: dict[str, tuple[int, ...]] = {
@@ -95,9 +138,10 @@ WRONG_GRADIENTS: dict[str, tuple[int, ...]] = {
 }
 """Operators whose gradients are wrong in graphs, and right or not compared alone: the inputs that have them.
 
-Losses leave the gradient of the label as the memory was (regression_output-inl.h writes ``data_grad`` only). That of an image
-is shaped as the tensor, so the operator before it reads it wrongly. Lengths of sequences have a gradient that is not written.
-SyncBatchNorm keeps its sums by ``key`` for the whole process.
+Losses leave the gradient of the label as the memory was (regression_output-inl.h writes
+``data_grad`` only). That of an image is shaped as the tensor, so the operator before it reads it
+wrongly. Lengths of sequences have a gradient that is not written. SyncBatchNorm keeps its sums by
+``key`` for the whole process.
 """
 
 NOT_ADDED: dict[str, tuple[int, ...]] = {
@@ -156,34 +200,48 @@ NOT_ADDED: dict[str, tuple[int, ...]] = {
 Recorded cases with ``grad_req`` "add" and gradients of ones do not give those of "write" and 1 more.
 """
 
-OF_VALUES = frozenset(("_npi_unique", "_npx_nonzero", "_npi_delete", "_contrib_boolean_mask", "_npi_bincount"))
+OF_VALUES = frozenset(
+    ("_npi_unique", "_npx_nonzero", "_npi_delete", "_contrib_boolean_mask", "_npi_bincount")
+)
 """Operators whose output has a shape that values decide: in a symbol, MXNet's shapes behind them are below 0."""
 
 BOUND_ANEW = OF_VALUES | {"_cond", "_foreach", "_while_loop", "_npi_dstack"}
 """Operators whose shapes are not inferred before they run: the executor binds what follows when it gets there."""
 
-JOINED = frozenset(("_sg_mkldnn_conv", "_sg_mkldnn_fully_connected", "_sg_mkldnn_selfatt_qk", "_sg_mkldnn_selfatt_valatt"))
+JOINED = frozenset(
+    (
+        "_sg_mkldnn_conv",
+        "_sg_mkldnn_fully_connected",
+        "_sg_mkldnn_selfatt_qk",
+        "_sg_mkldnn_selfatt_valatt",
+    )
+)
 """Layers that oneDNN joins. In a graph that binds anew they end the process."""
 
 NO_GRADIENT = frozenset(
-    """
-    Dropout Embedding _CrossDeviceCopy _sg_mkldnn_conv _sg_mkldnn_fully_connected _sg_mkldnn_selfatt_qk
-    _sg_mkldnn_selfatt_valatt _sparse_retain _contrib_ModulatedDeformableConvolution _contrib_RROIAlign _contrib_SparseEmbedding
+    """Dropout Embedding _CrossDeviceCopy _sg_mkldnn_conv _sg_mkldnn_fully_connected
+    _sg_mkldnn_selfatt_qk _sg_mkldnn_selfatt_valatt _sparse_retain
+    _contrib_ModulatedDeformableConvolution _contrib_RROIAlign _contrib_SparseEmbedding
     _contrib_allclose _contrib_hawkesll _contrib_quantized_act _contrib_quantized_elemwise_add
-    _contrib_quantized_pooling _contrib_quantized_rnn _grad_add _histogram _npi_copysign_scalar _npi_delete
-    _cond _contrib_boolean_mask _npi_bincount _npi_dstack _npi_unique _npx_nonzero
-    _npi_insert_scalar _npi_insert_slice _npi_insert_tensor _npi_pad _npi_rcopysign_scalar _npi_share_memory
-    _slice_assign _slice_assign_scalar _while_loop argmax_channel batch_take khatri_rao softmax_cross_entropy sort
-    """.split()
+    _contrib_quantized_pooling _contrib_quantized_rnn _grad_add _histogram _npi_copysign_scalar
+    _npi_delete _cond _contrib_boolean_mask _npi_bincount _npi_dstack _npi_unique _npx_nonzero
+    _npi_insert_scalar _npi_insert_slice _npi_insert_tensor _npi_pad _npi_rcopysign_scalar
+    _npi_share_memory _slice_assign _slice_assign_scalar _while_loop argmax_channel batch_take
+    khatri_rao softmax_cross_entropy sort""".split()
 )
 """Operators through which MXNet computes no gradient on a CPU, for some of their inputs or attributes at least.
 
-A graph that holds one is refused as a whole, so they are replaced by their values before gradients are compared. So are
-operators of shapes that are not inferred: the executor binds anew behind them, and counts the gradients of ``where`` and others
-wrongly (graph_executor.cc: ``fopnode.exec->in_array.size() == opnode.exec->out_array.size()``).
+A graph that holds one is refused as a whole, so they are replaced by their values before gradients
+are compared. So are operators of shapes that are not inferred: the executor binds anew behind them,
+and counts the gradients of ``where`` and others wrongly (graph_executor.cc:
+``fopnode.exec->in_array.size() == opnode.exec->out_array.size()``).
 """
 
 
 def list_patterns(what: str, how: str) -> list[str]:
     """Return the patterns of operators that may cause a difference of a whole graph, by :data:`IN_GRAPHS`."""
-    return [pattern for pattern, kind, message, _ in IN_GRAPHS if kind == what and re.search(message, how)]
+    return [
+        pattern
+        for pattern, kind, message, _ in IN_GRAPHS
+        if kind == what and re.search(message, how)
+    ]

@@ -12,7 +12,9 @@ import numpy as np
 def _is_wide_with_gaps(case: dict[str, Any], inputs: list[Any]) -> bool:
     """In float64, strides together with dilation sum the wrong taps in MXNet."""
     steps = [re.findall(r"\d+", case["attrs"].get(key, "")) for key in ("stride", "dilate")]
-    return inputs[0].dtype == np.float64 and all(any(int(step) > 1 for step in each) for each in steps)
+    return inputs[0].dtype == np.float64 and all(
+        any(int(step) > 1 for step in each) for each in steps
+    )
 
 
 def _loses_its_largest(case: dict[str, Any], inputs: list[Any]) -> bool:
@@ -21,7 +23,9 @@ def _loses_its_largest(case: dict[str, Any], inputs: list[Any]) -> bool:
 
 
 def _averages_in_full(case: dict[str, Any], inputs: list[Any]) -> bool:
-    """oneDNN spreads the gradient of windows that reach beyond the padding otherwise; in float64, without it, it does not."""
+    """oneDNN spreads the gradient of windows that reach beyond the padding otherwise; in float64,
+    without it, it does not.
+    """
     attrs = case["attrs"]
     averages = attrs.get("pool_type") == "avg" and attrs.get("pooling_convention") == "full"
     return averages and inputs[0].dtype == np.float32
@@ -38,7 +42,11 @@ def _is_ill_conditioned(case: dict[str, Any], inputs: list[Any]) -> bool:
     if not np.isfinite(a).all():
         return True
     square = a.shape[-1] == a.shape[-2]
-    if case["attrs"].get("hermitian") == "True" and square and not np.allclose(a, a.swapaxes(-1, -2)):
+    if (
+        case["attrs"].get("hermitian") == "True"
+        and square
+        and not np.allclose(a, a.swapaxes(-1, -2))
+    ):
         return True
     if case["op"] == "_linalg_potri" and square:
         a = np.tril(a) if case["attrs"].get("lower", "True") == "True" else np.triu(a)
@@ -60,7 +68,9 @@ def _has_open_vectors(case: dict[str, Any], inputs: list[Any]) -> bool:
     if not np.isfinite(inputs[0]).all():
         return True
     _, values, right = np.linalg.svd(inputs[0].astype(np.float64), full_matrices=False)
-    gaps = np.abs(np.diff(np.concatenate([values, np.zeros_like(values[..., :1])], axis=-1), axis=-1))
+    gaps = np.abs(
+        np.diff(np.concatenate([values, np.zeros_like(values[..., :1])], axis=-1), axis=-1)
+    )
     largest = np.sort(np.abs(right), axis=-1)
     tied = right.shape[-1] > 1 and bool((largest[..., -1] - largest[..., -2] < 1e-3).any())
     return tied or bool((gaps < 0.1 * values[..., :1]).any())
@@ -84,7 +94,11 @@ def _is_far_from_zero(case: dict[str, Any], inputs: list[Any]) -> bool:
     x = inputs[0].astype(np.float64)
     if case["op"] == "LayerNorm" and x.shape[int(case["attrs"].get("axis", -1))] == 2:
         return True  # both are 1 and -1 whatever they were, and the gradient is what rounding leaves of 0
-    deviation = x.std(axis=int(case["attrs"].get("axis", -1))) if case["op"] == "LayerNorm" else x.std(axis=-1)
+    deviation = (
+        x.std(axis=int(case["attrs"].get("axis", -1)))
+        if case["op"] == "LayerNorm"
+        else x.std(axis=-1)
+    )
     return bool((deviation < 1e-2 * abs(x).max(initial=0)).any())
 
 
@@ -105,18 +119,29 @@ def _has_no_steps(case: dict[str, Any], inputs: list[Any]) -> bool:
         empty = bool((inputs[-1] < 1).all())
     else:
         empty = bool((_round_half_away(inputs[1])[:, :1] == padding).all())
-    return empty or (case["attrs"].get("use_data_lengths") == "True" and bool((inputs[2] < 1).any()))
+    return empty or (
+        case["attrs"].get("use_data_lengths") == "True" and bool((inputs[2] < 1).any())
+    )
 
 
 def _is_outside_of_softmax(case: dict[str, Any], inputs: list[Any]) -> bool:
-    """Lengths beyond the array, behind which memory is read; temperatures below 0, for which the exponential overflows."""
-    if len(inputs) > 1 and bool((inputs[1] > max(inputs[0].shape, default=0)).any() or (inputs[1] < 0).any()):
+    """Lengths beyond the array, behind which memory is read; temperatures below 0, for which the
+    exponential overflows.
+    """
+    if len(inputs) > 1 and bool(
+        (inputs[1] > max(inputs[0].shape, default=0)).any() or (inputs[1] < 0).any()
+    ):
         return True
-    if len(inputs) > 1 and bool((inputs[1] > inputs[0].shape[int(case["attrs"].get("axis", -1))]).any()):
+    if len(inputs) > 1 and bool(
+        (inputs[1] > inputs[0].shape[int(case["attrs"].get("axis", -1))]).any()
+    ):
         return True
     if case["op"] == "log_softmax" and inputs[0].shape[int(case["attrs"].get("axis", -1))] == 1:
         return True  # oneDNN's logarithm of 1 is 1.4e-6
-    return case["attrs"].get("temperature", "None") != "None" and float(case["attrs"]["temperature"]) < 0
+    return (
+        case["attrs"].get("temperature", "None") != "None"
+        and float(case["attrs"]["temperature"]) < 0
+    )
 
 
 def _counts_beyond(case: dict[str, Any], inputs: list[Any]) -> bool:
@@ -130,7 +155,9 @@ def _is_outside_of_domain(case: dict[str, Any], inputs: list[Any]) -> bool:
 
 
 def _is_whole(case: dict[str, Any], inputs: list[Any]) -> bool:
-    """Whole numbers: a last digit of 12! (the exponential of a logarithm) or of tanh(19) becomes one whole when truncated."""
+    """Whole numbers: a last digit of 12! (the exponential of a logarithm) or of tanh(19) becomes
+    one whole when truncated.
+    """
     return inputs[0].dtype.kind != "f"
 
 
@@ -139,7 +166,10 @@ def _is_beyond_dtype(case: dict[str, Any], inputs: list[Any]) -> bool:
     if inputs[0].dtype.kind not in "iu":
         return False
     limits = np.iinfo(inputs[0].dtype)
-    return any(not limits.min <= float(case["attrs"].get(key, 0)) <= limits.max for key in ("a_min", "a_max", "scalar"))
+    return any(
+        not limits.min <= float(case["attrs"].get(key, 0)) <= limits.max
+        for key in ("a_min", "a_max", "scalar")
+    )
 
 
 def _has_reversed_range(case: dict[str, Any], inputs: list[Any]) -> bool:
@@ -176,7 +206,12 @@ def _is_beyond_double(case: dict[str, Any], inputs: list[Any]) -> bool:
         return False
     largest = 2.0**24 if inputs[0].dtype.itemsize == 1 else 2.0**53
     with np.errstate(all="ignore"):
-        return bool((np.abs(np.power(inputs[0].astype(np.float64), inputs[-1].astype(np.float64))) > largest).any())
+        return bool(
+            (
+                np.abs(np.power(inputs[0].astype(np.float64), inputs[-1].astype(np.float64)))
+                > largest
+            ).any()
+        )
 
 
 def _has_close_eigenvalues(case: dict[str, Any], inputs: list[Any]) -> bool:
@@ -192,7 +227,9 @@ def _has_close_eigenvalues(case: dict[str, Any], inputs: list[Any]) -> bool:
 def _has_inferred_front_axis(case: dict[str, Any], inputs: list[Any]) -> bool:
     """In reverse, -2 takes all axes, and MXNet ends while it looks for the one that -1 stands for."""
     shape = case["attrs"].get("shape", "").replace(" ", "")
-    return case["attrs"].get("reverse") in ("True", "1") and shape.startswith("(-1,") and "-2" in shape
+    return (
+        case["attrs"].get("reverse") in ("True", "1") and shape.startswith("(-1,") and "-2" in shape
+    )
 
 
 def _has_no_products(case: dict[str, Any], inputs: list[Any]) -> bool:
@@ -206,11 +243,16 @@ def _has_long_labels(case: dict[str, Any], inputs: list[Any]) -> bool:
     labels, steps = _round_half_away(inputs[1]), np.full(len(inputs[1]), inputs[0].shape[0])
     if case["attrs"].get("use_data_lengths") == "True":
         steps = inputs[2]
-    lengths = np.where((labels == padding).any(axis=1), (labels == padding).argmax(axis=1), labels.shape[1])
+    lengths = np.where(
+        (labels == padding).any(axis=1), (labels == padding).argmax(axis=1), labels.shape[1]
+    )
     if case["attrs"].get("use_label_lengths") == "True":
         lengths = inputs[-1].astype(np.int64)
     rows = [row[: max(int(length), 0)] for row, length in zip(labels, lengths, strict=True)]
-    return any(len(row) + int((row[1:] == row[:-1]).sum()) > count for row, count in zip(rows, steps, strict=True))
+    return any(
+        len(row) + int((row[1:] == row[:-1]).sum()) > count
+        for row, count in zip(rows, steps, strict=True)
+    )
 
 
 def _labels_blank(case: dict[str, Any], inputs: list[Any]) -> bool:
@@ -245,13 +287,17 @@ def _is_beyond_integers(case: dict[str, Any], inputs: list[Any]) -> bool:
 
 
 def _has_more_inputs(case: dict[str, Any], inputs: list[Any]) -> bool:
-    """Both ends of differences are copied whatever is asked for; the image whose size is taken has a gradient not written."""
+    """Both ends of differences are copied whatever is asked for; the image whose size is taken has
+    a gradient not written.
+    """
     return len(inputs) > 1
 
 
 def _has_no_differences(case: dict[str, Any], inputs: list[Any]) -> bool:
     """No more elements than differences are taken: the gradient of an output without elements is not written."""
-    return bool(inputs[0].shape[int(case["attrs"].get("axis", -1))] <= int(case["attrs"].get("n", 1)))
+    return bool(
+        inputs[0].shape[int(case["attrs"].get("axis", -1))] <= int(case["attrs"].get("n", 1))
+    )
 
 
 def _casts_to_whole(case: dict[str, Any], inputs: list[Any]) -> bool:
@@ -314,14 +360,23 @@ def _splits_beyond(case: dict[str, Any], inputs: list[Any]) -> bool:
     """Parts beyond the array are not written, nor is the last one of indices together with sections below 0."""
     if int(case["attrs"].get("sections", 0)) < 0:
         return True
-    axis = 1 if case["op"] == "_npi_hsplit" and inputs[0].ndim > 1 else int(case["attrs"].get("axis", 0))
+    axis = (
+        1
+        if case["op"] == "_npi_hsplit" and inputs[0].ndim > 1
+        else int(case["attrs"].get("axis", 0))
+    )
     places = [int(place) for place in re.findall(r"-?\d+", case["attrs"].get("indices", ""))]
-    return places != sorted(places) or any(not 0 <= place <= inputs[0].shape[axis] for place in places)
+    return places != sorted(places) or any(
+        not 0 <= place <= inputs[0].shape[axis] for place in places
+    )
 
 
 def _is_infinite(case: dict[str, Any], inputs: list[Any]) -> bool:
     """A determinant that is not finite has the sign, and the gradient, of the order of its products."""
-    return not np.isfinite(inputs[0]).all() or not np.isfinite(np.linalg.det(inputs[0].astype(np.float32))).all()
+    return (
+        not np.isfinite(inputs[0]).all()
+        or not np.isfinite(np.linalg.det(inputs[0].astype(np.float32))).all()
+    )
 
 
 def _has_unit_determinant(case: dict[str, Any], inputs: list[Any]) -> bool:
@@ -347,8 +402,9 @@ def _pads_less(case: dict[str, Any], inputs: list[Any]) -> bool:
 def _has_sign_of_rounding(case: dict[str, Any], inputs: list[Any]) -> bool:
     """A row of Q whose sign LAPACK takes from a number that is 0 but for rounding.
 
-    LAPACK gives a row the sign opposite to that of its first number, unless nothing is left to reflect. Which zeros are exact
-    depends on the dtype, in MXNet float32, and on the processor. A noise spares the zeros that no arithmetic has touched.
+    LAPACK gives a row the sign opposite to that of its first number, unless nothing is left to
+    reflect. Which zeros are exact depends on the dtype, in MXNet float32, and on the processor. A
+    noise spares the zeros that no arithmetic has touched.
     """
     a = inputs[0].astype(np.float64).swapaxes(-1, -2)
     noise = 1 + 1e-7 * np.random.default_rng(0).standard_normal(a.shape)
@@ -386,7 +442,9 @@ def _projects(case: dict[str, Any], inputs: list[Any]) -> bool:
 
 def _has_marks_outside(case: dict[str, Any], inputs: list[Any]) -> bool:
     """Marks out of range are written to the memory beside the array; without marks there is none."""
-    return not inputs[0].shape[1] or bool((inputs[5] < 0).any() or (inputs[5] >= inputs[0].shape[1]).any())
+    return not inputs[0].shape[1] or bool(
+        (inputs[5] < 0).any() or (inputs[5] >= inputs[0].shape[1]).any()
+    )
 
 
 _PRODUCTS = "_npi_tensordot|_npi_tensordot_int_axes|_np_dot|_npi_matmul|broadcast_.*|"
@@ -470,7 +528,9 @@ WHERE: tuple[tuple[str, Callable[[dict[str, Any], list[Any]], bool], str], ...] 
     ("RNN", _has_sequence_lengths, "in graphs: gradient"),
     ("amp_cast|Cast", _casts_to_whole, "in graphs: gradient"),
 )
-"""Operators that differ for some inputs only: for which, and how the answers differ; "in graphs" only the graph's gradients."""
+"""Operators that differ for some inputs only: for which, and how the answers differ; "in graphs"
+only the graph's gradients.
+"""
 
 
 def differs_where(case: dict[str, Any], inputs: list[Any], what: str) -> bool:
@@ -479,7 +539,9 @@ def differs_where(case: dict[str, Any], inputs: list[Any], what: str) -> bool:
     return any(re.search(how, what) and _holds(where, case, inputs) for where, how in rows)
 
 
-def _holds(where: Callable[[dict[str, Any], list[Any]], bool], case: dict[str, Any], inputs: list[Any]) -> bool:
+def _holds(
+    where: Callable[[dict[str, Any], list[Any]], bool], case: dict[str, Any], inputs: list[Any]
+) -> bool:
     """Whether a predicate holds; it does not for inputs of a refused node that have other axes."""
     try:
         return where(case, inputs)

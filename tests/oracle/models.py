@@ -38,7 +38,10 @@ def recorded_feed(corpus: Path, stem: str, meta: dict[str, Any]) -> dict[str, np
     if not path.exists():
         shapes, types = meta["arg_shapes"], meta["arg_types"]
         rule = number_rule(corpus)
-        return {name: rule.input_value(name, shapes[name], types.get(name, "float32")) for name in meta["input_names"]}
+        return {
+            name: rule.input_value(name, shapes[name], types.get(name, "float32"))
+            for name in meta["input_names"]
+        }
     with np.load(path) as io:
         return {key[4:]: io[key] for key in io.files if key.startswith("in__")}
 
@@ -68,5 +71,7 @@ def seeded(corpus: Path, meta: dict[str, Any]) -> dict[str, np.ndarray[Any, Any]
 def feed_file(model: Model, prefixes: tuple[str, ...], directory: Path) -> str:
     """A file with every input once for each prefix, the same value under all."""
     path = directory / f"feed{len(prefixes)}.npz"
-    np.savez(path, **{prefix + name: array for prefix in prefixes for name, array in model.feed.items()})
+    np.savez(
+        path, **{prefix + name: array for prefix in prefixes for name, array in model.feed.items()}
+    )
     return str(path)

@@ -1,4 +1,7 @@
-"""Changed graphs for the loader: what a file could say, whether or not anyone would write it. Seeded, so always the same."""
+"""Changed graphs for the loader: what a file could say, whether or not anyone would write it.
+
+Seeded, so always the same.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +34,13 @@ def hide(graph: Json, chance: random.Random) -> None:
     """Adds hidden keys in their plain and suffixed spellings, to operators and variables."""
     for node in chance.sample(graph["nodes"], k=min(4, len(graph["nodes"]))):
         name = chance.choice(HIDDEN)
-        before = chance.choice(("", "", "weight_", "bias_", "gamma_", "data_", "lhs_", "arg0_", "foo_", "__"))
+        before = chance.choice(
+            ("", "", "weight_", "bias_", "gamma_", "data_", "lhs_", "arg0_", "foo_", "__")
+        )
         after = chance.choice(("", "", "", "__", "_x"))
-        node.setdefault(attribute_key(node), {})[before + name + after] = chance.choice(("0.5", "dev1", "True", ""))
+        node.setdefault(attribute_key(node), {})[before + name + after] = chance.choice(
+            ("0.5", "dev1", "True", "")
+        )
 
 
 def permute(graph: Json, chance: random.Random) -> None:
@@ -48,7 +55,11 @@ def add_unreachable(graph: Json, chance: random.Random) -> None:
     first = len(graph["nodes"])
     graph["nodes"] += [
         {"op": "null", "name": "nobody", "inputs": []},
-        {"op": chance.choice(("relu", "Flatten", "_copy")), "name": "nothing", "inputs": [[first, 0, 0]]},
+        {
+            "op": chance.choice(("relu", "Flatten", "_copy")),
+            "name": "nothing",
+            "inputs": [[first, 0, 0]],
+        },
     ]
     graph["arg_nodes"].append(first)
 
@@ -64,7 +75,10 @@ def mix_keys(graph: Json, chance: random.Random) -> None:
         if way == 0:
             node.update(param=some, attr=rest)
         elif way == 1:
-            node.update(attrs=some, param={**rest, **dict.fromkeys(keys[:1], found[keys[0]] if keys else "")})
+            node.update(
+                attrs=some,
+                param={**rest, **dict.fromkeys(keys[:1], found[keys[0]] if keys else "")},
+            )
         elif way == 2:
             node.update(attr=some, attrs=found)
         elif way == 3:
@@ -74,13 +88,19 @@ def mix_keys(graph: Json, chance: random.Random) -> None:
 
 
 def insert_casts(graph: Json, chance: random.Random) -> None:
-    """Puts amp_cast (or amp_multicast) before some inputs; now and then a head or a control dependency refers to one."""
+    """Puts amp_cast (or amp_multicast) before some inputs; now and then a head or a control
+    dependency refers to one.
+    """
     for node in chance.sample(operators(graph), k=min(3, len(operators(graph)))):
         if not node["inputs"]:
             continue
         number = len(graph["nodes"])
         if chance.random() < 0.3 and len(node["inputs"]) > 1:
-            cast = {"op": "amp_multicast", "name": f"multi{number}", "inputs": copy.deepcopy(node["inputs"])}
+            cast = {
+                "op": "amp_multicast",
+                "name": f"multi{number}",
+                "inputs": copy.deepcopy(node["inputs"]),
+            }
             cast["attrs"] = {"num_outputs": str(len(node["inputs"]))}
             node["inputs"] = [[number, i, 0] for i in range(len(node["inputs"]))]
         else:
@@ -92,7 +112,12 @@ def insert_casts(graph: Json, chance: random.Random) -> None:
         if chance.random() < 0.3:
             graph["heads"].append([number, 0, 0])
         if chance.random() < 0.3:
-            other = {"op": "_copy", "name": f"other{number}", "inputs": [list(graph["heads"][0])], "control_deps": [number]}
+            other = {
+                "op": "_copy",
+                "name": f"other{number}",
+                "inputs": [list(graph["heads"][0])],
+                "control_deps": [number],
+            }
             graph["nodes"].append(other)
             graph["heads"].append([number + 1, 0, 0])
 
@@ -114,7 +139,14 @@ def change_attributes(graph: Json, chance: random.Random) -> None:
     """An unknown key, a negative axis, another spelling of a value, an initialiser."""
     for node in chance.sample(graph["nodes"], k=min(3, len(graph["nodes"]))):
         key, value = chance.choice(
-            [("axis", "-1"), ("axis", " -1"), ("foo", "1"), ("__init__", '["one", {}]'), ("num_hidden", "x"), ("__mine__", "é")]
+            [
+                ("axis", "-1"),
+                ("axis", " -1"),
+                ("foo", "1"),
+                ("__init__", '["one", {}]'),
+                ("num_hidden", "x"),
+                ("__mine__", "é"),
+            ]
         )
         node.setdefault(attribute_key(node), {})[key] = value
 
@@ -122,7 +154,10 @@ def change_attributes(graph: Json, chance: random.Random) -> None:
 def short_entries(graph: Json, chance: random.Random) -> None:
     """Entries of two numbers, and versions of entries."""
     for node in graph["nodes"]:
-        node["inputs"] = [e[:2] if chance.random() < 0.3 else [*e[:2], chance.choice((0, 1, 7))] for e in node["inputs"]]
+        node["inputs"] = [
+            e[:2] if chance.random() < 0.3 else [*e[:2], chance.choice((0, 1, 7))]
+            for e in node["inputs"]
+        ]
 
 
 def use_aliases(graph: Json, chance: random.Random) -> None:

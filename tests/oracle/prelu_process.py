@@ -2,8 +2,9 @@
 
     ORACLE_PYTHON tests/oracle/prelu_process.py OUT.npz
 
-One PReLU of (2, 3, 4, 4): of a variable, whose gradient has memory of its own; of an operator's output, whose gradient may be
-written over another; and the same function of the latter by other operators.
+One PReLU of (2, 3, 4, 4): of a variable, whose gradient has memory of its own; of an operator's
+output, whose gradient may be written over another; and the same function of the latter by other
+operators.
 """
 
 import os
@@ -20,7 +21,9 @@ def prelu(x, slopes):
 
 
 def others(x, slopes):
-    return mx.sym.relu(x) - mx.sym.broadcast_mul(mx.sym.reshape(slopes, shape=(1, -1, 1, 1)), mx.sym.relu(-x))
+    return mx.sym.relu(x) - mx.sym.broadcast_mul(
+        mx.sym.reshape(slopes, shape=(1, -1, 1, 1)), mx.sym.relu(-x)
+    )
 
 
 def gradient_of_slopes(function, values):
@@ -43,4 +46,8 @@ FUNCTIONS = {
 if __name__ == "__main__":
     drawn = np.random.RandomState(0).standard_normal((2, 3, 4, 4)).astype("float32")
     given = {"x": drawn, "slopes": np.array([0.1, 0.2, 0.3], "float32")}
-    np.savez(sys.argv[1], **given, **{name: gradient_of_slopes(function, given) for name, function in FUNCTIONS.items()})
+    np.savez(
+        sys.argv[1],
+        **given,
+        **{name: gradient_of_slopes(function, given) for name, function in FUNCTIONS.items()},
+    )

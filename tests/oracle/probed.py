@@ -28,7 +28,9 @@ RTOL = {"float16": 1e-2, "float32": 5e-5, "float64": 5e-7}
 LEAST = {"float16": 5e-4, "float32": 1e-6, "float64": 5e-8}
 """The absolute part for gradients, which are sums of products with numbers of about 1."""
 IN_FLOAT32 = ("LeakyReLU", "gamma", "gammaln")
-"""Operators that MXNet computes in float32 for float64 too, wholly or in part: gelu, slopes below 0, the digamma function."""
+"""Operators that MXNet computes in float32 for float64 too, wholly or in part: gelu, slopes below
+0, the digamma function.
+"""
 
 
 class Refusal(Exception):
@@ -56,14 +58,20 @@ def prepared(case: dict[str, Any], inputs: list[Any]) -> tuple[Any, dict[Any, An
     if outputs is None or not outputs.visible:
         raise Refusal("no outputs")
     names = signature.formal_inputs(case["attrs"])
-    counted = signature.inputs_known and "subgraphs" not in case and case["op"] != "add_n"  # add_n adds whatever it is given
+    counted = (
+        signature.inputs_known and "subgraphs" not in case and case["op"] != "add_n"
+    )  # add_n adds whatever it is given
     if counted and len(names) != len(inputs):
         raise Refusal(f"{len(names)} inputs")
     graph = graph_of(case, outputs.visible)
     variables = list(graph.nodes[: case["count"]])
     values = dict(zip(variables, inputs, strict=True))
     try:
-        found = infer(graph, {n: x.shape for n, x in values.items()}, {n: str(x.dtype) for n, x in values.items()})
+        found = infer(
+            graph,
+            {n: x.shape for n, x in values.items()},
+            {n: str(x.dtype) for n, x in values.items()},
+        )
     except RefusedError as error:
         raise Refusal(str(error)) from None
     return graph, values, found
@@ -72,14 +80,17 @@ def prepared(case: dict[str, Any], inputs: list[Any]) -> tuple[Any, dict[Any, An
 def forward(case: dict[str, Any], inputs: list[Any]) -> list[Any]:
     graph, values, found = prepared(case, inputs)
     try:
-        made = run_plan(make_plan(graph.heads), values, shapes=found.shapes, rng=np.random.default_rng(0)).outputs
+        made = run_plan(
+            make_plan(graph.heads), values, shapes=found.shapes, rng=np.random.default_rng(0)
+        ).outputs
     except RefusedError as error:
         raise Refusal(str(error)) from None
     node = graph.nodes[-1]
     for i, x in enumerate(made):
         shape, dtype = found.shapes[node][i], found.types[node][i]
         if shape is not None and (
-            len(shape) != x.ndim or any(d is not None and d != e for d, e in zip(shape, x.shape, strict=True))
+            len(shape) != x.ndim
+            or any(d is not None and d != e for d, e in zip(shape, x.shape, strict=True))
         ):
             raise AssertionError(f"inferred shape {shape}, computed {x.shape}")
         if dtype is not None and dtype != str(x.dtype):
@@ -91,9 +102,17 @@ def backward(case: dict[str, Any], inputs: list[Any], number: int) -> dict[int, 
     graph, values, found = prepared(case, inputs)
     wanted = [n for n, x in values.items() if x.dtype.kind == "f"]
     try:
-        tape = Tape(make_plan(graph.heads), values, wanted, streams=lambda node: np.random.default_rng(0), shapes=found.shapes)
+        tape = Tape(
+            make_plan(graph.heads),
+            values,
+            wanted,
+            streams=lambda node: np.random.default_rng(0),
+            shapes=found.shapes,
+        )
         stream = np.random.RandomState(1000 + number)
-        heads = [np.asarray(stream.standard_normal(out.shape)).astype(out.dtype) for out in tape.outputs]
+        heads = [
+            np.asarray(stream.standard_normal(out.shape)).astype(out.dtype) for out in tape.outputs
+        ]
         result = tape.backward(heads).gradients
     except RefusedError as error:
         raise Refusal(str(error)) from None
@@ -133,14 +152,18 @@ def narrowest_dtype(case: dict[str, Any], inputs: list[Any], want: Any) -> str:
 
 
 def difference(got: Any, want: Any, dtype: str, *, least: float) -> str | None:
-    """Return in words how an array differs, None if it does not: its shape, its dtype, or values computed in ``dtype``."""
+    """Return in words how an array differs, None if it does not: its shape, its dtype, or values
+    computed in ``dtype``.
+    """
     if got.shape != want.shape:
         return f"shape {got.shape}, MXNet {want.shape}"
     if got.dtype != want.dtype:
         return f"dtype {got.dtype}, MXNet {want.dtype}"
     if not np.array_equal(np.isfinite(got), np.isfinite(want)):
         return "not finite elsewhere"
-    mismatch = describe_mismatch(got, want, tolerance_of_sums(want, dtype, rtol=RTOL[dtype], least=least))
+    mismatch = describe_mismatch(
+        got, want, tolerance_of_sums(want, dtype, rtol=RTOL[dtype], least=least)
+    )
     return None if mismatch is None else f"values: {mismatch}"
 
 
@@ -170,7 +193,9 @@ def compared_forward(case: dict[str, Any], inputs: list[Any], answer: Any) -> st
     return None
 
 
-def compared_backward(case: dict[str, Any], inputs: list[Any], answer: Any, number: int) -> str | None:
+def compared_backward(
+    case: dict[str, Any], inputs: list[Any], answer: Any, number: int
+) -> str | None:
     """How the gradients differ."""
     if isinstance(answer, dict) and "crash" in answer:
         return None

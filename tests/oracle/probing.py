@@ -37,7 +37,9 @@ def cases_with_bodies() -> dict[str, list[Probe]]:
     found: dict[str, list[Probe]] = {}
     for number, case in enumerate(cases_of("flow")):
         one = {key: case[key] for key in ("op", "attrs", "subgraphs")}
-        found.setdefault(case["op"], []).append(({**one, "family": "flow"}, recorded_inputs("flow", number)))
+        found.setdefault(case["op"], []).append(
+            ({**one, "family": "flow"}, recorded_inputs("flow", number))
+        )
     return found
 
 
@@ -52,14 +54,27 @@ def probes(op: str, known: list[Probe], count: int, seed: int) -> Iterator[Probe
             if way == "attrs":
                 change_attribute(stream, op, attrs, inputs)
             elif inputs:
-                {"shape": change_shape, "dtype": change_dtype, "values": change_values}[str(way)](stream, inputs)
+                {"shape": change_shape, "dtype": change_dtype, "values": change_values}[str(way)](
+                    stream, inputs
+                )
         if sum(x.size for x in inputs) > 1 << 20:
             continue
         np_shape = any(0 in x.shape or not x.ndim for x in inputs) or bool(stream.integers(4) == 0)
-        yield {"op": op, "attrs": attrs, "family": case["family"], "np_shape": np_shape, "count": len(inputs)}, inputs
+        yield (
+            {
+                "op": op,
+                "attrs": attrs,
+                "family": case["family"],
+                "np_shape": np_shape,
+                "count": len(inputs),
+            },
+            inputs,
+        )
 
 
-def change_attribute(stream: np.random.Generator, op: str, attrs: dict[str, str], inputs: list[Any]) -> None:
+def change_attribute(
+    stream: np.random.Generator, op: str, attrs: dict[str, str], inputs: list[Any]
+) -> None:
     """Gives one attribute another value, or its default."""
     signature = lookup(op)
     parameters = signature.parameters if signature is not None else None
@@ -74,7 +89,9 @@ def change_attribute(stream: np.random.Generator, op: str, attrs: dict[str, str]
         attrs[parameter.name] = text
 
 
-def attribute_text(stream: np.random.Generator, parameter: Parameter, now: str | None, inputs: list[Any]) -> str | None:
+def attribute_text(
+    stream: np.random.Generator, parameter: Parameter, now: str | None, inputs: list[Any]
+) -> str | None:
     """Another value of the kind that the attribute has; None where none is known."""
     kind = parameter.kind
     if kind.endswith("?") and stream.integers(5) == 0:
@@ -95,7 +112,11 @@ def attribute_text(stream: np.random.Generator, parameter: Parameter, now: str |
 
 def tuple_text(stream: np.random.Generator, now: str | None, rank: int) -> str:
     """A tuple: none, the present one with a member changed or in another order, or a new one."""
-    digits = [int(part) for part in (now or "").strip("()[] ").split(",") if part.strip().lstrip("-").isdigit()]
+    digits = [
+        int(part)
+        for part in (now or "").strip("()[] ").split(",")
+        if part.strip().lstrip("-").isdigit()
+    ]
     way = stream.integers(5)
     if way == 0:
         return "()"
@@ -134,7 +155,11 @@ def change_shape(stream: np.random.Generator, inputs: list[Any]) -> None:
 
 def change_dtype(stream: np.random.Generator, inputs: list[Any]) -> None:
     """Another type for one input, for all of its type, or for all."""
-    which, dtype, how = int(stream.integers(len(inputs))), str(stream.choice(DTYPES)), stream.integers(3)
+    which, dtype, how = (
+        int(stream.integers(len(inputs))),
+        str(stream.choice(DTYPES)),
+        stream.integers(3),
+    )
     old = inputs[which].dtype
     for i, x in enumerate(inputs):
         if i == which or how == 2 or (how == 1 and x.dtype == old):

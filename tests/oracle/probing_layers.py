@@ -23,24 +23,34 @@ def layers(count: int, seed: int) -> Iterator[Probe]:
                 yield {**case, "family": "layers", "np_shape": False, "count": len(inputs)}, inputs
 
 
-def _windows(stream: np.random.Generator, *, dilated: bool = True) -> tuple[dict[str, Any], list[int]]:
+def _windows(
+    stream: np.random.Generator, *, dilated: bool = True
+) -> tuple[dict[str, Any], list[int]]:
     """A window over 1 to 3 axes, and sizes of an image that mostly hold it."""
     rank = int(stream.choice((1, 2, 2, 2, 3)))
 
     def numbers(*choices: int) -> tuple[int, ...]:
         return tuple(int(n) for n in stream.choice(choices, rank))
 
-    kernel, stride, dilate, pad = numbers(1, 2, 3, 3, 4, 5), numbers(1, 1, 2, 3), numbers(1, 1, 2, 3), numbers(0, 0, 1, 2, 4)
+    kernel, stride, dilate, pad = (
+        numbers(1, 2, 3, 3, 4, 5),
+        numbers(1, 1, 2, 3),
+        numbers(1, 1, 2, 3),
+        numbers(0, 0, 1, 2, 4),
+    )
     if rank == 3:
         kernel, pad = tuple(min(k, 3) for k in kernel), tuple(min(p, 2) for p in pad)
     attrs: dict[str, Any] = {"kernel": kernel}
     for key, value, given in (("stride", stride, 2), ("pad", pad, 2), ("dilate", dilate, dilated)):
         if given and stream.integers(3) < given:
             attrs[key] = value
-    extent = [(k - 1) * d + 1 for k, d in zip(kernel, attrs.get("dilate", (1,) * rank), strict=True)]
+    extent = [
+        (k - 1) * d + 1 for k, d in zip(kernel, attrs.get("dilate", (1,) * rank), strict=True)
+    ]
     room = 40 if rank == 1 or stream.integers(6) == 0 else 9
     sizes = [
-        int(stream.integers(max(1, e - 2 * p * int(stream.integers(2))), e + room)) for e, p in zip(extent, pad, strict=True)
+        int(stream.integers(max(1, e - 2 * p * int(stream.integers(2))), e + room))
+        for e, p in zip(extent, pad, strict=True)
     ]
     return attrs, sizes
 
@@ -103,17 +113,27 @@ def pooling(stream: np.random.Generator) -> Probe:
     kinds = ("max", "avg", "sum") if op == "Pooling_v1" else ("max", "avg", "sum", "lp")
     attrs["pool_type"] = str(stream.choice(kinds))
     if stream.integers(2):
-        attrs["pooling_convention"] = str(stream.choice(("valid", "full", "same")[: 2 if op == "Pooling_v1" else 3]))
+        attrs["pooling_convention"] = str(
+            stream.choice(("valid", "full", "same")[: 2 if op == "Pooling_v1" else 3])
+        )
     if op == "Pooling":
         if attrs["pool_type"] == "lp":
             attrs["p_value"] = int(stream.integers(1, 4))
         if stream.integers(3) == 0:
             attrs["count_include_pad"] = bool(stream.integers(2))
         if stream.integers(4) == 0:
-            attrs["layout"] = str(stream.choice((("NCW", "NWC"), ("NCHW", "NHWC"), ("NCDHW", "NDHWC"))[len(sizes) - 1]))
+            attrs["layout"] = str(
+                stream.choice(
+                    (("NCW", "NWC"), ("NCHW", "NHWC"), ("NCDHW", "NDHWC"))[len(sizes) - 1]
+                )
+            )
     if stream.integers(6) == 0:
         attrs["global_pool"] = True
-    x = _drawn(stream, str(stream.choice(FLOATS)), (int(stream.integers(1, 3)), int(stream.integers(1, 5)), *sizes))
+    x = _drawn(
+        stream,
+        str(stream.choice(FLOATS)),
+        (int(stream.integers(1, 3)), int(stream.integers(1, 5)), *sizes),
+    )
     if stream.integers(3) == 0:
         x = np.round(x)  # equal ones
     return {"op": op, "attrs": attrs}, [x]

@@ -2,9 +2,10 @@
 
     ORACLE_PYTHON tests/oracle/probing_process.py PROBES.npz ANSWERS
 
-Each answer is a pickled ``(number, pass, answer)``: for the forward pass the outputs, for the backward pass the gradients by
-position, both as ``(dtype, shape, bytes)``; or ``{"error": ...}``. A probe that ends the process, or does not end itself, has
-``{"crash": status}``: a process of its own works through the list, and the next one begins behind it.
+Each answer is a pickled ``(number, pass, answer)``: for the forward pass the outputs, for the
+backward pass the gradients by position, both as ``(dtype, shape, bytes)``; or ``{"error": ...}``. A
+probe that ends the process, or does not end itself, has ``{"crash": status}``: a process of its own
+works through the list, and the next one begins behind it.
 """
 
 import json
@@ -14,7 +15,9 @@ import resource
 import signal
 import sys
 
-os.environ.update(MXNET_SUBGRAPH_BACKEND="NONE", MXNET_ENGINE_TYPE="NaiveEngine", OMP_NUM_THREADS="1")
+os.environ.update(
+    MXNET_SUBGRAPH_BACKEND="NONE", MXNET_ENGINE_TYPE="NaiveEngine", OMP_NUM_THREADS="1"
+)
 
 import mxnet as mx
 import numpy as np
@@ -26,13 +29,25 @@ MEMORY = 8 << 30
 
 def load(case, count, heads):
     nodes = [{"op": "null", "name": f"in{i}", "inputs": []} for i in range(count)]
-    nodes.append({"op": case["op"], "name": "node", "attrs": case["attrs"], "inputs": [[i, 0, 0] for i in range(count)]})
+    nodes.append(
+        {
+            "op": case["op"],
+            "name": "node",
+            "attrs": case["attrs"],
+            "inputs": [[i, 0, 0] for i in range(count)],
+        }
+    )
     if "subgraphs" in case:
         nodes[-1]["subgraphs"] = case["subgraphs"]
     attrs = {"mxnet_version": ["int", 10901]}
     if case.get("np_shape"):
         attrs["is_np_shape"] = ["int", 1]
-    graph = {"nodes": nodes, "arg_nodes": list(range(count)), "heads": [[count, i, 0] for i in range(heads)], "attrs": attrs}
+    graph = {
+        "nodes": nodes,
+        "arg_nodes": list(range(count)),
+        "heads": [[count, i, 0] for i in range(heads)],
+        "attrs": attrs,
+    }
     return mx.sym.load_json(json.dumps(graph))
 
 
@@ -59,9 +74,15 @@ def backward(case, arrays, number):
     values = {f"in{i}": mx.nd.array(x, dtype=x.dtype) for i, x in enumerate(arrays)}
     states = {name: values[name] for name in symbol.list_auxiliary_states()}
     arguments = {name: values[name] for name in symbol.list_arguments()}
-    kept = {n: mx.nd.zeros(v.shape, dtype=v.dtype) for n, v in arguments.items() if np.dtype(v.dtype).kind == "f"}
+    kept = {
+        n: mx.nd.zeros(v.shape, dtype=v.dtype)
+        for n, v in arguments.items()
+        if np.dtype(v.dtype).kind == "f"
+    }
     requests = {n: "write" if n in kept else "null" for n in arguments}
-    bound = symbol.bind(mx.cpu(), args=arguments, args_grad=kept, aux_states=states, grad_req=requests)
+    bound = symbol.bind(
+        mx.cpu(), args=arguments, args_grad=kept, aux_states=states, grad_req=requests
+    )
     results = bound.forward(is_train=True)
     stream = np.random.RandomState(1000 + number)
     bound.backward([mx.nd.array(stream.standard_normal(r.shape), dtype=r.dtype) for r in results])
@@ -120,7 +141,9 @@ def main(source, out):
         begin = count(out)
         if begin < total:
             with open(out, "ab") as file:
-                pickle.dump((begin // len(PASSES), PASSES[begin % len(PASSES)], {"crash": status}), file, 4)
+                pickle.dump(
+                    (begin // len(PASSES), PASSES[begin % len(PASSES)], {"crash": status}), file, 4
+                )
             begin += 1
 
 

@@ -1,8 +1,10 @@
-"""What MXNet itself says of operators. Runs under a Python with MXNet 1.9.1: questions in, one JSON line per answer out.
+"""What MXNet itself says of operators. Runs under a Python with MXNet 1.9.1: questions in, one JSON
+line per answer out.
 
-Standard input holds one JSON list of questions. A question is a node (``op``, ``attrs``, ``inputs``: how many variables feed
-it, ``subgraphs``) with ``version`` (null for a file of the oldest generation), or ``{"registry": true}``.
-Answers are flushed one by one, so that the caller can see which question ended the process.
+Standard input holds one JSON list of questions. A question is a node (``op``, ``attrs``,
+``inputs``: how many variables feed it, ``subgraphs``) with ``version`` (null for a file of the
+oldest generation), or ``{"registry": true}``. Answers are flushed one by one, so that the caller
+can see which question ended the process.
 """
 
 import ctypes
@@ -35,13 +37,20 @@ def load(question, head=0):
     """The symbol of a graph that holds the node and its variables."""
     count = question.get("inputs", 0)
     nodes = [{"op": "null", "name": f"v{i}", "inputs": []} for i in range(count)]
-    node = {"op": question["op"], "name": "n", "attrs": question.get("attrs", {}), "inputs": [[i, 0, 0] for i in range(count)]}
+    node = {
+        "op": question["op"],
+        "name": "n",
+        "attrs": question.get("attrs", {}),
+        "inputs": [[i, 0, 0] for i in range(count)],
+    }
     if question.get("subgraphs"):
         node["subgraphs"] = question["subgraphs"]
     graph = {"nodes": [*nodes, node], "arg_nodes": list(range(count)), "heads": [[count, head, 0]]}
     if question.get("version"):
         graph["attrs"] = {"mxnet_version": ["int", question["version"]]}
-    text = json.dumps(graph).replace("\\u000b", "\v").replace("\\f", "\f")  # it reads these as they are, not escaped
+    text = (
+        json.dumps(graph).replace("\\u000b", "\v").replace("\\f", "\f")
+    )  # it reads these as they are, not escaped
     return mx.sym.load_json(text)
 
 
@@ -68,7 +77,9 @@ def facts(question, symbol):
     known = {"inputs": symbol.list_inputs(), "total": total}
     known["attrs"] = written["nodes"][-1].get("attrs", {})
     known["initializers"] = {
-        node["name"]: node["attrs"]["__init__"] for node in written["nodes"][:-1] if "__init__" in node.get("attrs", {})
+        node["name"]: node["attrs"]["__init__"]
+        for node in written["nodes"][:-1]
+        if "__init__" in node.get("attrs", {})
     }
     known["visible"] = sum(name.startswith("n_") for name in symbol.get_internals().list_outputs())
     if not question.get("version"):

@@ -33,7 +33,12 @@ def variable(name: str, **attrs: str) -> dict[str, Any]:
 def norm_graph(op: str, **attrs: str) -> dict[str, Any]:
     """data -> normalisation, with states of its own."""
     names = ["data", "bn_gamma", "bn_beta", "bn_moving_mean", "bn_moving_var"]
-    node = {"op": op, "name": "bn", "attrs": attrs, "inputs": [[0, 0, 0], [1, 0, 0], [2, 0, 0], [3, 0, 1], [4, 0, 1]]}
+    node = {
+        "op": op,
+        "name": "bn",
+        "attrs": attrs,
+        "inputs": [[0, 0, 0], [1, 0, 0], [2, 0, 0], [3, 0, 1], [4, 0, 1]],
+    }
     return {
         "nodes": [*map(variable, names), node],
         "arg_nodes": [0, 1, 2, 3, 4],
@@ -50,9 +55,13 @@ def values_of(directory: Path, names: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("mode", ["copy", "tie"])
-def test_the_key_of_a_barrier_is_one_for_each_branch(oracle: Oracle, tmp_path: Path, mode: str) -> None:
+def test_the_key_of_a_barrier_is_one_for_each_branch(
+    oracle: Oracle, tmp_path: Path, mode: str
+) -> None:
     source, out = tmp_path / "one.json", tmp_path / "twin.json"
-    source.write_text(mxnet_text(norm_graph("_contrib_SyncBatchNorm", key="bn_key", ndev="1", fix_gamma="False")))
+    source.write_text(
+        mxnet_text(norm_graph("_contrib_SyncBatchNorm", key="bn_key", ndev="1", fix_gamma="False"))
+    )
     in_process("duplicate", source, "--prefix", "sha-", "--prefix", "b-", "--mode", mode, "-o", out)
     attributes = oracle.known("attributes", path=str(out))
     found = {name: attrs["key"] for name, attrs in attributes.items() if "key" in attrs}
@@ -65,15 +74,30 @@ def test_the_key_of_a_barrier_is_one_for_each_branch(oracle: Oracle, tmp_path: P
         "bn_moving_var": [1, 4, 9],
     }
     alone = oracle.known("forward", path=str(source), values=[values_of(tmp_path, single)])
-    everything = {prefix + name: value for prefix in ("", "sha-", "b-") for name, value in single.items()}
+    everything = {
+        prefix + name: value for prefix in ("", "sha-", "b-") for name, value in single.items()
+    }
     together = oracle.known("forward", path=str(out), values=[values_of(tmp_path, everything)])
     assert together["outputs"] == alone["outputs"] * 3
     shared = ["bn_moving_mean", "bn_moving_var"]
     lists = oracle.known("lists", path=str(out))
-    assert lists["auxiliary_states"] == (shared if mode == "tie" else [p + n for p in ("", "sha-", "b-") for n in shared])
+    assert lists["auxiliary_states"] == (
+        shared if mode == "tie" else [p + n for p in ("", "sha-", "b-") for n in shared]
+    )
 
 
-NAMES = ["层/é:å", 'a"quote', "back\\slash", "tab\there", "line\nfeed", "ret\rurn", "ctrl\x01\x1f\x7f", "/", " blank ", "%s{0}"]
+NAMES = [
+    "层/é:å",
+    'a"quote',
+    "back\\slash",
+    "tab\there",
+    "line\nfeed",
+    "ret\rurn",
+    "ctrl\x01\x1f\x7f",
+    "/",
+    " blank ",
+    "%s{0}",
+]
 
 
 @pytest.mark.parametrize("prefix", ["sha-", "层é/", 'q"', "t\t", "\\n"])
@@ -83,18 +107,33 @@ def test_names_that_need_care(oracle: Oracle, tmp_path: Path, prefix: str) -> No
     nodes = [variable(name, __note__=name) for name in NAMES]
     for i, name in enumerate(NAMES):
         before = count + i - 1 if i else 0
-        nodes.append({"op": "elemwise_add", "name": f"{name}+", "attrs": {}, "inputs": [[before, 0, 0], [i, 0, 0]]})
+        nodes.append(
+            {
+                "op": "elemwise_add",
+                "name": f"{name}+",
+                "attrs": {},
+                "inputs": [[before, 0, 0], [i, 0, 0]],
+            }
+        )
     graph = {"nodes": nodes, "arg_nodes": list(range(count)), "heads": [[2 * count - 1, 0, 0]]}
-    source.write_text(mxnet_text(graph | {"attrs": {"mxnet_version": ["int", 10901]}}), encoding="utf-8", newline="")
+    source.write_text(
+        mxnet_text(graph | {"attrs": {"mxnet_version": ["int", 10901]}}),
+        encoding="utf-8",
+        newline="",
+    )
     in_process("duplicate", source, "--prefix", prefix, "-o", out)
     single, twin = (oracle.known("lists", path=str(path)) for path in (source, out))
     # A variable that nothing but its own sum uses is listed where MXNet first meets it.
     assert sorted(single["arguments"]) == sorted(NAMES)
-    assert twin["arguments"] == single["arguments"] + [prefix + name for name in single["arguments"]]
+    assert twin["arguments"] == single["arguments"] + [
+        prefix + name for name in single["arguments"]
+    ]
     assert twin["outputs"] == single["outputs"] + [prefix + name for name in single["outputs"]]
     assert NameLists(read_symbol(out.read_bytes())).arguments == twin["arguments"]
     notes = oracle.known("attributes", path=str(out))
-    assert all(notes[name]["__note__"] == notes[prefix + name]["__note__"] == name for name in NAMES)
+    assert all(
+        notes[name]["__note__"] == notes[prefix + name]["__note__"] == name for name in NAMES
+    )
 
 
 @pytest.mark.parametrize("mode", ["copy", "tie"])
@@ -104,8 +143,14 @@ def test_names_that_need_care_keep_their_values(oracle: Oracle, tmp_path: Path, 
     weight, prefix = 'w"层\tweight', "é/"
     node = {"op": "FullyConnected", "name": "层", "attrs": {"num_hidden": "2", "no_bias": "True"}}
     node["inputs"] = [[0, 0, 0], [1, 0, 0]]
-    graph = {"nodes": [variable("data"), variable(weight), node], "arg_nodes": [0, 1], "heads": [[2, 0, 0]]}
-    source.write_text(mxnet_text(graph | {"attrs": {"mxnet_version": ["int", 10901]}}), encoding="utf-8")
+    graph = {
+        "nodes": [variable("data"), variable(weight), node],
+        "arg_nodes": [0, 1],
+        "heads": [[2, 0, 0]],
+    }
+    source.write_text(
+        mxnet_text(graph | {"attrs": {"mxnet_version": ["int", 10901]}}), encoding="utf-8"
+    )
     params = tmp_path / "p.npz"
     np.savez(params, **{f"arg:{weight}": np.float32([[1, 2, 3], [4, 5, 6]])})
     made = tmp_path / "made.params"
@@ -138,7 +183,14 @@ def make_number(random: Random, kind: str) -> str:
     digits = "".join(random.choices("0123456789", k=random.choice([1, 3, 7, 8, 9, 12, 17, 22])))
     point = random.randint(0, len(digits))
     highest = 310 if kind == "double" else 39
-    exponent = random.choice(["", f"e{random.randint(-8, 8)}", f"e{random.randint(-highest, highest)}", f"E+{highest - 2}"])
+    exponent = random.choice(
+        [
+            "",
+            f"e{random.randint(-8, 8)}",
+            f"e{random.randint(-highest, highest)}",
+            f"E+{highest - 2}",
+        ]
+    )
     return random.choice(["", "-"]) + digits[:point] + "." + digits[point:] + exponent
 
 
@@ -154,6 +206,10 @@ def test_numbers_have_the_bits_that_mxnet_reads(oracle: Oracle, kind: str) -> No
         except ValueError:
             ours = None
         # The sign of a zero is lost where MXNet computes with it.
-        if ours != real and not (ours is not None and real is not None and float.fromhex(ours) == float.fromhex(real) == 0):
+        if ours != real and not (
+            ours is not None
+            and real is not None
+            and float.fromhex(ours) == float.fromhex(real) == 0
+        ):
             wrong.append((text, ours, real))
     assert not wrong

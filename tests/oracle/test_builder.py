@@ -121,7 +121,10 @@ def test_one_text_gives_the_same_bytes(oracle: Oracle, net: str) -> None:
 
 
 def test_another_text_does_not(oracle: Oracle) -> None:
-    assert here(NETS["a prefix"]).decode() != oracle.known("author", code=NETS["automatic names"])["text"]
+    assert (
+        here(NETS["a prefix"]).decode()
+        != oracle.known("author", code=NETS["automatic names"])["text"]
+    )
 
 
 def test_settings_are_written_as_mxnet_writes_them(oracle: Oracle) -> None:
@@ -131,7 +134,14 @@ v = var("v", init=mx.init.Xavier(), shape=(2, 2))
 result = [w, v, var("z", init=mx.init.Zero()), var("c", init=mx.init.Constant(3.0)), var("u", init=mx.init.Uniform())]
 """
     with Session() as session:
-        w = variable("w", (None, 3), trainable=False, regularizer=0.5, dtype="float64", initializer=initializers.normal(0.1))
+        w = variable(
+            "w",
+            (None, 3),
+            trainable=False,
+            regularizer=0.5,
+            dtype="float64",
+            initializer=initializers.normal(0.1),
+        )
         v = variable("v", (2, 2), initializer=initializers.xavier())
         z = variable("z", initializer=initializers.zeros())
         c = variable("c", initializer=initializers.constant(3.0))
@@ -182,7 +192,9 @@ def brew() -> tuple[list[Var], dict[str, Any]]:
 def clones() -> tuple[list[Var], dict[str, Any]]:
     one, two = tensornets_scopes.clones(size=32, classes=10)
     rng = np.random.default_rng(0)
-    return [one.output, two.output], {name: rng.random((2, 3, 32, 32), "float32") for name in ("x1", "x2")}
+    return [one.output, two.output], {
+        name: rng.random((2, 3, 32, 32), "float32") for name in ("x1", "x2")
+    }
 
 
 def layers() -> tuple[list[Var], dict[str, Any]]:
@@ -241,14 +253,19 @@ def blog_batched() -> tuple[list[Var], dict[str, Any]]:
 def two_uses() -> tuple[list[Var], dict[str, Any]]:
     session, cost = caffe2_sharing.two_uses()
     with session:
-        return [op.MakeLoss(cost)], {"float_features": np.random.default_rng(0).random((4, 2), "float32")}
+        return [op.MakeLoss(cost)], {
+            "float_features": np.random.default_rng(0).random((4, 2), "float32")
+        }
 
 
 def sub_model(which: str, label: str) -> tuple[list[Var], dict[str, Any]]:
     with Session(PADDLE_PER_KIND):
         cost = getattr(paddle_session.digits(), which)
         rng = np.random.default_rng(0)
-        feed = {"image": rng.random((3, 1, 28, 28), "float32"), label: np.array([1, 0, 1], "float32")}
+        feed = {
+            "image": rng.random((3, 1, 28, 28), "float32"),
+            label: np.array([1, 0, 1], "float32"),
+        }
         return [op.MakeLoss(cost)], feed
 
 
@@ -289,15 +306,29 @@ def test_a_step_is_that_of_module(oracle: Oracle, tmp_path: Path, net: str) -> N
         for output, wanted in zip(mine, theirs, strict=True):
             np.testing.assert_allclose(output.ravel(), wanted, rtol=1e-5, atol=1e-6)
     needed = {node.name for node in session.graph(targets).variables()}
-    assert set(answer["values"]) == {name for name in session.registry.parameters() if name in needed}
+    assert set(answer["values"]) == {
+        name for name in session.registry.parameters() if name in needed
+    }
     for name, wanted in answer["values"].items():
-        largest = max(float(np.abs(wanted).max()), 1e-4)  # a bias before a BatchNorm has no gradient but rounding
+        largest = max(
+            float(np.abs(wanted).max()), 1e-4
+        )  # a bias before a BatchNorm has no gradient but rounding
         assert float(np.abs(session.value(name).ravel() - wanted).max()) <= 1e-5 * largest, name
-    moved = [parameter for parameter in session.param_to_grad if session.param_to_grad[parameter].any()]
+    moved = [
+        parameter for parameter in session.param_to_grad if session.param_to_grad[parameter].any()
+    ]
     assert moved
 
 
-SHARED = ["", "w_weight", "g_gamma", "b_beta", "v_weight", "w_weight v_weight", "w_weight g_gamma b_beta v_weight"]
+SHARED = [
+    "",
+    "w_weight",
+    "g_gamma",
+    "b_beta",
+    "v_weight",
+    "w_weight v_weight",
+    "w_weight g_gamma b_beta v_weight",
+]
 
 
 def three_with_one_mean(shared: list[str], *, chained: bool) -> tuple[list[Var], dict[str, Any]]:
@@ -320,8 +351,12 @@ def three_with_one_mean(shared: list[str], *, chained: bool) -> tuple[list[Var],
             h = op.BatchNorm(h, **scale, **states, fix_gamma=False)
             x = op.FullyConnected(h, weight=parameter("v_weight", i), num_hidden=3, no_bias=True)
             if not chained or i == 2:
-                losses.append(op.LinearRegressionOutput(x, label=placeholder(f"y{i}_label", (None, 3))))
-        feed = {var.name: rng.random((4, 3), "float32") + 3 * i for i, var in enumerate(session.inputs)}
+                losses.append(
+                    op.LinearRegressionOutput(x, label=placeholder(f"y{i}_label", (None, 3)))
+                )
+        feed = {
+            var.name: rng.random((4, 3), "float32") + 3 * i for i, var in enumerate(session.inputs)
+        }
         for var in session.params:
             session.set_value(var, rng.random((3, 3) if "weight" in var.name else (3,)))
     return losses, feed
@@ -329,7 +364,9 @@ def three_with_one_mean(shared: list[str], *, chained: bool) -> tuple[list[Var],
 
 @pytest.mark.parametrize("chained", [False, True], ids=["branches", "a chain"])
 @pytest.mark.parametrize("shared", SHARED, ids=lambda shared: shared or "statistics alone")
-def test_shared_statistics_are_updated_in_modules_order(oracle: Oracle, tmp_path: Path, shared: str, chained: bool) -> None:
+def test_shared_statistics_are_updated_in_modules_order(
+    oracle: Oracle, tmp_path: Path, shared: str, chained: bool
+) -> None:
     losses, feed = three_with_one_mean(shared.split(), chained=chained)
     session = losses[0].session
     session.run(losses, feed)
@@ -340,18 +377,26 @@ def test_shared_statistics_are_updated_in_modules_order(oracle: Oracle, tmp_path
     names = {"data_names": data, "label_names": [name for name in feed if name not in data]}
     answer = oracle.known("module", path=symbol, params=params, feed=fed, **names)
     for name in ("moving_mean", "moving_var"):
-        np.testing.assert_allclose(session.value(name), answer["values"][name], rtol=1e-5, err_msg=name)
+        np.testing.assert_allclose(
+            session.value(name), answer["values"][name], rtol=1e-5, err_msg=name
+        )
 
 
 def test_module_gives_the_same_first_values(oracle: Oracle, tmp_path: Path) -> None:
     with Session(TENSORFLOW, seed=1) as session:
         x = placeholder("data", (2, 3, 8, 8))
         with variable_scope("net", initializer=initializers.xavier(magnitude=2)):
-            x = operators.BatchNorm(operators.Convolution(x, kernel=(3, 3), num_filter=64, name="conv"), name="bn")
+            x = operators.BatchNorm(
+                operators.Convolution(x, kernel=(3, 3), num_filter=64, name="conv"), name="bn"
+            )
             x = operators.LeakyReLU(x, act_type="prelu", name="prelu")
-        x = operators.UpSampling(x, scale=2, sample_type="bilinear", num_filter=64, num_args=1, name="up")
+        x = operators.UpSampling(
+            x, scale=2, sample_type="bilinear", num_filter=64, num_args=1, name="up"
+        )
         x = operators.FullyConnected(x, num_hidden=4, name="fc")
-        x = operators.broadcast_add(x, variable("c", (1, 4), initializer=initializers.constant(2.5)))
+        x = operators.broadcast_add(
+            x, variable("c", (1, 4), initializer=initializers.constant(2.5))
+        )
         x = operators.broadcast_add(x, variable("n", (1, 4), initializer=initializers.normal(0.25)))
         session.run(x, {"data": np.zeros((2, 3, 8, 8), "float32")})
         symbol, _ = save(session, x, str(tmp_path / "net"))

@@ -35,8 +35,17 @@ def test_the_graph_is_an_attribute(name: str, oracle: Oracle) -> None:
     assert not set(arguments).intersection(auxiliary)
 
 
-@pytest.mark.parametrize("ops", [["BatchNorm"], ["Convolution", "BatchNorm", "Activation"], ["Activation", "SliceChannel"]])
+@pytest.mark.parametrize(
+    "ops",
+    [["BatchNorm"], ["Convolution", "BatchNorm", "Activation"], ["Activation", "SliceChannel"]],
+)
 def test_the_graph_is_a_subgraph(ops: list[str], oracle: Oracle) -> None:
-    arguments, auxiliary, outputs, text = oracle.known("author", code=f"OPS = {ops!r}\n{PARTITION}")["result"]
+    arguments, auxiliary, outputs, text = oracle.known(
+        "author", code=f"OPS = {ops!r}\n{PARTITION}"
+    )["result"]
     lists = NameLists(read_symbol(text.encode()))
-    assert (lists.arguments, lists.auxiliary_states, lists.outputs) == (arguments, auxiliary, outputs)
+    assert (lists.arguments, lists.auxiliary_states, lists.outputs) == (
+        arguments,
+        auxiliary,
+        outputs,
+    )

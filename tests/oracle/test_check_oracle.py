@@ -63,7 +63,9 @@ def test_what_mxnet_refuses_has_an_error(corpus: Path, oracle: Oracle, tmp_path:
     assert seen[False] > COUNT * 0.2
 
 
-@pytest.mark.parametrize("code", [code for code, rule in RULES.items() if rule.level is Level.ERROR and code < "GS4"])
+@pytest.mark.parametrize(
+    "code", [code for code, rule in RULES.items() if rule.level is Level.ERROR and code < "GS4"]
+)
 def test_examples_are_what_mxnet_says(code: str, oracle: Oracle, tmp_path: Path) -> None:
     """MXNet loads every passing example, and refuses the failing one unless it looks only later."""
     path = tmp_path / "a.json"

@@ -18,12 +18,23 @@ IMAGE = (1, 3, 32, 32)
 # Of each page the checkpoint that its blocks make, and the shapes of its inputs; labels and states are zeros.
 RESULTS = {
     "features": ("features", {"data": IMAGE}),
-    "mtcnn": ("mtcnn", {"p_data": (1, 3, 40, 60), "r_data": (2, 3, 24, 24), "o_data": (2, 3, 48, 48)}),
-    "triplet": ("triplet", {"data": (1, 3, 64, 64), "pos_data": (1, 3, 64, 64), "neg_data": (1, 3, 96, 96)}),
+    "mtcnn": (
+        "mtcnn",
+        {"p_data": (1, 3, 40, 60), "r_data": (2, 3, 24, 24), "o_data": (2, 3, 48, 48)},
+    ),
+    "triplet": (
+        "triplet",
+        {"data": (1, 3, 64, 64), "pos_data": (1, 3, 64, 64), "neg_data": (1, 3, 96, 96)},
+    ),
     "heads": ("both", {"data": (1, 3, 64, 64), "smile_prob_label": (1,)}),
     "embedding": (
         "tied",
-        {"data": (2, 7), "lstm_state": (1, 2, 16), "lstm_state_cell": (1, 2, 16), "softmax_label": (14,)},
+        {
+            "data": (2, 7),
+            "lstm_state": (1, 2, 16),
+            "lstm_state_cell": (1, 2, 16),
+            "softmax_label": (14,),
+        },
     ),
     "ssd": ("deploy", {"data": IMAGE}),
     "gluon": ("net", {"data": (1, 3, 8, 8)}),
@@ -38,7 +49,10 @@ def draw_feeds(page: str, shapes: dict[str, tuple[int, ...]]) -> dict[str, np.nd
     """
     rng = np.random.default_rng(0)
     end, scale = {"embedding": (50, 1), "ssd": (256, 1 / 128)}.get(page, (256, 1))
-    drawn = {name: rng.integers(0, end, shape) * scale * name.endswith("data") for name, shape in shapes.items()}
+    drawn = {
+        name: rng.integers(0, end, shape) * scale * name.endswith("data")
+        for name, shape in shapes.items()
+    }
     return {name: array.astype(np.float32) for name, array in drawn.items()}
 
 
@@ -53,7 +67,10 @@ def test_the_result_of_a_recipe_in_mxnet(page: str, oracle: Oracle, tmp_path: Pa
     files = {"path": str(tmp_path / f"{symbol}-symbol.json"), "keep": str(tmp_path / "kept.npz")}
     values = [str(tmp_path / f"{stem}-0000.params"), str(tmp_path / "feed.npz")]
     names = oracle.known("forward", values=values, **files)["names"]
-    ours = gs.run(gs.load(tmp_path / f"{symbol}-symbol.json", params=tmp_path / f"{stem}-0000.params"), feeds=feeds).outputs
+    ours = gs.run(
+        gs.load(tmp_path / f"{symbol}-symbol.json", params=tmp_path / f"{stem}-0000.params"),
+        feeds=feeds,
+    ).outputs
     assert list(ours) == names
     with np.load(tmp_path / "kept.npz") as theirs:
         for name in names:

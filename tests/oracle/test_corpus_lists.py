@@ -1,4 +1,5 @@
-"""Every graph of the corpus that MXNet loads, duplicated: MXNet loads it again, and its lists are the single graph's twice.
+"""Every graph of the corpus that MXNet loads, duplicated: MXNet loads it again, and its lists are
+the single graph's twice.
 
 What is expected comes from MXNet's lists of the single graph, never from graphshare.
 """
@@ -37,9 +38,14 @@ def prefixed(names: list[str]) -> list[str]:
 
 
 def second_outputs(graph: Graph, names: list[str], tied: Collection[str] = ()) -> list[str]:
-    """The outputs of the other branch: a node without a name gets none, so its outputs keep theirs; so do tied variables."""
+    """The outputs of the other branch: a node without a name gets none, so its outputs keep theirs;
+    so do tied variables.
+    """
     heads = zip(graph.heads, names, strict=True)
-    return [PREFIX + name if head.node.name and not (head.node.is_variable and name in tied) else name for head, name in heads]
+    return [
+        PREFIX + name if head.node.name and not (head.node.is_variable and name in tied) else name
+        for head, name in heads
+    ]
 
 
 def our_lists(path: Path) -> dict[str, list[str]]:
@@ -61,8 +67,12 @@ def test_a_copied_graph(corpus: Path, oracle: Oracle, tmp_path: Path, stem: str)
     twin = oracle.known("lists", path=str(out), np_shape=np_shape)
     for kind in ("arguments", "auxiliary_states", "inputs"):
         # The same names in both branches: variables without one.
-        assert twin[kind] == single[kind] + [PREFIX + name if name else name for name in single[kind]]
-    assert twin["outputs"] == single["outputs"] + second_outputs(read_symbol(source.read_bytes()), single["outputs"])
+        assert twin[kind] == single[kind] + [
+            PREFIX + name if name else name for name in single[kind]
+        ]
+    assert twin["outputs"] == single["outputs"] + second_outputs(
+        read_symbol(source.read_bytes()), single["outputs"]
+    )
     assert our_lists(out) == twin
     assert our_lists(source) == single
 
@@ -89,10 +99,15 @@ def test_a_tied_graph(corpus: Path, oracle: Oracle, tmp_path: Path, stem: str) -
     assert twin["arguments"][: len(single["arguments"])] == single["arguments"]
     if meta.get("input_names"):
         attributes = oracle.known("attributes", path=str(source), np_shape=np_shape)
-        # Constants of Gluon (anchors, offsets) and what else has an initialiser are parameters, though nobody trains them.
+        # Constants of Gluon (anchors, offsets) and what else has an initialiser are parameters,
+        # though nobody trains them.
         constants = {name for name, attrs in attributes.items() if "__init__" in attrs}
-        assert own == prefixed([n for n in single["arguments"] if n in meta["input_names"] and n not in constants])
-    tied = {*single["auxiliary_states"], *single["arguments"]} - {name.removeprefix(PREFIX) for name in own}
+        assert own == prefixed(
+            [n for n in single["arguments"] if n in meta["input_names"] and n not in constants]
+        )
+    tied = {*single["auxiliary_states"], *single["arguments"]} - {
+        name.removeprefix(PREFIX) for name in own
+    }
     assert twin["outputs"] == single["outputs"] + second_outputs(graph, single["outputs"], tied)
     assert our_lists(out) == twin
 
@@ -102,7 +117,12 @@ def values_of(path: Path) -> dict[str, Any]:
     file = read_index(path)
     with ArrayReader(file) as reader:
         return {
-            record.key: [record.storage, list(record.shape or ()), record.dtype, digest(reader.read(record).tobytes())]
+            record.key: [
+                record.storage,
+                list(record.shape or ()),
+                record.dtype,
+                digest(reader.read(record).tobytes()),
+            ]
             for record in file.records
         }
 
@@ -113,7 +133,9 @@ def digest(data: bytes) -> str:
 
 def is_named(name: str) -> bool:
     directory = corpus_directory()
-    return directory is not None and bool(json.loads((directory / "params_oracle" / f"{name}.json").read_text())["named"])
+    return directory is not None and bool(
+        json.loads((directory / "params_oracle" / f"{name}.json").read_text())["named"]
+    )
 
 
 def graph_of(name: str) -> str | None:
@@ -123,7 +145,9 @@ def graph_of(name: str) -> str | None:
     return None if directory is None or found == [NONE] else found[0]
 
 
-@pytest.mark.parametrize("name", [n for n in corpus_names("params_oracle/*.json", ".json") if n == NONE or is_named(n)])
+@pytest.mark.parametrize(
+    "name", [n for n in corpus_names("params_oracle/*.json", ".json") if n == NONE or is_named(n)]
+)
 def test_a_parameter_file(corpus: Path, oracle: Oracle, tmp_path: Path, name: str) -> None:
     source, out, stem = corpus / "params" / name, tmp_path / "twin-0000.params", graph_of(name)
     np_shape = any(record.layout == "V3" for record in read_index(source).records)
@@ -131,13 +155,26 @@ def test_a_parameter_file(corpus: Path, oracle: Oracle, tmp_path: Path, name: st
     if stem is None:
         file = read_index(source)
         with OutputTransaction() as stage:
-            plan = [(record, prefix + record.key) for prefix in ("", PREFIX) for record in file.records]
+            plan = [
+                (record, prefix + record.key) for prefix in ("", PREFIX) for record in file.records
+            ]
             stage_params([(file, plan)], stage, out, verify_bytes=True)
             stage.commit()
         expected = {**single, **{PREFIX + key: array for key, array in single.items()}}
     else:
         graph = corpus / "graphs" / f"{stem}.json"
-        in_process("duplicate", graph, "--params", source, "--prefix", PREFIX, "-o", tmp_path / "g.json", "--params-out", out)
+        in_process(
+            "duplicate",
+            graph,
+            "--params",
+            source,
+            "--prefix",
+            PREFIX,
+            "-o",
+            tmp_path / "g.json",
+            "--params-out",
+            out,
+        )
         lists = oracle.known("lists", path=str(tmp_path / "g.json"), np_shape=np_shape)
         mine = {key.split(":", 1)[-1]: key for key in single}
         expected = dict(single)

@@ -1,4 +1,6 @@
-"""MXNet on float16 parameters and float tokens, and onnxruntime on the exported model with float32 ends and int64 tokens."""
+"""MXNet on float16 parameters and float tokens, and onnxruntime on the exported model with float32
+ends and int64 tokens.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ HIDDEN = {"input_dim": "300", "output_dim": "4"}
 
 
 def network() -> Checkpoint:
-    """A normalized embedding, gathered rows, one-hot rows and a product of tokens; MXNet has no float16 gemm on the CPU."""
+    """A normalized embedding, gathered rows, one-hot rows and a product of tokens; MXNet has no
+    float16 gemm on the CPU.
+    """
     nodes = [
         variable("data0"),
         variable("table"),
@@ -44,7 +48,12 @@ def network() -> Checkpoint:
         variable("bn_beta"),
         variable("bn_moving_mean"),
         variable("bn_moving_var"),
-        operator("BatchNorm", "bn", [2, 3, 4, 5, 6], attrs={"axis": "2", "fix_gamma": "False", "eps": "0.001"}),
+        operator(
+            "BatchNorm",
+            "bn",
+            [2, 3, 4, 5, 6],
+            attrs={"axis": "2", "fix_gamma": "False", "eps": "0.001"},
+        ),
         operator("take", "taken", [1, 0]),
         operator("one_hot", "hot", [0], attrs={"depth": "8"}),
         operator("_mul_scalar", "halved", [0], attrs={"scalar": "0.5"}),
@@ -53,15 +62,24 @@ def network() -> Checkpoint:
     arrays = {"table": random.normal(size=(300, 4)), "bn_moving_var": random.uniform(0.5, 2, 4)}
     arrays |= {name: random.normal(size=4) for name in ("bn_gamma", "bn_beta", "bn_moving_mean")}
     graph = read_symbol(mxnet_text(document(nodes, [7, 8, 9, 10])).encode())
-    return Checkpoint(graph).with_params({name: array.astype("f4") for name, array in arrays.items()})
+    return Checkpoint(graph).with_params(
+        {name: array.astype("f4") for name, array in arrays.items()}
+    )
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
-def test_mxnet_computes_what_the_exported_model_computes(tmp_path: Path, oracle_python: str, dtype: str) -> None:
+def test_mxnet_computes_what_the_exported_model_computes(
+    tmp_path: Path, oracle_python: str, dtype: str
+) -> None:
     gs.save(network(), tmp_path / "net")
     gs.convert(tmp_path / "net-0000.params", tmp_path / "cast.params", dtype=dtype)
     np.savez(tmp_path / "feeds.npz", data0=TOKENS.astype("f4"))
-    files = (tmp_path / "net-symbol.json", tmp_path / "cast.params", tmp_path / "feeds.npz", tmp_path / "out.npz")
+    files = (
+        tmp_path / "net-symbol.json",
+        tmp_path / "cast.params",
+        tmp_path / "feeds.npz",
+        tmp_path / "out.npz",
+    )
     run_oracle(oracle_python, "-c", FORWARD, *files)
     wanted = [*np.load(tmp_path / "out.npz").values()]
     gs.export(
@@ -72,9 +90,13 @@ def test_mxnet_computes_what_the_exported_model_computes(tmp_path: Path, oracle_
         keep_io=dtype == "float16",
         input_dtypes={"data0": "int64"},
     )
-    got = onnxruntime.InferenceSession(tmp_path / "net.onnx", providers=["CPUExecutionProvider"]).run(None, {"data0": TOKENS})
+    got = onnxruntime.InferenceSession(
+        tmp_path / "net.onnx", providers=["CPUExecutionProvider"]
+    ).run(None, {"data0": TOKENS})
     assert [str(array.dtype) for array in wanted] == [dtype, dtype, "float32", "float32"]
     assert {str(array.dtype) for array in got} == {"float32"}
-    assert np.allclose(got[0], wanted[0].astype("f4"), rtol=2e-3 if dtype == "float16" else 1e-5, atol=1e-6)
+    assert np.allclose(
+        got[0], wanted[0].astype("f4"), rtol=2e-3 if dtype == "float16" else 1e-5, atol=1e-6
+    )
     for have, want in zip(got[1:], wanted[1:], strict=True):
         assert np.array_equal(have, want.astype("f4"))

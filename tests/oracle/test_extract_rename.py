@@ -39,14 +39,18 @@ def sampled(names: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("stem", INTERNALS)
-def test_extract_is_what_get_internals_gives(corpus: Path, oracle: Oracle, tmp_path: Path, stem: str) -> None:
+def test_extract_is_what_get_internals_gives(
+    corpus: Path, oracle: Oracle, tmp_path: Path, stem: str
+) -> None:
     source = corpus / "graphs" / f"{stem}.json"
     graph = read_symbol(source.read_bytes())
     names = [name for name, entry in internals(reachable(graph)) if not entry.node.is_variable]
     for name in sampled(names):
         out = tmp_path / "out.json"
         in_process("extract", source, "--target", name, "-o", out)
-        assert oracle.known("lists", path=str(out)) == oracle.known("lists", path=str(source), internal=name)
+        assert oracle.known("lists", path=str(out)) == oracle.known(
+            "lists", path=str(source), internal=name
+        )
 
 
 def outputs(oracle: Oracle, directory: Path, **question: Any) -> list[np.ndarray[Any, Any]]:
@@ -74,7 +78,9 @@ def test_a_cut_graph_fed_with_the_cut_value_gives_the_same_number(
 ) -> None:
     model = corpus_model(corpus, stem, tmp_path)
     graph = read_symbol(model.graph.read_bytes())
-    target = next(name for name, entry in internals(reachable(graph)) if entry.node is graph.heads[0].node)
+    target = next(
+        name for name, entry in internals(reachable(graph)) if entry.node is graph.heads[0].node
+    )
     names = [name for name, entry in internals(reachable(graph)) if not entry.node.is_variable]
     cut = names[int(len(names) * part)]
     upper, lower = tmp_path / "upper.json", tmp_path / "lower.json"
@@ -92,7 +98,8 @@ def test_a_cut_graph_fed_with_the_cut_value_gives_the_same_number(
     lower_values = [str(tmp_path / "lower.params"), values[1], kept]
     whole = outputs(oracle, tmp_path, path=str(model.graph), values=values)
     rest = outputs(oracle, tmp_path, path=str(lower), values=lower_values)
-    # Behind a cut, a convolution gets its input in another memory layout than from its neighbour and may sum in another order.
+    # Behind a cut, a convolution gets its input in another memory layout than from its neighbour
+    # and may sum in another order.
     assert np.abs(rest[0] - whole[0]).max() <= 1e-6 * np.abs(whole[0]).max()
     assert cut in oracle.known("lists", path=str(lower))["arguments"]
 
@@ -102,7 +109,11 @@ ROUND_TRIP = corpus_stems(lambda meta: meta["loads"])[::6]
 
 @pytest.mark.parametrize("stem", ROUND_TRIP)
 def test_a_rename_there_and_back(corpus: Path, oracle: Oracle, tmp_path: Path, stem: str) -> None:
-    source, there, back = corpus / "graphs" / f"{stem}.json", tmp_path / "there.json", tmp_path / "back.json"
+    source, there, back = (
+        corpus / "graphs" / f"{stem}.json",
+        tmp_path / "there.json",
+        tmp_path / "back.json",
+    )
     in_process("rename", source, "--prefix", "sha/", "-o", there)
     in_process("rename", there, "--strip-prefix", "sha/", "-o", back)
     assert back.read_bytes() == source.read_bytes()

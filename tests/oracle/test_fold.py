@@ -25,15 +25,26 @@ FOLDED = [
 
 
 @pytest.mark.parametrize("stem", FOLDED)
-def test_mxnet_computes_the_same_from_folded_files(corpus: Path, oracle: Oracle, tmp_path: Path, stem: str) -> None:
+def test_mxnet_computes_the_same_from_folded_files(
+    corpus: Path, oracle: Oracle, tmp_path: Path, stem: str
+) -> None:
     model = corpus_model(corpus, stem, tmp_path)
     as_command("fold", model.graph, "--params", model.params, "-o", tmp_path / "folded.json",
                "--params-out", tmp_path / "folded.params")  # fmt: skip
     feed = feed_file(model, ("",), tmp_path)
     results = []
-    for graph, params in ((model.graph, model.params), (tmp_path / "folded.json", tmp_path / "folded.params")):
+    for graph, params in (
+        (model.graph, model.params),
+        (tmp_path / "folded.json", tmp_path / "folded.params"),
+    ):
         kept = tmp_path / f"{len(results)}.npz"
-        names = oracle.known("forward", path=str(graph), values=[str(params), feed], np_shape=model.np_shape, keep=str(kept))
+        names = oracle.known(
+            "forward",
+            path=str(graph),
+            values=[str(params), feed],
+            np_shape=model.np_shape,
+            keep=str(kept),
+        )
         with np.load(kept) as arrays:
             results.append((names["names"], [arrays[name] for name in names["names"]]))
     assert results[0][0] == results[1][0]
@@ -41,7 +52,9 @@ def test_mxnet_computes_the_same_from_folded_files(corpus: Path, oracle: Oracle,
 
 
 def test_a_folded_siamese_network(corpus: Path, oracle: Oracle, tmp_path: Path) -> None:
-    """Two branches on one set of weights and statistics: each weight is folded once, and both branches stay what they were."""
+    """Two branches on one set of weights and statistics: each weight is folded once, and both
+    branches stay what they were.
+    """
     model = corpus_model(corpus, "cv_cifar_resnet20_v1", tmp_path)
     as_command("duplicate", model.graph, "--params", model.params, "--prefix", "sha-", "--mode", "tie",
                "-o", tmp_path / "two.json", "--params-out", tmp_path / "two.params")  # fmt: skip
@@ -51,7 +64,12 @@ def test_a_folded_siamese_network(corpus: Path, oracle: Oracle, tmp_path: Path) 
     found = []
     for name in ("two", "folded"):
         kept = str(tmp_path / f"{name}.npz")
-        oracle.known("forward", path=str(tmp_path / f"{name}.json"), values=[str(tmp_path / f"{name}.params"), feed], keep=kept)
+        oracle.known(
+            "forward",
+            path=str(tmp_path / f"{name}.json"),
+            values=[str(tmp_path / f"{name}.params"), feed],
+            keep=kept,
+        )
         with np.load(kept) as arrays:
             found.append([arrays[key] for key in arrays.files])
     assert max(map(difference, found[1], found[0])) <= 1e-5

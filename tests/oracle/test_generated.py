@@ -1,4 +1,6 @@
-"""Generated models agree with MXNet but for what the tables of known differences list; an unlisted difference is found."""
+"""Generated models agree with MXNet but for what the tables of known differences list; an unlisted
+difference is found.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ pytestmark = [pytest.mark.oracle, pytest.mark.slow]
 GRAPHS = 150
 
 
-def test_generated_graphs_agree_with_mxnet(oracle_python: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_generated_graphs_agree_with_mxnet(
+    oracle_python: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     campaign = Campaign(oracle_python, every=3)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -54,13 +58,17 @@ ZEROS = np.zeros((2, 3), np.float32)
         ({"op": "_linalg_inverse"}, "output 0: values: 1 of 4 elements differ", True),
     ],
 )
-def test_an_entry_excuses_one_operator_and_one_kind_of_difference(changes: dict[str, Any], how: str, listed: bool) -> None:
+def test_an_entry_excuses_one_operator_and_one_kind_of_difference(
+    changes: dict[str, Any], how: str, listed: bool
+) -> None:
     assert blame.is_listed({**CASE, **changes}, [ZEROS], how) is listed
 
 
 def test_a_regular_matrix_excuses_nothing() -> None:
     regular = np.eye(3, dtype=np.float32)
-    assert not blame.is_listed({**CASE, "op": "_linalg_inverse"}, [regular], "output 0: values: 1 of 4 elements differ")
+    assert not blame.is_listed(
+        {**CASE, "op": "_linalg_inverse"}, [regular], "output 0: values: 1 of 4 elements differ"
+    )
 
 
 def test_the_tables_name_operators_that_there_are() -> None:
@@ -74,10 +82,14 @@ def test_a_difference_that_is_not_listed_is_reported(
 ) -> None:
     model = next(m for m in map(Grower().grow, range(50)) if m.refused is None)
     (number, index), value = next(
-        (entry, x) for entry, x in model.values.items() if entry[0] in model.cases and x.dtype == np.float32 and x.size
+        (entry, x)
+        for entry, x in model.values.items()
+        if entry[0] in model.cases and x.dtype == np.float32 and x.size
     )
     spoiled = model._replace(values={**model.values, (number, index): value + 1})
     (answer,) = judge.ask_mxnet(oracle_python, [spoiled], tmp_path)
-    monkeypatch.setattr(judge, "compared_forward", lambda case, arrays, answer: "output 0: values: all differ")
+    monkeypatch.setattr(
+        judge, "compared_forward", lambda case, arrays, answer: "output 0: values: all differ"
+    )
     monkeypatch.setattr(judge, "is_listed", lambda case, arrays, how: False)
     assert f"n{number}" in {found.node for found in judge.judge(spoiled, answer).disagreements}

@@ -49,26 +49,55 @@ def saved(directory: Path, name: str, arrays: dict[str, Any]) -> str:
     return str(directory / name)
 
 
-def single(oracle: Oracle, model: Model, directory: Path, feed: dict[str, Any]) -> dict[str, np.ndarray[Any, Any]]:
+def single(
+    oracle: Oracle, model: Model, directory: Path, feed: dict[str, Any]
+) -> dict[str, np.ndarray[Any, Any]]:
     values = [str(model.params), saved(directory, "single.npz", feed)]
     return outputs(oracle, directory, path=str(model.graph), values=values)
 
 
 @pytest.mark.parametrize(("stem", "part"), CUT)
-def test_a_trunk_and_its_head_are_the_model_again(corpus: Path, oracle: Oracle, tmp_path: Path, stem: str, part: float) -> None:
+def test_a_trunk_and_its_head_are_the_model_again(
+    corpus: Path, oracle: Oracle, tmp_path: Path, stem: str, part: float
+) -> None:
     """The head twice: all outputs are what the whole model gives."""
     model = corpus_model(corpus, stem, tmp_path)
     graph = read_symbol(model.graph.read_bytes())
     names = [name for name, entry in internals(reachable(graph)) if not entry.node.is_variable]
     cut = _bottleneck(graph, names, part)
-    targets = [word for name in dict.fromkeys(h.node.name for h in graph.heads) for word in ("--target", name)]
+    targets = [
+        word
+        for name in dict.fromkeys(h.node.name for h in graph.heads)
+        for word in ("--target", name)
+    ]
     with_params = ["--params", model.params, "--params-out"]
-    in_process("extract", model.graph, "--target", cut, "-o", tmp_path / "trunk.json", *with_params, tmp_path / "trunk.params")
     in_process(
-        "extract", model.graph, *targets, "--cut", cut, "-o", tmp_path / "head.json", *with_params, tmp_path / "head.params"
+        "extract",
+        model.graph,
+        "--target",
+        cut,
+        "-o",
+        tmp_path / "trunk.json",
+        *with_params,
+        tmp_path / "trunk.params",
+    )
+    in_process(
+        "extract",
+        model.graph,
+        *targets,
+        "--cut",
+        cut,
+        "-o",
+        tmp_path / "head.json",
+        *with_params,
+        tmp_path / "head.params",
     )
     files = [tmp_path / name for name in ("trunk.json", "head.json", "head.json")]
-    params = [word for name in ("trunk", "head", "head") for word in ("--params", tmp_path / f"{name}.params")]
+    params = [
+        word
+        for name in ("trunk", "head", "head")
+        for word in ("--params", tmp_path / f"{name}.params")
+    ]
     as_command(
         "group", *files, *params, "--connect", f"{cut}={cut}", "--on-collision", "prefix", "-o", tmp_path / "g.json",
         "--params-out", tmp_path / "g.params", "--verify-bytes",
@@ -91,7 +120,9 @@ def _bottleneck(graph: Any, names: list[str], part: float) -> str:
     after = [name for name in names[int(len(names) * part) :] if names.count(name) == 1]
     for name in after:
         rest = extract(graph, targets, cuts=[name]).graph
-        if not {n.name for n in rest.variables()} & {n.name for n in extract(graph, [name]).graph.variables()}:
+        if not {n.name for n in rest.variables()} & {
+            n.name for n in extract(graph, [name]).graph.variables()
+        }:
             return name
     raise AssertionError("no place to cut")
 
@@ -102,14 +133,25 @@ def test_a_batch_gives_each_branch_the_numbers_of_its_own_run(
 ) -> None:
     model = corpus_model(corpus, stem, tmp_path)
     force = ["--force"] if mixes else []
-    command = ["duplicate", model.graph, "--params", model.params, "--prefix", "sha-", "--mode", "batch"]
+    command = [
+        "duplicate",
+        model.graph,
+        "--params",
+        model.params,
+        "--prefix",
+        "sha-",
+        "--mode",
+        "batch",
+    ]
     as_command(*command, *force, "-o", tmp_path / "b.json")
     other = {name: np.roll(array, 1) for name, array in model.feed.items()}
     feed = {**model.feed, **{f"sha-{name}": array for name, array in other.items()}}
     values = [str(model.params), saved(tmp_path, "feed.npz", feed)]
     found = outputs(oracle, tmp_path, path=str(tmp_path / "b.json"), values=values)
     wanted = [*single(oracle, model, tmp_path, model.feed).items()]
-    wanted += [(f"sha-{name}", array) for name, array in single(oracle, model, tmp_path, other).items()]
+    wanted += [
+        (f"sha-{name}", array) for name, array in single(oracle, model, tmp_path, other).items()
+    ]
     assert len(found) == len(wanted)
     for (name, array), (label, got) in zip(wanted, found.items(), strict=True):
         assert label in (name, f"{name}_output")
@@ -117,11 +159,22 @@ def test_a_batch_gives_each_branch_the_numbers_of_its_own_run(
 
 
 @pytest.mark.parametrize("axis", [["--batch-axis", "data=1"], []])
-def test_samples_on_another_axis(corpus: Path, oracle: Oracle, tmp_path: Path, axis: list[str]) -> None:
+def test_samples_on_another_axis(
+    corpus: Path, oracle: Oracle, tmp_path: Path, axis: list[str]
+) -> None:
     """The fused RNN takes (time, samples, features)."""
     model = corpus_model(corpus, "rnn_lstm", tmp_path)
     names = list(model.feed)
-    command = ["duplicate", model.graph, "--params", model.params, "--prefix", "sha-", "--mode", "batch"]
+    command = [
+        "duplicate",
+        model.graph,
+        "--params",
+        model.params,
+        "--prefix",
+        "sha-",
+        "--mode",
+        "batch",
+    ]
     if not axis:
         with pytest.raises(AssertionError, match="expects the samples on axis 1 of its data"):
             as_command(*command, "-o", tmp_path / "b.json")
@@ -132,13 +185,25 @@ def test_samples_on_another_axis(corpus: Path, oracle: Oracle, tmp_path: Path, a
     feed = {**model.feed, **{f"sha-{name}": array for name, array in other.items()}}
     values = [str(model.params), saved(tmp_path, "feed.npz", feed)]
     found = list(outputs(oracle, tmp_path, path=str(tmp_path / "b.json"), values=values).values())
-    wanted = [*single(oracle, model, tmp_path, model.feed).values(), *single(oracle, model, tmp_path, other).values()]
+    wanted = [
+        *single(oracle, model, tmp_path, model.feed).values(),
+        *single(oracle, model, tmp_path, other).values(),
+    ]
     assert all(near(got, array) for got, array in zip(found, wanted, strict=True))
 
 
 def test_a_batch_trains_as_tied_branches_do(oracle: Oracle, tmp_path: Path) -> None:
     """One step of Module on the net of one filter: 42 before, and the sum of both gradients afterwards."""
-    as_command("duplicate", ROOT / "fixtures" / "blog", "--prefix", "sha-", "--mode", "batch", "-o", tmp_path / "siam")
+    as_command(
+        "duplicate",
+        ROOT / "fixtures" / "blog",
+        "--prefix",
+        "sha-",
+        "--mode",
+        "batch",
+        "-o",
+        tmp_path / "siam",
+    )
     names = module_names(tmp_path / "siam")
     assert names == {"data_names": ["data", "sha-data"], "label_names": []}
     files = {"path": f"{tmp_path}/siam-symbol.json", "params": f"{tmp_path}/siam-0000.params"}
@@ -149,16 +214,27 @@ def test_a_batch_trains_as_tied_branches_do(oracle: Oracle, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("stem", [MTCNN.format(1), "nlp_bert_small"])
-def test_mxnet_writes_a_result_as_it_stands(corpus: Path, oracle: Oracle, tmp_path: Path, stem: str) -> None:
+def test_mxnet_writes_a_result_as_it_stands(
+    corpus: Path, oracle: Oracle, tmp_path: Path, stem: str
+) -> None:
     """After ``upgrade`` the batch is, byte for byte, what MXNet makes of it: nothing of it is lost there."""
     model = corpus_model(corpus, stem, tmp_path)
-    in_process("duplicate", model.graph, "--prefix", "sha-", "--mode", "batch", "-o", tmp_path / "b.json")
+    in_process(
+        "duplicate", model.graph, "--prefix", "sha-", "--mode", "batch", "-o", tmp_path / "b.json"
+    )
     in_process("upgrade", tmp_path / "b.json", "-o", tmp_path / "u.json")
-    assert oracle.known("tojson", path=str(tmp_path / "b.json"))["text"] == (tmp_path / "u.json").read_text()
+    assert (
+        oracle.known("tojson", path=str(tmp_path / "b.json"))["text"]
+        == (tmp_path / "u.json").read_text()
+    )
 
 
-@pytest.mark.parametrize("stem", [MTCNN.format(1), MTCNN.format(2), MTCNN.format(3), GENDER, "nlp_bert_small"])
-def test_one_part_for_each_head_on_the_same_parameters(corpus: Path, oracle: Oracle, tmp_path: Path, stem: str) -> None:
+@pytest.mark.parametrize(
+    "stem", [MTCNN.format(1), MTCNN.format(2), MTCNN.format(3), GENDER, "nlp_bert_small"]
+)
+def test_one_part_for_each_head_on_the_same_parameters(
+    corpus: Path, oracle: Oracle, tmp_path: Path, stem: str
+) -> None:
     """Each head is cut out with what it needs; grouped on one set of inputs and equal parameters they are the model."""
     model = corpus_model(corpus, stem, tmp_path)
     graph = read_symbol(model.graph.read_bytes())
@@ -172,13 +248,29 @@ def test_one_part_for_each_head_on_the_same_parameters(corpus: Path, oracle: Ora
         )  # fmt: skip
         words += [part[0], "--params", part[1], "--prefix", f"p{i}-" if i else ""]
     common = ["--share-input", "*", "--on-collision", "tie-if-equal"]
-    as_command("group", *words, *common, "-o", tmp_path / "g.json", "--params-out", tmp_path / "g.params", "--verify-bytes")
+    as_command(
+        "group",
+        *words,
+        *common,
+        "-o",
+        tmp_path / "g.json",
+        "--params-out",
+        tmp_path / "g.params",
+        "--verify-bytes",
+    )
     lists = oracle.known("lists", path=str(tmp_path / "g.json"))
     whole_lists = oracle.known("lists", path=str(model.graph))
-    for kind in ("arguments", "auxiliary_states"):  # each once; a prefix is left where one head alone has a parameter
-        assert sorted(re.sub(r"^p\d-", "", name) for name in lists[kind]) == sorted(whole_lists[kind])
+    for kind in (
+        "arguments",
+        "auxiliary_states",
+    ):  # each once; a prefix is left where one head alone has a parameter
+        assert sorted(re.sub(r"^p\d-", "", name) for name in lists[kind]) == sorted(
+            whole_lists[kind]
+        )
     whole = single(oracle, model, tmp_path, model.feed)
-    feed = {prefix + name: array for prefix in ("", "p1-", "p2-") for name, array in model.feed.items()}
+    feed = {
+        prefix + name: array for prefix in ("", "p1-", "p2-") for name, array in model.feed.items()
+    }
     values = [str(tmp_path / "g.params"), saved(tmp_path, "feed.npz", feed)]
     found = outputs(oracle, tmp_path, path=str(tmp_path / "g.json"), values=values)
     for i, name in enumerate(heads):

@@ -21,12 +21,29 @@ pytestmark = pytest.mark.oracle
 
 Array = NDArray[Any]
 SIZES = [(48, 64), (97, 131), (375, 500), (1, 7), (9, 1), (2, 2)]
-TARGETS = [(24, 32), (28, 28), (33, 57), (100, 140), (12, 16), (1, 1), (48, 32), (224, 224), (1, 3), (188, 250)]
+TARGETS = [
+    (24, 32),
+    (28, 28),
+    (33, 57),
+    (100, 140),
+    (12, 16),
+    (1, 1),
+    (48, 32),
+    (224, 224),
+    (1, 3),
+    (188, 250),
+]
 
 
 def ask(oracle: Oracle, code: str, folder: Path) -> dict[str, Array]:
     """What ``code`` stores in ``out`` by name; it runs in MXNet with ``folder`` as the place of its files."""
-    lines = ["import numpy as np", f"folder = {str(folder)!r}", "out = {}", code, "np.savez(folder + '/out.npz', **out)"]
+    lines = [
+        "import numpy as np",
+        f"folder = {str(folder)!r}",
+        "out = {}",
+        code,
+        "np.savez(folder + '/out.npz', **out)",
+    ]
     oracle.known("author", code="\n".join([*lines, "result = [0]"]))
     with np.load(folder / "out.npz") as found:
         return dict(found)
@@ -115,7 +132,9 @@ def test_the_differences_in_the_documentation_are_measured(oracle: Oracle, tmp_p
 
     def prepare(interpolation: str) -> Array:
         file = tmp_path / "texture.png"
-        return np.asarray(gs.open_images(file, resize=80, crop=64, layout="NHWC", interpolation=interpolation))[0]
+        return np.asarray(
+            gs.open_images(file, resize=80, crop=64, layout="NHWC", interpolation=interpolation)
+        )[0]
 
     ours = prepare("mxnet")
     measured = {name: np.abs(ours - array) for name, array in found.items()}
@@ -123,7 +142,9 @@ def test_the_differences_in_the_documentation_are_measured(oracle: Oracle, tmp_p
     filters = ("nearest", "box", "bilinear", "bicubic", "lanczos")
     measured.update({f"--interpolation {name}": np.abs(prepare(name) - exact) for name in filters})
     rows = {name: f"{int(array.max())} | {array.mean():.2f}" for name, array in measured.items()}
-    documented = dict(re.findall(r"^\| `([^`]*)` \| (\d+ \| \d+\.\d\d) \|$", PAGE.read_text(), re.M))
+    documented = dict(
+        re.findall(r"^\| `([^`]*)` \| (\d+ \| \d+\.\d\d) \|$", PAGE.read_text(), re.M)
+    )
     assert documented == rows
 
 
@@ -169,7 +190,9 @@ def draw_face(path: Path) -> None:
 
 
 def decode_boxes(scores: Array, offsets: Array, scale: float, threshold: float) -> Array:
-    """The boxes (x1, y1, x2, y2, score) of det1's cells above a threshold: 12 pixels wide, two apart, moved by the offsets."""
+    """The boxes (x1, y1, x2, y2, score) of det1's cells above a threshold: 12 pixels wide, two
+    apart, moved by the offsets.
+    """
     rows, columns = np.nonzero(scores[0, 1] > threshold)
     corner = np.stack([columns, rows, columns, rows], 1) * 2 + np.array([1, 1, 12, 12])
     box = np.round(corner / scale)
@@ -194,9 +217,14 @@ def _overlap(a: Array, b: Array) -> float:
 
 
 @pytest.mark.corpus
-def test_mtcnn_finds_the_boxes_that_it_finds_in_mxnet(corpus: Path, oracle: Oracle, tmp_path: Path) -> None:
+def test_mtcnn_finds_the_boxes_that_it_finds_in_mxnet(
+    corpus: Path, oracle: Oracle, tmp_path: Path
+) -> None:
     draw_face(tmp_path / "face.jpg")
-    graph, params = corpus / "graphs" / f"{DET1}-symbol.json", corpus / "params" / f"{DET1}-0001.params"
+    graph, params = (
+        corpus / "graphs" / f"{DET1}-symbol.json",
+        corpus / "params" / f"{DET1}-0001.params",
+    )
     code = f"""
 symbol = mx.sym.load({str(graph)!r})
 loaded = {{name[4:]: array for name, array in mx.nd.load({str(params)!r}).items()}}
@@ -211,13 +239,31 @@ for h, w in {LEVELS}:
     theirs = ask(oracle, code, tmp_path)
     boxes: tuple[list[Array], list[Array]] = ([], [])
     for height, width in LEVELS:
-        feed = ["--feed", "data=face.jpg", "--preset", "mtcnn", "--resize", f"{height},{width}", "-o", "ours.npz"]
+        feed = [
+            "--feed",
+            "data=face.jpg",
+            "--preset",
+            "mtcnn",
+            "--resize",
+            f"{height},{width}",
+            "-o",
+            "ours.npz",
+        ]
         done(graphshare("run", graph, "--params", params, *feed, cwd=tmp_path))
         with np.load(tmp_path / "ours.npz") as ours:
             for name in ("prob1_output", "conv4_2_output"):
                 assert np.abs(ours[name] - theirs[f"{height} {name}"]).max() < 1e-5
-            boxes[0].append(decode_boxes(ours["prob1_output"], ours["conv4_2_output"], height / 240, 0.6))
-        boxes[1].append(decode_boxes(theirs[f"{height} prob1_output"], theirs[f"{height} conv4_2_output"], height / 240, 0.6))
+            boxes[0].append(
+                decode_boxes(ours["prob1_output"], ours["conv4_2_output"], height / 240, 0.6)
+            )
+        boxes[1].append(
+            decode_boxes(
+                theirs[f"{height} prob1_output"],
+                theirs[f"{height} conv4_2_output"],
+                height / 240,
+                0.6,
+            )
+        )
     found, wanted = (suppress(np.concatenate(side), 0.7) for side in boxes)
     assert found.shape == wanted.shape
     assert len(found) > 5

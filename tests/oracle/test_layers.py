@@ -25,12 +25,16 @@ MODELS = {
 
 
 @pytest.mark.parametrize("stem", MODELS)
-def test_every_inner_output_is_that_of_mxnet(corpus: Path, oracle: Oracle, tmp_path: Path, stem: str) -> None:
+def test_every_inner_output_is_that_of_mxnet(
+    corpus: Path, oracle: Oracle, tmp_path: Path, stem: str
+) -> None:
     model = corpus_model(corpus, stem, tmp_path)
     np.savez(tmp_path / "feed.npz", **model.feed)
     values = [str(model.params), str(tmp_path / "feed.npz")]
     record = str(tmp_path / "mxnet.npz")
-    names = oracle.known("forward", path=str(model.graph), values=values, keep=record, internals=True)["names"]
+    names = oracle.known(
+        "forward", path=str(model.graph), values=values, keep=record, internals=True
+    )["names"]
     arguments = ["compare", str(model.graph), record, "--params", str(model.params), "--layers"]
     with np.load(record) as found:
         np.savez(record, **model.feed, **found)

@@ -37,13 +37,21 @@ SPECIAL = [
 INT8 = ["quant_lenet_plain_uint8", "quant_lenet_mkldnn_uint8", "quant_lenet_mkldnn_auto"]
 
 
-def check_branches(model: Model, oracle: Oracle, directory: Path, prefixes: tuple[str, ...]) -> None:
+def check_branches(
+    model: Model, oracle: Oracle, directory: Path, prefixes: tuple[str, ...]
+) -> None:
     """Runs the single model and its duplicate, and compares every output of every branch."""
     shape = {"np_shape": model.np_shape}
     single = oracle.known(
-        "forward", path=str(model.graph), values=[str(model.params), feed_file(model, ("",), directory)], **shape
+        "forward",
+        path=str(model.graph),
+        values=[str(model.params), feed_file(model, ("",), directory)],
+        **shape,
     )
-    out = {"path": str(directory / "twin-symbol.json"), "values": [str(directory / "twin-0000.params")]}
+    out = {
+        "path": str(directory / "twin-symbol.json"),
+        "values": [str(directory / "twin-0000.params")],
+    }
     out["values"].append(feed_file(model, ("", *prefixes), directory))
     twin = oracle.known("forward", **out, **shape)
     assert twin["outputs"] == single["outputs"] * (len(prefixes) + 1)
@@ -64,20 +72,26 @@ def test_a_trained_pair(corpus: Path, oracle: Oracle, tmp_path: Path, stem: str,
 
 @pytest.mark.parametrize("mode", ["copy", "tie"])
 @pytest.mark.parametrize("stem", SPECIAL)
-def test_a_special_model(corpus: Path, oracle: Oracle, tmp_path: Path, stem: str, mode: str) -> None:
+def test_a_special_model(
+    corpus: Path, oracle: Oracle, tmp_path: Path, stem: str, mode: str
+) -> None:
     special(corpus, oracle, tmp_path, stem, mode)
 
 
 @pytest.mark.parametrize("mode", ["copy", "tie"])
 @pytest.mark.parametrize("stem", INT8)
-def test_an_int8_model(corpus: Path, fresh_oracle: Oracle, tmp_path: Path, stem: str, mode: str) -> None:
+def test_an_int8_model(
+    corpus: Path, fresh_oracle: Oracle, tmp_path: Path, stem: str, mode: str
+) -> None:
     special(corpus, fresh_oracle, tmp_path, stem, mode)
 
 
 def special(corpus: Path, oracle: Oracle, directory: Path, stem: str, mode: str) -> None:
     model = corpus_model(corpus, stem, directory)
     if stem == "cf_while_loop":
-        model.feed["lim"] = model.feed["lim"] + 100  # runs to its end: what is past the last step is uninitialised
+        model.feed["lim"] = (
+            model.feed["lim"] + 100
+        )  # runs to its end: what is past the last step is uninitialised
     in_process(
         "duplicate", model.graph, "--params", model.params, "--prefix", "one/", "--prefix", "two.", "--mode", mode,
         "-o", directory / "twin", "--params-out", directory / "twin-0000.params",

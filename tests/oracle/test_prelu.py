@@ -1,7 +1,8 @@
 """Why the slopes of PReLU are not trained as MXNet trains them: it has two answers for one gradient, and one is wrong.
 
-Its backward pass writes the gradient of the data first, and then reads the output's again for that of the slopes. Where its
-memory plan has put one over the other, what it reads was multiplied by the slope already.
+Its backward pass writes the gradient of the data first, and then reads the output's again for that
+of the slopes. Where its memory plan has put one over the other, what it reads was multiplied by the
+slope already.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ pytestmark = pytest.mark.oracle
 PROCESS = Path(__file__).with_name("prelu_process.py")
 
 
-def test_mxnet_multiplies_the_gradient_of_slopes_by_them_where_it_works_in_place(oracle_python: str, tmp_path: Path) -> None:
+def test_mxnet_multiplies_the_gradient_of_slopes_by_them_where_it_works_in_place(
+    oracle_python: str, tmp_path: Path
+) -> None:
     run_oracle(oracle_python, PROCESS, tmp_path / "out.npz")
     answers = dict(np.load(tmp_path / "out.npz"))
     variables, heads = graph_of({"op": "LeakyReLU", "attrs": {"act_type": "prelu"}}, 2, 1)

@@ -20,9 +20,18 @@ pytestmark = [pytest.mark.oracle, pytest.mark.corpus]
 SHARED = [*TRAINED, "nlp_bert_small"]
 
 
-def forward(oracle: Oracle, model: Model, graph: Path, params: Path, prefixes: tuple[str, ...], directory: Path) -> list[Any]:
+def forward(
+    oracle: Oracle,
+    model: Model,
+    graph: Path,
+    params: Path,
+    prefixes: tuple[str, ...],
+    directory: Path,
+) -> list[Any]:
     values = [str(params), feed_file(model, prefixes, directory)]
-    outputs: list[Any] = oracle.known("forward", path=str(graph), values=values, np_shape=model.np_shape)["outputs"]
+    outputs: list[Any] = oracle.known(
+        "forward", path=str(graph), values=values, np_shape=model.np_shape
+    )["outputs"]
     return outputs
 
 
@@ -34,12 +43,16 @@ def twins(model: Model, directory: Path, prefix: str) -> Path:
 
 
 @pytest.mark.parametrize("stem", SHARED)
-def test_copies_tied_again_give_what_the_single_model_gives(corpus: Path, oracle: Oracle, tmp_path: Path, stem: str) -> None:
+def test_copies_tied_again_give_what_the_single_model_gives(
+    corpus: Path, oracle: Oracle, tmp_path: Path, stem: str
+) -> None:
     model = corpus_model(corpus, stem, tmp_path)
     single = forward(oracle, model, model.graph, model.params, ("",), tmp_path)
     two = twins(model, tmp_path, "sha/")
     rules = tmp_path / "rules.json"
-    rules.write_text(json.dumps({"version": 1, "reuse": "require", "rules": [{"alias": "sha/*", "to": "*"}]}))
+    rules.write_text(
+        json.dumps({"version": 1, "reuse": "require", "rules": [{"alias": "sha/*", "to": "*"}]})
+    )
     as_command("share", two, "--rules", rules, "-o", tmp_path / "one")
     graph, params = tmp_path / "one-symbol.json", tmp_path / "one-0000.params"
     assert forward(oracle, model, graph, params, ("", "sha/"), tmp_path) == single * 2
@@ -48,33 +61,59 @@ def test_copies_tied_again_give_what_the_single_model_gives(corpus: Path, oracle
     after = oracle.known("lists", path=str(graph), np_shape=model.np_shape)
     inputs = {prefix + name for prefix in ("", "sha/") for name in model.feed}
     for kind in ("arguments", "auxiliary_states"):
-        assert after[kind] == [name for name in before[kind] if not name.startswith("sha/") or name in inputs]
+        assert after[kind] == [
+            name for name in before[kind] if not name.startswith("sha/") or name in inputs
+        ]
     assert after["outputs"] == before["outputs"]
-    assert len(oracle.known("nd_load", path=str(params))) * 2 == len(oracle.known("nd_load", path=f"{two}-0000.params"))
+    assert len(oracle.known("nd_load", path=str(params))) * 2 == len(
+        oracle.known("nd_load", path=f"{two}-0000.params")
+    )
 
     as_command("share", tmp_path / "one", "--untie", "*", "-o", tmp_path / "apart")
     apart = tmp_path / "apart-symbol.json"
-    assert forward(oracle, model, apart, tmp_path / "apart-0000.params", ("", "sha/"), tmp_path) == single * 2
+    assert (
+        forward(oracle, model, apart, tmp_path / "apart-0000.params", ("", "sha/"), tmp_path)
+        == single * 2
+    )
 
 
 @pytest.mark.parametrize("stem", SHARED)
-def test_a_scope_override_moves_parameters_and_nothing_else(corpus: Path, oracle: Oracle, tmp_path: Path, stem: str) -> None:
+def test_a_scope_override_moves_parameters_and_nothing_else(
+    corpus: Path, oracle: Oracle, tmp_path: Path, stem: str
+) -> None:
     model = corpus_model(corpus, stem, tmp_path)
     single = forward(oracle, model, model.graph, model.params, ("",), tmp_path)
     in_process("duplicate", model.graph, "--params", model.params, "--prefix", "left/", "--prefix", "right/", "--drop-original",
                "--upgrade", "-o", tmp_path / "two", "--params-out", tmp_path / "two-0000.params")  # fmt: skip
-    as_command("share", tmp_path / "two", "--override", "right=left", "--reuse", "require", "-o", tmp_path / "one")
+    as_command(
+        "share",
+        tmp_path / "two",
+        "--override",
+        "right=left",
+        "--reuse",
+        "require",
+        "-o",
+        tmp_path / "one",
+    )
     graph, params = tmp_path / "one-symbol.json", tmp_path / "one-0000.params"
     before = oracle.known("lists", path=str(tmp_path / "two-symbol.json"), np_shape=model.np_shape)
     after = oracle.known("lists", path=str(graph), np_shape=model.np_shape)
     assert after["outputs"] == before["outputs"]
-    kept = [name for name in before["arguments"] if name.startswith("left/") or name.removeprefix("right/") in model.feed]
+    kept = [
+        name
+        for name in before["arguments"]
+        if name.startswith("left/") or name.removeprefix("right/") in model.feed
+    ]
     assert after["arguments"] == kept
     assert forward(oracle, model, graph, params, ("left/", "right/"), tmp_path) == single * 2
 
 
-def test_a_tied_auxiliary_state_is_counted_as_mxnet_counts(corpus: Path, oracle: Oracle, tmp_path: Path) -> None:
-    model = corpus_model(corpus, "deepinsight+insightface__gender-age__model__model-symbol", tmp_path)
+def test_a_tied_auxiliary_state_is_counted_as_mxnet_counts(
+    corpus: Path, oracle: Oracle, tmp_path: Path
+) -> None:
+    model = corpus_model(
+        corpus, "deepinsight+insightface__gender-age__model__model-symbol", tmp_path
+    )
     two = twins(model, tmp_path, "sha/")
     as_command("share", two, "--alias", "sha/*=*", "-o", tmp_path / "one")
     nodes = json.loads((tmp_path / "one-symbol.json").read_text())["nodes"]
@@ -88,21 +127,38 @@ def test_a_tied_auxiliary_state_is_counted_as_mxnet_counts(corpus: Path, oracle:
 
 def test_training_moves_one_set(oracle: Oracle, tmp_path: Path) -> None:
     rows = [[[[1.0, 2.0, 3.0]] * 3]]
-    files = {"out": str(tmp_path / "two-symbol.json"), "params_out": str(tmp_path / "two-0000.params")}
+    files = {
+        "out": str(tmp_path / "two-symbol.json"),
+        "params_out": str(tmp_path / "two-0000.params"),
+    }
     weights = {"conv_weight": rows, "sha-conv_weight": rows}
     oracle.known("save", build={"prefixes": ["", "sha-"]}, values=weights, **files)
-    as_command("share", tmp_path / "two", "--alias", "sha-conv_weight=conv_weight", "-o", tmp_path / "one")
-    assert files_in(tmp_path) == ["one-0000.params", "one-symbol.json", "two-0000.params", "two-symbol.json"]
+    as_command(
+        "share", tmp_path / "two", "--alias", "sha-conv_weight=conv_weight", "-o", tmp_path / "one"
+    )
+    assert files_in(tmp_path) == [
+        "one-0000.params",
+        "one-symbol.json",
+        "two-0000.params",
+        "two-symbol.json",
+    ]
     names = {"data_names": ["data", "sha-data"], "label_names": []}
-    question = {"path": str(tmp_path / "one-symbol.json"), "params": str(tmp_path / "one-0000.params")}
-    answer = oracle.known("module", feed=dict.fromkeys(names["data_names"], rows), **names, **question)
+    question = {
+        "path": str(tmp_path / "one-symbol.json"),
+        "params": str(tmp_path / "one-0000.params"),
+    }
+    answer = oracle.known(
+        "module", feed=dict.fromkeys(names["data_names"], rows), **names, **question
+    )
     assert answer["before"] == [[42.0], [42.0]]
     assert answer["after"] == [[41.15999984741211]] * 2
     assert list(answer["values"]) == ["conv_weight"]
 
 
 @pytest.mark.parametrize("how", ["tie", "separate"])
-def test_two_variables_of_one_name_are_repaired_either_way(corpus: Path, oracle: Oracle, tmp_path: Path, how: str) -> None:
+def test_two_variables_of_one_name_are_repaired_either_way(
+    corpus: Path, oracle: Oracle, tmp_path: Path, how: str
+) -> None:
     source = corpus / "graphs" / "h2oai+deepwater__mxnet__test__symbol_unet-cpp.json"
     before = oracle.known("lists", path=str(source))["arguments"]
     assert len(set(before)) < len(before)
@@ -112,12 +168,16 @@ def test_two_variables_of_one_name_are_repaired_either_way(corpus: Path, oracle:
 
 
 @pytest.mark.parametrize("stem", ["hand_tied_fc", "hand_bn_shared_aux", "rnn_cells_unrolled"])
-def test_untied_models_give_the_same_numbers(corpus: Path, oracle: Oracle, tmp_path: Path, stem: str) -> None:
+def test_untied_models_give_the_same_numbers(
+    corpus: Path, oracle: Oracle, tmp_path: Path, stem: str
+) -> None:
     model = corpus_model(corpus, stem, tmp_path)
     single = forward(oracle, model, model.graph, model.params, ("",), tmp_path)
     as_command("share", model.graph, "--params", model.params, "--untie", "*", "-o", tmp_path / "out",
                "--params-out", tmp_path / "out.params")  # fmt: skip
-    apart = forward(oracle, model, tmp_path / "out-symbol.json", tmp_path / "out.params", ("",), tmp_path)
+    apart = forward(
+        oracle, model, tmp_path / "out-symbol.json", tmp_path / "out.params", ("",), tmp_path
+    )
     assert apart == single
     counts = [len(np.unique(oracle.known("lists", path=str(path))["arguments"]))
               for path in (model.graph, tmp_path / "out-symbol.json")]  # fmt: skip

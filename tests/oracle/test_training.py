@@ -1,7 +1,7 @@
 """Steps of training against MXNet's Module: every array of the nets that are also on record, in float32 and in float64.
 
-Float64 tells rules from rounding: there the two agree to a millionth of what the steps changed, so what float32 leaves between
-them is the rounding of either.
+Float64 tells rules from rounding: there the two agree to a millionth of what the steps changed, so
+what float32 leaves between them is the rounding of either.
 """
 
 from __future__ import annotations
@@ -64,7 +64,10 @@ def test_every_array_is_that_of_module(name: str, dtype: str, theirs: Theirs) ->
 
 def farthest(got: dict[str, Any], wanted: dict[str, Any]) -> float:
     """The largest distance of any array, relative to its largest value."""
-    return max(float(np.abs(got[key] - x).max()) / max(float(np.abs(x).max()), 1e-30) for key, x in wanted.items())
+    return max(
+        float(np.abs(got[key] - x).max()) / max(float(np.abs(x).max()), 1e-30)
+        for key, x in wanted.items()
+    )
 
 
 @pytest.mark.parametrize("name", NETS)
@@ -72,7 +75,9 @@ def test_float32_is_as_near_to_float64_as_that_of_mxnet(name: str, theirs: Their
     corpus = corpus_of(name)
     exact, single = dict(steps_of(name, corpus, "float64")), dict(steps_of(name, corpus))
     for steps in STEPS:
-        mine, other = (farthest(x, exact[steps]) for x in (single[steps], theirs(name, "float32")[steps]))
+        mine, other = (
+            farthest(x, exact[steps]) for x in (single[steps], theirs(name, "float32")[steps])
+        )
         assert mine <= 2 * other + steps * ULP["float32"], f"after {steps} steps"
 
 
@@ -84,15 +89,21 @@ def test_a_net_that_is_chaotic_is_followed_for_a_step(theirs: Theirs) -> None:
     assert farthest(single[10], exact[10]) > 0.1
 
 
-def test_the_script_makes_the_recording_again(oracle_python: str, corpus: Path, tmp_path: Path) -> None:
+def test_the_script_makes_the_recording_again(
+    oracle_python: str, corpus: Path, tmp_path: Path
+) -> None:
     run_oracle(oracle_python, RECORD, corpus, tmp_path / "again.npz")
-    kept, again = (dict(np.load(path, allow_pickle=False)) for path in (RECORDED, tmp_path / "again.npz"))
+    kept, again = (
+        dict(np.load(path, allow_pickle=False)) for path in (RECORDED, tmp_path / "again.npz")
+    )
     assert set(again) == set(kept)
     for name in NETS:
         assert str(again[name]) == str(kept[name])
         for steps in STEPS:
             for new, old in zip(again[f"{name}/{steps}"], kept[f"{name}/{steps}"], strict=True):
-                found = summaries_apart(new, old, steps=steps)  # another processor may round differently
+                found = summaries_apart(
+                    new, old, steps=steps
+                )  # another processor may round differently
                 limit = limits(name, steps, "float32")
                 assert found.value <= limit.value
                 assert found.change <= limit.change

@@ -1,4 +1,6 @@
-"""What a step of training may be told, and what training mode changes, against MXNet's Module: all by the command line."""
+"""What a step of training may be told, and what training mode changes, against MXNet's Module: all
+by the command line.
+"""
 
 from __future__ import annotations
 
@@ -53,14 +55,21 @@ CASES = {
     "gathered statistics": Case({**FREE, "use_global_stats": "True"}, {}, FASTER, FAST),
     "gathered statistics, gamma overwritten": Case({"use_global_stats": "True"}, {}, FASTER, FAST),
     "gamma overwritten": Case({"fix_gamma": "True"}, {}, FASTER, FAST),
-    "gamma overwritten, and decays": Case({"fix_gamma": "True"}, {}, (*FASTER, "--wd", "0.1"), {**FAST, "wd": 0.1}),
+    "gamma overwritten, and decays": Case(
+        {"fix_gamma": "True"}, {}, (*FASTER, "--wd", "0.1"), {**FAST, "wd": 0.1}
+    ),
     "momentum of statistics": Case({**FREE, "momentum": "0.5"}, {}, FASTER, FAST),
     "momentum": Case(FREE, {}, (*FASTER, "--momentum", "0.9"), {**FAST, "momentum": 0.9}),
     "decay by endings": Case(FREE, {}, (*FASTER, "--wd", "0.1"), {**FAST, "wd": 0.1}),
-    "clipped": Case(FREE, {}, (*FASTER, "--clip-gradient", "0.01"), {**FAST, "clip_gradient": 0.01}),
+    "clipped": Case(
+        FREE, {}, (*FASTER, "--clip-gradient", "0.01"), {**FAST, "clip_gradient": 0.01}
+    ),
     "bound of 0": Case(FREE, {}, (*FASTER, "--clip-gradient", "0"), {**FAST, "clip_gradient": 0.0}),
     "clipped before decay": Case(
-        FREE, {}, (*FASTER, "--clip-gradient", "0.01", "--wd", "0.2"), {**FAST, "clip_gradient": 0.01, "wd": 0.2}
+        FREE,
+        {},
+        (*FASTER, "--clip-gradient", "0.01", "--wd", "0.2"),
+        {**FAST, "clip_gradient": 0.01, "wd": 0.2},
     ),
     "rescaled": Case(FREE, {}, ("--rescale-grad", "0.7"), {"rescale_grad": 0.7}),
     "rates and decays of variables": Case(
@@ -87,10 +96,16 @@ def net(case: Case, *, loss: bool = True) -> dict[str, Any]:
     nodes += [operator("FullyConnected", "fc1", [0, 1, 2], attrs={"num_hidden": "3"})]
     nodes += [named(name) for name in list(SHAPES)[3:7]]
     nodes += [operator("BatchNorm", "bn", [3, 4, 5, 6, 7], attrs=case.norm), named("fc2_weight")]
-    nodes += [operator("FullyConnected", "fc2", [8, 9], attrs={"num_hidden": "2", "no_bias": "True"})]
+    nodes += [
+        operator("FullyConnected", "fc2", [8, 9], attrs={"num_hidden": "2", "no_bias": "True"})
+    ]
     if not loss:
         return document(nodes, [8, 10], row_ptr=False)
-    return document([*nodes, variable("softmax_label"), operator("SoftmaxOutput", "softmax", [10, 11])], [12], row_ptr=False)
+    return document(
+        [*nodes, variable("softmax_label"), operator("SoftmaxOutput", "softmax", [10, 11])],
+        [12],
+        row_ptr=False,
+    )
 
 
 def trained(
@@ -98,14 +113,20 @@ def trained(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Outputs and new values after some steps: ours, and those of Module."""
     stream = np.random.RandomState(5)
-    drawn = {name: stream.standard_normal(shape).astype("float32") for name, shape in SHAPES.items()}
+    drawn = {
+        name: stream.standard_normal(shape).astype("float32") for name, shape in SHAPES.items()
+    }
     drawn["bn_moving_var"] = 1 + np.abs(drawn["bn_moving_var"])
     feed = {"data": drawn.pop("data")}
-    labels = ["softmax_label"] if any(node["name"] == "softmax_label" for node in graph["nodes"]) else []
+    labels = (
+        ["softmax_label"] if any(node["name"] == "softmax_label" for node in graph["nodes"]) else []
+    )
     feed.update({name: np.array(LABEL, "float32") for name in labels})
     (folder / "net.json").write_text(json.dumps(graph))
     np.savez(folder / "feed.npz", **feed)
-    np.savez(folder / "p.npz", **{("aux:" if "moving" in n else "arg:") + n: x for n, x in drawn.items()})
+    np.savez(
+        folder / "p.npz", **{("aux:" if "moving" in n else "arg:") + n: x for n, x in drawn.items()}
+    )
     in_process("params", "convert", folder / "p.npz", folder / "p.params")
     params = ("--params", folder / "p.params", "--feed", folder / "feed.npz")
     more = ("--sgd-steps", str(STEPS), "--params-out", folder / "new.npz", "-o", folder / "out.npz")
@@ -122,12 +143,17 @@ def trained(
     )
     with np.load(folder / "new.npz") as new, np.load(folder / "out.npz") as out:
         values = {key.partition(":")[2]: new[key].ravel().tolist() for key in new.files}
-        return {"values": values, "after": [out[name].ravel().tolist() for name in theirs["outputs"]]}, theirs
+        return {
+            "values": values,
+            "after": [out[name].ravel().tolist() for name in theirs["outputs"]],
+        }, theirs
 
 
 def assert_same(ours: dict[str, Any], theirs: dict[str, Any], rounding: float = 1e-6) -> None:
     """Compare outputs and trained values; ``rounding`` is the absolute difference that outputs may have."""
-    assert ours["after"] == [pytest.approx(output, rel=1e-5, abs=rounding) for output in theirs["after"]]
+    assert ours["after"] == [
+        pytest.approx(output, rel=1e-5, abs=rounding) for output in theirs["after"]
+    ]
     assert set(ours["values"]) == set(theirs["values"])
     for name, values in theirs["values"].items():
         assert ours["values"][name] == pytest.approx(values, rel=1e-5, abs=1e-6), name
@@ -147,7 +173,9 @@ def test_other_settings_give_other_values(oracle: Oracle, tmp_path: Path) -> Non
     found = {}
     for number, (name, case) in enumerate(CASES.items()):
         (tmp_path / str(number)).mkdir()
-        ours, _ = trained(oracle, tmp_path / str(number), net(case), case.options, optimizer=case.optimizer)
+        ours, _ = trained(
+            oracle, tmp_path / str(number), net(case), case.options, optimizer=case.optimizer
+        )
         found[name] = json.dumps(ours["values"])
     assert found.pop("bound of 0") == found["batch statistics, gamma trained"]
     assert len(set(found.values())) == len(found)
@@ -155,7 +183,10 @@ def test_other_settings_give_other_values(oracle: Oracle, tmp_path: Path) -> Non
 
 def test_head_gradients(oracle: Oracle, tmp_path: Path) -> None:
     stream = np.random.RandomState(6)
-    heads = {"bn_output": stream.standard_normal((4, 3)), "fc2_output": stream.standard_normal((4, 2))}
+    heads = {
+        "bn_output": stream.standard_normal((4, 3)),
+        "fc2_output": stream.standard_normal((4, 2)),
+    }
     options = list(FASTER)
     for name, head in heads.items():
         np.save(tmp_path / f"{name}.npy", head.astype("float32"))
@@ -166,7 +197,9 @@ def test_head_gradients(oracle: Oracle, tmp_path: Path) -> None:
     # Some outputs are differences of numbers about 9, which MXNet rounds in another way with AVX2 than with AVX-512.
     assert_same(ours, theirs, rounding=sum_rounding(2, 9.0))
     ones = [np.ones_like(head).tolist() for head in heads.values()]
-    ours_of_ones, theirs_of_ones = trained(oracle, tmp_path, graph, FASTER, optimizer=FAST, heads=ones)
+    ours_of_ones, theirs_of_ones = trained(
+        oracle, tmp_path, graph, FASTER, optimizer=FAST, heads=ones
+    )
     assert_same(ours_of_ones, theirs_of_ones)
     assert ours != ours_of_ones
 
@@ -175,7 +208,16 @@ def test_a_loss_ignores_its_head_gradient(oracle: Oracle, tmp_path: Path) -> Non
     head = np.random.RandomState(7).standard_normal((4, 2)).astype("float32")
     np.save(tmp_path / "h.npy", head)
     options = (*FASTER, "--head-gradient", f"softmax_output={tmp_path / 'h.npy'}")
-    assert_same(*trained(oracle, tmp_path, net(Case(FREE, {}, (), {})), options, optimizer=FAST, heads=[head.tolist()]))
+    assert_same(
+        *trained(
+            oracle,
+            tmp_path,
+            net(Case(FREE, {}, (), {})),
+            options,
+            optimizer=FAST,
+            heads=[head.tolist()],
+        )
+    )
 
 
 DROPOUT = """
@@ -200,12 +242,20 @@ class Drawn:
 
 
 @pytest.mark.parametrize(("p", "axes"), [(0.3, ()), (0.5, (1,)), (0.9, ())])
-def test_dropout_with_the_mask_that_mxnet_drew(p: float, axes: tuple[int, ...], oracle: Oracle) -> None:
-    answer = oracle.known("author", code=DROPOUT.replace("P,", f"{p},").replace("AXES", str(axes)))["result"]
+def test_dropout_with_the_mask_that_mxnet_drew(
+    p: float, axes: tuple[int, ...], oracle: Oracle
+) -> None:
+    answer = oracle.known("author", code=DROPOUT.replace("P,", f"{p},").replace("AXES", str(axes)))[
+        "result"
+    ]
     x, dy, y, dx = (np.array(part, "float32").reshape(4, 3, 20) for part in answer)
     kept = (y != 0).any(axis=axes, keepdims=True) if axes else y != 0
     assert 0 < kept.mean() < 1
-    kernel, gradient, attrs = find_kernel("Dropout"), find_gradient("Dropout"), {"p": p, "axes": axes, "mode": "training"}
+    kernel, gradient, attrs = (
+        find_kernel("Dropout"),
+        find_gradient("Dropout"),
+        {"p": p, "axes": axes, "mode": "training"},
+    )
     assert kernel is not None
     assert isinstance(gradient, Gradient)
     context: Any = Context(training=True, rng=Drawn(kept))  # type: ignore[arg-type]

@@ -1,4 +1,6 @@
-"""``upgrade`` against MXNet over changed graphs: the same bytes as ``tojson()`` gives, or a refusal where MXNet refuses."""
+"""``upgrade`` against MXNet over changed graphs: the same bytes as ``tojson()`` gives, or a refusal
+where MXNet refuses.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +40,18 @@ def crashes(graph: Json) -> bool:
     """
     for node in graph["nodes"]:
         signature = lookup(canonical(node["op"])) if node["op"] != "null" else None
-        attrs = {key: value for name in ("param", "attr", "attrs") for key, value in node.get(name, {}).items()}
+        attrs = {
+            key: value
+            for name in ("param", "attr", "attrs")
+            for key, value in node.get(name, {}).items()
+        }
         names = signature.input_names(attrs, len(node["inputs"])) if signature else None
         missing = (names or ())[len(node["inputs"]) :]
-        if any(key.startswith(f"{formal}_") and key.endswith(HIDDEN) for key in attrs for formal in missing):
+        if any(
+            key.startswith(f"{formal}_") and key.endswith(HIDDEN)
+            for key in attrs
+            for formal in missing
+        ):
             return True
         if node["op"].startswith("amp_") and len(node["inputs"]) < int(attrs.get("num_outputs", 1)):
             return True
@@ -51,7 +61,9 @@ def crashes(graph: Json) -> bool:
 @pytest.mark.parametrize("seed", range(CASES))
 def test_a_changed_graph(corpus: Path, oracle: Oracle, seed: int) -> None:
     stem = SOURCES[seed * 7 % len(SOURCES)]
-    source = json.loads((corpus / "graphs" / f"{stem}.json").read_text(encoding="utf-8"), strict=False)
+    source = json.loads(
+        (corpus / "graphs" / f"{stem}.json").read_text(encoding="utf-8"), strict=False
+    )
     graph, done = mutated(source, seed)
     while crashes(graph):
         seed += CASES
@@ -67,12 +79,21 @@ def test_every_operator_of_the_oldest_kind_keeps_a_key_that_is_put_back(oracle: 
     for name, signature in load_registered_signatures().items():
         if signature.parameters is None or name in ONLY_IN_A_PROCESS | NEEDS_CODE | FUSED:
             continue
-        attrs = {**base(signature), "nobody_lr_mult": "1"} | ({"num_args": "2"} if name == "Crop" else {})
+        attrs = {**base(signature), "nobody_lr_mult": "1"} | (
+            {"num_args": "2"} if name == "Crop" else {}
+        )
         node = {"op": name, "name": "x", "attrs": attrs, "inputs": []}
-        graph = {"nodes": [node], "arg_nodes": [], "heads": [[0, 0, 0]], "attrs": {"mxnet_version": ["int", 10000]}}
+        graph = {
+            "nodes": [node],
+            "arg_nodes": [],
+            "heads": [[0, 0, 0]],
+            "attrs": {"mxnet_version": ["int", 10000]},
+        }
         if "error" not in oracle.ask("tojson", text=json.dumps(graph)):
             kept.add(name)
-    assert kept == {name for name, row in load_registered_signatures().items() if row.is_operator_property}
+    assert kept == {
+        name for name, row in load_registered_signatures().items() if row.is_operator_property
+    }
 
 
 def test_a_cast_without_an_input_is_refused() -> None:
@@ -80,6 +101,11 @@ def test_a_cast_without_an_input_is_refused() -> None:
         {"op": "amp_cast", "name": "c", "attrs": {"dtype": "float16"}, "inputs": []},
         {"op": "relu", "name": "r", "inputs": [[0, 0, 0]]},
     ]
-    graph = {"nodes": nodes, "arg_nodes": [], "heads": [[1, 0, 0]], "attrs": {"mxnet_version": ["int", 10901]}}
+    graph = {
+        "nodes": nodes,
+        "arg_nodes": [],
+        "heads": [[1, 0, 0]],
+        "attrs": {"mxnet_version": ["int", 10901]},
+    }
     with pytest.raises(RefusedError, match="has no input 0"):
         upgrade(read_symbol(json.dumps(graph).encode()))

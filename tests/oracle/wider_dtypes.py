@@ -1,7 +1,7 @@
 """Operators that compute dtypes for which MXNet has no code: by the kind of dtype, and what MXNet says.
 
-numpy computes in any dtype, and there is no reason to refuse what has one meaning only. A dtype of an operator that is not
-listed is reported as a disagreement.
+numpy computes in any dtype, and there is no reason to refuse what has one meaning only. A dtype of
+an operator that is not listed is reported as a disagreement.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import re
 from typing import Any
 
 MESSAGES = (
-    "Unknown type enum|support floating point types|does not support boolean|does not support float16|Unsupported (data )?type|"
+    "Unknown type enum|support floating point types|does not support boolean|does not support "
+    "float16|Unsupported (data )?type|"
     "data type do not match specified type|get_with_shape|unknown type for MKLDNN|FP16 gemm|float16 fully connected|"
     "Other DTypes|Only FP32|[Nn]ot impl|dot only supports|only supports|Type inconsistent|should be int type|"
     "Binary function only support|could not create a (primitive )?descriptor|== mshadow::kFloat32 "

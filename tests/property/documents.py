@@ -17,21 +17,44 @@ TEXTS = st.text(CHARACTERS, max_size=6)
 NAMES = st.one_of(st.sampled_from(["", "a", "a_weight", "b", "fc1", "fc1_output", "x-a"]), TEXTS)
 ATTRS = st.dictionaries(TEXTS, TEXTS, max_size=3)
 VALUES: st.SearchStrategy[Any] = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(-(2**70), 2**70), st.floats(allow_nan=False, allow_infinity=False), TEXTS),
-    lambda inner: st.one_of(st.lists(inner, max_size=12), st.dictionaries(TEXTS, inner, max_size=3)),
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(-(2**70), 2**70),
+        st.floats(allow_nan=False, allow_infinity=False),
+        TEXTS,
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=12), st.dictionaries(TEXTS, inner, max_size=3)
+    ),
     max_leaves=6,
 )
 UNKNOWN = st.sampled_from(["_comment", "workspace", "Name", "é", "attrs2"])
 OPERATORS = st.sampled_from(
-    ["relu", "FullyConnected", "BatchNorm", "Concat", "SoftmaxOutput", "SliceChannel", "no_such", "é op"]
+    [
+        "relu",
+        "FullyConnected",
+        "BatchNorm",
+        "Concat",
+        "SoftmaxOutput",
+        "SliceChannel",
+        "no_such",
+        "é op",
+    ]
 )
 
 
 @st.composite
 def documents(draw: st.DrawFn, *, depth: int = 1, plain: bool = False, most: int = 7) -> Document:
-    """A graph object. ``plain`` leaves out what no transform is promised to keep: unknown keys and lists that do not fit."""
+    """A graph object.
+
+    ``plain`` leaves out what no transform is promised to keep: unknown keys and lists that do not
+    fit.
+    """
     count = draw(st.integers(0, most))
-    place = draw(st.permutations(range(count)))  # the id of the i-th node in an order that can be built
+    place = draw(
+        st.permutations(range(count))
+    )  # the id of the i-th node in an order that can be built
     nodes: list[Record] = [{}] * count
     for i in range(count):
         nodes[place[i]] = draw(_records(place[:i], depth, plain))
@@ -42,7 +65,9 @@ def documents(draw: st.DrawFn, *, depth: int = 1, plain: bool = False, most: int
         found["node_row_ptr"] = [sum(steps[:i]) for i in range(count + 1)]
     found["heads"] = draw(st.lists(_entries(list(range(count))), max_size=12)) if count else []
     if draw(st.booleans()):
-        found["attrs"] = {"mxnet_version": ["int", draw(st.sampled_from([801, 904, 10300, 10901, 20000]))]}
+        found["attrs"] = {
+            "mxnet_version": ["int", draw(st.sampled_from([801, 904, 10300, 10901, 20000]))]
+        }
     if plain:
         return found
     if draw(st.booleans()):
@@ -57,7 +82,9 @@ def documents(draw: st.DrawFn, *, depth: int = 1, plain: bool = False, most: int
 
 
 def _entries(ids: list[int]) -> st.SearchStrategy[list[int]]:
-    numbers = st.one_of(st.just([0, 0]), st.just([0]), st.lists(st.integers(0, 3), min_size=1, max_size=2))
+    numbers = st.one_of(
+        st.just([0, 0]), st.just([0]), st.lists(st.integers(0, 3), min_size=1, max_size=2)
+    )
     return st.builds(lambda i, rest: [i, *rest], st.sampled_from(ids), numbers)
 
 
@@ -65,7 +92,11 @@ def _entries(ids: list[int]) -> st.SearchStrategy[list[int]]:
 def _records(draw: st.DrawFn, earlier: list[int], depth: int, plain: bool) -> Record:
     is_variable = not earlier or draw(st.booleans())
     record: Record = {"op": "null" if is_variable else draw(OPERATORS), "name": draw(NAMES)}
-    for key in draw(st.sampled_from([("attrs",), ("attr",), ("param",), ("param", "attr"), ("attrs", "attr"), ()])):
+    for key in draw(
+        st.sampled_from(
+            [("attrs",), ("attr",), ("param",), ("param", "attr"), ("attrs", "attr"), ()]
+        )
+    ):
         record[key] = draw(ATTRS)
     if {"param", "attr"} <= record.keys() and draw(st.booleans()):
         record["attr"].update(dict.fromkeys(list(record["param"])[:1], "hides"))
@@ -73,7 +104,9 @@ def _records(draw: st.DrawFn, earlier: list[int], depth: int, plain: bool) -> Re
     if earlier and draw(st.integers(0, 4)) == 0:
         record["control_deps"] = draw(st.lists(st.sampled_from(earlier), max_size=3))
     if depth and draw(st.integers(0, 6)) == 0:
-        record["subgraphs"] = draw(st.lists(documents(depth=depth - 1, plain=plain, most=3), max_size=2))
+        record["subgraphs"] = draw(
+            st.lists(documents(depth=depth - 1, plain=plain, most=3), max_size=2)
+        )
     if draw(st.integers(0, 3)) == 0:
         record["backward_source_id"] = draw(st.integers(-1, 5))
     if plain:

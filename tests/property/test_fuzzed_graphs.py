@@ -1,4 +1,6 @@
-"""Whatever a graph holds, every command answers or says why not: operators with senseless attributes, inputs and indices."""
+"""Whatever a graph holds, every command answers or says why not: operators with senseless
+attributes, inputs and indices.
+"""
 
 from __future__ import annotations
 
@@ -28,15 +30,30 @@ TEXTS = st.sampled_from(["", "0", "-1", "1", "3", "True", "None", "(2, 2)", "[1]
 
 @st.composite
 def graphs(draw: st.DrawFn) -> Document:
-    nodes = [variable(f"v{i}", attrs={"__init__": draw(TEXTS)}) for i in range(draw(st.integers(1, 4)))]
+    nodes = [
+        variable(f"v{i}", attrs={"__init__": draw(TEXTS)}) for i in range(draw(st.integers(1, 4)))
+    ]
     for i in range(draw(st.integers(1, 4))):
         name = draw(st.sampled_from(NAMES))
-        keys = [p.name for p in load_registered_signatures()[name].parameters or ()] + ["weight_lr_mult", "lr_mult", "odd"]
+        keys = [p.name for p in load_registered_signatures()[name].parameters or ()] + [
+            "weight_lr_mult",
+            "lr_mult",
+            "odd",
+        ]
         attrs = draw(st.dictionaries(st.sampled_from(keys), TEXTS, max_size=5))
-        entry = st.tuples(st.integers(0, len(nodes) - 1), st.sampled_from([0, 0, 0, 1, 9, 2**32 - 1]), st.integers(0, 1))
+        entry = st.tuples(
+            st.integers(0, len(nodes) - 1),
+            st.sampled_from([0, 0, 0, 1, 9, 2**32 - 1]),
+            st.integers(0, 1),
+        )
         nodes.append(operator(name, f"n{i}", draw(st.lists(entry, max_size=8)), attrs=attrs))
     heads = draw(
-        st.lists(st.tuples(st.integers(0, len(nodes) - 1), st.sampled_from([0, 0, 1, 2**32 - 1]), st.just(0)), max_size=3)
+        st.lists(
+            st.tuples(
+                st.integers(0, len(nodes) - 1), st.sampled_from([0, 0, 1, 2**32 - 1]), st.just(0)
+            ),
+            max_size=3,
+        )
     )
     return document(nodes, heads, version=draw(st.sampled_from([None, 801, 903, 10300, 10901])))
 

@@ -36,7 +36,9 @@ def _quiet() -> Iterator[None]:
 
 def grow_valid(seed: int) -> Model:
     """Return the first graph from this seed on that ends in no refused node."""
-    return next(model for model in map(grower().grow, range(seed, seed + 50)) if model.refused is None)
+    return next(
+        model for model in map(grower().grow, range(seed, seed + 50)) if model.refused is None
+    )
 
 
 @pytest.mark.parametrize("seed", range(GRAPHS))
@@ -44,20 +46,30 @@ def test_a_generated_graph_keeps_every_invariant(seed: int) -> None:
     model = grower().grow(seed)
     assert model.bugs == ()
     if model.refused is None:
-        assert {name: check(model) for name, check in invariants.INVARIANTS.items()} == dict.fromkeys(invariants.INVARIANTS)
+        assert {
+            name: check(model) for name, check in invariants.INVARIANTS.items()
+        } == dict.fromkeys(invariants.INVARIANTS)
 
 
 def test_a_seed_grows_the_same_graph_again() -> None:
     first, again = Grower().grow(7), grower().grow(7)
     assert first.document == again.document
-    assert all(np.array_equal(x, again.feeds[name], equal_nan=x.dtype.kind == "f") for name, x in first.feeds.items())
+    assert all(
+        np.array_equal(x, again.feeds[name], equal_nan=x.dtype.kind == "f")
+        for name, x in first.feeds.items()
+    )
 
 
 def test_graphs_have_many_operators_with_shared_inputs_and_several_heads() -> None:
     models = [grower().grow(seed) for seed in range(30)]
     assert all(5 <= len(model.cases) <= 61 for model in models if model.refused is None)
     assert sum(len(model.document["heads"]) > 1 for model in models) > 20
-    entries = [(seed, i, k) for seed, model in enumerate(models) for r in model.document["nodes"] for i, k, _ in r["inputs"]]
+    entries = [
+        (seed, i, k)
+        for seed, model in enumerate(models)
+        for r in model.document["nodes"]
+        for i, k, _ in r["inputs"]
+    ]
     assert len(entries) - len(set(entries)) > 100  # inputs that several nodes use
     assert any(model.np_shape for model in models)
     assert len({case["op"] for model in models for case in model.cases.values()}) > 300
@@ -85,7 +97,9 @@ def test_a_wrong_inner_value_is_found_at_its_node() -> None:
         records[place] = (wrong.dtype.name, wrong.shape, wrong.tobytes())
         verdict = judge(model, answer)
         records[place] = right
-        assert f"n{entry[0]}" in {found.node for found in verdict.disagreements}, model.cases[entry[0]]
+        assert f"n{entry[0]}" in {found.node for found in verdict.disagreements}, model.cases[
+            entry[0]
+        ]
 
 
 def list_float_values(model: Model) -> list[tuple[int, int]]:
@@ -93,7 +107,13 @@ def list_float_values(model: Model) -> list[tuple[int, int]]:
     entries = []
     for (number, index), x in model.values.items():
         case = model.cases.get(number)
-        if case is None or x.dtype != np.float32 or not x.size or not np.isfinite(x).all() or abs(x).max() > 100:
+        if (
+            case is None
+            or x.dtype != np.float32
+            or not x.size
+            or not np.isfinite(x).all()
+            or abs(x).max() > 100
+        ):
             continue
         arrays = [model.values[i, k] for i, k, _ in model.document["nodes"][number]["inputs"]]
         if not is_known(case, arrays, f"output {index}: values"):
@@ -114,7 +134,9 @@ def test_a_graph_without_some_operators_computes_the_rest() -> None:
     rest = cut_all(model, cut)
     assert len(rest.cases) == len(model.cases) - len(cut)
     assert invariants.check_extract(rest) is None
-    assert {case["op"] for case in rest.cases.values()} <= {case["op"] for case in model.cases.values()}
+    assert {case["op"] for case in rest.cases.values()} <= {
+        case["op"] for case in model.cases.values()
+    }
 
 
 def test_gradients_that_mxnet_does_not_compute_are_cut_away() -> None:
@@ -150,4 +172,6 @@ def test_a_failure_shrinks_to_the_node_that_causes_it() -> None:
     number = next(n for n, case in small.cases.items() if case["op"] == target)
     alone = single_node(small, number)
     assert [case["op"] for case in alone.cases.values()] == [target]
-    assert {name: check(alone) for name, check in invariants.INVARIANTS.items()} == dict.fromkeys(invariants.INVARIANTS)
+    assert {name: check(alone) for name, check in invariants.INVARIANTS.items()} == dict.fromkeys(
+        invariants.INVARIANTS
+    )

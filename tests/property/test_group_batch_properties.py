@@ -72,12 +72,19 @@ def test_a_group_holds_every_part_and_extract_gives_it_back(found: list[Document
 def _stripped(graph: Graph, prefix: str) -> Graph:
 
     return set_names(
-        graph, {node: node.name.removeprefix(prefix) for node in graph.nodes if node.name.startswith(prefix)}
+        graph,
+        {
+            node: node.name.removeprefix(prefix)
+            for node in graph.nodes
+            if node.name.startswith(prefix)
+        },
     ).graph
 
 
 @given(found=documents(plain=True), data=st.data())
-def test_a_graph_cut_in_two_and_joined_again_is_the_graph(found: Document, data: st.DataObject) -> None:
+def test_a_graph_cut_in_two_and_joined_again_is_the_graph(
+    found: Document, data: st.DataObject
+) -> None:
     """Trunk and head meet at one output; what both need besides is the same nodes, so such cuts are left out."""
     graph = read(found)
     operators = [node for node in reachable(graph) if not node.is_variable]
@@ -89,7 +96,9 @@ def test_a_graph_cut_in_two_and_joined_again_is_the_graph(found: Document, data:
         return  # the name is taken
     trunk = extract_entries(graph, [Entry(cut, 0)]).graph
     assume(not set(trunk.nodes) & set(head.graph.nodes))
-    variable_of = next(node for node in head.graph.nodes if node.name == "the cut" and node not in graph.nodes)
+    variable_of = next(
+        node for node in head.graph.nodes if node.name == "the cut" and node not in graph.nodes
+    )
     names = [node.name for node in trunk.nodes if node.name]
     assume(not set(names) & {node.name for node in head.graph.nodes if node.name})
     order = data.draw(st.booleans())
@@ -104,7 +113,9 @@ def test_a_graph_cut_in_two_and_joined_again_is_the_graph(found: Document, data:
         assert "is in both" in str(error) or "no output is left" in str(error)  # implied states
         return
     whole = extract_entries(graph, graph.heads).graph
-    assert [fault for fault in validate(rewrite.graph) if "which is not in the graph" in fault.message] == []
+    assert [
+        fault for fault in validate(rewrite.graph) if "which is not in the graph" in fault.message
+    ] == []
     wanted = extract_entries(rewrite.graph, rewrite.graph.heads).graph
     assert bool(compare_structure(whole.heads, wanted.heads))
     assert {n.name for n in wanted.nodes} == {n.name for n in whole.nodes}
@@ -136,7 +147,9 @@ def nets(draw: st.DrawFn) -> Document:
     """Small nets on a matrix ``(samples, 4)`` and parameters."""
     nodes: list[Record] = [variable("data", attrs={"__shape__": "(0, 4)"})]
     for i in range(draw(st.integers(1, 5))):
-        sources = [k for k, node in enumerate(nodes) if node["op"] != "null" or node["name"] == "data"]
+        sources = [
+            k for k, node in enumerate(nodes) if node["op"] != "null" or node["name"] == "data"
+        ]
         source = draw(st.sampled_from(sources))
         kind = draw(st.integers(0, 3))
         if kind == 0:
@@ -144,12 +157,16 @@ def nets(draw: st.DrawFn) -> Document:
             attrs = {"num_hidden": "4", "no_bias": "True"}
             nodes.append(operator("FullyConnected", f"n{i}", [source, len(nodes) - 1], attrs=attrs))
         elif kind == 1:
-            nodes.append(operator("broadcast_add", f"n{i}", [source, draw(st.sampled_from(sources))]))
+            nodes.append(
+                operator("broadcast_add", f"n{i}", [source, draw(st.sampled_from(sources))])
+            )
         else:
             op, attrs = draw(st.sampled_from(UNARY))
             nodes.append(operator(op, f"n{i}", [source], attrs=attrs))
     last = len(nodes) - 1
-    heads = draw(st.lists(st.sampled_from([k for k, n in enumerate(nodes) if n["op"] != "null"]), max_size=2))
+    heads = draw(
+        st.lists(st.sampled_from([k for k, n in enumerate(nodes) if n["op"] != "null"]), max_size=2)
+    )
     return document(nodes, [last, *heads])
 
 
@@ -166,7 +183,9 @@ def test_a_batch_computes_what_copies_compute(found: Document, samples: int, see
     """On equal inputs and on different ones, wherever the batch is not refused and the net runs at all."""
     graph = read(found)
     rng = np.random.default_rng(seed)
-    rows = {name: rng.standard_normal((samples, 4)).astype("float32") for name in ("data", "x-data")}
+    rows = {
+        name: rng.standard_normal((samples, 4)).astype("float32") for name in ("data", "x-data")
+    }
     copies = duplicate(graph, ["x-"], mode="tie").graph
     try:
         wanted = run_graph(copies.heads, values_of(copies, rows))

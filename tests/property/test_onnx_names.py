@@ -1,7 +1,8 @@
 """Names of values in ONNX models and their bodies, drawn from a few so that they clash wherever they may.
 
-A value may have the name of one around its body or in a sibling body, or one that a rewrite makes by a prefix or a number.
-Entries on values may be repeated, of no value, and without a name. Whatever is drawn, a rewrite keeps all messages and numbers.
+A value may have the name of one around its body or in a sibling body, or one that a rewrite makes
+by a prefix or a number. Entries on values may be repeated, of no value, and without a name.
+Whatever is drawn, a rewrite keeps all messages and numbers.
 """
 
 from __future__ import annotations
@@ -27,10 +28,17 @@ from tests.onnx_files.sources import Source
 NAMES = ("a", "b", "c", "a_1", "a_1_1", "p_a", "b_a", "a_a", "p_p_a")
 DEPTH = 2
 REFUSALS = (
-    *("nothing would be tied", "a name that the graph already has", "two values would be called", "two outputs would be"),
+    *(
+        "nothing would be tied",
+        "a name that the graph already has",
+        "two values would be called",
+        "two outputs would be",
+    ),
     "outputs would be written without a type",
 )
-"""What a rewrite may answer: a prefix makes a name that another value has, all weights are outputs, or no type is known."""
+"""What a rewrite may answer: a prefix makes a name that another value has, all weights are outputs,
+or no type is known.
+"""
 _SHAPE = [16]
 
 
@@ -59,7 +67,9 @@ class Writer:
         return f"v{self.count}"
 
     def weight(self, name: str) -> TensorProto:
-        size = self.draw(st.sampled_from((1, 16)))  # that of a body is a parameter of the model if it is large
+        size = self.draw(
+            st.sampled_from((1, 16))
+        )  # that of a body is a parameter of the model if it is large
         self.count += 1
         return numpy_helper.from_array(np.full(size, self.count / 8, np.float32), name)
 
@@ -77,23 +87,33 @@ class Writer:
         self.add_entries(graph, [*own, *outputs, *around])
         return graph
 
-    def nodes(self, visible: list[str], own: set[str], around: set[str], depth: int) -> tuple[list[onnx.NodeProto], list[str]]:
+    def nodes(
+        self, visible: list[str], own: set[str], around: set[str], depth: int
+    ) -> tuple[list[onnx.NodeProto], list[str]]:
         nodes, outputs = [], []
         for _ in range(self.draw(st.integers(1, 3))):
             name = self.name(own | around)
             kinds = ["Add", "Neg", "If", "Loop"] if depth < DEPTH else ["Add", "Neg"]
             kind = self.choose(kinds)
             if kind == "If":
-                bodies = {key: self.body(visible, depth + 1, []) for key in ("then_branch", "else_branch")}
+                bodies = {
+                    key: self.body(visible, depth + 1, []) for key in ("then_branch", "else_branch")
+                }
                 nodes.append(helper.make_node("If", ["flag"], [name], **bodies))
             elif kind == "Loop":
                 state = self.name(set())
                 body = self.body(visible, depth + 1, [state])
                 for at, each in enumerate(("i", "go")):
                     kind_of = TensorProto.BOOL if at else TensorProto.INT64
-                    body.input.insert(at, helper.make_tensor_value_info(f"{each}{depth}", kind_of, []))
-                body.output.insert(0, helper.make_tensor_value_info(f"go{depth}", TensorProto.BOOL, []))
-                nodes.append(helper.make_node("Loop", ["trips", "", self.choose(visible)], [name], body=body))
+                    body.input.insert(
+                        at, helper.make_tensor_value_info(f"{each}{depth}", kind_of, [])
+                    )
+                body.output.insert(
+                    0, helper.make_tensor_value_info(f"go{depth}", TensorProto.BOOL, [])
+                )
+                nodes.append(
+                    helper.make_node("Loop", ["trips", "", self.choose(visible)], [name], body=body)
+                )
             else:
                 inputs = [self.choose(visible) for _ in range(2 if kind == "Add" else 1)]
                 nodes.append(helper.make_node(kind, inputs, [name]))
@@ -106,13 +126,17 @@ class Writer:
         return nodes, outputs
 
     def add_entries(self, graph: onnx.GraphProto, names: list[str]) -> None:
-        for name in self.draw(st.lists(st.sampled_from([*names, *NAMES, "", "nothing"]), max_size=3)):
+        for name in self.draw(
+            st.lists(st.sampled_from([*names, *NAMES, "", "nothing"]), max_size=3)
+        ):
             self.count += 1
             if self.draw(st.booleans()):
                 graph.value_info.append(describe(name, f"entry {self.count}"))
             else:
                 note = graph.quantization_annotation.add(tensor_name=name)
-                note.quant_parameter_tensor_names.add(key=f"entry {self.count}", value=self.choose(names))
+                note.quant_parameter_tensor_names.add(
+                    key=f"entry {self.count}", value=self.choose(names)
+                )
 
 
 @st.composite
@@ -126,7 +150,10 @@ def models(draw: st.DrawFn) -> bytes:
         taken.add(names[-1])
     weights = [numpy_helper.from_array(np.array(2, np.int64), "trips"), writer.weight(names[1])]
     nodes, outputs = writer.nodes(names, taken, set(), 0)
-    ends = [describe(names[0]), helper.make_tensor_value_info("flag", TensorProto.BOOL, [])], [describe(outputs[-1])]
+    ends = (
+        [describe(names[0]), helper.make_tensor_value_info("flag", TensorProto.BOOL, [])],
+        [describe(outputs[-1])],
+    )
     graph = helper.make_graph(nodes, "main", *ends, weights)
     writer.add_entries(graph, [*names, *outputs])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
@@ -146,8 +173,17 @@ def hides_by_initializer(graph: onnx.GraphProto, around: frozenset[str]) -> bool
     """Return whether an initializer, or a Constant, of a body has the name of a value around it."""
     constants = {name for node in graph.node if node.op_type == "Constant" for name in node.output}
     own = {tensor.name for tensor in graph.initializer} | constants
-    names = own | {value.name for value in graph.input} | {name for node in graph.node for name in node.output}
-    bodies = [attribute.g for node in graph.node for attribute in node.attribute if attribute.HasField("g")]
+    names = (
+        own
+        | {value.name for value in graph.input}
+        | {name for node in graph.node for name in node.output}
+    )
+    bodies = [
+        attribute.g
+        for node in graph.node
+        for attribute in node.attribute
+        if attribute.HasField("g")
+    ]
     return bool(own & around) or any(hides_by_initializer(body, around | names) for body in bodies)
 
 

@@ -31,7 +31,10 @@ BLANKS = ["", " ", "\n", "\t", "\r\n", "  ", " \n      "]
 def touched(text: str, seed: int, share: float) -> str:
     """JSON text with some of its white space and some characters of its strings written in another way."""
     stream = random.Random(seed)
-    return "".join(_touch(match[0], stream) if stream.random() < share else match[0] for match in TOKEN.finditer(text))
+    return "".join(
+        _touch(match[0], stream) if stream.random() < share else match[0]
+        for match in TOKEN.finditer(text)
+    )
 
 
 def _touch(token: str, stream: random.Random) -> str:
@@ -40,10 +43,20 @@ def _touch(token: str, stream: random.Random) -> str:
     if token[0] == '"' and len(token) > 2 and "\\" not in token and token.isascii():
         at = stream.randrange(1, len(token) - 1)
         escape = (
-            "\\/" if token[at] == "/" else f"\\u{ord(token[at]):04x}" if stream.random() < 0.5 else f"\\u{ord(token[at]):04X}"
+            "\\/"
+            if token[at] == "/"
+            else f"\\u{ord(token[at]):04x}"
+            if stream.random() < 0.5
+            else f"\\u{ord(token[at]):04X}"
         )
         return token[:at] + escape + token[at + 1 :]
-    return stream.choice(BLANKS) + token if token in "]}:," else token + stream.choice(BLANKS) if token in "[{" else token
+    return (
+        stream.choice(BLANKS) + token
+        if token in "]}:,"
+        else token + stream.choice(BLANKS)
+        if token in "[{"
+        else token
+    )
 
 
 def written(graph: Graph) -> bytes:
@@ -56,7 +69,10 @@ def node_texts(data: bytes) -> list[str]:
     """The text of each node of a file."""
     text = data.decode()
     decoder = json.JSONDecoder(strict=False)
-    at = re.search(r'"(?:n|\\u006[eE])(?:o|\\u006[fF])(?:d|\\u0064)(?:e|\\u0065)(?:s|\\u0073)"\s*:\s*\[\s*', text)
+    at = re.search(
+        r'"(?:n|\\u006[eE])(?:o|\\u006[fF])(?:d|\\u0064)(?:e|\\u0065)(?:s|\\u0073)"\s*:\s*\[\s*',
+        text,
+    )
     assert at is not None
     found, start = [], at.end()
     while text[start] != "]":
@@ -68,7 +84,9 @@ def node_texts(data: bytes) -> list[str]:
 
 @given(found=documents(plain=True), layout=st.sampled_from(sorted(LAYOUTS)), seed=st.integers(0, 1 << 30),
        share=st.sampled_from([0.02, 0.3, 1.0]))  # fmt: skip
-def test_a_prefix_that_comes_and_goes_leaves_every_byte(found: Document, layout: str, seed: int, share: float) -> None:
+def test_a_prefix_that_comes_and_goes_leaves_every_byte(
+    found: Document, layout: str, seed: int, share: float
+) -> None:
     data = touched(LAYOUTS[layout](found), seed, share).encode()
     graph = read_symbol(data)
     assert written(graph) == data
@@ -76,17 +94,25 @@ def test_a_prefix_that_comes_and_goes_leaves_every_byte(found: Document, layout:
         return
     there = read_symbol(written(plan_rename(graph, prefix="x~~").graph))
     assert [n.name for n in there.nodes] == [n.name and "x~~" + n.name for n in graph.nodes]
-    if layout.startswith("mxnet"):  # what a program has written with its own escapes is given those that MXNet reads
+    if layout.startswith(
+        "mxnet"
+    ):  # what a program has written with its own escapes is given those that MXNet reads
         assert written(plan_rename(there, strip_prefix="x~~").graph) == data
     rewrite = plan_rename(graph, prefix="x~~")
-    model = Checkpoint(rewrite.graph, data=data, rewrite=rewrite, sources=(Checkpoint(graph, data=data),))
+    model = Checkpoint(
+        rewrite.graph, data=data, rewrite=rewrite, sources=(Checkpoint(graph, data=data),)
+    )
     names = names_from_map(parse_map(map_text(model).encode(), where="map"), there, inverse=True)
     back = rename_by_names(there, names, repeats=True).graph
     if layout.startswith("mxnet"):
         assert written(back) == data
 
 
-@given(found=documents(plain=True), seed=st.integers(0, 1 << 30), share=st.sampled_from([0.02, 0.3, 1.0]))
+@given(
+    found=documents(plain=True),
+    seed=st.integers(0, 1 << 30),
+    share=st.sampled_from([0.02, 0.3, 1.0]),
+)
 def test_unchanged_nodes_keep_their_text(found: Document, seed: int, share: float) -> None:
     data = touched(mxnet_text(found), seed, share).encode()
     graph = read_symbol(data)
@@ -119,10 +145,14 @@ BY_HAND: dict[str, Callable[[], str]] = {
     "two lines without a blank": lambda: PLAIN.replace('"op": "null", \n', '"op": "null",\n', 2),
     "tabs": lambda: PLAIN.replace('      "name": "fc1"', '\t"name":\t"fc1"'),
     "escaped slash": lambda: PLAIN.replace('"fc1', '"scope\\/fc1'),
-    "escaped letter": lambda: PLAIN.replace('"fc1_weight"', '"fc\\u0031_weight"').replace("0.001", "0\\u002e001"),
+    "escaped letter": lambda: PLAIN.replace('"fc1_weight"', '"fc\\u0031_weight"').replace(
+        "0.001", "0\\u002e001"
+    ),
     "CRLF": lambda: PLAIN.replace("\n", "\r\n"),
     "CRLF in places": lambda: PLAIN.replace("\n", "\r\n", 7),
-    "an entry on two lines": lambda: PLAIN.replace("[[8, 0, 0], [9, 0, 0]]", "[[8,0,0] ,\n  [9, 0, 0]]"),
+    "an entry on two lines": lambda: PLAIN.replace(
+        "[[8, 0, 0], [9, 0, 0]]", "[[8,0,0] ,\n  [9, 0, 0]]"
+    ),
     "a blank at the end": lambda: PLAIN + " \n",
     "a blank at the start": lambda: "\n " + PLAIN,
     "keys twice": lambda: PLAIN.replace('"name": "fc2"', '"name": "fc3", "name": "fc2"'),
@@ -141,14 +171,25 @@ def test_what_a_hand_has_touched_comes_back(case: str) -> None:
 
 
 def test_names_that_change_wholly_and_ids_that_move_leave_the_rest() -> None:
-    text = PLAIN.replace('"op": "FullyConnected", \n      "name": "fc2"', '"op" : "FullyConnected",\n      "name": "fc2"')
-    text = text.replace("[[8, 0, 0], [9, 0, 0]]", "[[8,0,0], [9 ,0,0]]").replace('"fc1"', '"f\\u00631"')
+    text = PLAIN.replace(
+        '"op": "FullyConnected", \n      "name": "fc2"',
+        '"op" : "FullyConnected",\n      "name": "fc2"',
+    )
+    text = text.replace("[[8, 0, 0], [9, 0, 0]]", "[[8,0,0], [9 ,0,0]]").replace(
+        '"fc1"', '"f\\u00631"'
+    )
     graph = read_symbol(text.encode())
     named = {node.name: node for node in graph.nodes}
-    wholly = written(rename_by_names(graph, {named["fc2"]: "dense", named["fc1"]: "fc10"}).graph).decode()
-    assert wholly == text.replace('"name": "fc2"', '"name": "dense"').replace('"f\\u00631"', '"f\\u006310"')
+    wholly = written(
+        rename_by_names(graph, {named["fc2"]: "dense", named["fc1"]: "fc10"}).graph
+    ).decode()
+    assert wholly == text.replace('"name": "fc2"', '"name": "dense"').replace(
+        '"f\\u00631"', '"f\\u006310"'
+    )
     label = named["softmax_label"]
-    cut = extract_entries(graph, [next(e for e in named["softmax"].inputs if e.node is not label)]).graph
+    cut = extract_entries(
+        graph, [next(e for e in named["softmax"].inputs if e.node is not label)]
+    ).graph
     assert '"op" : "FullyConnected",\n      "name": "fc2"' in written(cut).decode()
     moved = written(untie(graph, ()).graph)
     assert moved == text.encode()

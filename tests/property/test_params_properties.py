@@ -32,14 +32,23 @@ NAMES = st.one_of(st.binary(max_size=12), TEXT.map(str.encode))
 def dense_records(draw: st.DrawFn, magics: tuple[int, ...] = (build.V2, build.V3)) -> bytes:
     shape, dtype = draw(SHAPES), draw(DTYPES)
     size = build.count_bytes(shape, dtype)
-    return build.dense(shape, dtype, draw(st.binary(min_size=size, max_size=size)), magic=draw(st.sampled_from(magics)))
+    return build.dense(
+        shape,
+        dtype,
+        draw(st.binary(min_size=size, max_size=size)),
+        magic=draw(st.sampled_from(magics)),
+    )
 
 
 @st.composite
 def row_sparse_records(draw: st.DrawFn) -> bytes:
     rows = draw(st.lists(st.integers(0, 5), unique=True, max_size=6))
     width = draw(st.integers(0, 3))
-    return build.row_sparse((6, width), rows, draw(st.binary(min_size=len(rows) * width * 4, max_size=len(rows) * width * 4)))
+    return build.row_sparse(
+        (6, width),
+        rows,
+        draw(st.binary(min_size=len(rows) * width * 4, max_size=len(rows) * width * 4)),
+    )
 
 
 RECORDS = st.one_of(
@@ -64,7 +73,11 @@ def written(content: bytes) -> Iterator[str]:
 @st.composite
 def files(draw: st.DrawFn) -> tuple[list[bytes], list[bytes]]:
     records = draw(st.lists(RECORDS, max_size=6))
-    names = draw(st.lists(NAMES, min_size=len(records), max_size=len(records))) if draw(st.booleans()) else []
+    names = (
+        draw(st.lists(NAMES, min_size=len(records), max_size=len(records)))
+        if draw(st.booleans())
+        else []
+    )
     return records, names
 
 
@@ -81,13 +94,20 @@ def test_reading_and_writing_gives_the_same_bytes(file: tuple[list[bytes], list[
 
 
 @given(files(), st.data())
-def test_a_plan_writes_exactly_the_records_it_names(file: tuple[list[bytes], list[bytes]], data: st.DataObject) -> None:
+def test_a_plan_writes_exactly_the_records_it_names(
+    file: tuple[list[bytes], list[bytes]], data: st.DataObject
+) -> None:
     records, _ = file
-    chosen = data.draw(st.lists(st.sampled_from(range(len(records))), max_size=8)) if records else []
+    chosen = (
+        data.draw(st.lists(st.sampled_from(range(len(records))), max_size=8)) if records else []
+    )
     names = data.draw(st.lists(NAMES, min_size=len(chosen), max_size=len(chosen)))
     with written(build.container(*file)) as path:
         index = read_index(path)
-        plan = [(index.records[number], decode_key(name)) for number, name in zip(chosen, names, strict=True)]
+        plan = [
+            (index.records[number], decode_key(name))
+            for number, name in zip(chosen, names, strict=True)
+        ]
         target = path + ".out"
         with open(target, "wb") as out:
             FORMAT.copy([(index, plan)], out)
@@ -107,7 +127,9 @@ def test_every_name_survives_as_text(name: bytes) -> None:
 def test_joined_ranges_are_the_same_bytes(ranges: list[tuple[int, int]]) -> None:
     content = bytes(range(71))
     joined = list(coalesce(ranges))
-    assert b"".join(content[a : a + n] for a, n in joined) == b"".join(content[a : a + n] for a, n in ranges)
+    assert b"".join(content[a : a + n] for a, n in joined) == b"".join(
+        content[a : a + n] for a, n in ranges
+    )
     assert all(size > 0 for _, size in joined)
     assert all(a + n != b for (a, n), (b, _) in pairwise(joined))
 
@@ -121,9 +143,14 @@ CONVERTIBLE = sorted(set(build.FLAGS) - {"int16", "uint16", "uint32", "uint64", 
     st.permutations(["npz", "safetensors", "params"]),
     st.data(),
 )
-def test_a_tour_through_every_format_gives_the_same_bytes(shapes, tour: list[str], data: st.DataObject) -> None:
+def test_a_tour_through_every_format_gives_the_same_bytes(
+    shapes, tour: list[str], data: st.DataObject
+) -> None:
     names = data.draw(st.lists(TEXT, min_size=len(shapes), max_size=len(shapes), unique=True))
-    records = [build.dense(shape, dtype, build.pattern(build.count_bytes(shape, dtype), 3)) for shape, dtype in shapes]
+    records = [
+        build.dense(shape, dtype, build.pattern(build.count_bytes(shape, dtype), 3))
+        for shape, dtype in shapes
+    ]
     content = build.container(records, names)
     with written(content) as path:
         for step, suffix in enumerate([*tour, "params"]):

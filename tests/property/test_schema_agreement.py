@@ -18,13 +18,35 @@ from graphshare.formats.mxnet.symbol import read_symbol
 from tests.property.documents import VALUES, documents
 from tests.symbols import Document, siamese
 
-_SCHEMA = json.loads((Path(__file__).parents[2] / "schemas" / "symbol.schema.json").read_text(encoding="utf-8"))
+_SCHEMA = json.loads(
+    (Path(__file__).parents[2] / "schemas" / "symbol.schema.json").read_text(encoding="utf-8")
+)
 # For JSON Schema 1.0 is an integer; MXNet and the typed decode refuse it.
-_CHECKER = Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
+_CHECKER = Draft202012Validator.TYPE_CHECKER.redefine(
+    "integer", lambda _, value: type(value) is int
+)
 VALIDATOR = extend(Draft202012Validator, type_checker=_CHECKER)(_SCHEMA)
 WRONG = st.one_of(
     VALUES,
-    st.sampled_from([{}, [], "", 0, -1, 1.0, 2**32, [[]], [{}], [[0, 0]], [[0, 0, 0, 0]], {"a": "b"}, {"a": 1}, True, None]),
+    st.sampled_from(
+        [
+            {},
+            [],
+            "",
+            0,
+            -1,
+            1.0,
+            2**32,
+            [[]],
+            [{}],
+            [[0, 0]],
+            [[0, 0, 0, 0]],
+            {"a": "b"},
+            {"a": 1},
+            True,
+            None,
+        ]
+    ),
 )
 
 
@@ -38,7 +60,9 @@ def damaged(draw: st.DrawFn) -> Any:
         if action == "remove":
             del parent[key]
         elif action == "replace" or isinstance(parent, list):
-            parent[key] = deepcopy(draw(WRONG))  # the samples are shared, and the next step may change this one
+            parent[key] = deepcopy(
+                draw(WRONG)
+            )  # the samples are shared, and the next step may change this one
         else:
             parent[draw(st.sampled_from(_KEYS))] = deepcopy(draw(WRONG))
     return found
@@ -54,7 +78,13 @@ def _places(value: Any) -> list[tuple[Any, Any]]:
     pending = [value]
     while pending:
         part = pending.pop()
-        keys: Any = part.keys() if isinstance(part, dict) else range(len(part)) if isinstance(part, list) else ()
+        keys: Any = (
+            part.keys()
+            if isinstance(part, dict)
+            else range(len(part))
+            if isinstance(part, list)
+            else ()
+        )
         for key in list(keys):
             places.append((part, key))
             pending.append(part[key])
@@ -64,9 +94,18 @@ def _places(value: Any) -> list[tuple[Any, Any]]:
 def links(found: Document) -> bool:
     """Whether every id leads somewhere, nothing goes round in circles, and ``arg_nodes`` are variables: by hand."""
     nodes = found["nodes"]
-    needs = {i: [e[0] for e in node["inputs"]] + node.get("control_deps", []) for i, node in enumerate(nodes)}
-    ids = [i for listed in needs.values() for i in listed] + [e[0] for e in found["heads"]] + found["arg_nodes"]
-    if any(i >= len(nodes) for i in ids) or any(nodes[i]["op"] != "null" for i in found["arg_nodes"]):
+    needs = {
+        i: [e[0] for e in node["inputs"]] + node.get("control_deps", [])
+        for i, node in enumerate(nodes)
+    }
+    ids = (
+        [i for listed in needs.values() for i in listed]
+        + [e[0] for e in found["heads"]]
+        + found["arg_nodes"]
+    )
+    if any(i >= len(nodes) for i in ids) or any(
+        nodes[i]["op"] != "null" for i in found["arg_nodes"]
+    ):
         return False
     while needs:
         ready = [i for i, listed in needs.items() if not any(j in needs for j in listed)]

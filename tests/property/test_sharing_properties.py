@@ -1,4 +1,6 @@
-"""Sharing and renaming on random graphs: ties never grow a graph, renames are undone to the byte, order of rules is nothing."""
+"""Sharing and renaming on random graphs: ties never grow a graph, renames are undone to the byte,
+order of rules is nothing.
+"""
 
 from __future__ import annotations
 
@@ -47,31 +49,52 @@ def test_a_tie_never_grows_the_graph(found: Document, chooser: random.Random) ->
     made = tie(graph, ties, {})
     assert len(made.graph.nodes) == len(graph.nodes) - len(ties)
     assert len(made.graph.heads) == len(graph.heads)
-    assert [fault for fault in validate(made.graph) if not fault.message.startswith(INHERITED)] == []
+    assert [
+        fault for fault in validate(made.graph) if not fault.message.startswith(INHERITED)
+    ] == []
     check_isomorphic(made, tied=ties.keys())
     nodes = json.loads(written(made.graph), strict=False)["nodes"]
     old = json.loads(written(graph), strict=False)["nodes"]
     assert sum(len(node["inputs"]) for node in nodes) == sum(len(node["inputs"]) for node in old)
     earlier = all(entry[0] < i for i, node in enumerate(old) for entry in node["inputs"])
-    assert not earlier or all(entry[0] < i for i, node in enumerate(nodes) for entry in node["inputs"])
+    assert not earlier or all(
+        entry[0] < i for i, node in enumerate(nodes) for entry in node["inputs"]
+    )
 
 
-@given(found=documents(), layout=st.sampled_from(sorted(LAYOUTS)), chooser=st.randoms(use_true_random=False))
-def test_a_rename_and_the_inverse_of_its_map_give_the_same_bytes(found: Document, layout: str, chooser: random.Random) -> None:
+@given(
+    found=documents(),
+    layout=st.sampled_from(sorted(LAYOUTS)),
+    chooser=st.randoms(use_true_random=False),
+)
+def test_a_rename_and_the_inverse_of_its_map_give_the_same_bytes(
+    found: Document, layout: str, chooser: random.Random
+) -> None:
     data = LAYOUTS[layout](found).encode("utf-8", "surrogatepass")
     try:
         graph = read_symbol(data)
     except GraphshareError:
         return
-    assume(b"".join(write_symbol(graph)) == data)  # what is no writer's layout keeps its content, not each blank
-    fresh = {name: f"{chooser.choice('xyz')}/{i}" for i, name in enumerate(dict.fromkeys(n.name for n in graph.nodes))}
+    assume(
+        b"".join(write_symbol(graph)) == data
+    )  # what is no writer's layout keeps its content, not each blank
+    fresh = {
+        name: f"{chooser.choice('xyz')}/{i}"
+        for i, name in enumerate(dict.fromkeys(n.name for n in graph.nodes))
+    }
     names = {node: fresh[node.name] for node in graph.nodes if node.name and chooser.random() < 0.6}
-    names = {node: new for node, new in names.items() if all(n in names for n in graph.nodes if n.name == node.name)}
+    names = {
+        node: new
+        for node, new in names.items()
+        if all(n in names for n in graph.nodes if n.name == node.name)
+    }
     try:
         there = rename_by_names(graph, names)
     except RefusedError:
         return
-    map_file = parse_map(map_text(follow_rewrite(Checkpoint(graph, where="a.json", data=data), there)).encode(), "m")
+    map_file = parse_map(
+        map_text(follow_rewrite(Checkpoint(graph, where="a.json", data=data), there)).encode(), "m"
+    )
     again = read_symbol(written(there.graph))
     back = rename_by_names(again, names_from_map(map_file, again, inverse=True), repeats=True)
     exact = restore_escapes(back, map_file)
@@ -84,8 +107,14 @@ SCOPES = st.sampled_from(["a", "b", "c", "d", "a/x", "b/x"])
 
 
 @given(st.dictionaries(SCOPES, SCOPES, max_size=4), st.randoms(use_true_random=False))
-def test_resolution_does_not_depend_on_the_order_of_rules_or_nodes(pairs: dict[str, str], chooser: random.Random) -> None:
-    names = [f"{scope}/{last}" for scope in ("a", "b", "c", "d", "a/x", "b/x", "a/x/y") for last in ("w", "v")]
+def test_resolution_does_not_depend_on_the_order_of_rules_or_nodes(
+    pairs: dict[str, str], chooser: random.Random
+) -> None:
+    names = [
+        f"{scope}/{last}"
+        for scope in ("a", "b", "c", "d", "a/x", "b/x", "a/x/y")
+        for last in ("w", "v")
+    ]
 
     def graph_of(order: list[str]) -> Graph:
         nodes: list[dict[str, Any]] = [{"op": "null", "name": "data", "inputs": []}]
@@ -93,16 +122,28 @@ def test_resolution_does_not_depend_on_the_order_of_rules_or_nodes(pairs: dict[s
             nodes.append({"op": "null", "name": name, "inputs": []})
             attrs = {"no_bias": "True", "num_hidden": "2"}
             inputs = [[0, 0, 0], [len(nodes) - 1, 0, 0]]
-            nodes.append({"op": "FullyConnected", "name": f"op {name}", "attrs": attrs, "inputs": inputs})
+            nodes.append(
+                {"op": "FullyConnected", "name": f"op {name}", "attrs": attrs, "inputs": inputs}
+            )
         variables = [i for i, node in enumerate(nodes) if node["op"] == "null"]
-        return read_symbol(json.dumps({"nodes": nodes, "arg_nodes": variables, "heads": [[len(nodes) - 1, 0, 0]]}).encode())
+        return read_symbol(
+            json.dumps(
+                {"nodes": nodes, "arg_nodes": variables, "heads": [[len(nodes) - 1, 0, 0]]}
+            ).encode()
+        )
 
     def outcome(order: list[str], rules: list[Rule]) -> dict[str, str] | str:
         try:
             shared = plan_share(graph_of(order), Ruleset(tuple(rules))).graph
         except RefusedError as error:
-            return " ".join(sorted(word for fault in error.faults for word in fault.message.split() if word != "->"))
-        return {node.name: node.inputs[1].node.name for node in shared.nodes if not node.is_variable}
+            return " ".join(
+                sorted(
+                    word for fault in error.faults for word in fault.message.split() if word != "->"
+                )
+            )
+        return {
+            node.name: node.inputs[1].node.name for node in shared.nodes if not node.is_variable
+        }
 
     rules = [Rule("scope", key, target) for key, target in pairs.items()]
     first = outcome(names, rules)
@@ -115,7 +156,9 @@ def test_resolution_does_not_depend_on_the_order_of_rules_or_nodes(pairs: dict[s
 
 @given(st.dictionaries(st.sampled_from("abcdef"), st.sampled_from("abcdefgh"), max_size=6))
 def test_resolution_is_idempotent(pairs: dict[str, str]) -> None:
-    """Where no scope lies inside another one that is named: Caffe2 does not resolve a tail again, so it can only hold here."""
+    """Where no scope lies inside another one that is named: Caffe2 does not resolve a tail again,
+    so it can only hold here.
+    """
     rules = [Rule("scope", key, to) for key, to in pairs.items()] + [
         Rule("alias", f"{key}.w", f"{to}.w") for key, to in pairs.items() if key != to
     ]
@@ -137,19 +180,31 @@ def test_untied_and_tied_again(found: Document) -> None:
         return
     copies = apart.ties.copied
     assert len(apart.graph.nodes) == len(graph.nodes) + len(copies)
-    assert [fault for fault in validate(apart.graph) if not fault.message.startswith(INHERITED)] == []
+    assert [
+        fault for fault in validate(apart.graph) if not fault.message.startswith(INHERITED)
+    ] == []
     written(apart.graph)
     images = apart.branches[0].images
-    ties = {copy: images[node] for branch in apart.branches[1:] for node, copy in branch.images.items()}
+    ties = {
+        copy: images[node] for branch in apart.branches[1:] for node, copy in branch.images.items()
+    }
     again = tie(apart.graph, ties, {})
-    assert [(n.op, n.name, len(n.inputs)) for n in again.graph.nodes] == [(n.op, n.name, len(n.inputs)) for n in graph.nodes]
+    assert [(n.op, n.name, len(n.inputs)) for n in again.graph.nodes] == [
+        (n.op, n.name, len(n.inputs)) for n in graph.nodes
+    ]
 
 
 def test_a_rename_by_rules_is_undone_too(tmp_path: Path) -> None:
     data = (Path(__file__).parents[2] / "fixtures" / "nin-symbol.json").read_bytes()
     graph = read_symbol(data)
-    there = rename_by_rules(graph, Ruleset((Rule("match", "conv*", "c*.*"[:2]), Rule("variable_scope", "nin"))))
+    there = rename_by_rules(
+        graph, Ruleset((Rule("match", "conv*", "c*.*"[:2]), Rule("variable_scope", "nin")))
+    )
     assert there.notes == ()
-    map_file = parse_map(map_text(follow_rewrite(Checkpoint(graph, where="nin", data=data), there)).encode(), "m")
-    back = rename_by_names(there.graph, names_from_map(map_file, there.graph, inverse=True), repeats=True)
+    map_file = parse_map(
+        map_text(follow_rewrite(Checkpoint(graph, where="nin", data=data), there)).encode(), "m"
+    )
+    back = rename_by_names(
+        there.graph, names_from_map(map_file, there.graph, inverse=True), repeats=True
+    )
     assert b"".join(write_symbol(back.graph)) == data

@@ -28,7 +28,9 @@ def ordered(text: str | bytes) -> Any:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @given(found=documents(), crlf=st.booleans())
-def test_every_known_layout_comes_back_to_the_byte(layout: str, found: Document, crlf: bool) -> None:
+def test_every_known_layout_comes_back_to_the_byte(
+    layout: str, found: Document, crlf: bool
+) -> None:
     text = LAYOUTS[layout](found)
     if crlf and layout.startswith("indent"):
         text = text.replace("\n", "\r\n")
@@ -40,7 +42,9 @@ def test_every_known_layout_comes_back_to_the_byte(layout: str, found: Document,
 def test_any_other_layout_says_the_same_in_the_same_order(
     found: Document, indent: Any, colon: str, comma: str, before: str, ascii_only: bool
 ) -> None:
-    text = before + json.dumps(found, indent=indent, separators=(comma, colon), ensure_ascii=ascii_only)
+    text = before + json.dumps(
+        found, indent=indent, separators=(comma, colon), ensure_ascii=ascii_only
+    )
     assert ordered(rewritten(text.encode())) == ordered(text)
 
 
@@ -49,7 +53,11 @@ def test_what_was_written_reads_back_as_the_graph(found: Document) -> None:
     data = LAYOUTS["mxnet"](found).encode()
     graph = read_symbol(data)
     assert not list(find_differences(data, graph))
-    assert not [fault for fault in validate(graph) if "not in the graph" in fault.message or "same node" in fault.message]
+    assert not [
+        fault
+        for fault in validate(graph)
+        if "not in the graph" in fault.message or "same node" in fault.message
+    ]
 
 
 @given(found=documents(), duplicate=st.sampled_from(["heads", "nodes", "arg_nodes"]))

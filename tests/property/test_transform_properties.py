@@ -22,7 +22,9 @@ from tests.property.documents import documents
 from tests.symbols import Document, mxnet_text
 from tests.validate import validate
 
-PREFIXES = st.lists(st.sampled_from(["x-", "y/", 'é"\n', "x-x-"]), min_size=1, max_size=3, unique=True)
+PREFIXES = st.lists(
+    st.sampled_from(["x-", "y/", 'é"\n', "x-x-"]), min_size=1, max_size=3, unique=True
+)
 
 
 def read(found: Document) -> Graph:
@@ -39,7 +41,9 @@ def written(graph: Graph) -> Document:
 def sound(rewrite: Rewrite) -> None:
     """No fault but those that any file may have from the start: output indices and inputs of variables."""
     inherited = ("refers to output", "a variable has inputs")
-    assert [fault for fault in validate(rewrite.graph) if not fault.message.startswith(inherited)] == []
+    assert [
+        fault for fault in validate(rewrite.graph) if not fault.message.startswith(inherited)
+    ] == []
 
 
 @given(found=documents(), prefix=st.sampled_from(["x-", 'é"\n', "a_"]))
@@ -54,7 +58,9 @@ def test_a_rename_and_its_inverse_give_the_same_bytes(found: Document, prefix: s
     back = plan_rename(there.graph, strip_prefix=prefix)
     assert b"".join(write_symbol(back.graph)) == mxnet_text(found).encode()
     both = there.then(back)
-    assert [both.images(graph, node) for node in graph.nodes] == [[("", node)] for node in back.graph.nodes]
+    assert [both.images(graph, node) for node in graph.nodes] == [
+        [("", node)] for node in back.graph.nodes
+    ]
 
 
 class Pairing:
@@ -83,7 +89,9 @@ class Pairing:
         assert two["name"] == (self.prefix + one["name"] if one["name"] else "")
         assert list(one) == list(two)
         rest = {"name", "inputs", "control_deps"}
-        assert {k: v for k, v in one.items() if k not in rest} == {k: v for k, v in two.items() if k not in rest}
+        assert {k: v for k, v in one.items() if k not in rest} == {
+            k: v for k, v in two.items() if k not in rest
+        }
         assert len(one["inputs"]) == len(two["inputs"])
         for x, y in zip(one["inputs"], two["inputs"], strict=True):
             self.entry(x, y)
@@ -92,9 +100,15 @@ class Pairing:
 
 
 @given(found=documents(), prefixes=PREFIXES, data=st.data())
-def test_every_branch_is_isomorphic_to_its_source(found: Document, prefixes: list[str], data: st.DataObject) -> None:
+def test_every_branch_is_isomorphic_to_its_source(
+    found: Document, prefixes: list[str], data: st.DataObject
+) -> None:
     graph = read(found)
-    variables = [i for i, node in enumerate(graph.nodes) if node.is_variable and not node.inputs and not node.control_deps]
+    variables = [
+        i
+        for i, node in enumerate(graph.nodes)
+        if node.is_variable and not node.inputs and not node.control_deps
+    ]
     shared = data.draw(st.sets(st.sampled_from(variables))) if variables else set()
     try:
         rewrite = add_branches(graph, prefixes, shared={graph.nodes[i] for i in shared})
@@ -108,7 +122,9 @@ def test_every_branch_is_isomorphic_to_its_source(found: Document, prefixes: lis
     assert len(result["nodes"]) == count + len(prefixes) * (count - len(shared))
     assert result["nodes"][:count] == found["nodes"]
     assert len(result["heads"]) == heads * (1 + len(prefixes))
-    assert result["arg_nodes"] == [i for i, node in enumerate(result["nodes"]) if node["op"] == "null"]
+    assert result["arg_nodes"] == [
+        i for i, node in enumerate(result["nodes"]) if node["op"] == "null"
+    ]
     for number, prefix in enumerate(prefixes, start=1):
         pairing = Pairing(result["nodes"], prefix, shared)
         for a, b in zip(result["heads"][:heads], result["heads"][number * heads :], strict=False):
@@ -117,7 +133,9 @@ def test_every_branch_is_isomorphic_to_its_source(found: Document, prefixes: lis
 
 
 @given(found=documents(), prefixes=PREFIXES)
-def test_without_the_original_only_the_copies_are_left(found: Document, prefixes: list[str]) -> None:
+def test_without_the_original_only_the_copies_are_left(
+    found: Document, prefixes: list[str]
+) -> None:
     graph = read(found)
     try:
         rewrite = add_branches(graph, prefixes, drop_original=True)
@@ -131,7 +149,9 @@ def test_without_the_original_only_the_copies_are_left(found: Document, prefixes
 
 
 @given(found=documents(), data=st.data())
-def test_an_extract_holds_what_its_targets_need_and_nothing_else(found: Document, data: st.DataObject) -> None:
+def test_an_extract_holds_what_its_targets_need_and_nothing_else(
+    found: Document, data: st.DataObject
+) -> None:
     assume(found["nodes"])
     graph = read(found)
     ids = data.draw(st.lists(st.integers(0, len(graph.nodes) - 1), min_size=1, max_size=3))
@@ -146,10 +166,16 @@ def test_an_extract_holds_what_its_targets_need_and_nothing_else(found: Document
         i = pending.pop()
         if i not in needed:
             needed.add(i)
-            pending += [entry[0] for entry in found["nodes"][i]["inputs"]] + found["nodes"][i].get("control_deps", [])
+            pending += [entry[0] for entry in found["nodes"][i]["inputs"]] + found["nodes"][i].get(
+                "control_deps", []
+            )
     rewrite = extract_entries(graph, targets)
     sound(rewrite)
     result = written(rewrite.graph)
-    assert sorted(node["name"] for node in result["nodes"]) == sorted(found["nodes"][i]["name"] for i in needed)
-    assert [result["nodes"][head[0]]["name"] for head in result["heads"]] == [entry.node.name for entry in targets]
+    assert sorted(node["name"] for node in result["nodes"]) == sorted(
+        found["nodes"][i]["name"] for i in needed
+    )
+    assert [result["nodes"][head[0]]["name"] for head in result["heads"]] == [
+        entry.node.name for entry in targets
+    ]
     assert all(image is node for node, image in rewrite.branches[0].images.items())

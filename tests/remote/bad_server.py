@@ -38,7 +38,9 @@ def _drip(connection: socket.socket, end: threading.Event) -> None:
 
 def break_chunk(connection: socket.socket, end: threading.Event) -> None:
     """Send the head of an answer in chunks, and then a chunk of a size that is not one."""
-    connection.sendall(b"HTTP/1.1 206 OK\r\nTransfer-Encoding: chunked\r\nContent-Range: bytes 0-4095/100000\r\n\r\n")
+    connection.sendall(
+        b"HTTP/1.1 206 OK\r\nTransfer-Encoding: chunked\r\nContent-Range: bytes 0-4095/100000\r\n\r\n"
+    )
     end.wait(0.02)  # the head is read by itself
     connection.sendall(b"4x\r\n{}\r\n")
     end.wait()
@@ -71,7 +73,9 @@ def serve_badly(behaviour: Behaviour | None) -> Iterator[tuple[str, list[float]]
 
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
         server.daemon_threads = True
-        thread = threading.Thread(target=lambda: server.serve_forever(poll_interval=0.01), daemon=True)
+        thread = threading.Thread(
+            target=lambda: server.serve_forever(poll_interval=0.01), daemon=True
+        )
         thread.start()
         if behaviour is None:
             server.shutdown()

@@ -30,7 +30,10 @@ def fixture_models() -> dict[str, Model]:
     inputs = _archive({"data": np.zeros((1, 1, 28, 28), "float32")})
     folder = ROOT / "fixtures"
     return {
-        name: {INPUTS: inputs, **{end: (folder / f"{name}{end}").read_bytes() for end in (GRAPH, PARAMS)}}
+        name: {
+            INPUTS: inputs,
+            **{end: (folder / f"{name}{end}").read_bytes() for end in (GRAPH, PARAMS)},
+        }
         for name in ("lenet", "blog")
     }
 
@@ -41,7 +44,9 @@ def corpus_models(corpus: Path, largest: int) -> dict[str, Model]:
     Parameters that no file holds are drawn. Graphs that MXNet does not load or run are among them.
     """
     models = {}
-    for stem in sorted(path.name.removesuffix(".json") for path in (corpus / "graphs").glob("*.json")):
+    for stem in sorted(
+        path.name.removesuffix(".json") for path in (corpus / "graphs").glob("*.json")
+    ):
         meta = recorded(corpus, stem)
         shapes = _parameter_shapes(meta)
         if sum(4 * math.prod(shape) for shape in shapes.values()) > largest:
@@ -49,7 +54,9 @@ def corpus_models(corpus: Path, largest: int) -> dict[str, Model]:
         path = corpus / "oracle" / f"{stem}.io.npz"
         models[stem.replace(GRAPH.removesuffix(".json"), "")] = {
             GRAPH: (corpus / "graphs" / f"{stem}.json").read_bytes(),
-            INPUTS: _archive(_recorded_inputs(path) if path.exists() else {"data": np.zeros(_IMAGE, "float32")}),
+            INPUTS: _archive(
+                _recorded_inputs(path) if path.exists() else {"data": np.zeros(_IMAGE, "float32")}
+            ),
             **_parameters(corpus, meta, shapes),
         }
     return models
@@ -57,16 +64,24 @@ def corpus_models(corpus: Path, largest: int) -> dict[str, Model]:
 
 def _parameter_shapes(meta: Mapping[str, Any]) -> dict[str, list[int]]:
     shapes = {**(meta.get("arg_shapes") or {}), **(meta.get("aux_shapes") or {})}
-    return {name: shape for name, shape in shapes.items() if name not in meta["input_names"] and None not in (shape or [None])}
+    return {
+        name: shape
+        for name, shape in shapes.items()
+        if name not in meta["input_names"] and None not in (shape or [None])
+    }
 
 
 def _recorded_inputs(path: Path) -> dict[str, Any]:
     with np.load(path) as arrays:
-        return {key.removeprefix("in__"): arrays[key] for key in arrays.files if key.startswith("in__")}
+        return {
+            key.removeprefix("in__"): arrays[key] for key in arrays.files if key.startswith("in__")
+        }
 
 
 def _parameters(corpus: Path, meta: Mapping[str, Any], shapes: Mapping[str, list[int]]) -> Model:
-    """Return the parameter file of a graph as it is where it holds all of ``shapes``, else one with the missing ones drawn."""
+    """Return the parameter file of a graph as it is where it holds all of ``shapes``, else one with
+    the missing ones drawn.
+    """
     values: dict[str, Any] = {}
     if meta.get("params_file"):
         file = read_index(corpus / meta["params_file"])
@@ -79,8 +94,13 @@ def _parameters(corpus: Path, meta: Mapping[str, Any], shapes: Mapping[str, list
     for name, shape in shapes.items():
         if name not in held:
             key = f"{'aux' if name in states else 'arg'}:{name}"
-            values[key] = repeated_parameter(name, shape, name in states).astype(types.get(name, "float32"))
-    records = [params_bytes.dense(value.shape, str(value.dtype), value.tobytes()) for value in values.values()]
+            values[key] = repeated_parameter(name, shape, name in states).astype(
+                types.get(name, "float32")
+            )
+    records = [
+        params_bytes.dense(value.shape, str(value.dtype), value.tobytes())
+        for value in values.values()
+    ]
     return {PARAMS: params_bytes.container(records, values)} if values else {}
 
 

@@ -1,4 +1,6 @@
-"""An S3 server on the loopback address: moto's, behind a layer that counts requests and refuses those that it is told to."""
+"""An S3 server on the loopback address: moto's, behind a layer that counts requests and refuses
+those that it is told to.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ Request = tuple[str, str, str]
 
 @dataclass
 class S3Server:
-    """``faults`` decide which requests are refused once, with ``refusal``; ``answers`` give the body of an answer, or None."""
+    """``faults`` decide which requests are refused once, with ``refusal``; ``answers`` give the
+    body of an answer, or None.
+    """
 
     url: str = ""
     requests: list[Request] = field(default_factory=list)
@@ -34,7 +38,10 @@ class S3Server:
 def serve_s3() -> Iterator[S3Server]:
     """Serve S3 until the end of the block."""
     import s3fs
-    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app  # slow to import
+    from moto.moto_server.werkzeug_app import (
+        DomainDispatcherApplication,
+        create_backend_app,
+    )  # slow to import
     from werkzeug.serving import make_server
 
     # fsspec keeps file systems: one of an earlier test would still ask the server of that test.

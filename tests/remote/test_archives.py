@@ -27,7 +27,9 @@ def archive(tmp_path: Path) -> Path:
     return path
 
 
-def test_an_archive_is_a_folder(archive: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_archive_is_a_folder(
+    archive: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     url = f"zip://nets/lenet::{archive}"
     assert main.run(["diff", str(FIXTURES / "lenet"), url]) == 0
     assert main.run(["check", f"zip://**/*-symbol.json::{archive}"]) == 0
@@ -36,7 +38,9 @@ def test_an_archive_is_a_folder(archive: Path, tmp_path: Path, capsys: pytest.Ca
     assert main.run(["duplicate", url, "-p", "a-", "-o", str(tmp_path / "siam")]) == 0
     here = gs.duplicate(gs.load(FIXTURES / "lenet"), ["a-"])
     gs.save(here, tmp_path / "here")
-    assert (tmp_path / "siam-0000.params").read_bytes() == (tmp_path / "here-0000.params").read_bytes()
+    assert (tmp_path / "siam-0000.params").read_bytes() == (
+        tmp_path / "here-0000.params"
+    ).read_bytes()
 
 
 def test_an_archive_behind_a_url(archive: Path, site: WebServer) -> None:
@@ -45,7 +49,9 @@ def test_an_archive_behind_a_url(archive: Path, site: WebServer) -> None:
     assert model.params["conv1_weight"].shape == (8, 1, 5, 5)
 
 
-def test_faults_of_archives(archive: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_faults_of_archives(
+    archive: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main.run(["inspect", f"zip://nets/lenot::{archive}"]) == 2
     assert f"did you mean 'zip://nets/lenet::{archive}'" in capsys.readouterr().err
     assert main.run(["inspect", f"zip://nets/lenet::{FIXTURES}/lenet-0000.params"]) == 2
@@ -61,11 +67,20 @@ def test_faults_of_archives(archive: Path, monkeypatch: pytest.MonkeyPatch, caps
 
 
 def test_external_weights_at_a_url(
-    site: WebServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    site: WebServer,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shutil.copy(FIXTURES / "lenet-symbol.json", tmp_path)
     shutil.copy(FIXTURES / "lenet-0000.params", tmp_path)
-    gs.export(tmp_path / "lenet", tmp_path / "net.onnx", shapes={"data": (1, 1, 28, 28)}, weights="external", verify=False)
+    gs.export(
+        tmp_path / "lenet",
+        tmp_path / "net.onnx",
+        shapes={"data": (1, 1, 28, 28)},
+        weights="external",
+        verify=False,
+    )
     assert main.run(["inspect", f"{site.url}/net.onnx"]) == 0
     there = gs.load(f"{site.url}/net.onnx")
     here = gs.load(tmp_path / "net.onnx")
@@ -74,13 +89,39 @@ def test_external_weights_at_a_url(
     source = str(FIXTURES / "lenet")
     assert main.run(["compare", f"{site.url}/net.onnx", source]) == 0
     assert (
-        main.run(["rename", f"{site.url}/net.onnx", "--match", "conv2_weight", "--to", "w", "-o", f"{tmp_path}/new.onnx"]) == 0
+        main.run(
+            [
+                "rename",
+                f"{site.url}/net.onnx",
+                "--match",
+                "conv2_weight",
+                "--to",
+                "w",
+                "-o",
+                f"{tmp_path}/new.onnx",
+            ]
+        )
+        == 0
     )
     assert main.run(["compare", f"{tmp_path}/new.onnx", source]) == 0
     assert main.run(["compare", f"{site.url}/net.onnx", f"{tmp_path}/net.onnx"]) == 0
     assert main.run(["check", f"{site.url}/net.onnx"]) == 0
     monkeypatch.chdir(tmp_path)  # a URL is not below the directory of the output
-    assert main.run(["rename", f"{site.url}/net.onnx", "--match", "conv2_weight", "--to", "w", "-o", "beside.onnx"]) == 0
+    assert (
+        main.run(
+            [
+                "rename",
+                f"{site.url}/net.onnx",
+                "--match",
+                "conv2_weight",
+                "--to",
+                "w",
+                "-o",
+                "beside.onnx",
+            ]
+        )
+        == 0
+    )
     assert (tmp_path / "beside.onnx.data").read_bytes() == (tmp_path / "new.onnx.data").read_bytes()
     (tmp_path / "net.onnx.data").unlink()
     assert main.run(["inspect", f"{site.url}/net.onnx"]) == 0

@@ -29,7 +29,11 @@ def test_models_at_urls_are_pooled_as_local_ones(urls: list[str], tmp_path: Path
     gs.pool([tmp_path / "a.onnx", tmp_path / "b.onnx"], tmp_path / "near")
     assert [one.proof for one in result.models] == ["1 output equal bit for bit"] * 2
     assert (result.weights, result.distinct) == (4 * 1024, 3 * 1024)
-    assert files_in(tmp_path / "far") == files_in(tmp_path / "near") == ["a.onnx", "b.onnx", "weights.data"]
+    assert (
+        files_in(tmp_path / "far")
+        == files_in(tmp_path / "near")
+        == ["a.onnx", "b.onnx", "weights.data"]
+    )
     for name in files_in(tmp_path / "far"):
         assert (tmp_path / "far" / name).read_bytes() == (tmp_path / "near" / name).read_bytes()
 
@@ -38,7 +42,9 @@ def test_a_pool_at_a_url_is_read(site: WebServer, urls: list[str], tmp_path: Pat
     gs.pool(urls, tmp_path / "far")
     pooled = [f"{site.url}/far/{name}.onnx" for name in "ab"]
     gs.pool(pooled, tmp_path / "again", verify=False)
-    assert (tmp_path / "again" / "weights.data").read_bytes() == (tmp_path / "far" / "weights.data").read_bytes()
+    assert (tmp_path / "again" / "weights.data").read_bytes() == (
+        tmp_path / "far" / "weights.data"
+    ).read_bytes()
     gs.pool(pooled, tmp_path / "back", embed=True, verify=False)
     for name in ("a.onnx", "b.onnx"):
         assert (tmp_path / "back" / name).read_bytes() == (tmp_path / name).read_bytes()
@@ -48,7 +54,9 @@ def test_a_pool_at_a_url_is_read(site: WebServer, urls: list[str], tmp_path: Pat
     assert not (tmp_path / "other").exists()
 
 
-def test_a_model_that_is_cut_short_leaves_the_pool_as_it_was(site: WebServer, urls: list[str], tmp_path: Path) -> None:
+def test_a_model_that_is_cut_short_leaves_the_pool_as_it_was(
+    site: WebServer, urls: list[str], tmp_path: Path
+) -> None:
     gs.pool(urls[:1], tmp_path / "out", verify=False)
     before = {name: (tmp_path / "out" / name).read_bytes() for name in files_in(tmp_path / "out")}
     model = gs.load(urls[1])
@@ -56,7 +64,9 @@ def test_a_model_that_is_cut_short_leaves_the_pool_as_it_was(site: WebServer, ur
     (tmp_path / "b.onnx").write_bytes(content[:-700])
     with pytest.raises(gs.InputError):
         gs.pool([model], tmp_path / "out", verify=False)
-    assert {name: (tmp_path / "out" / name).read_bytes() for name in files_in(tmp_path / "out")} == before
+    assert {
+        name: (tmp_path / "out" / name).read_bytes() for name in files_in(tmp_path / "out")
+    } == before
 
 
 def test_two_writers_at_once_read_from_the_server(site: WebServer, tmp_path: Path) -> None:
@@ -64,7 +74,10 @@ def test_two_writers_at_once_read_from_the_server(site: WebServer, tmp_path: Pat
         write(tmp_path / f"m{i}.onnx", dense(A, array(16, 16, seed=20 + i)))
     code = "import sys, graphshare as gs; gs.pool(sys.argv[2:], sys.argv[1], verify=False)"
     urls = [f"{site.url}/m{i}.onnx" for i in range(4)]
-    runs = [subprocess.Popen([sys.executable, "-c", code, tmp_path / "out", *pair]) for pair in (urls[:3], urls[1:])]
+    runs = [
+        subprocess.Popen([sys.executable, "-c", code, tmp_path / "out", *pair])
+        for pair in (urls[:3], urls[1:])
+    ]
     assert [run.wait() for run in runs] == [0, 0]
     assert (tmp_path / "out" / "weights.data").stat().st_size == 5 * 1024
     for i in range(4):

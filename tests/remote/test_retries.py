@@ -11,7 +11,15 @@ from graphshare.cli import main
 from graphshare.files.remote import retries
 from tests.effort import ends
 from tests.processes import ROOT
-from tests.remote.bad_server import Behaviour, break_chunk, drip_body, drip_head, fail, say_nothing, serve_badly
+from tests.remote.bad_server import (
+    Behaviour,
+    break_chunk,
+    drip_body,
+    drip_head,
+    fail,
+    say_nothing,
+    serve_badly,
+)
 
 LENET = str(ROOT / "fixtures" / "lenet")
 ATTEMPTS = 2
@@ -37,21 +45,35 @@ def test_a_web_server(behaviour: Behaviour | None, capsys: pytest.CaptureFixture
         said = run_in_time(capsys, "inspect", f"{address}/lenet-symbol.json")
     assert f"{address}/lenet-symbol.json: " in said
     assert ("Timeout" in said) == (behaviour not in (fail, None))
-    assert len(times) <= ATTEMPTS + 1  # the client repeats a request itself when a connection that it kept is gone
+    assert (
+        len(times) <= ATTEMPTS + 1
+    )  # the client repeats a request itself when a connection that it kept is gone
 
 
 @pytest.mark.parametrize("behaviour", [say_nothing, drip_head, drip_body, break_chunk, fail, None])
-def test_an_archive_on_a_web_server(behaviour: Behaviour | None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_archive_on_a_web_server(
+    behaviour: Behaviour | None, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The file system of the archive reads the server itself."""
     with serve_badly(behaviour) as (address, _):
         said = run_in_time(capsys, "inspect", f"zip://lenet-symbol.json::{address}/lenet.zip")
     assert f"zip://lenet-symbol.json::{address}/lenet.zip: " in said
 
 
-def test_a_time_limit_ends_waiting(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_time_limit_ends_waiting(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(retries, "SILENCE", 30.0)
     with serve_badly(say_nothing) as (address, _):
-        said = run_in_time(capsys, "export", f"{address}/lenet-symbol.json", "-o", "lenet.onnx", "--time-limit", "0.1")
+        said = run_in_time(
+            capsys,
+            "export",
+            f"{address}/lenet-symbol.json",
+            "-o",
+            "lenet.onnx",
+            "--time-limit",
+            "0.1",
+        )
     assert "the time limit of 0.1 s has passed" in said
 
 
@@ -63,7 +85,9 @@ def _no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
     s3fs.S3FileSystem.clear_instance_cache()
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "key")
-    monkeypatch.setattr("botocore.retries.standard.ExponentialBackoff.delay_amount", lambda self, context: 0)
+    monkeypatch.setattr(
+        "botocore.retries.standard.ExponentialBackoff.delay_amount", lambda self, context: 0
+    )
 
 
 @pytest.mark.parametrize(
@@ -75,7 +99,9 @@ def _no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"Content-Length": "much"}, 0),
     ],
 )
-def test_a_request_to_s3_has_time_for_its_bytes(headers: dict[str, str], size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_to_s3_has_time_for_its_bytes(
+    headers: dict[str, str], size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     httpsession = pytest.importorskip("aiobotocore.httpsession")
     asked = []
 
@@ -104,7 +130,10 @@ def test_a_request_to_s3_has_time_for_its_bytes(headers: dict[str, str], size: i
     ids=lambda words: words[0],
 )
 def test_an_object_store(
-    behaviour: Behaviour | None, words: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    behaviour: Behaviour | None,
+    words: tuple[str, ...],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with serve_badly(behaviour) as (address, times):
         monkeypatch.setenv("AWS_ENDPOINT_URL", address)

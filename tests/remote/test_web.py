@@ -46,7 +46,9 @@ def inspect(*words: str) -> int:
     return main.run(["inspect", *words])
 
 
-def test_a_graph_is_one_request(site: WebServer, lenet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_graph_is_one_request(
+    site: WebServer, lenet: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert inspect(f"{site.url}/lenet-symbol.json") == 0
     remote = capsys.readouterr().out.replace(f"{site.url}/", f"{lenet}{os.sep}")
     assert [path for _, path, _ in site.requests] == ["/lenet-symbol.json"]
@@ -68,7 +70,10 @@ def test_the_query_stays_behind_the_name_and_out_of_messages(
 ) -> None:
     address = site.url.replace("http://", "http://me:secret@")
     assert inspect(f"{address}/lenet?token=hidden", "--epoch", "0") == 0
-    assert {path for _, path, _ in site.requests} == {"/lenet-symbol.json?token=hidden", "/lenet-0000.params?token=hidden"}
+    assert {path for _, path, _ in site.requests} == {
+        "/lenet-symbol.json?token=hidden",
+        "/lenet-0000.params?token=hidden",
+    }
     assert inspect(f"{address}/lenot-symbol.json?token=hidden") == 2
     site.faults += [lambda handler: handler.answer(403, b"") or True] * 2
     assert inspect(f"{address}/lenet-symbol.json?token=hidden") == 2
@@ -79,7 +84,9 @@ def test_the_query_stays_behind_the_name_and_out_of_messages(
     assert "refuses access (403)" in said
 
 
-def test_a_missing_file_suggests_others(site: WebServer, lenet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_file_suggests_others(
+    site: WebServer, lenet: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert inspect(f"{site.url}/lenett") == 2
     assert f"did you mean '{site.url}/lenet'?" in capsys.readouterr().err
     assert inspect(f"{site.url}/lenet", "--epoch", "3") == 2
@@ -91,7 +98,11 @@ def _write_large(path: Path, records: int, size: int, name: str = "arg:stage{}_w
     with path.open("wb") as file:
         file.write(struct.pack("<QQQ", 0x112, 0, records))
         for _ in range(records):
-            file.write(struct.pack("<Iii", build.V2, 0, 1) + struct.pack("<q", size // 4) + struct.pack("<iii", 1, 0, 0))
+            file.write(
+                struct.pack("<Iii", build.V2, 0, 1)
+                + struct.pack("<q", size // 4)
+                + struct.pack("<iii", 1, 0, 0)
+            )
             file.seek(size, os.SEEK_CUR)
         file.write(struct.pack("<Q", records))
         for number in range(records):
@@ -128,12 +139,18 @@ def test_other_formats_take_few_requests(site: WebServer, lenet: Path, format_: 
     assert len(site.requests) <= 3
 
 
-def test_the_headers_of_a_large_archive_are_requested_together(site: WebServer, tmp_path: Path) -> None:
+def test_the_headers_of_a_large_archive_are_requested_together(
+    site: WebServer, tmp_path: Path
+) -> None:
     rng = np.random.default_rng(0)
     arrays = {f"arg:w{number}": rng.integers(0, 255, 60_000, "uint8") for number in range(10)}
-    np.savez(tmp_path / "large.npz", **arrays, **{f"aux:m{number}": np.zeros(8) for number in range(100)})
+    np.savez(
+        tmp_path / "large.npz", **arrays, **{f"aux:m{number}": np.zeros(8) for number in range(100)}
+    )
     np.savez_compressed(tmp_path / "deflated.npz", **arrays)
-    barrier = threading.Barrier(2, timeout=5)  # at least two requests are under way at the same time
+    barrier = threading.Barrier(
+        2, timeout=5
+    )  # at least two requests are under way at the same time
 
     def meet(handler: web_server.Handler) -> bool:
         start = int(handler.headers["Range"].removeprefix("bytes=").partition("-")[0])
@@ -151,18 +168,30 @@ def test_the_headers_of_a_large_archive_are_requested_together(site: WebServer, 
         assert sum(site.sent) < 100_000
 
 
-def test_headers_inside_of_an_archive_are_compared_with_its_directory(site: WebServer, tmp_path: Path) -> None:
-    np.savez(tmp_path / "good.npz", **{f"arg:w{number}": np.full(100_000, number, "uint8") for number in range(3)})
+def test_headers_inside_of_an_archive_are_compared_with_its_directory(
+    site: WebServer, tmp_path: Path
+) -> None:
+    np.savez(
+        tmp_path / "good.npz",
+        **{f"arg:w{number}": np.full(100_000, number, "uint8") for number in range(3)},
+    )
     good = (tmp_path / "good.npz").read_bytes()
     name = good.index(b"arg:w1.npy")
     (tmp_path / "name.npz").write_bytes(good[:name] + b"arg:w9.npy" + good[name + 10 :])
     (tmp_path / "mark.npz").write_bytes(good[: name - 30] + b"PK\3\5" + good[name - 26 :])
     listing = gs.list_params(f"{site.url}/good.npz")
     assert [array.key for array in listing.arrays] == ["arg:w0", "arg:w1", "arg:w2"]
-    assert len(site.requests) == 4  # the ends of the file, and the headers of the two arrays that are not at its start
-    for file, reason in (("name", "File name in directory 'arg:w1.npy'"), ("mark", "Bad magic number for file header")):
+    assert (
+        len(site.requests) == 4
+    )  # the ends of the file, and the headers of the two arrays that are not at its start
+    for file, reason in (
+        ("name", "File name in directory 'arg:w1.npy'"),
+        ("mark", "Bad magic number for file header"),
+    ):
         for place in (str(tmp_path), site.url):
-            with pytest.raises(gs.GraphshareError, match=f'{file}.npz: record 1 "arg:w1": cannot be read: {reason}'):
+            with pytest.raises(
+                gs.GraphshareError, match=f'{file}.npz: record 1 "arg:w1": cannot be read: {reason}'
+            ):
                 gs.list_params(f"{place}/{file}.npz")
 
 
@@ -199,10 +228,14 @@ def test_requests_that_fail_are_repeated(site: WebServer, lenet: Path) -> None:
     site.faults += [web_server.unavailable, web_server.reset_in_body]
     assert gs.load(f"{site.url}/lenet-symbol.json").graph.nodes
     assert site.faults == []
-    assert len(site.requests) >= 3  # the client repeats a request by itself when a connection that it kept is gone
+    assert (
+        len(site.requests) >= 3
+    )  # the client repeats a request by itself when a connection that it kept is gone
 
 
-def test_a_server_that_stays_unavailable_is_named(site: WebServer, lenet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_server_that_stays_unavailable_is_named(
+    site: WebServer, lenet: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     site.faults += [web_server.unavailable] * (len(retries.DELAYS) + 1)
     assert inspect(f"{site.url}/lenet-symbol.json") == 2
     assert "the server answered 503" in capsys.readouterr().err
@@ -212,7 +245,10 @@ def test_a_server_that_stays_unavailable_is_named(site: WebServer, lenet: Path, 
 
 
 def test_a_server_that_says_nothing_is_left(
-    site: WebServer, lenet: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    site: WebServer,
+    lenet: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(retries, "SILENCE", 0.02)
     site.faults += [lambda handler: time.sleep(0.1) or True] * 8
@@ -220,7 +256,9 @@ def test_a_server_that_says_nothing_is_left(
     assert "Timeout" in capsys.readouterr().err
 
 
-def test_another_server_gets_no_credentials(site: WebServer, lenet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_server_gets_no_credentials(
+    site: WebServer, lenet: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A redirect is followed, without the name, the password and the query of the URL."""
     heard: list[str | None] = []
 
@@ -230,8 +268,14 @@ def test_another_server_gets_no_credentials(site: WebServer, lenet: Path, capsys
 
     with web_server.serve(lenet) as other:
         other.faults.append(hear)
-        site.faults.append(lambda handler: handler.answer(302, b"", {"Location": f"{other.url}/lenet-symbol.json"}) or True)
-        assert inspect(site.url.replace("//", "//me:secret@") + "/net-symbol.json?token=hidden") == 0
+        site.faults.append(
+            lambda handler: (
+                handler.answer(302, b"", {"Location": f"{other.url}/lenet-symbol.json"}) or True
+            )
+        )
+        assert (
+            inspect(site.url.replace("//", "//me:secret@") + "/net-symbol.json?token=hidden") == 0
+        )
         assert [path for _, path, _ in other.requests] == ["/lenet-symbol.json"]
     assert heard == [None]
 
@@ -245,7 +289,9 @@ OUTSIDE = (
 )
 
 
-@pytest.mark.parametrize("location", [*OUTSIDE, "%2e%2e%5cprivate%5cw.bin", "a/%2e%2e/.%2e/private/w.bin"])
+@pytest.mark.parametrize(
+    "location", [*OUTSIDE, "%2e%2e%5cprivate%5cw.bin", "a/%2e%2e/.%2e/private/w.bin"]
+)
 def test_external_data_at_a_url_stays_in_the_folder(
     location: str, site: WebServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -261,7 +307,13 @@ def test_external_data_at_a_url_stays_in_the_folder(
 
 
 @pytest.mark.parametrize(
-    "link", ["%2e%2e/", ".%2e/", "..%2fprivate%2fa-symbol.json", "%252e%252e%252fprivate%252fa-symbol.json"]
+    "link",
+    [
+        "%2e%2e/",
+        ".%2e/",
+        "..%2fprivate%2fa-symbol.json",
+        "%252e%252e%252fprivate%252fa-symbol.json",
+    ],
 )
 def test_links_of_a_page_stay_in_the_folder(link: str, site: WebServer, lenet: Path) -> None:
     (lenet / "models").mkdir()
@@ -271,7 +323,9 @@ def test_links_of_a_page_stay_in_the_folder(link: str, site: WebServer, lenet: P
         return True
 
     site.faults.append(send_links)
-    assert [file.path for file in find_files(f"{site.url}/models/")] == [f"{site.url}/models/b-symbol.json"]
+    assert [file.path for file in find_files(f"{site.url}/models/")] == [
+        f"{site.url}/models/b-symbol.json"
+    ]
     assert [path for _, path, _ in site.requests] == ["/models/"]
 
 
@@ -283,7 +337,17 @@ def test_links_of_a_page_are_found_as_servers_write_them() -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", [b"<a ", b"<a href", b"<a href ", b"<a href=", b"<a href=x'", b" href =x'", b" ", b"<a href='&#9"]
+    "piece",
+    [
+        b"<a ",
+        b"<a href",
+        b"<a href ",
+        b"<a href=",
+        b"<a href=x'",
+        b" href =x'",
+        b" ",
+        b"<a href='&#9",
+    ],
 )
 @ends()
 def test_pages_that_hang_a_backtracking_search(piece: bytes) -> None:
@@ -306,11 +370,20 @@ def test_a_page_of_links_is_bounded(site: WebServer) -> None:
 
 
 def test_links_that_are_no_names_are_left_out(site: WebServer) -> None:
-    site.faults.append(send_page(b"<a href='&#%s;'> <a href='%s'> <a href='//[x/'> <a href='b'>" % (b"9" * 5000, b"x" * 3000)))
-    assert find_files(f"{site.url}/models/") == [ListedFile(f"{site.url}/models/b", -1, "")]  # a page states no sizes
+    site.faults.append(
+        send_page(
+            b"<a href='&#%s;'> <a href='%s'> <a href='//[x/'> <a href='b'>"
+            % (b"9" * 5000, b"x" * 3000)
+        )
+    )
+    assert find_files(f"{site.url}/models/") == [
+        ListedFile(f"{site.url}/models/b", -1, "")
+    ]  # a page states no sizes
 
 
-def test_folders_that_come_slowly_are_left(site: WebServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_that_come_slowly_are_left(
+    site: WebServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("SILENCE", "PER_PAGE"):
         monkeypatch.setattr(retries, name, 0.05)
 
@@ -327,7 +400,9 @@ def test_folders_that_come_slowly_are_left(site: WebServer, monkeypatch: pytest.
     assert len(site.requests) < 20
 
 
-def test_the_time_limit_holds_over_listings(site: WebServer, lenet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_time_limit_holds_over_listings(
+    site: WebServer, lenet: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     def wait(handler: web_server.Handler) -> bool:
         if handler.path == "/":
             time.sleep(1)
@@ -344,9 +419,14 @@ def test_findings_at_urls_are_known_by_them(site: WebServer, lenet: Path, tmp_pa
     url = f"{site.url}/bad-symbol.json"
     assert main.run(["check", url, "-o", str(tmp_path / "bad.sarif"), "--format", "sarif"]) == 1
     assert f'"uri": "{url}"' in (tmp_path / "bad.sarif").read_text()
-    assert main.run(["check", f"{url}?token=hidden", "--write-baseline", str(tmp_path / "known.json")]) == 0
+    assert (
+        main.run(["check", f"{url}?token=hidden", "--write-baseline", str(tmp_path / "known.json")])
+        == 0
+    )
     assert "hidden" not in (tmp_path / "known.json").read_text()
-    assert main.run(["check", f"{url}?token=other", "--baseline", str(tmp_path / "known.json")]) == 0
+    assert (
+        main.run(["check", f"{url}?token=other", "--baseline", str(tmp_path / "known.json")]) == 0
+    )
 
 
 @pytest.mark.parametrize("tags", [True, False])
@@ -382,7 +462,9 @@ def test_a_small_parameter_file_is_read_once(site: WebServer, lenet: Path) -> No
     assert requests.count(f"bytes=0-{(lenet / 'lenet-0000.params').stat().st_size - 1}") == 1
 
 
-def test_a_server_without_ranges(site: WebServer, lenet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_without_ranges(
+    site: WebServer, lenet: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     site.ranges = False
     assert len(read_index(f"{site.url}/lenet-0000.params").records) == 16
     assert len(site.requests) == 1
@@ -392,7 +474,9 @@ def test_a_server_without_ranges(site: WebServer, lenet: Path, monkeypatch: pyte
     assert site.sent[-1] < 49_000 or len(site.requests) == 2  # refused by its length
 
 
-def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_the_extra_the_error_names_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setitem(sys.modules, "fsspec", None)
     assert inspect("s3://models/nin") == 2
     assert "pip install fsspec aiohttp s3fs" in capsys.readouterr().err
@@ -409,11 +493,15 @@ from graphshare.cli.main import run
 run(['inspect', {str(LENET)!r}])
 print([name for name in sys.modules if name.split('.')[0] in ('fsspec', 'aiohttp', 's3fs') or '.remote' in name])
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, env=environment(), check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, env=environment(), check=True
+    )
     assert done.stdout.splitlines()[-1] == b"[]"
 
 
-def test_a_file_url_is_a_path(lenet: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_url_is_a_path(
+    lenet: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setitem(sys.modules, "fsspec", None)
     assert inspect(f"file://{lenet}/lenet") == 0
     assert str(lenet / "lenet-0000.params") in capsys.readouterr().out
@@ -423,5 +511,7 @@ def test_a_file_url_is_a_path(lenet: Path, monkeypatch: pytest.MonkeyPatch, caps
                                    type("ConnectTimeoutError", (Exception,), {})()])  # fmt: skip
 def test_limits_that_a_server_did_not_keep_are_told(error: Exception) -> None:
     assert retries.describe_timeout(error).startswith("Timeout: no connection in ")
-    assert retries.describe_timeout(error).endswith(f"or less than {retries.PACE / 1000:g} kB per second")
+    assert retries.describe_timeout(error).endswith(
+        f"or less than {retries.PACE / 1000:g} kB per second"
+    )
     assert retries.describe_timeout(ValueError()) == retries.describe_timeout(OSError()) == ""

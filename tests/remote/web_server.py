@@ -1,4 +1,6 @@
-"""A web server on the loopback address, with ranges and entity tags, that counts what it sends and fails when it is told to."""
+"""A web server on the loopback address, with ranges and entity tags, that counts what it sends and
+fails when it is told to.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,10 @@ Fault = Callable[["Handler"], bool]
 
 @dataclass
 class WebServer:
-    """Serves the files below ``root``. ``requests`` has the method, path and Range of each request, ``sent`` its bytes."""
+    """Serves the files below ``root``.
+
+    ``requests`` has the method, path and Range of each request, ``sent`` its bytes.
+    """
 
     root: Path
     ranges: bool = True
@@ -78,12 +83,20 @@ class Handler(BaseHTTPRequestHandler):
         if not self.site.listing:
             self.answer(403, b"no listing")
             return
-        names = sorted(f"{entry.name}/" if entry.is_dir() else entry.name for entry in folder.iterdir())
+        names = sorted(
+            f"{entry.name}/" if entry.is_dir() else entry.name for entry in folder.iterdir()
+        )
         links = "".join(f'<a href="{name}">{name}</a>\n' for name in ["../", "?C=N", *names])
         self.answer(200, f"<html>{links}</html>".encode(), {"Content-Type": "text/html"})
 
     def answer(
-        self, status: int, body: bytes | Path, headers: dict[str, str] | None = None, *, start: int = 0, size: int | None = None
+        self,
+        status: int,
+        body: bytes | Path,
+        headers: dict[str, str] | None = None,
+        *,
+        start: int = 0,
+        size: int | None = None,
     ) -> None:
         length = len(body) if isinstance(body, bytes) else size or 0
         self.send_response(status)

@@ -25,7 +25,13 @@ def document(model: ModelProto) -> None:
                 message.doc_string = "a remark"
             elif field.type == field.TYPE_MESSAGE:
                 value = getattr(message, field.name)
-                pending += list(value) if field.is_repeated else [value] if message.HasField(field.name) else []
+                pending += (
+                    list(value)
+                    if field.is_repeated
+                    else [value]
+                    if message.HasField(field.name)
+                    else []
+                )
 
 
 def place_rich(where: str) -> ModelProto:
@@ -36,7 +42,12 @@ def place_rich(where: str) -> ModelProto:
         helper.make_node("Sum", ["left", "fixed", "cut"], ["answer"], "sum"),
     ]
     if where == "function":
-        nodes.insert(0, helper.make_node("Constant", [], ["low"], value=numpy_helper.from_array(np.float32(0), "inner")))
+        nodes.insert(
+            0,
+            helper.make_node(
+                "Constant", [], ["low"], value=numpy_helper.from_array(np.float32(0), "inner")
+            ),
+        )
         return place(where, nodes)
     return place(where, nodes, [numpy_helper.from_array(np.float32(0), "low"), tensor("unread", 1)])
 
@@ -56,12 +67,20 @@ def spell_data(model: ModelProto) -> None:
     for node in graph_of(model).node:
         if node.op_type == "Constant":
             value = node.attribute[0].t
-            value.CopyFrom(helper.make_tensor(value.name, FLOAT, value.dims, numpy_helper.to_array(value).flatten()))
+            value.CopyFrom(
+                helper.make_tensor(
+                    value.name, FLOAT, value.dims, numpy_helper.to_array(value).flatten()
+                )
+            )
 
 
 def spell_initializers(model: ModelProto) -> None:
     for value in getattr(graph_of(model), "initializer", ()):
-        value.CopyFrom(helper.make_tensor(value.name, FLOAT, value.dims, numpy_helper.to_array(value).flatten()))
+        value.CopyFrom(
+            helper.make_tensor(
+                value.name, FLOAT, value.dims, numpy_helper.to_array(value).flatten()
+            )
+        )
 
 
 def relabel(model: ModelProto) -> None:

@@ -41,7 +41,9 @@ def verify(left: gs.Checkpoint, right: gs.Checkpoint, **options: Any) -> Report:
 
 @pytest.mark.parametrize("other", ["onnx", "opset 13", "free"])
 @pytest.mark.parametrize("is_swapped", [False, True])
-def test_every_operator_of_a_graph_has_a_region(other: str, is_swapped: bool, models: dict[str, gs.Checkpoint]) -> None:
+def test_every_operator_of_a_graph_has_a_region(
+    other: str, is_swapped: bool, models: dict[str, gs.Checkpoint]
+) -> None:
     pair = ("mxnet", other)[:: -1 if is_swapped else 1]
     report = verify(*(models[name] for name in pair), layers=True, inputs=gs.Inputs(rounds=2))
     assert report, report.verdict
@@ -58,14 +60,22 @@ def test_other_dtypes_have_regions(one: str, models: dict[str, gs.Checkpoint]) -
     assert report, report.verdict
     regions = report.branches[0].regions[0].regions
     assert all(region.tolerance == 1e-2 for region in regions)
-    assert any(not region.comparison.identical for region in regions if region.comparison is not None)
+    assert any(
+        not region.comparison.identical for region in regions if region.comparison is not None
+    )
 
 
-@pytest.mark.parametrize(("one", "other"), [("onnx", "opset 13"), ("onnx", "free"), ("opset 13", "free")])
-def test_two_onnx_models_of_one_graph_are_exact(one: str, other: str, models: dict[str, gs.Checkpoint]) -> None:
+@pytest.mark.parametrize(
+    ("one", "other"), [("onnx", "opset 13"), ("onnx", "free"), ("opset 13", "free")]
+)
+def test_two_onnx_models_of_one_graph_are_exact(
+    one: str, other: str, models: dict[str, gs.Checkpoint]
+) -> None:
     report = verify(models[one], models[other])
     assert report, report.verdict
-    assert not [region for each in report.branches[0].regions for region in each.regions], report.verdict
+    assert not [region for each in report.branches[0].regions for region in each.regions], (
+        report.verdict
+    )
 
 
 FAULTS = {
@@ -77,7 +87,9 @@ FAULTS = {
 
 @pytest.mark.parametrize("name", FAULTS)
 @pytest.mark.parametrize("faulty", ["mxnet", "onnx"])
-def test_a_planted_fault_is_named_at_its_region(name: str, faulty: str, models: dict[str, gs.Checkpoint]) -> None:
+def test_a_planted_fault_is_named_at_its_region(
+    name: str, faulty: str, models: dict[str, gs.Checkpoint]
+) -> None:
     weight, end = FAULTS[name]
     array = np.array(models["mxnet"].params[weight])
     array.flat[1] += 0.5
@@ -101,7 +113,9 @@ def test_a_hidden_fault_is_not_proved(models: dict[str, gs.Checkpoint]) -> None:
         report = verify(*pair, tolerance=gs.Tolerance(atol=1e-8, rtol=1e-3))
         assert report.outcome == "not proved", report.verdict
         assert all(values for values in report.branches[0].rounds)
-        assert [region.ends[0][0] for region in report.branches[0].regions[0].regions if not region] == ["fc1_output"]
+        assert [
+            region.ends[0][0] for region in report.branches[0].regions[0].regions if not region
+        ] == ["fc1_output"]
 
 
 def test_two_graphs_of_mxnet_name_the_region(models: dict[str, gs.Checkpoint]) -> None:
@@ -112,7 +126,10 @@ def test_two_graphs_of_mxnet_name_the_region(models: dict[str, gs.Checkpoint]) -
     report = verify(wrong, models["mxnet"])
     (regions,) = report.branches[0].regions
     (departed,) = [region for region in regions.regions if not region]
-    assert [[node.name for node in side] for side in (departed.nodes, departed.other_nodes)] == [["bn2"], ["conv2", "bn2"]]
+    assert [[node.name for node in side] for side in (departed.nodes, departed.other_nodes)] == [
+        ["bn2"],
+        ["conv2", "bn2"],
+    ]
 
 
 def test_values_whose_name_is_repeated_end_no_region(tmp_path: Path) -> None:
@@ -134,7 +151,9 @@ def test_values_whose_name_is_repeated_end_no_region(tmp_path: Path) -> None:
 
 
 def test_a_value_that_no_part_computes_is_no_crash(tmp_path: Path) -> None:
-    """The batch of a state follows from what comes after it: by itself it has no shape, and its consumers have no value."""
+    """The batch of a state follows from what comes after it: by itself it has no shape, and its
+    consumers have no value.
+    """
     nodes = [
         variable("data"),
         operator("_zeros", "state", [], attrs={"shape": "(0, 3)"}),
@@ -146,6 +165,8 @@ def test_a_value_that_no_part_computes_is_no_crash(tmp_path: Path) -> None:
     gs.export(model, tmp_path / "x.onnx", shapes=shapes)
     report = gs.compare(model, tmp_path / "x.onnx", shapes=shapes)
     assert report.outcome == "not judged"
-    assert report.verdict == gs.compare(model, tmp_path / "x.onnx", shapes=shapes, layers=True).verdict
+    assert (
+        report.verdict == gs.compare(model, tmp_path / "x.onnx", shapes=shapes, layers=True).verdict
+    )
     reasons = {region.ends[0][0]: region.reason for region in report.branches[0].regions[0].regions}
     assert "not fully known" in reasons["state_output"], reasons

@@ -15,19 +15,36 @@ from onnx import AttributeProto, ModelProto, NodeProto, TensorProto, helper
 import graphshare as gs
 from tests.processes import in_process
 from tests.seam.meaningless import MEANINGLESS, Edit, graph_of, place_rich
-from tests.seam.placed import BODIES, DOMAIN, FLOAT, OTHER, PLACES, apply_add, body_of, declare, knobs, place, tensor, write
+from tests.seam.placed import (
+    BODIES,
+    DOMAIN,
+    FLOAT,
+    OTHER,
+    PLACES,
+    apply_add,
+    body_of,
+    declare,
+    knobs,
+    place,
+    tensor,
+    write,
+)
 
 Change = tuple[ModelProto, ModelProto]
 
 
 def find_differences(folder: Path, left: ModelProto, right: ModelProto) -> str:
-    """Return what ``diff`` prints, or nothing where it says that the models are the same; their order must not decide."""
+    """Return what ``diff`` prints, or nothing where it says that the models are the same; their
+    order must not decide.
+    """
     paths = write(folder / "left.onnx", left), write(folder / "right.onnx", right)
     run = in_process("diff", *paths, "--format", "text")
     assert run.returncode in (0, 1), run.stderr
     assert run.stderr == b""
     assert run.stdout.splitlines()[-1].startswith(b"DIFFERENT" if run.returncode else b"SAME")
-    assert bool(gs.diff(*reversed(paths))) == bool(run.returncode), "the order of the models decides"
+    assert bool(gs.diff(*reversed(paths))) == bool(run.returncode), (
+        "the order of the models decides"
+    )
     return run.stdout.decode() if run.returncode else ""
 
 
@@ -50,20 +67,31 @@ def give(constant: float) -> onnx.GraphProto:
     return helper.make_graph([node], "kept", [], [declare("inside", ())])
 
 
-def sparse(values: tuple[float, ...] = (1.0, 2.0), places: tuple[int, ...] = (0, 2), size: int = 4) -> onnx.SparseTensorProto:
-    return helper.make_sparse_tensor(tensor("", *values), tensor("", *places, dtype="int64"), [size])
+def sparse(
+    values: tuple[float, ...] = (1.0, 2.0), places: tuple[int, ...] = (0, 2), size: int = 4
+) -> onnx.SparseTensorProto:
+    return helper.make_sparse_tensor(
+        tensor("", *values), tensor("", *places, dtype="int64"), [size]
+    )
 
 
 _LONG, _TEXTS, _MANY = "x" * 300, [f"word {number}" for number in range(20)], list(range(20))
 _FLOATS = [number / 4 for number in range(20)]
-_MATRIX = onnx.TypeProto(tensor_type=onnx.TypeProto.Tensor(elem_type=FLOAT, shape=declare("", (2, 3)).type.tensor_type.shape))
+_MATRIX = onnx.TypeProto(
+    tensor_type=onnx.TypeProto.Tensor(
+        elem_type=FLOAT, shape=declare("", (2, 3)).type.tensor_type.shape
+    )
+)
 _DOUBLES = helper.make_tensor_type_proto(TensorProto.DOUBLE, (2, 3))
 _WIDE = helper.make_tensor_type_proto(FLOAT, (2, 4))
 
 ATTRIBUTES: dict[str, tuple[AttributeProto, AttributeProto | None]] = {
     "int": (attribute(1), attribute(2)),
     "float": (attribute(0.5), attribute(0.25)),
-    "float by one bit": (attribute(1.0), attribute(float(np.nextafter(np.float32(1), np.float32(2))))),
+    "float by one bit": (
+        attribute(1.0),
+        attribute(float(np.nextafter(np.float32(1), np.float32(2)))),
+    ),
     "sign of zero": (attribute(0.0), attribute(-0.0)),
     "string": (attribute("same"), attribute("other")),
     "end of a long string": (attribute(_LONG), attribute(_LONG[:-1] + "y")),
@@ -79,12 +107,21 @@ ATTRIBUTES: dict[str, tuple[AttributeProto, AttributeProto | None]] = {
     "20th of strings": (attribute(_TEXTS), attribute([*_TEXTS[:19], "other"])),
     "strings joined": (attribute(["a", "b"]), attribute(["a, b"])),
     "values of a tensor": (attribute(tensor("", 1, 2)), attribute(tensor("", 1, 3))),
-    "dtype of a tensor": (attribute(tensor("", 1, 2)), attribute(tensor("", 1, 2, dtype="float64"))),
-    "values of tensors": (attribute([tensor("", 1), tensor("", 2)]), attribute([tensor("", 1), tensor("", 3)])),
+    "dtype of a tensor": (
+        attribute(tensor("", 1, 2)),
+        attribute(tensor("", 1, 2, dtype="float64")),
+    ),
+    "values of tensors": (
+        attribute([tensor("", 1), tensor("", 2)]),
+        attribute([tensor("", 1), tensor("", 3)]),
+    ),
     "values of a sparse tensor": (attribute(sparse()), attribute(sparse((1.0, 3.0)))),
     "indices of a sparse tensor": (attribute(sparse()), attribute(sparse(places=(0, 3)))),
     "size of a sparse tensor": (attribute(sparse()), attribute(sparse(size=5))),
-    "values of sparse tensors": (attribute([sparse(), sparse()]), attribute([sparse(), sparse((1.0, 3.0))])),
+    "values of sparse tensors": (
+        attribute([sparse(), sparse()]),
+        attribute([sparse(), sparse((1.0, 3.0))]),
+    ),
     "graph": (attribute(give(1.0)), attribute(give(2.0))),
     "second of graphs": (attribute([give(1.0), give(1.0)]), attribute([give(1.0), give(2.0)])),
     "dtype of a type": (attribute(_MATRIX), attribute(_DOUBLES)),
@@ -101,7 +138,11 @@ _ONE_OF_EACH = ("int", "17th of ints", "values of a tensor", "second of graphs")
 
 @pytest.mark.parametrize(
     ("where", "what"),
-    [(where, what) for where in PLACES for what in (_ONE_OF_EACH if where in ("If", "Loop", "Scan") else ATTRIBUTES)],
+    [
+        (where, what)
+        for where in PLACES
+        for what in (_ONE_OF_EACH if where in ("If", "Loop", "Scan") else ATTRIBUTES)
+    ],
 )
 def test_a_change_of_one_attribute_is_seen(where: str, what: str, tmp_path: Path) -> None:
     before, after = ([knob] if knob is not None else [] for knob in ATTRIBUTES[what])
@@ -130,17 +171,29 @@ OPERATORS: dict[str, tuple[list[NodeProto], list[NodeProto]]] = {
     "order of inputs": (apply("Sub", "left", "right"), apply("Sub", "right", "left")),
     "one input": (apply("Sub", "left", "right"), apply("Sub", "left", "left")),
     "number of inputs": (apply("Sum", "left", "right"), apply("Sum", "left", "right", "right")),
-    "position of an absent input": (knobs(inputs=("left", "", "right")), knobs(inputs=("", "left", "right"))),
+    "position of an absent input": (
+        knobs(inputs=("left", "", "right")),
+        knobs(inputs=("", "left", "right")),
+    ),
     "minimum or maximum": (apply("Clip", "left", "low", ""), apply("Clip", "left", "", "low")),
     "which output": (apply_outputs("answer", "rest"), apply_outputs("rest", "answer")),
     "one operator more": (
         apply("Add", "left", "right"),
         [helper.make_node("Relu", ["right"], ["more"]), *apply("Add", "left", "more")],
     ),
-    "tensor of a Constant": (apply_constant(value=tensor("", 1, 2)), apply_constant(value=tensor("", 1, 3))),
+    "tensor of a Constant": (
+        apply_constant(value=tensor("", 1, 2)),
+        apply_constant(value=tensor("", 1, 3)),
+    ),
     "number of a Constant": (apply_constant(value_float=1.0), apply_constant(value_float=2.0)),
-    "numbers of a Constant": (apply_constant(value_floats=_FLOATS), apply_constant(value_floats=[*_FLOATS[:19], 99.0])),
-    "sparse value of a Constant": (apply_constant(sparse_value=sparse()), apply_constant(sparse_value=sparse((1.0, 3.0)))),
+    "numbers of a Constant": (
+        apply_constant(value_floats=_FLOATS),
+        apply_constant(value_floats=[*_FLOATS[:19], 99.0]),
+    ),
+    "sparse value of a Constant": (
+        apply_constant(sparse_value=sparse()),
+        apply_constant(sparse_value=sparse((1.0, 3.0))),
+    ),
 }
 
 
@@ -170,12 +223,21 @@ TENSORS: dict[str, tuple[TensorProto, TensorProto]] = {
 @pytest.mark.parametrize("what", TENSORS)
 def test_a_change_of_an_initializer_is_seen(where: str, what: str, tmp_path: Path) -> None:
     before, after = TENSORS[what]
-    check_change(tmp_path, (place(where, apply_add(), [before]), place(where, apply_add(), [after])), "weight", "result")
+    check_change(
+        tmp_path,
+        (place(where, apply_add(), [before]), place(where, apply_add(), [after])),
+        "weight",
+        "result",
+    )
 
 
 @pytest.mark.parametrize("where", ["graph", "If"])
-@pytest.mark.parametrize("after", [sparse((1.0, 3.0)), sparse(places=(0, 3))], ids=["value", "index"])
-def test_a_change_of_a_sparse_initializer_is_seen(where: str, after: onnx.SparseTensorProto, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "after", [sparse((1.0, 3.0)), sparse(places=(0, 3))], ids=["value", "index"]
+)
+def test_a_change_of_a_sparse_initializer_is_seen(
+    where: str, after: onnx.SparseTensorProto, tmp_path: Path
+) -> None:
     models = []
     for value in (sparse(), after):
         value = copy.deepcopy(value)
@@ -199,8 +261,12 @@ def calling() -> ModelProto:
     """A function with a formal attribute, one that has a default, and one of several operator sets."""
     model = place("function", knobs())
     node = model.functions[0].node[0]
-    node.attribute.append(AttributeProto(name="knob", ref_attr_name="slope", type=AttributeProto.FLOAT))
-    node.attribute.append(AttributeProto(name="other", ref_attr_name="bias", type=AttributeProto.FLOAT))
+    node.attribute.append(
+        AttributeProto(name="knob", ref_attr_name="slope", type=AttributeProto.FLOAT)
+    )
+    node.attribute.append(
+        AttributeProto(name="other", ref_attr_name="bias", type=AttributeProto.FLOAT)
+    )
     model.functions[0].attribute_proto.append(helper.make_attribute("slope", 0.5))
     model.functions[0].attribute_proto.append(helper.make_attribute("bias", 0.25))
     return model
@@ -215,13 +281,17 @@ def choosing() -> ModelProto:
 
 
 def annotated(where: str = "weight") -> ModelProto:
-    model = place("graph", apply_add(), [tensor("weight", 1, 2), tensor("scale", 0.5), tensor("finer", 0.25)])
+    model = place(
+        "graph", apply_add(), [tensor("weight", 1, 2), tensor("scale", 0.5), tensor("finer", 0.25)]
+    )
     annotate(model.graph, where)
     return model
 
 
 def annotate(graph: onnx.GraphProto, name: str, scale: str = "scale") -> None:
-    graph.quantization_annotation.add(tensor_name=name).quant_parameter_tensor_names.add(key="SCALE_TENSOR", value=scale)
+    graph.quantization_annotation.add(tensor_name=name).quant_parameter_tensor_names.add(
+        key="SCALE_TENSOR", value=scale
+    )
 
 
 def set_version(model: ModelProto, domain: str, version: int) -> None:
@@ -242,7 +312,9 @@ def set_output(dtype: int = FLOAT, shape: tuple[int | str, ...] = (2,)) -> Edit:
 
 def set_state(dtype: int = FLOAT, shape: tuple[int, ...] = (2,)) -> Edit:
     """Return what declares the state of a Loop in its body."""
-    return lambda model: set_type(body_of(model.graph.node[0]).input[2], declare("", shape, dtype).type)
+    return lambda model: set_type(
+        body_of(model.graph.node[0]).input[2], declare("", shape, dtype).type
+    )
 
 
 def make_sequence(model: ModelProto) -> None:
@@ -286,24 +358,48 @@ DECLARED: dict[str, tuple[Callable[[], ModelProto], Edit, tuple[str, ...]]] = {
     "one input less": (simple, lambda m: m.graph.input.pop(), ("right",)),
     "one output more": (simple, lambda m: m.graph.output.append(declare("weight")), ("output",)),
     "the branches of an If": (choosing, exchange_branches, ("result", "then_branch")),
-    "operator of a function": (calling, lambda m: setattr(operator(m), "op_type", "Other"), ("Composed", "Other")),
-    "default of a function": (calling, lambda m: setattr(m.functions[0].attribute_proto[0], "f", 1.0), _FORMAL),
+    "operator of a function": (
+        calling,
+        lambda m: setattr(operator(m), "op_type", "Other"),
+        ("Composed", "Other"),
+    ),
+    "default of a function": (
+        calling,
+        lambda m: setattr(m.functions[0].attribute_proto[0], "f", 1.0),
+        _FORMAL,
+    ),
     "attributes of a function": (
         calling,
         lambda m: setattr(operator(m).attribute[0], "ref_attr_name", "bias"),
         _FORMAL,
     ),
     "inputs of a function": (calling, lambda m: m.functions[0].input.reverse(), ("Composed",)),
-    "output of a function": (calling, lambda m: m.functions[0].output.__setitem__(0, "left"), ("Composed",)),
-    "opset of a function": (calling, lambda m: setattr(m.functions[0].opset_import[1], "version", 2), _FORMAL),
+    "output of a function": (
+        calling,
+        lambda m: m.functions[0].output.__setitem__(0, "left"),
+        ("Composed",),
+    ),
+    "opset of a function": (
+        calling,
+        lambda m: setattr(m.functions[0].opset_import[1], "version", 2),
+        _FORMAL,
+    ),
     "an annotation more": (annotated, lambda m: annotate(m.graph, "left"), ("left", *_NOTED)),
-    "an annotation of an operator": (annotated, lambda m: annotate(m.graph, "answer"), ("answer", *_NOTED)),
+    "an annotation of an operator": (
+        annotated,
+        lambda m: annotate(m.graph, "answer"),
+        ("answer", *_NOTED),
+    ),
     "an annotation less": (
         annotated,
         lambda m: m.graph.ClearField("quantization_annotation"),
         ("weight", *_NOTED),
     ),
-    "the scale of an annotation": (annotated, lambda m: set_scale(m, "finer"), ("weight", "finer", *_NOTED)),
+    "the scale of an annotation": (
+        annotated,
+        lambda m: set_scale(m, "finer"),
+        ("weight", "finer", *_NOTED),
+    ),
     "an annotation in a body": (looping, annotate_body, ("state", "result", *_NOTED)),
 }
 

@@ -1,4 +1,6 @@
-"""External data of Constants: rewrites take it along, check looks for it, and comparisons read it, as that of initializers."""
+"""External data of Constants: rewrites take it along, check looks for it, and comparisons read it,
+as that of initializers.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ DATA = np.array([9, 9, 1.5, -2.5, 9], np.float32)
 
 def point_outside(tensor: TensorProto) -> TensorProto:
     """Make the tensor two floats in ``w.bin``."""
-    tensor.CopyFrom(TensorProto(name=tensor.name, data_type=FLOAT, dims=[2], data_location=TensorProto.EXTERNAL))
+    tensor.CopyFrom(
+        TensorProto(name=tensor.name, data_type=FLOAT, dims=[2], data_location=TensorProto.EXTERNAL)
+    )
     for key, value in (("location", "w.bin"), ("offset", "8"), ("length", "8")):
         tensor.external_data.add(key=key, value=value)
     return tensor
@@ -44,7 +48,9 @@ def make_initializer(where: str) -> ModelProto:
 
 Make = Callable[[str], ModelProto]
 KINDS: dict[str, Make] = {"Constant": make_constant, "initializer": make_initializer}
-CASES = [("Constant", where) for where in PLACES] + [("initializer", where) for where in ("graph", *BODIES)]
+CASES = [("Constant", where) for where in PLACES] + [
+    ("initializer", where) for where in ("graph", *BODIES)
+]
 
 
 def write(folder: Path, model: ModelProto, data: np.ndarray = DATA) -> Path:
@@ -63,7 +69,9 @@ def compute(path: Path) -> list[Any]:
     """Return what onnxruntime computes of a model; the name of its input does not matter."""
     onnx.checker.check_model(str(path))
     session = ort.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    outputs: list[Any] = session.run(None, {node.name: np.float32([1, 2]) for node in session.get_inputs()})
+    outputs: list[Any] = session.run(
+        None, {node.name: np.float32([1, 2]) for node in session.get_inputs()}
+    )
     return outputs
 
 
@@ -74,7 +82,9 @@ def test_onnxruntime_takes_the_models(kind: str, where: str, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("command", ["rename", "duplicate", "extract"])
 @pytest.mark.parametrize(("kind", "where"), CASES)
-def test_a_model_elsewhere_computes_the_same(kind: str, where: str, command: str, tmp_path: Path) -> None:
+def test_a_model_elsewhere_computes_the_same(
+    kind: str, where: str, command: str, tmp_path: Path
+) -> None:
     model = KINDS[kind](where)
     path, other = write(tmp_path / "here", model), tmp_path / "other"
     expected = compute(path)
@@ -89,7 +99,9 @@ def test_a_model_elsewhere_computes_the_same(kind: str, where: str, command: str
 
 
 @pytest.mark.parametrize(("kind", "where"), CASES)
-def test_a_model_in_the_directory_above_finds_its_data(kind: str, where: str, tmp_path: Path) -> None:
+def test_a_model_in_the_directory_above_finds_its_data(
+    kind: str, where: str, tmp_path: Path
+) -> None:
     path = write(tmp_path / "sub", KINDS[kind](where))
     expected = compute(path)
     done(in_process("rename", path, "--prefix", "n_", "-o", tmp_path / "x.onnx", "--no-copy"))
@@ -101,7 +113,11 @@ def test_a_model_in_the_directory_above_finds_its_data(kind: str, where: str, tm
 def test_a_copy_of_the_data_can_be_refused(kind: str, where: str, tmp_path: Path) -> None:
     path, other = write(tmp_path / "here", KINDS[kind](where)), tmp_path / "other"
     other.mkdir()
-    refused(in_process("rename", path, "--prefix", "n_", "-o", other / "x.onnx", "--no-copy"), "w.bin", "--no-copy")
+    refused(
+        in_process("rename", path, "--prefix", "n_", "-o", other / "x.onnx", "--no-copy"),
+        "w.bin",
+        "--no-copy",
+    )
     assert list(other.iterdir()) == []
 
 
@@ -114,7 +130,9 @@ def test_a_model_beside_its_data_computes_the_same(kind: str, where: str, tmp_pa
 
 @pytest.mark.parametrize("size", [None, 12], ids=["missing", "too short"])
 @pytest.mark.parametrize(("kind", "where"), CASES)
-def test_check_reports_data_that_are_not_there(kind: str, where: str, size: int | None, tmp_path: Path) -> None:
+def test_check_reports_data_that_are_not_there(
+    kind: str, where: str, size: int | None, tmp_path: Path
+) -> None:
     path, data = write(tmp_path, KINDS[kind](where)), tmp_path / "w.bin"
     assert in_process("check", path, "--select", "GS607").stdout == b"1 file: no findings\n"
     if size is None:
@@ -132,7 +150,9 @@ def test_check_reports_data_that_are_not_there(kind: str, where: str, size: int 
 def test_diff_reads_the_data(kind: str, where: str, tmp_path: Path) -> None:
     left = write(tmp_path / "left", KINDS[kind](where))
     same = write(tmp_path / "same", KINDS[kind](where))
-    right = write(tmp_path / "right", KINDS[kind](where), np.array([9, 9, 1.5, -3.5, 9], np.float32))
+    right = write(
+        tmp_path / "right", KINDS[kind](where), np.array([9, 9, 1.5, -3.5, 9], np.float32)
+    )
     assert not gs.diff(left, same)
     assert in_process("diff", left, right).returncode == 1
 
@@ -146,5 +166,7 @@ def test_verify_reads_the_data_where_no_value_is_computed(kind: str, tmp_path: P
         paths.append(write(tmp_path / name, model, np.array([9, 9, 1.5, last, 9], np.float32)))
     run = in_process("compare", paths[0], paths[1])
     assert run.returncode == 1, run.stdout
-    assert run.stdout.splitlines()[-1].startswith(b"NOT PROVED: the outputs are equal, but 1 region differs"), run.stdout
+    assert run.stdout.splitlines()[-1].startswith(
+        b"NOT PROVED: the outputs are equal, but 1 region differs"
+    ), run.stdout
     assert b"values differ, max abs 1" in run.stdout

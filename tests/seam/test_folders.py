@@ -77,7 +77,11 @@ EPOCHS = {f"sub/newest {which}-symbol.json": ("1", "0") for which in ("sound", "
 
 
 def list_checked(folder: str, cwd: Path) -> list[str]:
-    return sorted(json.loads(in_process("check", folder, "--format", "json", cwd=cwd).stdout or b'{"files": []}')["files"])
+    return sorted(
+        json.loads(
+            in_process("check", folder, "--format", "json", cwd=cwd).stdout or b'{"files": []}'
+        )["files"]
+    )
 
 
 def list_inspected(folder: str, cwd: Path) -> list[str]:
@@ -86,8 +90,12 @@ def list_inspected(folder: str, cwd: Path) -> list[str]:
 
 
 def list_fleet(folder: str, cwd: Path) -> list[str]:
-    run = graphshare("foreach", folder, "--report", "json", "--", "format", "{}", "--check", cwd=cwd)
-    return sorted(model["source"] for model in json.loads(run.stdout or b'{"models": []}')["models"])
+    run = graphshare(
+        "foreach", folder, "--report", "json", "--", "format", "{}", "--check", cwd=cwd
+    )
+    return sorted(
+        model["source"] for model in json.loads(run.stdout or b'{"models": []}')["models"]
+    )
 
 
 LISTS: dict[str, Callable[[str, Path], list[str]]] = {
@@ -107,7 +115,10 @@ def test_every_command_lists_the_same_models(command: str, models: Path) -> None
 @pytest.mark.parametrize("command", EVERY)
 def test_every_command_lists_the_same_models_of_a_web_server(command: str, models: Path) -> None:
     (models / ".hidden.onnx").unlink()
-    for name in ("newest torn", "newest sound"):  # no space: what a listing says of it is another matter
+    for name in (
+        "newest torn",
+        "newest sound",
+    ):  # no space: what a listing says of it is another matter
         for path in (models / "sub").glob(f"{name}*"):
             path.unlink()
     expected = [name for name in MODELS if "newest" not in name]
@@ -130,12 +141,19 @@ def test_a_folder_of_onnx_models_has_models(command: str, tmp_path: Path) -> Non
 
 
 def test_the_library_lists_them_too(models: Path) -> None:
-    assert sorted(facts.graph for facts in gs.inspect_folder(models)) == [f"{models}/{name}" for name in MODELS]
-    assert {finding.where for finding in gs.check(models).findings} >= {f"{models}/sub/cut.onnx", f"{models}/unread.onnx"}
+    assert sorted(facts.graph for facts in gs.inspect_folder(models)) == [
+        f"{models}/{name}" for name in MODELS
+    ]
+    assert {finding.where for finding in gs.check(models).findings} >= {
+        f"{models}/sub/cut.onnx",
+        f"{models}/unread.onnx",
+    }
 
 
 def find_faults(*words: str, cwd: Path) -> list[dict[str, Any]]:
-    findings: list[dict[str, Any]] = json.loads(in_process("check", *words, "--format", "json", cwd=cwd).stdout)["findings"]
+    findings: list[dict[str, Any]] = json.loads(
+        in_process("check", *words, "--format", "json", cwd=cwd).stdout
+    )["findings"]
     return findings
 
 
@@ -145,7 +163,9 @@ def test_a_folder_has_the_findings_of_its_models(models: Path) -> None:
     for name in MODELS:
         stem = re.sub(r"-symbol\.json$|\.onnx$", "", name)
         for epoch in EPOCHS.get(name, ("",)):
-            expected += find_faults(f"models/{stem}", *(["--epoch", epoch] if epoch else []), cwd=models.parent)
+            expected += find_faults(
+                f"models/{stem}", *(["--epoch", epoch] if epoch else []), cwd=models.parent
+            )
     files = [
         "broken-symbol.json",
         "sub/cut.onnx",
@@ -154,7 +174,9 @@ def test_a_folder_has_the_findings_of_its_models(models: Path) -> None:
         "sub/torn-0003.params",
         "unread.onnx",
     ]
-    assert list(dict.fromkeys(finding["file"] for finding in expected)) == [f"models/{name}" for name in files]
+    assert list(dict.fromkeys(finding["file"] for finding in expected)) == [
+        f"models/{name}" for name in files
+    ]
     assert find_faults("models", cwd=models.parent) == expected
     assert in_process("check", "models", cwd=models.parent).returncode == 1
 
@@ -167,7 +189,9 @@ def test_a_folder_has_the_findings_of_its_models(models: Path) -> None:
         "cut",
     ],
 )
-def test_one_model_in_a_folder_is_checked_as_its_stem(name: str, models: Path, tmp_path: Path) -> None:
+def test_one_model_in_a_folder_is_checked_as_its_stem(
+    name: str, models: Path, tmp_path: Path
+) -> None:
     (tmp_path / "one").mkdir()
     for path in models.rglob(f"{name}*"):
         shutil.copy(path, tmp_path / "one")
@@ -190,7 +214,9 @@ def test_parameters_that_do_not_fit_are_reported_in_a_folder(tmp_path: Path) -> 
 def test_a_damaged_model_in_a_folder_is_inspected_as_a_fault(models: Path) -> None:
     run = in_process("inspect", "models", "--format", "json", cwd=models.parent)
     assert run.returncode == 2
-    facts = {model["graph"].removeprefix("models/"): model for model in json.loads(run.stdout)["models"]}
+    facts = {
+        model["graph"].removeprefix("models/"): model for model in json.loads(run.stdout)["models"]
+    }
     assert list(facts) == MODELS
     assert [name for name in MODELS if facts[name]["faults"]] == [
         "broken-symbol.json",

@@ -1,6 +1,7 @@
 """The matrix: every command gives one answer, however its model is spelled, for an MXNet pair and for its ONNX export.
 
-The answer by path is what the others are compared with: exit code, stdout, stderr and every file written, modulo the names.
+The answer by path is what the others are compared with: exit code, stdout, stderr and every file
+written, modulo the names.
 """
 
 from __future__ import annotations
@@ -61,7 +62,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     folder = tmp_path_factory.mktemp("matrix")
     for name in ("mxnet", "onnx", "out"):
         (folder / name).mkdir()
-    gs.save(gs.duplicate(gs.load(ROOT / "fixtures" / "lenet"), "right_", mode="tie"), folder / "mxnet" / "siam")
+    gs.save(
+        gs.duplicate(gs.load(ROOT / "fixtures" / "lenet"), "right_", mode="tie"),
+        folder / "mxnet" / "siam",
+    )
     gs.export(gs.load(folder / "mxnet" / "siam"), folder / "onnx" / "siam.onnx", shapes=SHAPES)
     for path in (folder / "mxnet" / "siam-symbol.json", folder / "onnx" / "siam.onnx"):
         shutil.copy(path, path.with_name("siam.bin"))
@@ -100,20 +104,36 @@ class Place:
         shutil.rmtree(out, ignore_errors=True)
         out.mkdir(parents=True)
         others = {kind: self.spell(kind, "path") for kind in ("mxnet", "onnx")}
-        words = COMMANDS[command](spelled, others[model], others["onnx" if model == "mxnet" else "mxnet"])
-        start = graphshare if command == "foreach" else in_process  # the one that starts processes needs one of its own
+        words = COMMANDS[command](
+            spelled, others[model], others["onnx" if model == "mxnet" else "mxnet"]
+        )
+        start = (
+            graphshare if command == "foreach" else in_process
+        )  # the one that starts processes needs one of its own
         run = start(*words, data=spelled.stdin, cwd=out)
         files = {name: _read(out / name) for name in files_in(out)}
-        return Answer(run.returncode, self.scrub(run.stdout, spelled), self.scrub(run.stderr, spelled), files)
+        return Answer(
+            run.returncode, self.scrub(run.stdout, spelled), self.scrub(run.stderr, spelled), files
+        )
 
     def scrub(self, text: bytes, spelled: Spelled) -> str:
         """Return a text with one word for every name of the model, its file and its parameter file."""
-        folders = "|".join(re.escape(where) for where in (self.folder.as_uri(), str(self.folder), self.url))
+        folders = "|".join(
+            re.escape(where) for where in (self.folder.as_uri(), str(self.folder), self.url)
+        )
         cleaned = text.decode().replace("<stdin>", "FILE").replace(f'"{spelled.word}"', '"FILE"')
-        cleaned = re.sub(rf"((?:{folders})/(?:mxnet|onnx)/)?\bsiam(-symbol\.json|\.onnx|\.bin)(\.gz)?\b", "FILE", cleaned)
+        cleaned = re.sub(
+            rf"((?:{folders})/(?:mxnet|onnx)/)?\bsiam(-symbol\.json|\.onnx|\.bin)(\.gz)?\b",
+            "FILE",
+            cleaned,
+        )
         cleaned = re.sub(rf"(?:{folders})/(?:mxnet|onnx)/siam-0000\.params", "PARAMS", cleaned)
-        cleaned = re.sub(rf"(?:{folders})/(?:mxnet|onnx)/siam\b|(?<=digraph \")siam(?=\")", "FILE", cleaned)
-        cleaned = re.sub(r'"size":\d+,("sha256":"\w+","modified":\d+|"etag":"\\"[^"]+"")', "IDENTITY", cleaned)
+        cleaned = re.sub(
+            rf"(?:{folders})/(?:mxnet|onnx)/siam\b|(?<=digraph \")siam(?=\")", "FILE", cleaned
+        )
+        cleaned = re.sub(
+            r'"size":\d+,("sha256":"\w+","modified":\d+|"etag":"\\"[^"]+"")', "IDENTITY", cleaned
+        )
         return re.sub(r'"[a-z_]*seconds": ?(\{[^}]*\}|[-\d.e]+)|\bin [\d.]+ s\b', "TIME", cleaned)
 
     def _answer_by_path(self, command: str, model: str) -> Answer:
@@ -170,7 +190,17 @@ CODES = {
 """Exit codes by model and command; 0 where there is none."""
 
 SPELLINGS = {
-    "mxnet": ("path", "stem", "other suffix", "gzip", "file URL", "URL", "stem at a URL", "stdin, a file", "stdin, a pipe"),
+    "mxnet": (
+        "path",
+        "stem",
+        "other suffix",
+        "gzip",
+        "file URL",
+        "URL",
+        "stem at a URL",
+        "stdin, a file",
+        "stdin, a pipe",
+    ),
     "onnx": ("path", "stem", "other suffix", "file URL", "URL", "stem at a URL", "stdin, a file"),
 }
 """The spellings that give the answer by path. Two more of ONNX models may be refused: see below."""
@@ -180,7 +210,9 @@ def _is_open(model: str, command: str, how: str) -> bool:
     """Whether a command takes a spelling at all."""
     if command == "params list":  # an MXNet model has its parameters in another file
         return model == "onnx"
-    if command == "foreach":  # it names the models of its pattern, and finds their parameters by MXNet's names
+    if (
+        command == "foreach"
+    ):  # it names the models of its pattern, and finds their parameters by MXNet's names
         return not how.startswith("stdin") and (model, how) != ("mxnet", "other suffix")
     return True
 
@@ -245,7 +277,9 @@ def test_one_answer_or_one_refusal(how: str, place: Place) -> None:
 
 
 def _compare(folder: Path, left: Path, right: Path) -> tuple[str, list[Any]]:
-    """Return the first word of the verdict of ``verify`` of one model against another, and the comparisons of outputs."""
+    """Return the first word of the verdict of ``verify`` of one model against another, and the
+    comparisons of outputs.
+    """
     run = in_process("compare", left, right, "--format", "json", cwd=folder)
     report = json.loads(run.stdout)
     (branch,) = report["branches"]
@@ -274,13 +308,22 @@ def test_the_sides_of_a_proof_can_be_swapped(place: Place) -> None:
         for where in ("path", "other suffix", "stem")
     ],
 )
-def test_a_wrong_weight_is_found_whatever_the_side(is_swapped: bool, where: str, place: Place, tmp_path: Path) -> None:
+def test_a_wrong_weight_is_found_whatever_the_side(
+    is_swapped: bool, where: str, place: Place, tmp_path: Path
+) -> None:
     model = onnx.load(place.folder / "onnx" / "siam.onnx")
     weight = next(tensor for tensor in model.graph.initializer if tensor.name == "fc2_bias")
-    weight.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(weight) + np.eye(1, 10, dtype="f")[0], "fc2_bias"))
+    weight.CopyFrom(
+        onnx.numpy_helper.from_array(
+            onnx.numpy_helper.to_array(weight) + np.eye(1, 10, dtype="f")[0], "fc2_bias"
+        )
+    )
     wrong = tmp_path / ("wrong.bin" if where == "other suffix" else "wrong.onnx")
     wrong.write_bytes(model.SerializeToString())
-    sides = [str(tmp_path / "wrong") if where == "stem" else str(wrong), str(place.folder / "mxnet" / "siam")]
+    sides = [
+        str(tmp_path / "wrong") if where == "stem" else str(wrong),
+        str(place.folder / "mxnet" / "siam"),
+    ]
     left, right = reversed(sides) if is_swapped else sides
     run = in_process("compare", left, right)
     assert run.returncode == 1, run.stderr
@@ -300,10 +343,14 @@ FUNCTIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "diff, sides swapped": lambda model, same, other: gs.diff(same, model),
     "diff across": lambda model, same, other: gs.diff(model, other),
     "diff across, sides swapped": lambda model, same, other: gs.diff(other, model),
-    "run": lambda model, same, other: [array.tobytes() for array in gs.run(model, shapes=SHAPES, seed=0).outputs.values()],
+    "run": lambda model, same, other: [
+        array.tobytes() for array in gs.run(model, shapes=SHAPES, seed=0).outputs.values()
+    ],
     "verify": lambda model, same, other: gs.verify(model, shapes=SHAPES).verdict,
     "verify against": lambda model, same, other: gs.compare(model, same, shapes=SHAPES).verdict,
-    "verify against, sides swapped": lambda model, same, other: gs.compare(same, model, shapes=SHAPES).verdict,
+    "verify against, sides swapped": lambda model, same, other: (
+        gs.compare(same, model, shapes=SHAPES).verdict
+    ),
     "verify across": lambda model, same, other: _is_equal(gs.compare(model, other)),
     "verify across, sides swapped": lambda model, same, other: _is_equal(gs.compare(other, model)),
     "duplicate": lambda model, same, other: gs.duplicate(model, "third_"),
@@ -322,7 +369,9 @@ def _is_equal(report: Any) -> bool:
     return bool(report)
 
 
-def _call(name: str, model: Any, same: str, other: str, folder: Path) -> str | dict[str, bytes | str]:
+def _call(
+    name: str, model: Any, same: str, other: str, folder: Path
+) -> str | dict[str, bytes | str]:
     """Return a function's result as text, the files of a rewritten model, or the refusal."""
     try:
         result = FUNCTIONS[name](model, same, other)
@@ -365,8 +414,13 @@ def _library_cells() -> list[Any]:
 
 
 @pytest.mark.parametrize(("model", "name", "how"), _library_cells())
-def test_one_result_of_the_library(model: str, name: str, how: str, place: Place, tmp_path: Path) -> None:
-    plain = {"mxnet": str(place.folder / "mxnet" / "siam"), "onnx": str(place.folder / "onnx" / "siam.onnx")}
+def test_one_result_of_the_library(
+    model: str, name: str, how: str, place: Place, tmp_path: Path
+) -> None:
+    plain = {
+        "mxnet": str(place.folder / "mxnet" / "siam"),
+        "onnx": str(place.folder / "onnx" / "siam.onnx"),
+    }
     same, other = plain[model], plain["onnx" if model == "mxnet" else "mxnet"]
     for folder in ("expected", "made"):
         (tmp_path / folder).mkdir()

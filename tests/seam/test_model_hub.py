@@ -1,4 +1,7 @@
-"""The cache of a model hub: a model and its data are links into ``blobs``. Both are read; nothing is written through them."""
+"""The cache of a model hub: a model and its data are links into ``blobs``.
+
+Both are read; nothing is written through them.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +23,13 @@ WEIGHT = np.arange(256, dtype=np.float32).reshape(16, 16) / 9
 def write_model(path: Path, location: str) -> None:
     weight = numpy_helper.from_array(WEIGHT, "w")
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 16]) for name in ("x", "y")]
-    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", ends[:1], ends[1:], [weight])
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])], "g", ends[:1], ends[1:], [weight]
+    )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    onnx.external_data_helper.set_external_data(model.graph.initializer[0], location, 0, WEIGHT.nbytes)
+    onnx.external_data_helper.set_external_data(
+        model.graph.initializer[0], location, 0, WEIGHT.nbytes
+    )
     model.graph.initializer[0].ClearField("raw_data")
     path.write_bytes(model.SerializeToString())
 
@@ -30,7 +37,11 @@ def write_model(path: Path, location: str) -> None:
 @pytest.fixture
 def snapshot(tmp_path: Path) -> Path:
     """A model in a snapshot, and the same one, plain, in ``plain``."""
-    blobs, folder, plain = tmp_path / "hub" / "blobs", tmp_path / "hub" / "snapshots" / "0a1b" / "onnx", tmp_path / "plain"
+    blobs, folder, plain = (
+        tmp_path / "hub" / "blobs",
+        tmp_path / "hub" / "snapshots" / "0a1b" / "onnx",
+        tmp_path / "plain",
+    )
     for one in (blobs, folder, plain):
         one.mkdir(parents=True)
     write_model(blobs / "1f", "model.onnx_data")
@@ -48,7 +59,10 @@ def untouched(snapshot: Path) -> Iterator[None]:
 
     def look() -> dict[str, bytes | str]:
         paths = [path for path in snapshot.parents[2].rglob("*") if not path.is_dir()]
-        return {str(path): str(path.readlink()) if path.is_symlink() else path.read_bytes() for path in paths}
+        return {
+            str(path): str(path.readlink()) if path.is_symlink() else path.read_bytes()
+            for path in paths
+        }
 
     before = look()
     yield
@@ -95,10 +109,23 @@ def test_nothing_is_written_through_a_link(snapshot: Path, tmp_path: Path) -> No
     model = snapshot / "model.onnx"
     words = ("is a link into a model hub's cache", "write it elsewhere with -o")
     refused(graphshare("rename", model, "--prefix", "a-", "--in-place", cwd=tmp_path), *words)
-    refused(graphshare("rename", "plain/model.onnx", "--prefix", "a-", "-o", model, cwd=tmp_path), *words)
-    run = graphshare("params", "convert", "plain/model.onnx", "--to", "npz", snapshot / "model.onnx_data", cwd=tmp_path)
+    refused(
+        graphshare("rename", "plain/model.onnx", "--prefix", "a-", "-o", model, cwd=tmp_path),
+        *words,
+    )
+    run = graphshare(
+        "params",
+        "convert",
+        "plain/model.onnx",
+        "--to",
+        "npz",
+        snapshot / "model.onnx_data",
+        cwd=tmp_path,
+    )
     refused(run, *words)
-    with pytest.raises(gs.GraphshareError, match=r"model hub's cache, which is not written to(.|\n)*`out`"):
+    with pytest.raises(
+        gs.GraphshareError, match=r"model hub's cache, which is not written to(.|\n)*`out`"
+    ):
         gs.save(gs.rename(gs.load(model), prefix="a-"), model, in_place=True)
 
 
@@ -115,14 +142,33 @@ def test_beside_the_cache_files_are_written_as_ever(snapshot: Path, tmp_path: Pa
     """A link elsewhere is followed, and a new file in a snapshot is nobody's blob."""
     (tmp_path / "target.onnx").write_bytes(b"")
     (tmp_path / "link.onnx").symlink_to("target.onnx")
-    done(graphshare("rename", "plain/model.onnx", "--prefix", "a-", "-o", "link.onnx", cwd=tmp_path))
+    done(
+        graphshare("rename", "plain/model.onnx", "--prefix", "a-", "-o", "link.onnx", cwd=tmp_path)
+    )
     assert (tmp_path / "link.onnx").is_symlink()
     assert (tmp_path / "target.onnx").stat().st_size
-    done(graphshare("rename", "plain/model.onnx", "--prefix", "a-", "-o", snapshot / "new.onnx", cwd=tmp_path))
+    done(
+        graphshare(
+            "rename",
+            "plain/model.onnx",
+            "--prefix",
+            "a-",
+            "-o",
+            snapshot / "new.onnx",
+            cwd=tmp_path,
+        )
+    )
 
 
 @pytest.mark.parametrize(
-    "target", ["../../../../secret", "../../../secret", "../other/data", "/etc/hostname", "../../../blobs/deep/../../secret"]
+    "target",
+    [
+        "../../../../secret",
+        "../../../secret",
+        "../other/data",
+        "/etc/hostname",
+        "../../../blobs/deep/../../secret",
+    ],
 )
 def test_links_to_other_places_are_refused(target: str, snapshot: Path, tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "hub", tmp_path / "hub" / "snapshots"):
@@ -136,8 +182,12 @@ def test_links_to_other_places_are_refused(target: str, snapshot: Path, tmp_path
         gs.load(snapshot / "model.onnx")
 
 
-@pytest.mark.parametrize("location", ["../secret", "../../../blobs/2e", "sub/../../x", "/etc/hostname"])
-def test_locations_outside_are_refused_as_ever(location: str, snapshot: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "location", ["../secret", "../../../blobs/2e", "sub/../../x", "/etc/hostname"]
+)
+def test_locations_outside_are_refused_as_ever(
+    location: str, snapshot: Path, tmp_path: Path
+) -> None:
     write_model(tmp_path / "hub" / "blobs" / "1f", location)
     with pytest.raises(gs.InputError, match="not in the model's directory"):
         gs.load(snapshot / "model.onnx")

@@ -1,4 +1,5 @@
-"""``compare`` of ONNX models, and ``verify`` of their branches, compare what is written, not only what drawn inputs reach.
+"""``compare`` of ONNX models, and ``verify`` of their branches, compare what is written, not only
+what drawn inputs reach.
 
 That is what is in bodies, functions and operator sets.
 """
@@ -29,7 +30,9 @@ def check_unequal(left: Path, right: Path) -> None:
         assert run.returncode == 1, (run.stdout + run.stderr).decode()
         lines = run.stdout.splitlines()
         assert lines[-1].startswith((b"NOT EQUAL: ", b"NOT PROVED: ")), run.stdout
-        (place,) = (number for number, line in enumerate(lines) if line.startswith(b"  skip structure   "))
+        (place,) = (
+            number for number, line in enumerate(lines) if line.startswith(b"  skip structure   ")
+        )
         assert b"difference" in lines[place]
         assert lines[place + 1].startswith(b"       "), run.stdout
 
@@ -38,10 +41,15 @@ def check_equal(left: Path, right: Path) -> None:
     for first, second in ((left, right), (right, left)):
         run = in_process("compare", first, second)
         assert run.returncode == 0, (run.stdout + run.stderr).decode()
-        assert run.stdout.splitlines()[-1] == b"EQUAL: the other model and the original, exact for every input", run.stdout
+        assert (
+            run.stdout.splitlines()[-1]
+            == b"EQUAL: the other model and the original, exact for every input"
+        ), run.stdout
 
 
-def place_unreached(where: str, nodes: list[NodeProto], tensors: tuple[onnx.TensorProto, ...] = ()) -> ModelProto:
+def place_unreached(
+    where: str, nodes: list[NodeProto], tensors: tuple[onnx.TensorProto, ...] = ()
+) -> ModelProto:
     """Return the placed nodes in a branch that is not taken, or in a Loop of no steps."""
     model = place(where, nodes, tensors)
     if "If" in where:
@@ -56,9 +64,16 @@ UNREACHED = ("If", "If in Loop", "Loop")
 
 @pytest.mark.parametrize("where", UNREACHED)
 @pytest.mark.parametrize("values", [(1, 3), (1, float("nan"))], ids=["number", "nan"])
-def test_initializers_of_bodies_are_compared(where: str, values: tuple[float, float], tmp_path: Path) -> None:
-    models = [place_unreached(where, apply_add(), (tensor("weight", *numbers),)) for numbers in ((1, 2), values)]
-    check_unequal(*(write(tmp_path / f"{name}.onnx", model) for name, model in zip("ab", models, strict=True)))
+def test_initializers_of_bodies_are_compared(
+    where: str, values: tuple[float, float], tmp_path: Path
+) -> None:
+    models = [
+        place_unreached(where, apply_add(), (tensor("weight", *numbers),))
+        for numbers in ((1, 2), values)
+    ]
+    check_unequal(
+        *(write(tmp_path / f"{name}.onnx", model) for name, model in zip("ab", models, strict=True))
+    )
 
 
 def apply_constant(**value: Any) -> list[NodeProto]:
@@ -71,22 +86,36 @@ def apply_constant(**value: Any) -> list[NodeProto]:
 @pytest.mark.parametrize("where", UNREACHED)
 def test_constants_of_bodies_are_compared(where: str, tmp_path: Path) -> None:
     models = [place_unreached(where, apply_constant(value=tensor("", 1, last))) for last in (2, 3)]
-    check_unequal(*(write(tmp_path / f"{name}.onnx", model) for name, model in zip("ab", models, strict=True)))
+    check_unequal(
+        *(write(tmp_path / f"{name}.onnx", model) for name, model in zip("ab", models, strict=True))
+    )
 
 
 @pytest.mark.parametrize("where", UNREACHED)
 def test_operators_of_bodies_are_compared(where: str, tmp_path: Path) -> None:
-    models = [place_unreached(where, [helper.make_node(op, ["left", "right"], ["answer"])]) for op in ("Add", "Sub")]
-    check_unequal(*(write(tmp_path / f"{name}.onnx", model) for name, model in zip("ab", models, strict=True)))
+    models = [
+        place_unreached(where, [helper.make_node(op, ["left", "right"], ["answer"])])
+        for op in ("Add", "Sub")
+    ]
+    check_unequal(
+        *(write(tmp_path / f"{name}.onnx", model) for name, model in zip("ab", models, strict=True))
+    )
 
 
 @pytest.mark.parametrize("mode", ["tie", "copy"])
 @pytest.mark.parametrize("where", UNREACHED)
-def test_initializers_of_bodies_are_compared_between_branches(where: str, mode: str, tmp_path: Path) -> None:
-    path = write(tmp_path / "model.onnx", place_unreached(where, apply_add(), (tensor("weight", 1, 2),)))
+def test_initializers_of_bodies_are_compared_between_branches(
+    where: str, mode: str, tmp_path: Path
+) -> None:
+    path = write(
+        tmp_path / "model.onnx", place_unreached(where, apply_add(), (tensor("weight", 1, 2),))
+    )
     siam = tmp_path / "siam.onnx"
     gs.save(gs.duplicate(gs.load(path), "b_", mode=mode), siam)
-    assert done(in_process("verify", siam)).stdout.splitlines()[-1] == b"EQUAL: b_ and the original, bit for bit"
+    assert (
+        done(in_process("verify", siam)).stdout.splitlines()[-1]
+        == b"EQUAL: b_ and the original, bit for bit"
+    )
     model = onnx.load(siam)
     node = next(node for node in model.graph.node if node.output[0] == "b_result")
     inner = body_of(node)
@@ -127,7 +156,9 @@ def call_unreached() -> ModelProto:
     call = helper.make_node("Composed", ["left", "right"], ["answer"], domain="own")
     model = place_unreached("If", [call])
     leak = helper.make_node("LeakyRelu", ["sum"], ["answer"])
-    leak.attribute.append(AttributeProto(name="alpha", ref_attr_name="slope", type=AttributeProto.FLOAT))
+    leak.attribute.append(
+        AttributeProto(name="alpha", ref_attr_name="slope", type=AttributeProto.FLOAT)
+    )
     nodes = [
         helper.make_node("Constant", [], ["fixed"], value=tensor("", 1, 2)),
         helper.make_node("Add", ["left", "fixed"], ["moved"]),
@@ -135,7 +166,9 @@ def call_unreached() -> ModelProto:
         leak,
     ]
     imports = [helper.make_opsetid("", 18)]
-    function = helper.make_function("own", "Composed", ["left", "right"], ["answer"], nodes, imports)
+    function = helper.make_function(
+        "own", "Composed", ["left", "right"], ["answer"], nodes, imports
+    )
     function.attribute_proto.append(helper.make_attribute("slope", 0.5))
     model.functions.append(function)
     return model
@@ -146,14 +179,18 @@ def call_within() -> ModelProto:
     model = call_unreached()
     call = helper.make_node("Composed", ["left", "right"], ["answer"], domain="own")
     imports = [helper.make_opsetid("", 18), helper.make_opsetid("own", 1)]
-    model.functions.append(helper.make_function("own", "Caller", ["left", "right"], ["answer"], [call], imports))
+    model.functions.append(
+        helper.make_function("own", "Caller", ["left", "right"], ["answer"], [call], imports)
+    )
     body_of(model.graph.node[0]).node[0].op_type = "Caller"
     return model
 
 
 @pytest.mark.parametrize("build", [call_unreached, call_within])
 @pytest.mark.parametrize("edit", [set_operator, set_tensor, set_default, exchange_inputs])
-def test_functions_are_compared(build: Callable[[], ModelProto], edit: Callable[[ModelProto], None], tmp_path: Path) -> None:
+def test_functions_are_compared(
+    build: Callable[[], ModelProto], edit: Callable[[ModelProto], None], tmp_path: Path
+) -> None:
     model = build()
     left = write(tmp_path / "a.onnx", model)
     edit(model)
@@ -168,7 +205,10 @@ def test_operator_sets_are_compared(where: str, tmp_path: Path) -> None:
         helper.make_node("Softmax", ["row"], ["shares"], axis=0),
         helper.make_node("Reshape", ["shares", "flat"], ["answer"]),
     ]
-    sizes = numpy_helper.from_array(np.array([1, 2]), "wide"), numpy_helper.from_array(np.array([2]), "flat")
+    sizes = (
+        numpy_helper.from_array(np.array([1, 2]), "wide"),
+        numpy_helper.from_array(np.array([2]), "flat"),
+    )
     for model, check in (
         (place_unreached(where, nodes, sizes), check_unequal),
         (place_unreached(where, [helper.make_node("Relu", ["left"], ["answer"])]), check_equal),
@@ -202,14 +242,20 @@ def rename_inside(model: ModelProto) -> None:
         for message in (*graph.input, *graph.output, *graph.initializer):
             message.name = f"inner {message.name}"
         for node in graph.node:
-            node.input[:] = [name if name in ("left", "right", "flag") else f"inner {name}" for name in node.input]
+            node.input[:] = [
+                name if name in ("left", "right", "flag") else f"inner {name}"
+                for name in node.input
+            ]
             node.output[:] = [f"inner {name}" for name in node.output]
             pending += [body_of(node)] if node.op_type == "If" else []
 
 
 @pytest.mark.parametrize("where", PLACES[1:5])
 def test_names_in_bodies_are_no_difference(where: str, tmp_path: Path) -> None:
-    nodes = [helper.make_node("Mul", ["left", "weight"], ["product"]), helper.make_node("Relu", ["product"], ["answer"])]
+    nodes = [
+        helper.make_node("Mul", ["left", "weight"], ["product"]),
+        helper.make_node("Relu", ["product"], ["answer"]),
+    ]
     model = place(where, nodes, (tensor("weight", 1, 2),))
     left = write(tmp_path / "a.onnx", model)
     rename_inside(model)

@@ -1,4 +1,5 @@
-"""Weights are parameters wherever a model has them: as initializers or Constants, in its graph, in bodies and in functions.
+"""Weights are parameters wherever a model has them: as initializers or Constants, in its graph, in
+bodies and in functions.
 
 Every model computes ``left`` plus the largest number of 16, whose bytes a file has as often as it has the weight.
 """
@@ -23,7 +24,9 @@ ort = pytest.importorskip("onnxruntime")
 
 VALUES = np.linspace(-2, 3, 16, dtype=np.float32)
 DATA = VALUES.tobytes()
-DENSE = [("initializer", where) for where in ("graph", *BODIES)] + [("Constant", where) for where in PLACES]
+DENSE = [("initializer", where) for where in ("graph", *BODIES)] + [
+    ("Constant", where) for where in PLACES
+]
 SPARSE = [("sparse initializer", where) for where in ("graph", *BODIES)] + [
     ("sparse Constant", "graph"),
     ("sparse Constant", "If"),
@@ -34,14 +37,21 @@ MOVABLE = [case for case in CASES if case[1] != "function"]
 
 def make_sparse(name: str, values: np.ndarray) -> onnx.SparseTensorProto:
     places = numpy_helper.from_array(np.arange(values.size, dtype=np.int64) * 2, f"{name} places")
-    return helper.make_sparse_tensor(numpy_helper.from_array(values, name), places, [2 * values.size])
+    return helper.make_sparse_tensor(
+        numpy_helper.from_array(values, name), places, [2 * values.size]
+    )
 
 
 def make(kind: str, where: str, values: np.ndarray = VALUES, name: str = "weight") -> ModelProto:
-    nodes = [helper.make_node("ReduceMax", [name], ["peak"], keepdims=0), helper.make_node("Add", ["left", "peak"], ["answer"])]
+    nodes = [
+        helper.make_node("ReduceMax", [name], ["peak"], keepdims=0),
+        helper.make_node("Add", ["left", "peak"], ["answer"]),
+    ]
     if kind == "Constant":
         tensor = numpy_helper.from_array(values)
-        return settle(place(where, [helper.make_node("Constant", [], [name], "fixed", value=tensor), *nodes]))
+        return settle(
+            place(where, [helper.make_node("Constant", [], [name], "fixed", value=tensor), *nodes])
+        )
     if kind == "sparse Constant":
         constant = helper.make_node("Constant", [], [name], sparse_value=make_sparse("", values))
         return settle(place(where, [constant, *nodes]))
@@ -49,7 +59,11 @@ def make(kind: str, where: str, values: np.ndarray = VALUES, name: str = "weight
         return settle(place(where, nodes, [numpy_helper.from_array(values, name)]))
     model = place(where, nodes)
     graph = model.graph
-    for _ in range(("graph", "If", "If in Loop").index(where) if where in ("If", "If in Loop") else where != "graph"):
+    for _ in range(
+        ("graph", "If", "If in Loop").index(where)
+        if where in ("If", "If in Loop")
+        else where != "graph"
+    ):
         graph = body_of(next(node for node in graph.node if node.op_type in ("If", "Loop", "Scan")))
     graph.sparse_initializer.append(make_sparse(name, values))
     return settle(model)
@@ -68,8 +82,15 @@ def check(path: Path) -> None:
     """Apply ONNX's full check, whose inference takes no sparse initializer."""
     bodies = [onnx.load(path, load_external_data=False).graph]
     for graph in bodies:
-        bodies += [attribute.g for node in graph.node for attribute in node.attribute if attribute.type == attribute.GRAPH]
-    onnx.checker.check_model(str(path), full_check=not any(graph.sparse_initializer for graph in bodies))
+        bodies += [
+            attribute.g
+            for node in graph.node
+            for attribute in node.attribute
+            if attribute.type == attribute.GRAPH
+        ]
+    onnx.checker.check_model(
+        str(path), full_check=not any(graph.sparse_initializer for graph in bodies)
+    )
 
 
 def write(folder: Path, model: ModelProto, name: str = "model.onnx") -> Path:
@@ -90,7 +111,9 @@ def compute(path: Path) -> list[bytes]:
 
 
 def list_records(path: Path) -> list[dict[str, Any]]:
-    listing: dict[str, Any] = json.loads(done(in_process("params", "list", path, "--format", "json")).stdout)
+    listing: dict[str, Any] = json.loads(
+        done(in_process("params", "list", path, "--format", "json")).stdout
+    )
     arrays: list[dict[str, Any]] = listing["arrays"]
     return arrays
 
@@ -104,7 +127,9 @@ def test_a_tie_keeps_one_weight(kind: str, where: str, tmp_path: Path) -> None:
     assert compute(tied) == 2 * expected
     report = done(in_process("verify", tied, "--prefix", "n_")).stdout.decode()
     inside = " (1 of them in functions)" if where == "function" else ""
-    count = sum(not node.op and bool(node.details.holds_value) for node in gs.load(path).graph.nodes) + (where == "function")
+    count = sum(
+        not node.op and bool(node.details.holds_value) for node in gs.load(path).graph.nodes
+    ) + (where == "function")
     assert f"tied: {count} of {count} parameter{'s' if count > 1 else ''}{inside}, " in report
     assert "bit for bit" in report
 
@@ -119,8 +144,12 @@ def test_a_copy_has_a_weight_of_its_own(kind: str, where: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("kind", "where"), MOVABLE)
-def test_copies_become_one_by_an_alias_and_two_again_when_untied(kind: str, where: str, tmp_path: Path) -> None:
-    path, copied, shared, untied = (tmp_path / f"{name}.onnx" for name in ("model", "copied", "shared", "untied"))
+def test_copies_become_one_by_an_alias_and_two_again_when_untied(
+    kind: str, where: str, tmp_path: Path
+) -> None:
+    path, copied, shared, untied = (
+        tmp_path / f"{name}.onnx" for name in ("model", "copied", "shared", "untied")
+    )
     write(tmp_path, make(kind, where))
     done(in_process("duplicate", path, "--prefix", "n_", "-o", copied))
     assert b"--alias n_weight=weight" in done(in_process("share", copied, "--detect")).stdout
@@ -134,7 +163,9 @@ def test_copies_become_one_by_an_alias_and_two_again_when_untied(kind: str, wher
 
 @pytest.mark.parametrize(("kind", "where"), CASES)
 def test_a_rename_and_back_keeps_every_byte(kind: str, where: str, tmp_path: Path) -> None:
-    path, renamed, back, names = (tmp_path / name for name in ("model.onnx", "renamed.onnx", "back.onnx", "names.json"))
+    path, renamed, back, names = (
+        tmp_path / name for name in ("model.onnx", "renamed.onnx", "back.onnx", "names.json")
+    )
     write(tmp_path, make(kind, where))
     done(in_process("rename", path, "--prefix", "n_", "-o", renamed, "--map-out", names))
     if where != "function":
@@ -146,10 +177,16 @@ def test_a_rename_and_back_keeps_every_byte(kind: str, where: str, tmp_path: Pat
 
 @pytest.mark.parametrize(("kind", "where"), CASES)
 def test_a_weight_is_listed_and_compared(kind: str, where: str, tmp_path: Path) -> None:
-    path, other = write(tmp_path, make(kind, where)), write(tmp_path, make(kind, where, VALUES + 1), "other.onnx")
+    path, other = (
+        write(tmp_path, make(kind, where)),
+        write(tmp_path, make(kind, where, VALUES + 1), "other.onnx"),
+    )
     name = "own.Composed/weight" if where == "function" else "weight"
     assert name in {record["key"] for record in list_records(path)}
-    assert name in json.loads(done(in_process("inspect", path, "--format", "json")).stdout)["parameters"]
+    assert (
+        name
+        in json.loads(done(in_process("inspect", path, "--format", "json")).stdout)["parameters"]
+    )
     assert in_process("diff", path, other).returncode == 1
     run = in_process("params", "diff", path, other)
     assert run.returncode == 1
@@ -173,13 +210,26 @@ def test_a_parameter_file_has_no_place_for_a_sparse_weight(kind: str, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("dtype", "name"), [(TensorProto.STRING, "string"), (TensorProto.INT4, "int4"), (TensorProto.FLOAT8E4M3FN, "float8e4m3fn")]
+    ("dtype", "name"),
+    [
+        (TensorProto.STRING, "string"),
+        (TensorProto.INT4, "int4"),
+        (TensorProto.FLOAT8E4M3FN, "float8e4m3fn"),
+    ],
 )
-def test_a_parameter_file_has_no_place_for_odd_dtypes(dtype: int, name: str, tmp_path: Path) -> None:
+def test_a_parameter_file_has_no_place_for_odd_dtypes(
+    dtype: int, name: str, tmp_path: Path
+) -> None:
     values = ["a"] * 16 if name == "string" else [1] * 16
-    constant = helper.make_node("Constant", [], ["odd"], value=helper.make_tensor("", dtype, [16], values))
+    constant = helper.make_node(
+        "Constant", [], ["odd"], value=helper.make_tensor("", dtype, [16], values)
+    )
     nodes = [constant, helper.make_node("Identity", ["left"], ["answer"])]
-    model = make_model(helper.make_graph(nodes, "main", [declare("left")], [declare("answer")]), version=21, imports=())
+    model = make_model(
+        helper.make_graph(nodes, "main", [declare("left")], [declare("answer")]),
+        version=21,
+        imports=(),
+    )
     path = tmp_path / "model.onnx"
     path.write_bytes(model.SerializeToString())
     for suffix in ("npz", "safetensors", "params"):
@@ -200,11 +250,18 @@ def test_seven_floats_are_a_constant_and_eight_a_weight(count: int, tmp_path: Pa
 
 def test_pads_of_seven_axes_are_a_constant(tmp_path: Path) -> None:
     nodes = [
-        helper.make_node("Constant", [], ["pads"], value=numpy_helper.from_array(np.zeros(14, np.int64))),
+        helper.make_node(
+            "Constant", [], ["pads"], value=numpy_helper.from_array(np.zeros(14, np.int64))
+        ),
         helper.make_node("Pad", ["left", "pads"], ["answer"]),
     ]
     shape = (1, 1, 1, 1, 1, 1, 2)
-    path = write(tmp_path, make_model(helper.make_graph(nodes, "main", [declare("left", shape)], [declare("answer", shape)])))
+    path = write(
+        tmp_path,
+        make_model(
+            helper.make_graph(nodes, "main", [declare("left", shape)], [declare("answer", shape)])
+        ),
+    )
     assert list_records(path) == []
 
 
@@ -218,14 +275,24 @@ def make_twins(where: str = "If") -> ModelProto:
 
 
 def test_bodies_with_one_name_have_two_weights(tmp_path: Path) -> None:
-    path, back, names = write(tmp_path, make_twins()), tmp_path / "back.onnx", tmp_path / "names.json"
+    path, back, names = (
+        write(tmp_path, make_twins()),
+        tmp_path / "back.onnx",
+        tmp_path / "names.json",
+    )
     assert {record["key"] for record in list_records(path)} >= {"weight", "weight_1"}
     for mode, copies in (("tie", 1), ("copy", 2)):
         out = tmp_path / f"{mode}.onnx"
         done(in_process("duplicate", path, "--prefix", "n_", "--mode", mode, "-o", out))
-        assert out.read_bytes().count(DATA) == out.read_bytes().count(VALUES[::-1].tobytes()) == copies
+        assert (
+            out.read_bytes().count(DATA) == out.read_bytes().count(VALUES[::-1].tobytes()) == copies
+        )
         assert compute(out) == 2 * compute(path)
-    done(in_process("rename", path, "--prefix", "n_", "-o", tmp_path / "renamed.onnx", "--map-out", names))
+    done(
+        in_process(
+            "rename", path, "--prefix", "n_", "-o", tmp_path / "renamed.onnx", "--map-out", names
+        )
+    )
     done(in_process("rename", tmp_path / "renamed.onnx", "--map", names, "--inverse", "-o", back))
     assert back.read_bytes() == path.read_bytes()
 
@@ -245,7 +312,9 @@ def test_bodies_of_one_operator_share_a_weight_that_the_graph_then_has(tmp_path:
     first, second = (
         helper.make_graph(
             [
-                helper.make_node("Constant", [], [f"{name}_w"], value=numpy_helper.from_array(VALUES)),
+                helper.make_node(
+                    "Constant", [], [f"{name}_w"], value=numpy_helper.from_array(VALUES)
+                ),
                 helper.make_node("ReduceMax", [f"{name}_w"], [f"{name}_peak"], keepdims=0),
                 helper.make_node(op, ["left", f"{name}_peak"], [f"{name}_out"]),
             ],
@@ -291,7 +360,10 @@ def test_a_copy_says_that_weights_in_functions_are_not_copied(tmp_path: Path) ->
 def test_a_tie_that_ties_nothing_is_refused_where_there_are_weights(tmp_path: Path) -> None:
     path, out = write(tmp_path, make("Constant", "graph")), tmp_path / "out.onnx"
     refused(
-        in_process("duplicate", path, "--prefix", "n_", "--mode", "tie", "--copy", "weight", "-o", out), "nothing would be tied"
+        in_process(
+            "duplicate", path, "--prefix", "n_", "--mode", "tie", "--copy", "weight", "-o", out
+        ),
+        "nothing would be tied",
     )
     assert not out.exists()
     small = write(tmp_path, make("Constant", "graph", VALUES[:2]), "small.onnx")
@@ -301,8 +373,14 @@ def test_a_tie_that_ties_nothing_is_refused_where_there_are_weights(tmp_path: Pa
 
 @pytest.mark.parametrize("kind", ["initializer", "Constant"])
 @pytest.mark.parametrize("where", ["If", "Loop", "If in Loop"])
-def test_a_map_of_ids_without_weights_of_bodies_is_read(kind: str, where: str, tmp_path: Path) -> None:
-    path, tied, names = write(tmp_path, make(kind, where)), tmp_path / "tied.onnx", tmp_path / "map.json"
+def test_a_map_of_ids_without_weights_of_bodies_is_read(
+    kind: str, where: str, tmp_path: Path
+) -> None:
+    path, tied, names = (
+        write(tmp_path, make(kind, where)),
+        tmp_path / "tied.onnx",
+        tmp_path / "map.json",
+    )
     done(in_process("duplicate", path, "--prefix", "n_", "-o", tied, "--map-out", names))
     old = json.loads(names.read_text())
     old["entries"] = [entry for entry in old["entries"] if entry["from"]["name"] != "weight"]
@@ -316,8 +394,15 @@ def test_a_map_of_ids_without_weights_of_bodies_is_read(kind: str, where: str, t
 
 def test_external_data_of_a_body_moves_to_the_graph(tmp_path: Path) -> None:
     model = make("Constant", "If")
-    tensor = body_of(next(node for node in model.graph.node if node.op_type == "If")).node[0].attribute[0].t
-    tensor.CopyFrom(TensorProto(data_type=TensorProto.FLOAT, dims=[16], data_location=TensorProto.EXTERNAL))
+    tensor = (
+        body_of(next(node for node in model.graph.node if node.op_type == "If"))
+        .node[0]
+        .attribute[0]
+        .t
+    )
+    tensor.CopyFrom(
+        TensorProto(data_type=TensorProto.FLOAT, dims=[16], data_location=TensorProto.EXTERNAL)
+    )
     for key, value in (("location", "w.bin"), ("offset", "0"), ("length", "64")):
         tensor.external_data.add(key=key, value=value)
     (tmp_path / "here").mkdir()
@@ -333,13 +418,18 @@ def test_external_data_of_a_body_moves_to_the_graph(tmp_path: Path) -> None:
 
 
 def test_a_constant_and_an_initializer_of_equal_values_are_one_model(tmp_path: Path) -> None:
-    path, other = write(tmp_path, make("Constant", "If")), write(tmp_path, make("initializer", "If"), "other.onnx")
+    path, other = (
+        write(tmp_path, make("Constant", "If")),
+        write(tmp_path, make("initializer", "If"), "other.onnx"),
+    )
     run = done(in_process("compare", path, other))
     assert run.stdout.splitlines()[-1].startswith(b"EQUAL")
 
 
 @pytest.mark.parametrize(("kind", "where"), [case for case in DENSE if case[1] != "function"])
-def test_new_values_of_a_weight_are_written_where_it_is(kind: str, where: str, tmp_path: Path) -> None:
+def test_new_values_of_a_weight_are_written_where_it_is(
+    kind: str, where: str, tmp_path: Path
+) -> None:
     path, out = write(tmp_path, make(kind, where)), tmp_path / "out.onnx"
     gs.save(gs.load(path).with_params({"weight": VALUES + 1}), out)
     assert out.read_bytes().count(DATA) == 0
@@ -348,27 +438,43 @@ def test_new_values_of_a_weight_are_written_where_it_is(kind: str, where: str, t
 
 
 def test_a_group_of_models_keeps_the_weights_of_their_bodies(tmp_path: Path) -> None:
-    first, second = (write(tmp_path, make("Constant", where), f"{where}.onnx") for where in ("If", "graph"))
+    first, second = (
+        write(tmp_path, make("Constant", where), f"{where}.onnx") for where in ("If", "graph")
+    )
     out = tmp_path / "group.onnx"
     done(in_process("group", first, second, "--prefix", "a_", "--prefix", "b_", "-o", out))
     assert {"a_weight", "b_weight"} <= {record["key"] for record in list_records(out)}
     assert compute(out) == compute(first) + compute(second)
 
 
-@pytest.mark.parametrize(("code", "sizes"), [(onnx.TensorProto.UINT4, (4, 8)), (onnx.TensorProto.INT4, (8, 4))])
-def test_equal_bytes_of_other_types_are_not_equal(code: int, sizes: tuple[int, int], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("code", "sizes"), [(onnx.TensorProto.UINT4, (4, 8)), (onnx.TensorProto.INT4, (8, 4))]
+)
+def test_equal_bytes_of_other_types_are_not_equal(
+    code: int, sizes: tuple[int, int], tmp_path: Path
+) -> None:
     """Elements that no parameter file holds are listed as bytes; their dtype and shape count all the same."""
     helper = onnx.helper
 
     def make(*tensors: tuple[str, int, tuple[int, int]]) -> onnx.ModelProto:
-        weights = [onnx.TensorProto(name=n, data_type=t, dims=s, raw_data=bytes(range(16))) for n, t, s in tensors]
-        nodes = [helper.make_node("Cast", [weight.name], [f"{weight.name}_y"], to=1) for weight in weights]
+        weights = [
+            onnx.TensorProto(name=n, data_type=t, dims=s, raw_data=bytes(range(16)))
+            for n, t, s in tensors
+        ]
+        nodes = [
+            helper.make_node("Cast", [weight.name], [f"{weight.name}_y"], to=1)
+            for weight in weights
+        ]
         outputs = [helper.make_tensor_value_info(f"{n}_y", 1, s) for n, _, s in tensors]
         graph = helper.make_graph(nodes, "g", [], outputs, weights)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
 
     signed, other = ("w", onnx.TensorProto.INT4, (4, 8)), ("w", code, sizes)
-    for name, model in {"a": make(signed), "b": make(other), "both": make(signed, ("v", code, sizes))}.items():
+    for name, model in {
+        "a": make(signed),
+        "b": make(other),
+        "both": make(signed, ("v", code, sizes)),
+    }.items():
         onnx.save(model, tmp_path / f"{name}.onnx")
     renamed = gs.rename(tmp_path / "b.onnx", match={"w_y": "v_y"})
     with pytest.raises(gs.RefusedError, match="with different types int4"):

@@ -40,9 +40,13 @@ REWRITES: dict[str, tuple[str, ...]] = {
 }
 
 
-@pytest.mark.parametrize("option", [("--external-data", "copy"), ("--no-copy",)], ids=["external-data", "no-copy"])
+@pytest.mark.parametrize(
+    "option", [("--external-data", "copy"), ("--no-copy",)], ids=["external-data", "no-copy"]
+)
 @pytest.mark.parametrize("command", REWRITES)
-def test_an_option_of_onnx_is_refused_for_mxnet(command: str, option: tuple[str, ...], lenet: Path) -> None:
+def test_an_option_of_onnx_is_refused_for_mxnet(
+    command: str, option: tuple[str, ...], lenet: Path
+) -> None:
     before = files_in(lenet)
     run = in_process(command, *REWRITES[command], "-o", "out", *option, cwd=lenet)
     message = refused(run, option[0])
@@ -51,13 +55,17 @@ def test_an_option_of_onnx_is_refused_for_mxnet(command: str, option: tuple[str,
 
 
 def test_the_tolerance_of_the_values_of_a_fold_is_refused_for_mxnet(lenet: Path) -> None:
-    message = refused(in_process("fold", "lenet", "-o", "out", "--tolerance", "0.1", cwd=lenet), "--tolerance")
+    message = refused(
+        in_process("fold", "lenet", "-o", "out", "--tolerance", "0.1", cwd=lenet), "--tolerance"
+    )
     assert "is for ONNX models" in message
     assert "graphshare compare" in message
 
 
 @pytest.mark.parametrize("option", [(), ("--no-verify",)])
-def test_a_fold_of_mxnet_is_proved_by_weights_unless_it_must_not_be(option: tuple[str, ...], lenet: Path) -> None:
+def test_a_fold_of_mxnet_is_proved_by_weights_unless_it_must_not_be(
+    option: tuple[str, ...], lenet: Path
+) -> None:
     text = done(in_process("fold", "lenet", "-o", "out", *option, cwd=lenet)).stderr.decode()
     assert ("proved by weights, for every input" in text) == (not option)
 
@@ -79,7 +87,11 @@ def test_a_command_that_takes_onnx_says_what_is_for_it(command: str) -> None:
 
 def test_numpy_does_not_compute_onnx_models(tmp_path: Path) -> None:
     """Two engines compute everything; where one of them computes nothing, there is no such proof."""
-    done(in_process("duplicate", FIXTURES / "small.onnx", "--prefix", "b_", "-o", tmp_path / "siam.onnx"))
+    done(
+        in_process(
+            "duplicate", FIXTURES / "small.onnx", "--prefix", "b_", "-o", tmp_path / "siam.onnx"
+        )
+    )
     run = in_process("verify", tmp_path / "siam.onnx", "--engine", "numpy,onnxruntime")
     message = refused(run, "numpy", "ONNX")
     assert "onnxruntime" in message
@@ -98,7 +110,11 @@ def test_run_computes_an_onnx_model_in_onnxruntime(engine: str) -> None:
 
 def test_run_says_what_can_be_done_where_another_engine_is_named() -> None:
     run = in_process("run", "small.onnx", "--seed", "0", "--engine", "numpy", cwd=FIXTURES)
-    refused(run, "small.onnx: --engine numpy is for MXNet graphs", "leave it out: onnxruntime computes an ONNX model")
+    refused(
+        run,
+        "small.onnx: --engine numpy is for MXNet graphs",
+        "leave it out: onnxruntime computes an ONNX model",
+    )
 
 
 # Verbs agree with the names before them.
@@ -110,14 +126,18 @@ def _siamese(folder: Path, source: Path | str, prefixes: Sequence[str], mode: st
     return target
 
 
-@pytest.mark.parametrize("prefixes", [("b_",), ("b_", "c_")], ids=["two branches", "three branches"])
+@pytest.mark.parametrize(
+    "prefixes", [("b_",), ("b_", "c_")], ids=["two branches", "three branches"]
+)
 @pytest.mark.parametrize("model", ["lenet", "small.onnx"])
 def test_several_inputs_are_seeded(model: str, prefixes: tuple[str, ...], tmp_path: Path) -> None:
     path = _siamese(tmp_path, FIXTURES / model, prefixes)
     shapes = ("--shape", "data=1,1,28,28") if model == "lenet" else ()
     notes = done(in_process("verify", path, *shapes)).stderr.decode()
     name = "data" if model == "lenet" else "x"
-    names = ", ".join([f"'{name}' (original)", *(f"'{prefix}{name}' ({prefix})" for prefix in prefixes)])
+    names = ", ".join(
+        [f"'{name}' (original)", *(f"'{prefix}{name}' ({prefix})" for prefix in prefixes)]
+    )
     assert f"{names} are seeded (0), " in notes
     assert ") is seeded" not in notes
 
@@ -146,14 +166,24 @@ def test_one_input_is_seeded(model: str, tmp_path: Path) -> None:
 SHAPES: dict[str, tuple[dict[str, tuple[int, ...]], dict[str, int]]] = {
     "of the original": ({"data": (2, 1, 28, 28)}, {"": 2, "b-": 2, "c-": 2}),
     "of a copy": ({"b-data": (2, 1, 28, 28)}, {"": 2, "b-": 2, "c-": 2}),
-    "of a copy, its own": ({"data": (2, 1, 28, 28), "c-data": (3, 1, 28, 28)}, {"": 2, "b-": 2, "c-": 3}),
-    "of all": ({"data": (1, 1, 28, 28), "b-data": (2, 1, 28, 28), "c-data": (3, 1, 28, 28)}, {"": 1, "b-": 2, "c-": 3}),
+    "of a copy, its own": (
+        {"data": (2, 1, 28, 28), "c-data": (3, 1, 28, 28)},
+        {"": 2, "b-": 2, "c-": 3},
+    ),
+    "of all": (
+        {"data": (1, 1, 28, 28), "b-data": (2, 1, 28, 28), "c-data": (3, 1, 28, 28)},
+        {"": 1, "b-": 2, "c-": 3},
+    ),
 }
 """Shapes, and the batch of each branch that follows."""
 
 
 def _words(shapes: dict[str, tuple[int, ...]]) -> list[str]:
-    return [word for name, shape in shapes.items() for word in ("--shape", f"{name}={','.join(map(str, shape))}")]
+    return [
+        word
+        for name, shape in shapes.items()
+        for word in ("--shape", f"{name}={','.join(map(str, shape))}")
+    ]
 
 
 @pytest.fixture
@@ -165,7 +195,9 @@ def siam(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("what", SHAPES)
 def test_a_shape_in_verify_holds_for_every_branch(what: str, siam: Path) -> None:
     shapes, _ = SHAPES[what]
-    report = json.loads(done(in_process("verify", siam, *_words(shapes), "--format", "json")).stdout)
+    report = json.loads(
+        done(in_process("verify", siam, *_words(shapes), "--format", "json")).stdout
+    )
     assert report["equal"]
     assert [branch["branch"] for branch in report["branches"]] == ["b-", "c-"]
 

@@ -1,13 +1,15 @@
 """The rules of other systems, applied to a process on Linux: what graphshare would meet on Windows and on macOS.
 
-``GRAPHSHARE_TEST_SYSTEM`` names the system for every process that starts with ``tests/systems/site`` on its path, the children
-of a command among them. The package alone sees another ``os``, ``sys`` and ``signal``; the rules for files hold for all modules
-of the process, because the standard library opens and removes files for it.
+``GRAPHSHARE_TEST_SYSTEM`` names the system for every process that starts with
+``tests/systems/site`` on its path, the children of a command among them. The package alone sees
+another ``os``, ``sys`` and ``signal``; the rules for files hold for all modules of the process,
+because the standard library opens and removes files for it.
 
-Windows: a file that is open or mapped, here or in a child, cannot be replaced, renamed or removed; folders cannot be opened;
-names differ by more than case and have no ``<>:"|?*``; ``fcntl``, ``resource``, timers, ``fork`` and ``pread`` do not exist;
-paths have drives and ``\\``; text is cp1252 with CRLF unless a call says otherwise. macOS: names without case, no ``/proc``.
-What is simulated is not run there: docs/support.md says so.
+Windows: a file that is open or mapped, here or in a child, cannot be replaced, renamed or removed;
+folders cannot be opened; names differ by more than case and have no ``<>:"|?*``; ``fcntl``,
+``resource``, timers, ``fork`` and ``pread`` do not exist; paths have drives and ``\\``; text is
+cp1252 with CRLF unless a call says otherwise. macOS: names without case, no ``/proc``. What is
+simulated is not run there: docs/support.md says so.
 """
 
 from __future__ import annotations
@@ -34,10 +36,9 @@ HOLDER = "GRAPHSHARE_TEST_HOLDER"
 SYSTEMS = ("windows", "macos")
 
 _NO_MODULES = ("fcntl", "resource", "pty", "termios", "tty", "pwd", "grp", "posix")
-_NO_OS_NAMES = """
-    fork forkpty geteuid getuid getegid getgid fchown fchmod chown pread preadv pwrite sysconf sched_getaffinity copy_file_range
-    sendfile memfd_create posix_fadvise posix_fallocate killpg setsid getpgid mkfifo O_NONBLOCK O_CLOEXEC O_NOFOLLOW O_DIRECTORY
-""".split()
+_NO_OS_NAMES = """fork forkpty geteuid getuid getegid getgid fchown fchmod chown pread preadv pwrite
+    sysconf sched_getaffinity copy_file_range sendfile memfd_create posix_fadvise posix_fallocate
+    killpg setsid getpgid mkfifo O_NONBLOCK O_CLOEXEC O_NOFOLLOW O_DIRECTORY""".split()
 _NO_SIGNALS = "SIGALRM SIGHUP SIGKILL SIGPIPE SIGUSR1 SIGUSR2 SIGCHLD setitimer alarm pthread_sigmask ITIMER_REAL".split()
 _NO_MACOS_NAMES = ["sched_getaffinity", "copy_file_range", "posix_fadvise", "posix_fallocate"]
 _BINARY = 1 << 28  # a flag that Linux does not have
@@ -45,7 +46,9 @@ _LOADS = "spec = util.spec_from_file_location("
 """The line of ``graphshare.python_process`` before which the rules are applied in the process that it starts."""
 _INVALID = re.compile(r'[<>:"|?*\x00-\x1f]')
 
-_real = {name: getattr(os, name) for name in ("open", "stat", "lstat", "listdir", "getcwd", "readlink")}
+_real = {
+    name: getattr(os, name) for name in ("open", "stat", "lstat", "listdir", "getcwd", "readlink")
+}
 _real_open = builtins.open
 _system = ""
 
@@ -60,7 +63,10 @@ def apply(system: str) -> None:
     _patch_files(is_windows)
     if is_windows:
         _patch_text()
-    _show_other_modules(_make_windows_modules() if is_windows else _make_macos_modules(), _NO_MODULES if is_windows else ())
+    _show_other_modules(
+        _make_windows_modules() if is_windows else _make_macos_modules(),
+        _NO_MODULES if is_windows else (),
+    )
 
 
 # Names
@@ -88,7 +94,9 @@ def _find_case(text: str) -> str:
                 names = _real["listdir"](found or ".")
             except OSError:
                 return posixpath.join(path, *parts[i + 1 :])
-            path = posixpath.join(found, next((name for name in names if name.casefold() == part.casefold()), part))
+            path = posixpath.join(
+                found, next((name for name in names if name.casefold() == part.casefold()), part)
+            )
         found = path
     return found + "/" * (text.endswith("/") and len(text) > 1)
 
@@ -105,7 +113,9 @@ def _exists(path: str) -> bool:
 
 
 def find_holder(path: Any) -> str:
-    """Return how this process, a child or :data:`HOLDER` holds a file: a descriptor's link or a mapping; empty for none."""
+    """Return how this process, a child or :data:`HOLDER` holds a file: a descriptor's link or a
+    mapping; empty for none.
+    """
     try:
         status = _real["lstat"](path)
     except OSError:
@@ -132,7 +142,9 @@ def _list_descriptors() -> Iterator[str]:
             continue
     for process in processes:
         try:
-            yield from (f"/proc/{process}/fd/{number}" for number in _real["listdir"](f"/proc/{process}/fd"))
+            yield from (
+                f"/proc/{process}/fd/{number}" for number in _real["listdir"](f"/proc/{process}/fd")
+            )
         except OSError:
             continue
 
@@ -145,16 +157,56 @@ def _refuse_held(*paths: Any) -> None:
 
 
 def _patch_files(is_windows: bool) -> None:
-    one = ("stat", "lstat", "mkdir", "rmdir", "listdir", "scandir", "access", "chmod", "readlink", "utime", "truncate")
+    one = (
+        "stat",
+        "lstat",
+        "mkdir",
+        "rmdir",
+        "listdir",
+        "scandir",
+        "access",
+        "chmod",
+        "readlink",
+        "utime",
+        "truncate",
+    )
     for name in one:
-        _patch(os, name, lambda call: lambda path=".", *more, **named: call(find_path(path), *more, **named))
+        _patch(
+            os,
+            name,
+            lambda call: lambda path=".", *more, **named: call(find_path(path), *more, **named),
+        )
     for name in ("unlink", "remove"):
-        _patch(os, name, lambda call: lambda path, **named: _remove(call, find_path(path), is_windows, named))
+        _patch(
+            os,
+            name,
+            lambda call: lambda path, **named: _remove(call, find_path(path), is_windows, named),
+        )
     for name in ("rename", "replace", "link", "symlink"):
-        _patch(os, name, lambda call, name=name: lambda a, b, **named: _move(call, name, a, b, is_windows, named))
-    _patch(os, "open", lambda call: lambda path, flags, mode=0o777, **named: _open(call, path, flags, mode, is_windows, named))
+        _patch(
+            os,
+            name,
+            lambda call, name=name: (
+                lambda a, b, **named: _move(call, name, a, b, is_windows, named)
+            ),
+        )
+    _patch(
+        os,
+        "open",
+        lambda call: (
+            lambda path, flags, mode=0o777, **named: _open(
+                call, path, flags, mode, is_windows, named
+            )
+        ),
+    )
     for module in (builtins, io):
-        _patch(module, "open", lambda call: lambda file, *more, **named: call(_check_name(file, is_windows), *more, **named))
+        _patch(
+            module,
+            "open",
+            lambda call: (
+                lambda file, *more, **named: call(_check_name(file, is_windows), *more, **named)
+            ),
+        )
 
 
 def _patch(module: Any, name: str, wrap: Callable[[Any], Any]) -> None:
@@ -177,7 +229,9 @@ def _move(call: Any, name: str, a: Any, b: Any, is_windows: bool, named: dict[st
     call(source, target, **named)
 
 
-def _open(call: Any, path: Any, flags: int, mode: int, is_windows: bool, named: dict[str, Any]) -> int:
+def _open(
+    call: Any, path: Any, flags: int, mode: int, is_windows: bool, named: dict[str, Any]
+) -> int:
     path = _check_name(path, is_windows)
     if is_windows and not isinstance(path, int) and os.path.isdir(path) and not named:
         raise PermissionError(errno.EACCES, "folders cannot be opened", os.fsdecode(path))
@@ -191,7 +245,11 @@ def _check_name(file: Any, is_windows: bool) -> Any:
     if os.fsdecode(found).startswith("/proc/"):
         raise FileNotFoundError(errno.ENOENT, "there is no /proc", os.fsdecode(file))
     name = posixpath.basename(os.fsdecode(found))
-    if is_windows and (_INVALID.search(name) or name.endswith((" ", "."))) and not _exists(os.fsdecode(found)):
+    if (
+        is_windows
+        and (_INVALID.search(name) or name.endswith((" ", ".")))
+        and not _exists(os.fsdecode(found))
+    ):
         raise OSError(errno.EINVAL, "Windows does not allow this name", os.fsdecode(file))
     return found
 
@@ -201,14 +259,24 @@ def _check_name(file: Any, is_windows: bool) -> Any:
 
 def _patch_text() -> None:
     for module in (builtins, io):
-        _patch(module, "open", lambda call: lambda file, mode="r", *more, **named: _open_text(call, file, mode, more, named))
+        _patch(
+            module,
+            "open",
+            lambda call: (
+                lambda file, mode="r", *more, **named: _open_text(call, file, mode, more, named)
+            ),
+        )
     for name, errors in (("stdin", "strict"), ("stdout", "strict"), ("stderr", "backslashreplace")):
         stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="cp1252", errors=errors, newline=None if name == "stdin" else "\r\n")
+            stream.reconfigure(
+                encoding="cp1252", errors=errors, newline=None if name == "stdin" else "\r\n"
+            )
 
 
-def _open_text(call: Any, file: Any, mode: str, more: tuple[Any, ...], named: dict[str, Any]) -> Any:
+def _open_text(
+    call: Any, file: Any, mode: str, more: tuple[Any, ...], named: dict[str, Any]
+) -> Any:
     if "b" not in mode and len(more) < 2 and not str(file).startswith(("/proc/", "/usr/", "/etc/")):
         named["encoding"] = named.get("encoding") or "cp1252"
         if named.get("newline") is None and set(mode) & set("wax+"):
@@ -231,7 +299,9 @@ class _Module(ModuleType):
     def __getattr__(self, name: str) -> Any:
         module, missing = self._shown
         if name in missing:
-            raise AttributeError(f"module {module.__name__!r} has no attribute {name!r} on this system")
+            raise AttributeError(
+                f"module {module.__name__!r} has no attribute {name!r} on this system"
+            )
         return getattr(module, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -244,14 +314,34 @@ def _make_windows_modules() -> dict[str, ModuleType]:
     for name in ("_walk", "walk"):
         walk = getattr(os, name, os.walk)
         walks[name] = FunctionType(walk.__code__, walks, name, walk.__defaults__)
-    names = {"name": "nt", "sep": "\\", "altsep": "/", "linesep": "\r\n", "devnull": "nul", "O_BINARY": _BINARY}
-    others = {**names, "path": path, "walk": walks["walk"], "set_handle_inheritable": lambda handle, inheritable: None}
+    names = {
+        "name": "nt",
+        "sep": "\\",
+        "altsep": "/",
+        "linesep": "\r\n",
+        "devnull": "nul",
+        "O_BINARY": _BINARY,
+    }
+    others = {
+        **names,
+        "path": path,
+        "walk": walks["walk"],
+        "set_handle_inheritable": lambda handle, inheritable: None,
+    }
     system = _Module(os, _NO_OS_NAMES, getcwd=lambda: show_path(_real["getcwd"]()), **others)
     vars(path)["os"] = system
-    vars(path)["abspath"] = lambda name: ntpath.normpath(ntpath.join(system.getcwd(), os.fsdecode(name)))
-    vars(path)["realpath"] = lambda name, strict=False: show_path(posixpath.realpath(find_path(name), strict=strict))
+    vars(path)["abspath"] = lambda name: ntpath.normpath(
+        ntpath.join(system.getcwd(), os.fsdecode(name))
+    )
+    vars(path)["realpath"] = lambda name, strict=False: show_path(
+        posixpath.realpath(find_path(name), strict=strict)
+    )
     for name in ("isdir", "isfile", "exists", "lexists", "islink"):  # in C where this is Windows
-        _patch(path, name, lambda call, name=name: lambda path: getattr(posixpath, name)(find_path(path)))
+        _patch(
+            path,
+            name,
+            lambda call, name=name: lambda path: getattr(posixpath, name)(find_path(path)),
+        )
     matches, glob, tempfile = map(_load_again, ("fnmatch", "glob", "tempfile"))
     vars(tempfile).update(_os=system)
     vars(matches).update(os=system, posixpath=None)
@@ -280,13 +370,22 @@ def _load_again(name: str) -> ModuleType:
 
 
 def _start(call: Any) -> Any:
-    """Return the start of a process with paths and descriptors of this machine; an isolated Python of ours gets the rules."""
+    """Return the start of a process with paths and descriptors of this machine; an isolated Python
+    of ours gets the rules.
+    """
 
     def start(self: Any, words: Any, *more: Any, startupinfo: Any = None, **named: Any) -> None:
         if startupinfo is not None:
             named["pass_fds"] = startupinfo.lpAttributeList["handle_list"]
-        words = [find_path(word) if re.match(r"[A-Z]:\\", os.fsdecode(word)) else word for word in words]
-        words = [word.replace(_LOADS, f"import sitecustomize\n{_LOADS}") if isinstance(word, str) else word for word in words]
+        words = [
+            find_path(word) if re.match(r"[A-Z]:\\", os.fsdecode(word)) else word for word in words
+        ]
+        words = [
+            word.replace(_LOADS, f"import sitecustomize\n{_LOADS}")
+            if isinstance(word, str)
+            else word
+            for word in words
+        ]
         call(self, words, *more, **named)
 
     return start
@@ -303,21 +402,27 @@ def show_path(path: str) -> str:
 
 def _check_there(call: Any) -> Any:
     """Return ONNX's checker with paths of this machine: it reads files by itself."""
-    return lambda model, *more, **named: call(find_path(model) if isinstance(model, str) else model, *more, **named)
+    return lambda model, *more, **named: call(
+        find_path(model) if isinstance(model, str) else model, *more, **named
+    )
 
 
 def _show_other_modules(modules: dict[str, ModuleType], missing: tuple[str, ...]) -> None:
     """Let ``import`` in modules of the package find these modules, and not find the ``missing``."""
     real = builtins.__import__
 
-    def import_(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> ModuleType:
+    def import_(
+        name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0
+    ) -> ModuleType:
         if level == 0 and str((globals or {}).get("__name__")).partition(".")[0] == "graphshare":
             if name in missing:
                 raise ModuleNotFoundError(f"No module named {name!r} on this system", name=name)
             if name in modules and (fromlist or "." not in name):
                 return modules[name]
         module = real(name, globals, locals, fromlist, level)
-        check = getattr(sys.modules.get("onnx.checker"), "check_model", None)  # another thread may be importing it
+        check = getattr(
+            sys.modules.get("onnx.checker"), "check_model", None
+        )  # another thread may be importing it
         if name == "onnx" and check is not None and check.__module__ != __name__:
             _patch(sys.modules["onnx.checker"], "check_model", _check_there)
         return module

@@ -1,4 +1,6 @@
-"""Commands that write, under the rules of Windows and of macOS; the whole command line runs with the plug-in (``.ci/run``)."""
+"""Commands that write, under the rules of Windows and of macOS; the whole command line runs with
+the plug-in (``.ci/run``).
+"""
 
 from __future__ import annotations
 
@@ -31,14 +33,40 @@ def folder(tmp_path: Path, system: str) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("case", pick_everyday(WRITES, 2), ids=lambda case: f"{case.parent.name}/{case.name}")
+@pytest.mark.parametrize(
+    "case", pick_everyday(WRITES, 2), ids=lambda case: f"{case.parent.name}/{case.name}"
+)
 def test_the_golden_cases_are_the_same(case: Path, system: str, tmp_path: Path) -> None:
     check_case(case, tmp_path)
 
 
 def test_every_output_is_in_place_and_nothing_else(folder: Path) -> None:
-    done(graphshare("duplicate", "lenet", "--prefix", "b-", "-o", "siam", "--map-out", "siam-map.json", cwd=folder))
-    done(graphshare("duplicate", "lenet", "--prefix", "b-", "-o", "siam", "--map-out", "siam-map.json", cwd=folder))
+    done(
+        graphshare(
+            "duplicate",
+            "lenet",
+            "--prefix",
+            "b-",
+            "-o",
+            "siam",
+            "--map-out",
+            "siam-map.json",
+            cwd=folder,
+        )
+    )
+    done(
+        graphshare(
+            "duplicate",
+            "lenet",
+            "--prefix",
+            "b-",
+            "-o",
+            "siam",
+            "--map-out",
+            "siam-map.json",
+            cwd=folder,
+        )
+    )
     new = ["siam-0000.params", "siam-map.json", "siam-symbol.json"]
     assert files_in(folder) == ["lenet-0000.params", "lenet-symbol.json", *new]
 
@@ -50,13 +78,27 @@ def test_an_input_is_replaced_in_place(folder: Path) -> None:
 
 
 def test_two_outputs_that_differ_by_case_are_one_file(folder: Path) -> None:
-    words = ("duplicate", "lenet", "--prefix", "b-", "-o", "Out.json", "--map-out", "out.JSON", "--params-out", "x.params")
+    words = (
+        "duplicate",
+        "lenet",
+        "--prefix",
+        "b-",
+        "-o",
+        "Out.json",
+        "--map-out",
+        "out.JSON",
+        "--params-out",
+        "x.params",
+    )
     refused(graphshare(*words, cwd=folder), "out.JSON: is named for two outputs")
     assert files_in(folder) == ["lenet-0000.params", "lenet-symbol.json"]
 
 
 def test_an_input_is_found_whatever_its_case(folder: Path) -> None:
-    said = refused(graphshare("rename", "lenet", "--prefix", "a_", "-o", "LENET", cwd=folder), "LENET-symbol.json")
+    said = refused(
+        graphshare("rename", "lenet", "--prefix", "a_", "-o", "LENET", cwd=folder),
+        "LENET-symbol.json",
+    )
     assert "--in-place" in said
 
 
@@ -65,14 +107,36 @@ def test_models_of_a_fleet_that_differ_by_case_are_one_output(folder: Path) -> N
         (folder / "models" / name).mkdir(parents=True)
     for path in ("one/net", "two/NET"):
         shutil.copy(folder / "lenet-symbol.json", folder / "models" / f"{path}-symbol.json")
-    words = ("models/one/*-symbol.json", "models/two/*-symbol.json", "-o", "out", "--", "rename", "{}", "--prefix", "a_")
+    words = (
+        "models/one/*-symbol.json",
+        "models/two/*-symbol.json",
+        "-o",
+        "out",
+        "--",
+        "rename",
+        "{}",
+        "--prefix",
+        "a_",
+    )
     refused(graphshare("foreach", *words, cwd=folder), "would be written there")
     assert not (folder / "out").exists()
 
 
 def test_here_outputs_may_differ_by_case(tmp_path: Path) -> None:
     shutil.copy(ROOT / "fixtures" / "lenet-symbol.json", tmp_path)
-    done(graphshare("duplicate", "lenet", "--prefix", "b-", "-o", "Out.json", "--map-out", "out.JSON", cwd=tmp_path))
+    done(
+        graphshare(
+            "duplicate",
+            "lenet",
+            "--prefix",
+            "b-",
+            "-o",
+            "Out.json",
+            "--map-out",
+            "out.JSON",
+            cwd=tmp_path,
+        )
+    )
     assert files_in(tmp_path) == ["Out.json", "lenet-symbol.json", "out.JSON"]
 
 
@@ -89,8 +153,14 @@ class TestWindows:
         (folder / "Out").mkdir()
         done(graphshare("duplicate", there("lenet"), "--prefix", "b-", "-o", there("out\\")))
         assert files_in(folder / "Out") == ["lenet-0000.params", "lenet-symbol.json"]
-        done(graphshare("verify", there("out\\lenet"), "--prefix", "b-", "--shape", "data=1,1,28,28"))
-        done(graphshare("export", there("lenet"), "--shape", "data=1,1,28,28", "-o", there("lenet.onnx")))
+        done(
+            graphshare("verify", there("out\\lenet"), "--prefix", "b-", "--shape", "data=1,1,28,28")
+        )
+        done(
+            graphshare(
+                "export", there("lenet"), "--shape", "data=1,1,28,28", "-o", there("lenet.onnx")
+            )
+        )
         done(graphshare("params", "convert", there("lenet-0000.params"), there("lenet.npz")))
 
     def test_an_output_that_is_open_elsewhere_leaves_all_as_they_were(self, folder: Path) -> None:

@@ -1,7 +1,8 @@
-"""Build six small language models with random weights, and print the logits of a folder, in a Python that has transformers.
+"""Build six small language models with random weights, and print the logits of a folder, in a
+Python that has transformers.
 
-``compare_logits.py make FOLDER`` writes a folder of each, sharded; ``compare_logits.py logits FOLDER...`` prints for each the
-SHA-256 of the logits on a fixed input, as JSON.
+``compare_logits.py make FOLDER`` writes a folder of each, sharded; ``compare_logits.py logits
+FOLDER...`` prints for each the SHA-256 of the logits on a fixed input, as JSON.
 """
 
 from __future__ import annotations
@@ -12,16 +13,36 @@ import sys
 from pathlib import Path
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSeq2SeqLM
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    AutoModelForSeq2SeqLM,
+)
 
-SMALL = {"vocab_size": 96, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
+SMALL = {
+    "vocab_size": 96,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 64,
+}
 MODELS = {
     "llama": (AutoModelForCausalLM, {**SMALL, "num_key_value_heads": 2}),
     "qwen2": (AutoModelForCausalLM, {**SMALL, "num_key_value_heads": 2}),
-    "gpt2": (AutoModelForCausalLM, {"vocab_size": 96, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64}),
-    "opt": (AutoModelForCausalLM, {**SMALL, "ffn_dim": 64, "word_embed_proj_dim": 32, "max_position_embeddings": 64}),
+    "gpt2": (
+        AutoModelForCausalLM,
+        {"vocab_size": 96, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64},
+    ),
+    "opt": (
+        AutoModelForCausalLM,
+        {**SMALL, "ffn_dim": 64, "word_embed_proj_dim": 32, "max_position_embeddings": 64},
+    ),
     "bert": (AutoModelForMaskedLM, {**SMALL, "max_position_embeddings": 64}),
-    "t5": (AutoModelForSeq2SeqLM, {"vocab_size": 96, "d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4}),
+    "t5": (
+        AutoModelForSeq2SeqLM,
+        {"vocab_size": 96, "d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4},
+    ),
 }
 
 

@@ -1,4 +1,6 @@
-"""Folders as public threads describe them, for three architectures: each fault is named, and its clean twin has no finding."""
+"""Folders as public threads describe them, for three architectures: each fault is named, and its
+clean twin has no finding.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,10 @@ from tests.shard_folders import INDEX, encode_shard, make_values, write_shards
 ARCHITECTURES = {
     "LlamaForCausalLM": ("lm_head.weight", "model.embed_tokens.weight"),
     "GPT2LMHeadModel": ("lm_head.weight", "transformer.wte.weight"),
-    "Qwen2VLForConditionalGeneration": ("lm_head.weight", "model.language_model.embed_tokens.weight"),
+    "Qwen2VLForConditionalGeneration": (
+        "lm_head.weight",
+        "model.language_model.embed_tokens.weight",
+    ),
 }
 FIRST, SECOND = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
 
@@ -31,7 +36,9 @@ class Maker:
         self.root, self.architecture = root, architecture
         self.output, self.words = ARCHITECTURES[architecture]
 
-    def write(self, first: Any, second: Any = ("norm.weight",), *, name: str = "model", **settings: Any) -> Path:
+    def write(
+        self, first: Any, second: Any = ("norm.weight",), *, name: str = "model", **settings: Any
+    ) -> Path:
         """Write a folder of two shards."""
         given = {"architectures": [self.architecture], **settings}
         return write_shards(self.root / name, {FIRST: first, SECOND: second}, **given)
@@ -117,7 +124,9 @@ def in_two_shards_without_index(m: Maker) -> Path:
 
 
 def not_indexed(m: Maker) -> Path:
-    return edit_index(m.write([m.words], ["norm.weight", "norm.bias"], tied=True), **{"norm.bias": None})
+    return edit_index(
+        m.write([m.words], ["norm.weight", "norm.bias"], tied=True), **{"norm.bias": None}
+    )
 
 
 def no_shard(m: Maker) -> Path:
@@ -246,7 +255,9 @@ def empty_buffer(m: Maker) -> Path:
 
 def float8(m: Maker) -> Path:
     folder = m.write([m.words], tied=True)
-    (folder / SECOND).write_bytes(encode_shard({"norm.weight": b"1234"}, forms={"norm.weight": ("F8_E4M3", [2, 2])}))
+    (folder / SECOND).write_bytes(
+        encode_shard({"norm.weight": b"1234"}, forms={"norm.weight": ("F8_E4M3", [2, 2])})
+    )
     return folder
 
 
@@ -313,18 +324,31 @@ def test_a_fault_is_named(make: Callable[[Maker], Path], architecture: str, tmp_
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("make", CLEAN, ids=lambda make: make.__name__)
-def test_a_clean_folder_has_no_finding(make: Callable[[Maker], Path], architecture: str, tmp_path: Path) -> None:
+def test_a_clean_folder_has_no_finding(
+    make: Callable[[Maker], Path], architecture: str, tmp_path: Path
+) -> None:
     assert list_codes(make(Maker(tmp_path, architecture))) == set()
 
 
 def test_folders_of_an_encoder_and_a_decoder(tmp_path: Path) -> None:
     """Several names of one array: each is a finding of its own."""
-    names = ["shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight"]
-    folder = write_shards(tmp_path / "t5", {FIRST: names}, tied=True, architectures=["T5ForConditionalGeneration"])
-    assert [f.path for f in gs.check(folder, isolated=True).findings] == [f'record "{name}"' for name in names[1:]]
+    names = [
+        "shared.weight",
+        "encoder.embed_tokens.weight",
+        "decoder.embed_tokens.weight",
+        "lm_head.weight",
+    ]
+    folder = write_shards(
+        tmp_path / "t5", {FIRST: names}, tied=True, architectures=["T5ForConditionalGeneration"]
+    )
+    assert [f.path for f in gs.check(folder, isolated=True).findings] == [
+        f'record "{name}"' for name in names[1:]
+    ]
 
 
-def test_a_shard_at_another_place_is_named_though_the_index_does_not_name_its_file(tmp_path: Path) -> None:
+def test_a_shard_at_another_place_is_named_though_the_index_does_not_name_its_file(
+    tmp_path: Path,
+) -> None:
     folder = write_shards(tmp_path / "a", {FIRST: ["x"], SECOND: ["y"]}, tied=True)
     (finding,) = gs.check(edit_index(folder, x=SECOND), isolated=True).findings
     assert finding.message == f"is in {SECOND} by the index, and it is in {FIRST}"
@@ -335,7 +359,10 @@ def test_a_folder_of_folders_is_checked_folder_by_folder(tmp_path: Path) -> None
     maker.write([maker.words], tied=True, name="good")
     maker.write([maker.words, maker.output], tied=True, name="twice")
     run = graphshare("check", tmp_path / "all")
-    assert run.stderr.decode().rstrip().endswith("2 files: 1 warning") or b"2 files: 1 warning" in run.stdout
+    assert (
+        run.stderr.decode().rstrip().endswith("2 files: 1 warning")
+        or b"2 files: 1 warning" in run.stdout
+    )
     assert run.returncode == 0
     assert run.stdout.count(b"GS701") == 1
 
@@ -361,14 +388,23 @@ def test_cases(cases: Path, name: str, codes: set[str]) -> None:
         ("[]", None),
         ('{"architectures": 5, "tie_word_embeddings": "yes", "text_config": [1]}', None),
         (
-            '{"architectures": [{}, null, "LlamaForCausalLM"], "text_config": {"decoder": {"text_config": {"decoder": {}}}}}',
+            (
+                '{"architectures": [{}, null, "LlamaForCausalLM"], "text_config": {"decoder": '
+                '{"text_config": {"decoder": {}}}}}'
+            ),
             None,
         ),
         ("{}", "[" * 100_000),
         ("{}", '{"weight_map": {"a": 5}}'),
         ("{}", '{"weight_map": ["a"]}'),
         ("{}", '{"metadata": 5}'),
-        ("{}", '{"weight_map": {"a": "", "b": ".", "c": "..", "d": "/etc/passwd", "e": "C:x", "f": "a\\u0000b", "g": "~"}}'),
+        (
+            "{}",
+            (
+                '{"weight_map": {"a": "", "b": ".", "c": "..", "d": "/etc/passwd", "e": "C:x", "f": '
+                '"a\\u0000b", "g": "~"}}'
+            ),
+        ),
         ("{}", '{"weight_map": {"a": "model.safetensors.index.json"}}'),
         ("{}", json.dumps({"weight_map": {str(i): f"shard-{i}.safetensors" for i in range(300)}})),
     ],
@@ -384,7 +420,9 @@ def test_odd_texts_are_findings_or_nothing(config: str, index: str | None, tmp_p
     assert b"bug in graphshare" not in run.stderr
 
 
-@pytest.mark.parametrize("name", ["../a", "..", "", "a/b", "a\\b", "%2e%2e%2fb", "a?b", "a#b", "c:a"])
+@pytest.mark.parametrize(
+    "name", ["../a", "..", "", "a/b", "a\\b", "%2e%2e%2fb", "a?b", "a#b", "c:a"]
+)
 def test_names_at_a_url_stay_in_its_folder(name: str) -> None:
     with pytest.raises(gs.InputError, match="which is a path"):
         _locate("https://example.org/model", name)
@@ -392,7 +430,9 @@ def test_names_at_a_url_stay_in_its_folder(name: str) -> None:
 
 def test_the_usual_index_comes_before_that_of_a_variant(tmp_path: Path) -> None:
     folder = write_shards(tmp_path / "a", {FIRST: ["x"]}, tied=True)
-    (folder / "model.fp16.safetensors.index.json").write_text('{"weight_map": {"x": "none.safetensors"}}')
+    (folder / "model.fp16.safetensors.index.json").write_text(
+        '{"weight_map": {"x": "none.safetensors"}}'
+    )
     assert list_codes(folder) == set()
 
 
@@ -404,6 +444,11 @@ def test_what_config_says_is_followed_into_the_text_model(tmp_path: Path) -> Non
     inner = {"text_config": {"tie_word_embeddings": False}}
     assert read(0, {}) == "config says nothing"
     assert read(1, inner) == "config.json: text_config.tie_word_embeddings is false"
-    assert read(2, {"thinker_config": inner}) == "config.json: thinker_config.text_config.tie_word_embeddings is false"
-    assert read(3, {"tied": True, **inner}).startswith("config says both: tie_word_embeddings and text_config")
+    assert (
+        read(2, {"thinker_config": inner})
+        == "config.json: thinker_config.text_config.tie_word_embeddings is false"
+    )
+    assert read(3, {"tied": True, **inner}).startswith(
+        "config says both: tie_word_embeddings and text_config"
+    )
     assert read(4, {"vision_config": {"tie_word_embeddings": True}}) == "config says nothing"

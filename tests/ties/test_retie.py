@@ -41,16 +41,24 @@ def read_files(folder: Path) -> dict[str, bytes]:
 @pytest.fixture
 def twice(tmp_path: Path) -> Path:
     shards = {FIRST: [WORDS, "a.weight"], SECOND: ["b.weight", OUTPUT, "c.weight"]}
-    return write_shards(tmp_path / "twice", shards, tied=True, architectures=["LlamaForCausalLM"], hidden_size=4)
+    return write_shards(
+        tmp_path / "twice", shards, tied=True, architectures=["LlamaForCausalLM"], hidden_size=4
+    )
 
 
-@pytest.mark.parametrize(("keep", "kept", "lost"), [((), WORDS, OUTPUT), ((OUTPUT,), OUTPUT, WORDS)])
-def test_tie_and_untie(twice: Path, tmp_path: Path, keep: tuple[str, ...], kept: str, lost: str) -> None:
+@pytest.mark.parametrize(
+    ("keep", "kept", "lost"), [((), WORDS, OUTPUT), ((OUTPUT,), OUTPUT, WORDS)]
+)
+def test_tie_and_untie(
+    twice: Path, tmp_path: Path, keep: tuple[str, ...], kept: str, lost: str
+) -> None:
     before = read_tensors(twice)
     old = read_files(twice)
     tied = gs.tie_params(twice, tmp_path / "tied", keep=keep)
     assert [(array.name, array.kept, array.size) for array in tied.arrays] == [(lost, kept, 320)]
-    assert read_tensors(tmp_path / "tied") == {name: tensor for name, tensor in before.items() if name != lost}
+    assert read_tensors(tmp_path / "tied") == {
+        name: tensor for name, tensor in before.items() if name != lost
+    }
     index = json.loads((tmp_path / "tied" / INDEX).read_text())
     assert index["metadata"]["total_size"] == 4 * 320
     assert list(index["weight_map"]) == [name for name in before if name != lost]
@@ -58,7 +66,10 @@ def test_tie_and_untie(twice: Path, tmp_path: Path, keep: tuple[str, ...], kept:
     untied = gs.tie_params(tmp_path / "tied", tmp_path / "untied", untie=True)
     assert untied.size == 320
     assert read_tensors(tmp_path / "untied") == before
-    assert json.loads((tmp_path / "untied" / "config.json").read_text())["tie_word_embeddings"] is False
+    assert (
+        json.loads((tmp_path / "untied" / "config.json").read_text())["tie_word_embeddings"]
+        is False
+    )
     assert gs.check(tmp_path / "untied", isolated=True).findings == ()
     assert read_files(twice) == old
 
@@ -97,7 +108,11 @@ def test_a_name_in_the_metadata_stays_with_its_shard(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "tied", "expected"),
     [
-        ('{"a": 1, "tie_word_embeddings" :  false , "b": [2]}', True, '{"a": 1, "tie_word_embeddings" :  true , "b": [2]}'),
+        (
+            '{"a": 1, "tie_word_embeddings" :  false , "b": [2]}',
+            True,
+            '{"a": 1, "tie_word_embeddings" :  true , "b": [2]}',
+        ),
         ('{\n  "a": 1\n}', True, '{\n  "tie_word_embeddings": true,\n  "a": 1\n}'),
         ("{}", False, '{\n  "tie_word_embeddings": false}'),
         (
@@ -107,7 +122,9 @@ def test_a_name_in_the_metadata_stays_with_its_shard(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_the_configuration_changes_in_one_word(text: str, tied: bool, expected: str, tmp_path: Path) -> None:
+def test_the_configuration_changes_in_one_word(
+    text: str, tied: bool, expected: str, tmp_path: Path
+) -> None:
     names = [WORDS, OUTPUT] if tied else [WORDS]
     folder = write_shards(tmp_path / "a", {FIRST: names})
     (folder / "config.json").write_text(text)
@@ -118,8 +135,19 @@ def test_the_configuration_changes_in_one_word(text: str, tied: bool, expected: 
 def test_every_other_tensor_stays_aligned_and_whole(tmp_path: Path) -> None:
     """An odd number of bytes goes; what follows is aligned, in dtypes that no other format has."""
     folder = write_shards(tmp_path / "a", {FIRST: [WORDS]}, tied=True, indexed=False)
-    content = {WORDS: b"\1" * 15, OUTPUT: b"\1" * 15, "x": b"\2" * 2, "y": make_values("y"), "z": b"\3" * 4}
-    forms = {WORDS: ("U8", [5, 3]), OUTPUT: ("U8", [5, 3]), "x": ("BF16", [1]), "z": ("F8_E4M3", [2, 2])}
+    content = {
+        WORDS: b"\1" * 15,
+        OUTPUT: b"\1" * 15,
+        "x": b"\2" * 2,
+        "y": make_values("y"),
+        "z": b"\3" * 4,
+    }
+    forms = {
+        WORDS: ("U8", [5, 3]),
+        OUTPUT: ("U8", [5, 3]),
+        "x": ("BF16", [1]),
+        "z": ("F8_E4M3", [2, 2]),
+    }
     (folder / FIRST).write_bytes(encode_shard(content, forms=forms))
     before = read_tensors(folder)
     gs.tie_params(folder, tmp_path / "tied")
@@ -131,7 +159,9 @@ def test_every_other_tensor_stays_aligned_and_whole(tmp_path: Path) -> None:
 
 def test_names_of_one_array_follow_the_one_that_is_kept(tmp_path: Path) -> None:
     names = ["shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight", OUTPUT]
-    folder = write_shards(tmp_path / "t5", {FIRST: names}, tied=True, architectures=["T5ForConditionalGeneration"])
+    folder = write_shards(
+        tmp_path / "t5", {FIRST: names}, tied=True, architectures=["T5ForConditionalGeneration"]
+    )
     done = gs.tie_params(folder, tmp_path / "b", keep=[OUTPUT])
     assert {array.kept for array in done.arrays} == {OUTPUT}
     assert list(read_tensors(tmp_path / "b")) == [OUTPUT]
@@ -153,7 +183,11 @@ def test_refusals(twice: Path, tmp_path: Path) -> None:
         gs.tie_params(other, tmp_path / "x")
     with pytest.raises(RefusedError, match="is a URL"):
         gs.tie_params("https://example.org/a/", tmp_path / "x")
-    apart = write_shards(tmp_path / "apart", {FIRST: {WORDS: make_values("embed"), OUTPUT: make_values("a")}}, tied=True)
+    apart = write_shards(
+        tmp_path / "apart",
+        {FIRST: {WORDS: make_values("embed"), OUTPUT: make_values("a")}},
+        tied=True,
+    )
     with pytest.raises(RefusedError, match="differ at byte"):
         gs.tie_params(apart, tmp_path / "x")
     with pytest.raises(RefusedError, match="under one name"):
@@ -165,7 +199,10 @@ def test_refusals(twice: Path, tmp_path: Path) -> None:
 
 
 def test_a_hub_cache_is_read_and_not_written(twice: Path, tmp_path: Path) -> None:
-    snapshot, blobs = tmp_path / "models--a--b" / "snapshots" / "01", tmp_path / "models--a--b" / "blobs"
+    snapshot, blobs = (
+        tmp_path / "models--a--b" / "snapshots" / "01",
+        tmp_path / "models--a--b" / "blobs",
+    )
     snapshot.mkdir(parents=True)
     blobs.mkdir()
     for path in twice.iterdir():
@@ -219,9 +256,17 @@ def test_two_variants_of_one_base(twice: Path, tmp_path: Path) -> None:
     """Tensors that are equal, near within the tolerance, and different are counted apart."""
     moved = np.frombuffer(make_values("a.weight"), "<f4") + np.float32(1e-4)
     first = {WORDS: make_values(WORDS), "a.weight": moved.tobytes()}
-    other = write_shards(tmp_path / "b", {FIRST: first, SECOND: {"b.weight": make_values("x"), OUTPUT: make_values(OUTPUT)}})
+    other = write_shards(
+        tmp_path / "b",
+        {FIRST: first, SECOND: {"b.weight": make_values("x"), OUTPUT: make_values(OUTPUT)}},
+    )
     diff = gs.diff_params(twice, other, atol=1e-3)
     assert (diff.equal, diff.near) == (3, 1)
-    assert [(change.how, change.old) for change in diff.changes] == [("values", "b.weight"), ("removed", "c.weight")]
+    assert [(change.how, change.old) for change in diff.changes] == [
+        ("values", "b.weight"),
+        ("removed", "c.weight"),
+    ]
     run = graphshare("params", "diff", twice, other, "--atol", "1e-3")
-    assert run.stdout.decode().splitlines()[-1] == "parameters: 3 equal, 1 of them near, 2 different"
+    assert (
+        run.stdout.decode().splitlines()[-1] == "parameters: 3 equal, 1 of them near, 2 different"
+    )

@@ -1,4 +1,6 @@
-"""Large folders: headers alone are read where no bytes are compared, and bytes are compared about as fast as by ``cmp``."""
+"""Large folders: headers alone are read where no bytes are compared, and bytes are compared about
+as fast as by ``cmp``.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def test_twenty_gigabytes_take_their_headers(tmp_path: Path) -> None:
         names |= dict.fromkeys(shapes, file)
     assert size > 20e9
     (tmp_path / INDEX).write_text(json.dumps({"weight_map": names}))
-    (tmp_path / "config.json").write_text('{"architectures": ["LlamaForCausalLM"], "tie_word_embeddings": true}')
+    (tmp_path / "config.json").write_text(
+        '{"architectures": ["LlamaForCausalLM"], "tie_word_embeddings": true}'
+    )
     for command in (["check"], ["params", "list"]):
         seconds, memory = measure([*COMMAND, *command, str(tmp_path)])
         assert seconds < 2
@@ -66,7 +70,8 @@ def test_a_gigabyte_is_compared_about_as_fast_as_by_cmp(tmp_path: Path) -> None:
             for _ in range(64):
                 file.write(block)
     write_header(
-        folder / "model.safetensors", {name: [131072, 4096] for name in ("lm_head.weight", "model.embed_tokens.weight")}
+        folder / "model.safetensors",
+        {name: [131072, 4096] for name in ("lm_head.weight", "model.embed_tokens.weight")},
     )
     with (folder / "model.safetensors").open("r+b") as file:
         file.seek(8 + int.from_bytes(file.read(8), "little"))

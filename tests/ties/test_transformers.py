@@ -1,4 +1,6 @@
-"""transformers loads what ``tie`` and ``untie`` write, with equal logits; and the table of names is that of its classes."""
+"""transformers loads what ``tie`` and ``untie`` write, with equal logits; and the table of names is
+that of its classes.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,10 @@ def transformers_python() -> str:
     """A Python with transformers and torch."""
     path = os.environ.get("GRAPHSHARE_TRANSFORMERS", "")
     if not path:
-        missing("transformers", "no transformers: set GRAPHSHARE_TRANSFORMERS to a Python that has it, and torch")
+        missing(
+            "transformers",
+            "no transformers: set GRAPHSHARE_TRANSFORMERS to a Python that has it, and torch",
+        )
     return path
 
 
@@ -33,7 +38,9 @@ def run(python: str, script: str, *arguments: str | Path) -> str:
     kept = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     environment = {**kept, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
     command = [python, str(HERE / script), *map(str, arguments)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False, cwd=HERE)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=600, check=False, cwd=HERE
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -50,10 +57,15 @@ def test_logits_stay_bit_for_bit(transformers_python: str, tmp_path: Path) -> No
         assert gs.check(untied, isolated=True).findings == ()
         gs.tie_params(untied, tied)
         assert gs.check(tied, isolated=True).findings == ()
-        keys = [{array.key for array in gs.list_params(folder).arrays} for folder in (source, untied, tied)]
+        keys = [
+            {array.key for array in gs.list_params(folder).arrays}
+            for folder in (source, untied, tied)
+        ]
         assert keys[0] < keys[1]
         folders += [source, untied, tied]
-    hashes: dict[str, Any] = json.loads(run(transformers_python, "compare_logits.py", "logits", *folders))
+    hashes: dict[str, Any] = json.loads(
+        run(transformers_python, "compare_logits.py", "logits", *folders)
+    )
     for source, untied, tied in zip(folders[::3], folders[1::3], folders[2::3], strict=True):
         assert hashes[str(source)] == hashes[str(untied)] == hashes[str(tied)], source.name
     assert len(set(hashes.values())) == len(MODELS)
@@ -76,4 +88,6 @@ def test_the_table_names_its_source() -> None:
     assert len(table) > 300
     assert table["LlamaForCausalLM"] == (("lm_head.weight", "model.embed_tokens.weight"),)
     assert dict(table["T5ForConditionalGeneration"])["lm_head.weight"] == "shared.weight"
-    assert str(ROOT) not in Path(tied_names.__file__).with_suffix(".json").read_text(encoding="utf-8")
+    assert str(ROOT) not in Path(tied_names.__file__).with_suffix(".json").read_text(
+        encoding="utf-8"
+    )

@@ -37,14 +37,20 @@ def limits(name: str, steps: int, dtype: str) -> Apart:
 def apart(got: Any, wanted: Any, first: Any, *, steps: int, dtype: str) -> Apart:
     """Of a whole array after so many steps from ``first``."""
     ours, theirs, old = (np.asarray(x, "float64") for x in (got, wanted, first))
-    return _relative(_largest(ours - theirs), _largest(theirs), _largest(theirs - old), steps, dtype)
+    return _relative(
+        _largest(ours - theirs), _largest(theirs), _largest(theirs - old), steps, dtype
+    )
 
 
 def summaries_apart(got: Any, wanted: Any, *, steps: int) -> Apart:
     """Of an array in float32, by what ``nets.summary`` keeps of it."""
     distance = np.abs(np.asarray(got, "float64") - np.asarray(wanted, "float64"))
     # What is off by r in the mean of squares is off by about r in a slice's sum, and seldom by 4 r.
-    off = max(_largest(distance[:2]), _largest(distance[2 : 2 + SLICES]) / 4, _largest(distance[2 + SLICES :]))
+    off = max(
+        _largest(distance[:2]),
+        _largest(distance[2 : 2 + SLICES]) / 4,
+        _largest(distance[2 + SLICES :]),
+    )
     return _relative(off, float(wanted[0]), float(wanted[1]), steps, "float32")
 
 

@@ -1,17 +1,20 @@
 """Nets that MXNet's Module and graphshare both train: graphs, shapes, numbers. For Python 3.8 too, where MXNet runs.
 
-A graph is a file of the corpus (``corpus:STEM``), a fixture (``fixture:STEM``) or a symbol recorded beside this module
-(``recorded:STEM``). Dropout lets all through, for nobody can draw MXNet's masks. Numbers follow from names: those of parameters
-by ``tests/corpus/values.py``, inputs are seeded here.
+A graph is a file of the corpus (``corpus:STEM``), a fixture (``fixture:STEM``) or a symbol recorded
+beside this module (``recorded:STEM``). Dropout lets all through, for nobody can draw MXNet's masks.
+Numbers follow from names: those of parameters by ``tests/corpus/values.py``, inputs are seeded
+here.
 
-MXNet's PReLU gives wrong gradients of its slopes where it writes the gradient of the data over the output's, which it reads for
-the slopes afterwards; ``tests/oracle/test_prelu.py`` has the proof. So det1 is trained twice: with frozen slopes, where both
-use PReLU itself, and with its slopes, where MXNet computes PReLU by other operators (``spelled_out``).
+MXNet's PReLU gives wrong gradients of its slopes where it writes the gradient of the data over the
+output's, which it reads for the slopes afterwards; ``tests/oracle/test_prelu.py`` has the proof. So
+det1 is trained twice: with frozen slopes, where both use PReLU itself, and with its slopes, where
+MXNet computes PReLU by other operators (``spelled_out``).
 
-MobileNet starts with its betas raised by 3, halfway between the kinks of relu6, and ResNet with its betas raised by 1, so that
-few activations are near a kink. An activation within rounding of one passes it with the instructions of one processor and not
-with another's, which changes a gradient by up to a twentieth: MXNet with AVX2 and with AVX-512 did so in ResNet. As MobileNet
-is drawn it is chaotic: ten steps of MXNet in float32 and in float64 end in different places, as
+MobileNet starts with its betas raised by 3, halfway between the kinks of relu6, and ResNet with its
+betas raised by 1, so that few activations are near a kink. An activation within rounding of one
+passes it with the instructions of one processor and not with another's, which changes a gradient by
+up to a twentieth: MXNet with AVX2 and with AVX-512 did so in ResNet. As MobileNet is drawn it is
+chaotic: ten steps of MXNet in float32 and in float64 end in different places, as
 ``tests/oracle/test_training.py`` shows.
 """
 
@@ -30,8 +33,13 @@ from tests.corpus.values import parameter
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 
-SGD = {key: float(np.float32(value)) for key, value in {"learning_rate": 0.01, "momentum": 0.9, "wd": 0.001}.items()}
-"""The settings of every recording, as MXNet holds them whatever the type of the parameters; rescale_grad is Module's own."""
+SGD = {
+    key: float(np.float32(value))
+    for key, value in {"learning_rate": 0.01, "momentum": 0.9, "wd": 0.001}.items()
+}
+"""The settings of every recording, as MXNet holds them whatever the type of the parameters;
+rescale_grad is Module's own.
+"""
 
 STEPS = (1, 10)
 """After how many steps parameters are compared."""
@@ -45,14 +53,20 @@ _MOBILENET = {
     "data": {"data": ((4, 3, 64, 64), 0)},
     "labels": {"loss0_label": ((4,), 1000)},
 }
-# MXNet divides factors of losses in float32 whatever the type: by 196 labels, by 196 outputs a sample. These go exactly.
+# MXNet divides factors of losses in float32 whatever the type: by 196 labels, by 196 outputs a
+# sample. These go exactly.
 _MTCNN = {
     "graph": "corpus:1996scarlet+ArcFace-Multiplex-Recognition__mtcnn-model__det1-symbol",
     "heads": [
         (
             "conv4_1",
             "SoftmaxOutput",
-            {"multi_output": "True", "use_ignore": "True", "normalization": "valid", "grad_scale": "0.765625"},
+            {
+                "multi_output": "True",
+                "use_ignore": "True",
+                "normalization": "valid",
+                "grad_scale": "0.765625",
+            },
         ),
         ("conv4_2", "LinearRegressionOutput", {"grad_scale": "0.0478515625"}),
     ],
@@ -60,7 +74,8 @@ _MTCNN = {
     "labels": {"loss0_label": ((4, 7, 7), 2), "loss1_label": ((4, 4, 7, 7), 0)},
 }
 
-# graph; new heads: (name of the node, operator, attributes), kept heads None; data and labels: shape and, of indices, limit.
+# graph; new heads: (name of the node, operator, attributes), kept heads None; data and labels:
+# shape and, of indices, limit.
 NETS: dict[str, dict[str, Any]] = {
     "lenet": {
         "graph": "fixture:lenet",
@@ -121,7 +136,9 @@ def symbol_text(name: str, corpus: Path | None, dtype: str = "float32") -> str:
 
 def _prepare(node: dict[str, Any], frozen: str | None, dtype: str) -> None:
     """Takes chance and foreign types out of a node."""
-    attrs = node.setdefault(next((key for key in ("attrs", "attr", "param") if key in node), "attrs"), {})
+    attrs = node.setdefault(
+        next((key for key in ("attrs", "attr", "param") if key in node), "attrs"), {}
+    )
     if node["op"] == "Dropout":
         attrs["p"] = "0"
     if node["op"] == "null" and frozen and node["name"].startswith(frozen):
@@ -153,7 +170,9 @@ def without_prelu(text: str) -> str:
     places: list[int] = []
 
     def add(op: str, name: str, inputs: list[int], **attrs: str) -> int:
-        found.append({"op": op, "name": name, "attrs": attrs, "inputs": [[i, 0, 0] for i in inputs]})
+        found.append(
+            {"op": op, "name": name, "attrs": attrs, "inputs": [[i, 0, 0] for i in inputs]}
+        )
         return len(found) - 1
 
     for node in graph["nodes"]:
@@ -165,7 +184,12 @@ def without_prelu(text: str) -> str:
             filters = (source.get("attrs") or source.get("attr") or source["param"])["num_filter"]
             found[slope]["attrs"] = {**found[slope].get("attrs", {}), "__shape__": f"({filters},)"}
             above = add("Activation", node["name"] + "_above", [x], act_type="relu")
-            below = add("Activation", node["name"] + "_below", [add("negative", node["name"] + "_minus", [x])], act_type="relu")
+            below = add(
+                "Activation",
+                node["name"] + "_below",
+                [add("negative", node["name"] + "_minus", [x])],
+                act_type="relu",
+            )
             shaped = add("Reshape", node["name"] + "_slopes", [slope], shape="(1,-1,1,1)")
             scaled = add("broadcast_mul", node["name"] + "_scaled", [shaped, below])
             add("elemwise_sub", node["name"], [above, scaled])
@@ -200,14 +224,19 @@ def first_value(name: str, key: str, shape: Any, auxiliary: bool) -> Any:
 def summary(name: str, before: Any, after: Any) -> Any:
     """What a recording keeps of a parameter after some steps; in float32, computed in float64.
 
-    The largest absolute value and change; for each of ``SLICES`` slices of the flat array the sum of the changes, each with a
-    sign drawn from ``name``, divided by the square root of their number, which no error of some extent leaves as it is; and
-    the changes of ``KEPT`` elements drawn from it.
+    The largest absolute value and change; for each of ``SLICES`` slices of the flat array the sum
+    of the changes, each with a sign drawn from ``name``, divided by the square root of their
+    number, which no error of some extent leaves as it is; and the changes of ``KEPT`` elements
+    drawn from it.
     """
     old, new = np.asarray(before, "float64").reshape(-1), np.asarray(after, "float64").reshape(-1)
     change = new - old
     stream = np.random.RandomState(zlib.crc32(name.encode()))
     places = stream.randint(0, new.size, size=KEPT)
-    signs = 2.0 * np.unpackbits(np.frombuffer(stream.bytes(new.size // 8 + 1), "uint8"))[: new.size] - 1
-    sums = [part.sum() / max(1.0, np.sqrt(part.size)) for part in np.array_split(signs * change, SLICES)]
+    signs = (
+        2.0 * np.unpackbits(np.frombuffer(stream.bytes(new.size // 8 + 1), "uint8"))[: new.size] - 1
+    )
+    sums = [
+        part.sum() / max(1.0, np.sqrt(part.size)) for part in np.array_split(signs * change, SLICES)
+    ]
     return np.array([np.abs(new).max(), np.abs(change).max(), *sums, *change[places]], "float32")

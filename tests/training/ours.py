@@ -42,8 +42,12 @@ def filled(name: str, corpus: Path | None, dtype: str = "float32") -> Filled:
     for node, key in variables.items():
         shape = found.shapes[node][0]
         auxiliary = roles[node].kind is Kind.AUXILIARY
-        values[node] = (fed[key] if key in fed else first_value(name, key, shape or (), auxiliary)).astype(dtype)
-    trained = [n for n, key in variables.items() if key not in fed and roles[n].kind is not Kind.AUXILIARY]
+        values[node] = (
+            fed[key] if key in fed else first_value(name, key, shape or (), auxiliary)
+        ).astype(dtype)
+    trained = [
+        n for n, key in variables.items() if key not in fed and roles[n].kind is not Kind.AUXILIARY
+    ]
     return Filled(list(graph.heads), values, trained, found.shapes)
 
 
@@ -62,10 +66,16 @@ def _whole(text: str) -> tuple[Any, Any]:
 def arrays_of(trainer: Trainer, name: str) -> dict[str, Any]:
     """The values of parameters and states by name."""
     fed = inputs(name)
-    return {node.name: np.asarray(value) for node, value in trainer.values.items() if node.name not in fed}
+    return {
+        node.name: np.asarray(value)
+        for node, value in trainer.values.items()
+        if node.name not in fed
+    }
 
 
-def steps_of(name: str, corpus: Path | None, dtype: str = "float32") -> Iterator[tuple[int, dict[str, Any]]]:
+def steps_of(
+    name: str, corpus: Path | None, dtype: str = "float32"
+) -> Iterator[tuple[int, dict[str, Any]]]:
     """The values of parameters and states by name before the first step, after one, and after ten."""
     trainer, done = trainer_of(name, corpus, dtype), 0
     yield done, arrays_of(trainer, name)

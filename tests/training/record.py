@@ -3,8 +3,9 @@
 ORACLE_PYTHON tests/training/record.py [CORPUS [OUT.npz]]    all nets, in summaries; zoo symbols where they are missing
 ORACLE_PYTHON tests/training/record.py CORPUS NET FOLDER DTYPE    every array of one net after one step and after ten
 
-It runs on one thread, for sums over parts round differently. So do processors: oneDNN and OpenBLAS choose their kernels by what
-they can do. Without variables that say otherwise they compute as for a processor with AVX2.
+It runs on one thread, for sums over parts round differently. So do processors: oneDNN and OpenBLAS
+choose their kernels by what they can do. Without variables that say otherwise they compute as for a
+processor with AVX2.
 """
 
 import gzip
@@ -25,7 +26,17 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1]))
 
 from tests.provenance import provenance  # noqa: E402
-from tests.training.nets import NETS, SGD, STEPS, first_value, inputs, net, summary, symbol_text, without_prelu  # noqa: E402
+from tests.training.nets import (  # noqa: E402
+    NETS,
+    SGD,
+    STEPS,
+    first_value,
+    inputs,
+    net,
+    summary,
+    symbol_text,
+    without_prelu,
+)
 
 ZOO = {"resnet18_v1": "resnet18_v1", "mobilenetv2_0.25": "mobilenet_v2_0_25"}
 
@@ -82,7 +93,9 @@ def record(corpus, out):
     for name in NETS:
         module, batch, first = module_of(name, corpus)
         for steps, values in trained(module, batch):
-            kept[f"{name}/{steps}"] = np.stack([summary(key, first[key], values[key]) for key in sorted(first)])
+            kept[f"{name}/{steps}"] = np.stack(
+                [summary(key, first[key], values[key]) for key in sorted(first)]
+            )
         kept[name] = np.array(json.dumps({"sgd": SGD, "arrays": sorted(first)}))
         print(name, len(first), "arrays")
     np.savez_compressed(str(out), **kept)

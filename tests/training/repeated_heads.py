@@ -23,7 +23,9 @@ DATA, W, Y, Z, Q, M, S, C, B = 0, 1, 2, 3, 4, 5, 7, 8, 9
 
 
 class Case(NamedTuple):
-    """The gradient of listing ``i`` is 10 to the power ``i`` everywhere; ``data`` and ``w`` are the gradients of these."""
+    """The gradient of listing ``i`` is 10 to the power ``i`` everywhere; ``data`` and ``w`` are the
+    gradients of these.
+    """
 
     heads: list[Any]
     data: list[float]
@@ -42,9 +44,13 @@ CASES = {
     "a variable around what it feeds": Case([W, Y, W], [10, 10, 10], [110, 120, 130]),
     "a loss": Case([M, M, M], [3, 3, 3], [3, 6, 9]),
     "a loss around another head": Case([M, Y, M], [13, 13, 13], [13, 26, 39]),
-    "a softmax": Case([S, S], [0.09003057, 0.24472848, 0.66524094], [0.09003057, 0.48945695, 1.99572277]),
+    "a softmax": Case(
+        [S, S], [0.09003057, 0.24472848, 0.66524094], [0.09003057, 0.48945695, 1.99572277]
+    ),
     "one of several outputs": Case([(C, 0, 0), (C, 1, 0), (C, 0, 0)], [100, 10, 0], [100, 20, 0]),
-    "all outputs": Case([(C, i % 3, 0) for i in range(6)], [1000, 10000, 100000], [1000, 20000, 300000]),
+    "all outputs": Case(
+        [(C, i % 3, 0) for i in range(6)], [1000, 10000, 100000], [1000, 20000, 300000]
+    ),
     "no gradient": Case([B, Y, B], [10, 10, 10], [10, 20, 30]),
 }
 

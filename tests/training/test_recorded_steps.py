@@ -1,4 +1,6 @@
-"""One step of training and ten, against what MXNet's Module made of the same nets: summaries that ``record.py`` kept."""
+"""One step of training and ten, against what MXNet's Module made of the same nets: summaries that
+``record.py`` kept.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,11 @@ def corpus_of(name: str) -> Path | None:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.large if n in ("resnet18_v1", "mobilenetv2_0.25") else ()) for n in NETS]
+    "name",
+    [
+        pytest.param(n, marks=pytest.mark.large if n in ("resnet18_v1", "mobilenetv2_0.25") else ())
+        for n in NETS
+    ],
 )
 def test_steps_are_those_of_module(name: str) -> None:
     kept = recorded()

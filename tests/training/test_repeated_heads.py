@@ -29,7 +29,11 @@ def test_gradients_are_those_that_mxnet_gave(name: str) -> None:
     trainer = Trainer(graph.heads, values, [variables["data"], variables["w"]], Sgd())
     shapes = [output.shape for output in trainer.outputs()]
     heads = [np.full(shape, 10.0**i) for i, shape in enumerate(shapes)]
-    found = Trainer(graph.heads, values, list(variables.values()), Sgd(), heads=heads).gradients().gradients
+    found = (
+        Trainer(graph.heads, values, list(variables.values()), Sgd(), heads=heads)
+        .gradients()
+        .gradients
+    )
     for name, wanted in (("data", case.data), ("w", case.w)):
         assert found[variables[name]].ravel().tolist() == pytest.approx(wanted, rel=1e-6)
 
@@ -37,7 +41,11 @@ def test_gradients_are_those_that_mxnet_gave(name: str) -> None:
 def trained(heads: list[Any], tmp_path: Path, **more: Any) -> Any:
     path = tmp_path / "net.json"
     path.write_text(json.dumps(graph_of(CASES["twice"]._replace(heads=heads))))
-    values = {"feeds": {name: VALUES[name] for name in ("data", "w")}, "settings": Sgd(learning_rate=1.0), "rescale": 1.0}
+    values = {
+        "feeds": {name: VALUES[name] for name in ("data", "w")},
+        "settings": Sgd(learning_rate=1.0),
+        "rescale": 1.0,
+    }
     model = graphshare.load(str(path)).with_params({"arg:w": np.array(VALUES["w"], "float32")})
     del values["feeds"]["w"]  # type: ignore[attr-defined]
     return graphshare.train(model, steps=1, **values, **more)
@@ -46,21 +54,38 @@ def trained(heads: list[Any], tmp_path: Path, **more: Any) -> Any:
 def test_a_step_counts_a_repeated_head_once(tmp_path: Path) -> None:
     once, twice = trained([Y], tmp_path), trained([Y, Y], tmp_path)
     assert once.updated["arg:w"].tolist() == twice.updated["arg:w"].tolist() == [[0.0, -1.0, -2.0]]
-    assert "outputs that are not losses get a gradient of ones: y_output#1 (`head_gradients` sets another)" in twice.notes
+    assert (
+        "outputs that are not losses get a gradient of ones: y_output#1 (`head_gradients` sets another)"
+        in twice.notes
+    )
 
 
 def test_the_gradient_of_an_earlier_listing_is_ignored_and_that_is_said(tmp_path: Path) -> None:
     heads = {"y_output": [[7.0, 7.0, 7.0]], "y_output#1": [[2.0, 2.0, 2.0]]}
     result = trained([Y, Y], tmp_path, head_gradients=heads)
     assert result.updated["arg:w"].tolist() == [[-1.0, -3.0, -5.0]]
-    assert "ignored head gradients, of losses or of outputs that are listed again: y_output" in result.notes
+    assert (
+        "ignored head gradients, of losses or of outputs that are listed again: y_output"
+        in result.notes
+    )
 
 
 def test_the_command_line_counts_a_repeated_head_once(tmp_path: Path) -> None:
     (tmp_path / "net.json").write_text(json.dumps(graph_of(CASES["twice"])))
     np.savez(tmp_path / "p.npz", **{"arg:w": np.array(VALUES["w"], "float32")})
     np.save(tmp_path / "x.npy", np.array(VALUES["data"], "float32"))
-    given = ("--params", "p.npz", "--feed", "data=x.npy", "--sgd-steps", "1", "--rescale-grad", "1", "--learning-rate", "1")
+    given = (
+        "--params",
+        "p.npz",
+        "--feed",
+        "data=x.npy",
+        "--sgd-steps",
+        "1",
+        "--rescale-grad",
+        "1",
+        "--learning-rate",
+        "1",
+    )
     done(command("run", "net.json", *given, "--params-out", "new.npz", cwd=tmp_path))
     assert np.load(tmp_path / "new.npz")["arg:w"].tolist() == [[0.0, -1.0, -2.0]]
 
@@ -71,7 +96,9 @@ def test_a_session_counts_a_repeated_target_once() -> None:
         y = op.broadcast_mul(x, w, name="y")
     session.set_value(w, [[5.0, 6.0]])
     assert session.gradients([y, w, y], {x: [[2.0, 3.0]]})[w].tolist() == [[3.0, 4.0]]
-    assert session.gradients([y, y], {x: [[2.0, 3.0]]}, head_gradients={y: [[1.0, 10.0]]})[w].tolist() == [[2.0, 30.0]]
+    assert session.gradients([y, y], {x: [[2.0, 3.0]]}, head_gradients={y: [[1.0, 10.0]]})[
+        w
+    ].tolist() == [[2.0, 30.0]]
 
 
 def test_a_training_step_of_verify_counts_a_repeated_head_once(tmp_path: Path) -> None:
@@ -79,7 +106,9 @@ def test_a_training_step_of_verify_counts_a_repeated_head_once(tmp_path: Path) -
     path.write_text(json.dumps(graph_of(CASES["twice"])))
     model = graphshare.load(str(path)).with_params({"arg:w": np.array(VALUES["w"], "float32")})
     tied = graphshare.duplicate(model, "sha-", mode="tie")
-    report = graphshare.verify(tied, train_step=True, feeds=dict.fromkeys(("data", "sha-data"), VALUES["data"]))
+    report = graphshare.verify(
+        tied, train_step=True, feeds=dict.fromkeys(("data", "sha-data"), VALUES["data"])
+    )
     training = report.branches[0].training
     assert training is not None
     # The mean of w * data before and after a step of -0.01 * (2 * data): each branch counts once.

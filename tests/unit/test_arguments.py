@@ -84,7 +84,12 @@ def test_values_that_fit(hint: Any, values: list[Any]) -> None:
         (Side, "up", "cannot be 'up'", "'left' or 'right'"),
         (Side, 3, "cannot be 3", "'left' or 'right'"),
         (Side, np.array(["left"]), "cannot be a ndarray", "'left' or 'right'"),
-        (Side | None, "rigth", "cannot be 'rigth'", "did you mean 'right'? expected 'left' or 'right' or None"),
+        (
+            Side | None,
+            "rigth",
+            "cannot be 'rigth'",
+            "did you mean 'right'? expected 'left' or 'right' or None",
+        ),
         (Literal["one"], "two", "cannot be 'two'", "'one'"),
         (Literal["a", "b", "c"], "x", "cannot be 'x'", "'a', 'b' or 'c'"),
         (str | None, 3, "cannot be 3", "str or None"),
@@ -105,11 +110,21 @@ def test_values_that_fit(hint: Any, values: list[Any]) -> None:
         (Mapping[str, int], [("a", 1)], "cannot be [('a', 1)]", "a mapping of str to int"),
         (Mapping[str, int], {"a": 1, "b": "2"}, "cannot hold '2'", "int"),
         (Mapping[str, int], {3: 1}, "cannot hold 3", "str"),
-        (Mapping[str, Side], {"a": "lef"}, "cannot hold 'lef'", "did you mean 'left'? expected 'left' or 'right'"),
+        (
+            Mapping[str, Side],
+            {"a": "lef"},
+            "cannot hold 'lef'",
+            "did you mean 'left'? expected 'left' or 'right'",
+        ),
         (tuple[str, int], ("a",), "cannot be ('a',)", "a tuple of str and int"),
         (tuple[str, int], ("a", "b"), "cannot hold 'b'", "int"),
         (tuple[str, int], "a1", "cannot be 'a1'", "a tuple of str and int"),
-        (Iterable[tuple[str, int]], [("a", 1), ("a", 1, 1)], "cannot hold ('a', 1, 1)", "a tuple of str and int"),
+        (
+            Iterable[tuple[str, int]],
+            [("a", 1), ("a", 1, 1)],
+            "cannot hold ('a', 1, 1)",
+            "a tuple of str and int",
+        ),
         (Iterable[tuple[str, int]], "a", "cannot be 'a'", "a list of a tuple of str and int"),
         (str | Mapping[str, Natural], {"a": -1}, "cannot hold -1", "int from 0 on"),
         (str | Mapping[str, Natural], 3, "cannot be 3", "str or a mapping of str to int from 0 on"),
@@ -151,18 +166,31 @@ def test_missing_and_unknown_arguments_are_errors_of_python() -> None:
 
 
 def test_an_unknown_keyword_that_resembles_another_one_names_it() -> None:
-    with pytest.raises(TypeError, match=r"^duplicate\(\) has no argument 'prefix': did you mean 'prefixes'\?$"):
+    with pytest.raises(
+        TypeError, match=r"^duplicate\(\) has no argument 'prefix': did you mean 'prefixes'\?$"
+    ):
         gs.duplicate("lenet", prefix="b-")  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match=r"^rename\(\) has no argument 'prefixes': did you mean 'prefix'"):
+    with pytest.raises(
+        TypeError, match=r"^rename\(\) has no argument 'prefixes': did you mean 'prefix'"
+    ):
         gs.rename("lenet", prefixes="b-")  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match=r"^run\(\) takes 1 by position, all other arguments by name: feeds=, "):
+    with pytest.raises(
+        TypeError, match=r"^run\(\) takes 1 by position, all other arguments by name: feeds=, "
+    ):
         gs.run("lenet", {})  # type: ignore[misc]
 
 
 def test_one_thing_has_one_name_in_every_function() -> None:
     """Branches have ``prefixes``; ``prefix`` is the one that names get."""
-    names = {name: inspect.signature(getattr(gs, name)).parameters for name in gs.__all__ if name[0].islower()}
+    names = {
+        name: inspect.signature(getattr(gs, name)).parameters
+        for name in gs.__all__
+        if name[0].islower()
+    }
     assert {name for name, found in names.items() if "prefixes" in found} == {
         "diff", "draw", "draw_difference", "duplicate", "group", "verify",
     }  # fmt: skip
-    assert {name for name, found in names.items() if "prefix" in found} == {"rename", "rename_params"}
+    assert {name for name, found in names.items() if "prefix" in found} == {
+        "rename",
+        "rename_params",
+    }

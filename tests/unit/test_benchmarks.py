@@ -20,7 +20,15 @@ from tests.surroundings import ROOT
 
 def figures(out: Path, *arguments: str) -> dict[str, dict[str, object]]:
     """What the script writes with ``--json``, by name."""
-    words = [sys.executable, str(ROOT / "benchmarks" / "run.py"), "--rounds", "0", "--json", str(out), *arguments]
+    words = [
+        sys.executable,
+        str(ROOT / "benchmarks" / "run.py"),
+        "--rounds",
+        "0",
+        "--json",
+        str(out),
+        *arguments,
+    ]
     environment = dict(os.environ)
     done = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr
@@ -31,8 +39,22 @@ def figures(out: Path, *arguments: str) -> dict[str, dict[str, object]]:
 
 
 def test_what_needs_no_oracle(tmp_path: Path) -> None:
-    found = figures(tmp_path / "f.json", "--only", "start", "--only", "parameter-file", "--only", "large-graphs", "--size", "2")
-    assert list(found) == ["--help, against two imports", "--version, against two imports", "2 MiB of parameters, against cat"]
+    found = figures(
+        tmp_path / "f.json",
+        "--only",
+        "start",
+        "--only",
+        "parameter-file",
+        "--only",
+        "large-graphs",
+        "--size",
+        "2",
+    )
+    assert list(found) == [
+        "--help, against two imports",
+        "--version, against two imports",
+        "2 MiB of parameters, against cat",
+    ]
 
 
 def test_the_speed_of_check() -> None:
@@ -43,7 +65,9 @@ def test_the_speed_of_check() -> None:
 
 @pytest.mark.oracle
 def test_what_needs_one(tmp_path: Path, oracle_python: str) -> None:
-    found = figures(tmp_path / "f.json", "--oracle", oracle_python, "--only", "large-graphs", "--nodes", "40")
+    found = figures(
+        tmp_path / "f.json", "--oracle", oracle_python, "--only", "large-graphs", "--nodes", "40"
+    )
     assert list(found) == ["40 nodes"]
 
 
@@ -59,7 +83,12 @@ def test_the_speed_of_export() -> None:
     words = [sys.executable, "-m", "benchmarks.export", "--size", "2"]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert [line.split()[0] for line in done.stdout.splitlines()] == ["cp", "embed", "external", "params"]
+    assert [line.split()[0] for line in done.stdout.splitlines()] == [
+        "cp",
+        "embed",
+        "external",
+        "params",
+    ]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says what memory processes share")
@@ -67,12 +96,30 @@ def test_the_speed_of_export() -> None:
 @pytest.mark.parametrize("processes", ["1", "2"])
 def test_the_memory_of_sessions(processes: str) -> None:
     pytest.importorskip("onnxruntime")
-    words = [sys.executable, "-m", "benchmarks.shared_memory", "--sessions", "2", "--words", "5000", "--width", "64"]
-    done = subprocess.run([*words, "--processes", processes], cwd=ROOT, capture_output=True, text=True, check=False)
+    words = [
+        sys.executable,
+        "-m",
+        "benchmarks.shared_memory",
+        "--sessions",
+        "2",
+        "--words",
+        "5000",
+        "--width",
+        "64",
+    ]
+    done = subprocess.run(
+        [*words, "--processes", processes], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     rows = [line.strip("| ").split(" | ") for line in done.stdout.splitlines()[3:]]
     anonymous = {(form, options): int(size) for form, options, _, size, *_ in rows}
-    assert [form for form, *_ in rows[::2]] == ["embedded", "external", "pooled", "tied", "handed over"]
+    assert [form for form, *_ in rows[::2]] == [
+        "embedded",
+        "external",
+        "pooled",
+        "tied",
+        "handed over",
+    ]
     assert {bits for _, options, *_, bits in rows if options == "default options"} == {"the same"}
     assert anonymous["tied", "disable_prepacking"] < anonymous["embedded", "disable_prepacking"] / 2
 
@@ -81,14 +128,27 @@ def test_the_memory_of_sessions(processes: str) -> None:
 @pytest.mark.large
 def test_an_engine_beside_mxnet(oracle_python: str) -> None:
     pytest.importorskip("onnxruntime")
-    words = [sys.executable, "benchmarks/zoo.py", "--oracle", oracle_python, "--engine", "onnxruntime", "--rounds", "1"]
-    done = subprocess.run([*words, "squeezenet1.1"], cwd=ROOT, capture_output=True, text=True, check=False)
+    words = [
+        sys.executable,
+        "benchmarks/zoo.py",
+        "--oracle",
+        oracle_python,
+        "--engine",
+        "onnxruntime",
+        "--rounds",
+        "1",
+    ]
+    done = subprocess.run(
+        [*words, "squeezenet1.1"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     row, mean = done.stdout.splitlines()[-2:]
     name, batch, *_, error = row.split()
     assert (name, batch) == ("squeezenet1.1", "1")
     assert float(error) <= 1e-5
-    assert mean.startswith("onnxruntime over MXNet at batch 1, geometric mean of the image networks: ")
+    assert mean.startswith(
+        "onnxruntime over MXNet at batch 1, geometric mean of the image networks: "
+    )
     assert float(mean.split()[-1]) > 0
 
 
@@ -113,7 +173,10 @@ def test_a_fault_that_is_not_found_is_told(tmp_path: Path) -> None:
     from benchmarks import faults
 
     right = next(faults.make_moved(0))
-    planted = [right._replace(kind="none"), right._replace(faulty=list(faults.make_moved(0))[1].faulty)]
+    planted = [
+        right._replace(kind="none"),
+        right._replace(faulty=list(faults.make_moved(0))[1].faulty),
+    ]
     seen, wrong = faults.judge_planted(iter(planted), 2, tmp_path)
     assert (seen["faults"], seen["found"], seen["false alarms"]) == (1, 0, 1)
     assert len(wrong) == 3
@@ -141,7 +204,10 @@ def test_a_model_of_the_backend_is_judged() -> None:
 
     folder = WHEEL / "simple" / "test_expand_shape_model1"
     assert backend.judge_itself(folder / "model.onnx") == "exact"
-    assert backend.judge_record(folder / "model.onnx", folder / "test_data_set_0") == "the same judgement"
+    assert (
+        backend.judge_record(folder / "model.onnx", folder / "test_data_set_0")
+        == "the same judgement"
+    )
 
 
 def test_a_fold_is_described() -> None:

@@ -21,12 +21,20 @@ from graphshare.resources import memory_limit, time_limit
 from tests.processes import environment, is_running, module_path
 
 NAME = "the package"
-needs_rlimit = pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_DATA is kept on Linux alone")
+needs_rlimit = pytest.mark.skipif(
+    sys.platform != "linux", reason="RLIMIT_DATA is kept on Linux alone"
+)
 
 
 def serve(model: str) -> None:
     """Answer as the tests want."""
-    handlers: dict[str, Callable[..., Any]] = {"echo": _echo, "refuse": _refuse, "end": _end, "spin": _spin, "take": _take}
+    handlers: dict[str, Callable[..., Any]] = {
+        "echo": _echo,
+        "refuse": _refuse,
+        "end": _end,
+        "spin": _spin,
+        "take": _take,
+    }
     answer_messages(handlers, object)
 
 
@@ -62,18 +70,26 @@ def process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Confine
 
 
 def test_values_and_data_go_there_and_back(process: ConfinedProcess) -> None:
-    assert process.ask("echo", [1, "ü", None], beside=[b"abc", b""]) == ([1, "ü", None], [b"abc", b""])
+    assert process.ask("echo", [1, "ü", None], beside=[b"abc", b""]) == (
+        [1, "ü", None],
+        [b"abc", b""],
+    )
     with pytest.raises(InputError) as caught:
         process.ask("refuse")
     assert caught.value.faults == (Fault("it is refused", where="there"),)
     assert process.ask("echo", 1) == (1, [])  # and the process goes on
 
 
-@pytest.mark.parametrize(("number", "has_hint"), [(signal.SIGSEGV, False), (signal.SIGKILL, True), (signal.SIGABRT, True)])
+@pytest.mark.parametrize(
+    ("number", "has_hint"),
+    [(signal.SIGSEGV, False), (signal.SIGKILL, True), (signal.SIGABRT, True)],
+)
 def test_a_crash_is_an_error_and_more_memory_a_hint_where_it_may_help(
     number: int, has_hint: bool, process: ConfinedProcess
 ) -> None:
-    with pytest.raises(MemoryLimitError, match=rf"the package ended without an answer \(signal {int(number)}\)") as caught:
+    with pytest.raises(
+        MemoryLimitError, match=rf"the package ended without an answer \(signal {int(number)}\)"
+    ) as caught:
         process.ask("end", int(number))
     assert bool(caught.value.faults[0].hint) == has_hint
     assert not process.goes_on
@@ -84,7 +100,9 @@ def test_a_crash_is_an_error_and_more_memory_a_hint_where_it_may_help(
 def test_native_code_that_does_not_return_is_ended(process: ConfinedProcess) -> None:
     process._seconds = 0.5
     begun = time.monotonic()
-    with pytest.raises(RefusedError, match=r"the package took more than 0\.5 s and was ended") as caught:
+    with pytest.raises(
+        RefusedError, match=r"the package took more than 0\.5 s and was ended"
+    ) as caught:
         process.ask("spin")
     assert time.monotonic() - begun < 20
     assert caught.value.faults[0].hint == "`time_limit=S` allows more"
@@ -105,7 +123,9 @@ def test_memory_beyond_the_limit_is_refused(process: ConfinedProcess) -> None:
     assert process.ask("take", 300_000_000)[0] == 300_000_000
     with (
         memory_limit(50_000_000),
-        pytest.raises(MemoryLimitError, match=r"more memory in the package than the limit of 50\.0 MB"),
+        pytest.raises(
+            MemoryLimitError, match=r"more memory in the package than the limit of 50\.0 MB"
+        ),
     ):
         process.ask("take", 300_000_000)
 
@@ -135,7 +155,9 @@ def test_one_process_of_a_module_is_kept_and_replaced_when_it_is_gone(
     second._end()
 
 
-def test_a_process_that_ends_before_it_is_asked_is_replaced(process: ConfinedProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_ends_before_it_is_asked_is_replaced(
+    process: ConfinedProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The model of another thread may end it at any time."""
     monkeypatch.setattr(confined_process, "_kept", {__name__: process})
     ask = ConfinedProcess.ask
@@ -161,7 +183,9 @@ def test_a_fork_does_not_wait_for_a_thread_that_it_has_not() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no forks")
-def test_a_fork_neither_waits_for_an_answer_of_its_parent_nor_writes_into_its_model(process: ConfinedProcess) -> None:
+def test_a_fork_neither_waits_for_an_answer_of_its_parent_nor_writes_into_its_model(
+    process: ConfinedProcess,
+) -> None:
     """A thread of the parent is in the middle of a message."""
     process.ask("echo", 1)
     with process._lock:

@@ -18,7 +18,9 @@ def test_one_wrong_small_entry_is_a_mismatch() -> None:
     expected = np.array([1000.0, -20.0, 0.001, 0.5], np.float32)
     got = expected.copy()
     got[2] *= np.float32(1.001)
-    assert np.abs(got - expected).max() / np.abs(expected).max() < 1e-8  # which one measure of the whole array would accept
+    assert (
+        np.abs(got - expected).max() / np.abs(expected).max() < 1e-8
+    )  # which one measure of the whole array would accept
     message = describe_mismatch(got, expected)
     assert message is not None
     assert message.startswith("1 of 4 elements differ")
@@ -30,7 +32,10 @@ def test_one_wrong_small_entry_is_a_mismatch() -> None:
 def test_a_wrong_smallest_entry_of_a_recorded_answer_is_a_mismatch(family: str) -> None:
     """Only an entry below the absolute tolerance of its case may be off by more than 1 %."""
     with np.load(RECORDED / f"{family}.npz") as kept:
-        cases, outputs = json.loads(str(kept["cases"])), [kept[key] for key in kept.files if "_out" in key]
+        cases, outputs = (
+            json.loads(str(kept["cases"])),
+            [kept[key] for key in kept.files if "_out" in key],
+        )
     assert len(outputs) >= len(cases)
     changed = 0
     for expected in outputs:
@@ -53,7 +58,9 @@ def test_the_tolerance_has_an_absolute_and_a_relative_part(dtype: str) -> None:
     assert describe_mismatch(expected + np.array([atol * 1.2, 0], dtype), expected) is not None
     assert describe_mismatch(expected * np.asarray(1 + rtol * 0.9, dtype), expected) is None
     assert describe_mismatch(expected * np.asarray(1 + rtol * 2, dtype), expected) is not None
-    assert describe_mismatch(expected * np.asarray(1.5, dtype), expected, Tolerance(0.0, 0.51)) is None
+    assert (
+        describe_mismatch(expected * np.asarray(1.5, dtype), expected, Tolerance(0.0, 0.51)) is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -80,7 +87,9 @@ def test_zeros_have_a_sign_only_where_it_is_asked_for() -> None:
 
 def test_integers_shapes_and_dtypes_must_be_equal() -> None:
     large = np.array([2**62, 1])
-    assert describe_mismatch(large + np.array([1, 0]), large) is not None  # which float64 does not tell apart
+    assert (
+        describe_mismatch(large + np.array([1, 0]), large) is not None
+    )  # which float64 does not tell apart
     assert describe_mismatch(large[None], large) is not None
     assert describe_mismatch(large.astype(np.int32), large.astype(np.int16)) is not None
     assert describe_mismatch(large[:0], large[:0]) is None

@@ -1,4 +1,5 @@
-"""What an everyday run takes of many cases: a part that their names decide, never none; where ``large`` is required, all.
+"""What an everyday run takes of many cases: a part that their names decide, never none; where
+``large`` is required, all.
 
 Of these tests ``GRAPHSHARE_TENTH`` takes a tenth.
 """
@@ -13,7 +14,15 @@ from typing import Any
 import pytest
 
 from tests.conftest import pytest_collection_modifyitems
-from tests.surroundings import MANY, ROOT, TENTHS, find_surplus, is_of_all_tests, mark_everyday, pick_everyday
+from tests.surroundings import (
+    MANY,
+    ROOT,
+    TENTHS,
+    find_surplus,
+    is_of_all_tests,
+    mark_everyday,
+    pick_everyday,
+)
 
 NAMES = [f"case {number}" for number in range(200)]
 
@@ -46,7 +55,10 @@ def test_the_others_are_marked() -> None:
 
 
 def test_of_many_cases_of_a_function_a_tenth_is_run_and_of_few_all() -> None:
-    many, few = ([f"test_it.py::{name}[{i}]" for i in range(count)] for name, count in (("many", 200), ("few", MANY)))
+    many, few = (
+        [f"test_it.py::{name}[{i}]" for i in range(count)]
+        for name, count in (("many", 200), ("few", MANY))
+    )
     surplus = find_surplus([*many, *few, "test_it.py::test_alone"])
     assert surplus < set(many)
     assert len(surplus) == 180
@@ -68,18 +80,30 @@ def test_who_asks_for_some_tests_gets_all_of_their_cases(monkeypatch: pytest.Mon
 
 
 def take(tenth: int | str, names: list[str], long: str = "no test") -> list[str]:
-    """Return the tests that a run with ``GRAPHSHARE_TENTH`` takes; those whose names begin with ``long`` are marked so."""
+    """Return the tests that a run with ``GRAPHSHARE_TENTH`` takes; those whose names begin with
+    ``long`` are marked so.
+    """
     items = [
-        SimpleNamespace(nodeid=name, get_closest_marker=lambda mark, name=name: name.startswith(long) or None) for name in names
+        SimpleNamespace(
+            nodeid=name, get_closest_marker=lambda mark, name=name: name.startswith(long) or None
+        )
+        for name in names
     ]
-    config = SimpleNamespace(option=SimpleNamespace(keyword="", markexpr=""), args=["tests/kernels"])
+    config = SimpleNamespace(
+        option=SimpleNamespace(keyword="", markexpr=""), args=["tests/kernels"]
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GRAPHSHARE_TENTH", str(tenth))
         pytest_collection_modifyitems(config, items)  # type: ignore[arg-type]
     return [item.nodeid for item in items]
 
 
-TESTS = [f"tests/kernels/test_{file}.py::test_{name}[{number}]" for file in "abc" for name in "xy" for number in range(100)]
+TESTS = [
+    f"tests/kernels/test_{file}.py::test_{name}[{number}]"
+    for file in "abc"
+    for name in "xy"
+    for number in range(100)
+]
 
 
 def test_ten_tenths_take_each_test_once_in_order() -> None:
@@ -95,15 +119,29 @@ def test_the_tenth_of_a_test_depends_on_its_name_alone() -> None:
 
 
 def test_a_tenth_is_one_of_the_tests_of_everyday() -> None:
-    taken = list(chain(*(take(number, TESTS, "tests/kernels/test_a.py::test_x") for number in range(TENTHS))))
+    taken = list(
+        chain(*(take(number, TESTS, "tests/kernels/test_a.py::test_x") for number in range(TENTHS)))
+    )
     assert sorted(taken) == sorted([TESTS[0], *TESTS[100:]])
 
 
 def test_each_tenth_takes_the_tests_of_last_bits() -> None:
-    exact = ["corpus/test_forward.py", "gradients/test_operators.py", "training/test_losses.py", "unit/execute/test_fusion.py"]
-    other = ["corpus/test_fold.py", "unit/execute/engines/test_confined_session.py", "unit/ops/test_translations.py"]
+    exact = [
+        "corpus/test_forward.py",
+        "gradients/test_operators.py",
+        "training/test_losses.py",
+        "unit/execute/test_fusion.py",
+    ]
+    other = [
+        "corpus/test_fold.py",
+        "unit/execute/engines/test_confined_session.py",
+        "unit/ops/test_translations.py",
+    ]
     assert all((ROOT / "tests" / path).exists() for path in (*exact, *other))
-    exact, other = ([f"tests/{path}::test_{number}" for path in paths for number in range(20)] for paths in (exact, other))
+    exact, other = (
+        [f"tests/{path}::test_{number}" for path in paths for number in range(20)]
+        for paths in (exact, other)
+    )
     for number in range(TENTHS):
         taken = take(number, exact + other)
         assert taken[: len(exact)] == exact
@@ -112,5 +150,7 @@ def test_each_tenth_takes_the_tests_of_last_bits() -> None:
 
 @pytest.mark.parametrize("tenth", ["10", "-1", "1.0", "third"])
 def test_a_wrong_tenth_is_refused(tenth: str) -> None:
-    with pytest.raises(pytest.UsageError, match=f"GRAPHSHARE_TENTH is '{tenth}': expected a number from 0 to 9"):
+    with pytest.raises(
+        pytest.UsageError, match=f"GRAPHSHARE_TENTH is '{tenth}': expected a number from 0 to 9"
+    ):
         take(tenth, TESTS)

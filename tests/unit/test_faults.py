@@ -23,7 +23,10 @@ def test_a_secret_is_hidden_in_each_part(name: str) -> None:
         (Fault("is odd"), "is odd"),
         (Fault("is odd", where="a.json"), "a.json: is odd"),
         (Fault("is odd", path="$.nodes"), "$.nodes: is odd"),
-        (Fault("is odd", where="a.json", path="$.nodes", node="fc"), 'a.json: $.nodes (node "fc"): is odd'),
+        (
+            Fault("is odd", where="a.json", path="$.nodes", node="fc"),
+            'a.json: $.nodes (node "fc"): is odd',
+        ),
         (Fault("is odd", node=""), '(node ""): is odd'),
     ],
 )

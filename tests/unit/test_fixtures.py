@@ -16,12 +16,18 @@ FIXTURES = Path(__file__).parents[2] / "fixtures"
 
 def test_nin_is_made_by_its_script(tmp_path: Path) -> None:
     script = FIXTURES / "make_nin.py"
-    subprocess.run([sys.executable, str(script), str(tmp_path)], check=True, cwd=FIXTURES.parent, env=None)
-    assert (tmp_path / "nin-symbol.json").read_bytes() == (FIXTURES / "nin-symbol.json").read_bytes()
+    subprocess.run(
+        [sys.executable, str(script), str(tmp_path)], check=True, cwd=FIXTURES.parent, env=None
+    )
+    assert (tmp_path / "nin-symbol.json").read_bytes() == (
+        FIXTURES / "nin-symbol.json"
+    ).read_bytes()
 
 
 def test_the_onnx_model_is_made_by_its_script(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, str(FIXTURES / "make_onnx.py")], check=True, cwd=tmp_path, env=None)
+    subprocess.run(
+        [sys.executable, str(FIXTURES / "make_onnx.py")], check=True, cwd=tmp_path, env=None
+    )
     made = (tmp_path / "small.onnx").read_bytes()
     assert made == (FIXTURES / "small.onnx").read_bytes()
     onnx.checker.check_model(made, full_check=True)

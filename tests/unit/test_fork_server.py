@@ -40,6 +40,14 @@ def test_a_run_that_hangs_is_ended(tmp_path: Path) -> None:
     server = ForkServer()
     os.mkfifo(tmp_path / "nobody-writes.json")
     with pytest.raises(subprocess.TimeoutExpired):
-        server.run(["inspect", "nobody-writes.json"], data=b"", cwd=str(tmp_path), environment=environment(), timeout=0.5)
-    run = server.run(["--version"], data=b"", cwd=str(tmp_path), environment=environment(), timeout=60)
+        server.run(
+            ["inspect", "nobody-writes.json"],
+            data=b"",
+            cwd=str(tmp_path),
+            environment=environment(),
+            timeout=0.5,
+        )
+    run = server.run(
+        ["--version"], data=b"", cwd=str(tmp_path), environment=environment(), timeout=60
+    )
     assert run.stdout.startswith(b"graphshare ")

@@ -42,18 +42,33 @@ def test_operators_numbers_and_conditions_of_functions_change(root: Path) -> Non
 
 
 @pytest.mark.large
-@pytest.mark.parametrize(("test", "found"), [("assert is_small(6) is False", True), ("assert is_small(0, '') is True", False)])
+@pytest.mark.parametrize(
+    ("test", "found"),
+    [("assert is_small(6) is False", True), ("assert is_small(0, '') is True", False)],
+)
 def test_a_fault_is_found_by_a_test_that_fails(test: str, found: bool, root: Path) -> None:
-    (root / "test_module.py").write_text(f"from module import is_small\ndef test_it():\n    {test}\n")
-    mutants = [mutant for mutant in mutate.list_mutants(root / "module.py") if mutant.before == "x < 7 and x + 2 == 4"]
-    assert [mutate.is_found(mutant, ["test_module.py"], root, limit=60.0) for mutant in mutants] == [found]
+    (root / "test_module.py").write_text(
+        f"from module import is_small\ndef test_it():\n    {test}\n"
+    )
+    mutants = [
+        mutant
+        for mutant in mutate.list_mutants(root / "module.py")
+        if mutant.before == "x < 7 and x + 2 == 4"
+    ]
+    assert [
+        mutate.is_found(mutant, ["test_module.py"], root, limit=60.0) for mutant in mutants
+    ] == [found]
     assert (root / "module.py").read_text() == SOURCE
 
 
 def test_a_fault_that_breaks_the_import_of_all_tests_is_found(root: Path) -> None:
     (root / "conftest.py").write_text("from module import is_small\nassert is_small(2) is True\n")
     (root / "test_module.py").write_text("def test_it():\n    pass\n")
-    mutant = next(mutant for mutant in mutate.list_mutants(root / "module.py") if mutant.before == "x + 2 == 4")
+    mutant = next(
+        mutant
+        for mutant in mutate.list_mutants(root / "module.py")
+        if mutant.before == "x + 2 == 4"
+    )
     assert mutate.is_found(mutant, ["test_module.py"], root, limit=60.0)
 
 
@@ -65,10 +80,20 @@ def test_tests_that_do_not_run_find_nothing(root: Path) -> None:
 
 def test_every_place_of_the_package_has_tests() -> None:
     table = mutate.read_table()
-    packages = [path for path in (mutate.ROOT / "graphshare").iterdir() if path.name not in ("__pycache__", "py.typed")]
-    modules = [f"graphshare/{path.stem}/x.py" if path.is_dir() else f"graphshare/{path.name}" for path in packages]
+    packages = [
+        path
+        for path in (mutate.ROOT / "graphshare").iterdir()
+        if path.name not in ("__pycache__", "py.typed")
+    ]
+    modules = [
+        f"graphshare/{path.stem}/x.py" if path.is_dir() else f"graphshare/{path.name}"
+        for path in packages
+    ]
     named = {place for places, _ in table for place in places}
-    assert {Path(module).parts[1].removesuffix(".py") for module in modules} - named == {"__init__", "version"}
+    assert {Path(module).parts[1].removesuffix(".py") for module in modules} - named == {
+        "__init__",
+        "version",
+    }
     assert all(mutate.find_tests(module, table) for module in modules)
 
 

@@ -25,7 +25,9 @@ def test_without_a_listener_items_come_from_no_generator() -> None:
     assert list(items) == [1, 2]
 
 
-@pytest.mark.parametrize(("count", "steps"), [(0, []), (16_384, [16_384]), (40_000, [16_384, 16_384, 7_232])])
+@pytest.mark.parametrize(
+    ("count", "steps"), [(0, []), (16_384, [16_384]), (40_000, [16_384, 16_384, 7_232])]
+)
 def test_short_work_is_reported_in_batches(count: int, steps: list[int]) -> None:
     with progress_listener(recorder := Recorder()):
         assert list(track_batches(range(count), "walking", "nodes")) == list(range(count))

@@ -40,7 +40,9 @@ def write(folder: Path, text: str) -> Path:
     return model
 
 
-def test_what_a_reader_computes_is_compared_and_kept(reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_reader_computes_is_compared_and_kept(
+    reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(readers, "graph_of", lambda corpus, stem: SimpleNamespace(nodes=()))
     wanted = [np.array([2, 4], np.float32)]
     monkeypatch.setattr(readers, "recorded_outputs", lambda corpus, stem: wanted)
@@ -48,7 +50,9 @@ def test_what_a_reader_computes_is_compared_and_kept(reader: Reader, tmp_path: P
     assert run_cell(reader, tmp_path, "double", model, ()) == Cell("right", 0.0, "in place")
     wanted[0] = np.array([2, 5], np.float32)
     assert run_cell(reader, tmp_path, "double", model, ()).kind == "right"
-    assert run_cell(reader, tmp_path, "double", model, ["right"]) == Cell("differs", 0.2, "in place")
+    assert run_cell(reader, tmp_path, "double", model, ["right"]) == Cell(
+        "differs", 0.2, "in place"
+    )
     wanted[0] = np.array([[2, 4]], np.float32)
     assert "shapes" in run_cell(reader, tmp_path, "double", model, ["differs"]).note
     write(tmp_path, SAVED)
@@ -64,7 +68,9 @@ def test_a_reader_that_stops_goes_on_with_the_next_model(reader: Reader, tmp_pat
     assert outputs[0].tolist() == [2, 4]
 
 
-def test_a_reader_that_takes_too_long_is_stopped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_reader_that_takes_too_long_is_stopped(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(readers, "install_reader", lambda cache, name: sys.executable)
     side = Reader(tmp_path, "reference", 0)
     assert side.read(write(tmp_path, DOUBLE))[1] == Cell("too slow", note="takes more than 0 s")
@@ -73,15 +79,30 @@ def test_a_reader_that_takes_too_long_is_stopped(monkeypatch: pytest.MonkeyPatch
 
 def test_reasons_are_counted_and_a_miss_without_one_is_shown() -> None:
     message = (
-        "NotImplementedError: Converter is not implemented (OperationDescription(domain='', operation_type='{}', version=14))"
+        "NotImplementedError: Converter is not implemented (OperationDescription(domain='', "
+        "operation_type='{}', version=14))"
     )
     table = {
-        "one": {"onnx2torch": Cell("stops", note=message.format("LSTM")), "openvino": Cell("right", 0.0)},
-        "two": {"onnx2torch": Cell("stops", note=message.format("LSTM")), "openvino": Cell("too slow", note="takes long")},
-        "three": {"onnx2torch": Cell("stops", note="nobody | knows"), "openvino": Cell("right", 1e-6)},
+        "one": {
+            "onnx2torch": Cell("stops", note=message.format("LSTM")),
+            "openvino": Cell("right", 0.0),
+        },
+        "two": {
+            "onnx2torch": Cell("stops", note=message.format("LSTM")),
+            "openvino": Cell("too slow", note="takes long"),
+        },
+        "three": {
+            "onnx2torch": Cell("stops", note="nobody | knows"),
+            "openvino": Cell("right", 1e-6),
+        },
     }
     lines = format_table(table, ["onnx2torch", "openvino"]).splitlines()
-    assert lines[2:6] == ["| right | 0 | 2 |", "| differs | 0 | 0 |", "| stops | 3 | 0 |", "| too slow | 0 | 1 |"]
+    assert lines[2:6] == [
+        "| right | 0 | 2 |",
+        "| differs | 0 | 0 |",
+        "| stops | 3 | 0 |",
+        "| too slow | 0 | 1 |",
+    ]
     assert lines[9:] == [
         "| onnx2torch | stops | no converter for LSTM 14 | 2 |",
         "| openvino | too slow | takes long | 1 |",
@@ -104,9 +125,14 @@ def test_weights_that_are_one_initializer_are_tied_again() -> None:
     g (float[2] x, float[2] z) => (float[2] y) <float[2] w, float[2] b, float[2] c>
     { p = Op (x, w, b) q = Op (z, w, c) y = Add (p, q) }"""
     model = onnx.parser.parse_model(text)
-    model.graph.initializer.extend(onnx.numpy_helper.from_array(np.zeros(2, np.float32), name) for name in "wbc")
+    model.graph.initializer.extend(
+        onnx.numpy_helper.from_array(np.zeros(2, np.float32), name) for name in "wbc"
+    )
     layers = [Layer(weight=[number], bias=[number]) for number in range(2)] + [Layer()]
-    children = [("initializers", Layer()), *((str(number), layer) for number, layer in enumerate(layers))]
+    children = [
+        ("initializers", Layer()),
+        *((str(number), layer) for number, layer in enumerate(layers)),
+    ]
     tie_again(model.graph, SimpleNamespace(named_children=lambda: children))
     assert layers[0].weight is layers[1].weight
     assert layers[0].bias is not layers[1].bias

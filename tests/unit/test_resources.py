@@ -27,9 +27,15 @@ FREE = 32 << 20  # bytes that are taken without a question
 
 def test_a_limit_of_the_user_holds_for_what_is_held_and_asked_for() -> None:
     with memory_limit(1000):
-        assert [describe_excess(*counts) for counts in ((1000,), (0, 1000), (400, 600))] == ["", "", ""]
+        assert [describe_excess(*counts) for counts in ((1000,), (0, 1000), (400, 600))] == [
+            "",
+            "",
+            "",
+        ]
         expected = "and the limit is 1.0 kB"
-        assert [describe_excess(*counts) for counts in ((1001,), (0, 1001), (401, 600))] == [expected] * 3
+        assert [describe_excess(*counts) for counts in ((1001,), (0, 1001), (401, 600))] == [
+            expected
+        ] * 3
 
 
 @pytest.mark.parametrize(
@@ -62,14 +68,20 @@ def test_without_a_limit_more_than_32_mib_must_be_available(
     ],
 )
 def test_the_least_of_three_bounds_is_available(
-    groups: int | None, machine: int | None, space: int | None, expected: int | None, monkeypatch: pytest.MonkeyPatch
+    groups: int | None,
+    machine: int | None,
+    space: int | None,
+    expected: int | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name, value in (("groups", groups), ("machine", machine), ("address_space", space)):
         monkeypatch.setattr(resources, f"_free_in_{name}", lambda value=value: value)
     assert available_memory() == expected
 
 
-@pytest.mark.parametrize(("limit", "free"), [((1 << 60) - 1, (1 << 60) - 401), (1 << 60, None), ((1 << 63) - 4096, None)])
+@pytest.mark.parametrize(
+    ("limit", "free"), [((1 << 60) - 1, (1 << 60) - 401), (1 << 60, None), ((1 << 63) - 4096, None)]
+)
 def test_a_control_group_of_more_than_an_exbibyte_has_no_limit(
     limit: int, free: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,7 +100,9 @@ def test_a_control_group_of_more_than_an_exbibyte_has_no_limit(
     ("limit", "pages", "free"),
     [(1 << 40, "3 2 1", (1 << 40) - 3 * 4096), (1 << 40, "", None), (-1, "3 2 1", None)],
 )
-def test_the_address_space_has_a_limit(limit: int, pages: str, free: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_address_space_has_a_limit(
+    limit: int, pages: str, free: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import resource
 
     bounds = (resource.RLIM_INFINITY if limit < 0 else limit, resource.RLIM_INFINITY)
@@ -98,13 +112,20 @@ def test_the_address_space_has_a_limit(limit: int, pages: str, free: int | None,
     assert _free_in_address_space() == free
 
 
-@pytest.mark.parametrize(("platform", "can"), [("linux", True), ("darwin", False), ("win32", False)])
-def test_a_process_can_be_limited_on_linux(platform: str, can: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("platform", "can"), [("linux", True), ("darwin", False), ("win32", False)]
+)
+def test_a_process_can_be_limited_on_linux(
+    platform: str, can: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "platform", platform)
     assert can_limit_process() is can
 
 
-@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="a system without interval timers has no limits of time")
+@pytest.mark.skipif(
+    not hasattr(signal, "setitimer"),
+    reason="a system without interval timers has no limits of time",
+)
 def test_a_watchdog_is_started_only_for_what_overruns_a_limit() -> None:
     with time_limit(60):
         assert _Watchdog.timer is None
@@ -117,7 +138,10 @@ def test_a_watchdog_is_started_only_for_what_overruns_a_limit() -> None:
     timer.join()
 
 
-@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="a system without interval timers has no limits of time")
+@pytest.mark.skipif(
+    not hasattr(signal, "setitimer"),
+    reason="a system without interval timers has no limits of time",
+)
 def test_a_limit_of_time_ends_with_its_block_or_before_files_are_written() -> None:
     before = signal.getsignal(signal.SIGALRM)
     with time_limit(60, overrun=lambda: None):
@@ -135,7 +159,10 @@ def test_a_limit_of_time_ends_with_its_block_or_before_files_are_written() -> No
 
 
 def test_a_limit_of_time_needs_the_main_thread() -> None:
-    with ThreadPoolExecutor(1) as pool, pytest.raises(UsageError, match="a time limit needs the main thread"):
+    with (
+        ThreadPoolExecutor(1) as pool,
+        pytest.raises(UsageError, match="a time limit needs the main thread"),
+    ):
         pool.submit(run_limited).result()
 
 

@@ -9,7 +9,9 @@ import pytest
 from tests.shared_folders import build_once, compute_once
 
 
-def test_a_folder_is_built_once_and_anew_after_a_failure(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_folder_is_built_once_and_anew_after_a_failure(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
     builds = 0
 
     def build(folder: Path) -> None:
@@ -29,7 +31,9 @@ def test_a_folder_is_built_once_and_anew_after_a_failure(tmp_path_factory: pytes
 
 
 def test_an_answer_is_computed_once(tmp_path: Path) -> None:
-    answers = [compute_once(tmp_path, "one", lambda number=number: {"number": number}) for number in (1, 2)]
+    answers = [
+        compute_once(tmp_path, "one", lambda number=number: {"number": number}) for number in (1, 2)
+    ]
     assert answers == [{"number": 1}] * 2
     assert compute_once(tmp_path, "other", lambda: {"number": 3}) == {"number": 3}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one.json", "other.json"]

@@ -77,7 +77,13 @@ def names(graph: Graph) -> list[str]:
 
 
 DIAMOND = document(
-    [variable("x"), operator("relu", "a", [0]), operator("tanh", "b", [0]), operator("elemwise_add", "c", [1, 2])], [3]
+    [
+        variable("x"),
+        operator("relu", "a", [0]),
+        operator("tanh", "b", [0]),
+        operator("elemwise_add", "c", [1, 2]),
+    ],
+    [3],
 )
 
 
@@ -86,14 +92,26 @@ def test_1_a_variable_of_several_consumers_is_renamed_once() -> None:
 
 
 def test_2_and_3_equal_names_stay_apart() -> None:
-    nodes = [variable("w"), variable("w"), operator("elemwise_add", "w", [0, 1]), operator("relu", "w", [2])]
+    nodes = [
+        variable("w"),
+        variable("w"),
+        operator("elemwise_add", "w", [0, 1]),
+        operator("relu", "w", [2]),
+    ]
     found = written(add_branches(read(document(nodes, [3])), ["b-"]).graph)
     assert [node["name"] for node in found["nodes"]] == ["w"] * 4 + ["b-w"] * 4
-    assert [node["inputs"] for node in found["nodes"][4:]] == [[], [], [[4, 0, 0], [5, 0, 0]], [[6, 0, 0]]]
+    assert [node["inputs"] for node in found["nodes"][4:]] == [
+        [],
+        [],
+        [[4, 0, 0], [5, 0, 0]],
+        [[6, 0, 0]],
+    ]
 
 
 def test_4_names_that_a_plan_itself_makes() -> None:
-    graph = read(document([variable("a"), variable("b-a"), operator("elemwise_add", "s", [0, 1])], [2]))
+    graph = read(
+        document([variable("a"), variable("b-a"), operator("elemwise_add", "s", [0, 1])], [2])
+    )
     with pytest.raises(RefusedError, match="'b-a'"):
         add_branches(graph, ["b-"])
     assert names(add_branches(graph, ["b-"], drop_original=True).graph) == ["b-a", "b-b-a", "b-s"]
@@ -105,14 +123,18 @@ def test_4_names_that_a_plan_itself_makes() -> None:
 
 def test_5_and_6_prefixes_are_literal() -> None:
     for prefix in ("a:", "(.*)+", "\\1", "%s{0}", "é ", '"'):
-        assert names(add_branches(read(DIAMOND), [prefix]).graph)[4:] == [prefix + name for name in ("x", "a", "b", "c")]
+        assert names(add_branches(read(DIAMOND), [prefix]).graph)[4:] == [
+            prefix + name for name in ("x", "a", "b", "c")
+        ]
     for prefixes in ([""], ["a-", "a-"], ["a\0"], ["", ""]):
         with pytest.raises(RefusedError):
             add_branches(read(DIAMOND), prefixes)
 
 
 def test_7_unnamed_nodes_stay_unnamed() -> None:
-    graph = read(document([variable(""), operator("relu", "", [0]), operator("relu", "", [1])], [2]))
+    graph = read(
+        document([variable(""), operator("relu", "", [0]), operator("relu", "", [1])], [2])
+    )
     assert names(add_branches(graph, ["b-"]).graph) == [""] * 6
     with pytest.raises(RefusedError, match="no name would change"):
         plan_rename(graph, prefix="b-")
@@ -135,10 +157,18 @@ def test_8_and_9_heads_of_every_kind() -> None:
 
 def test_13_to_15_versions_counts_and_variables() -> None:
     found = written(add_branches(read(two_layers()), ["b-"]).graph)
-    assert found["nodes"][21]["inputs"] == [[16, 0, 0], [17, 0, 0], [18, 0, 0], [19, 0, 1], [20, 0, 1]]
+    assert found["nodes"][21]["inputs"] == [
+        [16, 0, 0],
+        [17, 0, 0],
+        [18, 0, 0],
+        [19, 0, 1],
+        [20, 0, 1],
+    ]
     steps = [3 if node["op"] == "BatchNorm" else 1 for node in found["nodes"]]
     assert found["node_row_ptr"] == [sum(steps[:i]) for i in range(27)]
-    assert found["arg_nodes"] == [i for i, node in enumerate(found["nodes"]) if node["op"] == "null"]
+    assert found["arg_nodes"] == [
+        i for i, node in enumerate(found["nodes"]) if node["op"] == "null"
+    ]
     without = {key: value for key, value in two_layers().items() if key != "node_row_ptr"}
     assert "node_row_ptr" not in written(add_branches(read(without), ["b-"]).graph)
 
@@ -161,8 +191,13 @@ def test_16_and_17_control_dependencies_order_and_unreachable_nodes() -> None:
 
 def test_18_names_in_sub_graphs_stay() -> None:
     body = document([variable("x"), operator("relu", "inner", [0])], [1], version=None)
-    loop = {**operator("_foreach", "loop", [0], attrs={"num_args": "2", "num_outputs": "1"}), "subgraphs": [body]}
-    found = written(add_branches(read(document([variable("x"), loop], [1], version=10901)), ["b-"]).graph)
+    loop = {
+        **operator("_foreach", "loop", [0], attrs={"num_args": "2", "num_outputs": "1"}),
+        "subgraphs": [body],
+    }
+    found = written(
+        add_branches(read(document([variable("x"), loop], [1], version=10901)), ["b-"]).graph
+    )
     assert [node["name"] for node in found["nodes"]] == ["x", "loop", "b-x", "b-loop"]
     assert found["nodes"][3]["subgraphs"] == [body]
 
@@ -186,7 +221,9 @@ def test_35_two_nodes_for_one_name() -> None:
         set_names(graph, {graph.nodes[0]: "n", graph.nodes[1]: "n"})
 
 
-def test_36_a_result_that_fails_its_check_is_not_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_36_a_result_that_fails_its_check_is_not_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     graph, other = read(siamese()), read(DIAMOND)
     monkeypatch.setattr(staging, "write_symbol", lambda *_: write_symbol(other))
     with pytest.raises(SelfCheckError):
@@ -209,6 +246,9 @@ def test_38_other_versions_and_attributes_are_kept() -> None:
         {"is_np_shape": ["int", 1], "mxnet_version": ["int", 10600]},
         {"x": ["str", "y"]},
     ):
-        assert written(add_branches(read({**siamese(), "attrs": attrs}), ["b-"]).graph)["attrs"] == attrs
+        assert (
+            written(add_branches(read({**siamese(), "attrs": attrs}), ["b-"]).graph)["attrs"]
+            == attrs
+        )
     bare = {key: value for key, value in siamese().items() if key != "attrs"}
     assert "attrs" not in written(add_branches(read(bare), ["b-"]).graph)

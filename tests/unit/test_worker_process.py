@@ -66,7 +66,9 @@ def test_a_loop_that_is_left_ends_its_workers() -> None:
 def test_a_process_that_cannot_start_is_one_error() -> None:
     worker = Worker(square, refuse_to_start)
     worker.submit(1)
-    with pytest.raises(RefusedError, match=r"a worker process ended before it was ready \(exit code 4\)"):
+    with pytest.raises(
+        RefusedError, match=r"a worker process ended before it was ready \(exit code 4\)"
+    ):
         worker.receive()
 
 
@@ -111,7 +113,9 @@ def test_a_worker_that_ends_has_been_killed(code: int, begun: float | None) -> N
 
 
 def test_a_worker_that_fails_before_it_is_ready_is_one_error() -> None:
-    with pytest.raises(RefusedError, match=r"a worker process ended before it was ready \(exit code 1\)"):
+    with pytest.raises(
+        RefusedError, match=r"a worker process ended before it was ready \(exit code 1\)"
+    ):
         ended_worker(1).receive()
 
 

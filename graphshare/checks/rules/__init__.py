@@ -15,4 +15,6 @@ _MODULE = re.compile(r"(gs\d{3})_\w+")
 def rule_modules() -> Mapping[str, str]:
     """Return the module name of every rule by code, in the order of the codes. The modules are not imported."""
     matches = (_MODULE.fullmatch(module.name) for module in pkgutil.iter_modules(__path__))
-    return MappingProxyType({match[1].upper(): f"{__name__}.{match[0]}" for match in matches if match is not None})
+    return MappingProxyType(
+        {match[1].upper(): f"{__name__}.{match[0]}" for match in matches if match is not None}
+    )

@@ -11,8 +11,11 @@ _LINE = re.compile(r"line (\d+) column (\d+)")
 @check_rule(
     level="error",
     summary="The file is not JSON: cut short, bytes after the end, invalid UTF-8, or wrong punctuation",
-    why="MXNet reads some such files, those cut inside the last brackets or with trailing bytes; no other tool does, and "
-    "what is missing is unknown.",
+    why=(
+        "MXNet reads some such files, those cut inside the last brackets or with trailing bytes; "
+        "no other tool does, and "
+        "what is missing is unknown."
+    ),
     fails=dense()[:-20],
     passes=dense(),
 )

@@ -15,4 +15,6 @@ from graphshare.checks.rule import CheckContext, Violation, Violations, check_ru
 def find(context: CheckContext) -> Violations:
     """Yield the mark if there is one."""
     if context.data.startswith(BOM):
-        yield Violation("starts with a byte order mark", hint="save it as UTF-8 without BOM", at=(1, 1))
+        yield Violation(
+            "starts with a byte order mark", hint="save it as UTF-8 without BOM", at=(1, 1)
+        )

@@ -22,12 +22,19 @@ def find(context: CheckContext) -> Violations:
     text = context.reading.text
     if text is None or context.reading.json_faults or "\\" not in text:
         return
-    # The expression also consumes valid escapes, so that the second half of one is not taken for the beginning of another.
+    # The expression also consumes valid escapes, so that the second half of one is not taken for
+    # the beginning of another.
     matches = [match for match in _ESCAPE.finditer(text) if match[1] is not None]
     for i, match in enumerate(matches[:_LIMIT]):
         escape = text[match.start() : match.start() + (6 if match[1] == "u" else 2)]
-        more = f" (and {len(matches) - _LIMIT} more)" if i == _LIMIT - 1 and len(matches) > _LIMIT else ""
+        more = (
+            f" (and {len(matches) - _LIMIT} more)"
+            if i == _LIMIT - 1 and len(matches) > _LIMIT
+            else ""
+        )
         hint = "write the character itself, in UTF-8 (json.dumps: ensure_ascii=False)"
         yield Violation(
-            f"MXNet does not read the escape {escape}{more}", hint=hint, at=context.line_index.locate(match.start())
+            f"MXNet does not read the escape {escape}{more}",
+            hint=hint,
+            at=context.line_index.locate(match.start()),
         )

@@ -14,4 +14,8 @@ from graphshare.checks.rule import CheckContext, Violation, Violations, check_ru
 def find(context: CheckContext) -> Violations:
     """Yield every repeated key."""
     for steps in context.reading.duplicate_keys:
-        yield Violation(f"the key {steps[-1]!r} occurs twice; the last one counts", steps, hint="remove the wrong one")
+        yield Violation(
+            f"the key {steps[-1]!r} occurs twice; the last one counts",
+            steps,
+            hint="remove the wrong one",
+        )

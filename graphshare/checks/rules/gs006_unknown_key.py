@@ -16,15 +16,23 @@ def find(context: CheckContext) -> Violations:
     """Yield every such key of graphs and nodes."""
     for steps, graph in context.documents:
         for key in graph.keys() - GRAPH_KEYS if not GRAPH_KEYS.issuperset(graph) else ():
-            yield Violation(f"the graph has the unknown key {key!r}", (*steps, key), hint=_hint(key, GRAPH_KEYS))
+            yield Violation(
+                f"the graph has the unknown key {key!r}", (*steps, key), hint=_hint(key, GRAPH_KEYS)
+            )
         for i, node in enumerate(graph["nodes"]):
             if not NODE_KEYS.issuperset(node):
                 for key in [key for key in node if key not in NODE_KEYS]:
                     place = (*steps, "nodes", i, key)
                     yield Violation(
-                        f"the node has the unknown key {key!r}", place, name=node["name"], hint=_hint(key, NODE_KEYS)
+                        f"the node has the unknown key {key!r}",
+                        place,
+                        name=node["name"],
+                        hint=_hint(key, NODE_KEYS),
                     )
 
 
 def _hint(key: str, known: frozenset[str]) -> str:
-    return did_you_mean(key, sorted(known)) or "remarks belong in a node's attributes, under a key like __note__"
+    return (
+        did_you_mean(key, sorted(known))
+        or "remarks belong in a node's attributes, under a key like __note__"
+    )

@@ -14,7 +14,9 @@ _TAGS: dict[str, Callable[[object], bool]] = {
     "size_t": lambda value: type(value) is int and 0 <= value < 1 << 64,
     "str": lambda value: isinstance(value, str),
     "list_int": lambda value: isinstance(value, list) and all(map(_is_int, value)),
-    "list_str": lambda value: isinstance(value, list) and all(isinstance(part, str) for part in value),
+    "list_str": lambda value: (
+        isinstance(value, list) and all(isinstance(part, str) for part in value)
+    ),
 }
 
 
@@ -32,7 +34,9 @@ def find(context: CheckContext) -> Violations:
             message = _fault(key, value)
             if message:
                 yield Violation(
-                    message, (*steps, "attrs", key), hint='graph attributes look like {"mxnet_version": ["int", 10901]}'
+                    message,
+                    (*steps, "attrs", key),
+                    hint='graph attributes look like {"mxnet_version": ["int", 10901]}',
                 )
 
 
@@ -44,4 +48,8 @@ def _fault(key: str, value: object) -> str:
         return f"the graph attribute {key!r} has the type {tag!r}; MXNet reads {', '.join(_TAGS)}"
     if not _TAGS[tag](content):
         return f"the graph attribute {key!r} is not of its type {tag}"
-    return f"{key} has the type {tag!r}, not int" if key in ("mxnet_version", "is_np_shape") and tag != "int" else ""
+    return (
+        f"{key} has the type {tag!r}, not int"
+        if key in ("mxnet_version", "is_np_shape") and tag != "int"
+        else ""
+    )

@@ -25,9 +25,17 @@ def find(context: CheckContext) -> Violations:
     if reading.text is None or reading.json_faults:
         return
     text, at = reading.text, 0
-    place = next((m.start() for m in _ESCAPE.finditer(text) if m[1] == "u0000"), None) if "\\u0000" in text else None
+    place = (
+        next((m.start() for m in _ESCAPE.finditer(text) if m[1] == "u0000"), None)
+        if "\\u0000" in text
+        else None
+    )
     if place is not None:
-        yield Violation("a string contains a NUL, where MXNet ends it", hint="remove it", at=context.line_index.locate(place))
+        yield Violation(
+            "a string contains a NUL, where MXNet ends it",
+            hint="remove it",
+            at=context.line_index.locate(place),
+        )
     if not reading.has_raw_controls:
         return
     while (start := text.find('"', at)) >= 0:
@@ -36,7 +44,12 @@ def find(context: CheckContext) -> Violations:
         at = match.end()
         if match[1] in _NAMES:
             hint = "write \\n or \\r instead" if match[1] != "\0" else "remove it"
-            yield Violation(f"a string contains {_NAMES[match[1]]}", hint=hint, at=context.line_index.locate(match.end() - 1))
-            # The rest of the string is skipped: one finding per string is enough, and its quotes must not begin another string.
+            yield Violation(
+                f"a string contains {_NAMES[match[1]]}",
+                hint=hint,
+                at=context.line_index.locate(match.end() - 1),
+            )
+            # The rest of the string is skipped: one finding per string is enough, and its quotes
+            # must not begin another string.
             rest = _REST.match(text, match.end())
             at = rest.end() if rest else len(text)

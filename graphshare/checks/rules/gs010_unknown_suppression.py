@@ -8,8 +8,12 @@ from graphshare.checks.rule import CheckContext, Violation, Violations, check_ru
     level="warning",
     summary="A node suppresses a rule that does not exist",
     why="The suppression is probably misspelled and has no effect.",
-    fails=dense().replace('"num_hidden": "2"', '"__graphshare_ignore__": "GS9999", "num_hidden": "2"'),
-    passes=dense().replace('"num_hidden": "2"', '"__graphshare_ignore__": "GS504", "num_hidden": "2"'),
+    fails=dense().replace(
+        '"num_hidden": "2"', '"__graphshare_ignore__": "GS9999", "num_hidden": "2"'
+    ),
+    passes=dense().replace(
+        '"num_hidden": "2"', '"__graphshare_ignore__": "GS504", "num_hidden": "2"'
+    ),
 )
 def find(context: CheckContext) -> Violations:
     """Yield every suppressed code that belongs to no rule."""
@@ -17,4 +21,6 @@ def find(context: CheckContext) -> Violations:
         for code in read_suppressed_codes(node) if KEY in node.attrs else ():
             if not is_known_code(code):
                 hint = "codes are listed by `graphshare check --list`"
-                yield Violation(f"{KEY} names {code!r}, which is not a rule", steps, node, hint=hint)
+                yield Violation(
+                    f"{KEY} names {code!r}, which is not a rule", steps, node, hint=hint
+                )

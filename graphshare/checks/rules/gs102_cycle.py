@@ -1,6 +1,14 @@
 """GS102: nodes in a cycle."""
 
-from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, operator, symbol, variable
+from graphshare.checks.rule import (
+    CheckContext,
+    Violation,
+    Violations,
+    check_rule,
+    operator,
+    symbol,
+    variable,
+)
 
 
 @check_rule(

@@ -1,13 +1,24 @@
 """GS103: an input that comes later in the file."""
 
-from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, operator, symbol, variable
+from graphshare.checks.rule import (
+    CheckContext,
+    Violation,
+    Violations,
+    check_rule,
+    operator,
+    symbol,
+    variable,
+)
 from graphshare.ir.graph import Node
 
 
 @check_rule(
     level="warning",
     summary="A node comes before one of its inputs",
-    why="MXNet loads such a file and writes it back in another order, with other ids; tools that read in one pass fail.",
+    why=(
+        "MXNet loads such a file and writes it back in another order, with other ids; tools that "
+        "read in one pass fail."
+    ),
     fails=symbol(operator("relu", "a", 1), variable("data"), heads=[0]),
     passes=symbol(variable("data"), operator("relu", "a", 0)),
     fix="puts the nodes in order",
@@ -17,8 +28,15 @@ def find(context: CheckContext) -> Violations:
     for steps, graph in context.graphs:
         seen: set[Node] = set()
         for i, node in enumerate(graph.nodes):
-            late = [e.node for e in node.inputs if e.node not in seen] + [d for d in node.control_deps if d not in seen]
+            late = [e.node for e in node.inputs if e.node not in seen] + [
+                d for d in node.control_deps if d not in seen
+            ]
             if late:
                 hint = "put every node after its inputs"
-                yield Violation(f"needs {late[0].name!r}, which comes later in the file", (*steps, "nodes", i), node, hint=hint)
+                yield Violation(
+                    f"needs {late[0].name!r}, which comes later in the file",
+                    (*steps, "nodes", i),
+                    node,
+                    hint=hint,
+                )
             seen.add(node)

@@ -1,6 +1,14 @@
 """GS104: nodes that no output needs."""
 
-from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, operator, symbol, variable
+from graphshare.checks.rule import (
+    CheckContext,
+    Violation,
+    Violations,
+    check_rule,
+    operator,
+    symbol,
+    variable,
+)
 from graphshare.ir.walk import reachable
 
 

@@ -16,5 +16,7 @@ def find(context: CheckContext) -> Violations:
     """Yield every input and head that takes such an output."""
     for steps, consumer, entry, count in find_missing_outputs(context):
         source = f"{entry.node.name!r} ({entry.node.operator_text})"
-        message = f"takes output {entry.index} of {source}, which has {format_count(count, 'output')}"
+        message = (
+            f"takes output {entry.index} of {source}, which has {format_count(count, 'output')}"
+        )
         yield Violation(message, steps, consumer, hint="outputs count from 0")

@@ -1,6 +1,14 @@
 """GS106: a variable that has inputs."""
 
-from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, operator, symbol, variable
+from graphshare.checks.rule import (
+    CheckContext,
+    Violation,
+    Violations,
+    check_rule,
+    operator,
+    symbol,
+    variable,
+)
 from graphshare.text.format import format_count
 
 _WRONG = {**variable("b"), "inputs": [[0, 0, 0]]}
@@ -18,4 +26,9 @@ def find(context: CheckContext) -> Violations:
     for steps, node in context.nodes():
         if node.is_variable and node.inputs:
             hint = "a variable takes its value from outside; should it be an operator?"
-            yield Violation(f"is a variable with {format_count(len(node.inputs), 'input')}", steps, node, hint=hint)
+            yield Violation(
+                f"is a variable with {format_count(len(node.inputs), 'input')}",
+                steps,
+                node,
+                hint=hint,
+            )

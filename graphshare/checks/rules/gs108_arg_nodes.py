@@ -15,7 +15,9 @@ from graphshare.text.format import format_count
 )
 def find(context: CheckContext) -> Violations:
     """Yield the list of each graph if it disagrees with the nodes."""
-    for steps, graph in context.documents if context.has_graph else ():  # other ids are GS101 and GS107
+    for steps, graph in (
+        context.documents if context.has_graph else ()
+    ):  # other ids are GS101 and GS107
         variables = [i for i, node in enumerate(graph["nodes"]) if node["op"] == VARIABLE_OP]
         listed = graph["arg_nodes"]
         if listed != variables:
@@ -28,5 +30,7 @@ def find(context: CheckContext) -> Violations:
                 else "is not in the order of the nodes"
             )
             yield Violation(
-                f"arg_nodes {problem}", (*steps, "arg_nodes"), hint="it lists the ids of all variables (op null) in order"
+                f"arg_nodes {problem}",
+                (*steps, "arg_nodes"),
+                hint="it lists the ids of all variables (op null) in order",
             )

@@ -53,4 +53,6 @@ def _is_possible(context: CheckContext, node: Node, count: int) -> bool:
     outputs = context.facts(node).outputs
     if outputs is None:
         return count >= 1
-    return count == outputs.total or (canonical(node.op) in _BUILD_DEPENDENT and outputs.visible <= count <= outputs.total + 1)
+    return count == outputs.total or (
+        canonical(node.op) in _BUILD_DEPENDENT and outputs.visible <= count <= outputs.total + 1
+    )

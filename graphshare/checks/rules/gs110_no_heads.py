@@ -13,4 +13,6 @@ from graphshare.checks.rule import CheckContext, Violation, Violations, check_ru
 def find(context: CheckContext) -> Violations:
     """Yield the empty list of heads."""
     if context.has_graph and not context.graph.heads:
-        yield Violation("has no outputs", ("heads",), hint="list the output entries, as [[id, 0, 0]]")
+        yield Violation(
+            "has no outputs", ("heads",), hint="list the output entries, as [[id, 0, 0]]"
+        )

@@ -1,14 +1,33 @@
 """GS111: an output that has no name."""
 
-from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, operator, symbol, variable
+from graphshare.checks.rule import (
+    CheckContext,
+    Violation,
+    Violations,
+    check_rule,
+    operator,
+    symbol,
+    variable,
+)
 
 
 @check_rule(
     level="warning",
     summary="An input or a head takes an internal output of its operator",
-    why="It is scratch space, or filled in training only; no MXNet API composes such a graph, but a file can contain it.",
-    fails=symbol(variable("data"), operator("Pooling", "pool", 0, kernel="(2, 2)"), operator("relu", "a", (1, 1))),
-    passes=symbol(variable("data"), operator("Pooling", "pool", 0, kernel="(2, 2)"), operator("relu", "a", (1, 0))),
+    why=(
+        "It is scratch space, or filled in training only; no MXNet API composes such a graph, but "
+        "a file can contain it."
+    ),
+    fails=symbol(
+        variable("data"),
+        operator("Pooling", "pool", 0, kernel="(2, 2)"),
+        operator("relu", "a", (1, 1)),
+    ),
+    passes=symbol(
+        variable("data"),
+        operator("Pooling", "pool", 0, kernel="(2, 2)"),
+        operator("relu", "a", (1, 0)),
+    ),
 )
 def find(context: CheckContext) -> Violations:
     """Yield every input and head that takes one."""

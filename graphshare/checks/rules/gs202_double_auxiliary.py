@@ -13,7 +13,12 @@ from graphshare.checks.rule import CheckContext, Violation, Violations, batch_no
 )
 def find(context: CheckContext) -> Violations:
     """Yield each auxiliary state whose name an earlier one has."""
-    for name, first, later in find_repeats([(v.name, owner) for v, owner in context.variables if v.auxiliary]):
+    for name, first, later in find_repeats(
+        [(v.name, owner) for v, owner in context.variables if v.auxiliary]
+    ):
         message = f"the auxiliary state {name!r} has the name of an earlier one (node {context.ids[first]})"
-        hint = "`graphshare share --doctor tie` merges variables of one name into one node, --doctor separate renames them"
+        hint = (
+            "`graphshare share --doctor tie` merges variables of one name into one node, --doctor "
+            "separate renames them"
+        )
         yield Violation(message, node=later, hint=hint)

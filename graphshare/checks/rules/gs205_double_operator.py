@@ -1,7 +1,15 @@
 """GS205: one name for two operators."""
 
 from graphshare.checks.graph_facts import find_repeats
-from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, operator, symbol, variable
+from graphshare.checks.rule import (
+    CheckContext,
+    Violation,
+    Violations,
+    check_rule,
+    operator,
+    symbol,
+    variable,
+)
 
 
 @check_rule(

@@ -1,6 +1,14 @@
 """GS206: two parameter nodes that should be one."""
 
-from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, operator, symbol, variable
+from graphshare.checks.rule import (
+    CheckContext,
+    Violation,
+    Violations,
+    check_rule,
+    operator,
+    symbol,
+    variable,
+)
 from graphshare.ir.graph import Node
 
 _ATTRS = {"num_hidden": "2", "no_bias": "True"}
@@ -25,7 +33,9 @@ _ATTRS = {"num_hidden": "2", "no_bias": "True"}
     ),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each parameter that has the name and the use of an earlier one: the same input of an operator of the same kind."""
+    """Yield each parameter that has the name and the use of an earlier one: the same input of an
+    operator of the same kind.
+    """
     first: dict[tuple[str, str], Node] = {}
     for node, role in context.parameters:
         if not node.name or role.user is None:

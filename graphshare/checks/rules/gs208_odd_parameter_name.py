@@ -21,7 +21,11 @@ def find(context: CheckContext) -> Violations:
                 continue
             parameters = find_parameters(context, node, formals)
             # A shared parameter can be named after at most one of its operators.
-            own = {formal: v for formal, v in parameters.items() if len(users[v]) == 1 and v.name.endswith(formal)}
+            own = {
+                formal: v
+                for formal, v in parameters.items()
+                if len(users[v]) == 1 and v.name.endswith(formal)
+            }
             stems = {variable.name.removesuffix(formal) for formal, variable in own.items()}
             if len(own) == len(formals) and len(stems) > 1:
                 names = " and ".join(repr(variable.name) for variable in own.values())
@@ -29,4 +33,6 @@ def find(context: CheckContext) -> Violations:
                 yield Violation(message, node=node, hint="is one of them misspelt?")
 
 
-_GROUPS = tuple(map(frozenset, (("weight", "bias"), ("gamma", "beta"), ("moving_mean", "moving_var"))))
+_GROUPS = tuple(
+    map(frozenset, (("weight", "bias"), ("gamma", "beta"), ("moving_mean", "moving_var")))
+)

@@ -1,6 +1,14 @@
 """GS302: an operator defined in Python."""
 
-from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, operator, symbol, variable
+from graphshare.checks.rule import (
+    CheckContext,
+    Violation,
+    Violations,
+    check_rule,
+    operator,
+    symbol,
+    variable,
+)
 from graphshare.ops.registry import canonical
 
 
@@ -17,4 +25,6 @@ def find(context: CheckContext) -> Violations:
         if canonical(node.op) == "Custom":
             kind = node.attrs.get("op_type", "")
             hint = "if the code is always available: --ignore GS302, or __graphshare_ignore__ on the node"
-            yield Violation(f"needs the Python code of the custom operator {kind!r}", steps, node, hint=hint)
+            yield Violation(
+                f"needs the Python code of the custom operator {kind!r}", steps, node, hint=hint
+            )

@@ -19,7 +19,16 @@ def find(context: CheckContext) -> Violations:
     """Yield each such attribute."""
     for steps, node, fault in find_attribute_faults(context, "unknown"):
         signature = find_signature(node)
-        names = [parameter.name for parameter in signature.parameters or ()] if signature is not None else []
+        names = (
+            [parameter.name for parameter in signature.parameters or ()]
+            if signature is not None
+            else []
+        )
         yield Violation(fault.message, steps, node, hint=did_you_mean(fault.key, names) or _FREE)
     for steps, node, key in find_refused_hidden_keys(context):
-        yield Violation(f"unknown attribute {key!r}: no input of that name is a variable", steps, node, hint=_FREE)
+        yield Violation(
+            f"unknown attribute {key!r}: no input of that name is a variable",
+            steps,
+            node,
+            hint=_FREE,
+        )

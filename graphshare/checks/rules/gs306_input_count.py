@@ -18,5 +18,9 @@ def find(context: CheckContext) -> Violations:
         count = len(node.inputs)
         names = ", ".join(formals[:8]) or "none"
         message = f"{node.op} has {format_count(count, 'input')}, but its attributes ask for {len(formals)} ({names})"
-        hint = "only files before mxnet_version 0.9, or without one, may omit inputs" if formals[count:] else ""
+        hint = (
+            "only files before mxnet_version 0.9, or without one, may omit inputs"
+            if formals[count:]
+            else ""
+        )
         yield Violation(message, (*steps, "inputs"), node, hint=hint)

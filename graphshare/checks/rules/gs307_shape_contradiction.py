@@ -38,10 +38,15 @@ _CHAIN = symbol(
 @check_rule(
     level="error",
     summary="The shapes of the graph contradict each other",
-    why="MXNet refuses to bind it. The known shapes are those that variables declare (__shape__), those of the parameter "
-    "file, and those of --shape.",
+    why=(
+        "MXNet refuses to bind it. The known shapes are those that variables declare (__shape__), "
+        "those of the parameter "
+        "file, and those of --shape."
+    ),
     fails=_CHAIN,
-    passes=Example(dense(), (ExampleRecord("arg:fc_weight", (2, 3)), ExampleRecord("arg:fc_bias", (2,)))),
+    passes=Example(
+        dense(), (ExampleRecord("arg:fc_weight", (2, 3)), ExampleRecord("arg:fc_bias", (2,)))
+    ),
 )
 def find(context: CheckContext) -> Violations:
     """Yield the first operator whose shapes contradict each other."""
@@ -62,11 +67,18 @@ def _suggest_convention(shapes: Shapes) -> str:
     graph = shapes.graph
     if graph is None:
         return ""
-    pools = {node: other for node in graph.nodes if canonical(node.op) == "Pooling" and (other := _round_otherwise(node))}
+    pools = {
+        node: other
+        for node in graph.nodes
+        if canonical(node.op) == "Pooling" and (other := _round_otherwise(node))
+    }
     for chosen in ([*pools], *([node] for node in list(pools)[:_TRIED])):
         others = {node: pools[node] for node in chosen}
         if others and shapes.fit(rebuild_graph(graph, partial(_replace, others))[0]):
-            texts = [f"pooling_convention={other.attrs[_KEY]} of {other.name!r}" for other in others.values()]
+            texts = [
+                f"pooling_convention={other.attrs[_KEY]} of {other.name!r}"
+                for other in others.values()
+            ]
             return f"{format_names(texts, 4)} fits; files of 2015 round up (full) and do not say so"
     return ""
 
@@ -74,9 +86,15 @@ def _suggest_convention(shapes: Shapes) -> str:
 def _round_otherwise(node: Node) -> Node | None:
     """Return a Pooling that rounds the other way, or None if sizes are not rounded."""
     signature = find_signature(node)
-    value = None if signature is None or signature.value(node.attrs, "global_pool") else signature.value(node.attrs, _KEY)
+    value = (
+        None
+        if signature is None or signature.value(node.attrs, "global_pool")
+        else signature.value(node.attrs, _KEY)
+    )
     other = {"valid": "full", "full": "valid"}.get(value or "")
-    return None if other is None else msgspec.structs.replace(node, attrs={**node.attrs, _KEY: other})
+    return (
+        None if other is None else msgspec.structs.replace(node, attrs={**node.attrs, _KEY: other})
+    )
 
 
 def _replace(others: Mapping[Node, Node], node: Node) -> Node:

@@ -21,4 +21,8 @@ def find(context: CheckContext) -> Violations:
         for name in context.given_shapes:
             if name not in known and find_numbered(name, same) is None:
                 hint = did_you_mean(name, known) or f"the variables are {', '.join(known[:8])}"
-                yield Violation(f"a shape is given for {name!r}, but no variable has this name", hint=hint, name=name)
+                yield Violation(
+                    f"a shape is given for {name!r}, but no variable has this name",
+                    hint=hint,
+                    name=name,
+                )

@@ -54,15 +54,26 @@ def _is_initializer(text: str) -> bool:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return False
-    return isinstance(value, list) and len(value) == 2 and isinstance(value[0], str) and isinstance(value[1], dict)
+    return (
+        isinstance(value, list)
+        and len(value) == 2
+        and isinstance(value[0], str)
+        and isinstance(value[1], dict)
+    )
 
 
 _READERS: dict[str, tuple[str, Callable[[str], bool]]] = {
     "__lr_mult__": ("a number", _is_number),
     "__wd_mult__": ("a number", _is_number),
     "__shape__": ("a shape", _make_reader("shape")),
-    "__dtype__": ("the number of a dtype", lambda text: re.fullmatch(r"-1|\d{1,2}", text) is not None),
-    "__storage_type__": ("the number of a storage type", lambda text: re.fullmatch(r"-1|[0-2]", text) is not None),
+    "__dtype__": (
+        "the number of a dtype",
+        lambda text: re.fullmatch(r"-1|\d{1,2}", text) is not None,
+    ),
+    "__storage_type__": (
+        "the number of a storage type",
+        lambda text: re.fullmatch(r"-1|[0-2]", text) is not None,
+    ),
     "__init__": ("an initializer", _is_initializer),
     "__force_mirroring__": ("a boolean", _make_reader("bool")),
 }

@@ -2,7 +2,15 @@
 
 from collections import Counter
 
-from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, operator, symbol, variable
+from graphshare.checks.rule import (
+    CheckContext,
+    Violation,
+    Violations,
+    check_rule,
+    operator,
+    symbol,
+    variable,
+)
 from graphshare.ir.graph import Node
 from graphshare.ops.registry import canonical
 
@@ -35,7 +43,11 @@ def find(context: CheckContext) -> Violations:
     for op, nodes in kinds.items():
         if len(nodes) > _MIN_OTHERS:
             counts = Counter(key for node in nodes for key in node.attrs)
-            for key in [key for key, count in counts.items() if count >= len(nodes) - 1 and not key.startswith("__")]:
+            for key in [
+                key
+                for key, count in counts.items()
+                if count >= len(nodes) - 1 and not key.startswith("__")
+            ]:
                 yield from _compare(context, op, key, nodes)
 
 
@@ -46,7 +58,9 @@ def _compare(context: CheckContext, op: str, key: str, nodes: list[Node]) -> Vio
         others = f"the {len(nodes) - 1} other {op}"
         if value is None:
             hint = "write the default value if it is intended"
-            yield Violation(f"{node.name!r} has no {key}, and {others} have one", node=node, hint=hint)
+            yield Violation(
+                f"{node.name!r} has no {key}, and {others} have one", node=node, hint=hint
+            )
         elif key in _UNIFORM and len(values) == 2 and values[value] == 1:
             message = f"{node.name!r} has {key} {value!r}, and {others} have {next(v for v in values if v != value)!r}"
             yield Violation(message, node=node, hint="check that the difference is intended")

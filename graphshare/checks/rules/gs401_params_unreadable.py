@@ -1,6 +1,14 @@
 """GS401: the parameter file cannot be read."""
 
-from graphshare.checks.rule import DENSE_RECORDS, CheckContext, Example, Violation, Violations, check_rule, dense
+from graphshare.checks.rule import (
+    DENSE_RECORDS,
+    CheckContext,
+    Example,
+    Violation,
+    Violations,
+    check_rule,
+    dense,
+)
 
 
 @check_rule(

@@ -1,6 +1,14 @@
 """GS402: a parameter that the parameter file does not contain."""
 
-from graphshare.checks.rule import DENSE_RECORDS, CheckContext, Example, Violation, Violations, check_rule, dense
+from graphshare.checks.rule import (
+    DENSE_RECORDS,
+    CheckContext,
+    Example,
+    Violation,
+    Violations,
+    check_rule,
+    dense,
+)
 from graphshare.text.names import did_you_mean
 
 

@@ -1,6 +1,15 @@
 """GS403: a record without a variable."""
 
-from graphshare.checks.rule import DENSE_RECORDS, CheckContext, Example, ExampleRecord, Violation, Violations, check_rule, dense
+from graphshare.checks.rule import (
+    DENSE_RECORDS,
+    CheckContext,
+    Example,
+    ExampleRecord,
+    Violation,
+    Violations,
+    check_rule,
+    dense,
+)
 from graphshare.text.names import did_you_mean
 
 
@@ -18,5 +27,12 @@ def find(context: CheckContext) -> Violations:
     missing = [name for name in context.expected_parameters if name not in context.records_by_name]
     for record in context.records:
         if record.name not in context.prefixes:
-            hint = did_you_mean(record.name, missing) or "remove it, or check that the file belongs to the graph"
-            yield Violation(f"no variable of the graph has the name {record.name!r}", hint=hint, record=record.place)
+            hint = (
+                did_you_mean(record.name, missing)
+                or "remove it, or check that the file belongs to the graph"
+            )
+            yield Violation(
+                f"no variable of the graph has the name {record.name!r}",
+                hint=hint,
+                record=record.place,
+            )

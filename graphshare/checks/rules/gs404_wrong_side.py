@@ -1,6 +1,14 @@
 """GS404: ``arg:`` in place of ``aux:``, or vice versa."""
 
-from graphshare.checks.rule import CheckContext, Example, ExampleRecord, Violation, Violations, batch_norm, check_rule
+from graphshare.checks.rule import (
+    CheckContext,
+    Example,
+    ExampleRecord,
+    Violation,
+    Violations,
+    batch_norm,
+    check_rule,
+)
 
 _CHANNELS = [ExampleRecord(f"arg:bn_{formal}", (3,)) for formal in ("gamma", "beta")]
 _VAR = ExampleRecord("aux:bn_moving_var", (3,))

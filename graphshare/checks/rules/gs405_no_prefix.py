@@ -1,6 +1,15 @@
 """GS405: keys without ``arg:`` and ``aux:``."""
 
-from graphshare.checks.rule import DENSE_RECORDS, CheckContext, Example, ExampleRecord, Violation, Violations, check_rule, dense
+from graphshare.checks.rule import (
+    DENSE_RECORDS,
+    CheckContext,
+    Example,
+    ExampleRecord,
+    Violation,
+    Violations,
+    check_rule,
+    dense,
+)
 
 
 @check_rule(
@@ -15,6 +24,18 @@ def find(context: CheckContext) -> Violations:
     """Yield the first such key, with their number."""
     bare = [record for record in context.records if not record.prefix]
     if bare and context.params is not None and context.params.format == "params":
-        subject = "all keys have" if len(bare) == len(context.records) else f"{len(bare)} of {len(context.records)} keys have"
-        hint = "--fix adds them" if context.bare_records else "save with arg: and aux: (Gluon: net.export)"
-        yield Violation(f"{subject} neither arg: nor aux:, {bare[0].key!r} first", hint=hint, record=bare[0].place)
+        subject = (
+            "all keys have"
+            if len(bare) == len(context.records)
+            else f"{len(bare)} of {len(context.records)} keys have"
+        )
+        hint = (
+            "--fix adds them"
+            if context.bare_records
+            else "save with arg: and aux: (Gluon: net.export)"
+        )
+        yield Violation(
+            f"{subject} neither arg: nor aux:, {bare[0].key!r} first",
+            hint=hint,
+            record=bare[0].place,
+        )

@@ -1,6 +1,15 @@
 """GS406: the shape of a record differs from the graph's."""
 
-from graphshare.checks.rule import DENSE_RECORDS, CheckContext, Example, ExampleRecord, Violation, Violations, check_rule, dense
+from graphshare.checks.rule import (
+    DENSE_RECORDS,
+    CheckContext,
+    Example,
+    ExampleRecord,
+    Violation,
+    Violations,
+    check_rule,
+    dense,
+)
 from graphshare.checks.shapes import find_shapes
 from graphshare.errors import Fault
 from graphshare.text.format import format_dims
@@ -23,7 +32,9 @@ def find(context: CheckContext) -> Violations:
         expected, shape = alone.shapes[node][0], record.shape
         if expected is None or shape is None:
             continue
-        if len(expected) != len(shape) or any(a is not None and a != b for a, b in zip(expected, shape, strict=True)):
+        if len(expected) != len(shape) or any(
+            a is not None and a != b for a, b in zip(expected, shape, strict=True)
+        ):
             hint = "the file belongs to another version of the graph"
             yield Violation(
                 f"is {format_dims(shape)}, but the graph requires {format_dims(expected)}",

@@ -1,12 +1,23 @@
 """GS407: the dtype of a record does not fit the graph."""
 
-from graphshare.checks.rule import DENSE_RECORDS, CheckContext, Example, ExampleRecord, Violation, Violations, check_rule, dense
+from graphshare.checks.rule import (
+    DENSE_RECORDS,
+    CheckContext,
+    Example,
+    ExampleRecord,
+    Violation,
+    Violations,
+    check_rule,
+    dense,
+)
 from graphshare.checks.shapes import find_shapes
 from graphshare.errors import Fault
 from graphshare.formats.params.mxnet_params import UNLOADABLE_DTYPES
 from graphshare.formats.params.records import DTYPES
 
-_FLAGS = {str(codes.mxnet): dtype for dtype, codes in DTYPES.items() if dtype not in UNLOADABLE_DTYPES}
+_FLAGS = {
+    str(codes.mxnet): dtype for dtype, codes in DTYPES.items() if dtype not in UNLOADABLE_DTYPES
+}
 
 
 @check_rule(
@@ -17,7 +28,9 @@ _FLAGS = {str(codes.mxnet): dtype for dtype, codes in DTYPES.items() if dtype no
     passes=Example(dense(), DENSE_RECORDS),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each record that contradicts its variable's ``__dtype__``, and the first operator whose inputs do not match."""
+    """Yield each record that contradicts its variable's ``__dtype__``, and the first operator whose
+    inputs do not match.
+    """
     inferred = context.once(find_shapes) if context.params is not None else None
     if inferred is None:
         return
@@ -25,8 +38,15 @@ def find(context: CheckContext) -> Violations:
         declared = _FLAGS.get(variable.attrs.get("__dtype__", ""))
         if declared is not None and declared != record.dtype:
             message = f"is {record.dtype}, but its variable declares {declared} (__dtype__)"
-            yield Violation(message, record=record.place, hint="convert the array or correct __dtype__", name=variable.name)
+            yield Violation(
+                message,
+                record=record.place,
+                hint="convert the array or correct __dtype__",
+                name=variable.name,
+            )
     dtypes, shapes = inferred.with_dtypes, inferred.with_shapes
     if isinstance(dtypes, Fault) and not isinstance(shapes, Fault):
         node = inferred.find_operator(dtypes.node)
-        yield Violation(dtypes.message, node=node, hint="convert the arrays to one dtype", name=dtypes.node)
+        yield Violation(
+            dtypes.message, node=node, hint="convert the arrays to one dtype", name=dtypes.node
+        )

@@ -1,7 +1,15 @@
 """GS409: two records with one key."""
 
 from graphshare.checks.graph_facts import find_repeats
-from graphshare.checks.rule import DENSE_RECORDS, CheckContext, Example, Violation, Violations, check_rule, dense
+from graphshare.checks.rule import (
+    DENSE_RECORDS,
+    CheckContext,
+    Example,
+    Violation,
+    Violations,
+    check_rule,
+    dense,
+)
 
 
 @check_rule(

@@ -1,6 +1,14 @@
 """GS411: a parameter file without names."""
 
-from graphshare.checks.rule import DENSE_RECORDS, CheckContext, Example, Violation, Violations, check_rule, dense
+from graphshare.checks.rule import (
+    DENSE_RECORDS,
+    CheckContext,
+    Example,
+    Violation,
+    Violations,
+    check_rule,
+    dense,
+)
 
 
 @check_rule(
@@ -14,4 +22,6 @@ def find(context: CheckContext) -> Violations:
     """Yield the file if its records have no names."""
     if context.params is not None and context.params.records and not context.params.named:
         hint = "save it with names (mx.nd.save of a dict)"
-        yield Violation("is a list of arrays without names, so no array has a variable", record="", hint=hint)
+        yield Violation(
+            "is a list of arrays without names, so no array has a variable", record="", hint=hint
+        )

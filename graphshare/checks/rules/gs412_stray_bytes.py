@@ -1,6 +1,15 @@
 """GS412: bytes after the last name of a parameter file, or a header that MXNet does not write."""
 
-from graphshare.checks.rule import DENSE_RECORDS, CheckContext, Example, ExampleRecord, Violation, Violations, check_rule, dense
+from graphshare.checks.rule import (
+    DENSE_RECORDS,
+    CheckContext,
+    Example,
+    ExampleRecord,
+    Violation,
+    Violations,
+    check_rule,
+    dense,
+)
 from graphshare.text.format import format_count
 
 
@@ -23,9 +32,20 @@ def find(context: CheckContext) -> Violations:
             hint="`graphshare params convert` drops them",
         )
     if file.reserved:
-        yield Violation(f"has {file.reserved:#x} in the reserved word of its header, where MXNet writes 0", record="")
+        yield Violation(
+            f"has {file.reserved:#x} in the reserved word of its header, where MXNet writes 0",
+            record="",
+        )
     for record in context.records:
         # Bytes that are not UTF-8 were read as lone surrogates.
         if any("\udc80" <= c <= "\udcff" or c == "\0" for c in record.key):
-            message = "has a name with bytes that are not UTF-8" if "\0" not in record.key else "has a name with a NUL"
-            yield Violation(message, record=record.place, hint="mx.nd.load cannot decode the name, or truncates it")
+            message = (
+                "has a name with bytes that are not UTF-8"
+                if "\0" not in record.key
+                else "has a name with a NUL"
+            )
+            yield Violation(
+                message,
+                record=record.place,
+                hint="mx.nd.load cannot decode the name, or truncates it",
+            )

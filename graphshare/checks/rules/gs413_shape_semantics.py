@@ -1,6 +1,15 @@
 """GS413: a graph and a parameter file with different shape semantics."""
 
-from graphshare.checks.rule import DENSE_RECORDS, CheckContext, Example, ExampleRecord, Violation, Violations, check_rule, dense
+from graphshare.checks.rule import (
+    DENSE_RECORDS,
+    CheckContext,
+    Example,
+    ExampleRecord,
+    Violation,
+    Violations,
+    check_rule,
+    dense,
+)
 from graphshare.ops.attributes import has_np_shape
 
 
@@ -8,7 +17,10 @@ from graphshare.ops.attributes import has_np_shape
     level="warning",
     summary="Graph and parameter file were saved under different shape semantics",
     why="MXNet refuses V3 records with np-shape off, and V2 records with np-shape on.",
-    fails=Example(dense().replace('{"mxnet_version"', '{"is_np_shape": ["int", 1], "mxnet_version"'), DENSE_RECORDS),
+    fails=Example(
+        dense().replace('{"mxnet_version"', '{"is_np_shape": ["int", 1], "mxnet_version"'),
+        DENSE_RECORDS,
+    ),
     passes=Example(dense(), (DENSE_RECORDS[0], ExampleRecord("arg:fc_bias", (2,)))),
 )
 def find(context: CheckContext) -> Violations:
@@ -26,4 +38,6 @@ def find(context: CheckContext) -> Violations:
         )
         count = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
         hint = "`graphshare params convert`, with or without --np-shape"
-        yield Violation(f"is {layout}, and the graph {setting}{count}", record=wrong[0].place, hint=hint)
+        yield Violation(
+            f"is {layout}, and the graph {setting}{count}", record=wrong[0].place, hint=hint
+        )

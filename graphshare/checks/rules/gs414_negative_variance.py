@@ -2,7 +2,15 @@
 
 from graphshare.analysis.name_lists import list_implied_variables
 from graphshare.checks.record_values import find_negative
-from graphshare.checks.rule import CheckContext, Example, ExampleRecord, Violation, Violations, batch_norm, check_rule
+from graphshare.checks.rule import (
+    CheckContext,
+    Example,
+    ExampleRecord,
+    Violation,
+    Violations,
+    batch_norm,
+    check_rule,
+)
 
 _REST = tuple(ExampleRecord(f"{kind}:bn_{formal}", (3,)) for kind, formal in (("arg", "gamma"), ("arg", "beta"),
                                                                               ("aux", "moving_mean")))  # fmt: skip
@@ -19,11 +27,18 @@ def find(context: CheckContext) -> Violations:
     """Yield each moving variance that contains a negative value."""
     if context.params is None:
         return
-    names = dict.fromkeys(i.name for i in list_implied_variables(context.graph) if i.formal == "moving_var")
+    names = dict.fromkeys(
+        i.name for i in list_implied_variables(context.graph) if i.formal == "moving_var"
+    )
     for node in context.reachable:
         for formal, entry in context.list_named_inputs(node):
             if formal == "moving_var" and entry.node.is_variable:
                 names[entry.node.name] = None
     for place, name in find_negative(context, names):
         hint = "the file is damaged, or mean and variance are swapped"
-        yield Violation("is a moving variance and contains values below zero", record=place, name=name, hint=hint)
+        yield Violation(
+            "is a moving variance and contains values below zero",
+            record=place,
+            name=name,
+            hint=hint,
+        )

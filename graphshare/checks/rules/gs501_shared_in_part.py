@@ -1,7 +1,15 @@
 """GS501: an operator that shares only some of its parameters with another."""
 
 from graphshare.checks.graph_facts import find_sharing_pairs
-from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, operator, symbol, variable
+from graphshare.checks.rule import (
+    CheckContext,
+    Violation,
+    Violations,
+    check_rule,
+    operator,
+    symbol,
+    variable,
+)
 
 _ATTRS = {"num_hidden": "2"}
 
@@ -24,7 +32,9 @@ _ATTRS = {"num_hidden": "2"}
     ),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield each operator that shares its weight but not its bias with an earlier one of its kind; gamma and beta likewise."""
+    """Yield each operator that shares its weight but not its bias with an earlier one of its kind;
+    gamma and beta likewise.
+    """
     for pair in find_sharing_pairs(context, ("weight", "bias", "gamma", "beta")):
         if pair.separate:
             message = f"shares {', '.join(pair.shared)} with {pair.first.name!r}, but not {', '.join(pair.separate)}"

@@ -1,13 +1,24 @@
 """GS502: normalizations that share only scale or only moving statistics."""
 
 from graphshare.checks.graph_facts import find_sharing_pairs
-from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, operator, symbol, variable
+from graphshare.checks.rule import (
+    CheckContext,
+    Violation,
+    Violations,
+    check_rule,
+    operator,
+    symbol,
+    variable,
+)
 
 _SCALE, _STATISTICS = ("gamma", "beta"), ("moving_mean", "moving_var")
 
 
 def _twins(*names: str) -> str:
-    first = [variable(name) for name in ("x", "y", "g_gamma", "g_beta", "a_moving_mean", "a_moving_var", *names)]
+    first = [
+        variable(name)
+        for name in ("x", "y", "g_gamma", "g_beta", "a_moving_mean", "a_moving_var", *names)
+    ]
     own = (6, 7) if names else (4, 5)
     n = len(first)
     twins = (operator("BatchNorm", "a", 0, 2, 3, 4, 5), operator("BatchNorm", "b", 1, 2, 3, *own))

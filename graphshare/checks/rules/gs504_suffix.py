@@ -19,5 +19,9 @@ def find(context: CheckContext) -> Violations:
             continue
         match = INNER_FORMAL.search(node.name)
         if match is not None:
-            message = f"{node.name!r} continues after {match[1]!r}, so MXNet does not recognize its kind"
-            yield Violation(message, node=node, hint="use a prefix instead of a suffix: it keeps the ending")
+            message = (
+                f"{node.name!r} continues after {match[1]!r}, so MXNet does not recognize its kind"
+            )
+            yield Violation(
+                message, node=node, hint="use a prefix instead of a suffix: it keeps the ending"
+            )

@@ -22,4 +22,6 @@ def find(context: CheckContext) -> Violations:
             if role.kind is Kind.AUXILIARY:
                 use = "an auxiliary state"
             message = f"{node.name!r} is {use} by its use, but its name does not show it"
-            yield Violation(message, node=node, hint="end the name in _weight, _bias ..., or add __init__")
+            yield Violation(
+                message, node=node, hint="end the name in _weight, _bias ..., or add __init__"
+            )

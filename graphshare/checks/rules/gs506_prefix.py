@@ -1,19 +1,34 @@
 """GS506: a prefix before the beginning that MXNet looks for."""
 
-from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, operator, symbol, variable
+from graphshare.checks.rule import (
+    CheckContext,
+    Violation,
+    Violations,
+    check_rule,
+    operator,
+    symbol,
+    variable,
+)
 
 _STARTS = ("upsampling", "stn_loc")
 _ATTRS = {"kernel": "(4, 4)", "num_filter": "2", "stride": "(2, 2)"}
 
 
 def _upsampling(name: str) -> str:
-    return symbol(variable("data"), variable(f"{name}_weight"), operator("Deconvolution", name, 0, 1, **_ATTRS))
+    return symbol(
+        variable("data"),
+        variable(f"{name}_weight"),
+        operator("Deconvolution", name, 0, 1, **_ATTRS),
+    )
 
 
 @check_rule(
     level="note",
     summary="A prefix hides upsampling or stn_loc, which MXNet looks for at the start of a name",
-    why="Parameters called upsampling... are initialized bilinearly, stn_loc... specially; this matters only for training.",
+    why=(
+        "Parameters called upsampling... are initialized bilinearly, stn_loc... specially; this "
+        "matters only for training."
+    ),
     fails=_upsampling("sha-upsampling0"),
     passes=_upsampling("upsampling0"),
 )

@@ -29,10 +29,15 @@ def find(context: CheckContext) -> Violations:
         for k, (formal, entry) in enumerate(context.list_named_inputs(node)):
             if formal not in _USE_BY_FORMAL:
                 continue
-            name_use = next((use for end, use in _USE_BY_ENDING.items() if entry.node.name.endswith(f"_{end}")), None)
+            name_use = next(
+                (use for end, use in _USE_BY_ENDING.items() if entry.node.name.endswith(f"_{end}")),
+                None,
+            )
             is_misleading = name_use is not None and name_use != _USE_BY_FORMAL[formal]
             # A variable with several uses can have the name of only one of them.
             if entry.node.is_variable and is_misleading and len(context.consumers[entry.node]) == 1:
                 message = f"{entry.node.name!r} is the {formal} of {node.name!r}, but its name suggests {name_use}"
                 steps = (*context.node_steps(node), "inputs", k)
-                yield Violation(message, steps, entry.node, hint="are two inputs, or two names, swapped?")
+                yield Violation(
+                    message, steps, entry.node, hint="are two inputs, or two names, swapped?"
+                )

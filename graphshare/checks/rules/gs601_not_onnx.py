@@ -16,12 +16,16 @@ def find(context: CheckContext) -> Violations:
     """Yield the reasons that the reader gives, or the first value that is read before it is defined."""
     faults = list(context.reading.model_faults)
     if context.has_graph:
-        from graphshare.formats.onnx.stored import get_source  # start-up: symbol files need no other format
+        from graphshare.formats.onnx.stored import (
+            get_source,
+        )  # start-up: symbol files need no other format
 
         source = get_source(context.graph)
         if source.file.disorder is not None and context.graph.nodes == source.nodes:  # as read
             message = f"{source.file.disorder.message}: the nodes are not in topological order"
-            hint = "`graphshare pool --embed MODEL -o DIR` writes them sorted, as every rewrite does"
+            hint = (
+                "`graphshare pool --embed MODEL -o DIR` writes them sorted, as every rewrite does"
+            )
             faults.append(msgspec.structs.replace(source.file.disorder, message=message, hint=hint))
     for fault in faults:
         place = f"{fault.path}: " if fault.path else ""

@@ -14,7 +14,11 @@ from graphshare.reports.model import Steps
 )
 def find(context: CheckContext) -> Violations:
     """Yield the operators of each domain that the model, or the function that they are in, does not import."""
-    from graphshare.formats.onnx.statements import list_calls, name_function, read_functions  # start-up: as in GS603
+    from graphshare.formats.onnx.statements import (
+        list_calls,
+        name_function,
+        read_functions,
+    )  # start-up: as in GS603
     from graphshare.formats.onnx.stored import get_source
 
     known = get_source(context.graph).opsets
@@ -30,4 +34,8 @@ def find(context: CheckContext) -> Violations:
         opsets = stored.function.opsets if stored.function is not None else {}
         for domain in {key[0]: None for key in list_calls(stored.nodes) if key[0] not in opsets}:
             message = f"function {name!r} uses the operator set {domain or 'ai.onnx'}, which it does not import"
-            yield Violation(message, ("functions", i), hint="add it to opset_import of the function with its version")
+            yield Violation(
+                message,
+                ("functions", i),
+                hint="add it to opset_import of the function with its version",
+            )

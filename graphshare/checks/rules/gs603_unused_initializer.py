@@ -1,6 +1,16 @@
 """GS603: initializers that nothing reads."""
 
-from graphshare.checks.rule import CheckContext, Violation, Violations, apply, check_rule, initializer, model, relu, value
+from graphshare.checks.rule import (
+    CheckContext,
+    Violation,
+    Violations,
+    apply,
+    check_rule,
+    initializer,
+    model,
+    relu,
+    value,
+)
 
 
 @check_rule(
@@ -12,7 +22,9 @@ from graphshare.checks.rule import CheckContext, Violation, Violations, apply, c
 )
 def find(context: CheckContext) -> Violations:
     """Yield each initializer of the graph that neither an operator nor an output uses."""
-    from graphshare.checks.onnx_facts import is_constant  # start-up: symbol files need no other format
+    from graphshare.checks.onnx_facts import (
+        is_constant,
+    )  # start-up: symbol files need no other format
 
     used = {entry.node for node in context.graph.nodes for entry in node.inputs}
     used |= {entry.node for entry in context.graph.heads}

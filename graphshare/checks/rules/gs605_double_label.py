@@ -1,6 +1,14 @@
 """GS605: two operators of an ONNX model with one name."""
 
-from graphshare.checks.rule import CheckContext, Violation, Violations, apply, check_rule, model, value
+from graphshare.checks.rule import (
+    CheckContext,
+    Violation,
+    Violations,
+    apply,
+    check_rule,
+    model,
+    value,
+)
 from graphshare.ir.graph import Node
 
 
@@ -8,8 +16,18 @@ from graphshare.ir.graph import Node
     level="error",
     summary="Two operators of an ONNX model have one name",
     why="onnxruntime refuses the model, and error messages that name the operator are ambiguous.",
-    fails=model(apply("Relu", "x", "z", name="a"), apply("Relu", "z", "y", name="a"), value(11, "x", 2), value(12, "y", 2)),
-    passes=model(apply("Relu", "x", "z", name="a"), apply("Relu", "z", "y"), value(11, "x", 2), value(12, "y", 2)),
+    fails=model(
+        apply("Relu", "x", "z", name="a"),
+        apply("Relu", "z", "y", name="a"),
+        value(11, "x", 2),
+        value(12, "y", 2),
+    ),
+    passes=model(
+        apply("Relu", "x", "z", name="a"),
+        apply("Relu", "z", "y"),
+        value(11, "x", 2),
+        value(12, "y", 2),
+    ),
 )
 def find(context: CheckContext) -> Violations:
     """Yield each operator with the name of an earlier one."""
@@ -18,4 +36,9 @@ def find(context: CheckContext) -> Violations:
         for node, label in graph.source.list_labels(graph).items():
             if first.setdefault(label, node) is not node:
                 message = f"{node.op} and {first[label].op} are both called {label!r}"
-                yield Violation(message, context.node_steps(node) or ("graph",), node, hint="give one of them another name")
+                yield Violation(
+                    message,
+                    context.node_steps(node) or ("graph",),
+                    node,
+                    hint="give one of them another name",
+                )

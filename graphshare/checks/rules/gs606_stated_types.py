@@ -10,14 +10,23 @@ from graphshare.formats.facets import StaticType
 @check_rule(
     level="error",
     summary="An input or output has no type, or a stated type contradicts another one, or what ONNX infers",
-    why="Every input and output needs a dtype and a rank. Of two types runtimes refuse the model or ignore one; tools that "
-    "plan memory believe the wrong one. What ONNX infers is known where the onnx package is installed.",
+    why=(
+        "Every input and output needs a dtype and a rank. Of two types runtimes refuse the model "
+        "or ignore one; tools that "
+        "plan memory believe the wrong one. What ONNX infers is known where the onnx package is installed."
+    ),
     fails=relu(value(13, "y", 3)),
     passes=relu(value(13, "y", 2)),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield inputs and outputs without a type, and values with two types (stated or inferred) that exclude each other."""
-    from graphshare.checks.onnx_facts import infer_independently, list_incomplete, list_stated_types  # start-up: as in GS602
+    """Yield inputs and outputs without a type, and values with two types (stated or inferred) that
+    exclude each other.
+    """
+    from graphshare.checks.onnx_facts import (
+        infer_independently,
+        list_incomplete,
+        list_stated_types,
+    )  # start-up: as in GS602
 
     for end, node, missing in list_incomplete(context.graph):
         hint = "state it; where only the size is unknown, give that a name"
@@ -35,5 +44,8 @@ def find(context: CheckContext) -> Violations:
                 if stated.contradicts(other):
                     message = f"value {name!r} is {other} in {first} and {stated} in {where}"
                     yield Violation(
-                        message, (*steps, "nodes", i), node, hint="run onnx.shape_inference, or correct one of them"
+                        message,
+                        (*steps, "nodes", i),
+                        node,
+                        hint="run onnx.shape_inference, or correct one of them",
                     )

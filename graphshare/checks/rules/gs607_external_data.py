@@ -2,7 +2,17 @@
 
 import os
 
-from graphshare.checks.rule import CheckContext, Level, Violation, Violations, apply, check_rule, initializer, model, value
+from graphshare.checks.rule import (
+    CheckContext,
+    Level,
+    Violation,
+    Violations,
+    apply,
+    check_rule,
+    initializer,
+    model,
+    value,
+)
 from graphshare.formats.params.records import WEIGHTS_HINT
 
 
@@ -11,12 +21,20 @@ from graphshare.formats.params.records import WEIGHTS_HINT
     summary="External data of a tensor does not exist, or its file is too short",
     why="The model cannot be loaded: its weights are in another file that was not copied with it, or not as a whole. "
     "Data behind a link, as in the folders of model hubs, is a warning: onnxruntime loads it, onnx does not.",
-    fails=model(apply("Add", "x w", "y"), initializer("w", location="w.bin"), value(11, "x", 2), value(12, "y", 2)),
+    fails=model(
+        apply("Add", "x w", "y"),
+        initializer("w", location="w.bin"),
+        value(11, "x", 2),
+        value(12, "y", 2),
+    ),
     passes=model(apply("Add", "x w", "y"), initializer("w"), value(11, "x", 2), value(12, "y", 2)),
 )
 def find(context: CheckContext) -> Violations:
     """Yield each file of data that does not exist or is too short, changed pools, and files that are links."""
-    from graphshare.formats.onnx.external import find_missing_data, list_outside  # start-up: symbol files need no other format
+    from graphshare.formats.onnx.external import (
+        find_missing_data,
+        list_outside,
+    )  # start-up: symbol files need no other format
     from graphshare.formats.onnx.pool import find_changed_pools
 
     is_whole = True
@@ -29,4 +47,6 @@ def find(context: CheckContext) -> Violations:
     for path in {place.path: None for _, _, place in list_outside(context.graph)}:
         if os.path.islink(path) or (os.path.isfile(path) and os.stat(path).st_nlink > 1):
             message = f"external data is in {path}, which is a link: onnx.load and ONNX's checker refuse it"
-            yield Violation(message, ("graph",), hint="copy the file in place of the link", level=Level.WARNING)
+            yield Violation(
+                message, ("graph",), hint="copy the file in place of the link", level=Level.WARNING
+            )

@@ -12,7 +12,11 @@ from graphshare.checks.rule import CheckContext, Violation, Violations, check_ru
 )
 def find(context: CheckContext) -> Violations:
     """Yield each message on a value that no operator, input or initializer defines."""
-    from graphshare.checks.onnx_facts import list_stale  # start-up: symbol files need no other format
+    from graphshare.checks.onnx_facts import (
+        list_stale,
+    )  # start-up: symbol files need no other format
 
     for part, message in list_stale(context.graph):
-        yield Violation(f"{part} of {message.name!r}, and no value has this name", ("graph", part, message.rank))
+        yield Violation(
+            f"{part} of {message.name!r}, and no value has this name", ("graph", part, message.rank)
+        )

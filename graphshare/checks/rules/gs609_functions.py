@@ -1,6 +1,14 @@
 """GS609: functions that are defined twice, damaged, or called with too many arguments."""
 
-from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, field, function, relu
+from graphshare.checks.rule import (
+    CheckContext,
+    Violation,
+    Violations,
+    check_rule,
+    field,
+    function,
+    relu,
+)
 from graphshare.text.format import format_count
 
 _OPSET = field(8, field(1, "own") + field(2, 1))
@@ -15,7 +23,11 @@ _OPSET = field(8, field(1, "own") + field(2, 1))
 )
 def find(context: CheckContext) -> Violations:
     """Yield functions with the name of an earlier one, unreadable functions, and calls that do not fit."""
-    from graphshare.formats.onnx.statements import key_of_call, name_function, read_functions  # start-up: as in GS602
+    from graphshare.formats.onnx.statements import (
+        key_of_call,
+        name_function,
+        read_functions,
+    )  # start-up: as in GS602
 
     sizes: dict[tuple[str, str, str], tuple[int, int]] = {}
     for i, (key, stored) in enumerate(read_functions(context.graph)):
@@ -26,11 +38,16 @@ def find(context: CheckContext) -> Violations:
         if body is None:
             yield Violation(f"function {name!r} is not sound: {stored.fault}", ("functions", i))
         else:
-            sizes[key] = sum(node.details.holds_value is False for node in body.graph.nodes), len(body.graph.heads)
+            sizes[key] = (
+                sum(node.details.holds_value is False for node in body.graph.nodes),
+                len(body.graph.heads),
+            )
     for steps, node in context.operators() if sizes else ():
         key, details = key_of_call(node), node.details
         counts = (len(node.inputs) + len(details.absent), len(details.outputs))
-        for what, count, most in zip(("input", "output"), counts, sizes.get(key, counts), strict=True):
+        for what, count, most in zip(
+            ("input", "output"), counts, sizes.get(key, counts), strict=True
+        ):
             if count > most:
                 message = f"has {format_count(count, what)}, and the function {name_function(key)!r} has {most}"
                 yield Violation(message, steps, node)

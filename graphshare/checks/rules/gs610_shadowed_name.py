@@ -1,11 +1,23 @@
 """GS610: a value of a body with the name of an outer value."""
 
-from graphshare.checks.rule import CheckContext, Level, Violation, Violations, apply, branch, check_rule, model, value
+from graphshare.checks.rule import (
+    CheckContext,
+    Level,
+    Violation,
+    Violations,
+    apply,
+    branch,
+    check_rule,
+    model,
+    value,
+)
 
 
 def _choose(name: str) -> bytes:
     body = apply("Relu", "x", name), apply("Relu", name, "z")
-    branches = [branch(key, *body, apply("Relu", "z", key)) for key in ("then_branch", "else_branch")]
+    branches = [
+        branch(key, *body, apply("Relu", "z", key)) for key in ("then_branch", "else_branch")
+    ]
     return model(apply("Relu", "x", "h"), apply("If", "c", "y", *branches), value(11, "x", 2), value(11, "c", dtype=9),
                  value(12, "y", 2))  # fmt: skip
 
@@ -20,9 +32,13 @@ def _choose(name: str) -> bytes:
 )
 def find(context: CheckContext) -> Violations:
     """Yield each value of a body that hides an outer value."""
-    from graphshare.checks.onnx_facts import list_shadows  # start-up: symbol files need no other format
+    from graphshare.checks.onnx_facts import (
+        list_shadows,
+    )  # start-up: symbol files need no other format
 
     hint = "give the value of the body a name of its own"
     for steps, node, name, is_refused in list_shadows(context.graph):
         message = f"value {name!r} of a body has the name of a value around it"
-        yield Violation(message, steps, node, hint=hint, level=None if is_refused else Level.WARNING)
+        yield Violation(
+            message, steps, node, hint=hint, level=None if is_refused else Level.WARNING
+        )

@@ -2,7 +2,16 @@
 
 import re
 
-from graphshare.checks.rule import CheckContext, Level, Violation, Violations, apply, check_rule, model, value
+from graphshare.checks.rule import (
+    CheckContext,
+    Level,
+    Violation,
+    Violations,
+    apply,
+    check_rule,
+    model,
+    value,
+)
 from graphshare.errors import RefusedError, install_command
 
 _FRAME = re.compile(r"\[\w+Error\] (Inference error\(s\): )?")
@@ -11,14 +20,22 @@ _NODE = re.compile(r"node name: (.+?)\)|Name: (.+?) OpType")
 
 
 def _add(size: int) -> bytes:
-    return model(apply("Add", "x w", "y"), value(11, "x", 2), value(11, "w", size), value(12, "y", 2))
+    return model(
+        apply("Add", "x w", "y"), value(11, "x", 2), value(11, "w", size), value(12, "y", 2)
+    )
 
 
 @check_rule(
     level="error",
-    summary="ONNX's checker refuses the model: operators get inputs that do not fit, or attributes that they do not have",
-    why="Runtimes refuse such a model, or compute something else. The checker runs where the onnx package is installed (else a "
-    "note says so), with its inference of types, and only where no other rule finds an error.",
+    summary=(
+        "ONNX's checker refuses the model: operators get inputs that do not fit, or attributes "
+        "that they do not have"
+    ),
+    why=(
+        "Runtimes refuse such a model, or compute something else. The checker runs where the onnx "
+        "package is installed (else a "
+        "note says so), with its inference of types, and only where no other rule finds an error."
+    ),
     fails=_add(3),
     passes=_add(2),
     runs_after_errors=False,
@@ -27,7 +44,9 @@ def find(context: CheckContext) -> Violations:
     """Yield the complaint of the checker, or a note that it is not installed."""
     if not context.has_graph:
         return
-    from graphshare.formats.onnx.inference import is_installed  # start-up: symbol files need no other format
+    from graphshare.formats.onnx.inference import (
+        is_installed,
+    )  # start-up: symbol files need no other format
     from graphshare.formats.onnx.value_types import find_refusal
 
     if not is_installed():
@@ -42,6 +61,11 @@ def find(context: CheckContext) -> Violations:
     if refusal:
         place = _NODE.search(refusal)
         label = (place[1] or place[2]) if place is not None else None
-        steps, node = next(((s, n) for s, n in context.operators() if label and n.details.label == label), (("graph",), None))
-        text = _FRAME.sub("", refusal).strip().split("\n")[0]  # the rest is the place, or faults caused by the first
+        steps, node = next(
+            ((s, n) for s, n in context.operators() if label and n.details.label == label),
+            (("graph",), None),
+        )
+        text = (
+            _FRAME.sub("", refusal).strip().split("\n")[0]
+        )  # the rest is the place, or faults caused by the first
         yield Violation(f"ONNX's checker refuses the model: {text}", steps, node, name=label)

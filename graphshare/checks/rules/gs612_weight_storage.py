@@ -2,7 +2,16 @@
 
 from collections.abc import Iterator
 
-from graphshare.checks.rule import CheckContext, Violation, Violations, apply, check_rule, initializer, model, value
+from graphshare.checks.rule import (
+    CheckContext,
+    Violation,
+    Violations,
+    apply,
+    check_rule,
+    initializer,
+    model,
+    value,
+)
 from graphshare.formats.params.records import Record
 from graphshare.text.format import format_bytes, format_count, format_names
 
@@ -11,38 +20,63 @@ _LEAST = 1024  # bytes; smaller arrays are biases and limits, often equal
 
 def _add_two(size: int) -> bytes:
     tensors = initializer("a", size=size), initializer("b", size=size)
-    return model(apply("Add", "x a", "h"), apply("Add", "h b", "y"), *tensors, value(11, "x", 1), value(12, "y", size))
+    return model(
+        apply("Add", "x a", "h"),
+        apply("Add", "h b", "y"),
+        *tensors,
+        value(11, "x", 1),
+        value(12, "y", size),
+    )
 
 
 @check_rule(
     level="note",
     summary="Weights of an ONNX model are in it several times, or most of them in Constants",
-    why="The file and what loads it are larger than they need be: arrays of 1,024 bytes and more count, those of one number "
-    "only with related names. Tools that look for weights among the initializers (quantization, external data) miss Constants.",
+    why=(
+        "The file and what loads it are larger than they need be: arrays of 1,024 bytes and more "
+        "count, those of one number "
+        "only with related names. Tools that look for weights among the initializers "
+        "(quantization, external data) miss Constants."
+    ),
     fails=_add_two(256),
     passes=_add_two(255),
 )
 def find(context: CheckContext) -> Violations:
-    """Yield the bytes that a tie of equal weights would save, and whether Constants have more than half of all weights."""
+    """Yield the bytes that a tie of equal weights would save, and whether Constants have more than
+    half of all weights.
+    """
     if context.params is None:
         return
-    from graphshare.checks.onnx_facts import is_constant  # start-up: symbol files need no other format
+    from graphshare.checks.onnx_facts import (
+        is_constant,
+    )  # start-up: symbol files need no other format
 
     records = {record.name: record.record for record in context.records}
     total = sum(record.data_size for record in records.values())
     repeats = sorted(_find_repeats(context, records), reverse=True)
     if repeats:
         pairs = format_names([pair for _, pair in repeats], 4)
-        saving = f"a tie saves {format_bytes(sum(size for size, _ in repeats))} of {format_bytes(total)}"
+        saving = (
+            f"a tie saves {format_bytes(sum(size for size, _ in repeats))} of {format_bytes(total)}"
+        )
         message = f"{format_count(len(repeats), 'weight')} with the bytes of another one ({pairs}): {saving}"
         hint = "`graphshare share --detect` lists them, `graphshare share --alias` ties them"
         yield Violation(message, ("graph",), hint=hint)
-    size = sum(records[node.name].data_size for node in context.graph.variables() if node.name in records and is_constant(node))
+    size = sum(
+        records[node.name].data_size
+        for node in context.graph.variables()
+        if node.name in records and is_constant(node)
+    )
     if size >= _LEAST and 2 * size > total:
         message = (
-            f"Constants hold {format_bytes(size)} of the {format_bytes(total)} of weights; other tools look at initializers"
+            f"Constants hold {format_bytes(size)} of the {format_bytes(total)} of weights; other "
+            f"tools look at initializers"
         )
-        yield Violation(message, ("graph",), hint="onnx_ir's LiftConstantsToInitializersPass makes them initializers")
+        yield Violation(
+            message,
+            ("graph",),
+            hint="onnx_ir's LiftConstantsToInitializersPass makes them initializers",
+        )
 
 
 def _find_repeats(context: CheckContext, records: dict[str, Record]) -> Iterator[tuple[int, str]]:
@@ -52,7 +86,13 @@ def _find_repeats(context: CheckContext, records: dict[str, Record]) -> Iterator
     for candidates in detect(context.graph, params=context.params):
         equal = [records[name] for name in candidates.names if candidates.why == "values"]
         # Initializers with the same place in an external file are tied already.
-        places = {(record.origin and record.origin.file and record.origin.file.path, record.offset): record for record in equal}
+        places = {
+            (
+                record.origin and record.origin.file and record.origin.file.path,
+                record.offset,
+            ): record
+            for record in equal
+        }
         for record in [*places.values()][1:]:
             if record.data_size >= _LEAST:
                 yield record.data_size, f"{record.key} = {candidates.names[0]}"

@@ -12,7 +12,11 @@ from graphshare.checks.rule import CheckContext, Violation, Violations, check_ru
 )
 def find(context: CheckContext) -> Violations:
     """Yield each entry whose value or key a later entry of the list repeats."""
-    from graphshare.checks.onnx_facts import list_repeated  # start-up: symbol files need no other format
+    from graphshare.checks.onnx_facts import (
+        list_repeated,
+    )  # start-up: symbol files need no other format
 
     for steps, name in list_repeated(context.graph):
-        yield Violation(f"{steps[-2]} has another entry of {name!r}", steps, hint="keep one of them")
+        yield Violation(
+            f"{steps[-2]} has another entry of {name!r}", steps, hint="keep one of them"
+        )

@@ -8,8 +8,14 @@ from graphshare.checks.shard_facts import list_faults
     level="error",
     summary="The index of a checkpoint names a shard that does not have the tensor",
     why="A loader ends with an error, or leaves the tensor as it was initialized.",
-    fails=checkpoint({"a.safetensors": "x", "b.safetensors": "y"}, index={"x": "b.safetensors", "y": "b.safetensors"}),
-    passes=checkpoint({"a.safetensors": "x", "b.safetensors": "y"}, index={"x": "a.safetensors", "y": "b.safetensors"}),
+    fails=checkpoint(
+        {"a.safetensors": "x", "b.safetensors": "y"},
+        index={"x": "b.safetensors", "y": "b.safetensors"},
+    ),
+    passes=checkpoint(
+        {"a.safetensors": "x", "b.safetensors": "y"},
+        index={"x": "a.safetensors", "y": "b.safetensors"},
+    ),
 )
 def find(context: CheckContext) -> Violations:
     """Yield each tensor that is elsewhere, or nowhere."""

@@ -8,8 +8,14 @@ from graphshare.checks.shard_facts import list_faults
     level="error",
     summary="A tensor of a checkpoint is in two shards",
     why="Loaders take the one that the index names, or the last that they read, and the two may differ.",
-    fails=checkpoint({"a.safetensors": "x y", "b.safetensors": "y"}, index={"x": "a.safetensors", "y": "b.safetensors"}),
-    passes=checkpoint({"a.safetensors": "x", "b.safetensors": "y"}, index={"x": "a.safetensors", "y": "b.safetensors"}),
+    fails=checkpoint(
+        {"a.safetensors": "x y", "b.safetensors": "y"},
+        index={"x": "a.safetensors", "y": "b.safetensors"},
+    ),
+    passes=checkpoint(
+        {"a.safetensors": "x", "b.safetensors": "y"},
+        index={"x": "a.safetensors", "y": "b.safetensors"},
+    ),
 )
 def find(context: CheckContext) -> Violations:
     """Yield each such tensor, at its second place."""

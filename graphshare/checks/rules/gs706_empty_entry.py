@@ -7,7 +7,10 @@ from graphshare.checks.shard_facts import list_faults
 @check_rule(
     level="error",
     summary="A weight of a checkpoint is an empty entry",
-    why="A loader ends with an error, or takes it for the weight; tools write it for an array that another process owned.",
+    why=(
+        "A loader ends with an error, or takes it for the weight; tools write it for an array "
+        "that another process owned."
+    ),
     fails=checkpoint({"model.safetensors": "lm_head.weight:0 x"}, tie_word_embeddings=True),
     passes=checkpoint({"model.safetensors": "lm_head.weight x"}, tie_word_embeddings=True),
 )

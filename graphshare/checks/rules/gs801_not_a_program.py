@@ -1,6 +1,14 @@
 """GS801: a program of Paddle that cannot be read."""
 
-from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, parameter, program, step
+from graphshare.checks.rule import (
+    CheckContext,
+    Violation,
+    Violations,
+    check_rule,
+    parameter,
+    program,
+    step,
+)
 
 
 @check_rule(

@@ -24,7 +24,10 @@ _GRAPH = program(parameter("w", 1), step("1.relu", "1", 2))
 )
 def find(context: CheckContext) -> Violations:
     """Yield the reason why the parameter file cannot be read, or each record that does not fit its parameter."""
-    from graphshare.formats.paddle.parameters import find_misfits, list_stored  # start-up: symbol files need no other format
+    from graphshare.formats.paddle.parameters import (
+        find_misfits,
+        list_stored,
+    )  # start-up: symbol files need no other format
 
     for fault in context.params_faults:
         yield Violation(fault.message, record=fault.path, hint=fault.hint)

@@ -1,6 +1,14 @@
 """GS803: two parameters, inputs or outputs of a Paddle program with one name."""
 
-from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, parameter, program, step
+from graphshare.checks.rule import (
+    CheckContext,
+    Violation,
+    Violations,
+    check_rule,
+    parameter,
+    program,
+    step,
+)
 
 _ADD = step("1.add", "1 2", 3)
 
@@ -15,7 +23,9 @@ _ADD = step("1.add", "1 2", 3)
 def find(context: CheckContext) -> Violations:
     """Yield each repeated name, at its last place."""
     if context.has_graph:
-        from graphshare.checks.paddle_facts import find_place  # start-up: symbol files need no other format
+        from graphshare.checks.paddle_facts import (
+            find_place,
+        )  # start-up: symbol files need no other format
 
         for message, hint, node in context.graph.source.name_faults(context.graph):
             yield Violation(message, find_place(context.graph, node), node, hint=hint)

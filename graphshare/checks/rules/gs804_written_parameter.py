@@ -1,6 +1,14 @@
 """GS804: a parameter of a Paddle program that one operator writes and another one also reads."""
 
-from graphshare.checks.rule import CheckContext, Violation, Violations, check_rule, parameter, program, step
+from graphshare.checks.rule import (
+    CheckContext,
+    Violation,
+    Violations,
+    check_rule,
+    parameter,
+    program,
+    step,
+)
 from graphshare.ir.graph import Node
 
 _READ = step("1.relu", "1", 2)
@@ -9,13 +17,19 @@ _READ = step("1.relu", "1", 2)
 @check_rule(
     level="warning",
     summary="An operator writes into a parameter that another operator shares",
-    why="The other one gets the old or the new value, by the order of the run, and the next run starts from the new one.",
+    why=(
+        "The other one gets the old or the new value, by the order of the run, and the next run "
+        "starts from the new one."
+    ),
     fails=program(parameter("w", 1), _READ, step("1.increment_", "1", 3)),
     passes=program(parameter("w", 1), parameter("n", 4), _READ, step("1.increment_", "4", 3)),
 )
 def find(context: CheckContext) -> Violations:
     """Yield each operator that writes a parameter with another user, with that user."""
-    from graphshare.checks.paddle_facts import find_place, list_uses  # start-up: symbol files need no other format
+    from graphshare.checks.paddle_facts import (
+        find_place,
+        list_uses,
+    )  # start-up: symbol files need no other format
     from graphshare.formats.paddle.records import is_written  # start-up: as above
 
     users: dict[Node, list[tuple[Node, int]]] = {}

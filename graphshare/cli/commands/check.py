@@ -32,7 +32,10 @@ from graphshare.text.names import did_you_mean
 
 EXAMPLES = {
     "check": [
-        ("a model and its parameters", "graphshare check lenet-symbol.json --params lenet-0000.params"),
+        (
+            "a model and its parameters",
+            "graphshare check lenet-symbol.json --params lenet-0000.params",
+        ),
         ("what a rule means", "graphshare check --explain GS101"),
         ("all rules", "graphshare check --list"),
     ],
@@ -45,16 +48,33 @@ EXAMPLES = {
 @options.params
 @options.shapes
 @options.exclude
-@option("--select", multiple=True, metavar="CODES", help="Run only these rules: codes, their beginnings (GS4) or names.")
-@option("--ignore", multiple=True, metavar="CODES", help="Leave out these rules, named as for --select.")
-@option("--config", metavar="FILE", help="Configuration file [the nearest graphshare.toml or pyproject.toml].")
+@option(
+    "--select",
+    multiple=True,
+    metavar="CODES",
+    help="Run only these rules: codes, their beginnings (GS4) or names.",
+)
+@option(
+    "--ignore", multiple=True, metavar="CODES", help="Leave out these rules, named as for --select."
+)
+@option(
+    "--config",
+    metavar="FILE",
+    help="Configuration file [the nearest graphshare.toml or pyproject.toml].",
+)
 @option("--isolated", is_flag=True, help="Read no configuration file.")
 @option("--strict", is_flag=True, help="Treat warnings as errors.")
 @option("--fix", is_flag=True, help="Fix the fixable findings in place.")
 @option("--diff", is_flag=True, help="Show what --fix would change, and change nothing.")
 @option("--baseline", metavar="FILE", help="Do not report the findings in this file.")
 @option("--write-baseline", metavar="FILE", help="Write all findings to a baseline file.")
-@option("--jobs", type=click.IntRange(min=1, max=256), default=1, metavar="N", help="Check N files at a time [1].")
+@option(
+    "--jobs",
+    type=click.IntRange(min=1, max=256),
+    default=1,
+    metavar="N",
+    help="Check N files at a time [1].",
+)
 @report_format()
 @option("-o", "--out", cls=AnswerFile, metavar="FILE", help="Write the report to a file.")
 @option("--list", "list_", is_flag=True, help="List all rules.")
@@ -84,15 +104,21 @@ def command(
 ) -> int:
     """Find faults in graphs and their parameter files.
 
-    GRAPH may be a model, a stem (its parameter file is checked too), a parameter file (with its graph), a folder (every model
-    with all parameter files beside it) or a glob. Every finding has a code; --explain CODE describes it. The node attribute
-    __graphshare_ignore__ = "GS104" suppresses findings. The exit code is 1 if there is an error, with --strict also for a
-    warning, and else 2 if no rule looks at the format of a file.
+    GRAPH may be a model, a stem (its parameter file is checked too), a parameter file (with its
+    graph), a folder (every model with all parameter files beside it) or a glob. Every finding has a
+    code; --explain CODE describes it. The node attribute __graphshare_ignore__ = "GS104" suppresses
+    findings. The exit code is 1 if there is an error, with --strict also for a warning, and else 2
+    if no rule looks at the format of a file.
     """
     if list_ or explain:
         return _list_rules(format_) if list_ else _explain_rule(explain or "", format_)
     if not graphs:
-        raise UsageError(Fault("nothing to check", hint="name symbol files, stems, folders or globs, or - for stdin"))
+        raise UsageError(
+            Fault(
+                "nothing to check",
+                hint="name symbol files, stems, folders or globs, or - for stdin",
+            )
+        )
     checked = check_options(
         config=config,
         isolated=isolated,
@@ -108,10 +134,15 @@ def command(
         return _show_fixes(targets, checked)
     # A new baseline has all findings, including findings of the old one.
     known = None if write_baseline else baseline or checked.config.baseline or None
-    with OutputTransaction() as stage:  # the fixed files and the report or baseline are written atomically
+    with (
+        OutputTransaction() as stage
+    ):  # the fixed files and the report or baseline are written atomically
         with collect_read_files() as paths:
             report = check_files(targets, checked, jobs=jobs, fix=fix, baseline=known, stage=stage)
-        inputs = [*_list_inputs(targets, baseline), *list_inputs("file", checked.config.where, *paths)]
+        inputs = [
+            *_list_inputs(targets, baseline),
+            *list_inputs("file", checked.config.where, *paths),
+        ]
         if write_baseline is not None:
             return _write_baseline(report.findings, write_baseline, inputs, stage)
         report = msgspec.structs.replace(report, strict=strict or checked.config.strict)
@@ -133,11 +164,23 @@ def _show_fixes(targets: list[Target], options: CheckOptions) -> int:
 
 def _list_inputs(targets: Sequence[Target], baseline: str | None) -> list[UsedFile]:
     files = list_inputs("graph", *(target.graph for target in targets if target.graph != "-"))
-    return [*files, *list_inputs("parameters", *(target.params for target in targets)), *list_inputs("baseline", baseline)]
+    return [
+        *files,
+        *list_inputs("parameters", *(target.params for target in targets)),
+        *list_inputs("baseline", baseline),
+    ]
 
 
-def _write_baseline(findings: Sequence[Finding], path: str, inputs: Sequence[UsedFile], stage: OutputTransaction) -> int:
-    write_text(path, format_baseline(findings, path).encode(), content="baseline", inputs=inputs, stage=stage)
+def _write_baseline(
+    findings: Sequence[Finding], path: str, inputs: Sequence[UsedFile], stage: OutputTransaction
+) -> int:
+    write_text(
+        path,
+        format_baseline(findings, path).encode(),
+        content="baseline",
+        inputs=inputs,
+        stage=stage,
+    )
     say(f"wrote {path}: {format_count(len(findings), 'finding')}")
     return 0
 
@@ -157,19 +200,37 @@ def _list_rules(format_: str | None) -> int:
 
 def _explain_rule(text: str, format_: str | None) -> int:
     """Print one rule with its examples. Raises UsageError for an unknown code or name."""
-    rule = next((rule for rule in RULES.values() if text.upper() == rule.code or text == rule.name), None)
+    rule = next(
+        (rule for rule in RULES.values() if text.upper() == rule.code or text == rule.name), None
+    )
     if rule is None:
-        hint = did_you_mean(text, [*RULES, *(rule.name for rule in RULES.values())]) or "see `graphshare check --list`"
+        hint = (
+            did_you_mean(text, [*RULES, *(rule.name for rule in RULES.values())])
+            or "see `graphshare check --list`"
+        )
         raise UsageError(Fault(f"there is no rule {text!r}", hint=hint))
     if format_ == "json":
-        put_json({**_to_plain(rule), "why": rule.why, "fails": _decode(rule, rule.fails), "passes": _decode(rule, rule.passes)})
+        put_json(
+            {
+                **_to_plain(rule),
+                "why": rule.why,
+                "fails": _decode(rule, rule.fails),
+                "passes": _decode(rule, rule.passes),
+            }
+        )
         return 0
     put(_explain(rule))
     return 0
 
 
 def _to_plain(rule: CheckRule) -> dict[str, object]:
-    return {"code": rule.code, "name": rule.name, "level": rule.level.value, "summary": rule.summary, "fix": rule.fix or None}
+    return {
+        "code": rule.code,
+        "name": rule.name,
+        "level": rule.level.value,
+        "summary": rule.summary,
+        "fix": rule.fix or None,
+    }
 
 
 def _explain(rule: CheckRule) -> Iterator[str]:
@@ -184,7 +245,10 @@ def _explain(rule: CheckRule) -> Iterator[str]:
         yield ""
         yield f"{title}:"
         yield from (f"    {line}" for line in _decode(rule, example).rstrip("\n").split("\n"))
-        yield from (f"  with --shape {name}={','.join(map(str, shape))}" for name, shape in example.shapes.items())
+        yield from (
+            f"  with --shape {name}={','.join(map(str, shape))}"
+            for name, shape in example.shapes.items()
+        )
         if example.params is not None:
             yield f"  with the parameters{'' if example.named else ', saved without names'}{_describe_damage(example)}:"
             yield from (f"    {_format_record(record)}" for record in example.params)

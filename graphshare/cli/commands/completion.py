@@ -43,7 +43,7 @@ _BASH = r"""_graphshare_completion() {
     done
 }
 complete -o nosort -F _graphshare_completion graphshare
-"""
+"""  # noqa: E501
 
 _ZSH = r"""#compdef graphshare
 _graphshare_completion() {
@@ -82,7 +82,7 @@ if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
 else
     compdef _graphshare_completion graphshare
 fi
-"""
+"""  # noqa: E501
 
 _FISH = r"""function _graphshare_completion
     set -l token (commandline -ct)
@@ -121,8 +121,8 @@ EXAMPLES = {
 def command(shell: str) -> None:
     """Print the completion script of a shell.
 
-    With it the shell completes commands, options, files, stems, and the names of nodes in a graph that is already on the
-    line. bash needs version 4.4 or later.
+    With it the shell completes commands, options, files, stems, and the names of nodes in a graph
+    that is already on the line. bash needs version 4.4 or later.
     """
     write_stdout([_SCRIPTS[shell].encode()])
 
@@ -142,7 +142,9 @@ def complete_names(command: click.Command) -> None:
             parameter.type = _Name(flags)
         elif isinstance(parameter, click.Option) and parameter.metavar in ("FILE", "OUT", "GRAPH"):
             parameter.type = _GraphPath() if parameter.metavar == "GRAPH" else click.Path()
-        elif isinstance(parameter, click.Argument) and isinstance(parameter.type, type(click.STRING)):
+        elif isinstance(parameter, click.Argument) and isinstance(
+            parameter.type, type(click.STRING)
+        ):
             if parameter.name == "name":
                 parameter.type = _Name(set(_VARIABLES))
             else:
@@ -157,7 +159,9 @@ class _GraphPath(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 
     name = "graph"
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
         """Return stems of checkpoints; files are left to the shell."""
         folder = os.path.dirname(incomplete)
         try:
@@ -178,7 +182,9 @@ class _Name(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     def __init__(self, flags: set[str]) -> None:
         self._flags = flags
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
         """Return the names that begin with ``incomplete``."""
         try:
             names = dict.fromkeys(self._names(ctx))
@@ -191,7 +197,10 @@ class _Name(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 
     def _names(self, ctx: click.Context) -> Iterator[str]:
         # While an option still waits for its value, click cannot tell the arguments apart and leaves them over.
-        arguments = [*(ctx.params.get(name) for name in ("graph", "file", "source", "left")), *ctx.args]
+        arguments = [
+            *(ctx.params.get(name) for name in ("graph", "file", "source", "left")),
+            *ctx.args,
+        ]
         path = next((text for text in arguments if isinstance(text, str)), None)
         if "--select" in self._flags:
             yield from _list_keys(path) if path else ()
@@ -200,7 +209,9 @@ class _Name(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 
     def _list_nodes(self, graph: Graph) -> Iterator[str]:
         if self._flags & {*_OUTPUTS}:
-            from graphshare.analysis.name_lists import internals  # start-up: only this path needs it
+            from graphshare.analysis.name_lists import (
+                internals,
+            )  # start-up: only this path needs it
 
             operators = [node for node in graph.nodes if not node.is_variable]
             yield from (name for name, _ in internals(operators))
@@ -208,7 +219,11 @@ class _Name(click.ParamType):  # type: ignore[type-arg,unused-ignore]
         elif self._flags & {*_PAIRS}:
             from graphshare.analysis.roles import assign_roles  # start-up: only this path needs it
 
-            yield from (f"{node.name}=" for node, role in assign_roles(graph).items() if not role.is_parameter)
+            yield from (
+                f"{node.name}="
+                for node, role in assign_roles(graph).items()
+                if not role.is_parameter
+            )
         else:
             yield from (node.name for node in graph.variables())
 
@@ -223,7 +238,10 @@ def _graph(source: str | None) -> Graph | None:
     """Return the graph on the line; stdin is not read."""
     if source is None or source == "-":
         return None
-    from graphshare.checkpoint.load import find_by_stem, read_graph  # start-up: only this path needs it
+    from graphshare.checkpoint.load import (
+        find_by_stem,
+        read_graph,
+    )  # start-up: only this path needs it
 
     if is_url(source):
         return None  # a request for each key press would be slow

@@ -14,7 +14,13 @@ from graphshare.cli import options
 from graphshare.cli.command import Command, option
 from graphshare.cli.console import Line, put_bytes, put_colored, put_json, say
 from graphshare.cli.report import format_parameter_diff, put_report, report_format
-from graphshare.differences.changes import GraphDiff, NodeRef, format_change, format_node, format_tie
+from graphshare.differences.changes import (
+    GraphDiff,
+    NodeRef,
+    format_change,
+    format_node,
+    format_tie,
+)
 from graphshare.differences.diff import Difference, diff
 from graphshare.errors import Fault, GraphshareError, UsageError
 from graphshare.files.open_source import open_source
@@ -52,12 +58,42 @@ EXAMPLES = {
 @options.epoch
 @option("--params", metavar="FILE", help="Parameter file of A.")
 @option("--against-params", metavar="FILE", help="Parameter file of B.")
-@option("-p", "--prefix", "prefixes", metavar="P", multiple=True, help="B has A's nodes under this prefix.")
-@option("--map", metavar="FILE", help="Map file of the rewrite that made B from A, or a JSON object of old and new names.")
-@option("--no-renames", "renames", is_flag=True, flag_value=False, default=True, help="Pair nodes by their names alone.")
+@option(
+    "-p",
+    "--prefix",
+    "prefixes",
+    metavar="P",
+    multiple=True,
+    help="B has A's nodes under this prefix.",
+)
+@option(
+    "--map",
+    metavar="FILE",
+    help="Map file of the rewrite that made B from A, or a JSON object of old and new names.",
+)
+@option(
+    "--no-renames",
+    "renames",
+    is_flag=True,
+    flag_value=False,
+    default=True,
+    help="Pair nodes by their names alone.",
+)
 @option("--ignore-names", is_flag=True, help="Ignore differences of names.")
-@option("--atol", type=click.FloatRange(min=0), default=0.0, metavar="A", help="Absolute tolerance of parameters [0].")
-@option("--rtol", type=click.FloatRange(min=0), default=0.0, metavar="R", help="Relative tolerance of parameters [0].")
+@option(
+    "--atol",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    metavar="A",
+    help="Absolute tolerance of parameters [0].",
+)
+@option(
+    "--rtol",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    metavar="R",
+    help="Relative tolerance of parameters [0].",
+)
 @option("--git", is_flag=True, help="Take the arguments that git gives an external diff driver.")
 @report_format("html")
 @options.answer_file
@@ -74,28 +110,34 @@ def command(
 ) -> int:
     """Show what differs between two graphs.
 
-    Nodes are paired by structure first and by name second, so a node that differs only in its name is listed as renamed. Of two
-    checkpoints the parameters are compared too; with --epoch each stem means its file of that epoch. Values are compared bit
-    for bit (0 is not -0), with --atol or --rtol as numbers. Common properties of changes come first, then every change, then
-    the verdict. The exit code is 0 when nothing differs, 1 when something does.
+    Nodes are paired by structure first and by name second, so a node that differs only in its name
+    is listed as renamed. Of two checkpoints the parameters are compared too; with --epoch each stem
+    means its file of that epoch. Values are compared bit for bit (0 is not -0), with --atol or
+    --rtol as numbers. Common properties of changes come first, then every change, then the verdict.
+    The exit code is 0 when nothing differs, 1 when something does.
 
-    The order in which nodes, inputs and initializers are listed is not a difference, nor are names in subgraphs, documentation
-    and the way in which numbers are stored.
+    The order in which nodes, inputs and initializers are listed is not a difference, nor are names
+    in subgraphs, documentation and the way in which numbers are stored.
 
-    --format html is a page with both graphs in one: what was added, removed, renamed and changed in colours, bodies included,
-    and a list whose entries lead to the nodes. It is one file that needs nothing else.
+    --format html is a page with both graphs in one: what was added, removed, renamed and changed in
+    colours, bodies included, and a list whose entries lead to the nodes. It is one file that needs
+    nothing else.
 
-    As a git diff driver: `git config diff.graphshare.command "graphshare diff --git"`, and `*-symbol.json diff=graphshare`
-    in .gitattributes (*.params works too).
+    As a git diff driver: `git config diff.graphshare.command "graphshare diff --git"`, and
+    `*-symbol.json diff=graphshare` in .gitattributes (*.params works too).
     """
     if git:
         _as_driver(paths)
         return 0
     if len(paths) != 2:
-        raise UsageError(Fault(f"diff takes two graphs, not {len(paths)}", hint="write `graphshare diff A B`"))
+        raise UsageError(
+            Fault(f"diff takes two graphs, not {len(paths)}", hint="write `graphshare diff A B`")
+        )
     if paths[0] == paths[1] == "-":
         raise UsageError(Fault("both graphs cannot come from stdin"))
-    left, right = load_both(paths[0], paths[1], epoch=epoch, params=params, other_params=against_params)
+    left, right = load_both(
+        paths[0], paths[1], epoch=epoch, params=params, other_params=against_params
+    )
     without = [side.where for side in (left, right) if side.parameter_file is None]
     if len(without) == 1:
         say(f"parameters are not compared: none are given for {without[0]}")
@@ -124,8 +166,14 @@ def _as_driver(paths: Sequence[str]) -> None:
     # Git passes one path for a file with conflicts, and two more arguments for a rename.
     if len(paths) not in (1, 7, 9):
         hint = 'set it up with `git config diff.graphshare.command "graphshare diff --git"`'
-        raise UsageError(Fault(f"--git takes the 7 arguments of git's external diff, not {len(paths)}", hint=hint))
-    put_colored([("title", f"diff --graphshare a/{paths[0]} b/{paths[7] if len(paths) == 9 else paths[0]}")])
+        raise UsageError(
+            Fault(
+                f"--git takes the 7 arguments of git's external diff, not {len(paths)}", hint=hint
+            )
+        )
+    put_colored(
+        [("title", f"diff --graphshare a/{paths[0]} b/{paths[7] if len(paths) == 9 else paths[0]}")]
+    )
     if len(paths) == 1:
         put_colored([("", "unmerged")])
         return
@@ -181,11 +229,18 @@ def _graph_lines(graph: GraphDiff) -> Iterator[Line]:
 
 def _make_diff_report(difference: Difference, left: str, right: str) -> FindingsReport:
     """Return the report of a comparison of the files ``left`` and ``right``, the verdict last."""
-    findings = [*_graph_findings(difference.graph, left, right), *_parameter_findings(difference, right)]
+    findings = [
+        *_graph_findings(difference.graph, left, right),
+        *_parameter_findings(difference, right),
+    ]
     level = Level.ERROR if difference else Level.NOTE
-    findings.append(Finding(code="diff-verdict", level=level, message=difference.verdict, where=right))
+    findings.append(
+        Finding(code="diff-verdict", level=level, message=difference.verdict, where=right)
+    )
     files = tuple(dict.fromkeys((left, right)))
-    return FindingsReport(command="diff", files=files, findings=tuple(findings), rules=tuple(_RULES.values()))
+    return FindingsReport(
+        command="diff", files=files, findings=tuple(findings), rules=tuple(_RULES.values())
+    )
 
 
 def _graph_findings(graph: GraphDiff, left: str, right: str) -> Iterator[Finding]:
@@ -194,10 +249,15 @@ def _graph_findings(graph: GraphDiff, left: str, right: str) -> Iterator[Finding
     for node in graph.added:
         yield _finding("added", f"{format_node(node)} is new", right, node)
     for pair in graph.renamed:
-        yield _finding("renamed", f"{format_node(pair.old)} is now {pair.new.name}", right, pair.new)
+        yield _finding(
+            "renamed", f"{format_node(pair.old)} is now {pair.new.name}", right, pair.new
+        )
     for changed in graph.changed:
         yield _finding(
-            "changed", f"{format_node(changed.new)}: {'; '.join(map(format_change, changed.changes))}", right, changed.new
+            "changed",
+            f"{format_node(changed.new)}: {'; '.join(map(format_change, changed.changes))}",
+            right,
+            changed.new,
         )
     for tie in graph.ties:
         yield _finding("tie", f"{tie.how}: {format_tie(tie)}", right)
@@ -207,10 +267,14 @@ def _graph_findings(graph: GraphDiff, left: str, right: str) -> Iterator[Finding
 
 def _parameter_findings(difference: Difference, right: str) -> Iterator[Finding]:
     if difference.parameters:
-        for _, text in [*format_parameter_diff(difference.parameters)][:-1]:  # the last line counts them
+        for _, text in [*format_parameter_diff(difference.parameters)][
+            :-1
+        ]:  # the last line counts them
             yield _finding("parameter", " ".join(text.split()), right)
 
 
 def _finding(what: str, message: str, where: str, node: NodeRef | None = None) -> Finding:
     path, name = (f"$.nodes[{node.id}]", node.name or None) if node is not None else ("", None)
-    return Finding(code=f"diff-{what}", level=Level.ERROR, message=message, where=where, path=path, node=name)
+    return Finding(
+        code=f"diff-{what}", level=Level.ERROR, message=message, where=where, path=path, node=name
+    )

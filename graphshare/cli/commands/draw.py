@@ -21,13 +21,23 @@ from graphshare.text.format import format_count
 from graphshare.text.markup import quote_shell
 
 _LANGUAGES: dict[str, Language] = {
-    ".html": "html", ".htm": "html", ".svg": "svg", ".dot": "dot", ".gv": "dot", ".mmd": "mermaid", ".mermaid": "mermaid",
-    ".png": "png", ".pdf": "pdf",
-}  # fmt: skip
+    ".html": "html",
+    ".htm": "html",
+    ".svg": "svg",
+    ".dot": "dot",
+    ".gv": "dot",
+    ".mmd": "mermaid",
+    ".mermaid": "mermaid",
+    ".png": "png",
+    ".pdf": "pdf",
+}
 
 EXAMPLES = {
     "draw": [
-        ("a page: search, zoom, fold, click", "graphshare draw siam --shape data=1,1,28,28 -o siam.html"),
+        (
+            "a page: search, zoom, fold, click",
+            "graphshare draw siam --shape data=1,1,28,28 -o siam.html",
+        ),
         ("SVG", "graphshare draw siam --shape data=1,1,28,28 -o siam.svg"),
         ("for a Markdown page", "graphshare draw siam --to mermaid"),
     ],
@@ -39,16 +49,35 @@ EXAMPLES = {
 @options.epoch
 @options.params
 @option("-o", "--out", metavar="OUT", help="A path, a directory, or - for stdout [-].")
-@option("--to", type=click.Choice(get_args(Language)), help="Format of the picture [by OUT's suffix, else dot].")
-@option("--depth", type=click.IntRange(min=0), metavar="N", help="Open this many levels of scopes [as many as fit].")
+@option(
+    "--to",
+    type=click.Choice(get_args(Language)),
+    help="Format of the picture [by OUT's suffix, else dot].",
+)
+@option(
+    "--depth",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Open this many levels of scopes [as many as fit].",
+)
 @options.branch_prefixes
 @options.shapes
 @option("--highlight", metavar="FILE", help="Mark the nodes that this map file renamed.")
-@option("--parameters", "all_parameters", is_flag=True, help="Also draw parameters that are not shared.")
-@option("--separator", metavar="S", help="Separator of scopes in names [/, or _ if that fits].")
-@option("--direction", type=click.Choice(get_args(Direction)), default="TB", help="Direction in which the data flows [TB].")
 @option(
-    "--theme", type=click.Choice(get_args(Theme)), default="auto", help="Colours; auto fits both light and dark pages [auto]."
+    "--parameters", "all_parameters", is_flag=True, help="Also draw parameters that are not shared."
+)
+@option("--separator", metavar="S", help="Separator of scopes in names [/, or _ if that fits].")
+@option(
+    "--direction",
+    type=click.Choice(get_args(Direction)),
+    default="TB",
+    help="Direction in which the data flows [TB].",
+)
+@option(
+    "--theme",
+    type=click.Choice(get_args(Theme)),
+    default="auto",
+    help="Colours; auto fits both light and dark pages [auto].",
 )
 @options.max_memory
 @options.time_limit
@@ -63,13 +92,14 @@ def command(
 ) -> None:
     """Draw a graph as a page, SVG, Graphviz's language or Mermaid.
 
-    Operators of one scope are one box unless --depth opens it. Branches stand side by side; parameters that several boxes
-    share are drawn once, in a colour of their own. Operators have the colour of their kind, such as activation, unless
-    something is marked. Where shapes are known, from --shape, the graph or its parameters, the drawing shows them, and every
-    box with parameters shows how many weights they have.
+    Operators of one scope are one box unless --depth opens it. Branches stand side by side;
+    parameters that several boxes share are drawn once, in a colour of their own. Operators have the
+    colour of their kind, such as activation, unless something is marked. Where shapes are known,
+    from --shape, the graph or its parameters, the drawing shows them, and every box with parameters
+    shows how many weights they have.
 
-    Small constants of an ONNX model are drawn inside the boxes that use them. The bodies of If, Loop and Scan, and functions
-    that a model calls, are scopes around their operators.
+    Small constants of an ONNX model are drawn inside the boxes that use them. The bodies of If,
+    Loop and Scan, and functions that a model calls, are scopes around their operators.
 
     html is one file that needs nothing else: search by name, fold scopes, click a node for its attributes, shapes and
     the statistics of its parameters, with a histogram. png and pdf need Graphviz. `graphshare diff` and
@@ -78,14 +108,21 @@ def command(
     language = to or _choose_language(out, graph)
     model = load(graph, epoch=epoch, params=params)
     # A picture in a directory gets the first suffix of its format.
-    out = place_result(out or "-", model, next(ending for ending, name in _LANGUAGES.items() if name == language))
+    out = place_result(
+        out or "-", model, next(ending for ending, name in _LANGUAGES.items() if name == language)
+    )
     drawn = draw(model, to=language, highlight=highlight, **settings)
     for note in drawn.notes:
         say(note)
     if out == "-":
         write_stdout([drawn.data])
         return
-    write_text(out, drawn.data, content="picture", inputs=[*input_files(model), *list_inputs("map", highlight)])
+    write_text(
+        out,
+        drawn.data,
+        content="picture",
+        inputs=[*input_files(model), *list_inputs("map", highlight)],
+    )
     parts = model.graph.source.describe_parts(model.graph.nodes)
     say(f"wrote {out}: {format_count(len(drawn.picture.boxes), 'box')} for {parts}")
 
@@ -94,11 +131,17 @@ def _choose_language(out: str | None, graph: str) -> Language:
     """Return the language of the suffix of ``out``. Raises UsageError for other suffixes, and for a terminal."""
     if out is None and is_terminal():
         hint = f"a page that a browser shows: `graphshare draw {quote_shell(graph)} -o {find_stem_name(graph)}.html`"
-        raise UsageError(Fault("the picture would go to the terminal as text", hint=f"{hint}; --to dot prints it"))
+        raise UsageError(
+            Fault(
+                "the picture would go to the terminal as text", hint=f"{hint}; --to dot prints it"
+            )
+        )
     suffix = os.path.splitext(base_name(out or ""))[1].lower()
     if suffix in _LANGUAGES:
         return _LANGUAGES[suffix]
     if out is not None and out != "-" and not is_directory(out):
         hint = f"end it in {', '.join(_LANGUAGES)}, or give --to"
-        raise UsageError(Fault(f"the suffix {suffix!r} is not that of a picture format", where=out, hint=hint))
+        raise UsageError(
+            Fault(f"the suffix {suffix!r} is not that of a picture format", where=out, hint=hint)
+        )
     return "dot"

@@ -33,8 +33,14 @@ class _KeepsOrder(Command):
 
 EXAMPLES = {
     "duplicate": [
-        ("a siamese network on one set of parameters", "graphshare duplicate lenet --prefix sha- --mode tie -o siam"),
-        ("the last layer apart, all else shared", "graphshare duplicate lenet --prefix b- --mode tie --copy 'fc2*' -o heads"),
+        (
+            "a siamese network on one set of parameters",
+            "graphshare duplicate lenet --prefix sha- --mode tie -o siam",
+        ),
+        (
+            "the last layer apart, all else shared",
+            "graphshare duplicate lenet --prefix b- --mode tie --copy 'fc2*' -o heads",
+        ),
         ("show the plan", "graphshare duplicate lenet --prefix sha- --dry-run"),
     ],
 }
@@ -42,7 +48,15 @@ EXAMPLES = {
 
 @click.command("duplicate", cls=_KeepsOrder)
 @options.rewriting
-@option("-p", "--prefix", "prefixes", metavar="P", multiple=True, required=True, help="Prefix of a new branch.")
+@option(
+    "-p",
+    "--prefix",
+    "prefixes",
+    metavar="P",
+    multiple=True,
+    required=True,
+    help="Prefix of a new branch.",
+)
 @option(
     "--mode",
     type=click.Choice(get_args(ModeOrBatch)),
@@ -63,9 +77,18 @@ EXAMPLES = {
     expose_value=False,
     help="Copy these parameters; of --tie and --copy the last match wins.",
 )
-@option("--share-input", "share_inputs", metavar="PATTERN", multiple=True, help="Inputs and labels that all branches share.")
 @option(
-    "--upto", metavar="NAME", multiple=True, help="Copy only the part that this output needs; the original keeps its heads."
+    "--share-input",
+    "share_inputs",
+    metavar="PATTERN",
+    multiple=True,
+    help="Inputs and labels that all branches share.",
+)
+@option(
+    "--upto",
+    metavar="NAME",
+    multiple=True,
+    help="Copy only the part that this output needs; the original keeps its heads.",
 )
 @option("--drop-original", is_flag=True, help="Remove the original branch.")
 @option(
@@ -76,8 +99,15 @@ EXAMPLES = {
     callback=lambda context, option, texts: _parse_axes(texts),
     help="Mode batch: the batch axis of this input [0].",
 )
-@option("--force", is_flag=True, help="Mode batch: accept operators that mix the samples of a batch.")
-@option("--verify", "verify_first", is_flag=True, help="Compare the branches' values before anything is written.")
+@option(
+    "--force", is_flag=True, help="Mode batch: accept operators that mix the samples of a batch."
+)
+@option(
+    "--verify",
+    "verify_first",
+    is_flag=True,
+    help="Compare the branches' values before anything is written.",
+)
 @options.upgrade_first
 @options.as_input
 @options.as_parameter
@@ -92,9 +122,10 @@ def command(
 ) -> None:
     """Add branches with copied or tied parameters (see also share).
 
-    Every --prefix adds a branch whose nodes have it; the graph's heads are the original's, then each branch's in turn. In
-    mode copy every branch has parameters of its own, which start equal; in mode tie all use one set. Mode batch runs the graph
-    once on the inputs of all branches, concatenated on the batch axis; operators that mix samples are refused by name.
+    Every --prefix adds a branch whose nodes have it; the graph's heads are the original's, then
+    each branch's in turn. In mode copy every branch has parameters of its own, which start equal;
+    in mode tie all use one set. Mode batch runs the graph once on the inputs of all branches,
+    concatenated on the batch axis; operators that mix samples are refused by name.
 
     Patterns are globs; =name is a literal name, re:expression a regular expression.
     """
@@ -108,7 +139,9 @@ def command(
 
 def _parse_axes(texts: Sequence[str]) -> dict[str, int]:
     """Return the batch axes by name. Raises UsageError for texts that are not ``NAME=AXIS``; all are listed."""
-    pairs = options.parse_pairs(texts, "--batch-axis is not NAME=AXIS", "write --batch-axis data=1", _is_axis)
+    pairs = options.parse_pairs(
+        texts, "--batch-axis is not NAME=AXIS", "write --batch-axis data=1", _is_axis
+    )
     return {name: int(axis) for name, axis in pairs}
 
 
@@ -132,11 +165,20 @@ def _verify(model: Checkpoint, prefixes: Sequence[str]) -> str:
     inputs = Inputs(params_seed=0 if model.parameter_file is None else None)
     try:
         report = verify(model, prefixes=prefixes, inputs=inputs)
-    except GraphshareError as error:  # hints name options of `verify`, because this command lacks them
+    except (
+        GraphshareError
+    ) as error:  # hints name options of `verify`, because this command lacks them
         if isinstance(error, MemoryLimitError):  # this command has its option
             raise
-        end = "without --verify the result is written, and `graphshare verify`, which has these options, compares its branches"
-        raise type(error)([replace(f, hint="; ".join(filter(None, (f.hint, end)))) for f in error.faults]) from None
+        end = (
+            "without --verify the result is written, and `graphshare verify`, which has these "
+            "options, compares its branches"
+        )
+        raise type(error)(
+            [replace(f, hint="; ".join(filter(None, (f.hint, end)))) for f in error.faults]
+        ) from None
     if not report:
-        raise DisprovedError([Fault(fault.message, hint="nothing was written") for fault in list_failures(report)])
+        raise DisprovedError(
+            [Fault(fault.message, hint="nothing was written") for fault in list_failures(report)]
+        )
     return report.verdict

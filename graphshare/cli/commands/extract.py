@@ -19,10 +19,22 @@ from graphshare.text.format import format_count
 
 EXAMPLES = {
     "extract": [
-        ("the features of a classifier", "graphshare extract lenet --target fc1_output -o features"),
-        ("the outputs of several layers", "graphshare extract lenet --target 'pool*' --target fc1 -o inner"),
-        ("one of two models behind a switch", "graphshare extract both.onnx --branch exact=true -o exact.onnx"),
-        ("what follows an inner output", "graphshare extract lenet --cut pool2_output --target softmax_output -o top"),
+        (
+            "the features of a classifier",
+            "graphshare extract lenet --target fc1_output -o features",
+        ),
+        (
+            "the outputs of several layers",
+            "graphshare extract lenet --target 'pool*' --target fc1 -o inner",
+        ),
+        (
+            "one of two models behind a switch",
+            "graphshare extract both.onnx --branch exact=true -o exact.onnx",
+        ),
+        (
+            "what follows an inner output",
+            "graphshare extract lenet --cut pool2_output --target softmax_output -o top",
+        ),
     ],
 }
 _VALUES = {"true": True, "false": False}
@@ -30,8 +42,20 @@ _VALUES = {"true": True, "false": False}
 
 @click.command("extract", cls=Command)
 @options.rewriting
-@option("--target", "targets", metavar="NAME", multiple=True, help="Compute this node or output, or all that match a glob.")
-@option("--cut", "cuts", metavar="NAME", multiple=True, help="Stop at this output, which becomes an input of the same name.")
+@option(
+    "--target",
+    "targets",
+    metavar="NAME",
+    multiple=True,
+    help="Compute this node or output, or all that match a glob.",
+)
+@option(
+    "--cut",
+    "cuts",
+    metavar="NAME",
+    multiple=True,
+    help="Stop at this output, which becomes an input of the same name.",
+)
 @option(
     "--branch",
     metavar="NAME=true|false",
@@ -51,25 +75,35 @@ def command(
 ) -> None:
     """Cut out the minimal subgraph for some outputs.
 
-    NAME is an output (conv1_output), a node (conv1: all its outputs) or a glob ('conv*': the outputs of all operators that it
-    matches; re:expression works too). Of several nodes of one name NAME#1 is the second, and NAME#0 the first. Without
-    --target, --branch keeps all outputs. Parameters that are no longer needed are left out of the parameter file.
+    NAME is an output (conv1_output), a node (conv1: all its outputs) or a glob ('conv*': the
+    outputs of all operators that it matches; re:expression works too). Of several nodes of one name
+    NAME#1 is the second, and NAME#0 the first. Without --target, --branch keeps all outputs.
+    Parameters that are no longer needed are left out of the parameter file.
     """
     if not targets and branch is None:
         raise UsageError(
             Fault(
-                "nothing to extract: --target is missing", hint="name an output with --target; `graphshare inspect` lists them"
+                "nothing to extract: --target is missing",
+                hint="name an output with --target; `graphshare inspect` lists them",
             )
         )
     result = extract(source, targets, cuts=cuts, branch=branch, types=types)
     outputs = write_result(result, output)
     if outputs is not None:
         arguments = format_name_list(NameLists(result.graph).arguments)
-        kept, whole = (graph.source.count_parts(graph.nodes) for graph in (result.graph, source.graph))
-        counts = " and ".join(f"{kept[what]} of {format_count(count, what)}" for what, count in whole.items())
-        if branch is not None:  # its nodes come from a body, and the whole graph does not count them
+        kept, whole = (
+            graph.source.count_parts(graph.nodes) for graph in (result.graph, source.graph)
+        )
+        counts = " and ".join(
+            f"{kept[what]} of {format_count(count, what)}" for what, count in whole.items()
+        )
+        if (
+            branch is not None
+        ):  # its nodes come from a body, and the whole graph does not count them
             counts = f"{result.graph.source.describe_parts(result.graph.nodes)} of the branch"
-        say(f"kept {counts}; {'arguments' if len(whole) == 1 else 'inputs and initializers'} {arguments}")
+        say(
+            f"kept {counts}; {'arguments' if len(whole) == 1 else 'inputs and initializers'} {arguments}"
+        )
         say_written(outputs)
 
 
@@ -78,6 +112,9 @@ def _parse_branch(text: str) -> tuple[str, bool]:
     name, _, value = text.rpartition("=")
     if not name or value not in _VALUES:
         raise UsageError(
-            Fault(f"--branch {text!r} is not an input with a value", hint="write --branch NAME=true or NAME=false")
+            Fault(
+                f"--branch {text!r} is not an input with a value",
+                hint="write --branch NAME=true or NAME=false",
+            )
         )
     return name, _VALUES[value]

@@ -34,10 +34,11 @@ EXAMPLES = {
 def command(source: Checkpoint, output: Mapping[str, Any], **settings: Any) -> None:
     """Fold BatchNorm into the weights before it, for inference.
 
-    Convolution, FullyConnected and Deconvolution (in ONNX models Conv, Gemm and ConvTranspose) take in the BatchNorm that
-    follows them: fewer operators, fewer parameters, the same outputs up to rounding. The layer gets BatchNorm's name, so that
-    outputs keep their names. Layers that share a weight are folded together if their BatchNorms are equal, otherwise left. A
-    folded model cannot be trained further: its statistics are gone.
+    Convolution, FullyConnected and Deconvolution (in ONNX models Conv, Gemm and ConvTranspose) take
+    in the BatchNorm that follows them: fewer operators, fewer parameters, the same outputs up to
+    rounding. The layer gets BatchNorm's name, so that outputs keep their names. Layers that share a
+    weight are folded together if their BatchNorms are equal, otherwise left. A folded model cannot
+    be trained further: its statistics are gone.
 
     The result is proved by its weights, for every input, rounding apart. An ONNX model is computed in onnxruntime too,
     before and after, on drawn inputs, and nothing is written where an output or a folded layer differs by more than
@@ -57,14 +58,18 @@ def _say_folding(report: Folding) -> None:
     norms = [name for one in report.folded for name in one.norms]
     if norms:
         weights = format_count(len(report.folded), "weight")
-        say(f"folded: {format_count(len(norms), 'BatchNorm')} into {weights} ({format_name_list(norms)})")
+        say(
+            f"folded: {format_count(len(norms), 'BatchNorm')} into {weights} ({format_name_list(norms)})"
+        )
     reasons: dict[str, list[str]] = {}
     for one in report.left:
         reasons.setdefault(one.reason, []).append(one.norm)
     for reason, names in reasons.items():
         say(f"not folded: {format_name_list(names)} ({reason})")
     if report.by_weights is not None:
-        say(f"proved by weights, for every input: at most {report.by_weights:.2g} steps of their type apart")
+        say(
+            f"proved by weights, for every input: at most {report.by_weights:.2g} steps of their type apart"
+        )
     proof = report.proof
     if proof is not None:
         say(

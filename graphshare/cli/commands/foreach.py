@@ -21,7 +21,13 @@ from graphshare.fleet.records import Result
 from graphshare.fleet.summary import RunSummary, Spool, describe_counts, write_page
 from graphshare.fleet.tasks import Template
 from graphshare.reports.model import Finding, FindingsReport, Level, RuleInfo
-from graphshare.text.format import encode_json, escape_control, format_count, format_names, format_number
+from graphshare.text.format import (
+    encode_json,
+    escape_control,
+    format_count,
+    format_names,
+    format_number,
+)
 
 PAUSE = 30.0  # seconds between two lines
 FORMATS = ("text", "json", "jsonl", "sarif", "junit", "github", "html")
@@ -52,7 +58,10 @@ EXAMPLES = {
         ),
         ("findings in all models, as one report", "graphshare foreach '*-symbol.json' -- check {}"),
         ("tied weights of all checkpoints", "graphshare foreach 'gpt*' -- check {}"),
-        ("models that are there twice", "graphshare foreach '*-symbol.json' -- inspect {} --fingerprint"),
+        (
+            "models that are there twice",
+            "graphshare foreach '*-symbol.json' -- inspect {} --fingerprint",
+        ),
     ],
 }
 
@@ -60,18 +69,39 @@ EXAMPLES = {
 @click.command("foreach", cls=_TakesCommand)
 @click.argument("patterns", metavar="PATTERN...", nargs=-1, required=True)
 @options.exclude
-@option("-o", "--out", metavar="DEST", help="Folder of all outputs; each keeps its relative path and file name.")
-@option("--jobs", type=click.IntRange(min=1, max=1024), default=1, metavar="N", help="Run N models at a time [1].")
+@option(
+    "-o",
+    "--out",
+    metavar="DEST",
+    help="Folder of all outputs; each keeps its relative path and file name.",
+)
+@option(
+    "--jobs",
+    type=click.IntRange(min=1, max=1024),
+    default=1,
+    metavar="N",
+    help="Run N models at a time [1].",
+)
 @option(
     "--scheduler",
     metavar="ADDRESS",
     default="",
     help="Run on the workers of the Dask cluster at this address, such as tcp://HOST:8786.",
 )
-@option("--shared-filesystem", is_flag=True, help="The workers of the cluster see the same files under the same paths.")
-@option("--manifest", metavar="FILE", help="Record each model in this file, and skip models that it lists as finished.")
+@option(
+    "--shared-filesystem",
+    is_flag=True,
+    help="The workers of the cluster see the same files under the same paths.",
+)
+@option(
+    "--manifest",
+    metavar="FILE",
+    help="Record each model in this file, and skip models that it lists as finished.",
+)
 @option("--retry", is_flag=True, help="Run only models that the manifest lists as failed.")
-@option("--force", is_flag=True, help="Run every model, even those that the manifest lists as finished.")
+@option(
+    "--force", is_flag=True, help="Run every model, even those that the manifest lists as finished."
+)
 @option(
     "--time-limit",
     type=click.FloatRange(min=0, min_open=True),
@@ -79,20 +109,33 @@ EXAMPLES = {
     help="Stop a model with an error after this many seconds.",
 )
 @option(
-    "--max-memory", metavar="SIZE", help="Refuse a model that would take more memory than SIZE, such as 2G [the free memory]."
+    "--max-memory",
+    metavar="SIZE",
+    help="Refuse a model that would take more memory than SIZE, such as 2G [the free memory].",
 )
-@option("--report", "report_format", type=click.Choice(FORMATS), default="text", help="Output format [text].")
-def command(patterns: tuple[str, ...], words: list[str], report_format: str, **settings: Any) -> int:
+@option(
+    "--report",
+    "report_format",
+    type=click.Choice(FORMATS),
+    default="text",
+    help="Output format [text].",
+)
+def command(
+    patterns: tuple[str, ...], words: list[str], report_format: str, **settings: Any
+) -> int:
     """Run a command for every model that matches.
 
-    PATTERN is a glob, a stem, a folder or a file; it matches symbol files, each with its newest parameter file, and .onnx
-    files. A checkpoint folder of safetensors is one model for `check`, `inspect` and `params`, whatever files are in it. In
-    COMMAND {} stands for the model, {stem} for its path without -symbol.json, {name} for the last part of that.
+    PATTERN is a glob, a stem, a folder or a file; it matches symbol files, each with its newest
+    parameter file, and .onnx files. A checkpoint folder of safetensors is one model for `check`,
+    `inspect` and `params`, whatever files are in it. In COMMAND {} stands for the model, {stem} for
+    its path without -symbol.json, {name} for the last part of that.
 
-    Outputs go into DEST, each into the subfolder that its model has below the fixed part of PATTERN; foreach itself gives
-    COMMAND its -o, --params-out and --map-out. A command that writes nothing needs no DEST.
+    Outputs go into DEST, each into the subfolder that its model has below the fixed part of
+    PATTERN; foreach itself gives COMMAND its -o, --params-out and --map-out. A command that writes
+    nothing needs no DEST.
 
-    A model that fails does not end the others. The exit code is 0 if all are done, 1 if an answer was no, 2 if one has failed.
+    A model that fails does not end the others. The exit code is 0 if all are done, 1 if an answer
+    was no, 2 if one has failed.
     """
     return report_results(foreach(patterns, words, **settings), report_format)
 
@@ -148,7 +191,9 @@ def _put_pieces(pieces: Iterable[str], write: Callable[[str], None]) -> None:
 def _json_pieces(command: Sequence[str], summary: RunSummary, spool: Spool) -> Iterator[str]:
     """Yield the report as JSON, a model per line."""
     counts = {key: getattr(summary, key) for key in ("done", "no", "failed", "skipped")}
-    head = encode_json({"version": 1, "command": list(command), "counts": counts, "figures": summary.figures}).decode()
+    head = encode_json(
+        {"version": 1, "command": list(command), "counts": counts, "figures": summary.figures}
+    ).decode()
     yield f'{head[:-1]},"models":['
     for i, line in enumerate(spool.lines()):
         yield ("\n" if i == 0 else ",\n") + line.decode()
@@ -168,13 +213,23 @@ def _summary_lines(summary: RunSummary) -> Iterator[str]:
     for sources in summary.sources.values():
         if len(sources) > 1:
             yield escape_control(f"the same model: {format_names(sorted(sources), _LISTED)}")
-    figures = [(name, figure) for name, figure in summary.figures.items() if figure.max][:_MOST_FIGURES]
+    figures = [(name, figure) for name, figure in summary.figures.items() if figure.max][
+        :_MOST_FIGURES
+    ]
     if figures:
         rows = [
-            (name, format_number(f.min), format_number(f.sum / f.count), format_number(f.max), format_number(f.sum, 6))
+            (
+                name,
+                format_number(f.min),
+                format_number(f.sum / f.count),
+                format_number(f.max),
+                format_number(f.sum, 6),
+            )
             for name, f in figures
         ]
-        yield from align([("", "least", "mean", "most", "sum"), *rows], right=[False, True, True, True, True])
+        yield from align(
+            [("", "least", "mean", "most", "sum"), *rows], right=[False, True, True, True, True]
+        )
     yield escape_control(describe_counts(summary))
 
 
@@ -216,7 +271,9 @@ class FleetProgress(Bar):
         return bar + (f", {self._failed:,} failed" if self._failed else "")
 
 
-_FAILED = RuleInfo("foreach-failed", "foreach-failed", Level.ERROR, "The command could not be run for a model")
+_FAILED = RuleInfo(
+    "foreach-failed", "foreach-failed", Level.ERROR, "The command could not be run for a model"
+)
 _NO = RuleInfo("foreach-no", "foreach-no", Level.ERROR, "The answer for a model is no")
 
 
@@ -230,7 +287,9 @@ def collect_findings(command: str, results: Iterable[Result]) -> FindingsReport:
         of_model = list(_find(command, result))
         findings += of_model
         # A model without errors answers no if its command was strict; then the report must be strict, too.
-        is_strict |= result.result == "no" and all(finding.level is not Level.ERROR for finding in of_model)
+        is_strict |= result.result == "no" and all(
+            finding.level is not Level.ERROR for finding in of_model
+        )
     rules: tuple[RuleInfo, ...] = ()
     if command == "check":
         from graphshare.checks.engine import RULES  # one command needs them
@@ -248,7 +307,9 @@ def collect_findings(command: str, results: Iterable[Result]) -> FindingsReport:
 def _find(command: str, result: Result) -> Iterator[Finding]:
     where = result.source
     if result.result not in ("done", "no"):
-        yield Finding(code=_FAILED.code, level=Level.ERROR, message=result.error or result.result, where=where)
+        yield Finding(
+            code=_FAILED.code, level=Level.ERROR, message=result.error or result.result, where=where
+        )
         return
     report = result.summary
     for finding in report.findings:
@@ -266,8 +327,19 @@ def _find(command: str, result: Result) -> Iterator[Finding]:
     for branch in report.branches:
         for stage in branch.stages:
             if stage.verdict == "fails":
-                message = "\n".join((f"{stage.name} of {branch.branch}: {stage.summary}", *stage.details))
-                yield Finding(code=f"{command}-{stage.name}", level=Level.ERROR, message=message, where=where)
+                message = "\n".join(
+                    (f"{stage.name} of {branch.branch}: {stage.summary}", *stage.details)
+                )
+                yield Finding(
+                    code=f"{command}-{stage.name}", level=Level.ERROR, message=message, where=where
+                )
     if report.verdict or (result.result == "no" and not report.findings):
-        code, level = (_NO.code, Level.ERROR) if result.result == "no" else (f"{command}-verdict", Level.NOTE)
-        yield Finding(code=code, level=level, message=report.verdict or result.error or "the answer is no", where=where)
+        code, level = (
+            (_NO.code, Level.ERROR) if result.result == "no" else (f"{command}-verdict", Level.NOTE)
+        )
+        yield Finding(
+            code=code,
+            level=level,
+            message=report.verdict or result.error or "the answer is no",
+            where=where,
+        )

@@ -30,14 +30,25 @@ EXAMPLES = {
 @options.GRAPH
 @options.out
 @options.in_place
-@option("--layout", metavar="LAYOUT", help="Layout of the text: mxnet, compact or indent:N [the file's own].")
+@option(
+    "--layout",
+    metavar="LAYOUT",
+    help="Layout of the text: mxnet, compact or indent:N [the file's own].",
+)
 @option("--check", is_flag=True, help="Write nothing; exit 1 if the file would change.")
 @report_format()
-def command(graph: str, out: str | None, in_place: bool, layout: str | None, check: bool, format_: str | None) -> int:
+def command(
+    graph: str,
+    out: str | None,
+    in_place: bool,
+    layout: str | None,
+    check: bool,
+    format_: str | None,
+) -> int:
     """Reformat a symbol file, or check its format.
 
-    The graph stays as it is, unknown keys and order of nodes included. --layout mxnet is MXNet's own layout to the byte.
-    --format chooses the form of the report of --check.
+    The graph stays as it is, unknown keys and order of nodes included. --layout mxnet is MXNet's
+    own layout to the byte. --format chooses the form of the report of --check.
     """
     source = load(graph)
     result = lay_out(source, layout)
@@ -50,7 +61,9 @@ def command(graph: str, out: str | None, in_place: bool, layout: str | None, che
             return report.exit_code()
         say(f"{source.where}: {'would change' if changes else 'has this layout already'}")
         return int(changes)
-    result = msgspec.structs.replace(result, parameter_file=None)  # the parameters stay where they are
+    result = msgspec.structs.replace(
+        result, parameter_file=None
+    )  # the parameters stay where they are
     outputs = resolve_outputs(result, out, in_place=in_place)
     warn(list(find_stale(outputs, result)))
     if outputs.graph == "-":

@@ -25,7 +25,10 @@ from graphshare.text.format import escape_control, format_count
 
 EXAMPLES = {
     "group": [
-        ("two networks side by side", "graphshare group lenet lenet --prefix a_ --prefix b_ -o pair"),
+        (
+            "two networks side by side",
+            "graphshare group lenet lenet --prefix a_ --prefix b_ -o pair",
+        ),
         (
             "two models on one copy of their weights",
             "graphshare group lenet.onnx folded.onnx --switch exact -o one.onnx",
@@ -51,7 +54,13 @@ EXAMPLES = {
     multiple=True,
     help="Prefix of a GRAPH's names, once for each in order; '' for none.",
 )
-@option("--share-input", "share_inputs", metavar="PATTERN", multiple=True, help="Inputs and labels that all graphs share.")
+@option(
+    "--share-input",
+    "share_inputs",
+    metavar="PATTERN",
+    multiple=True,
+    help="Inputs and labels that all graphs share.",
+)
 @option(
     "--on-collision",
     type=click.Choice(get_args(OnCollision)),
@@ -65,7 +74,11 @@ EXAMPLES = {
     help="Make two models the branches of one If; the boolean input NAME chooses the first.",
 )
 @options.types("an output")
-@option("--align", is_flag=True, help="Bring older ONNX models up to the newest operator set, with a proof.")
+@option(
+    "--align",
+    is_flag=True,
+    help="Bring older ONNX models up to the newest operator set, with a proof.",
+)
 @options.shapes
 @options.upgrade_first
 @options.as_input
@@ -83,24 +96,31 @@ def command(
 ) -> None:
     """Join several graphs and their parameters into one.
 
-    The heads are those of the graphs in turn; a head that feeds an input is no longer a head, and that input is removed. IN
-    means every input of that name, as in its own file or with its prefix. A name that two graphs have is refused;
-    --on-collision prefix puts the name of its file before all names of the later graph, tie-if-equal makes parameters of one
-    name and equal value one node.
+    The heads are those of the graphs in turn; a head that feeds an input is no longer a head, and
+    that input is removed. IN means every input of that name, as in its own file or with its prefix.
+    A name that two graphs have is refused; --on-collision prefix puts the name of its file before
+    all names of the later graph, tie-if-equal makes parameters of one name and equal value one
+    node.
 
-    With --switch two ONNX models become the branches of one If on one copy of the weights that both have: the result computes
-    the first where its boolean input NAME is true, and else the second. `graphshare extract --branch` takes one out again.
+    With --switch two ONNX models become the branches of one If on one copy of the weights that both
+    have: the result computes the first where its boolean input NAME is true, and else the second.
+    `graphshare extract --branch` takes one out again.
 
-    An MXNet graph beside an ONNX model is exported first, with --shape for its inputs. ONNX models share one version of each
-    operator set: with --align ONNX's converter brings older models up to the newest one's version of ONNX's own operators, and
-    each must compute the same as before, as `graphshare compare` finds, before anything is written.
+    An MXNet graph beside an ONNX model is exported first, with --shape for its inputs. ONNX models
+    share one version of each operator set: with --align ONNX's converter brings older models up to
+    the newest one's version of ONNX's own operators, and each must compute the same as before, as
+    `graphshare compare` finds, before anything is written.
 
     Patterns are globs; =name is a literal name, re:expression a regular expression.
     """
     _check_counts(graphs, prefixes, params)
     sources = [
         # An epoch applies to stems only, and the graphs may be stems and files.
-        load(graph, epoch=epoch if _is_stem(graph) else None, params=params[i] or None if params else None)
+        load(
+            graph,
+            epoch=epoch if _is_stem(graph) else None,
+            params=params[i] or None if params else None,
+        )
         for i, graph in enumerate(graphs)
     ]
     if upgrade_first:
@@ -119,8 +139,12 @@ def _say_switch(report: Switching, name: str) -> None:
     """Print the model of each value of the input, the shared weights, and the outputs."""
     _say_alignments(report.members)
     for value, member in zip(("true", "false"), report.members, strict=True):
-        say(f"{escape_control(name)} {value}: {member.label}, {member.graph.source.describe_parts(member.graph.nodes)}")
-    say(f"shared: {format_count(len(report.shared), 'parameter')} of equal bytes, one initializer each")
+        say(
+            f"{escape_control(name)} {value}: {member.label}, {member.graph.source.describe_parts(member.graph.nodes)}"
+        )
+    say(
+        f"shared: {format_count(len(report.shared), 'parameter')} of equal bytes, one initializer each"
+    )
     say(f"outputs: {format_name_list(NameLists(report.graph).outputs)}")
 
 
@@ -167,10 +191,16 @@ def _say_group(report: Grouping) -> None:
         say(f"{part.label}: {parts}{prefix}, inputs {format_name_list(names)}")
     fed: dict[str, list[str]] = {}
     for (number, node), output in report.connect.items():
-        fed.setdefault(name_output(report.parts, output), []).append(f"{node.name} of {report.parts[number].label}")
+        fed.setdefault(name_output(report.parts, output), []).append(
+            f"{node.name} of {report.parts[number].label}"
+        )
     for name, inputs in fed.items():
         say(f"connected: {escape_control(name)} feeds {format_name_list(inputs)}")
-    tied = list(dict.fromkeys(report.branches[i].images[node].name for i, node in report.tied.values()))
+    tied = list(
+        dict.fromkeys(report.branches[i].images[node].name for i, node in report.tied.values())
+    )
     if tied:
-        say(f"tied: {format_count(len(tied), 'variable')}, one node each ({format_name_list(tied)})")
+        say(
+            f"tied: {format_count(len(tied), 'variable')}, one node each ({format_name_list(tied)})"
+        )
     say(f"outputs: {format_name_list(NameLists(report.graph).outputs)}")

@@ -1,4 +1,6 @@
-"""``graphshare inspect``: the summary of a model, its layers and lists of names; for several models, a line for each."""
+"""``graphshare inspect``: the summary of a model, its layers and lists of names; for several
+models, a line for each.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,13 @@ from graphshare.inspection.checkpoint import inspect_checkpoint
 from graphshare.inspection.fingerprint import fingerprint
 from graphshare.inspection.folder import ModelFacts, count_numbers, find_shared, inspect_models
 from graphshare.inspection.graph import Inspection, inspect, list_module_names
-from graphshare.text.format import format_bytes, format_count, format_dims, format_names, format_shape
+from graphshare.text.format import (
+    format_bytes,
+    format_count,
+    format_dims,
+    format_names,
+    format_shape,
+)
 from graphshare.text.markup import quote_shell
 from graphshare.text.urls import redact
 
@@ -60,13 +68,23 @@ EXAMPLES = {
 @click.argument("graphs", metavar="GRAPH...", nargs=-1, required=True)
 @options.epoch
 @options.params
-@option("--format", "format_", type=click.Choice(["text", "json", "jsonl"]), default="text", help="Output format [text].")
+@option(
+    "--format",
+    "format_",
+    type=click.Choice(["text", "json", "jsonl"]),
+    default="text",
+    help="Output format [text].",
+)
 @options.answer_file
 @options.as_input
 @options.as_parameter
 @options.shapes
 @options.exclude
-@option("--names", is_flag=True, help="Print all lists of names, the kind of each variable and every shape.")
+@option(
+    "--names",
+    is_flag=True,
+    help="Print all lists of names, the kind of each variable and every shape.",
+)
 @option("--shared", is_flag=True, help="List models with equal arrays, and what `pool` would save.")
 @option("--module", is_flag=True, help="Print data_names and label_names for MXNet's Module.")
 @option("--fingerprint", "digests", is_flag=True, help="Print digests of structure and weights.")
@@ -87,28 +105,39 @@ def command(
 ) -> int:
     """Summarize inputs, outputs, parameters, costs and layers.
 
-    Shapes follow from --shape, the parameter file and what the graph declares; where they determine everything, a table shows
-    each layer. For an ONNX model, --shape and --names show what the file states and what ONNX infers. --names adds MXNet's
-    lists of names, in MXNet's order, and why a variable is an input or a parameter. JSON output has all of it.
+    Shapes follow from --shape, the parameter file and what the graph declares; where they determine
+    everything, a table shows each layer. For an ONNX model, --shape and --names show what the file
+    states and what ONNX infers. --names adds MXNet's lists of names, in MXNet's order, and why a
+    variable is an input or a parameter. JSON output has all of it.
 
-    Of a checkpoint folder (safetensors, an index, config.json) the headers are summed up: shards, tensors, types, and what is
-    tied.
+    Of a checkpoint folder (safetensors, an index, config.json) the headers are summed up: shards,
+    tensors, types, and what is tied.
 
-    Of several models, or a folder, each gets a line, with the newest of its parameter files; the exit code is 2 if a model or
-    one of its parameter files cannot be read.
+    Of several models, or a folder, each gets a line, with the newest of its parameter files; the
+    exit code is 2 if a model or one of its parameter files cannot be read.
 
-    --fingerprint prints a digest of the structure and one of the weights. Both ignore names, storage, metadata and the order
-    of nodes: equal models have equal ones on every machine. Of several models, each line has both and the model.
+    --fingerprint prints a digest of the structure and one of the weights. Both ignore names,
+    storage, metadata and the order of nodes: equal models have equal ones on every machine. Of
+    several models, each line has both and the model.
     """
     graph = graphs[0]
     if len(graphs) > 1 or is_folder_of_models(graph):
-        single = {"--epoch": epoch is not None, "--params": params, "--as-input": roles["as_input"],
-                  "--as-parameter": roles["as_parameter"], "--shape": shapes, "--names": names, "--module": module}  # fmt: skip
+        single = {
+            "--epoch": epoch is not None,
+            "--params": params,
+            "--as-input": roles["as_input"],
+            "--as-parameter": roles["as_parameter"],
+            "--shape": shapes,
+            "--names": names,
+            "--module": module,
+        }
         return _put_several(graphs, exclude, format_, single, shared=shared, digests=digests)
     # A single model has no folder, so there is nothing to exclude.
     Sieve(exclude).refuse_unused()
     if shared:
-        raise UsageError(Fault("--shared compares models", where=graph, hint="name a folder, or several models"))
+        raise UsageError(
+            Fault("--shared compares models", where=graph, hint="name a folder, or several models")
+        )
     model = load(graph, epoch=epoch, params=params)
     warn(notes_on(model.parameter_file, model.graph))
     if digests:
@@ -125,14 +154,21 @@ def command(
 
 
 def _inspect_model(
-    model: Checkpoint, shapes: Shapes, roles: Mapping[str, tuple[str, ...]], format_: str, *, with_names: bool
+    model: Checkpoint,
+    shapes: Shapes,
+    roles: Mapping[str, tuple[str, ...]],
+    format_: str,
+    *,
+    with_names: bool,
 ) -> None:
     """Print the summary of a model; warn of types that ONNX does not infer."""
     types = find_format(model.graph).types
     # start-up: ONNX's inference is slow to import, and the summary of a model shows nothing of it
     is_plain = format_ == "text" and not (shapes or with_names) and types.are_stated
     inspection = inspect(model, shapes=None if is_plain else shapes, **roles)
-    reasons = [msgspec.structs.replace(role, reason=name_options(role.reason)) for role in inspection.roles]
+    reasons = [
+        msgspec.structs.replace(role, reason=name_options(role.reason)) for role in inspection.roles
+    ]
     inspection = msgspec.structs.replace(inspection, roles=reasons)
     shaped = inspection.shaped.outputs if inspection.shaped is not None else []
     unknown = [output.name for output in shaped if output.dtype is None]
@@ -141,7 +177,12 @@ def _inspect_model(
     if format_ != "text":
         put_json(_list_fields(inspection), lines=format_ == "jsonl")
     else:
-        _put_inspection(inspection, model, with_layers=bool(shapes) or _is_fully_shaped(inspection), with_names=with_names)
+        _put_inspection(
+            inspection,
+            model,
+            with_layers=bool(shapes) or _is_fully_shaped(inspection),
+            with_names=with_names,
+        )
 
 
 def _put_either(value: object, lines: Iterable[str], format_: str) -> None:
@@ -149,7 +190,13 @@ def _put_either(value: object, lines: Iterable[str], format_: str) -> None:
 
 
 def _put_several(
-    graphs: Sequence[str], exclude: Sequence[str], format_: str, single: Mapping[str, object], *, shared: bool, digests: bool
+    graphs: Sequence[str],
+    exclude: Sequence[str],
+    format_: str,
+    single: Mapping[str, object],
+    *,
+    shared: bool,
+    digests: bool,
 ) -> int:
     """Print a line for each of several models, or describe a checkpoint folder; ``single`` has options for one model.
 
@@ -164,17 +211,29 @@ def _put_several(
         for path in filter(None, (model.graph, *model.params.values())):
             note_read(path)
     if _is_checkpoint(models, graphs):
-        _refuse_options([*used, *of_graphs], f"concerns graphs, and {graph} is a checkpoint folder", "leave it out")
+        _refuse_options(
+            [*used, *of_graphs],
+            f"concerns graphs, and {graph} is a checkpoint folder",
+            "leave it out",
+        )
         return _put_checkpoint(graph, format_)
     what = f"{graph} is a folder" if len(graphs) == 1 else f"there are {len(graphs)}"
     _refuse_options(used, f"concerns one model, and {what}", "inspect the models one at a time")
     if of_graphs:
         models = [model for model in models if model.graph]
-        _refuse_options([] if models else of_graphs, "concerns graphs, and there are checkpoint folders alone", "leave it out")
+        _refuse_options(
+            [] if models else of_graphs,
+            "concerns graphs, and there are checkpoint folders alone",
+            "leave it out",
+        )
     folder = {"folder": graph} if len(graphs) == 1 else {}
     if digests:
         return _put_fingerprints(models, format_)
-    return _put_shared(models, format_, sieve) if shared else _put_models(models, folder, format_, sieve)
+    return (
+        _put_shared(models, format_, sieve)
+        if shared
+        else _put_models(models, folder, format_, sieve)
+    )
 
 
 def _list_used(options: Mapping[str, object]) -> list[str]:
@@ -189,7 +248,11 @@ def _refuse_options(used: Sequence[str], why: str, hint: str) -> None:
 
 def _is_checkpoint(models: Sequence[ModelFiles], graphs: Sequence[str]) -> bool:
     """Return whether the only path is a checkpoint folder without other models in it or below it."""
-    return len(graphs) == len(models) == 1 and not models[0].graph and models[0].path.rstrip("/") == graphs[0].rstrip("/")
+    return (
+        len(graphs) == len(models) == 1
+        and not models[0].graph
+        and models[0].path.rstrip("/") == graphs[0].rstrip("/")
+    )
 
 
 def _put_checkpoint(folder: str, format_: str) -> int:
@@ -203,16 +266,46 @@ def _put_checkpoint(folder: str, format_: str) -> int:
         [
             _line(
                 "checkpoint",
-                f"{facts.folder}, {format_count(facts.shards, 'shard')}" + (f", {facts.index}" if facts.index else ""),
+                f"{facts.folder}, {format_count(facts.shards, 'shard')}"
+                + (f", {facts.index}" if facts.index else ""),
             )
         ]
     )
-    put([_line("architecture", format_names(facts.architectures, _LISTED) or "unknown: config.json states none")])
-    put([_line("tensors", f"{facts.tensors:,}: {format_count(facts.numbers, 'number')}, {format_bytes(facts.size)}")])
-    put([_line("types", ", ".join(f"{dtype} {format_bytes(size)}" for dtype, size in facts.dtypes.items()) or "none")])
+    put(
+        [
+            _line(
+                "architecture",
+                format_names(facts.architectures, _LISTED) or "unknown: config.json states none",
+            )
+        ]
+    )
+    put(
+        [
+            _line(
+                "tensors",
+                f"{facts.tensors:,}: {format_count(facts.numbers, 'number')}, {format_bytes(facts.size)}",
+            )
+        ]
+    )
+    put(
+        [
+            _line(
+                "types",
+                ", ".join(f"{dtype} {format_bytes(size)}" for dtype, size in facts.dtypes.items())
+                or "none",
+            )
+        ]
+    )
     put([_line("ties", facts.statement)])
     for tie in facts.ties:
-        put([_line("", f"{tie.name} and {tie.kept}: {_STORED[tie.stored].format(format_bytes(tie.size))}")])
+        put(
+            [
+                _line(
+                    "",
+                    f"{tie.name} and {tie.kept}: {_STORED[tie.stored].format(format_bytes(tie.size))}",
+                )
+            ]
+        )
     return 0
 
 
@@ -224,7 +317,12 @@ def _put_shared(models: list[ModelFiles], format_: str, sieve: Sieve) -> int:
         return 0
     for group in sharing.groups:
         put(
-            [f"{format_bytes(group.size)} in {format_count(len(group.models), 'model')}, {format_count(group.arrays, 'array')}"]
+            [
+                (
+                    f"{format_bytes(group.size)} in {format_count(len(group.models), 'model')}, "
+                    f"{format_count(group.arrays, 'array')}"
+                )
+            ]
         )
         put(f"  {model}" for model in group.models)
     for note in sieve.notes():
@@ -232,11 +330,15 @@ def _put_shared(models: list[ModelFiles], format_: str, sieve: Sieve) -> int:
     if sharing.left:
         say(f"left out: {format_names(sharing.left, _SHOWN)}")
     saved = sharing.weights - sharing.distinct
-    say(f"{format_bytes(sharing.weights)} of weights; `graphshare pool` would save {format_bytes(saved)}")
+    say(
+        f"{format_bytes(sharing.weights)} of weights; `graphshare pool` would save {format_bytes(saved)}"
+    )
     return 0
 
 
-def _put_models(models: list[ModelFiles], folder: Mapping[str, str], format_: str, sieve: Sieve) -> int:
+def _put_models(
+    models: list[ModelFiles], folder: Mapping[str, str], format_: str, sieve: Sieve
+) -> int:
     """Print the facts of models, or of a whole ``folder``; return 2 if a model cannot be read, else 0."""
     width = min(_WIDEST, max(len(find_stem(model.path)) for model in models))
     if format_ == "text":
@@ -287,10 +389,16 @@ def _format_model(facts: ModelFacts, width: int) -> str:
     name = f"{find_stem(facts.graph):{width}}"
     if facts.faults:
         return f"{name}  error: {'; '.join(_describe(facts))}"
-    numbers = format_count(facts.parameters or 0, "array") if facts.numbers is None else f"{facts.numbers:,}"
+    numbers = (
+        format_count(facts.parameters or 0, "array")
+        if facts.numbers is None
+        else f"{facts.numbers:,}"
+    )
     if facts.nodes is None:
         return f"{name}  {'-':>7}  {numbers:>13}  {facts.generation}"
-    ends = " -> ".join(format_names(names, _SHOWN) or "none" for names in (facts.inputs, facts.outputs))
+    ends = " -> ".join(
+        format_names(names, _SHOWN) or "none" for names in (facts.inputs, facts.outputs)
+    )
     return f"{name}  {facts.nodes:7,}  {numbers:>13}  {ends}"
 
 
@@ -305,10 +413,16 @@ def _describe(facts: ModelFacts) -> Iterator[str]:
 def _list_fields(inspection: Inspection) -> dict[str, object]:
     """Return the fields for JSON; shapes and a contradiction are left out if there are none."""
     fields = msgspec.structs.asdict(inspection)
-    return {key: value for key, value in fields.items() if value or key not in ("shaped", "contradiction")}
+    return {
+        key: value
+        for key, value in fields.items()
+        if value or key not in ("shaped", "contradiction")
+    }
 
 
-def _put_inspection(inspection: Inspection, model: Checkpoint, *, with_layers: bool, with_names: bool) -> None:
+def _put_inspection(
+    inspection: Inspection, model: Checkpoint, *, with_layers: bool, with_names: bool
+) -> None:
     """Print the summary, then the layers and the lists of names if requested."""
     put(_format_summary(inspection, model, with_layers=with_layers))
     if inspection.shaped is not None and with_layers:
@@ -317,15 +431,27 @@ def _put_inspection(inspection: Inspection, model: Checkpoint, *, with_layers: b
         put(_format_name_lists(inspection))
 
 
-def _format_summary(inspection: Inspection, model: Checkpoint, *, with_layers: bool) -> Iterator[str]:
+def _format_summary(
+    inspection: Inspection, model: Checkpoint, *, with_layers: bool
+) -> Iterator[str]:
     """Yield inputs, outputs, parameters, multiply-adds, and the kind of file; operators unless the layers follow."""
     file = model.parameter_file
-    shapes = {} if inspection.shaped is None else {output.name: output.shape for output in inspection.shaped.outputs}
+    shapes = (
+        {}
+        if inspection.shaped is None
+        else {output.name: output.shape for output in inspection.shaped.outputs}
+    )
     yield _line("model", _name_files(model))
     format_ = find_format(model.graph)
-    types = {name: f"{name} {type_}" for name, type_ in format_.types.list_types(model.graph).items()}
-    yield _line("inputs", _name_with_shapes([types.get(name, name) for name in inspection.inputs], shapes))
-    yield _line("outputs", _name_with_shapes([types.get(name, name) for name in inspection.outputs], shapes))
+    types = {
+        name: f"{name} {type_}" for name, type_ in format_.types.list_types(model.graph).items()
+    }
+    yield _line(
+        "inputs", _name_with_shapes([types.get(name, name) for name in inspection.inputs], shapes)
+    )
+    yield _line(
+        "outputs", _name_with_shapes([types.get(name, name) for name in inspection.outputs], shapes)
+    )
     yield _format_parameters(inspection, file)
     if format_.knows_operators:
         labels = list_module_names(model.graph, held=model.held).label_names
@@ -338,7 +464,10 @@ def _format_summary(inspection: Inspection, model: Checkpoint, *, with_layers: b
     for what, count in model.graph.source.count_parts(model.graph.nodes).items():
         yield _line(f"{what}s", f"{count:,}")
     if not with_layers:
-        yield _line("operators", ", ".join(f"{op} {count}" for op, count in inspection.ops.items()) or "none")
+        yield _line(
+            "operators",
+            ", ".join(f"{op} {count}" for op, count in inspection.ops.items()) or "none",
+        )
 
 
 def _name_files(model: Checkpoint) -> str:
@@ -347,7 +476,11 @@ def _name_files(model: Checkpoint) -> str:
     if file is None:
         return model.where
     size = format_bytes(file.size)
-    return f"{model.where} ({size})" if file.path == model.where else f"{model.where}, {file.shown_path} ({size})"
+    return (
+        f"{model.where} ({size})"
+        if file.path == model.where
+        else f"{model.where}, {file.shown_path} ({size})"
+    )
 
 
 def _line(title: str, text: str) -> str:
@@ -355,34 +488,60 @@ def _line(title: str, text: str) -> str:
 
 
 def _name_with_shapes(names: Sequence[str], shapes: Mapping[str, _Dims]) -> str:
-    return format_names((f"{n} {format_dims(shapes[n])}" if n in shapes else n for n in names), _LISTED) or "none"
+    return (
+        format_names(
+            (f"{n} {format_dims(shapes[n])}" if n in shapes else n for n in names), _LISTED
+        )
+        or "none"
+    )
 
 
 def _format_parameters(inspection: Inspection, file: ParameterFile | None) -> str:
     totals = inspection.shaped.totals if inspection.shaped is not None else None
-    arrays, states = format_count(len(inspection.parameters), "array"), len(inspection.auxiliary_states)
+    arrays, states = (
+        format_count(len(inspection.parameters), "array"),
+        len(inspection.auxiliary_states),
+    )
     if totals is not None and totals.parameters is not None and totals.auxiliary is not None:
-        more = f", {totals.auxiliary:,} of them in {format_count(states, 'auxiliary state')}" if states else ""
+        more = (
+            f", {totals.auxiliary:,} of them in {format_count(states, 'auxiliary state')}"
+            if states
+            else ""
+        )
         return _line("parameters", f"{totals.parameters + totals.auxiliary:,} in {arrays}{more}")
     count = count_numbers(file, inspection.parameters)
     known = arrays if count is None else f"{count:,} in {arrays}"
     return _line("parameters", known + (f", {states} of them auxiliary states" if states else ""))
 
 
-def _format_multiply_adds(inspection: Inspection, labels: Collection[str], shapes: Mapping[str, _Dims]) -> str:
+def _format_multiply_adds(
+    inspection: Inspection, labels: Collection[str], shapes: Mapping[str, _Dims]
+) -> str:
     shaped = inspection.shaped
     if shaped is not None and shaped.unsupported:
-        return f"unknown: the shapes of {format_names(shaped.unsupported, _LISTED)} cannot be computed"
+        return (
+            f"unknown: the shapes of {format_names(shaped.unsupported, _LISTED)} cannot be computed"
+        )
     if shaped is not None and shaped.totals.multiply_adds is not None:
-        batch = f" for one sample of {format_names(shaped.samples, _LISTED)}" if shaped.samples else ""
+        batch = (
+            f" for one sample of {format_names(shaped.samples, _LISTED)}" if shaped.samples else ""
+        )
         return _count(shaped.totals.multiply_adds) + batch
     if inspection.contradiction:
         return "unknown: shapes in the files contradict each other"
-    unknown = [name for name in inspection.inputs if name not in labels and _is_open(shapes.get(name))]
-    known = {name: format_shape(shape)[1:-1] for name in unknown if (shape := shapes.get(name)) is not None}
+    unknown = [
+        name for name in inspection.inputs if name not in labels and _is_open(shapes.get(name))
+    ]
+    known = {
+        name: format_shape(shape)[1:-1]
+        for name in unknown
+        if (shape := shapes.get(name)) is not None
+    }
     if not unknown:
         return "unknown"
-    options = " ".join(f"--shape {quote_shell(name)}={known.get(name, '...')}" for name in unknown[:_LISTED])
+    options = " ".join(
+        f"--shape {quote_shell(name)}={known.get(name, '...')}" for name in unknown[:_LISTED]
+    )
     return f"unknown: give {options}" + (" with a size for each ?" if known else "")
 
 
@@ -394,16 +553,27 @@ def _is_open(shape: _Dims) -> bool:
 def _is_fully_shaped(inspection: Inspection) -> bool:
     """Return whether there are layers and all their shapes are known."""
     layers = inspection.shaped.totals.layers if inspection.shaped is not None else []
-    return bool(layers) and all(shape is not None and None not in shape for layer in layers for shape in layer.outputs)
+    return bool(layers) and all(
+        shape is not None and None not in shape for layer in layers for shape in layer.outputs
+    )
 
 
 def _put_layers(shaped: Shaped, *, with_costs: bool) -> None:
     """Print the totals by operator and the table of layers, each after an empty line."""
-    operators = sorted(shaped.totals.operators.items(), key=lambda item: -(item[1].multiply_adds or 0))
-    rows = [(op, f"{total.nodes:,}", _count(total.parameters), _count(total.multiply_adds)) for op, total in operators]
+    operators = sorted(
+        shaped.totals.operators.items(), key=lambda item: -(item[1].multiply_adds or 0)
+    )
+    rows = [
+        (op, f"{total.nodes:,}", _count(total.parameters), _count(total.multiply_adds))
+        for op, total in operators
+    ]
     put([""])
     end = None if with_costs else -1
-    put_table(("operator", "nodes", "parameters", "multiply-adds")[:end], [row[:end] for row in rows], right=_COUNTS)
+    put_table(
+        ("operator", "nodes", "parameters", "multiply-adds")[:end],
+        [row[:end] for row in rows],
+        right=_COUNTS,
+    )
     put([""])
     put_table(
         ("layer", "operator", "output", "parameters", "multiply-adds")[:end],
@@ -415,8 +585,16 @@ def _put_layers(shaped: Shaped, *, with_costs: bool) -> None:
 def _make_row(layer: LayerCost) -> tuple[str, ...]:
     shapes = format_names(map(format_dims, layer.outputs), 3)
     shared = f"{_count(layer.shared)} shared" if layer.shared != 0 else ""
-    parts = ([_count(layer.parameters)] if layer.parameters != 0 else []) + ([shared] if shared else [])
-    return layer.name, layer.op, shapes, " + ".join(parts), _count(layer.multiply_adds) if layer.multiply_adds != 0 else ""
+    parts = ([_count(layer.parameters)] if layer.parameters != 0 else []) + (
+        [shared] if shared else []
+    )
+    return (
+        layer.name,
+        layer.op,
+        shapes,
+        " + ".join(parts),
+        _count(layer.multiply_adds) if layer.multiply_adds != 0 else "",
+    )
 
 
 def _count(count: int | None) -> str:
@@ -439,5 +617,8 @@ def _format_name_lists(inspection: Inspection) -> Iterator[str]:
     yield from (f"  {line}" for line in align(roles or [("none",)]))
     if inspection.shaped is not None:
         yield "shapes"
-        rows = [(output.name, format_dims(output.shape), output.dtype or "?") for output in inspection.shaped.outputs]
+        rows = [
+            (output.name, format_dims(output.shape), output.dtype or "?")
+            for output in inspection.shaped.outputs
+        ]
         yield from (f"  {line}" for line in align(rows or [("none",)]))

@@ -18,10 +18,28 @@ from graphshare.errors import Fault, UsageError
 from graphshare.formats.model_names import PARAMETER_FORMATS
 from graphshare.formats.params.convert import FLOATS, Conversion
 from graphshare.inspection.params import ParameterListing, list_params, measure_params, show_params
-from graphshare.text.format import escape_control, format_bytes, format_count, format_dims, format_names, format_number
+from graphshare.text.format import (
+    escape_control,
+    format_bytes,
+    format_count,
+    format_dims,
+    format_names,
+    format_number,
+)
 
-select = option("--select", metavar="PATTERN", multiple=True, help="Take only names that match this glob or =name.")
-leave_out = option("--except", "leave_out", metavar="PATTERN", multiple=True, help="Leave out names that match this.")
+select = option(
+    "--select",
+    metavar="PATTERN",
+    multiple=True,
+    help="Take only names that match this glob or =name.",
+)
+leave_out = option(
+    "--except",
+    "leave_out",
+    metavar="PATTERN",
+    multiple=True,
+    help="Leave out names that match this.",
+)
 EXAMPLES = {
     "params list": [
         ("names, types, shapes", "graphshare params list lenet"),
@@ -38,11 +56,20 @@ EXAMPLES = {
     "params convert": [
         ("for other tools", "graphshare params convert lenet-0000.params lenet.safetensors"),
         ("one layer", "graphshare params convert lenet-0000.params conv1.npz --select 'conv1*'"),
-        ("the names of a graph", "graphshare params convert lenet-0000.params named.params --graph lenet-symbol.json"),
-        ("half the size", "graphshare params convert lenet-0000.params half.params --dtype float16"),
+        (
+            "the names of a graph",
+            "graphshare params convert lenet-0000.params named.params --graph lenet-symbol.json",
+        ),
+        (
+            "half the size",
+            "graphshare params convert lenet-0000.params half.params --dtype float16",
+        ),
     ],
     "params rename": [
-        ("without its graph", "graphshare params rename lenet-0000.params --prefix net1_ --except 'bn*' -o net1.params"),
+        (
+            "without its graph",
+            "graphshare params rename lenet-0000.params --prefix net1_ --except 'bn*' -o net1.params",
+        ),
     ],
     "params tie": [
         ("what it would save", "graphshare params tie gpt-twice --dry-run"),
@@ -70,8 +97,8 @@ def command() -> None:
 def list_(file: str, epoch: int | None, format_: str) -> None:
     """List the arrays of a parameter file without reading them.
 
-    FILE is a parameter file, - for stdin, or the stem of a checkpoint. On a terminal the list is a table, in a pipe its columns
-    are separated by tabs.
+    FILE is a parameter file, - for stdin, or the stem of a checkpoint. On a terminal the list is a
+    table, in a pipe its columns are separated by tabs.
     """
     listing = list_params(file, epoch=epoch)
     for remark in listing.remarks:
@@ -106,7 +133,11 @@ def show(file: str, format_: str, **settings: Any) -> None:
             array.dtype or "-",
             format_bytes(array.size) + ("" if array.storage == "default" else f" {array.storage}"),
             "compressed" if array.offset is None else f"{array.offset:,}",
-            f"tied to {array.tied_to}" if array.tied_to else f"same as {array.equal_to}" if array.equal_to else "",
+            f"tied to {array.tied_to}"
+            if array.tied_to
+            else f"same as {array.equal_to}"
+            if array.equal_to
+            else "",
         )
         for array in listing.arrays
     ]
@@ -139,7 +170,10 @@ def stats(file: str, format_: str, **settings: Any) -> None:
             array.dtype or "-",
         ]
         if figures is not None:
-            cells += [format_number(value) for value in (figures.min, figures.max, figures.mean, figures.std, figures.norm)]
+            cells += [
+                format_number(value)
+                for value in (figures.min, figures.max, figures.mean, figures.std, figures.norm)
+            ]
             cells += [
                 f"{100 * figures.zeros / figures.count:.3g}%" if figures.count else "-",
                 str(figures.nans + figures.infinities),
@@ -151,17 +185,41 @@ def stats(file: str, format_: str, **settings: Any) -> None:
     for array in listing.arrays:
         figures = array.statistics
         if figures is not None and figures.nans + figures.infinities:
-            say(f"{array.key} holds {figures.nans} NaN and {format_count(figures.infinities, 'infinity')}", style="warning")
+            say(
+                f"{array.key} holds {figures.nans} NaN and {format_count(figures.infinities, 'infinity')}",
+                style="warning",
+            )
 
 
 @command.command("diff")
 @click.argument("left", metavar="A")
 @click.argument("right", metavar="B")
 @options.epoch
-@option("--extra-prefix", metavar="P", default="", help="Names in B have this prefix, those in A do not.")
-@option("--atol", type=click.FloatRange(min=0), default=0.0, metavar="A", help="Absolute tolerance of parameters [0].")
-@option("--rtol", type=click.FloatRange(min=0), default=0.0, metavar="R", help="Relative tolerance of parameters [0].")
-@option("--across-dtypes", is_flag=True, help="Compare arrays of different types by value; without it they differ.")
+@option(
+    "--extra-prefix",
+    metavar="P",
+    default="",
+    help="Names in B have this prefix, those in A do not.",
+)
+@option(
+    "--atol",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    metavar="A",
+    help="Absolute tolerance of parameters [0].",
+)
+@option(
+    "--rtol",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    metavar="R",
+    help="Relative tolerance of parameters [0].",
+)
+@option(
+    "--across-dtypes",
+    is_flag=True,
+    help="Compare arrays of different types by value; without it they differ.",
+)
 @select
 @leave_out
 @options.format_
@@ -169,11 +227,13 @@ def stats(file: str, format_: str, **settings: Any) -> None:
 def diff_(left: str, right: str, format_: str, **settings: Any) -> int:
     """Compare two parameter files by name and value.
 
-    A and B are parameter files, - for stdin, or stems of checkpoints. With --epoch each stem means its file of that epoch.
+    A and B are parameter files, - for stdin, or stems of checkpoints. With --epoch each stem means
+    its file of that epoch.
 
-    The exit code is 0 when nothing differs, 1 when something does. The formats may differ. Values are compared bit for bit (0
-    is not -0), with --atol or --rtol as numbers. Different types are a difference; with --across-dtypes a float32 file and its
-    float16 copy are equal up to the rounding of float16.
+    The exit code is 0 when nothing differs, 1 when something does. The formats may differ. Values
+    are compared bit for bit (0 is not -0), with --atol or --rtol as numbers. Different types are a
+    difference; with --across-dtypes a float32 file and its float16 copy are equal up to the
+    rounding of float16.
     """
 
     difference = diff_params(left, right, **settings)
@@ -188,42 +248,72 @@ def diff_(left: str, right: str, format_: str, **settings: Any) -> int:
 @click.argument("source", metavar="SOURCE")
 @click.argument("target", metavar="TARGET")
 @options.epoch
-@option("--to", type=click.Choice(list(PARAMETER_FORMATS)), help="Format of the target [by its suffix].")
-@option("--densify", is_flag=True, help="Write sparse arrays in dense form, the only one outside of .params.")
+@option(
+    "--to", type=click.Choice(list(PARAMETER_FORMATS)), help="Format of the target [by its suffix]."
+)
+@option(
+    "--densify",
+    is_flag=True,
+    help="Write sparse arrays in dense form, the only one outside of .params.",
+)
 @option("--np-shape", is_flag=True, help="Write V3 records, which MXNet reads with np-shape on.")
-@option("--tie", is_flag=True, help="Write equal arrays once, under several names, in a format that can.")
-@option("--dtype", type=click.Choice(FLOATS), help="Convert floating-point arrays to this type [unchanged].")
+@option(
+    "--tie",
+    is_flag=True,
+    help="Write equal arrays once, under several names, in a format that can.",
+)
+@option(
+    "--dtype",
+    type=click.Choice(FLOATS),
+    help="Convert floating-point arrays to this type [unchanged].",
+)
 @option(
     "--keep",
     metavar="PATTERN",
     multiple=True,
     help="With --dtype: names that keep their type, a glob or =name; '' for none [float16: BatchNorm].",
 )
-@option("--graph", metavar="GRAPH", help="Give names of Gluon's save_parameters those that this exported graph has.")
-@option("--blocks", metavar="FILE", help="With --graph: give the graph's names those of this save_parameters file.")
+@option(
+    "--graph",
+    metavar="GRAPH",
+    help="Give names of Gluon's save_parameters those that this exported graph has.",
+)
+@option(
+    "--blocks",
+    metavar="FILE",
+    help="With --graph: give the graph's names those of this save_parameters file.",
+)
 @select
 @leave_out
 @options.in_place
-def convert(source: str, target: str, dtype: str | None, keep: tuple[str, ...], **settings: Any) -> None:
+def convert(
+    source: str, target: str, dtype: str | None, keep: tuple[str, ...], **settings: Any
+) -> None:
     """Convert a parameter file; keys keep their arg: and aux: in every format.
 
     SOURCE is a parameter file, - for stdin, or the stem of a checkpoint. The suffix of TARGET chooses the format.
 
-    With --dtype float16 the statistics, gamma and beta of BatchNorm stay as they are, which MXNet takes in float32 only; in an
-    ONNX model so do the inputs of BatchNormalization and Resize other than the data. --keep names different ones instead.
+    With --dtype float16 the statistics, gamma and beta of BatchNorm stay as they are, which MXNet
+    takes in float32 only; in an ONNX model so do the inputs of BatchNormalization and Resize other
+    than the data. --keep names different ones instead.
 
-    Gluon's save_parameters numbers blocks (features.0.weight), and the graph that the net exports has other names. With --graph
-    they are matched by attributes, shapes and order: a block's layers must have been set in the order in which they were made.
-    Blocks that cannot be told apart are refused by name. --blocks goes the other way, to the names of a file of the same net.
+    Gluon's save_parameters numbers blocks (features.0.weight), and the graph that the net exports
+    has other names. With --graph they are matched by attributes, shapes and order: a block's layers
+    must have been set in the order in which they were made. Blocks that cannot be told apart are
+    refused by name. --blocks goes the other way, to the names of a file of the same net.
 
-    Ties of .safetensors (names that its metadata map to others, as safetensors.torch.save_model writes them) stay ties there.
+    Ties of .safetensors (names that its metadata map to others, as safetensors.torch.save_model
+    writes them) stay ties there.
     """
 
     done = convert_params(source, target, dtype=dtype, keep=keep or None, **settings)
     tied = f", {len(done.tied)} of them tied" if done.tied else ""
     say(f"wrote {done.target}: {format_count(done.arrays, 'array')} as {done.format}{tied}")
     if done.lost_names:
-        say("the names of the arrays are not written: the graph beside the file has them", style="warning")
+        say(
+            "the names of the arrays are not written: the graph beside the file has them",
+            style="warning",
+        )
     for key in done.densified:
         say(f"{key!r} was sparse and is dense now", style="warning")
     for key in done.untied:
@@ -235,7 +325,9 @@ def convert(source: str, target: str, dtype: str | None, keep: tuple[str, ...], 
 @command.command("rename")
 @click.argument("source", metavar="SOURCE")
 @click.argument("renames", metavar="OLD=NEW...", nargs=-1)
-@option("-o", "--out", "target", metavar="FILE", help="Write this file; its suffix chooses the format.")
+@option(
+    "-o", "--out", "target", metavar="FILE", help="Write this file; its suffix chooses the format."
+)
 @options.epoch
 @rule_options.prefix
 @rule_options.strip_prefix
@@ -260,10 +352,13 @@ def rename_(
 ) -> None:
     """Rename the arrays of a parameter file, without its graph.
 
-    SOURCE is a parameter file, or the stem of a checkpoint; names are given as to `graphshare rename`, and arg: and aux: stay
-    in front of them. Two arrays of one name are refused. Byte ranges or arrays are copied one at a time.
+    SOURCE is a parameter file, or the stem of a checkpoint; names are given as to `graphshare
+    rename`, and arg: and aux: stay in front of them. Two arrays of one name are refused. Byte
+    ranges or arrays are copied one at a time.
     """
-    from graphshare.api.rename_params import rename_params  # start-up: the other commands read no rules
+    from graphshare.api.rename_params import (
+        rename_params,
+    )  # start-up: the other commands read no rules
     from graphshare.cli.output import warn
     from graphshare.rewrite.rules.load import make_ruleset
     from graphshare.rewrite.rules.model import matches_of_options, renames_of_arguments
@@ -277,7 +372,9 @@ def rename_(
     warn(done.notes)
     if dry_run:
         put([f"{old} -> {new}" for old, new in done.renamed.items()])
-    say(f"{'would rename' if dry_run else 'renamed'} {len(done.renamed)} of {format_count(done.arrays, 'array')}")
+    say(
+        f"{'would rename' if dry_run else 'renamed'} {len(done.renamed)} of {format_count(done.arrays, 'array')}"
+    )
     if not dry_run:
         say(f"wrote {done.target}")
 
@@ -285,8 +382,12 @@ def rename_(
 def _retying(function: Callable[..., None]) -> Callable[..., None]:
     """Add the argument and the options of ``tie`` and ``untie``."""
     folder = click.argument("folder", metavar="FOLDER")
-    out = option("-o", "--out", metavar="DIR", help="Write the checkpoint to this new or empty folder.")
-    in_place = option("--in-place", is_flag=True, help="Write the shards that change in FOLDER itself.")
+    out = option(
+        "-o", "--out", metavar="DIR", help="Write the checkpoint to this new or empty folder."
+    )
+    in_place = option(
+        "--in-place", is_flag=True, help="Write the shards that change in FOLDER itself."
+    )
     for add in (options.format_, options.dry_run, in_place, out, folder):
         function = add(function)
     return function
@@ -294,13 +395,19 @@ def _retying(function: Callable[..., None]) -> Callable[..., None]:
 
 @command.command
 @_retying
-@option("--keep", metavar="NAME", multiple=True, help="Keep this name of a pair [that of the embedding].")
+@option(
+    "--keep",
+    metavar="NAME",
+    multiple=True,
+    help="Keep this name of a pair [that of the embedding].",
+)
 def tie(folder: str, format_: str, **settings: Any) -> None:
     """Write a checkpoint with one copy of each array that its architecture ties.
 
-    FOLDER has safetensors files, an index if there are several, and a config.json, whose architecture says which arrays are
-    tied: an output layer with its embedding. Two copies that are equal byte for byte become one; shards, index and
-    tie_word_embeddings agree afterwards. Every other tensor keeps its bytes. Files are put in place together or not at all.
+    FOLDER has safetensors files, an index if there are several, and a config.json, whose
+    architecture says which arrays are tied: an output layer with its embedding. Two copies that are
+    equal byte for byte become one; shards, index and tie_word_embeddings agree afterwards. Every
+    other tensor keeps its bytes. Files are put in place together or not at all.
     """
     _retie(folder, format_, untie=False, **settings)
 
@@ -310,8 +417,8 @@ def tie(folder: str, format_: str, **settings: Any) -> None:
 def untie(folder: str, format_: str, **settings: Any) -> None:
     """Write a checkpoint with a copy for each name of a tied array.
 
-    FOLDER is as for tie. The output layer gets a copy of the embedding beside it in its shard, so that both can be trained
-    apart, and config.json says that they are not tied.
+    FOLDER is as for tie. The output layer gets a copy of the embedding beside it in its shard, so
+    that both can be trained apart, and config.json says that they are not tied.
     """
     _retie(folder, format_, untie=True, **settings)
 
@@ -325,7 +432,10 @@ def _retie(folder: str, format_: str, *, dry_run: bool, **settings: Any) -> None
         put_json({"version": 1, "size": done.size, **msgspec.to_builtins(done)})
         return
     verb = "is" if done.how == "tie" else "gets a copy of"
-    lines = [f"{array.name} {verb} {array.kept}: {format_count(array.size, 'byte')}" for array in done.arrays]
+    lines = [
+        f"{array.name} {verb} {array.kept}: {format_count(array.size, 'byte')}"
+        for array in done.arrays
+    ]
     put([*lines, f"{format_bytes(done.size)} {'less' if done.how == 'tie' else 'more'}"])
     say(f"{'would write' if dry_run else 'wrote'} {', '.join(done.files)}")
     if done.left:
@@ -334,11 +444,18 @@ def _retie(folder: str, format_: str, *, dry_run: bool, **settings: Any) -> None
 
 def _say_cast(done: Conversion, dtype: str, *, by_default: bool) -> None:
     """Print the number of cast arrays, the effect on the graph, and overflows."""
-    say(f"cast to {dtype}: {len(done.cast)} of {format_count(done.arrays, 'array')}; the graph is unchanged")
+    say(
+        f"cast to {dtype}: {len(done.cast)} of {format_count(done.arrays, 'array')}; the graph is unchanged"
+    )
     if done.kept and by_default:
-        say(f"{format_count(len(done.kept), 'array')} of {done.keeper}; --keep chooses different ones")
+        say(
+            f"{format_count(len(done.kept), 'array')} of {done.keeper}; --keep chooses different ones"
+        )
     for key, count in done.overflows.items():
-        say(f"{key!r}: {format_count(count, 'number')} beyond the range of {dtype} became infinite", style="warning")
+        say(
+            f"{key!r}: {format_count(count, 'number')} beyond the range of {dtype} became infinite",
+            style="warning",
+        )
 
 
 def _print_table(listing: ParameterListing) -> None:
@@ -355,4 +472,7 @@ def _print_table(listing: ParameterListing) -> None:
         put_table(("name", "type", "shape", "layout"), rows)
     else:
         put(("\t".join(map(escape_control, row)) for row in rows), keep="\t")
-    say(f"{format_count(len(listing.arrays), 'array')}, {format_count(listing.data_size, 'byte')} of data in {listing.size:,}")
+    say(
+        f"{format_count(len(listing.arrays), 'array')}, {format_count(listing.data_size, 'byte')} "
+        f"of data in {listing.size:,}"
+    )

@@ -18,7 +18,10 @@ from graphshare.text.format import format_bytes, format_count
 EXAMPLES = {
     "pool": [
         ("two models on one file of weights", "graphshare pool lenet.onnx folded.onnx -o pooled/"),
-        ("all models of a folder on a file of tensors", "graphshare pool pooled/ -o tensors/ --data weights.safetensors"),
+        (
+            "all models of a folder on a file of tensors",
+            "graphshare pool pooled/ -o tensors/ --data weights.safetensors",
+        ),
         ("each on its own again", "graphshare pool --embed pooled/ -o single/"),
     ],
 }
@@ -27,7 +30,9 @@ EXAMPLES = {
 @click.command("pool", cls=Command)
 @click.argument("graphs", metavar="GRAPH...", nargs=-1)
 @option("-o", "--out", metavar="DIR", required=True, help="Folder of the new models.")
-@option("--data", metavar="NAME", default=DATA, help=f"Name of the file of weights in DIR [{DATA}].")
+@option(
+    "--data", metavar="NAME", default=DATA, help=f"Name of the file of weights in DIR [{DATA}]."
+)
 @option("--embed", is_flag=True, help="Put the weights back into the models' own files.")
 @options.in_place
 @options.no_verify("Skip the proof in onnxruntime; all bytes are compared anyway.")
@@ -47,17 +52,24 @@ def command(
 ) -> None:
     """Put the weights of many ONNX models into one file, each once.
 
-    GRAPH is a model or a folder of models. Arrays of equal bytes, of whatever name, shape or model, are in the file once, also
-    those of Constants and of bodies; small ones stay in the models. The models keep their names, and point into the file. A
-    file of weights that is there already keeps its bytes and grows if a model beside it points into it; models point into a
-    .safetensors or .params file for the arrays that it has.
+    GRAPH is a model or a folder of models. Arrays of equal bytes, of whatever name, shape or model,
+    are in the file once, also those of Constants and of bodies; small ones stay in the models. The
+    models keep their names, and point into the file. A file of weights that is there already keeps
+    its bytes and grows if a model beside it points into it; models point into a .safetensors or
+    .params file for the arrays that it has.
 
-    Every array is compared with its source, byte by byte; then onnxruntime computes each model before and after, and every
-    output must be equal bit for bit. All files appear together, or none.
+    Every array is compared with its source, byte by byte; then onnxruntime computes each model
+    before and after, and every output must be equal bit for bit. All files appear together, or
+    none.
     """
     sieve = Sieve(exclude)
     if graphs.count("-"):
-        raise UsageError(Fault("a pool is made of files, and stdin has no name", hint="name the files of the models"))
+        raise UsageError(
+            Fault(
+                "a pool is made of files, and stdin has no name",
+                hint="name the files of the models",
+            )
+        )
     files = [file for graph in graphs for file in _list_files(graph, sieve)]
     sieve.refuse_unused()
     for note in sieve.notes():
@@ -70,19 +82,38 @@ def command(
         return
     _put_models(result)
     if result.data:
-        say(f"{format_bytes(result.weights)} of weights take {format_bytes(result.distinct)} in {result.data}")
+        say(
+            f"{format_bytes(result.weights)} of weights take {format_bytes(result.distinct)} in {result.data}"
+        )
     if result.orphans:
-        say(f"{format_bytes(result.orphans)} of {result.data} are not used by any model beside it", style="warning")
-    say(f"wrote {format_count(len(result.models), 'model')}: {format_bytes(result.before)} -> {format_bytes(result.after)}")
+        say(
+            f"{format_bytes(result.orphans)} of {result.data} are not used by any model beside it",
+            style="warning",
+        )
+    say(
+        f"wrote {format_count(len(result.models), 'model')}: {format_bytes(result.before)} -> "
+        f"{format_bytes(result.after)}"
+    )
 
 
 def _list_files(graph: str, sieve: Sieve) -> list[str]:
-    return [model.graph for model in find_models(graph, sieve)] if is_folder_of_models(graph) else [graph]
+    return (
+        [model.graph for model in find_models(graph, sieve)]
+        if is_folder_of_models(graph)
+        else [graph]
+    )
 
 
 def _put_models(result: Pooling) -> None:
-    rows = [(one.out, format_bytes(one.before), format_bytes(one.after), f"{one.arrays:,}", one.proof) for one in result.models]
-    put_table(("model", "before", "after", "arrays", "proof"), rows, right=("before", "after", "arrays"))
+    rows = [
+        (one.out, format_bytes(one.before), format_bytes(one.after), f"{one.arrays:,}", one.proof)
+        for one in result.models
+    ]
+    put_table(
+        ("model", "before", "after", "arrays", "proof"), rows, right=("before", "after", "arrays")
+    )
     for one in result.models:
         if one.kept:
-            say(f"{one.out}: {format_bytes(one.kept)} of weights are not in the file, and stay in the model")
+            say(
+                f"{one.out}: {format_bytes(one.kept)} of weights are not in the file, and stay in the model"
+            )

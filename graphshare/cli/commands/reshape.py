@@ -34,9 +34,16 @@ EXAMPLES = {
 @proof_options.rounds
 @proof_options.seed
 @options.dynamic_batch
-@option("--fix-batch", type=click.IntRange(min=1), metavar="N", help="Fix the batch of all inputs at N.")
+@option(
+    "--fix-batch", type=click.IntRange(min=1), metavar="N", help="Fix the batch of all inputs at N."
+)
 @option("--fold", is_flag=True, help="Make constants of operators whose values fixed sizes decide.")
-@option("--witness", metavar="MODEL", multiple=True, help="Compare with the same network exported at other sizes.")
+@option(
+    "--witness",
+    metavar="MODEL",
+    multiple=True,
+    help="Compare with the same network exported at other sizes.",
+)
 @options.no_verify("Skip the proof in onnxruntime.")
 @options.tolerance
 @options.max_memory
@@ -51,21 +58,24 @@ def command(
 ) -> None:
     """Free or fix the sizes of an ONNX model's inputs.
 
-    In --shape a name leaves a size to the caller of the model, and a number fixes it. What depends on a free size follows: the
-    targets of reshapes, initial states, constants that are joined with samples, types. An operator that mixes samples, or takes
-    a fixed size where there would be a free one, is named, and nothing is written.
+    In --shape a name leaves a size to the caller of the model, and a number fixes it. What depends
+    on a free size follows: the targets of reshapes, initial states, constants that are joined with
+    samples, types. An operator that mixes samples, or takes a fixed size where there would be a
+    free one, is named, and nothing is written.
 
-    onnxruntime runs the original and the result. Outputs at the sizes of the file, and at fixed sizes, are equal bit for bit.
-    Three batches of other sizes are compared sample by sample with the original, up to --tolerance (1e-4 of the largest number,
-    of float16 1e-2), and a sample must not change when others do.
+    onnxruntime runs the original and the result. Outputs at the sizes of the file, and at fixed
+    sizes, are equal bit for bit. Three batches of other sizes are compared sample by sample with
+    the original, up to --tolerance (1e-4 of the largest number, of float16 1e-2), and a sample must
+    not change when others do.
 
-    For other axes the file cannot be a witness: constants in it may come from the size that it had. The result is computed at
-    three sizes, none a multiple of it; a network that needs multiples is freed with --shape data=1,3,32*h,32*w. Constants that
-    may come from the fixed size are warnings, each with its node. With --witness the result is compared, as by `compare`, with
-    the same network exported at other sizes.
+    For other axes the file cannot be a witness: constants in it may come from the size that it had.
+    The result is computed at three sizes, none a multiple of it; a network that needs multiples is
+    freed with --shape data=1,3,32*h,32*w. Constants that may come from the fixed size are warnings,
+    each with its node. With --witness the result is compared, as by `compare`, with the same
+    network exported at other sizes.
 
-    Inputs are drawn. A model that only accepts certain numbers is proved on those of --feed and --inputs; for other sizes
-    numbers are taken from among them.
+    Inputs are drawn. A model that only accepts certain numbers is proved on those of --feed and
+    --inputs; for other sizes numbers are taken from among them.
 
     Sizes of an MXNet graph are chosen by `graphshare export --shape`.
     """
@@ -96,16 +106,30 @@ def _describe(report: Reshaping) -> Iterator[str]:
 def _describe_proof(proof: SizesProof) -> Iterator[str]:
     """Yield what was compared and at which sizes, the sizes of runs alone, and the verdicts of witnesses."""
     equal = f"{format_count(proof.outputs or proof.fixed, 'output')} equal bit for bit at "
-    places = ["the sizes of the file" if proof.outputs else "", "the fixed sizes" if proof.fixed else ""]
+    places = [
+        "the sizes of the file" if proof.outputs else "",
+        "the fixed sizes" if proof.fixed else "",
+    ]
     # A comparison at the sizes of the file proves nothing about other sizes.
-    text = ("" if proof.sizes and not proof.witnesses else "proved: ") + equal + " and ".join(filter(None, places))
+    text = (
+        ("" if proof.sizes and not proof.witnesses else "proved: ")
+        + equal
+        + " and ".join(filter(None, places))
+    )
     text += "" if proof.optimized else " without optimizations"
     if proof.batches:
         sizes = ", ".join(map(str, proof.batches))
-        text += f"; samples in batches of {sizes} match those by themselves, up to {proof.of_largest:.3g} of the largest value"
+        text += (
+            f"; samples in batches of {sizes} match those by themselves, "
+            f"up to {proof.of_largest:.3g} of the largest value"
+        )
     yield text
     if proof.sizes:
-        tried = "; ".join(", ".join(f"{name} {size}" for name, size in each.items()) for each in proof.sizes)
-        yield f"computed at {tried}" + ("" if proof.witnesses else "; nothing to compare with (--witness MODEL)")
+        tried = "; ".join(
+            ", ".join(f"{name} {size}" for name, size in each.items()) for each in proof.sizes
+        )
+        yield f"computed at {tried}" + (
+            "" if proof.witnesses else "; nothing to compare with (--witness MODEL)"
+        )
     for path, verdict in proof.witnesses:
         yield f"compared with {escape_control(path)}: {verdict}"

@@ -43,7 +43,12 @@ def command() -> None:
 @rule_options.matches
 @rule_options.targets
 @rule_options.separator
-@option("--kind", type=click.Choice(get_args(NameKind)), default="parameter", help="Kind of NAME [parameter].")
+@option(
+    "--kind",
+    type=click.Choice(get_args(NameKind)),
+    default="parameter",
+    help="Kind of NAME [parameter].",
+)
 @_graph
 @options.params
 @options.format_
@@ -67,7 +72,9 @@ def explain(
     """
     option_rules = [rule_from_option("scope", "--override", text) for text in overrides]
     option_rules += [rule_from_option("alias", "--alias", text) for text in aliases]
-    ruleset = make_ruleset(rules, [*option_rules, *matches_of_options(match, to)], separator=separator)
+    ruleset = make_ruleset(
+        rules, [*option_rules, *matches_of_options(match, to)], separator=separator
+    )
     model = None if graph is None else load(graph, params=params)
     explanation = explain_name(name, ruleset, kind=kind, model=model)
     if format_ == "json":
@@ -76,7 +83,13 @@ def explain(
     put([f"{explanation.name} ({explanation.kind})"])
     steps = enumerate(explanation.steps, start=1)
     put(f"  {i}. {step.before} -> {step.after}  by {step.rule} ({step.place})" for i, step in steps)
-    put([f"  {explanation.result}: {explanation.effect}" if explanation.effect != "unknown" else f"  {explanation.result}"])
+    put(
+        [
+            f"  {explanation.result}: {explanation.effect}"
+            if explanation.effect != "unknown"
+            else f"  {explanation.result}"
+        ]
+    )
 
 
 @command.command
@@ -89,15 +102,25 @@ def explain(
 def check(file: str, graph: str | None, params: str | None, strict: bool, format_: str) -> int:
     """Check a rules file, alone or against a graph.
 
-    The exit code is 1 if it has errors, with --strict also for warnings: rules that never fire or are shadowed by later ones.
+    The exit code is 1 if it has errors, with --strict also for warnings: rules that never fire or
+    are shadowed by later ones.
     """
     result = check_rules(file, model=None if graph is None else load(graph, params=params))
     if format_ == "json":
         put_json(msgspec.to_builtins(result))
     else:
         for fault in result.errors:
-            put([f"error: {fault}", *([f"  hint: {name_options(fault.hint)}"] if fault.hint else [])])
+            put(
+                [
+                    f"error: {fault}",
+                    *([f"  hint: {name_options(fault.hint)}"] if fault.hint else []),
+                ]
+            )
         put(f"warning: {warning}" for warning in result.warnings)
-        counts = ((result.rules, "rule"), (len(result.errors), "error"), (len(result.warnings), "warning"))
+        counts = (
+            (result.rules, "rule"),
+            (len(result.errors), "error"),
+            (len(result.warnings), "warning"),
+        )
         put([f"{file}: {', '.join(format_count(count, noun) for count, noun in counts)}"])
     return 1 if result.errors or (strict and result.warnings) else 0

@@ -15,12 +15,30 @@ from graphshare.checkpoint.parameters import notes_on
 from graphshare.checkpoint.save import Outputs, resolve_run_outputs, write_outputs
 from graphshare.cli import image_options, options
 from graphshare.cli.command import Command, option
-from graphshare.cli.console import align, is_colored, is_quiet, is_shown, name_options, put, put_json, put_table, say
+from graphshare.cli.console import (
+    align,
+    is_colored,
+    is_quiet,
+    is_shown,
+    name_options,
+    put,
+    put_json,
+    put_table,
+    say,
+)
 from graphshare.cli.output import list_inputs, warn
 from graphshare.errors import Fault, UsageError
 from graphshare.execute.classes import Ranking, rank_classes, read_labels
 from graphshare.execute.prepare.feeds import load_feeds, parse_feeds
-from graphshare.execute.run import Computed, OutputSummary, Profile, make_profile, run, select_arrays, summarize
+from graphshare.execute.run import (
+    Computed,
+    OutputSummary,
+    Profile,
+    make_profile,
+    run,
+    select_arrays,
+    summarize,
+)
 from graphshare.execute.train.sgd import Sgd
 from graphshare.execute.train.train import LossHistory, StepListener, Trained, train
 from graphshare.files.paths import is_directory
@@ -28,15 +46,31 @@ from graphshare.formats.images.images import Images, list_image_files
 from graphshare.formats.images.settings import ImageSettings
 from graphshare.formats.model_names import ARRAY_ENDINGS
 from graphshare.formats.params.format import choose_format
-from graphshare.text.format import escape_control, format_bytes, format_count, format_dims, format_names, format_number
+from graphshare.text.format import (
+    escape_control,
+    format_bytes,
+    format_count,
+    format_dims,
+    format_names,
+    format_number,
+)
 
 _NAMED = 12  # most arrays of the file to name
 _MEANS = 8  # outputs whose means before and after training are printed
 _LISTED = 30  # nodes of a profile in text; JSON has them all
 
 _CLASS_OPTIONS = (
-    option("--top", type=click.IntRange(min=1), metavar="K", help="Print the K best classes of each sample."),
-    option("--labels", metavar="FILE", help="With --top: names of the classes, one per line, as in synset.txt."),
+    option(
+        "--top",
+        type=click.IntRange(min=1),
+        metavar="K",
+        help="Print the K best classes of each sample.",
+    ),
+    option(
+        "--labels",
+        metavar="FILE",
+        help="With --top: names of the classes, one per line, as in synset.txt.",
+    ),
 )
 
 
@@ -59,7 +93,12 @@ def _parse_classes(options: Mapping[str, Any]) -> _ClassOptions | None:
 
 
 _TRAINING_OPTIONS = (
-    option("--sgd-steps", type=click.IntRange(min=1), metavar="N", help="Train the parameters for N steps first."),
+    option(
+        "--sgd-steps",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Train the parameters for N steps first.",
+    ),
     option("--learning-rate", type=float, metavar="R", help="Learning rate [0.01]."),
     option("--momentum", type=float, metavar="M", help="Momentum [0]."),
     option("--wd", type=float, metavar="W", help="Weight decay, of *_weight and *_gamma [0]."),
@@ -69,7 +108,9 @@ _TRAINING_OPTIONS = (
         metavar="C",
         help="Limit gradients to the range from -C to C [no limit].",
     ),
-    option("--rescale-grad", type=float, metavar="S", help="Multiply gradients by this [1 / batch]."),
+    option(
+        "--rescale-grad", type=float, metavar="S", help="Multiply gradients by this [1 / batch]."
+    ),
     option(
         "--head-gradient",
         "head_gradients",
@@ -77,15 +118,30 @@ _TRAINING_OPTIONS = (
         metavar="NAME=FILE",
         help="Gradient of an output that is not a loss [ones].",
     ),
-    option("--params-out", metavar="FILE", help="With --sgd-steps: write the trained parameters to this file."),
-    option("--in-place", is_flag=True, help="With --sgd-steps: replace the parameter file with the trained parameters."),
+    option(
+        "--params-out",
+        metavar="FILE",
+        help="With --sgd-steps: write the trained parameters to this file.",
+    ),
+    option(
+        "--in-place",
+        is_flag=True,
+        help="With --sgd-steps: replace the parameter file with the trained parameters.",
+    ),
 )
 _TRAINING = "sgd_steps learning_rate momentum wd clip_gradient rescale_grad head_gradients params_out in_place".split()
-_SETTINGS = {"learning_rate": "learning_rate", "momentum": "momentum", "wd": "wd", "clip_gradient": "clip"}
+_SETTINGS = {
+    "learning_rate": "learning_rate",
+    "momentum": "momentum",
+    "wd": "wd",
+    "clip_gradient": "clip",
+}
 
 
 class _TrainingOptions(msgspec.Struct, frozen=True):
-    """The options of training: keyword arguments of :func:`graphshare.train`, and the file for the trained parameters."""
+    """The options of training: keyword arguments of :func:`graphshare.train`, and the file for the
+    trained parameters.
+    """
 
     arguments: Mapping[str, Any]
     params_out: str
@@ -105,31 +161,55 @@ def _parse_training(options: Mapping[str, Any], *, profile: bool) -> _TrainingOp
         if idle:
             names = {"head_gradients": "head-gradient"}
             raise UsageError(
-                [Fault(f"--{names.get(n, n.replace('_', '-'))} needs --sgd-steps", hint="add --sgd-steps 1") for n in idle]
+                [
+                    Fault(
+                        f"--{names.get(n, n.replace('_', '-'))} needs --sgd-steps",
+                        hint="add --sgd-steps 1",
+                    )
+                    for n in idle
+                ]
             )
         return None
     if profile:
-        raise UsageError(Fault("--profile and --sgd-steps cannot be combined", hint="leave one of them out"))
+        raise UsageError(
+            Fault("--profile and --sgd-steps cannot be combined", hint="leave one of them out")
+        )
     target = options["params_out"] or ""
     if target == "-":
-        raise UsageError(Fault("parameters cannot go to stdout", hint="name a file with --params-out"))
+        raise UsageError(
+            Fault("parameters cannot go to stdout", hint="name a file with --params-out")
+        )
     if target and not is_directory(target):
         choose_format(target)
     gradients = parse_feeds(options["head_gradients"])
     arguments = {
         "steps": options["sgd_steps"],
-        "settings": Sgd(**{field: options[name] for name, field in _SETTINGS.items() if options[name] is not None}),
+        "settings": Sgd(
+            **{
+                field: options[name]
+                for name, field in _SETTINGS.items()
+                if options[name] is not None
+            }
+        ),
         "rescale": options["rescale_grad"],
         "head_gradients": load_feeds(gradients),
     }
-    return _TrainingOptions(arguments, target, options["in_place"], tuple(path for _, path in gradients))
+    return _TrainingOptions(
+        arguments, target, options["in_place"], tuple(path for _, path in gradients)
+    )
 
 
 EXAMPLES = {
     "run": [
         ("random data", "graphshare run lenet --seed 0 --shape data=1,1,28,28"),
-        ("an inner output", "graphshare run lenet --seed 0 --shape data=1,1,28,28 --target fc1_output -o out.npz"),
-        ("every output, for `compare`", "graphshare run lenet --seed 0 --shape data=1,1,28,28 --all -o dump.npz"),
+        (
+            "an inner output",
+            "graphshare run lenet --seed 0 --shape data=1,1,28,28 --target fc1_output -o out.npz",
+        ),
+        (
+            "every output, for `compare`",
+            "graphshare run lenet --seed 0 --shape data=1,1,28,28 --all -o dump.npz",
+        ),
     ],
 }
 
@@ -147,16 +227,40 @@ EXAMPLES = {
     multiple=True,
     help="Compute this node or output, or all that match a glob [the graph's heads].",
 )
-@option("--all", "all_outputs", is_flag=True, help="Compute every inner output too, and keep the inputs beside them.")
-@option("--seed", type=click.IntRange(min=0), metavar="SEED", help="Seed of the inputs that are not fed [none is drawn].")
 @option(
-    "--random-params", "params_seed", type=click.IntRange(min=0), metavar="SEED", help="Draw missing parameters from this seed."
+    "--all",
+    "all_outputs",
+    is_flag=True,
+    help="Compute every inner output too, and keep the inputs beside them.",
 )
-@option("-o", "--out", metavar="OUT", help="Write the outputs as .npz to a path, a directory, or - for stdout.")
+@option(
+    "--seed",
+    type=click.IntRange(min=0),
+    metavar="SEED",
+    help="Seed of the inputs that are not fed [none is drawn].",
+)
+@option(
+    "--random-params",
+    "params_seed",
+    type=click.IntRange(min=0),
+    metavar="SEED",
+    help="Draw missing parameters from this seed.",
+)
+@option(
+    "-o",
+    "--out",
+    metavar="OUT",
+    help="Write the outputs as .npz to a path, a directory, or - for stdout.",
+)
 @options.gather("classes", ("top", "labels"), _CLASS_OPTIONS, _parse_classes)
 @option("--profile", is_flag=True, help="Show time and memory by node and by operator.")
 @image_options.options
-@option("--batch", type=click.IntRange(min=1), metavar="N", help="Compute this many images at a time [all at once].")
+@option(
+    "--batch",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Compute this many images at a time [all at once].",
+)
 @options.gather("given_training", _TRAINING, _TRAINING_OPTIONS)
 @options.engine
 @options.strict_engine
@@ -182,33 +286,45 @@ def command(
 ) -> None:
     """Compute a graph's outputs.
 
-    Only what the targets need is computed. The result's keys are MXNet's output names; repeated names get #1, #2... at the end,
-    and --target takes them so. Without -o a table of the outputs is printed.
+    Only what the targets need is computed. The result's keys are MXNet's output names; repeated
+    names get #1, #2... at the end, and --target takes them so. Without -o a table of the outputs is
+    printed.
 
-    With --sgd-steps the parameters are trained first, as MXNet's Module does it: labels are fed like other inputs, the outputs
-    are those after the last step, and --params-out takes the new parameters.
+    With --sgd-steps the parameters are trained first, as MXNet's Module does it: labels are fed
+    like other inputs, the outputs are those after the last step, and --params-out takes the new
+    parameters.
 
-    An image is fed as (1, 3, height, width) of pixels from 0 to 255, red, green and blue, unless the options say otherwise; the
-    images of a folder, in order of their names, are one batch. This needs `pip install Pillow`.
+    An image is fed as (1, 3, height, width) of pixels from 0 to 255, red, green and blue, unless
+    the options say otherwise; the images of a folder, in order of their names, are one batch. This
+    needs `pip install Pillow`.
 
     --engine onnxruntime computes large networks faster; `pip install onnxruntime` gives it. Nodes that it cannot take,
     such as those that draw random numbers, are computed with numpy, and a note names them. ONNX models are computed by
     onnxruntime alone; inputs are drawn as the model declares them, and integers as it uses them; a note says how.
 
-    Before anything runs the sizes of all values that are alive at a time are summed from their shapes. More than --max-memory,
-    by default more than the machine or its control group has left, is refused with the node that is too large. --time-limit
-    ends the command with exit code 2; the results are written whole or not at all.
+    Before anything runs the sizes of all values that are alive at a time are summed from their
+    shapes. More than --max-memory, by default more than the machine or its control group has left,
+    is refused with the node that is too large. --time-limit ends the command with exit code 2; the
+    results are written whole or not at all.
     """
     _check_out(out, format_, has_table=classes is not None)
     training = _parse_training(given_training, profile=profile)
     if training is not None and batch is not None:
-        raise UsageError(Fault("--batch and --sgd-steps cannot be combined", hint="leave one of them out"))
+        raise UsageError(
+            Fault("--batch and --sgd-steps cannot be combined", hint="leave one of them out")
+        )
     if training is not None and all_outputs:
-        raise UsageError(Fault("--all and --sgd-steps cannot be combined", hint="leave one of them out"))
+        raise UsageError(
+            Fault("--all and --sgd-steps cannot be combined", hint="leave one of them out")
+        )
     model = load(graph, epoch=epoch, params=params)
     files = parse_feeds(feeds)
     values = load_feeds(files, images)
-    paths = [*(path for _, path in files), *list_image_files(values), *([classes.file] if classes is not None else [])]
+    paths = [
+        *(path for _, path in files),
+        *list_image_files(values),
+        *([classes.file] if classes is not None else []),
+    ]
     outputs = _resolve_outputs(model, out, training, paths)
     common = {**settings, "feeds": values}
     warn(notes_on(model.parameter_file, model.graph, unused=False))
@@ -218,7 +334,9 @@ def command(
         reporter = _step_reporter(training.arguments["steps"])
         trained = train(model, **training.arguments, **common, on_step=reporter)
         facts: dict[str, Any] = {"training": _describe_training(trained)}
-        _put_results(model.with_params(trained.updated), trained, facts, classes, values, outputs, format_)
+        _put_results(
+            model.with_params(trained.updated), trained, facts, classes, values, outputs, format_
+        )
         _say_result(trained)
         return
     chosen: dict[str, Any] = {"engine": engine, "strict_engine": strict_engine}
@@ -232,8 +350,12 @@ def command(
         say(f"computed in {computed.seconds:.3f} s by {computed.engine}")
         return
     peak, variables = format_bytes(computed.peak_bytes), format_bytes(computed.variable_bytes)
-    values_of = "values" if engine in (None, "numpy") else "values outside of the engine"  # the engine's own memory is unknown
-    say(f"computed in {computed.seconds:.3f} s; {values_of} took at most {peak}, variables {variables}")
+    values_of = (
+        "values" if engine in (None, "numpy") else "values outside of the engine"
+    )  # the engine's own memory is unknown
+    say(
+        f"computed in {computed.seconds:.3f} s; {values_of} took at most {peak}, variables {variables}"
+    )
 
 
 def _put_results(
@@ -281,26 +403,44 @@ def _check_out(out: str | None, format_: str, *, has_table: bool) -> None:
         UsageError: arrays would go to a terminal, or two outputs to stdout.
     """
     if out == "-" and sys.stdout is not None and sys.stdout.isatty():
-        raise UsageError(Fault("the arrays would go to the terminal", hint="add -o FILE.npz, or pipe the output"))
+        raise UsageError(
+            Fault("the arrays would go to the terminal", hint="add -o FILE.npz, or pipe the output")
+        )
     if out == "-" and format_ == "json":
-        raise UsageError(Fault("the arrays and the report would both go to stdout", hint="name a file with -o"))
+        raise UsageError(
+            Fault("the arrays and the report would both go to stdout", hint="name a file with -o")
+        )
     if out == "-" and has_table:
-        raise UsageError(Fault("the arrays and the table of classes would both go to stdout", hint="name a file with -o"))
+        raise UsageError(
+            Fault(
+                "the arrays and the table of classes would both go to stdout",
+                hint="name a file with -o",
+            )
+        )
     others = tuple(ending for ending in (*ARRAY_ENDINGS, ".json") if ending != ".npz")
     if out is not None and out.lower().endswith(others) and not is_directory(out):
         raise UsageError(
-            Fault("run writes .npz files only", where=out, hint="end the name in .npz; `graphshare params convert` converts it")
+            Fault(
+                "run writes .npz files only",
+                where=out,
+                hint="end the name in .npz; `graphshare params convert` converts it",
+            )
         )
 
 
 def _resolve_outputs(
-    model: Checkpoint, out: str | None, training: _TrainingOptions | None, feeds: Sequence[str | None]
+    model: Checkpoint,
+    out: str | None,
+    training: _TrainingOptions | None,
+    feeds: Sequence[str | None],
 ) -> Outputs:
     """Return the targets of the results. Raises UsageError or RefusedError before anything is computed."""
     if training is None:
         return resolve_run_outputs(model, out or "", inputs=list_inputs("feed", *feeds))
     inputs = list_inputs("feed", *feeds, *training.gradient_files)
-    return resolve_run_outputs(model, out or "", training.params_out, in_place=training.in_place, inputs=inputs)
+    return resolve_run_outputs(
+        model, out or "", training.params_out, in_place=training.in_place, inputs=inputs
+    )
 
 
 def _write(model: Checkpoint, arrays: Mapping[str, Any], outputs: Outputs) -> None:
@@ -317,7 +457,12 @@ _TITLES = ("output", "shape", "dtype", "min", "max", "mean")
 
 def _put_table(summaries: Sequence[OutputSummary]) -> None:
     rows = [
-        (escape_control(s.name), format_dims(s.shape), s.dtype, *(format_number(value, 6) for value in (s.min, s.max, s.mean)))
+        (
+            escape_control(s.name),
+            format_dims(s.shape),
+            s.dtype,
+            *(format_number(value, 6) for value in (s.min, s.max, s.mean)),
+        )
         for s in summaries
     ]
     if sys.stdout is None or not is_colored(sys.stdout):
@@ -333,7 +478,8 @@ def _put_table(summaries: Sequence[OutputSummary]) -> None:
     for s in summaries:
         if s.nonfinite:
             say(
-                f"{escape_control(s.name)} holds {format_count(s.nonfinite, 'value')} that are NaN or infinite", style="warning"
+                f"{escape_control(s.name)} holds {format_count(s.nonfinite, 'value')} that are NaN or infinite",
+                style="warning",
             )
 
 
@@ -343,7 +489,13 @@ def _profile_lines(costs: Profile) -> Iterator[str]:
     rows = [("operator", "nodes", "ms", "%", "output")]
     for row in costs.operators:
         rows.append(
-            (row.op, str(row.nodes), f"{row.seconds * 1e3:.3f}", f"{100 * row.seconds / total:.1f}", format_bytes(row.bytes))
+            (
+                row.op,
+                str(row.nodes),
+                f"{row.seconds * 1e3:.3f}",
+                f"{100 * row.seconds / total:.1f}",
+                format_bytes(row.bytes),
+            )
         )
     yield from align(rows)
     yield ""
@@ -351,19 +503,29 @@ def _profile_lines(costs: Profile) -> Iterator[str]:
     rows = [("node", "operator", "ms", "%", "output")]
     for node in slowest:
         rows.append(
-            (node.name, node.op, f"{node.seconds * 1e3:.3f}", f"{100 * node.seconds / total:.1f}", format_bytes(node.bytes))
+            (
+                node.name,
+                node.op,
+                f"{node.seconds * 1e3:.3f}",
+                f"{100 * node.seconds / total:.1f}",
+                format_bytes(node.bytes),
+            )
         )
     yield from align(rows)
     if len(costs.nodes) > _LISTED:
         yield f"and {format_count(len(costs.nodes) - _LISTED, 'faster node')} (--format json lists all)"
 
 
-def _rank_outputs(classes: _ClassOptions | None, outputs: Mapping[str, Any], feeds: Mapping[str, Any]) -> list[Ranking] | None:
+def _rank_outputs(
+    classes: _ClassOptions | None, outputs: Mapping[str, Any], feeds: Mapping[str, Any]
+) -> list[Ranking] | None:
     """Return the requested classes, by image file if one input is images; None if none are requested."""
     if classes is None:
         return None
     images = [value.paths for value in feeds.values() if isinstance(value, Images)]
-    return rank_classes(outputs, classes.top, labels=classes.labels, images=images[0] if len(images) == 1 else ())
+    return rank_classes(
+        outputs, classes.top, labels=classes.labels, images=images[0] if len(images) == 1 else ()
+    )
 
 
 def _put_classes(rankings: Sequence[Ranking]) -> None:
@@ -380,11 +542,17 @@ def _put_classes(rankings: Sequence[Ranking]) -> None:
         for ranking in rankings
         for score in ranking.classes
     ]
-    titles = ["class", "label", "score"] if any(row["label"] for row in rows) else ["class", "score"]
+    titles = (
+        ["class", "label", "score"] if any(row["label"] for row in rows) else ["class", "score"]
+    )
     titles.insert(0, "image" if all(row["image"] for row in rows) else "sample")
     if len({row["output"] for row in rows}) > 1:
         titles.insert(0, "output")
-    put_table(titles, [[row[title] for title in titles] for row in rows], right=["sample", "class", "score"])
+    put_table(
+        titles,
+        [[row[title] for title in titles] for row in rows],
+        right=["sample", "class", "score"],
+    )
 
 
 def _describe_training(trained: Trained) -> dict[str, Any]:
@@ -411,7 +579,10 @@ def _step_reporter(steps: int) -> StepListener | None:
     def say_step(number: int, histories: Sequence[LossHistory]) -> None:
         if number == 1 or number == steps or number % every == 0:
             losses = histories[:_MEANS]
-            texts = [f"{escape_control(loss.name)} {loss.measure} {format_number(loss.values[-1], 6)}" for loss in losses]
+            texts = [
+                f"{escape_control(loss.name)} {loss.measure} {format_number(loss.values[-1], 6)}"
+                for loss in losses
+            ]
             say(f"step {number}: {', '.join(texts)}")
 
     return say_step
@@ -421,5 +592,10 @@ def _say_result(trained: Trained) -> None:
     """Print the outputs' means before and after training."""
     for name, array in list(trained.before.items())[:_MEANS]:
         first, last = summarize(name, array).mean, summarize(name, trained.outputs[name]).mean
-        say(f"{escape_control(name)}: mean {format_number(first, 9)} before, {format_number(last, 9)} after")
-    say(f"{format_count(trained.steps, 'step')} on {format_count(len(trained.updated), 'variable')} in {trained.seconds:.3f} s")
+        say(
+            f"{escape_control(name)}: mean {format_number(first, 9)} before, {format_number(last, 9)} after"
+        )
+    say(
+        f"{format_count(trained.steps, 'step')} on "
+        f"{format_count(len(trained.updated), 'variable')} in {trained.seconds:.3f} s"
+    )

@@ -34,8 +34,14 @@ _EQUAL = {
 
 EXAMPLES = {
     "share": [
-        ("two branches on copies of all parameters", "graphshare duplicate lenet --prefix sha- -o copies"),
-        ("one bias for their first layers", "graphshare share copies --alias sha-conv1_bias=conv1_bias -o shared"),
+        (
+            "two branches on copies of all parameters",
+            "graphshare duplicate lenet --prefix sha- -o copies",
+        ),
+        (
+            "one bias for their first layers",
+            "graphshare share copies --alias sha-conv1_bias=conv1_bias -o shared",
+        ),
         ("everything equal", "graphshare share copies --equal -o one"),
         ("what could be shared", "graphshare share siam --detect"),
     ],
@@ -54,14 +60,27 @@ EXAMPLES = {
     help="Whether the target of a tie must exist; auto ties if it does and renames if not [auto].",
 )
 @option("--detect", is_flag=True, help="List parameters that could be shared, and write nothing.")
-@option("--untie", metavar="PATTERN", multiple=True, help="Give each operator that uses this parameter its own copy.")
+@option(
+    "--untie",
+    metavar="PATTERN",
+    multiple=True,
+    help="Give each operator that uses this parameter its own copy.",
+)
 @option(
     "--doctor",
     type=click.Choice(get_args(Repair)),
     help="Make variables of one name one variable, or give them different names.",
 )
-@option("--transposed", is_flag=True, help="ONNX: tie tables to their transposes (embedding and output layer).")
-@option("--equal", is_flag=True, help="Tie all parameters that have equal bytes, whatever their names are.")
+@option(
+    "--transposed",
+    is_flag=True,
+    help="ONNX: tie tables to their transposes (embedding and output layer).",
+)
+@option(
+    "--equal",
+    is_flag=True,
+    help="Tie all parameters that have equal bytes, whatever their names are.",
+)
 @options.types("the index of a table")
 @options.upgrade_first
 @options.max_memory
@@ -86,31 +105,48 @@ def command(
 ) -> None:
     """Tie parameters inside one graph (see also duplicate).
 
-    Parameters of one name after all rules become one node, with one record. Operators and outputs keep their names. In SRC=DST
-    and A=B the left name disappears; \\= is an = inside a name. In an ONNX model A and B may have two shapes where their bytes
-    are equal: A becomes a Reshape of B, and onnxruntime must compute the same bits.
+    Parameters of one name after all rules become one node, with one record. Operators and outputs
+    keep their names. In SRC=DST and A=B the left name disappears; \\= is an = inside a name. In an
+    ONNX model A and B may have two shapes where their bytes are equal: A becomes a Reshape of B,
+    and onnxruntime must compute the same bits.
     """
     option_rules = [rule_from_option("scope", "--override", text) for text in overrides]
     option_rules += [rule_from_option("alias", "--alias", text) for text in aliases]
     if detect and (option_rules or rules or untie or doctor or transposed or equal):
         raise UsageError(Fault("several purposes cannot be combined", hint=PURPOSES))
     # Without any rule there is no ruleset, so share() expects a different mode.
-    ruleset = make_ruleset(rules, option_rules, separator=separator, reuse=reuse) if option_rules or rules else None
+    ruleset = (
+        make_ruleset(rules, option_rules, separator=separator, reuse=reuse)
+        if option_rules or rules
+        else None
+    )
     if detect:
         refuse_unused({"`separator`": separator, "`reuse`": reuse}, "without rules")
         refuse_unused({"`types`": types}, "without `transposed`")
         _print_candidates(find_candidates(source, **roles), output["format_"])
         return
-    purpose: dict[str, Any] = {"untie": untie, "doctor": doctor, "transposed": transposed, "equal": equal, "types": types}
+    purpose: dict[str, Any] = {
+        "untie": untie,
+        "doctor": doctor,
+        "transposed": transposed,
+        "equal": equal,
+        "types": types,
+    }
     result = share(source, ruleset, separator=separator, reuse=reuse, **purpose, **roles)
-    outputs = write_result(result, output, inputs=list_inputs("rules", rules), report={"ties": result.report.ties})
+    outputs = write_result(
+        result, output, inputs=list_inputs("rules", rules), report={"ties": result.report.ties}
+    )
     if outputs is not None:
         _say_ties(result.report)
         say_written(outputs)
 
 
 def _say_ties(report: Sharing) -> None:
-    for verb, ties in (("tied", report.ties.tied), ("renamed", report.ties.renamed), ("copied", report.ties.copied)):
+    for verb, ties in (
+        ("tied", report.ties.tied),
+        ("renamed", report.ties.renamed),
+        ("copied", report.ties.copied),
+    ):
         if ties:
             say(f"{verb}: {len(ties)}")
         for tie in ties[:_LISTED]:
@@ -125,6 +161,13 @@ def _print_candidates(candidates: list[Candidates], format_: str) -> None:
         put_json({"candidates": [msgspec.to_builtins(group) for group in candidates]})
         return
     for group in candidates:
-        put([f"{_EQUAL[group.why]}{', related names' if group.related else ''}, {group.form}: {', '.join(group.names)}"])
+        put(
+            [
+                (
+                    f"{_EQUAL[group.why]}{', related names' if group.related else ''}, {group.form}: "
+                    f"{', '.join(group.names)}"
+                )
+            ]
+        )
         put(f"  {option}" for option in group.options)
     say(f"{format_count(len(candidates), 'group')} of parameters that could be shared")

@@ -35,8 +35,18 @@ EXAMPLES = {
 @options.GRAPH
 @options.epoch
 @options.params
-@option("--at", metavar="NAME", multiple=True, help="End a part with this value or node, from the inputs on.")
-@option("--into", type=click.IntRange(min=2), metavar="N", help="Make N parts, whose weights are about equal.")
+@option(
+    "--at",
+    metavar="NAME",
+    multiple=True,
+    help="End a part with this value or node, from the inputs on.",
+)
+@option(
+    "--into",
+    type=click.IntRange(min=2),
+    metavar="N",
+    help="Make N parts, whose weights are about equal.",
+)
 @options.types("a value that crosses")
 @option("-o", "--out", metavar="DIR", required=True, help="Folder of the parts.")
 @options.format_
@@ -54,10 +64,11 @@ def command(
 ) -> None:
     """Divide a model into parts that compute it one after the other.
 
-    A value that later parts read is an output of the part that computes it and an input of theirs, under its name; a part may
-    read values of any part before it. Bodies and functions stay whole, and each part has the weights that it reads. The parts
-    are joined in memory, and must be the model node by node, before anything is written. The last line is the command that
-    joins the files again; `graphshare pool` puts their weights into one file.
+    A value that later parts read is an output of the part that computes it and an input of theirs,
+    under its name; a part may read values of any part before it. Bodies and functions stay whole,
+    and each part has the weights that it reads. The parts are joined in memory, and must be the
+    model node by node, before anything is written. The last line is the command that joins the
+    files again; `graphshare pool` puts their weights into one file.
     """
     model = load(graph, epoch=epoch, params=params)
     warn(notes_on(model.parameter_file, model.graph))
@@ -65,7 +76,9 @@ def command(
     stem = find_stem_name(graph) or "part"
     paths = [join(out, f"{stem}-{number}") for number in range(1, len(result.parts) + 1)]
     with make_folder(out):
-        outputs = [resolve_outputs(part, path) for path, part in zip(paths, result.parts, strict=True)]
+        outputs = [
+            resolve_outputs(part, path) for path, part in zip(paths, result.parts, strict=True)
+        ]
         write_models(zip(outputs, result.parts, strict=True))
     if format_ == "json":
         put_json(_describe(result, outputs))
@@ -88,8 +101,14 @@ def command(
 def _describe(result: Splitting, outputs: Sequence[Outputs]) -> dict[str, object]:
     """Return the files of the parts and the values that cross, for JSON."""
     parts = [{"graph": each.graph, "params": each.params or None} for each in outputs]
-    return {"version": 1, "parts": parts, "crossings": result.crossings, "inputs": result.inputs, "outputs": result.outputs,
-            "unused": result.unused}  # fmt: skip
+    return {
+        "version": 1,
+        "parts": parts,
+        "crossings": result.crossings,
+        "inputs": result.inputs,
+        "outputs": result.outputs,
+        "unused": result.unused,
+    }
 
 
 def _make_join_line(result: Splitting, paths: Sequence[str]) -> str:
@@ -99,4 +118,6 @@ def _make_join_line(result: Splitting, paths: Sequence[str]) -> str:
         words += ["--connect", each.name.replace("=", "\\=") + "=" + each.name]
     for name in result.inputs:
         words += ["--share-input", name]
-    return " ".join([name_program(), *map(quote_shell, words), "--on-collision tie-if-equal -o joined"])
+    return " ".join(
+        [name_program(), *map(quote_shell, words), "--on-collision tie-if-equal -o joined"]
+    )

@@ -21,7 +21,9 @@ _ROUNDS = 10
 _WORK = 400_000  # links times rounds
 
 _Neighbours = dict[int, list[int]]
-_PlacedNeighbours = dict[int, list[tuple[int, float]]]  # with the place of the port in a scope, 0 to 1
+_PlacedNeighbours = dict[
+    int, list[tuple[int, float]]
+]  # with the place of the port in a scope, 0 to 1
 
 
 def arrange(picture: Picture) -> Layout:
@@ -41,7 +43,10 @@ def _add_gutters(layout: Layout, number: int) -> None:
     place = {v: (row, i) for row, members in enumerate(level.rows) for i, v in enumerate(members)}
     by_place: dict[tuple[int, int], int] = {}
     for shared in level.shared:
-        members = {next(v for v in layout.ancestors(c) if layout.vertices[v].level == number) for c in shared.consumers}
+        members = {
+            next(v for v in layout.ancestors(c) if layout.vertices[v].level == number)
+            for c in shared.consumers
+        }
         places = sorted(place[v] for v in members)
         # Members of several rows have no common gap; such a box stands beside all rows.
         if len(places) < 2 or len({row for row, _ in places}) > 1:
@@ -108,14 +113,20 @@ def _find_back_edges(vertices: Sequence[int], level: ScopeLevel) -> set[tuple[in
 
 
 class _LevelOrder:
-    """The vertices of a level and their neighbours; edges of ``upward`` count in the opposite direction, to break cycles."""
+    """The vertices of a level and their neighbours; edges of ``upward`` count in the opposite
+    direction, to break cycles.
+    """
 
-    def __init__(self, vertices: Sequence[int], level: ScopeLevel, upward: set[tuple[int, int]]) -> None:
+    def __init__(
+        self, vertices: Sequence[int], level: ScopeLevel, upward: set[tuple[int, int]]
+    ) -> None:
         self.vertices = vertices
         self.entrances, self.exits = set(level.entrances.values()), set(level.exits.values())
         self.after: _Neighbours = {v: [] for v in vertices}
         self.before: _Neighbours = {v: [] for v in vertices}
-        for source, target in dict.fromkeys((s, t) if (s, t) not in upward else (t, s) for s, t, _ in level.edges):
+        for source, target in dict.fromkeys(
+            (s, t) if (s, t) not in upward else (t, s) for s, t, _ in level.edges
+        ):
             self.after[source].append(target)
             self.before[target].append(source)
 
@@ -123,7 +134,11 @@ class _LevelOrder:
         """Return the members without any edge but to members that read nothing else, with these."""
         members = [v for v in self.vertices if v not in self.entrances and v not in self.exits]
         ends = {v for v in members if len(self.before[v]) <= 1 and not self.after[v]}
-        return {v: self.after[v] for v in members if not self.before[v] and ends.issuperset(self.after[v])}
+        return {
+            v: self.after[v]
+            for v in members
+            if not self.before[v] and ends.issuperset(self.after[v])
+        }
 
     def rank(self) -> dict[int, int]:
         """Return the row of each vertex: entrances in the first, exits in the last, and others below their inputs."""
@@ -131,7 +146,10 @@ class _LevelOrder:
         first = 1 if self.entrances else 0
         rank: dict[int, int] = {}
         for v in self._sort():
-            rank[v] = max((rank[source] + 1 for source in before[v]), default=0 if v in self.entrances else first)
+            rank[v] = max(
+                (rank[source] + 1 for source in before[v]),
+                default=0 if v in self.entrances else first,
+            )
         last = max((row for v, row in rank.items() if v not in self.exits), default=-1) + 1
         rank.update(dict.fromkeys(self.exits, last))
         # From the bottom, because a row depends on the consumers' rows.
@@ -171,7 +189,9 @@ def _spread_isolated(isolated: _Neighbours, rank: dict[int, int], level: ScopeLe
     rank.update(dict.fromkeys(exits, last))
 
 
-def _add_links(layout: Layout, number: int, rank: Mapping[int, int], upward: set[tuple[int, int]]) -> None:
+def _add_links(
+    layout: Layout, number: int, rank: Mapping[int, int], upward: set[tuple[int, int]]
+) -> None:
     """Add the links of a level; the edges of a net from one vertex share their points."""
     level = layout.levels[number]
     left = MOST_POINTS * min(len(level.members) + len(level.entrances), _MOST_MEMBERS) + 1000
@@ -209,8 +229,12 @@ def _order_rows(layout: Layout, number: int) -> None:
     below: _PlacedNeighbours = {v: [] for row in level.rows for v in row}
     ports = {v: _find_ports(layout, v) for v in above}
     for link in level.links:
-        above[link.target].append((link.source, ports[link.source].get((link.net, not link.reversed), 0.5)))
-        below[link.source].append((link.target, ports[link.target].get((link.net, link.reversed), 0.5)))
+        above[link.target].append(
+            (link.source, ports[link.source].get((link.net, not link.reversed), 0.5))
+        )
+        below[link.source].append(
+            (link.target, ports[link.target].get((link.net, link.reversed), 0.5))
+        )
     rows = _walk_order(level.rows, above, below)
     best, fewest = rows, count_crossings(rows, below)
     rounds = max(2, min(_ROUNDS, _WORK // (len(level.links) + 1)))
@@ -231,14 +255,21 @@ def _find_ports(layout: Layout, vertex: int) -> dict[tuple[int, bool], float]:
         return {}
     level = layout.levels[layout.vertices[vertex].content]
     ports: dict[tuple[int, bool], float] = {}
-    for is_exit, named, row in ((False, level.entrances, level.rows[0]), (True, level.exits, level.rows[-1])):
+    for is_exit, named, row in (
+        (False, level.entrances, level.rows[0]),
+        (True, level.exits, level.rows[-1]),
+    ):
         place = {v: (i + 1) / (len(row) + 1) for i, v in enumerate(row)}
         ports.update({(net, is_exit): place[v] for net, v in named.items()})
     return ports
 
 
-def _walk_order(rows: Sequence[Sequence[int]], above: _PlacedNeighbours, below: _PlacedNeighbours) -> list[list[int]]:
-    """Order the rows as a depth-first walk along the links meets their vertices, so that connected parts stay together."""
+def _walk_order(
+    rows: Sequence[Sequence[int]], above: _PlacedNeighbours, below: _PlacedNeighbours
+) -> list[list[int]]:
+    """Order the rows as a depth-first walk along the links meets their vertices, so that connected
+    parts stay together.
+    """
     row_of = {v: number for number, row in enumerate(rows) for v in row}
     ordered: list[list[int]] = [[] for _ in rows]
     seen: set[int] = set()
@@ -265,7 +296,9 @@ def _sweep(rows: Sequence[Sequence[int]], neighbours: _PlacedNeighbours) -> list
         means = {}
         for i, v in enumerate(row):
             # A port shifts the neighbour within its own place in the row, not beyond.
-            known = [position[u] + (port - 0.5) / before for u, port in neighbours[v] if u in position]
+            known = [
+                position[u] + (port - 0.5) / before for u, port in neighbours[v] if u in position
+            ]
             means[v] = sum(known) / len(known) if known else i / max(len(row) - 1, 1)
         ordered = sorted(row, key=means.__getitem__)
         sorted_rows.append(ordered)

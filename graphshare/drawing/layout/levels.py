@@ -20,7 +20,8 @@ Path = tuple[str, ...]
 
 
 class Vertex(msgspec.Struct):
-    """Something with a place in level ``level``: a ``box``, a ``scope``, a ``point`` of a net, or a ``gutter`` between others.
+    """Something with a place in level ``level``: a ``box``, a ``scope``, a ``point`` of a net, or a
+    ``gutter`` between others.
 
     ``content`` is the number of the box, of the level inside, or of the net; ``size`` is (width, height), folded for a
     scope. ``label`` is the width of the label behind a box; the label moves with the box.
@@ -44,7 +45,9 @@ class Link(msgspec.Struct):
 
 
 class SharedBox(msgspec.Struct):
-    """A box of shared parameters beside the rows; ``gutter`` is the vertex that keeps its place, -1 right of all rows."""
+    """A box of shared parameters beside the rows; ``gutter`` is the vertex that keeps its place, -1
+    right of all rows.
+    """
 
     vertex: int
     consumers: list[int]
@@ -95,7 +98,9 @@ class Layout(msgspec.Struct):
 def build_levels(picture: Picture) -> Layout:
     """Return the levels of ``picture`` with their edges, not yet arranged."""
     paths = find_paths(picture)
-    fed = {line.target for line in picture.lines}  # a parameter with inputs stands in the rows; damaged files can have one
+    fed = {
+        line.target for line in picture.lines
+    }  # a parameter with inputs stands in the rows; damaged files can have one
     layout = Layout(_list_boxes(picture), [], [ScopeLevel((), "")], [])
     level_of: dict[Path, int] = {(): 0}
     for number, box in enumerate(layout.boxes[:]):
@@ -106,7 +111,9 @@ def build_levels(picture: Picture) -> Layout:
                 _open_level(layout, picture, path, level_of[path[:-1]])
         level = level_of[paths[number]]
         layout.at.append(len(layout.vertices))
-        layout.vertices.append(Vertex("box", level, number, measure_box(box), measure_label(box.label)))
+        layout.vertices.append(
+            Vertex("box", level, number, measure_box(box), measure_label(box.label))
+        )
         if box.kind != "shared" or number in fed:
             layout.levels[level].members.append(layout.at[-1])
     consumers: dict[int, list[int]] = {}
@@ -147,7 +154,10 @@ def find_paths(picture: Picture) -> list[Path]:
     do.
     """
     joint = _find_joint_boxes(picture) if len(picture.branches) > 1 else frozenset()
-    return [() if number in joint else picture.find_path(box) for number, box in enumerate(picture.boxes)]
+    return [
+        () if number in joint else picture.find_path(box)
+        for number, box in enumerate(picture.boxes)
+    ]
 
 
 def _find_joint_boxes(picture: Picture) -> frozenset[int]:
@@ -155,12 +165,19 @@ def _find_joint_boxes(picture: Picture) -> frozenset[int]:
     # Sets of branches as bits of an integer: a graph may have thousands of them.
     bits = {branch: 1 << i for i, branch in enumerate(picture.branches)}
     kinds = ("operator", "scope", "output")
-    own = [bits.get(box.cluster[0], 0) if box.cluster and box.kind in kinds else 0 for box in picture.boxes]
+    own = [
+        bits.get(box.cluster[0], 0) if box.cluster and box.kind in kinds else 0
+        for box in picture.boxes
+    ]
     needs = _find_needed_branches(picture.lines, own)
     common: dict[int, int] = {}  # the branches that all boxes of a branch need
     for mask, need in zip(own, needs, strict=True):
         common[mask] = common.get(mask, need) & need
-    return frozenset(i for i, (mask, need) in enumerate(zip(own, needs, strict=True)) if mask and need & ~common[mask])
+    return frozenset(
+        i
+        for i, (mask, need) in enumerate(zip(own, needs, strict=True))
+        if mask and need & ~common[mask]
+    )
 
 
 def _find_needed_branches(lines: Sequence[Line], own: Sequence[int]) -> list[int]:
@@ -186,10 +203,14 @@ def _open_level(layout: Layout, picture: Picture, path: Path, outer: int) -> Non
     key = path if len(picture.branches) > 1 else ("", *path)
     folded = picture.scopes.get(key) or Box("scope", title, [], path[:-1])
     layout.boxes.append(msgspec.structs.replace(folded, title=title))
-    layout.vertices.append(Vertex("scope", outer, len(layout.levels), measure_box(layout.boxes[-1])))
+    layout.vertices.append(
+        Vertex("scope", outer, len(layout.levels), measure_box(layout.boxes[-1]))
+    )
     layout.levels[outer].members.append(len(layout.vertices) - 1)
     kind = "branch" if is_branch else "scope"
-    layout.levels.append(ScopeLevel(path, title, kind, vertex=len(layout.vertices) - 1, box=len(layout.boxes) - 1))
+    layout.levels.append(
+        ScopeLevel(path, title, kind, vertex=len(layout.vertices) - 1, box=len(layout.boxes) - 1)
+    )
 
 
 def _add_edges(layout: Layout, source: int, target: int, net: int, kind: str) -> None:
@@ -226,7 +247,10 @@ def _add_shared(layout: Layout, vertex: int, consumers: Sequence[int]) -> None:
     """Put a box of shared parameters into the innermost level that contains all its consumers."""
     chains = [layout.ancestors(consumer)[::-1] for consumer in consumers]
     depth = 0
-    while all(len(chain) > depth + 1 for chain in chains) and len({chain[depth] for chain in chains}) == 1:
+    while (
+        all(len(chain) > depth + 1 for chain in chains)
+        and len({chain[depth] for chain in chains}) == 1
+    ):
         depth += 1
     level = layout.vertices[chains[0][depth]].level
     layout.vertices[vertex].level = level

@@ -74,10 +74,15 @@ class _Placer:
         self.direction = direction
         is_flat = direction in ("LR", "RL")
         self.size = {v: measure_vertex(vertex, is_flat) for v, vertex in enumerate(layout.vertices)}
-        for shared in (shared for level in layout.levels for shared in level.shared if shared.gutter >= 0):
+        for shared in (
+            shared for level in layout.levels for shared in level.shared if shared.gutter >= 0
+        ):
             (width, height), box = self.size[shared.gutter], self.size[shared.vertex]
             # Boxes in one gutter are stacked: the stack is as wide as the widest box, and its height is the sum.
-            self.size[shared.gutter] = (max(width, box[0] + 2 * GUTTER_MARGIN), height + box[1] + STACK_GAP)
+            self.size[shared.gutter] = (
+                max(width, box[0] + 2 * GUTTER_MARGIN),
+                height + box[1] + STACK_GAP,
+            )
         self.pads = pads(direction)
         self.inner: dict[int, _Inner] = {}
 
@@ -91,7 +96,9 @@ class _Placer:
             inner, (left, top) = self.inner[number], origins[number]
             for v in (v for row in level.rows for v in row):
                 width, height = self.size[v]
-                rects[v] = Rect(left + inner.x[v] - width / 2, top + inner.y[v] - height / 2, width, height)
+                rects[v] = Rect(
+                    left + inner.x[v] - width / 2, top + inner.y[v] - height / 2, width, height
+                )
                 if self.layout.vertices[v].kind == "scope":
                     origins[self.layout.vertices[v].content] = (rects[v].x, rects[v].y)
             for v, (x, y) in inner.shared.items():
@@ -117,7 +124,9 @@ class _Placer:
         for number_of_row, row in enumerate(level.rows):
             tops.append(y)
             y_of.update(dict.fromkeys(row, y + heights[number_of_row] / 2))
-            y += heights[number_of_row] + (gaps[number_of_row] if number_of_row < len(gaps) else 0.0)
+            y += heights[number_of_row] + (
+                gaps[number_of_row] if number_of_row < len(gaps) else 0.0
+            )
         inner = _Inner(x, y_of, tops, heights, left + high - low + right, y + bottom)
         self.inner[number] = inner
         self._place_shared(number, inner)
@@ -159,7 +168,9 @@ class _Placer:
     def _measure_steps(self, row: Sequence[int]) -> list[float]:
         """Return the least distances between the centres of neighbours."""
         size, is_point = self.size, self._is_point
-        return [(size[a][0] + size[b][0]) / 2 + GAPS[is_point(a), is_point(b)] for a, b in pairwise(row)]
+        return [
+            (size[a][0] + size[b][0]) / 2 + GAPS[is_point(a), is_point(b)] for a, b in pairwise(row)
+        ]
 
     def _find_pulls(self, level: ScopeLevel) -> tuple[dict[int, list[Pull]], dict[int, list[Pull]]]:
         """Return the pulls on each vertex from above and from below."""
@@ -176,7 +187,9 @@ class _Placer:
             is_main = link.source not in points and link.target not in points
             strength = (MAIN_SPINE if is_main else SPINE) if is_spine else 1.0
             leaves = self._offset(link.source, link.net, is_source=True, is_reversed=link.reversed)
-            arrives = self._offset(link.target, link.net, is_source=False, is_reversed=link.reversed)
+            arrives = self._offset(
+                link.target, link.net, is_source=False, is_reversed=link.reversed
+            )
             above.setdefault(link.target, []).append((link.source, leaves - arrives, strength))
             below.setdefault(link.source, []).append((link.target, arrives - leaves, strength))
         return above, below
@@ -226,7 +239,12 @@ class _Placer:
                 x = inner.width - right + SIDE_GAP + widest / 2
                 inner.width = x + widest / 2 + right
                 # Beside the rows the stack may be higher than they are; then the level grows.
-                at = clamp_stack(at, heights, inner.tops[0] if inner.tops else 0.0, max(inner.height, at[-1] + heights[-1]))
+                at = clamp_stack(
+                    at,
+                    heights,
+                    inner.tops[0] if inner.tops else 0.0,
+                    max(inner.height, at[-1] + heights[-1]),
+                )
                 inner.height = max(inner.height, at[-1] + heights[-1] / 2 + PAD)
             inner.shared.update({v: (x, y) for v, y in zip(vertices, at, strict=True)})
 
@@ -245,31 +263,67 @@ class _Placer:
         row_of = level.number_rows()
         entrances, exits = set(level.entrances.values()), set(level.exits.values())
         for link in (*level.links, *level.long_links):
-            points = self._link_points(link, inner, row_of, is_first=link.source in entrances, is_last=link.target in exits)
+            points = self._link_points(
+                link, inner, row_of, is_first=link.source in entrances, is_last=link.target in exits
+            )
             head = link.source if link.reversed else link.target
             # Lines end at ports and points without an arrow; the box behind them gets it.
-            arrow = ("start" if link.reversed else "end") if self.layout.vertices[head].kind == "box" else ""
-            yield Route([(origin[0] + x, origin[1] + y) for x, y in points], link.kind, link.net, arrow)
+            arrow = (
+                ("start" if link.reversed else "end")
+                if self.layout.vertices[head].kind == "box"
+                else ""
+            )
+            yield Route(
+                [(origin[0] + x, origin[1] + y) for x, y in points], link.kind, link.net, arrow
+            )
 
     def _link_points(
         self, link: Link, inner: _Inner, row_of: dict[int, int], *, is_first: bool, is_last: bool
     ) -> list[tuple[float, float]]:
         upper, lower = row_of[link.source], row_of[link.target]
-        xs = inner.x[link.source] + self._offset(link.source, link.net, is_source=True, is_reversed=link.reversed)
-        xt = inner.x[link.target] + self._offset(link.target, link.net, is_source=False, is_reversed=link.reversed)
+        xs = inner.x[link.source] + self._offset(
+            link.source, link.net, is_source=True, is_reversed=link.reversed
+        )
+        xt = inner.x[link.target] + self._offset(
+            link.target, link.net, is_source=False, is_reversed=link.reversed
+        )
         half_s, half_t = self.size[link.source][1] / 2, self.size[link.target][1] / 2
-        y0 = 0.0 if is_first else inner.tops[upper] if self._is_point(link.source) else inner.y[link.source] + half_s
+        y0 = (
+            0.0
+            if is_first
+            else inner.tops[upper]
+            if self._is_point(link.source)
+            else inner.y[link.source] + half_s
+        )
         y1, y2 = inner.tops[upper] + inner.heights[upper], inner.tops[lower]
-        y3 = inner.height if is_last else y2 if self._is_point(link.target) else inner.y[link.target] - half_t
+        y3 = (
+            inner.height
+            if is_last
+            else y2
+            if self._is_point(link.target)
+            else inner.y[link.target] - half_t
+        )
         middle = (y1 + y2) / 2
         # Straight down to the end of the row, so that the curve bends only between rows and meets no box.
-        return [(xs, y0), *_straight((xs, y0), (xs, y1)), (xs, middle), (xt, middle), (xt, y2), *_straight((xt, y2), (xt, y3))]
+        return [
+            (xs, y0),
+            *_straight((xs, y0), (xs, y1)),
+            (xs, middle),
+            (xt, middle),
+            (xt, y2),
+            *_straight((xt, y2), (xt, y3)),
+        ]
 
     def _route_shared(self, level: ScopeLevel, rects: dict[int, Rect]) -> Iterable[Route]:
         for shared in level.shared:
             box = rects[shared.vertex]
             for consumer in shared.consumers:
-                yield Route(route_sideways(box, rects[consumer]), "shared", self.layout.vertices[shared.vertex].content, "end")
+                yield Route(
+                    route_sideways(box, rects[consumer]),
+                    "shared",
+                    self.layout.vertices[shared.vertex].content,
+                    "end",
+                )
 
     def _turn(self, rects: dict[int, Rect], routes: list[Route]) -> VertexPlacement:
         """Turn everything so that the data flow in the requested direction."""
@@ -283,11 +337,16 @@ class _Placer:
             return (x, height - y) if self.direction == "BT" else (x, y)
 
         for v, rect in rects.items():
-            (x0, y0), (x1, y1) = turn(rect.x, rect.y), turn(rect.x + rect.width, rect.y + rect.height)
+            (x0, y0), (x1, y1) = (
+                turn(rect.x, rect.y),
+                turn(rect.x + rect.width, rect.y + rect.height),
+            )
             rects[v] = Rect(min(x0, x1), min(y0, y1), abs(x1 - x0), abs(y1 - y0))
         for route in routes:
             route.points = [turn(x, y) for x, y in route.points]
-        return VertexPlacement(rects, routes, *((height, width) if self.direction in ("LR", "RL") else (width, height)))
+        return VertexPlacement(
+            rects, routes, *((height, width) if self.direction in ("LR", "RL") else (width, height))
+        )
 
 
 def measure_vertex(vertex: Vertex, is_flat: bool) -> tuple[float, float]:
@@ -304,13 +363,21 @@ def split_label(rect: Rect, vertex: Vertex, direction: str) -> tuple[Rect, tuple
     x, y, width, height = rect.x, rect.y, rect.width, rect.height
     if direction in ("LR", "RL"):
         before = along if direction == "RL" else 0.0
-        return Rect(x + before, y, width - along, height), (x + (along / 2 if before else width - along / 2), y + height / 2)
+        return Rect(x + before, y, width - along, height), (
+            x + (along / 2 if before else width - along / 2),
+            y + height / 2,
+        )
     before = along if direction == "BT" else 0.0
-    return Rect(x, y + before, width, height - along), (x + width / 2, y + (along / 2 if before else height - along / 2))
+    return Rect(x, y + before, width, height - along), (
+        x + width / 2,
+        y + (along / 2 if before else height - along / 2),
+    )
 
 
 def pads(direction: str) -> tuple[float, float, float, float]:
-    """Return the left, top, right and bottom padding of a scope before it is turned; the title bar is at the top afterwards."""
+    """Return the left, top, right and bottom padding of a scope before it is turned; the title bar
+    is at the top afterwards.
+    """
     bar = TITLE_BAR + 6
     return {
         "TB": (PAD, bar, PAD, PAD), "BT": (PAD, PAD, PAD, bar), "LR": (bar, PAD, PAD, PAD), "RL": (bar, PAD, PAD, PAD),
@@ -338,11 +405,15 @@ def _measure_gaps(level: ScopeLevel, x: dict[int, float]) -> list[float]:
     gaps = [ROW_GAP] * max(len(level.rows) - 1, 0)
     for link in level.links:
         row = row_of[link.source]
-        gaps[row] = max(gaps[row], min(ROW_GAP + abs(x[link.source] - x[link.target]) / 10, 3 * ROW_GAP))
+        gaps[row] = max(
+            gaps[row], min(ROW_GAP + abs(x[link.source] - x[link.target]) / 10, 3 * ROW_GAP)
+        )
     return gaps
 
 
-def clamp_stack(at: Sequence[float], heights: Sequence[float], low: float, high: float) -> list[float]:
+def clamp_stack(
+    at: Sequence[float], heights: Sequence[float], low: float, high: float
+) -> list[float]:
     """Shift a stack of boxes, given by their centres, into the range; push them together where they leave it."""
     at = list(at)
     bound = low
@@ -358,21 +429,39 @@ def clamp_stack(at: Sequence[float], heights: Sequence[float], low: float, high:
 
 # By whether the left and the right neighbour are points.
 GAPS = {(False, False): 22.0, (True, False): 16.0, (False, True): 16.0, (True, True): 10.0}
-SPINE, MAIN_SPINE = 64.0, 4096.0  # weights of links that should be straight: with points, and of the main path
+SPINE, MAIN_SPINE = (
+    64.0,
+    4096.0,
+)  # weights of links that should be straight: with points, and of the main path
 SWEEPS = 6
 
-Pull = tuple[int, float, float]  # a neighbour, the position relative to itself where it pulls the vertex, and the weight
+Pull = tuple[
+    int, float, float
+]  # a neighbour, the position relative to itself where it pulls the vertex, and the weight
 
 
-def _hold_spines(above: Mapping[int, list[Pull]], below: Mapping[int, list[Pull]]) -> list[dict[int, list[Pull]]]:
+def _hold_spines(
+    above: Mapping[int, list[Pull]], below: Mapping[int, list[Pull]]
+) -> list[dict[int, list[Pull]]]:
     """Return the pulls of the vertices without a straight link; the others are held where they are."""
-    straight = {v for side in (above, below) for v, pulls in side.items() if any(pull[2] >= SPINE for pull in pulls)}
+    straight = {
+        v
+        for side in (above, below)
+        for v, pulls in side.items()
+        if any(pull[2] >= SPINE for pull in pulls)
+    }
     held: dict[int, list[Pull]] = {v: [(v, 0.0, MAIN_SPINE)] for v in straight}
-    return [held, *({v: pulls for v, pulls in side.items() if v not in straight} for side in (above, below))]
+    return [
+        held,
+        *({v: pulls for v, pulls in side.items() if v not in straight} for side in (above, below)),
+    ]
 
 
 def _move_row(
-    row: Sequence[int], steps: Sequence[float], sides: Sequence[Mapping[int, list[Pull]]], x: dict[int, float]
+    row: Sequence[int],
+    steps: Sequence[float],
+    sides: Sequence[Mapping[int, list[Pull]]],
+    x: dict[int, float],
 ) -> None:
     wanted, weights = [], []
     for v in row:
@@ -403,7 +492,9 @@ def _find_favourites(pairs: Sequence[tuple[int, int]], points: Collection[int]) 
     return favourites
 
 
-def fit_in_order(wanted: Sequence[float], weights: Sequence[float], steps: Sequence[float]) -> list[float]:
+def fit_in_order(
+    wanted: Sequence[float], weights: Sequence[float], steps: Sequence[float]
+) -> list[float]:
     """Return the positions nearest to the wanted ones, by weighted squares, whose distances are at least ``steps``."""
     offset, offsets = 0.0, [0.0]
     for step in steps:

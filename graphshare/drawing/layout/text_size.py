@@ -30,7 +30,9 @@ def shorten_middle(text: str, limit: int = LONGEST_TEXT) -> str:
 
 
 def estimate_width(text: str, size: float) -> float:
-    """Return the width of ``text`` in pixels in a sans-serif font of ``size`` pixels, rather too large than too small."""
+    """Return the width of ``text`` in pixels in a sans-serif font of ``size`` pixels, rather too
+    large than too small.
+    """
     return size * sum(map(_relative_width, text))
 
 
@@ -53,8 +55,16 @@ def measure_box(box: Box) -> tuple[float, float]:
     """Return the width and the height of a box in pixels."""
     title, *lines = box_texts(box)
     # Titles are bold: some 6 % wider.
-    widths = [estimate_width(title, TITLE_SIZE) * 1.06, *(estimate_width(line, LINE_SIZE) for line in lines)]
-    height = 2 * PADDING - 4 + LINE_STEP * (1 + len(lines)) + (RIM if box.kind in ("shared", "parameter") else 0)
+    widths = [
+        estimate_width(title, TITLE_SIZE) * 1.06,
+        *(estimate_width(line, LINE_SIZE) for line in lines),
+    ]
+    height = (
+        2 * PADDING
+        - 4
+        + LINE_STEP * (1 + len(lines))
+        + (RIM if box.kind in ("shared", "parameter") else 0)
+    )
     return max(56.0, round(max(widths) + 2 * PADDING)), height
 
 

@@ -1,7 +1,8 @@
 """A page that shows a picture: one HTML file that needs nothing else, neither network nor Graphviz.
 
-The data enter the page as JSON in which ``<`` is escaped, and its script writes them as text only; a content security policy
-allows that script and no other. A click on a node shows its operator, attributes, shapes, and parameters with their statistics.
+The data enter the page as JSON in which ``<`` is escaped, and its script writes them as text only;
+a content security policy allows that script and no other. A click on a node shows its operator,
+attributes, shapes, and parameters with their statistics.
 """
 
 from __future__ import annotations
@@ -74,7 +75,8 @@ def format_page(
     }
     # The hashes allow only this script and this style, so data cannot add any.
     policy = (
-        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data:; base-uri 'none'; "
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src "
+        f"data:; base-uri 'none'; "
         "form-action 'none'"
     )
     parts = {
@@ -103,7 +105,10 @@ def _format_data(data: object) -> str:
 
 
 def _describe_palette(palette: Palette) -> dict[str, object]:
-    kinds = {kind: [paint.fill, paint.stroke, paint.text] for kind, paint in {**palette.kinds, **palette.marks}.items()}
+    kinds = {
+        kind: [paint.fill, paint.stroke, paint.text]
+        for kind, paint in {**palette.kinds, **palette.marks}.items()
+    }
     return {
         "background": palette.background, "text": palette.text, "line": palette.line, "cluster": palette.cluster,
         "clusterFill": palette.cluster_fill, "sharedLine": palette.shared_line, "kinds": kinds,
@@ -112,7 +117,13 @@ def _describe_palette(palette: Palette) -> dict[str, object]:
 
 def _describe_sections(sections: Sequence[Section], details: Details) -> list[object]:
     numbers = {node: number for number, node in enumerate(details.nodes)}
-    return [[_cut(s.title), [[_cut(text), numbers.get(node) if node else None] for text, node in s.lines]] for s in sections]
+    return [
+        [
+            _cut(s.title),
+            [[_cut(text), numbers.get(node) if node else None] for text, node in s.lines],
+        ]
+        for s in sections
+    ]
 
 
 def _describe_layout(picture: Picture, details: Details) -> dict[str, object]:
@@ -123,7 +134,9 @@ def _describe_layout(picture: Picture, details: Details) -> dict[str, object]:
         "parameters": details.parameters,
         "notes": details.notes,
         "boxes": [_describe_box(box, numbers) for box in layout.boxes],
-        "vertices": [[_KINDS.index(v.kind), v.level, v.content, *v.size, v.label] for v in layout.vertices],
+        "vertices": [
+            [_KINDS.index(v.kind), v.level, v.content, *v.size, v.label] for v in layout.vertices
+        ],
         "at": layout.at,
         "levels": [_describe_level(layout, level) for level in layout.levels],
     }
@@ -133,7 +146,11 @@ def _describe_box(box: Box, numbers: dict[Node, int]) -> dict[str, object]:
     is_scope = box.kind == "scope"
     return {
         "kind": box.paint,
-        "shape": "cylinder" if box.kind in ("shared", "parameter") else "round" if box.kind in ("input", "output") else "",
+        "shape": "cylinder"
+        if box.kind in ("shared", "parameter")
+        else "round"
+        if box.kind in ("input", "output")
+        else "",
         "texts": box_texts(box),
         "label": box.label,
         # A folded scope may have thousands of nodes, which are listed in their own boxes.
@@ -194,7 +211,11 @@ def describe_boxes(graph: AnnotatedGraph, files: Sequence[ParameterFile]) -> Det
                 "rows": measured.get(node, []),
             }
     outputs = _list_outputs(graph)
-    return Details({n: _describe_node(n, graph, outputs.get(n, ())) for n in graph.graph.nodes}, parameters, tuple(notes))
+    return Details(
+        {n: _describe_node(n, graph, outputs.get(n, ())) for n in graph.graph.nodes},
+        parameters,
+        tuple(notes),
+    )
 
 
 def _describe_node(node: Node, graph: AnnotatedGraph, outputs: Sequence[str]) -> _Table:
@@ -205,7 +226,11 @@ def _describe_node(node: Node, graph: AnnotatedGraph, outputs: Sequence[str]) ->
         "attrs": [(_cut(key), _cut(value)) for key, value in node.attrs.items()],
         "inputs": [(_cut(entry.node.name), _format_shape(graph, entry)) for entry in inputs],
         "outputs": outputs,
-        "parameters": list(dict.fromkeys(_cut(entry.node.name) for entry in node.inputs if entry.node in graph.parameters)),
+        "parameters": list(
+            dict.fromkeys(
+                _cut(entry.node.name) for entry in node.inputs if entry.node in graph.parameters
+            )
+        ),
     }
     notes = [*([graph.labels[node]] if node in graph.labels else []), *graph.notes.get(node, ())]
     return {**table, "notes": [_cut(note) for note in notes]}
@@ -224,12 +249,18 @@ def _list_outputs(graph: AnnotatedGraph) -> dict[Node, list[str]]:
     return outputs
 
 
-def _measure(variables: Sequence[Node], params: ParameterFile, notes: dict[str, None]) -> dict[Node, list[_Row]]:
+def _measure(
+    variables: Sequence[Node], params: ParameterFile, notes: dict[str, None]
+) -> dict[Node, list[_Row]]:
     """Return rows with the statistics of each parameter in the file; if there are none, add the reason to ``notes``."""
     from graphshare.formats.params.statistics import count_in_bins, measure_array
 
     records = RecordsByName(params)
-    by_node = {node: record for node in variables if (record := records.of(node)) is not None and not params.lacks(record)}
+    by_node = {
+        node: record
+        for node in variables
+        if (record := records.of(node)) is not None and not params.lacks(record)
+    }
     total = sum(record.data_size for record in by_node.values())
     is_small = total <= _MOST_BYTES
     rows: dict[Node, list[_Row]] = {}
@@ -239,13 +270,24 @@ def _measure(variables: Sequence[Node], params: ParameterFile, notes: dict[str, 
             if is_small and record.shape is not None:
                 statistics = measure_array(reader, record, advance)
                 rows[node] += _format_statistics(statistics)
-                rows[node] += [("histogram", counts)] if (counts := count_in_bins(reader, record, statistics, _BINS)) else []
-    notes.update({} if is_small else {f"statistics are left out: the parameters have {format_bytes(total)}": None})
+                rows[node] += (
+                    [("histogram", counts)]
+                    if (counts := count_in_bins(reader, record, statistics, _BINS))
+                    else []
+                )
+    notes.update(
+        {}
+        if is_small
+        else {f"statistics are left out: the parameters have {format_bytes(total)}": None}
+    )
     return rows
 
 
 def _format_statistics(statistics: Statistics) -> list[_Row]:
-    rows: list[_Row] = [(name, format_number(getattr(statistics, name))) for name in ("min", "max", "mean", "std", "norm")]
+    rows: list[_Row] = [
+        (name, format_number(getattr(statistics, name)))
+        for name in ("min", "max", "mean", "std", "norm")
+    ]
     counts = [(name, getattr(statistics, name)) for name in ("zeros", "nans", "infinities")]
     rows += [(name, f"{count:,}") for name, count in counts if count or name == "zeros"]
     return rows

@@ -1,4 +1,6 @@
-"""The interface of backends: a backend opens outputs of a graph as a computation and runs it on values of the inputs."""
+"""The interface of backends: a backend opens outputs of a graph as a computation and runs it on
+values of the inputs.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ REFERENCE = "numpy"
 
 
 class EngineOptions(msgspec.Struct, frozen=True):
-    """How an engine computes: the arguments of :class:`~graphshare.execute.engines.executor.Executor` of these names."""
+    """How an engine computes: the arguments of
+    :class:`~graphshare.execute.engines.executor.Executor` of these names.
+    """
 
     strict: bool = False
     forwards: int = 1
@@ -49,10 +53,11 @@ class EngineOptions(msgspec.Struct, frozen=True):
 class DrawOptions(msgspec.Struct, frozen=True):
     """Options of drawing: ``seed`` draws inputs, ``params_seed`` draws parameters; None draws nothing.
 
-    An open batch size becomes ``batch``. Without ``training``, labels that only training reads get any size. A backend that
-    must try open sizes calls ``attempt`` with values; it raises InputError if they cannot be computed. By default
-    the backend itself runs them. ``wishes`` are integers that inputs need in addition to those that the graph itself shows. A
-    backend whose draws depend on the order of inputs draws those named in ``order`` first, in that order.
+    An open batch size becomes ``batch``. Without ``training``, labels that only training reads get
+    any size. A backend that must try open sizes calls ``attempt`` with values; it raises InputError
+    if they cannot be computed. By default the backend itself runs them. ``wishes`` are integers
+    that inputs need in addition to those that the graph itself shows. A backend whose draws depend
+    on the order of inputs draws those named in ``order`` first, in that order.
     """
 
     seed: int | None = 0
@@ -70,9 +75,9 @@ DEFAULT = DrawOptions()
 class Computation(ABC):
     """The heads of ``graph``, open for runs on values of its variables. ``where`` is the name of the graph in messages.
 
-    ``engine`` is the name of the program that computes, ``notes`` are for the user. ``unreadable`` are the names of outputs
-    whose values cannot be returned: no run of these outputs succeeds. With ``infers_sizes`` shapes of inputs are inferred from
-    shapes of weights.
+    ``engine`` is the name of the program that computes, ``notes`` are for the user. ``unreadable``
+    are the names of outputs whose values cannot be returned: no run of these outputs succeeds. With
+    ``infers_sizes`` shapes of inputs are inferred from shapes of weights.
     """
 
     graph: Graph
@@ -106,12 +111,16 @@ class Computation(ABC):
             MemoryLimitError: the values, or the run, pass the limit of memory.
         """
 
-    def list_lacks(self, fed: Collection[str] = (), params_seed: int | None = None) -> Sequence[Fault]:
+    def list_lacks(
+        self, fed: Collection[str] = (), params_seed: int | None = None
+    ) -> Sequence[Fault]:
         """Return the faults that drawing values cannot fix: missing outputs, parameters without a value."""
         return ()
 
     @abstractmethod
-    def run(self, values: Mapping[Node, Array], *, seed: int | None = None, profile: bool = False) -> Run:
+    def run(
+        self, values: Mapping[Node, Array], *, seed: int | None = None, profile: bool = False
+    ) -> Run:
         """Return the outputs for values of inputs; unneeded ones are ignored. Operators that draw use ``seed``.
 
         Parameters come from the file, unless ``values`` has others.
@@ -145,7 +154,9 @@ class Computation(ABC):
         return bool(node.details.holds_value)
 
     def is_constant(self, node: Node) -> bool:
-        """Return whether a variable without a feed has one value in all runs: from a file, or zeros (labels and states)."""
+        """Return whether a variable without a feed has one value in all runs: from a file, or zeros
+        (labels and states).
+        """
         return bool(node.details.holds_value)
 
     def vary(self) -> Iterator[Computation]:
@@ -157,7 +168,8 @@ class Computation(ABC):
 
 
 class Backend(ABC):
-    """A program that computes graphs. A format names modules of backends; each has an instance (``BACKEND``) without state.
+    """A program that computes graphs. A format names modules of backends; each has an instance
+    (``BACKEND``) without state.
 
     ``name`` is the engine's name in options and reports.
     """
@@ -166,7 +178,12 @@ class Backend(ABC):
 
     @abstractmethod
     def open(
-        self, graph: Graph, parameters: ParameterFile | None, where: str, executor: ChosenEngine, **options: Any
+        self,
+        graph: Graph,
+        parameters: ParameterFile | None,
+        where: str,
+        executor: ChosenEngine,
+        **options: Any,
     ) -> Computation:
         """Return a computation of the heads of a graph; ``options`` are the same as in :func:`open_computation`.
 
@@ -176,10 +193,19 @@ class Backend(ABC):
         """
 
     def choose_executor(
-        self, graph: Graph, engine: str | None, others: Mapping[str, bool], where: str, options: EngineOptions
+        self,
+        graph: Graph,
+        engine: str | None,
+        others: Mapping[str, bool],
+        where: str,
+        options: EngineOptions,
     ) -> ChosenEngine:
         """Return None: graphs are computed as a whole. Raises RefusedError for options that only kernels have."""
-        chosen = {f"`engine={engine!r}`": engine not in (None, self.name, "auto"), "`strict_engine`": options.strict, **others}
+        chosen = {
+            f"`engine={engine!r}`": engine not in (None, self.name, "auto"),
+            "`strict_engine`": options.strict,
+            **others,
+        }
         names = [what for what, is_chosen in chosen.items() if is_chosen]
         if faults := find_format(graph).find_lacks(Operation.NUMPY, names, where=where):
             raise RefusedError(faults)
@@ -209,9 +235,10 @@ def open_computation(
 ) -> Computation:
     """Open the heads of a model's graph in the first backend that its format lists.
 
-    ``executor`` comes from :func:`choose_executor`. With ``exact`` each node is computed as written, without optimizations
-    across nodes; with ``whole``, nodes that no head needs stay. ``as_input`` names variables that are inputs even if they look
-    like parameters. ``encode`` returns the file of a graph, for a backend that reads files: by default as it would be written.
+    ``executor`` comes from :func:`choose_executor`. With ``exact`` each node is computed as
+    written, without optimizations across nodes; with ``whole``, nodes that no head needs stay.
+    ``as_input`` names variables that are inputs even if they look like parameters. ``encode``
+    returns the file of a graph, for a backend that reads files: by default as it would be written.
     A file of our ``own`` translation is computed in this process unless memory is limited.
 
     Raises:
@@ -235,7 +262,8 @@ def choose_executor(
     where: str = "",
     options: EngineOptions,
 ) -> ChosenEngine:
-    """Return the executor of ``engine`` for the operators of a graph; None if the backend computes the graph as a whole.
+    """Return the executor of ``engine`` for the operators of a graph; None if the backend computes
+    the graph as a whole.
 
     ``others`` maps options that need operators with kernels to whether they are chosen.
 
@@ -243,7 +271,11 @@ def choose_executor(
         RefusedError: the format has no backend or no choice of engines, or does not support one of ``others``.
         UsageError: the engine is not known, or it or the backend is not installed.
     """
-    if engine is None and not any(others.values()) and not find_format(graph).supports(Operation.RUN):
+    if (
+        engine is None
+        and not any(others.values())
+        and not find_format(graph).supports(Operation.RUN)
+    ):
         return None  # structure and parameters are compared without a run
     return _require_backend(graph, where).choose_executor(graph, engine, others, where, options)
 

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from graphshare.confined_process import find_process
 from graphshare.errors import InputError
-from graphshare.execute.backends.onnx_session import OnnxSession, has_runtime, load_runtime, require_runtime
+from graphshare.execute.backends.onnx_session import (
+    OnnxSession,
+    has_runtime,
+    load_runtime,
+    require_runtime,
+)
 from graphshare.execute.backends.session import (
     DEFAULT_SETTINGS,
     RemoteSession,
@@ -65,11 +70,18 @@ def open_session(
     """Return a session on a model that was translated here: in this process, unless the user limits memory."""
     if find_memory_limit() is not None:
         return ConfinedSession(model, folder, arrays=arrays, settings=settings)
-    return OnnxSession(model if isinstance(model, bytes) else b"".join(model), folder, arrays=arrays, settings=settings)
+    return OnnxSession(
+        model if isinstance(model, bytes) else b"".join(model),
+        folder,
+        arrays=arrays,
+        settings=settings,
+    )
 
 
 def start_process() -> None:
-    """Start the process of sessions if there is none, and onnxruntime is installed; it gets ready while the caller goes on."""
+    """Start the process of sessions if there is none, and onnxruntime is installed; it gets ready
+    while the caller goes on.
+    """
     if has_runtime():
         find_process(__name__, ConfinedSession.program)
 
@@ -82,7 +94,13 @@ def serve(model: str) -> None:
     serve_sessions(partial(_make, model), load_runtime)
 
 
-def _make(path: str, data: list[bytes], folder: str, arrays: Mapping[str, Any], settings: Mapping[str, Any]) -> OnnxSession:
+def _make(
+    path: str,
+    data: list[bytes],
+    folder: str,
+    arrays: Mapping[str, Any],
+    settings: Mapping[str, Any],
+) -> OnnxSession:
     """Return a session on the model of a message, from its path or its bytes."""
     model = b"" if path else data.pop()
     load = partial(

@@ -11,7 +11,15 @@ import numpy as np
 from graphshare.analysis.roles import Kind, assign_roles
 from graphshare.checkpoint.parameters import list_parameter_names
 from graphshare.errors import Fault, RefusedError, locate_refusals
-from graphshare.execute.backends.backend import DEFAULT, REFERENCE, Backend, Computation, DrawOptions, EngineOptions, Look
+from graphshare.execute.backends.backend import (
+    DEFAULT,
+    REFERENCE,
+    Backend,
+    Computation,
+    DrawOptions,
+    EngineOptions,
+    Look,
+)
 from graphshare.execute.engines.executor import Executor
 from graphshare.execute.engines.registry import create_engine
 from graphshare.execute.interpreter import Run, run_plan
@@ -74,9 +82,15 @@ class KernelComputation(Computation):
         self._keep(assigned.values, assigned)
         return assigned
 
-    def list_lacks(self, fed: Collection[str] = (), params_seed: int | None = None) -> Sequence[Fault]:
+    def list_lacks(
+        self, fed: Collection[str] = (), params_seed: int | None = None
+    ) -> Sequence[Fault]:
         known = {*fed, *(list_parameter_names(self.parameters) or ())}
-        missing = [node for node in self._variables if self.roles[node].is_parameter and node.name not in known]
+        missing = [
+            node
+            for node in self._variables
+            if self.roles[node].is_parameter and node.name not in known
+        ]
         try:
             with locate_refusals(self):
                 make_plan(self.graph.heads)
@@ -96,7 +110,9 @@ class KernelComputation(Computation):
         case, full = self._complete(values)
         return full, case.inference
 
-    def run(self, values: Mapping[Node, Array], *, seed: int | None = None, profile: bool = False) -> Run:
+    def run(
+        self, values: Mapping[Node, Array], *, seed: int | None = None, profile: bool = False
+    ) -> Run:
         case, full = self._complete(values)
         rng = self._open_stream(seed)
         if profile:
@@ -118,7 +134,9 @@ class KernelComputation(Computation):
 
     def select(self, heads: Sequence[Entry]) -> KernelComputation:
         part = msgspec.structs.replace(self.graph, heads=tuple(heads))
-        return KernelComputation(part, self.parameters, self.where, self._executor, as_input=self._as_input)
+        return KernelComputation(
+            part, self.parameters, self.where, self._executor, as_input=self._as_input
+        )
 
     def close(self) -> None:
         self._read.clear()
@@ -131,7 +149,11 @@ class KernelComputation(Computation):
         """Return the parameters of the file that ``values`` does not have."""
         wanted = [node for node in self._variables if node not in values]
         missing = [node for node in wanted if node not in self._read]
-        self._read.update(parameter_values(missing, self.parameters, lambda node: self.roles[node].kind is Kind.AUXILIARY))
+        self._read.update(
+            parameter_values(
+                missing, self.parameters, lambda node: self.roles[node].kind is Kind.AUXILIARY
+            )
+        )
         return {node: self._read[node] for node in wanted if node in self._read}
 
     def _complete(self, values: Mapping[Node, Array]) -> tuple[Assignment, dict[Node, Array]]:
@@ -173,8 +195,14 @@ class KernelComputation(Computation):
 
     def _keep(self, values: Mapping[Node, Array], assigned: Assignment) -> None:
         if len(self._cases) >= _KEPT:
-            del self._cases[next(iter(self._cases))]  # the oldest: dicts keep the order of insertion
-        made_up = {node: assigned.values[node] for node in self._variables if node not in values and node not in self._read}
+            del self._cases[
+                next(iter(self._cases))
+            ]  # the oldest: dicts keep the order of insertion
+        made_up = {
+            node: assigned.values[node]
+            for node in self._variables
+            if node not in values and node not in self._read
+        }
         self._cases[self._make_key(values)] = Assignment(made_up, assigned.inference)
 
     def _make_key(self, values: Mapping[Node, Array]) -> Any:
@@ -197,10 +225,17 @@ class NumpyBackend(Backend):
         as_input: Collection[str] = (),
         **_: Any,
     ) -> Computation:
-        return KernelComputation(graph, parameters, where, executor or Executor(), as_input=as_input)
+        return KernelComputation(
+            graph, parameters, where, executor or Executor(), as_input=as_input
+        )
 
     def choose_executor(
-        self, graph: Graph, engine: str | None, others: Mapping[str, bool], where: str, options: EngineOptions
+        self,
+        graph: Graph,
+        engine: str | None,
+        others: Mapping[str, bool],
+        where: str,
+        options: EngineOptions,
     ) -> Executor | None:
         """Return the executor of an engine. Raises UsageError for an engine that is not known or not installed."""
         name = REFERENCE if engine is None else engine

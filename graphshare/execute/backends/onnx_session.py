@@ -47,7 +47,10 @@ class OnnxSession(Session):
         onnxruntime = load_runtime()
         options = _make_options(folder, settings)
         if arrays:
-            self._arrays = {name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in arrays.items()}
+            self._arrays = {
+                name: onnxruntime.OrtValue.ortvalue_from_numpy(array)
+                for name, array in arrays.items()
+            }
             options.add_external_initializers(list(self._arrays), list(self._arrays.values()))
         disabled = [] if settings.merge_equal else ["CommonSubexpressionElimination"]
         self.version: str = onnxruntime.__version__
@@ -56,14 +59,19 @@ class OnnxSession(Session):
                 model, options, providers=["CPUExecutionProvider"], disabled_optimizers=disabled
             )
             self.inputs = {value.name: tuple(value.shape) for value in self._session.get_inputs()}
-            self.defaults = {value.name: tuple(value.shape) for value in self._session.get_overridable_initializers()}
+            self.defaults = {
+                value.name: tuple(value.shape)
+                for value in self._session.get_overridable_initializers()
+            }
             inputs = (*self._session.get_inputs(), *self._session.get_overridable_initializers())
             self.dtypes = {value.name: _read_dtype(value.type) for value in inputs}
             self.outputs = [value.name for value in self._session.get_outputs()]
             self.output_types = [_read_dtype(value.type) for value in self._session.get_outputs()]
         except Exception as error:  # its exceptions have no class of their own; names that are not UTF-8 raise another
             name = model if isinstance(model, str) else ""
-            raise InputError(Fault(f"onnxruntime {self.version} refuses the model: {error}", where=name)) from error
+            raise InputError(
+                Fault(f"onnxruntime {self.version} refuses the model: {error}", where=name)
+            ) from error
 
     def compute(self, feeds: Mapping[str, Any]) -> list[Any]:
         try:
@@ -84,17 +92,29 @@ class OnnxSession(Session):
     def _compute_narrow(self, feeds: Mapping[str, Any]) -> list[Any]:
         """Return the outputs where numpy has no arrays of some: onnxruntime returns these only in its own memory."""
         make = load_runtime().OrtValue.ortvalue_from_numpy
-        wrapped = {name: make(value) if hasattr(value, "dtype") else value for name, value in feeds.items()}
+        wrapped = {
+            name: make(value) if hasattr(value, "dtype") else value for name, value in feeds.items()
+        }
         values = self._session.run_with_ort_values(None, wrapped)
-        tensors = [_read_tensor(value, dtype) for value, dtype in zip(values, self.output_types, strict=True)]
+        tensors = [
+            _read_tensor(value, dtype)
+            for value, dtype in zip(values, self.output_types, strict=True)
+        ]
         # A sequence that it returned so cannot be read: values that are not tensors are computed once more.
-        rest = [name for name, value in zip(self.outputs, values, strict=True) if not value.is_tensor()]
+        rest = [
+            name for name, value in zip(self.outputs, values, strict=True) if not value.is_tensor()
+        ]
         others = iter(self._session.run(rest, feeds) if rest else ())
-        return [array if value.is_tensor() else next(others) for array, value in zip(tensors, values, strict=True)]
+        return [
+            array if value.is_tensor() else next(others)
+            for array, value in zip(tensors, values, strict=True)
+        ]
 
 
 def _read_tensor(value: Any, dtype: str) -> Any:
-    """Return the array of a tensor in onnxruntime's memory, or its bits if numpy lacks the dtype; None for a sequence."""
+    """Return the array of a tensor in onnxruntime's memory, or its bits if numpy lacks the dtype;
+    None for a sequence.
+    """
     if not value.is_tensor():
         return None
     if dtype not in NARROW:
@@ -126,7 +146,9 @@ def _make_options(folder: str, settings: SessionSettings) -> SessionOptions:
     if not settings.prepack:
         options.add_session_config_entry("session.disable_prepacking", "1")
     if folder:
-        options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
+        options.add_session_config_entry(
+            "session.model_external_initializers_file_folder_path", folder
+        )
     return options
 
 

@@ -1,4 +1,6 @@
-"""The backend ``onnxruntime``: ONNX models in sessions, and errors of a session in terms of the model: its file and node."""
+"""The backend ``onnxruntime``: ONNX models in sessions, and errors of a session in terms of the
+model: its file and node.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,9 @@ _SETTINGS = SessionSettings(merge_equal=False)
 class OnnxComputation(SessionComputation):
     """Heads of a graph in a session of onnxruntime.
 
-    ``encode`` returns the bytes of a graph that has other heads and the folder of its external data; by default they come from
-    a stranger's model, and the session is confined. A model that was translated here is ``own``, and confined only under a
-    limit.
+    ``encode`` returns the bytes of a graph that has other heads and the folder of its external
+    data; by default they come from a stranger's model, and the session is confined. A model that
+    was translated here is ``own``, and confined only under a limit.
 
     Raises:
         UsageError: onnxruntime is not installed.
@@ -58,20 +60,30 @@ class OnnxComputation(SessionComputation):
         super().__init__(graph, parameters, where, settings)
 
     def _copy(self, graph: Graph, settings: SessionSettings) -> SessionComputation:
-        return OnnxComputation(graph, self.parameters, self.where, settings, encode=self._encode, own=self._own)
+        return OnnxComputation(
+            graph, self.parameters, self.where, settings, encode=self._encode, own=self._own
+        )
 
     def _open(self, heads: Sequence[Entry]) -> Session:
         from graphshare.execute.backends.confined_session import ConfinedSession, open_session
-        from graphshare.formats.onnx.staging import encode_for_session  # start-up: few runs are of ONNX models
+        from graphshare.formats.onnx.staging import (
+            encode_for_session,
+        )  # start-up: few runs are of ONNX models
 
         part = msgspec.structs.replace(self.graph, heads=tuple(heads))
         self.check_sizes(EMPTY)
         with self.locate():
-            model, folder = encode_for_session(part, self.parameters) if self._encode is None else self._encode(part)
+            model, folder = (
+                encode_for_session(part, self.parameters)
+                if self._encode is None
+                else self._encode(part)
+            )
             if self._own:
                 return open_session(model, folder, settings=self._settings)
             # Threads sleep: in the other process they would spin while this one computes.
-            return ConfinedSession(model, folder, settings=msgspec.structs.replace(self._settings, awake=False))
+            return ConfinedSession(
+                model, folder, settings=msgspec.structs.replace(self._settings, awake=False)
+            )
 
     def _find_node(self, message: str) -> str | None:
         match = _NODE.search(message)
@@ -100,10 +112,16 @@ class OnnxruntimeBackend(Backend):
         return OnnxComputation(graph, parameters, where, settings, encode=encode, own=own)
 
     def find_obstacle(self) -> str:
-        return "" if has_runtime() else f"onnxruntime, which computes ONNX models, is not installed: {EXTRA.format('it')}"
+        return (
+            ""
+            if has_runtime()
+            else f"onnxruntime, which computes ONNX models, is not installed: {EXTRA.format('it')}"
+        )
 
     def warm_up(self) -> None:
-        from graphshare.execute.backends.confined_session import start_process  # start-up: runs of graphs with kernels
+        from graphshare.execute.backends.confined_session import (
+            start_process,
+        )  # start-up: runs of graphs with kernels
 
         start_process()
 

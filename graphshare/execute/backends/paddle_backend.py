@@ -13,7 +13,12 @@ from graphshare.analysis.name_lists import output_name
 from graphshare.checkpoint.parameters import split_by_origin
 from graphshare.errors import Fault, RefusedError
 from graphshare.execute.backends.backend import Backend, Computation
-from graphshare.execute.backends.paddle_session import EXTRA, ConfinedPredictor, has_paddle, start_process
+from graphshare.execute.backends.paddle_session import (
+    EXTRA,
+    ConfinedPredictor,
+    has_paddle,
+    start_process,
+)
 from graphshare.execute.backends.session import Session, SessionSettings
 from graphshare.execute.backends.session_computation import SessionComputation
 from graphshare.execute.engines.executor import Executor
@@ -40,13 +45,20 @@ class PaddleComputation(SessionComputation):
 
     engine = "paddle"
 
-    variants = SessionSettings(optimize=True), *(SessionSettings(optimize=False, threads=count) for count in (1, 2))
+    variants = (
+        SessionSettings(optimize=True),
+        *(SessionSettings(optimize=False, threads=count) for count in (1, 2)),
+    )
 
     def _open(self, heads: Sequence[Entry], *, partial: bool = False) -> Session:
         self.check_sizes({})
         # The predictor loses a value that two outputs are, and one that an input is.
         places = [(entry.node, entry.index) for entry in map(find_fetched, heads)]
-        once = {place: head for place, head in zip(places, heads, strict=True) if place[0].details.holds_value is not False}
+        once = {
+            place: head
+            for place, head in zip(places, heads, strict=True)
+            if place[0].details.holds_value is not False
+        }
         part = settle_outputs(msgspec.structs.replace(self.graph, heads=tuple(once.values())))
         read = {place: head.node.name for place, head in zip(once, part.heads, strict=True)}
         inputs, parameters = list[Node](), list[Node]()
@@ -54,7 +66,10 @@ class PaddleComputation(SessionComputation):
             (parameters if node.details.holds_value else inputs).append(node)
         with TemporaryDirectory(prefix="graphshare-") as folder, self.locate():
             # It loads only files, and has read them when it is open.
-            graph, params = os.path.join(folder, "model.json"), os.path.join(folder, "model.pdiparams")
+            graph, params = (
+                os.path.join(folder, "model.json"),
+                os.path.join(folder, "model.pdiparams"),
+            )
             with open(graph, "wb") as file:
                 file.write(encode_program(part))
             if parameters:
@@ -63,8 +78,13 @@ class PaddleComputation(SessionComputation):
                 graph,
                 params if parameters else "",
                 {node.name: _declare(Entry(node)) for node in inputs},
-                [(output_name(e), _declare(e)[0], read.get(p, p[0].name)) for e, p in zip(heads, places, strict=True)],
-                msgspec.structs.replace(self._settings, threads=self._settings.threads or count_threads()),
+                [
+                    (output_name(e), _declare(e)[0], read.get(p, p[0].name))
+                    for e, p in zip(heads, places, strict=True)
+                ],
+                msgspec.structs.replace(
+                    self._settings, threads=self._settings.threads or count_threads()
+                ),
                 partial=partial,
             )
 
@@ -72,19 +92,29 @@ class PaddleComputation(SessionComputation):
         """Write a file with the values of parameters. Raises RefusedError where there are none."""
         names = {node.name for node in nodes}
         file = self.parameters
-        records = () if file is None else tuple(record for record in file.records if record.key in names)
+        records = (
+            () if file is None else tuple(record for record in file.records if record.key in names)
+        )
         missing = sorted(names - {record.key for record in records})
         if missing or file is None:
             hint = "name their file with `params`"
-            raise RefusedError(Fault(f"parameters have no values: {format_names(missing)}", hint=hint))
+            raise RefusedError(
+                Fault(f"parameters have no values: {format_names(missing)}", hint=hint)
+            )
         with open(path, "wb") as out:
-            write_parts(split_by_origin(msgspec.structs.replace(file, records=records)), out, find_format("pdiparams"))
+            write_parts(
+                split_by_origin(msgspec.structs.replace(file, records=records)),
+                out,
+                find_format("pdiparams"),
+            )
 
     def _open_watched(self, heads: Sequence[Entry]) -> Session:
         return self._open(heads, partial=True)
 
     def _list_watched(self) -> list[Entry]:
-        return [entry for entry in super()._list_watched() if isinstance(find_type(entry), TensorType)]
+        return [
+            entry for entry in super()._list_watched() if isinstance(find_type(entry), TensorType)
+        ]
 
 
 def _declare(entry: Entry) -> tuple[str, Sequence[Any]]:
@@ -99,12 +129,21 @@ class PaddleBackend(Backend):
     name = "paddle"
 
     def open(
-        self, graph: Graph, parameters: ParameterFile | None, where: str, executor: Executor | None, **_: Any
+        self,
+        graph: Graph,
+        parameters: ParameterFile | None,
+        where: str,
+        executor: Executor | None,
+        **_: Any,
     ) -> Computation:
         return PaddleComputation(graph, parameters, where, SessionSettings(optimize=False))
 
     def find_obstacle(self) -> str:
-        return "" if has_paddle() else f"paddle, which computes Paddle graphs, is not installed: {EXTRA.format('it')}"
+        return (
+            ""
+            if has_paddle()
+            else f"paddle, which computes Paddle graphs, is not installed: {EXTRA.format('it')}"
+        )
 
     def warm_up(self) -> None:
         start_process()

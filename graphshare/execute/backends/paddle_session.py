@@ -12,11 +12,18 @@ from typing import Any
 
 from graphshare.confined_process import find_process
 from graphshare.errors import Fault, InputError, UsageError, install_command
-from graphshare.execute.backends.session import RemoteSession, Session, SessionSettings, serve_sessions
+from graphshare.execute.backends.session import (
+    RemoteSession,
+    Session,
+    SessionSettings,
+    serve_sessions,
+)
 
 Declared = Mapping[str, tuple[str, Sequence[int | str | None]]]
 """The dtype and the shape of each input by name."""
-_SUMMARY = re.compile(r"(?:.*Error Message Summary:\s*-+)?\s*(.+?)\s*(?:\[operator < .*)?", re.DOTALL)
+_SUMMARY = re.compile(
+    r"(?:.*Error Message Summary:\s*-+)?\s*(.+?)\s*(?:\[operator < .*)?", re.DOTALL
+)
 _LONGEST = 400  # characters of a message of Paddle, whose traces of C++ have thousands
 EXTRA = f"{install_command('paddle')} installs {{}}"
 
@@ -27,12 +34,13 @@ def has_paddle() -> bool:
 
 
 class ConfinedPredictor(RemoteSession):
-    """A predictor in another process: outputs ``outputs``, with their dtypes in ``output_types``, of a graph and parameters.
+    """A predictor in another process: outputs ``outputs``, with their dtypes in ``output_types``,
+    of a graph and parameters.
 
     Each output is given by its name, its dtype and the name by which it is read, possibly an input's name.
 
-    The files are not needed once it is open. With ``partial`` None stands for outputs that cannot be read: memory that no
-    operator wrote to, or that another operator took.
+    The files are not needed once it is open. With ``partial`` None stands for outputs that cannot
+    be read: memory that no operator wrote to, or that another operator took.
 
     Raises:
         UsageError: paddle is not installed.
@@ -80,7 +88,9 @@ class _Predictor(Session):
         self.version = paddle.__version__
         self.inputs = {name: shape for name, (_, shape) in inputs.items()}
         self.dtypes = {name: dtype for name, (dtype, _) in inputs.items()}
-        self.outputs, self.output_types, self._read_as = (list(each) for each in zip(*outputs, strict=True))
+        self.outputs, self.output_types, self._read_as = (
+            list(each) for each in zip(*outputs, strict=True)
+        )
         try:
             config = paddle.inference.Config(*files)
             config.disable_glog_info()
@@ -89,7 +99,9 @@ class _Predictor(Session):
             config.set_cpu_math_library_num_threads(own.threads)
             self._predictor = paddle.inference.create_predictor(config)
         except Exception as error:  # its exceptions have no class of their own
-            raise InputError(Fault(f"paddle {self.version} refuses the graph: {_summarize(error)}")) from error
+            raise InputError(
+                Fault(f"paddle {self.version} refuses the graph: {_summarize(error)}")
+            ) from error
 
     def compute(self, feeds: Mapping[str, Any]) -> list[Any]:
         predictor = self._predictor
@@ -98,7 +110,9 @@ class _Predictor(Session):
                 if name in feeds:
                     predictor.get_input_handle(name).copy_from_cpu(feeds[name])
             predictor.run()
-            return [feeds[name] if name in self.inputs else self._read(name) for name in self._read_as]
+            return [
+                feeds[name] if name in self.inputs else self._read(name) for name in self._read_as
+            ]
         except Exception as error:  # as above
             raise InputError(Fault(f"paddle {self.version} fails: {_summarize(error)}")) from error
 

@@ -21,12 +21,14 @@ NO_ARRAY = re.compile(r"\b(bfloat16|float[48]\w+|u?int[24])\b")
 class SessionSettings(msgspec.Struct, frozen=True):
     """How a program computes a model.
 
-    Without ``optimize`` nodes are computed as written: in onnxruntime opening takes a third of the time, and a network of
-    convolutions takes half as much longer to compute. ``threads`` defaults to the number of threads of numpy's BLAS.
+    Without ``optimize`` nodes are computed as written: in onnxruntime opening takes a third of the
+    time, and a network of convolutions takes half as much longer to compute. ``threads`` defaults
+    to the number of threads of numpy's BLAS.
 
-    The others are onnxruntime's. Without ``merge_equal`` nodes that compute the same from the same inputs are all computed.
-    ``awake`` threads wait for work without sleeping: faster, unless other processes compute meanwhile. Without ``prepack``
-    weights keep their layout in the file; this changes the order of sums.
+    The others are onnxruntime's. Without ``merge_equal`` nodes that compute the same from the same
+    inputs are all computed. ``awake`` threads wait for work without sleeping: faster, unless other
+    processes compute meanwhile. Without ``prepack`` weights keep their layout in the file; this
+    changes the order of sums.
     """
 
     optimize: bool = True
@@ -40,12 +42,15 @@ DEFAULT_SETTINGS = SessionSettings()
 
 
 class Session(ABC):
-    """A model that is open. ``inputs`` are the shapes of inputs by name (a text or None for a free size), ``outputs`` names.
+    """A model that is open. ``inputs`` are the shapes of inputs by name (a text or None for a free
+    size), ``outputs`` names.
 
-    An output that the model lists twice is there twice. ``output_types`` are the types of outputs in the words of ``dtypes``.
+    An output that the model lists twice is there twice. ``output_types`` are the types of outputs
+    in the words of ``dtypes``.
 
-    ``defaults`` are the shapes of inputs that need no feed: the model has a value for each. ``dtypes`` are the dtypes of all
-    inputs in the program's words; the whole type if the input is not a tensor. ``version`` is the program's version.
+    ``defaults`` are the shapes of inputs that need no feed: the model has a value for each.
+    ``dtypes`` are the dtypes of all inputs in the program's words; the whole type if the input is
+    not a tensor. ``version`` is the program's version.
     """
 
     version: str
@@ -65,7 +70,9 @@ class Session(ABC):
         """Return by name the types of outputs for which there are no arrays; runs must leave these outputs out."""
         known = NARROW if is_installed() else frozenset[str]()
         types = zip(self.outputs, self.output_types, strict=True)
-        return {name: dtype for name, dtype in types if NO_ARRAY.search(dtype) and dtype not in known}
+        return {
+            name: dtype for name, dtype in types if NO_ARRAY.search(dtype) and dtype not in known
+        }
 
     def close(self) -> None:  # noqa: B027  (one of this process has nothing to release)
         """Keep the session: its memory belongs to this process. A confined session gives its memory back."""
@@ -81,10 +88,17 @@ class Session(ABC):
         """
         if self.unreadable:
             hint = "choose other values with `targets`"
-            texts = [f"output {name!r} is a {dtype}, which numpy has no arrays of" for name, dtype in self.unreadable.items()]
+            texts = [
+                f"output {name!r} is a {dtype}, which numpy has no arrays of"
+                for name, dtype in self.unreadable.items()
+            ]
             own = hint if is_installed() else f"{INSTALL}, or {hint}"
             raise InputError([Fault(text, hint=own) for text in texts])
-        taken = {name: to_raw(x) if hasattr(x, "dtype") else x for name, x in feeds.items() if name in self.dtypes}
+        taken = {
+            name: to_raw(x) if hasattr(x, "dtype") else x
+            for name, x in feeds.items()
+            if name in self.dtypes
+        }
         outputs = zip(self.compute(taken), self.output_types, strict=True)
         return [from_raw(value, dtype) if dtype in NARROW else value for value, dtype in outputs]
 
@@ -106,11 +120,20 @@ class RemoteSession(Session):
     module: ClassVar[str]
     program: ClassVar[str]
 
-    def _open(self, *values: Any, model: Iterable[bytes | memoryview] | None = None, beside: Sequence[Any] = ()) -> None:
+    def _open(
+        self,
+        *values: Any,
+        model: Iterable[bytes | memoryview] | None = None,
+        beside: Sequence[Any] = (),
+    ) -> None:
         """Open the session there. Raises InputError where the program refuses the model, MemoryLimitError."""
-        self._process, answer, _ = ask_process(self.module, self.program, "open", *values, model=model, beside=beside)
+        self._process, answer, _ = ask_process(
+            self.module, self.program, "open", *values, model=model, beside=beside
+        )
         self._number, self.version, *shapes, self.dtypes, self.outputs, self.output_types = answer
-        self.inputs, self.defaults = ({name: tuple(shape) for name, shape in each.items()} for each in shapes)
+        self.inputs, self.defaults = (
+            {name: tuple(shape) for name, shape in each.items()} for each in shapes
+        )
 
     @property
     def is_open(self) -> bool:
@@ -145,13 +168,23 @@ class _Server:
         """Open a session; return its number and the facts about its model."""
         number = max(self._sessions, default=0) + 1
         session = self._sessions[number] = self._make(data, *values)
-        own = session.inputs, session.defaults, session.dtypes, session.outputs, session.output_types
+        own = (
+            session.inputs,
+            session.defaults,
+            session.dtypes,
+            session.outputs,
+            session.output_types,
+        )
         return (number, session.version, *own), []
 
-    def run(self, data: Sequence[bytes], number: int, feeds: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
+    def run(
+        self, data: Sequence[bytes], number: int, feeds: Mapping[str, Any]
+    ) -> tuple[list[Any], list[Any]]:
         """Return the outputs of a session."""
         beside: list[Any] = []
-        outputs = self._sessions[number].compute({name: unpack(array, data) for name, array in feeds.items()})
+        outputs = self._sessions[number].compute(
+            {name: unpack(array, data) for name, array in feeds.items()}
+        )
         return [pack(value, beside) for value in outputs], beside
 
     def close(self, data: Sequence[bytes], number: int) -> tuple[None, list[Any]]:

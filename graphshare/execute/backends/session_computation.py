@@ -52,7 +52,9 @@ class SessionComputation(Computation):
     """Settings that may change how the program rounds."""
     _checked: Mapping[str, Sequence[int]] | None = None
 
-    def __init__(self, graph: Graph, parameters: ParameterFile | None, where: str, settings: SessionSettings) -> None:
+    def __init__(
+        self, graph: Graph, parameters: ParameterFile | None, where: str, settings: SessionSettings
+    ) -> None:
         self.graph, self.parameters, self.where, self._settings = graph, parameters, where, settings
         self._variables = {node.name: node for node in graph.nodes if node.is_variable}
         self.session = self._open(graph.heads)
@@ -78,8 +80,12 @@ class SessionComputation(Computation):
         drawer = self._open_drawer(feeds, shapes, options)
         drawn, outputs = self._try_sizes(drawer, options)
         values = {nodes[name]: value for name, value in drawn.items()}
-        dtypes = {node: (find_dtypes(array), find_dtypes(values[node])) for node, array in feeds.items()}
-        converted = {node: next(iter(own)) for node, (own, taken) in dtypes.items() if own and own != taken}
+        dtypes = {
+            node: (find_dtypes(array), find_dtypes(values[node])) for node, array in feeds.items()
+        }
+        converted = {
+            node: next(iter(own)) for node, (own, taken) in dtypes.items() if own and own != taken
+        }
         sized = [node for node in missing if node.name in drawer.open_names]
         return Assignment(
             values,
@@ -91,18 +97,27 @@ class SessionComputation(Computation):
             notes=list(drawer.notes.values()),
         )
 
-    def _open_drawer(self, feeds: Mapping[Node, Array], shapes: Mapping[Node, GivenShape], options: DrawOptions) -> InputDrawer:
+    def _open_drawer(
+        self, feeds: Mapping[Node, Array], shapes: Mapping[Node, GivenShape], options: DrawOptions
+    ) -> InputDrawer:
         """Return an object that draws the inputs that are not fed. Raises RefusedError as :class:`InputDrawer`."""
         by_name = {node.name: array for node, array in feeds.items()}
         sizes = {node.name: shape for node, shape in shapes.items()}
         with self.locate():
-            integers = dict(self.find_integers() if self.session.inputs.keys() - by_name.keys() else EMPTY)
+            integers = dict(
+                self.find_integers() if self.session.inputs.keys() - by_name.keys() else EMPTY
+            )
             for name, more in options.wishes.items():
                 integers[name] = tuple(dict.fromkeys((*integers.get(name, ()), *more)))
-            return InputDrawer(self.session, by_name, sizes, options.seed or 0, integers, self.graph, options.order)
+            return InputDrawer(
+                self.session, by_name, sizes, options.seed or 0, integers, self.graph, options.order
+            )
 
-    def _try_sizes(self, drawer: InputDrawer, options: DrawOptions) -> tuple[dict[str, Any], list[Any] | None]:
-        """Return a value for each input, at the first of ``OPEN_SIZES`` that is computed where sizes are open, and the outputs.
+    def _try_sizes(
+        self, drawer: InputDrawer, options: DrawOptions
+    ) -> tuple[dict[str, Any], list[Any] | None]:
+        """Return a value for each input, at the first of ``OPEN_SIZES`` that is computed where
+        sizes are open, and the outputs.
 
         For a batch above 1 it is the first of ``SIZES_OF_BATCH``, and open sizes with other names differ, where that is
         computed. There are no outputs where they were not computed here.
@@ -110,13 +125,20 @@ class SessionComputation(Computation):
         Raises:
             RefusedError: as :class:`InputDrawer`.
             InputError: no size for a batch above 1 is computed.
-            MemoryLimitError: inputs or, where no process can have a limit, values of the model pass the limit of memory.
+            MemoryLimitError: inputs or, where no process can have a limit, values of the model pass
+                the limit of memory.
         """
         # Open sizes are taken for sizes of images or texts first, and for a batch if none of these works.
         sizes = OPEN_SIZES if options.batch == 1 else SIZES_OF_BATCH
-        plans = [(size, is_batch) for is_batch in (False, True) for size in sizes] if drawer.open_names else []
+        plans = (
+            [(size, is_batch) for is_batch in (False, True) for size in sizes]
+            if drawer.open_names
+            else []
+        )
         failure: InputError | None = None
-        for (size, is_batch), differ in product(plans, (True, False) if options.batch > 1 else (False,)):
+        for (size, is_batch), differ in product(
+            plans, (True, False) if options.batch > 1 else (False,)
+        ):
             with self.locate():
                 values = drawer.draw(size, is_batch=is_batch, batch=options.batch, differ=differ)
             self.check_sizes(values)
@@ -133,7 +155,9 @@ class SessionComputation(Computation):
             # No size works: the caller runs it once more, and its error is reported.
             return drawer.draw(OPEN_SIZES[-1]), None
 
-    def run(self, values: Mapping[Node, Array], *, seed: int | None = None, profile: bool = False) -> Run:
+    def run(
+        self, values: Mapping[Node, Array], *, seed: int | None = None, profile: bool = False
+    ) -> Run:
         if not self.session.is_open:
             self.session = self._open(self.graph.heads)
         try:
@@ -142,7 +166,9 @@ class SessionComputation(Computation):
                 self.check_sizes(feeds)
                 return Run(self.session.run(feeds), {}, 0, [])
         except InputError as error:
-            raise RefusedError([msgspec.structs.replace(fault, hint=fault.hint or _HINT) for fault in error.faults]) from None
+            raise RefusedError(
+                [msgspec.structs.replace(fault, hint=fault.hint or _HINT) for fault in error.faults]
+            ) from None
 
     def watch(self, values: Mapping[Node, Array], look: Look, *, seed: int | None = None) -> None:
         entries = self._list_watched()
@@ -171,9 +197,13 @@ class SessionComputation(Computation):
         return type(self)(graph, self.parameters, self.where, settings)
 
     def complete(self, values: Mapping[Node, Array]) -> tuple[Mapping[Node, Array], Inference]:
-        return {self._variables[name]: array for name, array in self._convert(values).items()}, Inference([], {}, {})
+        return {
+            self._variables[name]: array for name, array in self._convert(values).items()
+        }, Inference([], {}, {})
 
-    def _convert(self, values: Mapping[Node, Array], session: Session | None = None) -> dict[str, Any]:
+    def _convert(
+        self, values: Mapping[Node, Array], session: Session | None = None
+    ) -> dict[str, Any]:
         """Return the values that a session takes, by default its own, by name and in the dtypes that it takes."""
         session = session or self.session
         named = {node.name: array for node, array in values.items() if node.name in session.dtypes}
@@ -198,20 +228,31 @@ class SessionComputation(Computation):
 
     def _list_watched(self) -> list[Entry]:
         """Return the outputs of operators that :meth:`watch` shows."""
-        return [entry for node in self.graph.nodes if not node.is_variable for entry in visible_outputs(node)]
+        return [
+            entry
+            for node in self.graph.nodes
+            if not node.is_variable
+            for entry in visible_outputs(node)
+        ]
 
     def check_sizes(self, feeds: Mapping[str, Array]) -> None:
         """Compare sizes inferred from ``feeds`` with the limit of memory, where its process cannot have that limit.
 
         Shapes that the file states for the values of operators are not trusted. Raises MemoryLimitError.
         """
-        arrays = {name: array for name, array in feeds.items() if hasattr(array, "shape")}  # others are sequences, or nothing
-        shapes = {name: array.shape for name, array in arrays.items() if name in self.session.inputs}
+        arrays = {
+            name: array for name, array in feeds.items() if hasattr(array, "shape")
+        }  # others are sequences, or nothing
+        shapes = {
+            name: array.shape for name, array in arrays.items() if name in self.session.inputs
+        }
         if can_limit_process() or shapes == self._checked:
             return
         nodes = self.graph.nodes
         inference = infer_by_format(self.graph, list(nodes), shapes, independent=True)
-        sized = {node: [_keep_numbers(shape) for shape in row] for node, row in inference.shapes.items()}
+        sized = {
+            node: [_keep_numbers(shape) for shape in row] for node, row in inference.shapes.items()
+        }
         inference = msgspec.structs.replace(inference, shapes=sized)
         with self.locate():
             check_memory(nodes, self.graph.heads, inference, EMPTY)
@@ -235,4 +276,6 @@ class SessionComputation(Computation):
 
 
 def _keep_numbers(shape: Sequence[int | str | None] | None) -> Shape:
-    return None if shape is None else tuple(size if isinstance(size, int) else None for size in shape)
+    return (
+        None if shape is None else tuple(size if isinstance(size, int) else None for size in shape)
+    )

@@ -13,10 +13,12 @@ from graphshare.ops.kernel import Array
 
 
 class Part(msgspec.Struct, frozen=True, eq=False):
-    """A part of a graph for an engine to compile: the heads of ``graph``, whose shapes and dtypes are all in ``inference``.
+    """A part of a graph for an engine to compile: the heads of ``graph``, whose shapes and dtypes
+    are all in ``inference``.
 
-    Variables in ``constants`` keep these values; the others are inputs. A part that is ``repeated`` is computed many times, so
-    that work at compilation pays; one that is ``alone`` has nothing computed beside it, so that its threads may stay awake.
+    Variables in ``constants`` keep these values; the others are inputs. A part that is ``repeated``
+    is computed many times, so that work at compilation pays; one that is ``alone`` has nothing
+    computed beside it, so that its threads may stay awake.
     """
 
     graph: Graph

@@ -39,9 +39,10 @@ _RANDOM = "it draws random numbers, which must be the same in every engine"
 class Executor:
     """Computes heads of graphs with ``engine``; users call it ``title``. None is numpy.
 
-    ``notes`` name the nodes that an engine left to numpy; with ``strict`` they are refused instead. ``forwards`` is about how
-    often a graph will be computed; ``alone`` is the same as in :class:`~graphshare.execute.engines.engine.Part`. With ``fixed``
-    the parameters of a graph are the same in all calls, else a graph is compiled again for other arrays.
+    ``notes`` name the nodes that an engine left to numpy; with ``strict`` they are refused instead.
+    ``forwards`` is about how often a graph will be computed; ``alone`` is the same as in
+    :class:`~graphshare.execute.engines.engine.Part`. With ``fixed`` the parameters of a graph are
+    the same in all calls, else a graph is compiled again for other arrays.
     """
 
     def __init__(
@@ -76,7 +77,11 @@ class Executor:
         Raises:
             RefusedError: with ``strict``, nodes that the engine cannot take; a kernel refuses its inputs.
         """
-        nodes = post_order(entry.node for entry in heads) if self.engine is not None and watch is not None else ()
+        nodes = (
+            post_order(entry.node for entry in heads)
+            if self.engine is not None and watch is not None
+            else ()
+        )
         inner = [list(visible_outputs(node)) for node in nodes if not node.is_variable]
         # Every watched output becomes a head, so that the engine can neither fuse nor drop it.
         wanted = [*heads, *(entry for outputs in inner for entry in outputs)]
@@ -91,18 +96,28 @@ class Executor:
         return Run(done.outputs[: len(heads)], {}, done.peak_bytes, [])
 
     def find_program(
-        self, heads: Sequence[Entry], values: Mapping[Node, Array], inference: Inference, roles: Mapping[Node, Role]
+        self,
+        heads: Sequence[Entry],
+        values: Mapping[Node, Array],
+        inference: Inference,
+        roles: Mapping[Node, Role],
     ) -> Program | None:
         """Return the program for these heads and shapes, None where numpy computes them; cached."""
         if self.engine is None:
             return None
         nodes = post_order(entry.node for entry in heads)
         variables = [node for node in nodes if node.is_variable]
-        constants = {node: values[node] for node in variables if node in roles and roles[node].is_parameter}
+        constants = {
+            node: values[node] for node in variables if node in roles and roles[node].is_parameter
+        }
         # Parameters count by identity: to compare their values would take longer than a pass.
         key = (
             tuple((entry.node, entry.index) for entry in heads),
-            tuple((values[node].shape, values[node].dtype) for node in variables if node not in constants),
+            tuple(
+                (values[node].shape, values[node].dtype)
+                for node in variables
+                if node not in constants
+            ),
             () if self._fixed else tuple(map(id, constants.values())),
         )
         if key not in self._programs:
@@ -115,14 +130,19 @@ class Executor:
                 repeated=self._forwards >= _MANY,
                 alone=self._alone,
             )
-            self._programs[key] = self._compile(part), constants  # which keeps the arrays, and so their ids
+            self._programs[key] = (
+                self._compile(part),
+                constants,
+            )  # which keeps the arrays, and so their ids
         return self._programs[key][0]
 
     def _compile(self, part: Part) -> Program | None:
         """Return a part as the engine computes it; None where it leaves it to numpy."""
         assert self.engine is not None
         if isinstance(self.engine, Selective) and not self.engine.takes(part, self._forwards):
-            self.notes[f"auto: numpy computes; {self.engine.name} would take longer to open than it saves"] = None
+            self.notes[
+                f"auto: numpy computes; {self.engine.name} would take longer to open than it saves"
+            ] = None
             return None
         program = compile_program(self.engine, part, strict=self._strict)
         if isinstance(self.engine, Selective):
@@ -147,7 +167,8 @@ class Segment(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Cut(msgspec.Struct, frozen=True, eq=False):
-    """A segment as a graph of its own: ``inputs`` are the outputs of other segments by the variables that stand for them.
+    """A segment as a graph of its own: ``inputs`` are the outputs of other segments by the
+    variables that stand for them.
 
     ``outputs`` are the values that the heads of ``graph`` compute, ``images`` the new node of each old one.
     """
@@ -160,14 +181,23 @@ class _Cut(msgspec.Struct, frozen=True, eq=False):
     images: Mapping[Node, Node]
 
 
-_CompiledCuts = dict[tuple[tuple[Node, ...], tuple[_Output, ...]], tuple[_Cut, Compiled | ExecutionPlan]]
-"""The computation of a cut, by nodes and outputs, with the cut that its variables belong to: each cut has new variables."""
+_CompiledCuts = dict[
+    tuple[tuple[Node, ...], tuple[_Output, ...]], tuple[_Cut, Compiled | ExecutionPlan]
+]
+"""The computation of a cut, by nodes and outputs, with the cut that its variables belong to: each
+cut has new variables.
+"""
 
 
 class Program:
-    """The heads of a graph, compiled for an engine. ``in_numpy`` are the nodes that the engine did not take, by reason."""
+    """The heads of a graph, compiled for an engine.
 
-    def __init__(self, engine: Engine, part: Part, steps: Sequence[_Step], in_numpy: Mapping[Node, str]) -> None:
+    ``in_numpy`` are the nodes that the engine did not take, by reason.
+    """
+
+    def __init__(
+        self, engine: Engine, part: Part, steps: Sequence[_Step], in_numpy: Mapping[Node, str]
+    ) -> None:
         self.engine, self.in_numpy = engine, in_numpy
         self._part, self._steps = part, steps
         self.parts = sum(1 for step in steps if not isinstance(step.run, ExecutionPlan))
@@ -179,15 +209,28 @@ class Program:
         names = format_names([f"{node.name} ({node.op})" for node in self.in_numpy], _NAMED)
         reason = next(iter(self.in_numpy.values()))
         count = format_count(len(self.in_numpy), "node")
-        rest = f"; {self.engine.name} computes the rest in {format_count(self.parts, 'part')}" if self.parts else ""
-        return f"numpy computes {count} that {self.engine.name} cannot compute: {names} (reason for the first: {reason}){rest}"
+        rest = (
+            f"; {self.engine.name} computes the rest in {format_count(self.parts, 'part')}"
+            if self.parts
+            else ""
+        )
+        return (
+            f"numpy computes {count} that {self.engine.name} cannot compute: {names} (reason for "
+            f"the first: {reason}){rest}"
+        )
 
     def run(self, values: Mapping[Node, Array], rng: np.random.Generator | None = None) -> Run:
-        """Return the heads for values of the variables. The peak counts numpy's arrays: the memory of engines is not known."""
+        """Return the heads for values of the variables.
+
+        The peak counts numpy's arrays: the memory of engines is not known.
+        """
         known: dict[_Output, Array] = {}
         peak = 0
         for step in self._steps:
-            feeds = {**values, **{variable: known[output] for variable, output in step.cut.inputs.items()}}
+            feeds = {
+                **values,
+                **{variable: known[output] for variable, output in step.cut.inputs.items()},
+            }
             before = sum(array.nbytes for array in known.values())
             if isinstance(step.run, ExecutionPlan):
                 done = run_plan(step.run, feeds, shapes=step.cut.inference.shapes, rng=rng)
@@ -200,7 +243,12 @@ class Program:
             for output in step.last:
                 del known[output]
         heads = [(entry.node, entry.index) for entry in self._part.graph.heads]
-        return Run([values[node] if node.is_variable else known[node, index] for node, index in heads], {}, peak, [])
+        return Run(
+            [values[node] if node.is_variable else known[node, index] for node, index in heads],
+            {},
+            peak,
+            [],
+        )
 
 
 def compile_program(engine: Engine, part: Part, *, strict: bool = False) -> Program:
@@ -214,7 +262,8 @@ def compile_program(engine: Engine, part: Part, *, strict: bool = False) -> Prog
     refused = dict.fromkeys(random, _RANDOM)
     compiled: _CompiledCuts = {}
     while True:
-        # A refusal may split a segment, and the engine has not seen its parts yet: repeat until nothing more is refused.
+        # A refusal may split a segment, and the engine has not seen its parts yet: repeat until
+        # nothing more is refused.
         cuts = _cut_all(partition(operators, refused, random), part)
         reasons = _compile_cuts(engine, cuts, part, compiled)
         refused.update(reasons)
@@ -224,11 +273,17 @@ def compile_program(engine: Engine, part: Part, *, strict: bool = False) -> Prog
             break
     last_uses = zip(cuts, _last_uses(cuts, part), strict=True)
     steps = [_Step(*compiled[each.segment.nodes, each.outputs], last) for each, last in last_uses]
-    return Program(engine, part, steps, {node: refused[node] for node in operators if node in refused})
+    return Program(
+        engine, part, steps, {node: refused[node] for node in operators if node in refused}
+    )
 
 
-def _compile_cuts(engine: Engine, cuts: Sequence[_Cut], part: Part, compiled: _CompiledCuts) -> dict[Node, str]:
-    """Add to ``compiled`` the cuts that it does not have; return the nodes that the engine refuses, each with the reason."""
+def _compile_cuts(
+    engine: Engine, cuts: Sequence[_Cut], part: Part, compiled: _CompiledCuts
+) -> dict[Node, str]:
+    """Add to ``compiled`` the cuts that it does not have; return the nodes that the engine refuses,
+    each with the reason.
+    """
     reasons: dict[Node, str] = {}
     # With several parts each waits while a different part, or numpy, computes.
     alone = part.alone and len(cuts) == 1
@@ -248,25 +303,41 @@ def _compile_cuts(engine: Engine, cuts: Sequence[_Cut], part: Part, compiled: _C
     return reasons
 
 
-def _list_refusals(engine: Engine, refused: Mapping[Node, str], operators: Sequence[Node]) -> list[Fault]:
+def _list_refusals(
+    engine: Engine, refused: Mapping[Node, str], operators: Sequence[Node]
+) -> list[Fault]:
     hint = "leave `strict_engine` out: numpy computes it then"
     return [
-        Fault(f"{engine.name} cannot compute operator {node.op}: {refused[node]}", node=node.name, hint=hint)
+        Fault(
+            f"{engine.name} cannot compute operator {node.op}: {refused[node]}",
+            node=node.name,
+            hint=hint,
+        )
         for node in operators
         if node in refused
     ]
 
 
 def _cut_all(segments: Sequence[Segment], part: Part) -> list[_Cut]:
-    """Return each segment as a graph of its own; its heads are the values that later segments or the heads of the part read."""
+    """Return each segment as a graph of its own; its heads are the values that later segments or
+    the heads of the part read.
+    """
     owner = {node: number for number, segment in enumerate(segments) for node in segment.nodes}
     wanted: list[dict[_Output, None]] = [{} for _ in segments]
-    reads = [(number, entry) for number, segment in enumerate(segments) for node in segment.nodes for entry in node.inputs]
+    reads = [
+        (number, entry)
+        for number, segment in enumerate(segments)
+        for node in segment.nodes
+        for entry in node.inputs
+    ]
     for reader, entry in [*reads, *((len(segments), head) for head in part.graph.heads)]:
         number = owner.get(entry.node, reader)  # a variable belongs to each segment that reads it
         if number != reader:
             wanted[number][entry.node, entry.index] = None
-    return [cut(segment, tuple(outputs), part.inference, part.graph) for segment, outputs in zip(segments, wanted, strict=True)]
+    return [
+        cut(segment, tuple(outputs), part.inference, part.graph)
+        for segment, outputs in zip(segments, wanted, strict=True)
+    ]
 
 
 def _last_uses(cuts: Sequence[_Cut], part: Part) -> list[list[_Output]]:
@@ -280,13 +351,16 @@ def _last_uses(cuts: Sequence[_Cut], part: Part) -> list[list[_Output]]:
     return last[::-1]
 
 
-def partition(nodes: Sequence[Node], apart: Collection[Node], in_turn: Collection[Node] = ()) -> list[Segment]:
+def partition(
+    nodes: Sequence[Node], apart: Collection[Node], in_turn: Collection[Node] = ()
+) -> list[Segment]:
     """Return the segments of ``nodes`` (topologically sorted) in the order in which they can be computed.
 
-    A node joins the first segment of its kind that none of the later segments comes before: the engine computes all nodes that
-    need nothing of ``apart``, then numpy the nodes of ``apart`` that follow from them, and so on. So a segment never waits for
-    another that waits for it, and no other division has fewer segments. Nodes of ``in_turn`` (which draw random numbers) keep
-    their order.
+    A node joins the first segment of its kind that none of the later segments comes before: the
+    engine computes all nodes that need nothing of ``apart``, then numpy the nodes of ``apart`` that
+    follow from them, and so on. So a segment never waits for another that waits for it, and no
+    other division has fewer segments. Nodes of ``in_turn`` (which draw random numbers) keep their
+    order.
     """
     levels: dict[Node, int] = {}  # even: the engine, odd: numpy
     turn = 0
@@ -294,7 +368,11 @@ def partition(nodes: Sequence[Node], apart: Collection[Node], in_turn: Collectio
     for node in nodes:
         if node.is_variable:
             continue
-        before = [levels[x] for x in (*(entry.node for entry in node.inputs), *node.control_deps) if not x.is_variable]
+        before = [
+            levels[x]
+            for x in (*(entry.node for entry in node.inputs), *node.control_deps)
+            if not x.is_variable
+        ]
         level = max([*before, turn if node in in_turn else 0])
         # Even levels are the engine's, odd ones numpy's: a node of the other kind goes one level up.
         level += level % 2 != (node in apart)
@@ -305,7 +383,10 @@ def partition(nodes: Sequence[Node], apart: Collection[Node], in_turn: Collectio
 
 
 def cut(segment: Segment, outputs: Sequence[_Output], inference: Inference, graph: Graph) -> _Cut:
-    """Return ``segment`` as a graph of its own whose heads are ``outputs``. Variables of ``graph`` stay the nodes they are."""
+    """Return ``segment`` as a graph of its own whose heads are ``outputs``.
+
+    Variables of ``graph`` stay the nodes they are.
+    """
     members = set(segment.nodes)
     stand_ins: dict[_Output, Node] = {}
     images: dict[Node, Node] = {}
@@ -331,8 +412,21 @@ def cut(segment: Segment, outputs: Sequence[_Output], inference: Inference, grap
     nodes = (*variables, *stand_ins.values(), *(images[node] for node in segment.nodes))
     own = Inference(list(nodes), ShapeTable(inference.np_shape), {})
     for node in (*variables, *segment.nodes):
-        own.shapes[images[node]], own.types[images[node]] = inference.shapes[node], inference.types[node]
+        own.shapes[images[node]], own.types[images[node]] = (
+            inference.shapes[node],
+            inference.types[node],
+        )
     for (node, index), variable in stand_ins.items():
-        own.shapes[variable], own.types[variable] = [inference.shapes[node][index]], [inference.types[node][index]]
+        own.shapes[variable], own.types[variable] = (
+            [inference.shapes[node][index]],
+            [inference.types[node][index]],
+        )
     inputs = {variable: key for key, variable in stand_ins.items()}
-    return _Cut(segment, msgspec.structs.replace(graph, nodes=nodes, heads=heads), own, inputs, tuple(outputs), images)
+    return _Cut(
+        segment,
+        msgspec.structs.replace(graph, nodes=nodes, heads=heads),
+        own,
+        inputs,
+        tuple(outputs),
+        images,
+    )

@@ -25,11 +25,15 @@ from graphshare.ops.translation import Value
 from graphshare.resources import describe_excess
 from graphshare.text.format import format_bytes
 
-_LEAST = 1024  # bytes; smaller constants, such as shapes and axes, are in the model, where they are read at its compilation
+# bytes; smaller constants, such as shapes and axes, are in the model, where they are read at its
+# compilation
+_LEAST = 1024
 _NOWHERE = "memory"
 
 # How its messages name a node.
-_NODE = re.compile("|".join((r"node with name '([^']*)'", r"in node \((.*?)\) is", r'In Node, \("([^"]*)"')))
+_NODE = re.compile(
+    "|".join((r"node with name '([^']*)'", r"in node \((.*?)\) is", r'In Node, \("([^"]*)"'))
+)
 _LONGEST = 160  # characters of a message of onnxruntime that are quoted
 
 
@@ -45,14 +49,21 @@ class OnnxRuntime:
     def compile(self, part: Part) -> Compiled:
         """Return the part in a session of its own.
 
-        Raises NodesRefusedError for nodes without a translation, for those that onnxruntime has no kernel for, and for all
-        nodes where its copies of the weights do not fit into the memory limit.
+        Raises NodesRefusedError for nodes without a translation, for those that onnxruntime has no
+        kernel for, and for all nodes where its copies of the weights do not fit into the memory
+        limit.
         """
-        weights = sum(part.constants[node].nbytes for node in part.inference.nodes if node in part.constants)
+        weights = sum(
+            part.constants[node].nbytes for node in part.inference.nodes if node in part.constants
+        )
         # The arrays of this process stay beside the copies.
         if excess := describe_excess(weights, held=weights):
-            reason = f"onnxruntime copies the weights, which takes {format_bytes(weights)}, {excess}"
-            raise NodesRefusedError({node: reason for node in part.inference.nodes if not node.is_variable})
+            reason = (
+                f"onnxruntime copies the weights, which takes {format_bytes(weights)}, {excess}"
+            )
+            raise NodesRefusedError(
+                {node: reason for node in part.inference.nodes if not node.is_variable}
+            )
         translated = translate_part(part)
         try:
             settings = SessionSettings(optimize=part.repeated, awake=part.alone and part.repeated)
@@ -65,10 +76,15 @@ class OnnxRuntime:
 class _CompiledSession:
     def __init__(self, session: Session, translated: OnnxPart, part: Part) -> None:
         self._session, self._names = session, translated.inputs
-        self._types = {node: part.inference.types[node][0] or "float32" for node in translated.inputs}
+        self._types = {
+            node: part.inference.types[node][0] or "float32" for node in translated.inputs
+        }
 
     def __call__(self, feeds: Mapping[Node, Array]) -> Sequence[Array]:
-        arrays = {name: np.ascontiguousarray(feeds[node], self._types[node]) for node, name in self._names.items()}
+        arrays = {
+            name: np.ascontiguousarray(feeds[node], self._types[node])
+            for node, name in self._names.items()
+        }
         try:
             return [np.asarray(output) for output in self._session.run(arrays)]
         except InputError as error:
@@ -76,7 +92,9 @@ class _CompiledSession:
 
 
 def _blame(part: Part, message: str) -> dict[Node, str]:
-    """Return the nodes that a message of onnxruntime names, with it as the reason; all operators where it names none."""
+    """Return the nodes that a message of onnxruntime names, with it as the reason; all operators
+    where it names none.
+    """
     reason = f"it is refused: {' '.join(message.split())[:_LONGEST]}"
     operators = [node for node in part.inference.nodes if not node.is_variable]
     for match in _NODE.finditer(message):
@@ -119,7 +137,9 @@ def translate_part(part: Part) -> OnnxPart:
         if content is None:
             arrays[node] = array
     try:
-        translated = translate_graph(part.graph, part.inference, values, tensors, OnnxTarget(opset=DEFAULT, name="part"))
+        translated = translate_graph(
+            part.graph, part.inference, values, tensors, OnnxTarget(opset=DEFAULT, name="part")
+        )
     except UntranslatedError as error:
         raise NodesRefusedError(error.reasons) from error
     stored = {node.name for node in translated.graph.variables()}
@@ -132,7 +152,11 @@ def translate_part(part: Part) -> OnnxPart:
 
     def encode(node: Node, name: str) -> Message | None:
         array = outside.get(node.name)
-        return None if array is None else encode_tensor(name, str(array.dtype), array.shape, (_NOWHERE, 0, array.nbytes))
+        return (
+            None
+            if array is None
+            else encode_tensor(name, str(array.dtype), array.shape, (_NOWHERE, 0, array.nbytes))
+        )
 
     inputs = {
         node: translated.variables[node]

@@ -1,4 +1,5 @@
-"""Engines by name: numpy, onnxruntime, other packages' engines (entry point group ``graphshare.engines``), and ``auto``.
+"""Engines by name: numpy, onnxruntime, other packages' engines (entry point group
+``graphshare.engines``), and ``auto``.
 
 ``auto`` is onnxruntime where it saves more than its opening takes, estimated from the multiply-adds of a graph.
 """
@@ -38,7 +39,9 @@ def create_engine(name: str) -> Engine | None:
         return _create_onnxruntime()
     if name == AUTO:
         return Auto()
-    from importlib.metadata import entry_points  # start-up: only names that are not built in need it
+    from importlib.metadata import (
+        entry_points,
+    )  # start-up: only names that are not built in need it
 
     points = {point.name: point for point in entry_points(group=GROUP)}
     if name not in points:
@@ -50,7 +53,9 @@ def create_engine(name: str) -> Engine | None:
 
 
 def _create_onnxruntime() -> Engine:
-    from graphshare.execute.engines.onnxruntime_engine import OnnxRuntime  # start-up: small graphs need no translations
+    from graphshare.execute.engines.onnxruntime_engine import (
+        OnnxRuntime,
+    )  # start-up: small graphs need no translations
 
     return OnnxRuntime()
 
@@ -62,7 +67,15 @@ _BY_BYTE = 4e-10  # copying constants into a session
 _SAVED = 9e-12  # by a multiply-add on one thread, in a session that does not optimize the graph
 _SAVED_OPTIMIZED = 13e-12  # in one that does
 _MARGIN = 1.2
-_DTYPES = {"float32", "int8", "uint8", "int32", "int64", "bool", None}  # onnxruntime has few kernels for others
+_DTYPES = {
+    "float32",
+    "int8",
+    "uint8",
+    "int32",
+    "int64",
+    "bool",
+    None,
+}  # onnxruntime has few kernels for others
 
 
 class Auto:
@@ -74,12 +87,20 @@ class Auto:
         self._engine: Engine | None = None
 
     def takes(self, part: Part, forwards: int) -> bool:
-        """Return whether onnxruntime computes a part ``forwards`` times, its opening included, in less time than numpy."""
+        """Return whether onnxruntime computes a part ``forwards`` times, its opening included, in
+        less time than numpy.
+        """
         nodes = part.inference.nodes
-        if not has_runtime() or any(dtype not in _DTYPES for node in nodes for dtype in part.inference.types[node]):
+        if not has_runtime() or any(
+            dtype not in _DTYPES for node in nodes for dtype in part.inference.types[node]
+        ):
             return False
         operators = sum(1 for node in nodes if not node.is_variable)
-        opening = _START + _BY_NODE * operators + _BY_BYTE * sum(array.nbytes for array in part.constants.values())
+        opening = (
+            _START
+            + _BY_NODE * operators
+            + _BY_BYTE * sum(array.nbytes for array in part.constants.values())
+        )
         saved = (_SAVED_OPTIMIZED if part.repeated else _SAVED) / count_threads()
         return forwards * saved * count_multiply_adds(part.inference) >= _MARGIN * opening
 

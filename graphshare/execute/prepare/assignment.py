@@ -33,9 +33,10 @@ if TYPE_CHECKING:
 class Assignment(msgspec.Struct, eq=False):
     """A value for each variable of a graph, and the inference that they led to.
 
-    ``parameters``, ``inputs`` and ``zeros`` (labels and states) were not given but chosen here; ``sized`` are inputs
-    whose shape was chosen; ``converted`` are fed arrays whose dtype was changed, with their original dtype. ``outputs`` are the
-    graph's outputs where they were computed already; ``notes`` tell the user why values were chosen.
+    ``parameters``, ``inputs`` and ``zeros`` (labels and states) were not given but chosen here;
+    ``sized`` are inputs whose shape was chosen; ``converted`` are fed arrays whose dtype was
+    changed, with their original dtype. ``outputs`` are the graph's outputs where they were computed
+    already; ``notes`` tell the user why values were chosen.
     """
 
     values: dict[Node, Array]
@@ -49,8 +50,12 @@ class Assignment(msgspec.Struct, eq=False):
     notes: list[str] = []
 
 
-def _list_inputs(nodes: Iterable[Node], idle: Collection[Node], roles: Mapping[Node, Role]) -> list[Node]:
-    """Return those of the nodes that are inputs: sizes of weights follow from those of the inputs that they are used with."""
+def _list_inputs(
+    nodes: Iterable[Node], idle: Collection[Node], roles: Mapping[Node, Role]
+) -> list[Node]:
+    """Return those of the nodes that are inputs: sizes of weights follow from those of the inputs
+    that they are used with.
+    """
     return [node for node in nodes if node not in idle and not roles[node].is_parameter]
 
 
@@ -66,12 +71,12 @@ def assign_values(
 ) -> Assignment:
     """Assign a value to each variable that the heads of ``part`` need: a parameter, a feed, or a drawn value.
 
-    Of ``options`` the seed of inputs also chooses sizes that nothing determines. Labels and states are zeros. ``params`` is
-    the file that ``parameters`` are from, for messages.
+    Of ``options`` the seed of inputs also chooses sizes that nothing determines. Labels and states
+    are zeros. ``params`` is the file that ``parameters`` are from, for messages.
 
     Raises:
-        RefusedError: shapes contradict each other or do not follow, or values are missing; all of a kind are listed. The run
-            would need more memory than the limit.
+        RefusedError: shapes contradict each other or do not follow, or values are missing; all of a
+            kind are listed. The run would need more memory than the limit.
     """
     nodes = post_order(entry.node for entry in part.heads)
     assigned = Assignment(dict(parameters), infer_variables(part, nodes, parameters, feeds, shapes))
@@ -92,8 +97,12 @@ def assign_values(
             assigned.zeros.append(node)
         else:
             assigned.inputs.append(node)
-    assigned.values.update(draw_parameters(assigned.parameters, assigned.inference, seed=options.params_seed or 0))
-    assigned.values.update(draw_inputs(nodes, assigned.values, assigned.inference, roles, seed=options.seed or 0))
+    assigned.values.update(
+        draw_parameters(assigned.parameters, assigned.inference, seed=options.params_seed or 0)
+    )
+    assigned.values.update(
+        draw_inputs(nodes, assigned.values, assigned.inference, roles, seed=options.seed or 0)
+    )
     return assigned
 
 
@@ -115,16 +124,21 @@ def infer_variables(
     """Infer shapes and dtypes from arrays and ``shapes``; the dtype of a feed counts where no other determines it.
 
     Raises:
-        RefusedError: shapes contradict each other; feeds and ``shapes`` that do not fit are named where they are the reason.
+        RefusedError: shapes contradict each other; feeds and ``shapes`` that do not fit are named
+            where they are the reason.
     """
     held = {node: array.shape for node, array in parameters.items()}
     fed = {node: array.shape for node, array in feeds.items()}
     types = {node: str(array.dtype) for node, array in parameters.items()}
-    stated: dict[Node, list[Shape]] = {node: [tuple(shape)] for node, shape in {**held, **shapes}.items()}
+    stated: dict[Node, list[Shape]] = {
+        node: [tuple(shape)] for node, shape in {**held, **shapes}.items()
+    }
     yielding = {node: str(array.dtype) for node, array in feeds.items()}
     check_shapes({**held, **fed}, Inference(list(stated), stated, {}))
     try:
-        return infer(part, {**held, **shapes, **fed}, types, nodes=nodes, yielding=yielding, held=held)
+        return infer(
+            part, {**held, **shapes, **fed}, types, nodes=nodes, yielding=yielding, held=held
+        )
     except RefusedError:
         # Without the fed arrays inference shows which of them does not fit; else the first error stands.
         check_shapes(fed, infer_given(part, held, shapes, types, nodes=nodes))
@@ -138,13 +152,22 @@ def refuse_missing(
     params_seed: int | None,
     params: ParameterFile | None,
     *,
-    hint: str = "give it with `params=FILE` or `feeds={NAME: array}`, or draw missing parameters with `params_seed=SEED`",
+    hint: str = (
+        "give it with `params=FILE` or `feeds={NAME: array}`, or draw missing parameters with "
+        "`params_seed=SEED`"
+    ),
 ) -> None:
     """Refuse variables without a value that no seed makes up; all are listed. ``hint`` is for missing parameters."""
     parameters = [node for node in missing if roles[node].is_parameter and params_seed is None]
-    inputs = [node for node in missing if seed is None and not (roles[node].is_parameter or roles[node].is_optional)]
+    inputs = [
+        node
+        for node in missing
+        if seed is None and not (roles[node].is_parameter or roles[node].is_optional)
+    ]
     where = f"{params.path} does not contain it" if params else "no parameter file is given"
-    faults = [Fault(f"parameter {node.name!r} has no value: {where}", hint=hint) for node in parameters]
+    faults = [
+        Fault(f"parameter {node.name!r} has no value: {where}", hint=hint) for node in parameters
+    ]
     hint = "give it with `feeds={NAME: array}`, or draw missing inputs with `seed=SEED`"
     faults += [Fault(f"input {node.name!r} has no value", hint=hint) for node in inputs]
     if faults:

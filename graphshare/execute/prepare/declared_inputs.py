@@ -1,4 +1,6 @@
-"""Inputs of models that are computed as a whole: those that are fed, and others drawn by their declared dtypes and shapes."""
+"""Inputs of models that are computed as a whole: those that are fed, and others drawn by their
+declared dtypes and shapes.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,14 @@ from graphshare.execute.prepare.fed_values import convert_value, split_type
 from graphshare.execute.prepare.feeds import GivenShape
 from graphshare.formats.facets import Integers
 from graphshare.formats.model_format import find_format
-from graphshare.formats.params.narrow_dtypes import INSTALL, NARROW, find_numpy_dtype, is_floating, is_installed, is_narrow
+from graphshare.formats.params.narrow_dtypes import (
+    INSTALL,
+    NARROW,
+    find_numpy_dtype,
+    is_floating,
+    is_installed,
+    is_narrow,
+)
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ops.inference import Inference
 from graphshare.ops.kernel import Array
@@ -26,11 +35,15 @@ from graphshare.text.format import format_bytes, format_names, format_shape
 OPEN_SIZES = (8, 64, 224)
 """The sizes to try in turn where a model leaves them open; the batch size is 1."""
 SIZES_OF_BATCH = (64, 8, 224)
-"""The sizes to try for a second set, with a batch: a stride may leave 1 of a small size, and that hides an exchange of axes."""
+"""The sizes to try for a second set, with a batch: a stride may leave 1 of a small size, and that
+hides an exchange of axes.
+"""
 _DRAWN_BYTES = 8  # of each number: drawn numbers get their dtype afterwards
 _DTYPES = {"float": "float32", "double": "float64", "string": "object"}
 _DTYPES |= {name: name for name in ("float16", "float32", "float64", "bool")}
-_DTYPES |= {f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+_DTYPES |= {
+    f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
+}
 _UNKNOWN = (None, None)
 _ELEMENTS = 2
 """The length of a sequence that is drawn."""
@@ -46,38 +59,59 @@ def list_declared(graph: Graph) -> Declared:
 
 
 def infer_by_format(
-    part: Graph, nodes: list[Node], shapes: Mapping[str, Sequence[int | None]], *, independent: bool = False
+    part: Graph,
+    nodes: list[Node],
+    shapes: Mapping[str, Sequence[int | None]],
+    *,
+    independent: bool = False,
 ) -> Inference:
     """Return the types of values that the format of a graph can infer, for ``shapes`` of inputs by name.
 
     A size may be a name. With ``independent`` shapes that the file states for the values of operators are not trusted.
     """
     entries = [entry for node in nodes for entry in visible_outputs(node)]
-    types = find_format(part).types.find_types(part, entries, shapes=shapes, independent=independent)
+    types = find_format(part).types.find_types(
+        part, entries, shapes=shapes, independent=independent
+    )
     known: dict[Node, list[tuple[str | None, Any]]] = {  # a size may be a name
-        node: [types[node, i].parts if (node, i) in types else (None, None) for i in range(node.num_outputs or 1)]
+        node: [
+            types[node, i].parts if (node, i) in types else (None, None)
+            for i in range(node.num_outputs or 1)
+        ]
         for node in nodes
     }
     dtypes = {node: [dtype for dtype, _ in row] for node, row in known.items()}
-    return Inference(nodes, {node: [shape for _, shape in row] for node, row in known.items()}, dtypes)
+    return Inference(
+        nodes, {node: [shape for _, shape in row] for node, row in known.items()}, dtypes
+    )
 
 
 def unify_sizes(
-    graphs: Sequence[Graph], names: Mapping[str, str], shapes: Mapping[str, GivenShape], titles: Sequence[str]
+    graphs: Sequence[Graph],
+    names: Mapping[str, str],
+    shapes: Mapping[str, GivenShape],
+    titles: Sequence[str],
 ) -> dict[str, GivenShape]:
-    """Return ``shapes`` with the sizes of inputs that the second graph fixes; ``names`` has its name of each of the first's.
+    """Return ``shapes`` with the sizes of inputs that the second graph fixes; ``names`` has its
+    name of each of the first's.
 
     Sizes that have one name in the second graph are the same. ``shapes`` are those that are given or fed.
 
-    Raises RefusedError where both fix other sizes, or the second other ones than ``shapes``; all such inputs are listed, with
-    the ``titles`` of both.
+    Raises RefusedError where both fix other sizes, or the second other ones than ``shapes``; all
+    such inputs are listed, with the ``titles`` of both.
     """
     unified, faults = dict(shapes), list[Fault]()
     left, right = map(list_declared, graphs)
     held = {node.name for node in graphs[0].variables()}
-    names = {name: twin for name, twin in names.items() if name in held}  # a body need not read all that the other one reads
+    names = {
+        name: twin for name, twin in names.items() if name in held
+    }  # a body need not read all that the other one reads
     for name, twin in names.items():
-        wanted, sizes, others = shapes.get(name), left.get(name, _UNKNOWN)[1], right.get(twin, _UNKNOWN)[1]
+        wanted, sizes, others = (
+            shapes.get(name),
+            left.get(name, _UNKNOWN)[1],
+            right.get(twin, _UNKNOWN)[1],
+        )
         if others is None:
             continue
         if sizes is not None and not fits_sizes(sizes, others):
@@ -87,13 +121,19 @@ def unify_sizes(
             continue  # who draws values for the first graph says so
         elif not fits_sizes(wanted, others):
             own_text, text = format_shape(shapes[name]), format_declared(others)
-            faults.append(Fault(f"input {name!r} is given as {own_text}, but it is {text} in {titles[1]}", node=name))
+            faults.append(
+                Fault(
+                    f"input {name!r} is given as {own_text}, but it is {text} in {titles[1]}",
+                    node=name,
+                )
+            )
         else:
             # A graph that states no sizes infers them from what the other one fixes.
             unified[name] = _fill_sizes(wanted or sizes or (None,) * len(others), others)
     if faults:
         raise RefusedError(faults)
-    # A name of a size that the second graph has in several inputs is one size, also where the first graph knows no names.
+    # A name of a size that the second graph has in several inputs is one size, also where the first
+    # graph knows no names.
     named = {name: right.get(twin, _UNKNOWN)[1] for name, twin in names.items() if name in unified}
     return {**unified, **_bind_names(unified, named)}
 
@@ -104,11 +144,23 @@ def _fill_sizes(sizes: Sequence[object], others: Sequence[object]) -> GivenShape
     return tuple(next((size for size in pair if isinstance(size, int)), None) for pair in pairs)
 
 
-def _bind_names(shapes: Mapping[str, GivenShape], named: Mapping[str, Sequence[object] | None]) -> dict[str, GivenShape]:
+def _bind_names(
+    shapes: Mapping[str, GivenShape], named: Mapping[str, Sequence[object] | None]
+) -> dict[str, GivenShape]:
     """Return ``shapes`` with the open sizes whose name in ``named`` has a number elsewhere."""
-    rows = {name: list(zip(shapes[name], texts, strict=False)) for name, texts in named.items() if texts}
-    bound = {text: size for row in rows.values() for size, text in row if isinstance(text, str) and isinstance(size, int)}
-    return {name: tuple(bound.get(str(text)) if size is None else size for size, text in row) for name, row in rows.items()}
+    rows = {
+        name: list(zip(shapes[name], texts, strict=False)) for name, texts in named.items() if texts
+    }
+    bound = {
+        text: size
+        for row in rows.values()
+        for size, text in row
+        if isinstance(text, str) and isinstance(size, int)
+    }
+    return {
+        name: tuple(bound.get(str(text)) if size is None else size for size, text in row)
+        for name, row in rows.items()
+    }
 
 
 def fits_sizes(sizes: Sequence[object] | None, others: Sequence[object] | None) -> bool:
@@ -116,27 +168,39 @@ def fits_sizes(sizes: Sequence[object] | None, others: Sequence[object] | None) 
     if sizes is None or others is None:
         return True
     pairs = zip(sizes, others, strict=False)
-    return len(sizes) == len(others) and all(n == m for n, m in pairs if isinstance(n, int) and isinstance(m, int))
+    return len(sizes) == len(others) and all(
+        n == m for n, m in pairs if isinstance(n, int) and isinstance(m, int)
+    )
 
 
 def find_dtype(session: Session, name: str) -> str:
     """Return numpy's dtype of an input, or of the tensors in it; an empty text where it has none."""
     dtype = split_type(session.dtypes[name])[1]
-    return str(find_numpy_dtype(dtype)) if dtype in NARROW and is_installed() else _DTYPES.get(dtype, "")
+    return (
+        str(find_numpy_dtype(dtype))
+        if dtype in NARROW and is_installed()
+        else _DTYPES.get(dtype, "")
+    )
 
 
 def convert_inputs(session: Session, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``values`` by input in the dtypes that a session declares. Raises RefusedError as :func:`convert_feed`."""
     whole = {
         # An array for a sequence is one of its rows.
-        name: list(value) if "sequence" in split_type(session.dtypes[name])[0] and isinstance(value, np.ndarray) else value
+        name: list(value)
+        if "sequence" in split_type(session.dtypes[name])[0] and isinstance(value, np.ndarray)
+        else value
         for name, value in values.items()
     }
-    return {name: convert_value(name, value, find_dtype(session, name)) for name, value in whole.items()}
+    return {
+        name: convert_value(name, value, find_dtype(session, name)) for name, value in whole.items()
+    }
 
 
 def draw_as(array: Array, dtype: str) -> Array:
-    """Return drawn numbers changed so that ``dtype``, the dtype of the same input in another model, can hold them, too."""
+    """Return drawn numbers changed so that ``dtype``, the dtype of the same input in another model,
+    can hold them, too.
+    """
     # Texts, sequences and optional values are not numbers of one dtype.
     if dtype in ("", "string") or " of " in dtype or not is_floating(array.dtype):
         return array
@@ -149,12 +213,13 @@ def draw_as(array: Array, dtype: str) -> Array:
 class InputDrawer:
     """Draws inputs for a session. ``feeds`` and ``shapes`` are by the names of its inputs.
 
-    ``integers`` are wishes of the model for inputs beyond its declarations; ``notes`` list the values drawn for them, and why.
-    ``graph`` tells scalars from inputs of any rank. Inputs in ``order`` are drawn first, in this one.
+    ``integers`` are wishes of the model for inputs beyond its declarations; ``notes`` list the
+    values drawn for them, and why. ``graph`` tells scalars from inputs of any rank. Inputs in
+    ``order`` are drawn first, in this one.
 
     Raises:
-        RefusedError: a name names no input; an input has no dtype that can be drawn, or a shape that does not fit the declared
-            one; all are listed.
+        RefusedError: a name names no input; an input has no dtype that can be drawn, or a shape
+            that does not fit the declared one; all are listed.
     """
 
     def __init__(
@@ -167,11 +232,23 @@ class InputDrawer:
         graph: Graph | None = None,
         order: Sequence[str] = (),
     ) -> None:
-        self._session, self._feeds, self._shapes, self._seed, self._graph = session, feeds, shapes, seed, graph
+        self._session, self._feeds, self._shapes, self._seed, self._graph = (
+            session,
+            feeds,
+            shapes,
+            seed,
+            graph,
+        )
         self._integers, self.notes = integers, dict[str, str]()
-        chosen = {name: shape for name, shape in session.defaults.items() if name in feeds or name in shapes}
+        chosen = {
+            name: shape
+            for name, shape in session.defaults.items()
+            if name in feeds or name in shapes
+        }
         declared = {**session.inputs, **chosen}
-        self._declared = {name: declared[name] for name in dict.fromkeys((*order, *declared)) if name in declared}
+        self._declared = {
+            name: declared[name] for name in dict.fromkeys((*order, *declared)) if name in declared
+        }
         faults = [
             Fault(f"{option} {name!r} is not an input: the model contains its value")
             for option, names in (("`feeds`", feeds), ("`shapes`", shapes))
@@ -185,13 +262,18 @@ class InputDrawer:
     @property
     def open_names(self) -> list[str]:
         """Return the inputs with a size that is left to be chosen."""
-        return [name for name in self._declared if name not in self._feeds and None in self._sizes(name)]
+        return [
+            name for name in self._declared if name not in self._feeds and None in self._sizes(name)
+        ]
 
-    def draw(self, size: int, *, is_batch: bool = False, batch: int = 1, differ: bool = False) -> dict[str, Any]:
+    def draw(
+        self, size: int, *, is_batch: bool = False, batch: int = 1, differ: bool = False
+    ) -> dict[str, Any]:
         """Return a value for each input, with ``size`` for open sizes, and ``batch`` samples.
 
-        With ``is_batch`` the only open size of an input is the batch size, possibly on a later axis, as in states of RNNs. With
-        ``differ`` sizes of different names differ. Raises MemoryLimitError.
+        With ``is_batch`` the only open size of an input is the batch size, possibly on a later
+        axis, as in states of RNNs. With ``differ`` sizes of different names differ. Raises
+        MemoryLimitError.
         """
         drawn: dict[str, Any] = {}
         taken, turn = 0, self._seed
@@ -218,7 +300,9 @@ class InputDrawer:
                 drawn[name], choice, turns = _draw_integers(rng, shape, dtype, wishes, turn)
                 # Inputs take turns like the digits of a number, so that rounds reach every combination.
                 turn //= turns
-                self.notes[name] = f"{name!r} is {choice}: {'; '.join(dict.fromkeys(wish.why for wish in wishes))}"
+                self.notes[name] = (
+                    f"{name!r} is {choice}: {'; '.join(dict.fromkeys(wish.why for wish in wishes))}"
+                )
             else:
                 drawn[name] = _draw(rng, shape, dtype)
         return drawn
@@ -231,7 +315,13 @@ class InputDrawer:
 
     def _find_dtype_faults(self, name: str, dtype: str) -> list[Fault]:
         """Return the fault of a dtype that cannot be drawn; none if a value is fed that numpy can hold."""
-        reason = "cannot be drawn" if name not in self._feeds else "numpy has no arrays of" if NO_ARRAY.search(dtype) else ""
+        reason = (
+            "cannot be drawn"
+            if name not in self._feeds
+            else "numpy has no arrays of"
+            if NO_ARRAY.search(dtype)
+            else ""
+        )
         hint = "compare a part without it (extract `cuts`)"
         hint = f"{INSTALL}, or {hint}" if _is_narrow_array(dtype) else hint
         return [Fault(f"input {name!r} is a {dtype}, which {reason}", hint=hint)] if reason else []
@@ -239,14 +329,28 @@ class InputDrawer:
     def _find_shape_faults(self, name: str) -> list[Fault]:
         declared, is_fed = self._declared[name], name in self._feeds
         chosen = getattr(self._feeds[name], "shape", None) if is_fed else self._shapes.get(name)
-        if chosen is None or fits_sizes(chosen, declared) or (not declared and self._has_open_rank(name)):
+        if (
+            chosen is None
+            or fits_sizes(chosen, declared)
+            or (not declared and self._has_open_rank(name))
+        ):
             return []
         start = f"{'`feeds`' if is_fed else '`shapes`'} {name!r} is {format_shape(chosen)}"
-        return [Fault(f"{start}, but the model declares {format_declared(declared)}", node=name if is_fed else None)]
+        return [
+            Fault(
+                f"{start}, but the model declares {format_declared(declared)}",
+                node=name if is_fed else None,
+            )
+        ]
 
     def _has_open_rank(self, name: str) -> bool:
-        # onnxruntime says () where the rank is open too, and takes arrays of any rank for a scalar: the file tells them apart.
-        return name in self._feeds if self._graph is None else list_declared(self._graph).get(name, _UNKNOWN)[1] is None
+        # onnxruntime says () where the rank is open too, and takes arrays of any rank for a scalar:
+        # the file tells them apart.
+        return (
+            name in self._feeds
+            if self._graph is None
+            else list_declared(self._graph).get(name, _UNKNOWN)[1] is None
+        )
 
     def _sizes(self, name: str) -> Sequence[int | None]:
         """Return the sizes of an input; None for open ones."""
@@ -254,19 +358,33 @@ class InputDrawer:
         if not declared and "sequence" in split_type(self._session.dtypes[name])[0]:
             declared = self._find_element_sizes(name)
         chosen = self._shapes.get(name, (None,) * len(declared))
-        return [m if n is None else n for n, m in zip(chosen, declared, strict=True)] if declared else list(chosen)
+        return (
+            [m if n is None else n for n, m in zip(chosen, declared, strict=True)]
+            if declared
+            else list(chosen)
+        )
 
     def _find_element_sizes(self, name: str) -> list[int | None]:
         """Return the sizes of the tensors in a sequence, as the file states them; one open size where it does not."""
-        node = None if self._graph is None else next((n for n in self._graph.variables() if n.name == name), None)
-        stated = find_format(self._graph).types.find_types(self._graph, [Entry(node)]) if self._graph and node else {}
+        node = (
+            None
+            if self._graph is None
+            else next((n for n in self._graph.variables() if n.name == name), None)
+        )
+        stated = (
+            find_format(self._graph).types.find_types(self._graph, [Entry(node)])
+            if self._graph and node
+            else {}
+        )
         inner: Any = next(iter(stated.values()), None)
         while hasattr(inner, "inner"):
             inner = inner.inner
         shape = None if inner is None else inner.shape
         return [None] if shape is None else _keep_sizes(shape)
 
-    def _choose(self, name: str, place: int, size: int, batch: int, *, is_batch: bool, differ: bool) -> int:
+    def _choose(
+        self, name: str, place: int, size: int, batch: int, *, is_batch: bool, differ: bool
+    ) -> int:
         """Return a size: what is given, else what the input of the same dimension has, else ``batch`` or ``size``."""
         sizes = self._sizes(name)
         symbol = self._declared[name][place] if self._declared[name] else None
@@ -288,12 +406,21 @@ class InputDrawer:
     @cached_property
     def _inner_names(self) -> list[object]:
         """Return the names of sizes that are not the first size of an input, each once."""
-        names = [n for sizes in self._declared.values() for n in sizes if isinstance(n, str) and n not in self._first_sizes]
+        names = [
+            n
+            for sizes in self._declared.values()
+            for n in sizes
+            if isinstance(n, str) and n not in self._first_sizes
+        ]
         return list(dict.fromkeys(names))
 
     def _find_size(self, symbol: object) -> int | None:
         for name, declared in self._declared.items():
-            sizes = getattr(self._feeds[name], "shape", ()) if name in self._feeds else self._sizes(name)
+            sizes = (
+                getattr(self._feeds[name], "shape", ())
+                if name in self._feeds
+                else self._sizes(name)
+            )
             for dimension, size in zip(declared, sizes, strict=False):
                 if dimension == symbol and size is not None:
                     return int(size)
@@ -319,11 +446,17 @@ def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array
         return np.full(shape, "a", dtype)
     if is_narrow(own := np.dtype(dtype)):
         # Nothing takes such integers for indices: they can be any.
-        numbers = rng.standard_normal(shape) if is_floating(own) else rng.integers(0, 1 << int(dtype[-1]), shape)
+        numbers = (
+            rng.standard_normal(shape)
+            if is_floating(own)
+            else rng.integers(0, 1 << int(dtype[-1]), shape)
+        )
         return np.abs(numbers).astype(own) if "e8m0" in dtype else numbers.astype(own)
     if dtype.startswith("float"):
         return _round(rng.standard_normal(shape), own)
-    return rng.integers(0, 2, shape).astype(dtype)  # indices of any table, and both values of a condition
+    return rng.integers(0, 2, shape).astype(
+        dtype
+    )  # indices of any table, and both values of a condition
 
 
 def _round(numbers: Array, dtype: np.dtype[Any]) -> Array:
@@ -341,12 +474,17 @@ def _select_wishes(wishes: Sequence[Integers], dtype: str) -> Sequence[Integers]
 
 
 def _draw_integers(
-    rng: np.random.Generator, shape: tuple[int, ...], dtype: str, wishes: Sequence[Integers], turn: int
+    rng: np.random.Generator,
+    shape: tuple[int, ...],
+    dtype: str,
+    wishes: Sequence[Integers],
+    turn: int,
 ) -> tuple[Array, str, int]:
     """Return integers that the graph wants, a description of their range, and how many turns show all values.
 
-    A single number is one of those that the graph compares it with, a different one at each ``turn``; if there is only one,
-    also a number that differs from it. An array contains other numbers, too, so that a comparison distinguishes its elements.
+    A single number is one of those that the graph compares it with, a different one at each
+    ``turn``; if there is only one, also a number that differs from it. An array contains other
+    numbers, too, so that a comparison distinguishes its elements.
     """
     (low, high), is_mask = _find_range(wishes, dtype), any(wish.is_mask for wish in wishes)
     values = _list_values(wishes, low, high)
@@ -368,7 +506,9 @@ def _draw_integers(
 
 
 def _find_range(wishes: Sequence[Integers], dtype: str) -> tuple[int, int]:
-    """Return the least number, and the one above the largest, that all wishes for a range allow; 0 where there is none."""
+    """Return the least number, and the one above the largest, that all wishes for a range allow; 0
+    where there is none.
+    """
     ranges = [wish for wish in wishes if wish.high]
     high = min([np.iinfo(dtype).max, *(wish.high for wish in ranges)]) if ranges else 0
     return max((wish.low for wish in ranges), default=0), high
@@ -384,7 +524,10 @@ def _add_other(values: list[int]) -> list[int]:
     """Return the values that a single number is drawn from: beside a lone one there is a number that is not it."""
     if len(values) != 1:
         return values
-    return [*values, values[0] // 2 if values[0] > 0 else values[0] + 1]  # a rate of 8000 beside 16000
+    return [
+        *values,
+        values[0] // 2 if values[0] > 0 else values[0] + 1,
+    ]  # a rate of 8000 beside 16000
 
 
 def format_declared(shape: Sequence[object]) -> str:

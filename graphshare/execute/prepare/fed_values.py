@@ -1,4 +1,6 @@
-"""Values that are fed to a model in onnxruntime, as it declares them: tensors of any dtype, sequences, and optional values."""
+"""Values that are fed to a model in onnxruntime, as it declares them: tensors of any dtype,
+sequences, and optional values.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,12 @@ from graphshare.errors import Fault, RefusedError
 from graphshare.execute.prepare.variable_values import as_array, convert_feed
 from graphshare.formats.model_format import find_format
 from graphshare.formats.params.array_files import ValueFile
-from graphshare.formats.params.narrow_dtypes import find_numpy_dtype, has_bytes_of, is_narrow, name_dtype
+from graphshare.formats.params.narrow_dtypes import (
+    find_numpy_dtype,
+    has_bytes_of,
+    is_narrow,
+    name_dtype,
+)
 from graphshare.ir.graph import Entry, Graph
 from graphshare.text.format import format_count
 
@@ -27,16 +34,24 @@ def as_values(feeds: Mapping[str, Any] | None, *graphs: Graph) -> dict[str, Any]
     """
     declared: dict[str, str] = {}
     for graph in graphs if feeds else ():
-        declared = {**({} if find_format(graph).knows_operators else _list_texts(graph)), **declared}
+        declared = {
+            **({} if find_format(graph).knows_operators else _list_texts(graph)),
+            **declared,
+        }
     other = None if all(find_format(graph).knows_operators for graph in graphs) else ""
-    return {name: _as_value(name, value, declared.get(name, other)) for name, value in (feeds or {}).items()}
+    return {
+        name: _as_value(name, value, declared.get(name, other))
+        for name, value in (feeds or {}).items()
+    }
 
 
 def _list_texts(graph: Graph) -> dict[str, str]:
     """Return the types that a model states of its inputs as texts; an empty one where the dtype is not known."""
     nodes = list(graph.variables())
     types = find_format(graph).types.find_types(graph, [Entry(node) for node in nodes])
-    return {node.name: types[node, 0].parts[0] or "" if (node, 0) in types else "" for node in nodes}
+    return {
+        node.name: types[node, 0].parts[0] or "" if (node, 0) in types else "" for node in nodes
+    }
 
 
 def _as_value(name: str, value: Any, declared: str | None) -> Any:
@@ -62,16 +77,24 @@ def _as_numbers(name: str, value: Any) -> Any:
     if isinstance(value, np.ndarray) and value.dtype.kind in "OV" and not is_narrow(value.dtype):
         what = "texts" if value.dtype.kind == "O" else "bytes without a dtype"
         hint = "save it as a numeric dtype, such as float32"
-        raise RefusedError(Fault(f"{name!r} is an array of {what}, and is to be one of numbers", node=name, hint=hint))
+        raise RefusedError(
+            Fault(
+                f"{name!r} is an array of {what}, and is to be one of numbers", node=name, hint=hint
+            )
+        )
     return as_array(value)
 
 
 def _as_texts(value: Any) -> Any:
     """Return an array of texts as objects, as onnxruntime takes them. Raises RefusedError for anything else."""
     array = np.asarray(value)
-    if array.dtype.kind not in _TEXTS or not all(isinstance(text, str) for text in array.ravel().tolist()):
+    if array.dtype.kind not in _TEXTS or not all(
+        isinstance(text, str) for text in array.ravel().tolist()
+    ):
         hint = 'give texts, as in ["a", "b"]'
-        raise RefusedError(Fault(f"a {type(value).__name__} of {array.dtype} is not an array of texts", hint=hint))
+        raise RefusedError(
+            Fault(f"a {type(value).__name__} of {array.dtype} is not an array of texts", hint=hint)
+        )
     return array.astype(object)
 
 
@@ -81,11 +104,16 @@ def split_type(text: str) -> tuple[list[str], str]:
     while start := next((start for start in _PARTS if text.startswith(start)), ""):
         kinds.append(_PARTS[start])
         text = text.removeprefix(start).removesuffix(")")
-    return kinds, text.removeprefix("tensor(").removesuffix(")") if text.startswith("tensor(") else text
+    return kinds, text.removeprefix("tensor(").removesuffix(")") if text.startswith(
+        "tensor("
+    ) else text
 
 
 def convert_value(name: str, value: Any, dtype: str) -> Any:
-    """Return a value with its numbers in a dtype of numpy, if any is given. Raises RefusedError as :func:`convert_feed`."""
+    """Return a value with its numbers in a dtype of numpy, if any is given.
+
+    Raises RefusedError as :func:`convert_feed`.
+    """
     if value is None or isinstance(value, list):
         return value and [convert_value(name, each, dtype) for each in value]
     return value if value.dtype.kind == "O" else convert_feed(name, value, dtype or None)
@@ -114,4 +142,8 @@ def describe_size(value: Any) -> str:
 
 def describe_fed(value: Any) -> str:
     """Return the shape and the dtype of a fed value in words."""
-    return f"{describe_size(value)} {name_dtype(value.dtype)}" if hasattr(value, "dtype") else describe_size(value)
+    return (
+        f"{describe_size(value)} {name_dtype(value.dtype)}"
+        if hasattr(value, "dtype")
+        else describe_size(value)
+    )

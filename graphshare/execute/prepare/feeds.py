@@ -35,7 +35,9 @@ _ENDINGS = (*ARRAY_ENDINGS, *IMAGE_ENDINGS)
 
 
 def parse_feeds(texts: Iterable[str]) -> list[tuple[str, str]]:
-    """Parse ``NAME=FILE`` into ``(name, path)``; a text without ``=``, or the path of an existing file, into ``("", path)``."""
+    """Parse ``NAME=FILE`` into ``(name, path)``; a text without ``=``, or the path of an existing
+    file, into ``("", path)``.
+    """
     pairs = []
     for text in texts:
         # A path or a URL may hold an = itself.
@@ -44,10 +46,13 @@ def parse_feeds(texts: Iterable[str]) -> list[tuple[str, str]]:
     return pairs
 
 
-def load_feeds(feeds: Iterable[tuple[str, str]], images: ImageSettings | None = None) -> dict[str, Any]:
+def load_feeds(
+    feeds: Iterable[tuple[str, str]], images: ImageSettings | None = None
+) -> dict[str, Any]:
     """Load the arrays by variable name. A file for one name holds one array, or one of that name; a number is itself.
 
-    Images, and folders of them, are prepared by ``images`` (by default not at all) and decoded when their array is wanted.
+    Images, and folders of them, are prepared by ``images`` (by default not at all) and decoded when
+    their array is wanted.
 
     Raises:
         InputError: files that cannot be read; all are listed.
@@ -65,15 +70,25 @@ def load_feeds(feeds: Iterable[tuple[str, str]], images: ImageSettings | None = 
         if name:
             arrays = _select_array(arrays, name)
         if not arrays or "" in arrays:
-            hint = f"--feed NAME={quote_shell(path)}" if "" in arrays else "it must hold one array, or one of that name"
-            faults.append(Fault(f"it is not clear which array of {path} belongs to which variable", hint=hint))
+            hint = (
+                f"--feed NAME={quote_shell(path)}"
+                if "" in arrays
+                else "it must hold one array, or one of that name"
+            )
+            faults.append(
+                Fault(f"it is not clear which array of {path} belongs to which variable", hint=hint)
+            )
             continue
-        faults += [Fault(f"--feed gives {key!r} twice", where=path) for key in arrays if key in loaded]
+        faults += [
+            Fault(f"--feed gives {key!r} twice", where=path) for key in arrays if key in loaded
+        ]
         loaded.update(arrays)
     if unreadable:
         raise InputError(unreadable)
     if images is not None and not any(isinstance(value, Images) for value in loaded.values()):
-        hint = "feed an image, as in --feed data=cat.jpg, or leave --resize, --mean and the like out"
+        hint = (
+            "feed an image, as in --feed data=cat.jpg, or leave --resize, --mean and the like out"
+        )
         faults.append(Fault("there are options for images, but no --feed is an image", hint=hint))
     if faults:
         raise UsageError(faults)
@@ -89,7 +104,9 @@ def _select_array(arrays: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _read_value(text: str) -> dict[str, Any]:
-    """Return the number, or list of numbers, that a text is under an empty name; nothing where it is not a number or list."""
+    """Return the number, or list of numbers, that a text is under an empty name; nothing where it
+    is not a number or list.
+    """
     try:
         value = msgspec.json.decode(text)
     except (ValueError, RecursionError):
@@ -98,7 +115,9 @@ def _read_value(text: str) -> dict[str, Any]:
 
 
 def _read_value_file(path: str, name: str) -> dict[str, Any]:
-    """Return the value of a file of ONNX, under the name that the tensor has unless ``name`` is known; nothing for others."""
+    """Return the value of a file of ONNX, under the name that the tensor has unless ``name`` is
+    known; nothing for others.
+    """
     if not path.lower().endswith(".pb"):
         return {}
     return {name: ValueFile(path)} if name else dict([read_value(path)])
@@ -106,7 +125,11 @@ def _read_value_file(path: str, name: str) -> dict[str, Any]:
 
 def _read_images(path: str, settings: ImageSettings) -> dict[str, Any]:
     """Return the images of a file or folder under an empty name; nothing where the path is neither."""
-    if is_folder(path) or path.lower().endswith(IMAGE_ENDINGS) or is_image(read_start(path, endings=_ENDINGS)):
+    if (
+        is_folder(path)
+        or path.lower().endswith(IMAGE_ENDINGS)
+        or is_image(read_start(path, endings=_ENDINGS))
+    ):
         return {"": open_image_files([path], settings)}
     return {}
 
@@ -117,7 +140,9 @@ def _read_feed(name: str, path: str, images: ImageSettings) -> dict[str, Any]:
     return value or _read_value_file(path, name) or _read_images(path, images) or read_arrays(path)
 
 
-def for_variables(by_name: Mapping[str, T], variables: Collection[Node], *, option: str) -> dict[Node, T]:
+def for_variables(
+    by_name: Mapping[str, T], variables: Collection[Node], *, option: str
+) -> dict[Node, T]:
     """Return values that are given by name by variable node; ``NAME#1`` is the second of several variables of one name.
 
     Raises:
@@ -126,7 +151,9 @@ def for_variables(by_name: Mapping[str, T], variables: Collection[Node], *, opti
     known: dict[str, list[Node]] = {}
     for node in dict.fromkeys(variables):
         known.setdefault(node.name, []).append(node)
-    numbered = {one: by_name[name] for name in by_name if (one := find_numbered(name, known)) is not None}
+    numbered = {
+        one: by_name[name] for name in by_name if (one := find_numbered(name, known)) is not None
+    }
     faults = []
     for name in by_name:
         if name not in known and find_numbered(name, known) is None:
@@ -146,8 +173,9 @@ def parameter_values(
 ) -> dict[Node, Any]:
     """Return the arrays of the variables that a parameter file holds.
 
-    Arrays that were never filled are left out. ``shared`` has arrays of earlier calls by their place in the same file; they are
-    taken from there, and those that are read as the file has them are added: they are read-only.
+    Arrays that were never filled are left out. ``shared`` has arrays of earlier calls by their
+    place in the same file; they are taken from there, and those that are read as the file has them
+    are added: they are read-only.
     """
     if params is None:
         return {}
@@ -179,7 +207,9 @@ class Recorded(msgspec.Struct, frozen=True, eq=False):
     types: dict[Node, str] = {}
 
 
-def read_recorded_shapes(variables: Sequence[Node], params: ParameterFile | None, roles: Mapping[Node, Role]) -> Recorded:
+def read_recorded_shapes(
+    variables: Sequence[Node], params: ParameterFile | None, roles: Mapping[Node, Role]
+) -> Recorded:
     """Return the shapes and dtypes that a parameter file states."""
     recorded = Recorded()
     if params is None:
@@ -189,5 +219,7 @@ def read_recorded_shapes(variables: Sequence[Node], params: ParameterFile | None
         record = records.of(node, auxiliary=roles[node].kind is Kind.AUXILIARY)
         if record is not None and record.shape is not None:
             recorded.shapes[node] = record.shape
-            recorded.types[node] = "float32" if record.dtype == "bfloat16" else record.dtype or "float32"
+            recorded.types[node] = (
+                "float32" if record.dtype == "bfloat16" else record.dtype or "float32"
+            )
     return recorded

@@ -26,8 +26,9 @@ def check_memory(
 ) -> None:
     """Compare the memory for computing ``heads`` with the memory limit. ``nodes`` are in topological order.
 
-    ``values`` are variables that are in memory already; the others count as values to be drawn. With ``keeps_all`` no value is
-    freed before the end, and each variable has a gradient, as in training. Sizes that are not known count as 0.
+    ``values`` are variables that are in memory already; the others count as values to be drawn.
+    With ``keeps_all`` no value is freed before the end, and each variable has a gradient, as in
+    training. Sizes that are not known count as 0.
 
     Raises:
         MemoryLimitError: the limit is below it; the first node beyond it is named with its bytes.
@@ -41,16 +42,29 @@ def check_memory(
     # Asked once, for the peak: without a limit each question reads files of the system.
     if not describe_excess(peak, held):
         return
-    node, own, total = next(step for step in steps if step[2] == peak or describe_excess(step[2], held))
+    node, own, total = next(
+        step for step in steps if step[2] == peak or describe_excess(step[2], held)
+    )
     what = "values" if node.is_variable else f"outputs of {node.op}"
     shapes = ", ".join(format_shape(shape) for shape in inference.shapes[node])
-    needed = f", {format_bytes(total + held)} with all that is kept beside them" if total + held > own else ""
-    message = f"the {what} {shapes} take {format_bytes(own)}{needed}, {describe_excess(total, held)}"
+    needed = (
+        f", {format_bytes(total + held)} with all that is kept beside them"
+        if total + held > own
+        else ""
+    )
+    message = (
+        f"the {what} {shapes} take {format_bytes(own)}{needed}, {describe_excess(total, held)}"
+    )
     raise MemoryLimitError(Fault(message, node=node.name, hint=MORE_MEMORY))
 
 
 def _steps(
-    nodes: Sequence[Node], heads: Sequence[Entry], inference: Inference, values: Mapping[Node, Array], *, keeps_all: bool
+    nodes: Sequence[Node],
+    heads: Sequence[Entry],
+    inference: Inference,
+    values: Mapping[Node, Array],
+    *,
+    keeps_all: bool,
 ) -> Iterator[tuple[Node, int, int]]:
     """Yield each node with the bytes of its outputs, and the bytes of all values that are alive while it is computed.
 

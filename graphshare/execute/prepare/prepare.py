@@ -1,6 +1,8 @@
-"""The one preparation before a graph computes: the part that is needed, upgraded, and a value for each of its variables.
+"""The one preparation before a graph computes: the part that is needed, upgraded, and a value for
+each of its variables.
 
-``run``, training, ``verify`` and ``bind`` prepare a graph here. Shapes in ``inspect`` and ``draw`` use the same upgrade.
+``run``, training, ``verify`` and ``bind`` prepare a graph here. Shapes in ``inspect`` and ``draw``
+use the same upgrade.
 """
 
 from __future__ import annotations
@@ -10,7 +12,12 @@ from typing import Any
 
 import msgspec
 
-from graphshare.analysis.name_lists import list_implied_variables, name_outputs, output_name, resolve_targets
+from graphshare.analysis.name_lists import (
+    list_implied_variables,
+    name_outputs,
+    output_name,
+    resolve_targets,
+)
 from graphshare.analysis.roles import Role, assign_roles
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.checkpoint.parameters import check_belongs, list_parameter_names
@@ -33,15 +40,18 @@ from graphshare.rewrite.upgrade import upgrade
 from graphshare.text.format import format_count, format_names
 from graphshare.text.names import unique_names as unique_names
 
-UPGRADED_BEFORE = 905  # up to here MXNet's loader gave operators another meaning than the file's text has today
+UPGRADED_BEFORE = (
+    905  # up to here MXNet's loader gave operators another meaning than the file's text has today
+)
 
 
 class Prepared(msgspec.Struct, eq=False):
     """A graph ready to compute: the part that is needed, and a value for each of its variables.
 
-    ``names`` are MXNet's names of the part's heads, each once; ``wanted`` are the names of the graph's heads or targets, where
-    all outputs are heads of the part. ``notes`` list what was decided for the user. ``computation`` runs the part for
-    ``values``: its inputs, and its parameters where the backend has kernels.
+    ``names`` are MXNet's names of the part's heads, each once; ``wanted`` are the names of the
+    graph's heads or targets, where all outputs are heads of the part. ``notes`` list what was
+    decided for the user. ``computation`` runs the part for ``values``: its inputs, and its
+    parameters where the backend has kernels.
     """
 
     part: Graph
@@ -79,7 +89,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         return assign_roles(graph, held=list_parameter_names(self.params), as_input=self.as_input)
 
 
-def prepare(graph: Graph, request: Request, feeds: Mapping[str, Any], shapes: Mapping[str, GivenShape]) -> Prepared:
+def prepare(
+    graph: Graph, request: Request, feeds: Mapping[str, Any], shapes: Mapping[str, GivenShape]
+) -> Prepared:
     """Prepare ``graph`` as :func:`graphshare.execute.run.run` needs it, whose arguments and errors these are."""
     check_belongs(request.params, graph)
     heads = list(graph.heads)
@@ -88,30 +100,48 @@ def prepare(graph: Graph, request: Request, feeds: Mapping[str, Any], shapes: Ma
     wanted = {(entry.node, entry.index) for entry in heads}
     if request.all_outputs:
         roles = request.assign_roles(graph)
-        heads = _list_all_outputs(heads, {node for node, role in roles.items() if node.name in feeds or not role.is_parameter})
+        heads = _list_all_outputs(
+            heads,
+            {node for node, role in roles.items() if node.name in feeds or not role.is_parameter},
+        )
     part, notes = runnable_part(graph, heads)
     names = _VariableNames(graph, part, notes)
     fed = names.resolve(feeds, "`feeds`")
     shaped = names.resolve(shapes, "`shapes`")
     output_names = name_outputs(graph, heads)
-    own = frozenset(n for n, entry in zip(output_names, heads, strict=True) if (entry.node, entry.index) in wanted)
+    own = frozenset(
+        n
+        for n, entry in zip(output_names, heads, strict=True)
+        if (entry.node, entry.index) in wanted
+    )
     model = Checkpoint(part, request.params, request.where)
     computation = open_computation(model, request.executor, as_input=request.as_input)
     if request.all_outputs and (left_out := set(computation.unreadable).difference(own)):
         notes.append(f"left out, as numpy has no such dtypes: {format_names(sorted(left_out), 6)}")
-        part = msgspec.structs.replace(part, heads=tuple(e for e in part.heads if output_name(e) not in left_out))
+        part = msgspec.structs.replace(
+            part, heads=tuple(e for e in part.heads if output_name(e) not in left_out)
+        )
         output_names = [name for name in output_names if name not in left_out]
         computation = computation.select(part.heads)
     assigned = computation.draw(fed, shaped, request.draw)
     notes += [*assigned.notes, *_describe(assigned, request.draw)]
     roles = request.assign_roles(part)
-    return Prepared(part, output_names, assigned.values, assigned.inference, roles, notes, own, computation)
+    return Prepared(
+        part, output_names, assigned.values, assigned.inference, roles, notes, own, computation
+    )
 
 
 def _list_all_outputs(heads: Sequence[Entry], inputs: Collection[Node]) -> list[Entry]:
-    """Return every visible output that ``heads`` need in topological order, ``inputs`` included; other heads come last."""
+    """Return every visible output that ``heads`` need in topological order, ``inputs`` included;
+    other heads come last.
+    """
     nodes = post_order(entry.node for entry in heads)
-    entries = [entry for node in nodes if not node.is_variable or node in inputs for entry in visible_outputs(node)]
+    entries = [
+        entry
+        for node in nodes
+        if not node.is_variable or node in inputs
+        for entry in visible_outputs(node)
+    ]
     listed = {(entry.node, entry.index) for entry in entries}
     return entries + [entry for entry in heads if (entry.node, entry.index) not in listed]
 
@@ -125,8 +155,14 @@ def runnable_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, list[st
     """
     if not wanted:
         hint = "list the outputs in the heads of the graph, or name what to compute"
-        raise RefusedError(Fault("the graph has no outputs, so there is nothing to compute", hint=hint))
-    faults = missing_kernels(post_order(entry.node for entry in wanted)) if find_format(graph).knows_operators else ()
+        raise RefusedError(
+            Fault("the graph has no outputs, so there is nothing to compute", hint=hint)
+        )
+    faults = (
+        missing_kernels(post_order(entry.node for entry in wanted))
+        if find_format(graph).knows_operators
+        else ()
+    )
     if faults:
         raise UnsupportedError(faults)
     part, _, implied = upgrade_part(graph, wanted)
@@ -143,17 +179,22 @@ def describe_upgrade(implied: int) -> list[str]:
 
 
 def upgrade_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, Mapping[Node, Node], int]:
-    """Return the part that ``wanted`` needs, upgraded if necessary, the images of its nodes, and the number of added variables.
+    """Return the part that ``wanted`` needs, upgraded if necessary, the images of its nodes, and
+    the number of added variables.
 
     A graph with operators that have no kernel, or that only a registered kernel knows, is not upgraded.
     """
     nodes = post_order(entry.node for entry in wanted)
-    part = msgspec.structs.replace(graph, nodes=tuple(nodes), heads=tuple(wanted), source=graph.source.after_rewrite())
+    part = msgspec.structs.replace(
+        graph, nodes=tuple(nodes), heads=tuple(wanted), source=graph.source.after_rewrite()
+    )
     if not find_format(graph).supports(Operation.UPGRADE):
         return part, {}, 0
     implied = sum(1 for _ in list_implied_variables(part))
     if missing_kernels(nodes) or (
-        not implied and (graph.version or 0) >= UPGRADED_BEFORE and not find_unsupported_operators(nodes)
+        not implied
+        and (graph.version or 0) >= UPGRADED_BEFORE
+        and not find_unsupported_operators(nodes)
     ):
         return part, {}, 0
     try:
@@ -172,23 +213,32 @@ def describe_conversions(assigned: Assignment) -> list[str]:
     notes = []
     for node, dtype in assigned.converted.items():
         (taken, *_) = find_dtypes(assigned.values[node])
-        notes.append(f"{node.name!r} is fed as {name_dtype(dtype)} and was converted to {name_dtype(taken)}")
+        notes.append(
+            f"{node.name!r} is fed as {name_dtype(dtype)} and was converted to {name_dtype(taken)}"
+        )
     return notes
 
 
 def describe_sizes(sized: Iterable[Node]) -> list[str]:
     """Return a note for each of the inputs whose size was chosen."""
-    return [f"{node.name!r} could have other sizes; `shapes={{{node.name!r}: ...}}` sets them" for node in sized]
+    return [
+        f"{node.name!r} could have other sizes; `shapes={{{node.name!r}: ...}}` sets them"
+        for node in sized
+    ]
 
 
 class _VariableNames:
     """The names of a graph's variables, and the variables that the ``part`` to compute needs."""
 
     def __init__(self, graph: Graph, part: Graph, notes: list[str]) -> None:
-        self._needed = [node for node in post_order(entry.node for entry in part.heads) if node.is_variable]
+        self._needed = [
+            node for node in post_order(entry.node for entry in part.heads) if node.is_variable
+        ]
         self._variables, self._notes = [*graph.variables(), *self._needed], notes
         # Implied variables can be fed as well: the upgrade makes nodes of them.
-        self._names = {node.name for node in graph.variables()} | {implied.name for implied in list_implied_variables(graph)}
+        self._names = {node.name for node in graph.variables()} | {
+            implied.name for implied in list_implied_variables(graph)
+        }
 
     def resolve(self, by_name: Mapping[str, Any], option: str) -> dict[Node, Any]:
         """Return the values given by name for the variables that are needed; add a note on names that are not."""

@@ -17,7 +17,11 @@ from graphshare.execute.prepare.assignment import refuse_missing
 from graphshare.execute.prepare.declared_inputs import infer_by_format
 from graphshare.execute.prepare.feeds import GivenShape, T, for_variables, read_recorded_shapes
 from graphshare.execute.prepare.prepare import describe_sizes, runnable_part, upgrade_part
-from graphshare.execute.prepare.variable_values import find_idle_labels, infer_given, refuse_unknown_shapes
+from graphshare.execute.prepare.variable_values import (
+    find_idle_labels,
+    infer_given,
+    refuse_unknown_shapes,
+)
 from graphshare.formats.model_format import find_format
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import VARIABLE_OP, Graph, Node
@@ -28,7 +32,8 @@ from graphshare.text.summary import ShortRepr, Table, format_html
 
 
 class ShapedOutput(msgspec.Struct, frozen=True):
-    """An output of a node by MXNet's name. ``shape`` is None while even its rank is unknown; so is an unknown dimension.
+    """An output of a node by MXNet's name. ``shape`` is None while even its rank is unknown; so is
+    an unknown dimension.
 
     A dimension to which an ONNX model gives a name is that name.
     """
@@ -40,7 +45,8 @@ class ShapedOutput(msgspec.Struct, frozen=True):
 
 
 class Shaped(ShortRepr, msgspec.Struct, frozen=True):
-    """``outputs`` of every node that the heads need, variables too; ``unsupported`` operators: no shape passes through them.
+    """``outputs`` of every node that the heads need, variables too; ``unsupported`` operators: no
+    shape passes through them.
 
     ``samples`` names the inputs whose batch nothing determined and was taken as 1.
     """
@@ -52,13 +58,29 @@ class Shaped(ShortRepr, msgspec.Struct, frozen=True):
 
     def _repr_html_(self) -> str:
         """Return the shape of every output as an HTML table for notebooks."""
-        counts = [("parameters", self.totals.parameters), ("multiply-adds", self.totals.multiply_adds)]
-        facts = [(what, "unknown" if count is None else f"{count:,}") for what, count in counts]
-        facts += [("operators of unknown shape", format_names(self.unsupported)), ("batch of 1", format_names(self.samples))]
-        rows = [
-            (o.name, "variable" if o.op == VARIABLE_OP else o.op, format_dims(o.shape), o.dtype or "?") for o in self.outputs
+        counts = [
+            ("parameters", self.totals.parameters),
+            ("multiply-adds", self.totals.multiply_adds),
         ]
-        return format_html(self._summary(), facts=facts, tables=[Table(("output", "operator", "shape", "dtype"), rows)])
+        facts = [(what, "unknown" if count is None else f"{count:,}") for what, count in counts]
+        facts += [
+            ("operators of unknown shape", format_names(self.unsupported)),
+            ("batch of 1", format_names(self.samples)),
+        ]
+        rows = [
+            (
+                o.name,
+                "variable" if o.op == VARIABLE_OP else o.op,
+                format_dims(o.shape),
+                o.dtype or "?",
+            )
+            for o in self.outputs
+        ]
+        return format_html(
+            self._summary(),
+            facts=facts,
+            tables=[Table(("output", "operator", "shape", "dtype"), rows)],
+        )
 
 
 def shape_graph(
@@ -70,18 +92,24 @@ def shape_graph(
     as_parameter: Collection[str] = (),
     one_sample: bool = False,
 ) -> Shaped:
-    """Return the shape of every output of ``graph`` that follows from ``shapes`` of variables, by name, and from ``params``.
+    """Return the shape of every output of ``graph`` that follows from ``shapes`` of variables, by
+    name, and from ``params``.
 
-    A file of an older generation is upgraded as MXNet upgrades it, with the variables that it implies. With ``one_sample``
-    an unknown first axis of an input is 1 where nothing else of the input is unknown.
+    A file of an older generation is upgraded as MXNet upgrades it, with the variables that it
+    implies. With ``one_sample`` an unknown first axis of an input is 1 where nothing else of the
+    input is unknown.
 
     Raises:
         RefusedError: a name of ``shapes`` belongs to no variable; shapes contradict each other.
     """
     part, _, _ = upgrade_part(graph, graph.heads)
     # Shapes of variables that no output needs are accepted, and not used.
-    idle = {node.name for node in graph.variables()} - {node.name for node in part.nodes if node.is_variable}
-    roles = assign_roles(part, held=list_parameter_names(params), as_input=as_input, as_parameter=as_parameter)
+    idle = {node.name for node in graph.variables()} - {
+        node.name for node in part.nodes if node.is_variable
+    }
+    roles = assign_roles(
+        part, held=list_parameter_names(params), as_input=as_input, as_parameter=as_parameter
+    )
     shapes = {k: v for k, v in shapes.items() if k not in idle}
     inference = _infer(part, roles, shapes, params)
     samples = _shape_samples(inference, roles) if one_sample else {}
@@ -91,7 +119,9 @@ def shape_graph(
         # A batch of 1 contradicts sizes inside: then the shapes stay unknown.
         except RefusedError:
             samples = {}
-    lacking = list_without_kernels(inference.nodes) if not find_format(graph).types.are_stated else ()
+    lacking = (
+        list_without_kernels(inference.nodes) if not find_format(graph).types.are_stated else ()
+    )
     missing = list(dict.fromkeys(node.op for node, _ in lacking))
     return Shaped(_outputs(inference), totals(inference, roles), missing, list(samples))
 
@@ -122,13 +152,23 @@ def infer_known_shapes(
     part, images, _ = upgrade_part(graph, graph.heads)
     inference = _infer(part, assign_roles(part, held=list_parameter_names(params)), shapes, params)
     wants_sizes = not find_format(graph).types.are_stated
-    rows: dict[Node, list[Any]] = {node: inference.shapes.get(images.get(node, node), []) for node in graph.nodes}
-    known = ((node, i, shape) for node, row in rows.items() for i, shape in enumerate(row) if shape is not None)
+    rows: dict[Node, list[Any]] = {
+        node: inference.shapes.get(images.get(node, node), []) for node in graph.nodes
+    }
+    known = (
+        (node, i, shape)
+        for node, row in rows.items()
+        for i, shape in enumerate(row)
+        if shape is not None
+    )
     return {(node, i): shape for node, i, shape in known if not (wants_sizes and None in shape)}
 
 
 def _infer(
-    part: Graph, roles: Mapping[Node, Role], shapes: Mapping[str, GivenShape], params: ParameterFile | None
+    part: Graph,
+    roles: Mapping[Node, Role],
+    shapes: Mapping[str, GivenShape],
+    params: ParameterFile | None,
 ) -> Inference:
     """Infer from the shapes that are given, and from the shapes and dtypes in a parameter file.
 
@@ -177,16 +217,20 @@ def infer_part(
 ) -> StaticPart:
     """Return the part that ``targets``, or the heads, need, with all shapes.
 
-    ``shapes`` and ``types`` are the shapes and dtypes of inputs by name; for parameters the file's records give them. Sizes
-    that a shape leaves open are chosen where nothing determines them.
+    ``shapes`` and ``types`` are the shapes and dtypes of inputs by name; for parameters the file's
+    records give them. Sizes that a shape leaves open are chosen where nothing determines them.
 
     Raises:
         UnsupportedError: operators without a kernel; all are listed.
-        RefusedError: shapes contradict each other or do not follow, parameters are missing, names are not in the graph; all of
-            a kind are listed.
+        RefusedError: shapes contradict each other or do not follow, parameters are missing, names
+            are not in the graph; all of a kind are listed.
     """
     check_belongs(params, graph)
-    heads = resolve_targets(targets, graph.nodes, option="`upto`", heads=graph.heads) if targets else graph.heads
+    heads = (
+        resolve_targets(targets, graph.nodes, option="`upto`", heads=graph.heads)
+        if targets
+        else graph.heads
+    )
     part, notes = runnable_part(graph, heads)
     roles = assign_roles(part, held=list_parameter_names(params), as_input=as_input)
     nodes = post_order(entry.node for entry in part.heads)
@@ -196,13 +240,24 @@ def infer_part(
     stated = for_variables(_leave_out(types, idle), variables, option="`feeds`")
     held = read_recorded_shapes(variables, params, roles)
     missing = [node for node in variables if node not in held.shapes]
-    refuse_missing(missing, roles, 0, None, params, hint="name the parameter file with `params`; `as_input` makes it an input")
+    refuse_missing(
+        missing,
+        roles,
+        0,
+        None,
+        params,
+        hint="name the parameter file with `params`; `as_input` makes it an input",
+    )
     inference = infer_given(part, held.shapes, by_node, held.types, nodes=nodes, yielding=stated)
     unread = find_idle_labels(part, roles)
     _, examples = choose_sizes(inference, unread)
-    if examples and (examples.keys() <= set(unread) or any(None in shape for shape in by_node.values())):
+    if examples and (
+        examples.keys() <= set(unread) or any(None in shape for shape in by_node.values())
+    ):
         complete = {**held.shapes, **by_node, **examples}
-        inference = infer(part, complete, held.types, nodes=nodes, yielding=stated, held=held.shapes)
+        inference = infer(
+            part, complete, held.types, nodes=nodes, yielding=stated, held=held.shapes
+        )
         notes += describe_sizes(node for node in examples if node not in unread)
     refuse_unknown_shapes(inference, variables, roles, examples)
     return StaticPart(part, inference, roles, notes)

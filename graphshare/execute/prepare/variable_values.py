@@ -1,7 +1,8 @@
 """Values for the variables of a run: parameters from a file, inputs that were fed, and seeded ones for the rest.
 
-First values of parameters follow from the initializer in ``__init__`` or from the name's ending, as MXNet's Module gives them;
-random ones come from a stream of the seed and the variable's name, so they do not depend on the order of asking.
+First values of parameters follow from the initializer in ``__init__`` or from the name's ending, as
+MXNet's Module gives them; random ones come from a stream of the seed and the variable's name, so
+they do not depend on the order of asking.
 """
 
 from __future__ import annotations
@@ -32,21 +33,29 @@ from graphshare.ops.unification import is_known, unify
 from graphshare.text.format import format_names, format_shape
 
 
-def draw_input(node: Node, shape: Sequence[int], dtype: str, *, seed: int, limit: int | None = None) -> Array:
+def draw_input(
+    node: Node, shape: Sequence[int], dtype: str, *, seed: int, limit: int | None = None
+) -> Array:
     """Draw values from a stream of ``seed`` and the variable's name: standard normal, or integers below ``limit``."""
     stream = _open_stream(node, seed)
     if limit is not None or np.dtype(dtype).kind in "iub":
-        return draw_in_blocks(lambda count: stream.integers(0, limit or 2, size=count), shape, dtype)
+        return draw_in_blocks(
+            lambda count: stream.integers(0, limit or 2, size=count), shape, dtype
+        )
     return draw_in_blocks(stream.standard_normal, shape, dtype)
 
 
 def draw_parameter(node: Node, shape: Sequence[int], dtype: str, *, seed: int) -> Array:
-    """Draw values that keep a deep network in range: scaled by a unit's number of inputs, variances and scales around 1."""
+    """Draw values that keep a deep network in range: scaled by a unit's number of inputs, variances
+    and scales around 1.
+    """
     if np.dtype(dtype).kind in "iub":
         return draw_input(node, shape, dtype, seed=seed)
     stream = _open_stream(node, seed)
     if node.name.endswith(("gamma", "var")):
-        return draw_in_blocks(lambda count: 1 + 0.1 * np.abs(stream.standard_normal(count)), shape, dtype)
+        return draw_in_blocks(
+            lambda count: 1 + 0.1 * np.abs(stream.standard_normal(count)), shape, dtype
+        )
     # He's initialization keeps the variance through layers with relu.
     scale = np.sqrt(2.0 / max(1, int(np.prod(shape[1:])))) if len(shape) > 1 else 0.1
     return draw_in_blocks(lambda count: stream.standard_normal(count) * scale, shape, dtype)
@@ -73,11 +82,19 @@ def largest_integer(dtype: str) -> int:
     """Return up to where a dtype holds every integer."""
     kind = np.dtype(dtype).kind
     # The mantissa of a float has one bit more than it stores.
-    return int(np.iinfo(dtype).max) if kind in "iu" else 1 if kind == "b" else 2 ** (int(np.finfo(dtype).nmant) + 1)
+    return (
+        int(np.iinfo(dtype).max)
+        if kind in "iu"
+        else 1
+        if kind == "b"
+        else 2 ** (int(np.finfo(dtype).nmant) + 1)
+    )
 
 
 def find_idle_labels(part: Graph, roles: Mapping[Node, Role]) -> list[Node]:
-    """Return the labels that only the losses of ``part`` need: inference does not read them, so that any sizes will do."""
+    """Return the labels that only the losses of ``part`` need: inference does not read them, so
+    that any sizes will do.
+    """
     needed: set[Node] = set()
     pending = [entry.node for entry in part.heads]
     while pending:
@@ -85,33 +102,54 @@ def find_idle_labels(part: Graph, roles: Mapping[Node, Role]) -> list[Node]:
         if node not in needed:
             needed.add(node)
             gradient = find_gradient(node.op) if not node.is_variable else None
-            formals = (name_inputs(node) or ()) if isinstance(gradient, Gradient) and gradient.is_loss else ()
+            formals = (
+                (name_inputs(node) or ())
+                if isinstance(gradient, Gradient) and gradient.is_loss
+                else ()
+            )
             named = zip_longest(node.inputs, formals[: len(node.inputs)])
             pending += [entry.node for entry, formal in named if formal not in LABEL_FORMALS]
     return [node for node, role in roles.items() if role.is_label and node not in needed]
 
 
-def unknown_shapes(inference: Inference, nodes: Iterable[Node], examples: Mapping[Node, Sequence[int]] = EMPTY) -> list[Fault]:
-    """Return a fault for each variable whose shape is not known, with an option to give it, as in ``examples`` that fit."""
+def unknown_shapes(
+    inference: Inference, nodes: Iterable[Node], examples: Mapping[Node, Sequence[int]] = EMPTY
+) -> list[Fault]:
+    """Return a fault for each variable whose shape is not known, with an option to give it, as in
+    ``examples`` that fit.
+    """
     faults = []
     for node in nodes:
         shape = inference.shapes[node][0]
         if not is_known(shape):
             if node in examples:
-                hint = f"choose its sizes, as in `shapes={{{node.name!r}: {tuple(examples[node])}}}`"
+                hint = (
+                    f"choose its sizes, as in `shapes={{{node.name!r}: {tuple(examples[node])}}}`"
+                )
             else:
-                sizes = "(?, ...)" if shape is None else str(tuple("?" if n is None else n for n in shape)).replace("'", "")
+                sizes = (
+                    "(?, ...)"
+                    if shape is None
+                    else str(tuple("?" if n is None else n for n in shape)).replace("'", "")
+                )
                 hint = f"`shapes={{{node.name!r}: {sizes}}}` with a size that you choose for each ?, as in 1,3,224,224"
-            faults.append(Fault(f"the shape of {node.name!r} cannot be inferred", node=node.name, hint=hint))
+            faults.append(
+                Fault(f"the shape of {node.name!r} cannot be inferred", node=node.name, hint=hint)
+            )
     return faults
 
 
 def refuse_unknown_shapes(
-    inference: Inference, nodes: Sequence[Node], roles: Mapping[Node, Role], examples: Mapping[Node, Sequence[int]]
+    inference: Inference,
+    nodes: Sequence[Node],
+    roles: Mapping[Node, Role],
+    examples: Mapping[Node, Sequence[int]],
 ) -> None:
     """Raise RefusedError where shapes of ``nodes`` are not known, as :func:`unknown_shapes` lists them."""
     # The shape of a label follows from the inputs, so it is asked for only if they are known.
-    faults = unknown_shapes(inference, [node for node in nodes if not roles[node].is_label], examples)
+    faults = unknown_shapes(
+        inference, [node for node in nodes if not roles[node].is_label], examples
+    )
     faults = faults or unknown_shapes(inference, nodes, examples)
     if faults:
         raise RefusedError(faults)
@@ -151,7 +189,8 @@ def infer_given(
     """Infer from shapes ``held`` in files and those that the user has ``stated``.
 
     Raises:
-        RefusedError: shapes contradict each other; if the shapes in files do not, the user's are named, with ones that fit.
+        RefusedError: shapes contradict each other; if the shapes in files do not, the user's are
+            named, with ones that fit.
     """
     try:
         return infer(part, {**held, **stated}, types, nodes=nodes, yielding=yielding, held=held)
@@ -161,11 +200,20 @@ def infer_given(
         # Inference without the user's shapes gives the sizes that would have fit.
         free = infer(part, held, types, nodes=nodes, yielding=None, held=held)
         _, fitting = choose_sizes(free)
-        hint = " ".join(f"`shapes={{{node.name!r}: {tuple(fitting[node])}}}`" for node in stated if node in fitting)
+        hint = " ".join(
+            f"`shapes={{{node.name!r}: {tuple(fitting[node])}}}`"
+            for node in stated
+            if node in fitting
+        )
         hint = f"sizes that fit: {hint}" if hint else ""
-        sizes = format_names((f"{node.name!r} {format_shape(shape)}" for node, shape in stated.items()), 4)
+        sizes = format_names(
+            (f"{node.name!r} {format_shape(shape)}" for node, shape in stated.items()), 4
+        )
         cause = "; ".join(fault.message for fault in _find_misfits(stated, free)) or f"at {sizes}"
-        faults = [msgspec.structs.replace(f, message=f"{cause}: {f.message}", hint=f.hint or hint) for f in error.faults]
+        faults = [
+            msgspec.structs.replace(f, message=f"{cause}: {f.message}", hint=f.hint or hint)
+            for f in error.faults
+        ]
         raise RefusedError(faults) from None
 
 
@@ -181,7 +229,9 @@ def convert_feed(name: str, array: Array, dtype: str | None) -> Array:
     is_whole = is_number(result.dtype) and not is_floating(result.dtype)
     if is_whole and not np.array_equal(widen(result), widen(array)):
         wanted = name_dtype(result.dtype)
-        message = f"{name!r} is {name_dtype(array.dtype)}, and not all of its values fit into {wanted}"
+        message = (
+            f"{name!r} is {name_dtype(array.dtype)}, and not all of its values fit into {wanted}"
+        )
         raise RefusedError(Fault(message, node=name, hint=f"give it as {wanted}"))
     return result
 
@@ -200,14 +250,26 @@ def as_array(value: Any) -> Array:
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise RefusedError(Fault(f"a {type(value).__name__} is not an array: {error}", hint=_ARRAYS)) from None
-    if array.dtype.kind not in "fiub" or array.dtype.isbuiltin == 2:  # a package's own: some call 8 bits a float of numpy
-        raise RefusedError(Fault(f"a {type(value).__name__} of {array.dtype} is not an array of numbers", hint=_ARRAYS))
+        raise RefusedError(
+            Fault(f"a {type(value).__name__} is not an array: {error}", hint=_ARRAYS)
+        ) from None
+    if (
+        array.dtype.kind not in "fiub" or array.dtype.isbuiltin == 2
+    ):  # a package's own: some call 8 bits a float of numpy
+        raise RefusedError(
+            Fault(
+                f"a {type(value).__name__} of {array.dtype} is not an array of numbers",
+                hint=_ARRAYS,
+            )
+        )
     return array
 
 
 def as_arrays(feeds: Mapping[str, Any] | None) -> dict[str, Array]:
-    """Return fed values by name as arrays: images are decoded, lists converted. Raises RefusedError as :func:`as_array`."""
+    """Return fed values by name as arrays: images are decoded, lists converted.
+
+    Raises RefusedError as :func:`as_array`.
+    """
     return {name: as_array(value) for name, value in (feeds or {}).items()}
 
 
@@ -218,11 +280,18 @@ def random_stream(seed: int) -> np.random.Generator:
 
 def draw_parameters(nodes: Iterable[Node], inference: Inference, *, seed: int) -> dict[Node, Array]:
     """Draw values of the parameters ``nodes``, whose shapes are known."""
-    return {node: draw_parameter(node, *_shape_and_dtype(node, inference), seed=seed) for node in nodes}
+    return {
+        node: draw_parameter(node, *_shape_and_dtype(node, inference), seed=seed) for node in nodes
+    }
 
 
 def draw_inputs(
-    nodes: Sequence[Node], values: Container[Node], inference: Inference, roles: Mapping[Node, Role], *, seed: int
+    nodes: Sequence[Node],
+    values: Container[Node],
+    inference: Inference,
+    roles: Mapping[Node, Role],
+    *,
+    seed: int,
 ) -> dict[Node, Array]:
     """Draw values of the variables among ``nodes`` that have none in ``values``; labels and RNN states are zeros."""
     limits = index_limits(nodes)
@@ -239,7 +308,9 @@ def draw_inputs(
 
 
 def _shape_and_dtype(node: Node, inference: Inference) -> tuple[tuple[int, ...], str]:
-    return tuple(d or 0 for d in inference.shapes[node][0] or ()), inference.types[node][0] or "float32"
+    return tuple(d or 0 for d in inference.shapes[node][0] or ()), inference.types[node][
+        0
+    ] or "float32"
 
 
 _Make = Callable[[Mapping[str, Any], "tuple[int, ...]", np.random.Generator], Any]
@@ -254,7 +325,9 @@ def _xavier(options: Mapping[str, Any], shape: tuple[int, ...], rng: np.random.G
         raise ValueError(f"xavier needs two axes or more, and the shape is {shape}")
     window = prod(shape[2:])
     fan_in, fan_out = shape[1] * window, shape[0] * window
-    factor = {"avg": (fan_in + fan_out) / 2, "in": fan_in, "out": fan_out}[options.get("factor_type", "avg")]
+    factor = {"avg": (fan_in + fan_out) / 2, "in": fan_in, "out": fan_out}[
+        options.get("factor_type", "avg")
+    ]
     scale = sqrt(options.get("magnitude", 3) / factor)
     if options.get("rnd_type", "uniform") == "gaussian":
         return rng.normal(0, scale, shape)
@@ -263,10 +336,14 @@ def _xavier(options: Mapping[str, Any], shape: tuple[int, ...], rng: np.random.G
 
 def _msra(options: Mapping[str, Any], shape: tuple[int, ...], rng: np.random.Generator) -> Array:
     slope, kind = options.get("slope", 0.25), options.get("factor_type", "avg")
-    return _xavier({"rnd_type": "gaussian", "factor_type": kind, "magnitude": 2 / (1 + slope**2)}, shape, rng)
+    return _xavier(
+        {"rnd_type": "gaussian", "factor_type": kind, "magnitude": 2 / (1 + slope**2)}, shape, rng
+    )
 
 
-def _bilinear(options: Mapping[str, Any], shape: tuple[int, ...], rng: np.random.Generator) -> Array:
+def _bilinear(
+    options: Mapping[str, Any], shape: tuple[int, ...], rng: np.random.Generator
+) -> Array:
     """Return the weights that make a deconvolution stretch an image."""
     # MXNet takes half of the width for the rows, too.
     half = -(-shape[3] // 2)
@@ -293,7 +370,10 @@ _MAKERS: dict[str, _Make] = {
 # As mxnet.initializer.Initializer takes the ends of names, including names in old files.
 _BY_ENDING = (
     (("gamma", "moving_var", "running_var", "max"), _MAKERS["one"]),
-    (("bias", "beta", "moving_mean", "running_mean", "moving_inv_var", "moving_avg", "min"), _MAKERS["zero"]),
+    (
+        ("bias", "beta", "moving_mean", "running_mean", "moving_inv_var", "moving_avg", "min"),
+        _MAKERS["zero"],
+    ),
 )
 
 
@@ -312,10 +392,22 @@ def initial_value(node: Node, shape: Sequence[int], dtype: str, *, seed: int) ->
     try:
         name, options = json.loads(text)
         values = _MAKERS[name.lower()](options, tuple(shape), stream)
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError, ZeroDivisionError, MemoryError) as error:
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        IndexError,
+        AttributeError,
+        ZeroDivisionError,
+        MemoryError,
+    ) as error:
         known = ", ".join(_MAKERS)
         hint = f"initializers are {known}; or give the value itself with Session.set_value"
         raise RefusedError(
-            Fault(f"the initializer {text} cannot fill {tuple(shape)}: {error}", node=node.name, hint=hint)
+            Fault(
+                f"the initializer {text} cannot fill {tuple(shape)}: {error}",
+                node=node.name,
+                hint=hint,
+            )
         ) from error
     return np.asarray(values).astype(dtype)

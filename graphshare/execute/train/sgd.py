@@ -1,8 +1,9 @@
 """Stochastic gradient descent as MXNet's Module does it.
 
-The gradient is rescaled (by 1 / batch, by default), clipped, and the weight decay added; then
-``m = momentum * m - rate * g`` and ``w = w + m``. Weight decay applies only to names that end in ``_weight`` or ``_gamma``.
-``__lr_mult__`` and ``__wd_mult__`` of a variable multiply its rate and decay, and the latter prevails over the ending.
+The gradient is rescaled (by 1 / batch, by default), clipped, and the weight decay added; then ``m =
+momentum * m - rate * g`` and ``w = w + m``. Weight decay applies only to names that end in
+``_weight`` or ``_gamma``. ``__lr_mult__`` and ``__wd_mult__`` of a variable multiply its rate and
+decay, and the latter prevails over the ending.
 """
 
 from __future__ import annotations
@@ -57,7 +58,9 @@ def multipliers(variables: Sequence[Node]) -> dict[Node, Multipliers]:
                 try:
                     numbers[key] = float(text)
                 except ValueError:
-                    faults.append(Fault(f"{key} is {text!r}, which is not a number", node=node.name))
+                    faults.append(
+                        Fault(f"{key} is {text!r}, which is not a number", node=node.name)
+                    )
         by_node[node] = Multipliers(*numbers.values())
     if faults:
         raise RefusedError(faults)
@@ -67,13 +70,17 @@ def multipliers(variables: Sequence[Node]) -> dict[Node, Multipliers]:
 class Momentum:
     """SGD updates of some variables, with the momentum of earlier steps."""
 
-    def __init__(self, settings: Sgd, variables: Sequence[Node], memory: dict[Node, Array] | None = None) -> None:
+    def __init__(
+        self, settings: Sgd, variables: Sequence[Node], memory: dict[Node, Array] | None = None
+    ) -> None:
         """Begin without momentum, or with the momentum in ``memory``; it is written to and outlives this object."""
         self._settings = settings
         self._multipliers = multipliers(variables)
         self._memory = {} if memory is None else memory
 
-    def update(self, values: Mapping[Node, Array], gradients: Mapping[Node, Array]) -> dict[Node, Array]:
+    def update(
+        self, values: Mapping[Node, Array], gradients: Mapping[Node, Array]
+    ) -> dict[Node, Array]:
         """Return the values after one step; a variable without a gradient has one of zero, and may still decay."""
         updated = {}
         for node, multiplier in self._multipliers.items():
@@ -83,7 +90,9 @@ class Momentum:
                 wide = np.float32 if value.dtype == np.float16 else value.dtype
                 self._memory[node] = np.zeros(value.shape, wide)
             old, out = np.ravel(value), result.reshape(-1)
-            slopes, memory = (None if x is None else np.ravel(x) for x in (gradient, self._memory.get(node)))
+            slopes, memory = (
+                None if x is None else np.ravel(x) for x in (gradient, self._memory.get(node))
+            )
             for first in range(0, max(1, out.size), _BLOCK):
                 part = slice(first, first + _BLOCK)
                 slope, kept = (None if x is None else x[part] for x in (slopes, memory))
@@ -92,11 +101,23 @@ class Momentum:
         return updated
 
     def _update_block(
-        self, value: Array, gradient: Array | None, memory: Array | None, out: Array, multiplier: Multipliers
+        self,
+        value: Array,
+        gradient: Array | None,
+        memory: Array | None,
+        out: Array,
+        multiplier: Multipliers,
     ) -> None:
         """Update some elements of one variable, few enough for the cache; ``memory`` and ``out`` are written to."""
-        settings, wide = self._settings, np.float32 if value.dtype == np.float16 else value.dtype.type
-        change = np.zeros(value.shape, wide) if gradient is None else np.multiply(gradient, wide(settings.rescale))
+        settings, wide = (
+            self._settings,
+            np.float32 if value.dtype == np.float16 else value.dtype.type,
+        )
+        change = (
+            np.zeros(value.shape, wide)
+            if gradient is None
+            else np.multiply(gradient, wide(settings.rescale))
+        )
         # Clipped after rescaling and before the decay is added, as in MXNet's sgd_update.
         if settings.clip is not None and settings.clip > 0:
             np.clip(change, -wide(settings.clip), wide(settings.clip), out=change)

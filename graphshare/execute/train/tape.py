@@ -1,7 +1,8 @@
 """Reverse accumulation over a plan: a forward pass that records a tape, and a backward pass that consumes it.
 
-Gradients of a value are summed over all its uses. A tape entry, and the gradients of a node's outputs, are freed as soon as the
-backward pass has used them. Auxiliary states get their new values after a backward pass, in MXNet's order.
+Gradients of a value are summed over all its uses. A tape entry, and the gradients of a node's
+outputs, are freed as soon as the backward pass has used them. Auxiliary states get their new values
+after a backward pass, in MXNet's order.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ Subruns = list[tuple[int, Callable[[Gradients], Gradients]]]
 
 
 class Backward(msgspec.Struct, eq=False):
-    """The result of a backward pass: gradients of the wanted variables that have one, and new values of auxiliary states."""
+    """The result of a backward pass: gradients of the wanted variables that have one, and new
+    values of auxiliary states.
+    """
 
     gradients: dict[Node, Array]
     updates: dict[Node, Array]
@@ -47,7 +50,8 @@ def needs_head_gradient(node: Node) -> bool:
 class Tape:
     """A forward pass that is recorded for one backward pass.
 
-    ``overwritten`` are new values of variables that the forward pass writes to, as in MXNet the fixed gamma of BatchNorm.
+    ``overwritten`` are new values of variables that the forward pass writes to, as in MXNet the
+    fixed gamma of BatchNorm.
     """
 
     def __init__(
@@ -61,7 +65,8 @@ class Tape:
         training: bool = True,
         repeatable: bool = True,
     ) -> None:
-        """Run ``plan`` on ``values`` without writing to them, and keep the values that the gradients of ``wanted`` need.
+        """Run ``plan`` on ``values`` without writing to them, and keep the values that the
+        gradients of ``wanted`` need.
 
         ``repeatable`` states that ``streams`` starts anew each time; in a subgraph one stream serves all runs.
 
@@ -118,7 +123,12 @@ class Tape:
             self._values[slot] = None
 
     def _record(
-        self, step: PlanStep, gradient: Gradient, inputs: list[Array], result: KernelResult, subruns: Subruns
+        self,
+        step: PlanStep,
+        gradient: Gradient,
+        inputs: list[Array],
+        result: KernelResult,
+        subruns: Subruns,
     ) -> RecordedStep:
         """Return the tape entry that the gradient of an operator needs."""
         streams = self._streams
@@ -128,23 +138,37 @@ class Tape:
             result.outputs if gradient.reads_outputs else (),
             result.residuals if gradient.reads_outputs else None,
             self._training,
-            tuple(slot in self._live and x.dtype.kind == "f" for slot, x in zip(step.inputs, inputs, strict=True)),
+            tuple(
+                slot in self._live and x.dtype.kind == "f"
+                for slot, x in zip(step.inputs, inputs, strict=True)
+            ),
             subruns,
             (lambda: streams(step.node)) if streams is not None and self._repeatable else None,
         )
         kinds = tuple((x.shape, x.dtype) for x in result.outputs)
-        updates = {position: (inputs[position], value) for position, value in result.updates.items()}
-        return RecordedStep(step, gradient, entry, tuple((x.shape, str(x.dtype)) for x in inputs), kinds, updates)
+        updates = {
+            position: (inputs[position], value) for position, value in result.updates.items()
+        }
+        return RecordedStep(
+            step, gradient, entry, tuple((x.shape, str(x.dtype)) for x in inputs), kinds, updates
+        )
 
-    def _subgraphs(self, node: Node, subruns: Subruns) -> Callable[[int, Sequence[Array]], list[Array]]:
-        """Return a function that runs a subgraph of ``node`` and records its backward pass, all with one random stream."""
+    def _subgraphs(
+        self, node: Node, subruns: Subruns
+    ) -> Callable[[int, Sequence[Array]], list[Array]]:
+        """Return a function that runs a subgraph of ``node`` and records its backward pass, all
+        with one random stream.
+        """
         plans: dict[int, tuple[ExecutionPlan, list[Node]]] = {}
         stream = self._streams(node) if self._streams is not None else None
 
         def run_subgraph(number: int, arrays: Sequence[Array]) -> list[Array]:
             if number not in plans:
                 graph = node.subgraphs[number]
-                plans[number] = (make_plan(graph.heads), [n for n in reachable(graph) if n.is_variable])
+                plans[number] = (
+                    make_plan(graph.heads),
+                    [n for n in reachable(graph) if n.is_variable],
+                )
             plan, variables = plans[number]
             streams = None if stream is None else (lambda _: stream)
             values = dict(zip(variables, arrays, strict=True))
@@ -152,7 +176,15 @@ class Tape:
             # Created arrays may take their shapes from others.
             if self._np_shape or any(not step.inputs for step in plan.steps):
                 shapes = infer_body(node.subgraphs[number], values, np_shape=self._np_shape).shapes
-            tape = Tape(plan, values, variables, streams=streams, training=self._training, repeatable=False, shapes=shapes)
+            tape = Tape(
+                plan,
+                values,
+                variables,
+                streams=streams,
+                training=self._training,
+                repeatable=False,
+                shapes=shapes,
+            )
 
             def backward(heads: Gradients) -> Gradients:
                 gradients = tape.backward(heads).gradients
@@ -186,7 +218,9 @@ class Tape:
             if not starts and all(gradient is None for gradient in outputs):
                 continue
             gradients = _apply_vjp(recorded, outputs)
-            for slot, is_wanted, gradient in zip(recorded.step.inputs, recorded.entry.requested, gradients, strict=True):
+            for slot, is_wanted, gradient in zip(
+                recorded.step.inputs, recorded.entry.requested, gradients, strict=True
+            ):
                 if is_wanted:
                     sums.add(slot, gradient)
             # Its arrays are free from here on; the shapes are still needed for updates.
@@ -237,12 +271,19 @@ def _apply_vjp(recorded: RecordedStep, outputs: list[Array | None]) -> list[Arra
             result = recorded.gradient.vjp(recorded.entry, *outputs)
     except (GradientError, KernelError) as error:
         shapes = ", ".join(format_shape(shape) for shape, _ in recorded.outputs)
-        raise RefusedError(Fault(f"the gradient of {step.node.op}, output {shapes}: {error}", node=step.node.name)) from error
+        raise RefusedError(
+            Fault(f"the gradient of {step.node.op}, output {shapes}: {error}", node=step.node.name)
+        ) from error
     except Exception as error:
-        known, dtypes = [shape for shape, _ in recorded.inputs], [dtype for _, dtype in recorded.inputs]
+        known, dtypes = (
+            [shape for shape, _ in recorded.inputs],
+            [dtype for _, dtype in recorded.inputs],
+        )
         call = KernelCall(step.node, step.kernel, step.attrs, known, dtypes, recorded.entry.inputs)
         raise explain_failure(call, "gradient", error) from error
-    gradients = [result] if result is None or isinstance(result, (np.ndarray, np.generic)) else list(result)
+    gradients = (
+        [result] if result is None or isinstance(result, (np.ndarray, np.generic)) else list(result)
+    )
     # Gradients of rank 0 may be plain numbers.
     gradients = [None if gradient is None else np.asarray(gradient) for gradient in gradients]
     return gradients + [None] * (len(step.inputs) - len(gradients))
@@ -265,12 +306,20 @@ def check_gradients(plan: ExecutionPlan, wanted: Sequence[Node]) -> None:
         elif gradient is None or not gradient.is_zero:
             reason = "none is known" if gradient is None else gradient.reason
             hint = "register one (entry point graphshare.gradients), or train a part of the graph without it"
-            faults.append(Fault(f"operator {step.node.op} has no gradient: {reason}", node=step.node.name, hint=hint))
+            faults.append(
+                Fault(
+                    f"operator {step.node.op} has no gradient: {reason}",
+                    node=step.node.name,
+                    hint=hint,
+                )
+            )
     if faults:
         raise RefusedError(faults)
 
 
-def _update_states(recorded: list[RecordedStep], plan: ExecutionPlan, wanted: Sequence[int]) -> dict[Node, Array]:
+def _update_states(
+    recorded: list[RecordedStep], plan: ExecutionPlan, wanted: Sequence[int]
+) -> dict[Node, Array]:
     """Return the new values of the states that the steps update, given as they ran; shared states are updated in turn.
 
     ``wanted`` are the slots of the variables whose gradients are computed.
@@ -285,12 +334,14 @@ def _update_states(recorded: list[RecordedStep], plan: ExecutionPlan, wanted: Se
     return updates
 
 
-def _order_updates(recorded: list[RecordedStep], plan: ExecutionPlan, wanted: Sequence[int]) -> list[RecordedStep]:
+def _order_updates(
+    recorded: list[RecordedStep], plan: ExecutionPlan, wanted: Sequence[int]
+) -> list[RecordedStep]:
     """Sort the steps, given as they ran, in the order in which MXNet updates their states.
 
-    MXNet walks its backward graph from the gradients of the ``wanted`` variables, in their order, and a gradient is a sum over
-    uses, the last use first. So of two branches that share a state the first head's is updated first where its parameters are
-    its own, and last where all are shared.
+    MXNet walks its backward graph from the gradients of the ``wanted`` variables, in their order,
+    and a gradient is a sum over uses, the last use first. So of two branches that share a state the
+    first head's is updated first where its parameters are its own, and last where all are shared.
     """
     counts: dict[Node, int] = {}
     for one in recorded:
@@ -306,7 +357,9 @@ def _order_updates(recorded: list[RecordedStep], plan: ExecutionPlan, wanted: Se
         for slot in dict.fromkeys(step.inputs):
             uses.setdefault(slot, []).append(step)
     order: dict[Node, int] = {}
-    waiting: list[tuple[PlanStep, bool]] = [(step, False) for slot in reversed(wanted) for step in reversed(uses.get(slot, []))]
+    waiting: list[tuple[PlanStep, bool]] = [
+        (step, False) for slot in reversed(wanted) for step in reversed(uses.get(slot, []))
+    ]
     visited: set[Node] = set()
     while waiting:
         step, done = waiting.pop()

@@ -21,7 +21,14 @@ from graphshare.execute.prepare.variable_values import as_arrays
 from graphshare.execute.run import NumericResult, tabulate_outputs
 from graphshare.execute.train.sgd import Sgd
 from graphshare.execute.train.tape import needs_head_gradient
-from graphshare.execute.train.trainer import NodeStreams, Trainer, batch_rescale, check_heads, first_data, list_last
+from graphshare.execute.train.trainer import (
+    NodeStreams,
+    Trainer,
+    batch_rescale,
+    check_heads,
+    first_data,
+    list_last,
+)
 from graphshare.formats.images.images import describe_images, suggest_preparation
 from graphshare.formats.model_format import Operation, require
 from graphshare.formats.params.lookup import RecordsByName
@@ -38,7 +45,8 @@ from graphshare.text.summary import Table, format_html
 
 
 class LossHistory(NumericResult, msgspec.Struct, eq=False):
-    """The loss of one head before each step: the mean over samples of ``measure`` (``cross entropy``, ``squared error``...).
+    """The loss of one head before each step: the mean over samples of ``measure`` (``cross
+    entropy``, ``squared error``...).
 
     For a head that is the loss itself, or that is not a loss, the measure ``mean`` is the mean of the output.
     """
@@ -62,7 +70,9 @@ class _Losses:
 
     def add(self, outputs: Sequence[Array], values: Mapping[Node, Array]) -> None:
         """Add the losses of a step, of the outputs of its forward pass."""
-        for history, (op, attrs, label), output in zip(self.histories, self._heads, outputs, strict=True):
+        for history, (op, attrs, label), output in zip(
+            self.histories, self._heads, outputs, strict=True
+        ):
             loss = measure_loss(op, attrs, output, values.get(label) if label is not None else None)
             history.measure = loss.measure
             history.values.append(loss.value)
@@ -75,16 +85,21 @@ def _describe_head(node: Node) -> tuple[str, Attrs, Node | None]:
         return "", {}, None
     # Output layers of MXNet have the label as their second input.
     label = node.inputs[1].node if len(node.inputs) == 2 else None
-    return canonical(node.op), signature.parse(node.attrs)[0], label if label is not None and label.is_variable else None
+    return (
+        canonical(node.op),
+        signature.parse(node.attrs)[0],
+        label if label is not None and label.is_variable else None,
+    )
 
 
 class Trained(NumericResult, msgspec.Struct, eq=False):
-    """The result of training. ``before`` and ``outputs`` are outputs of inference before the first step and after the last.
+    """The result of training. ``before`` and ``outputs`` are outputs of inference before the first
+    step and after the last.
 
-    Outputs are by MXNet's names. ``updated`` are the new values of parameters and auxiliary states by their key in a parameter
-    file. ``losses`` has the loss of each head, step by step, on the values that the step started from. ``seconds`` is the time
-    of the steps alone; it does not count when results are compared. ``settings`` are the settings that were used, ``rescale``
-    filled in.
+    Outputs are by MXNet's names. ``updated`` are the new values of parameters and auxiliary states
+    by their key in a parameter file. ``losses`` has the loss of each head, step by step, on the
+    values that the step started from. ``seconds`` is the time of the steps alone; it does not count
+    when results are compared. ``settings`` are the settings that were used, ``rescale`` filled in.
     """
 
     before: dict[str, Any]
@@ -98,14 +113,23 @@ class Trained(NumericResult, msgspec.Struct, eq=False):
     losses: list[LossHistory]
 
     def _summary(self) -> str:
-        return f"{format_count(self.steps, 'step')}, {format_count(len(self.updated), 'updated array')}, {self.seconds:.3g} s"
+        return (
+            f"{format_count(self.steps, 'step')}, "
+            f"{format_count(len(self.updated), 'updated array')}, {self.seconds:.3g} s"
+        )
 
     def _repr_html_(self) -> str:
         """Return the losses and a summary of each output after the last step as HTML tables for notebooks."""
-        rows = [(a.name, a.measure, *map(format_number, a.values[:1] + a.values[-1:])) for a in self.losses if a.values]
+        rows = [
+            (a.name, a.measure, *map(format_number, a.values[:1] + a.values[-1:]))
+            for a in self.losses
+            if a.values
+        ]
         losses = Table(("head", "measure", "before the first step", "before the last step"), rows)
         facts = [("note", note) for note in self.notes]
-        return format_html(self._summary(), facts=facts, tables=[losses, tabulate_outputs(self.outputs)])
+        return format_html(
+            self._summary(), facts=facts, tables=[losses, tabulate_outputs(self.outputs)]
+        )
 
 
 def train(
@@ -126,9 +150,10 @@ def train(
 ) -> Trained:
     """Train the parameters of a model for a number of ``steps``, all on the same inputs, as MXNet's Module does it.
 
-    ``settings`` are the settings of SGD. ``rescale`` multiplies the gradients; without it they are divided by the batch size of
-    the first data input. Heads that are not losses start from ``head_gradients``, by output name, or from ones. The other
-    arguments are the same as in :func:`run`. ``on_step`` is called after each step with its number and the losses so far.
+    ``settings`` are the settings of SGD. ``rescale`` multiplies the gradients; without it they are
+    divided by the batch size of the first data input. Heads that are not losses start from
+    ``head_gradients``, by output name, or from ones. The other arguments are the same as in
+    :func:`run`. ``on_step`` is called after each step with its number and the losses so far.
     ``model.with_params(trained.updated)`` is the trained model.
 
     Raises:
@@ -139,9 +164,13 @@ def train(
     fed, names = feeds or {}, as_names(targets)
     with locate_refusals(source), suggest_preparation(fed), resource_limits(max_memory, time_limit):
         input_shapes = as_shapes(shapes, source.graph)
-        values, sizes, notes = spread_inputs(source.graph, fed, input_shapes, targets=names, held=source.held)
+        values, sizes, notes = spread_inputs(
+            source.graph, fed, input_shapes, targets=names, held=source.held
+        )
         params = source.parameter_file
-        request = Request(draw=DrawOptions(seed, params_seed, training=True), params=params, targets=names)
+        request = Request(
+            draw=DrawOptions(seed, params_seed, training=True), params=params, targets=names
+        )
         ready = prepare(source.graph, request, as_arrays(values), sizes)
         ready.notes[:0] = [*describe_images(fed), *notes]
         scaled = msgspec.structs.replace(settings or Sgd(), rescale=_rescale(ready, rescale))
@@ -158,24 +187,50 @@ def _train(
     on_step: StepListener | None,
 ) -> Trained:
     # prepare() has asked for inference only; training keeps all values and has gradients.
-    check_memory(ready.inference.nodes, ready.part.heads, ready.inference, ready.values, keeps_all=True)
+    check_memory(
+        ready.inference.nodes, ready.part.heads, ready.inference, ready.values, keeps_all=True
+    )
     trained = [node for node in ready.values if ready.roles[node].kind is Kind.PARAMETER]
     states = [node for node in ready.values if ready.roles[node].kind is Kind.AUXILIARY]
     _check_names([*trained, *states], trained)
     heads = _heads(ready, head_gradients)
     streams, shapes = NodeStreams(seed), ready.inference.shapes
-    trainer = Trainer(ready.part.heads, ready.values, trained, settings, heads=heads, streams=streams, shapes=shapes)
+    trainer = Trainer(
+        ready.part.heads,
+        ready.values,
+        trained,
+        settings,
+        heads=heads,
+        streams=streams,
+        shapes=shapes,
+    )
     before = trainer.outputs()
     check_heads(ready.part.heads, heads, before)
     losses = _Losses(ready.names, ready.part.heads)
     seconds = _run_steps(trainer, steps, losses, on_step, ready.notes)
     records = RecordsByName(params) if params is not None else None
-    updated = {_key(node, ready.roles[node], records): trainer.values[node] for node in (*trained, *states)}
-    first, last = (dict(zip(ready.names, outputs, strict=True)) for outputs in (before, trainer.outputs()))
-    return Trained(first, last, updated, settings, steps, seconds, ready.variable_bytes, ready.notes, losses.histories)
+    updated = {
+        _key(node, ready.roles[node], records): trainer.values[node] for node in (*trained, *states)
+    }
+    first, last = (
+        dict(zip(ready.names, outputs, strict=True)) for outputs in (before, trainer.outputs())
+    )
+    return Trained(
+        first,
+        last,
+        updated,
+        settings,
+        steps,
+        seconds,
+        ready.variable_bytes,
+        ready.notes,
+        losses.histories,
+    )
 
 
-def _run_steps(trainer: Trainer, steps: int, losses: _Losses, on_step: StepListener | None, notes: list[str]) -> float:
+def _run_steps(
+    trainer: Trainer, steps: int, losses: _Losses, on_step: StepListener | None, notes: list[str]
+) -> float:
     """Train for some steps; return the seconds, and add a note on parameters that no gradient reached.
 
     Without a listener the steps are reported as progress.
@@ -189,7 +244,9 @@ def _run_steps(trainer: Trainer, steps: int, losses: _Losses, on_step: StepListe
             on_step(number, losses.histories)
     seconds = perf_counter() - started
     if trainer.without_gradient:
-        notes.append(f"no gradient reaches {format_names((node.name for node in trainer.without_gradient), 6)}")
+        notes.append(
+            f"no gradient reaches {format_names((node.name for node in trainer.without_gradient), 6)}"
+        )
     return seconds
 
 
@@ -198,11 +255,20 @@ def _check_names(variables: Sequence[Node], trained: Sequence[Node]) -> None:
     twice = [name for name, count in Counter(node.name for node in variables).items() if count > 1]
     if twice:
         raise RefusedError(
-            [Fault(f"several variables have the name {n!r}", hint="tie them, or give them names of their own") for n in twice]
+            [
+                Fault(
+                    f"several variables have the name {n!r}",
+                    hint="tie them, or give them names of their own",
+                )
+                for n in twice
+            ]
         )
     if not trained:
         raise RefusedError(
-            Fault("there is no parameter to train", hint="the names in `params=FILE` decide which variables are parameters")
+            Fault(
+                "there is no parameter to train",
+                hint="the names in `params=FILE` decide which variables are parameters",
+            )
         )
 
 
@@ -210,34 +276,49 @@ def _rescale(ready: Prepared, factor: float | None) -> float:
     """Return ``factor``, or one divided by axis 0 of the first input that is data, as Module does."""
     if factor is not None:
         return factor
-    inputs = [n for n in ready.inference.nodes if n in ready.values and not ready.roles[n].is_parameter]
+    inputs = [
+        n for n in ready.inference.nodes if n in ready.values and not ready.roles[n].is_parameter
+    ]
     node = first_data(inputs, ready.values, ready.roles)  # in the order of list_arguments
     if node is not None:
-        ready.notes.append(f"gradients are divided by {ready.values[node].shape[0]}, the batch of {node.name!r}")
+        ready.notes.append(
+            f"gradients are divided by {ready.values[node].shape[0]}, the batch of {node.name!r}"
+        )
     return batch_rescale(node, ready.values)
 
 
 def _heads(ready: Prepared, gradients: Mapping[str, Any]) -> list[Any]:
     """Return the gradient of each head; None where none is given (ones, unless the head is a loss)."""
     faults = [
-        Fault(f"`head_gradients` {name!r} is not an output", hint=suggest(name, ready.names, "outputs")) for name in gradients
+        Fault(
+            f"`head_gradients` {name!r} is not an output",
+            hint=suggest(name, ready.names, "outputs"),
+        )
+        for name in gradients
         if name not in ready.names
-    ]  # fmt: skip
+    ]
     if faults:
         raise RefusedError(faults)
     heads = ready.part.heads
     wanting = [ready.names[i] for i in list_last(heads) if needs_head_gradient(heads[i].node)]
-    ones, idle = [n for n in wanting if n not in gradients], [n for n in gradients if n not in wanting]
+    ones, idle = (
+        [n for n in wanting if n not in gradients],
+        [n for n in gradients if n not in wanting],
+    )
     if ones:
         ready.notes.append(
             f"outputs that are not losses get a gradient of ones: {', '.join(ones)} (`head_gradients` sets another)"
         )
     if idle:
-        ready.notes.append(f"ignored head gradients, of losses or of outputs that are listed again: {', '.join(idle)}")
+        ready.notes.append(
+            f"ignored head gradients, of losses or of outputs that are listed again: {', '.join(idle)}"
+        )
     return [gradients.get(name) for name in ready.names]
 
 
 def _key(node: Node, role: Role, records: RecordsByName | None) -> str:
     auxiliary = role.kind is Kind.AUXILIARY
     record = records.of(node, auxiliary=auxiliary) if records is not None else None
-    return (record.key if record is not None else None) or join_key("aux" if auxiliary else "arg", node.name)
+    return (record.key if record is not None else None) or join_key(
+        "aux" if auxiliary else "arg", node.name
+    )

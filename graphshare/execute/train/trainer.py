@@ -41,14 +41,18 @@ class NodeStreams(msgspec.Struct, frozen=True):
 
 
 class _LazyGenerator:
-    """A generator that is created at the first draw: few nodes draw, and creating one takes longer than a small kernel."""
+    """A generator that is created at the first draw: few nodes draw, and creating one takes longer
+    than a small kernel.
+    """
 
     def __init__(self, seed: list[int]) -> None:
         self._seed = seed
 
     def __getattr__(self, name: str) -> Any:
         generator = np.random.default_rng(self._seed)
-        self.__dict__.update({key: getattr(generator, key) for key in dir(generator) if not key.startswith("_")})
+        self.__dict__.update(
+            {key: getattr(generator, key) for key in dir(generator) if not key.startswith("_")}
+        )
         return getattr(generator, name)
 
 
@@ -82,8 +86,12 @@ def check_heads(targets: Sequence[Entry], heads: Gradients, outputs: Sequence[Ar
         raise RefusedError(faults)
 
 
-def first_data(inputs: Iterable[Node], values: Mapping[Node, Array], roles: Mapping[Node, Role]) -> Node | None:
-    """Return the first of ``inputs`` that is data (neither label nor state) and has an axis: Module divides by its batch."""
+def first_data(
+    inputs: Iterable[Node], values: Mapping[Node, Array], roles: Mapping[Node, Role]
+) -> Node | None:
+    """Return the first of ``inputs`` that is data (neither label nor state) and has an axis: Module
+    divides by its batch.
+    """
     data = (node for node in inputs if not roles[node].is_optional)
     return next((node for node in data if values[node].ndim), None)
 
@@ -117,8 +125,8 @@ def backpropagate(
 ) -> Backpropagation:
     """Run a forward and a backward pass over ``plan``, the plan of ``targets``; ``values`` are not written to.
 
-    ``heads`` are the gradients of the targets, ones where None. Losses ignore them. As in MXNet, a target that is listed
-    several times starts only from the gradient of its last listing.
+    ``heads`` are the gradients of the targets, ones where None. Losses ignore them. As in MXNet, a
+    target that is listed several times starts only from the gradient of its last listing.
 
     Raises:
         RefusedError: a kernel cannot take its inputs, an operator has no gradient, or a head's has another shape.
@@ -132,8 +140,12 @@ def backpropagate(
     return Backpropagation(tape.outputs, result.gradients, {**tape.overwritten, **result.updates})
 
 
-def fill_zeros(gradients: Mapping[Node, Array], wanted: Sequence[Node], values: Mapping[Node, Array]) -> dict[Node, Array]:
-    """Return read-only gradients of all ``wanted`` variables: zeros where none was reached, as in MXNet's gradient arrays."""
+def fill_zeros(
+    gradients: Mapping[Node, Array], wanted: Sequence[Node], values: Mapping[Node, Array]
+) -> dict[Node, Array]:
+    """Return read-only gradients of all ``wanted`` variables: zeros where none was reached, as in
+    MXNet's gradient arrays.
+    """
     filled = {}
     for node in wanted:
         gradient = gradients.get(node)
@@ -145,7 +157,8 @@ def fill_zeros(gradients: Mapping[Node, Array], wanted: Sequence[Node], values: 
 
 
 class Trainer:
-    """A graph in training. ``values`` are the current ones of all its variables; the arrays passed in are not written to.
+    """A graph in training. ``values`` are the current ones of all its variables; the arrays passed
+    in are not written to.
 
     ``without_gradient`` are the parameters that no gradient reached in the last step.
     """
@@ -172,7 +185,9 @@ class Trainer:
         hint = "convert it to float32 first, or leave it out of the training"
         booleans = [node.name for node in trained if values[node].dtype == np.bool_]
         if booleans:
-            raise RefusedError([Fault("is boolean, so it cannot be trained", node=n, hint=hint) for n in booleans])
+            raise RefusedError(
+                [Fault("is boolean, so it cannot be trained", node=n, hint=hint) for n in booleans]
+            )
         self.plan = make_plan(targets)
         self.values = dict(values)
         self._targets, self._trained = list(targets), list(trained)
@@ -191,7 +206,13 @@ class Trainer:
         """
         streams = self._streams.start(self._steps)
         return backpropagate(
-            self.plan, self._targets, self.values, self._trained, heads=self._heads, streams=streams, shapes=self._shapes
+            self.plan,
+            self._targets,
+            self.values,
+            self._trained,
+            heads=self._heads,
+            streams=streams,
+            shapes=self._shapes,
         )
 
     def step(self) -> list[Array]:

@@ -1,6 +1,7 @@
 """Open fsspec's file system for a URL, and turn its failures into errors with hints. Only this module imports fsspec.
 
-fsspec and the packages for ``http`` and ``s3`` are installed by the extra ``remote``, packages for other protocols by the user.
+fsspec and the packages for ``http`` and ``s3`` are installed by the extra ``remote``, packages for
+other protocols by the user.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ _STATUSES = {
 }
 _DOWNLOADS = {"http": "curl -LO {url}", "https": "curl -LO {url}", "ftp": "curl -O {url}", "s3": "aws s3 cp {url} .",
               "gs": "gcloud storage cp {url} .", "hdfs": "hdfs dfs -get {url}"}  # fmt: skip
-_CREDENTIALS = "is the address complete, and are the credentials set? Those of s3:// come from the AWS profile or environment"
+_CREDENTIALS = (
+    "is the address complete, and are the credentials set? Those of s3:// come from the AWS "
+    "profile or environment"
+)
 
 
 class FileSystem(Protocol):
@@ -39,7 +43,9 @@ class FileSystem(Protocol):
 
     def info(self, path: str) -> Mapping[str, Any]: ...
     def ls(self, path: str, detail: bool = ...) -> list[Mapping[str, Any]]: ...
-    def find(self, path: str, detail: bool = ..., **options: Any) -> Mapping[str, Mapping[str, Any]]: ...
+    def find(
+        self, path: str, detail: bool = ..., **options: Any
+    ) -> Mapping[str, Mapping[str, Any]]: ...
     def cat_file(self, path: str, start: int | None = ..., end: int | None = ...) -> bytes: ...
     def open(self, path: str, mode: str) -> BinaryIO: ...
     def put_file(self, lpath: str, rpath: str, **options: Any) -> None: ...
@@ -62,7 +68,11 @@ class RemotePath:
         except ValueError as error:
             known = "s3://, http://, https:// or another scheme of fsspec"
             raise InputError(
-                Fault(f"cannot be read: {hide_secrets(_reason(error), url)}", where=url, hint=f"URLs start with {known}")
+                Fault(
+                    f"cannot be read: {hide_secrets(_reason(error), url)}",
+                    where=url,
+                    hint=f"URLs start with {known}",
+                )
             ) from error
         except Exception as error:  # an archive is opened here, by code that may raise anything
             raise explain(error, url) from error
@@ -77,7 +87,9 @@ class RemotePath:
     @property
     def is_s3(self) -> bool:
         """Return whether ranges are requested from an S3 object store."""
-        return self.scheme in ("s3", "s3a") and not self.url.startswith(("simplecache::", "filecache::", "blockcache::"))
+        return self.scheme in ("s3", "s3a") and not self.url.startswith(
+            ("simplecache::", "filecache::", "blockcache::")
+        )
 
     def run(self, function: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:
         """Run a coroutine function in the thread where fsspec runs its file systems."""
@@ -94,7 +106,11 @@ def _import_fsspec(url: str) -> Any:
         command = _DOWNLOADS.get(find_scheme(url), "").replace("{url}", quote_shell(url))
         hint = f"{INSTALL}, or download it first: `{command}`" if command else INSTALL
         raise InputError(
-            Fault("is a URL, and fsspec, which reads and writes URLs, is not installed", where=url, hint=hint)
+            Fault(
+                "is a URL, and fsspec, which reads and writes URLs, is not installed",
+                where=url,
+                hint=hint,
+            )
         ) from None
     return fsspec
 
@@ -105,9 +121,14 @@ def _open_filesystem(fsspec: Any, url: str) -> tuple[Any, str]:
     configured = {**fsspec.config.conf.get("s3", {}), **fsspec.config.conf.get("s3a", {})}
     options = {scheme: s3_options(configured) for scheme in schemes & {"s3", "s3a"}}
     for scheme in options:
-        fsspec.filesystem(scheme, **options[scheme]).retries = 1  # botocore itself repeats requests, those that may be repeated
+        fsspec.filesystem(
+            scheme, **options[scheme]
+        ).retries = 1  # botocore itself repeats requests, those that may be repeated
     if "::" in url:  # fsspec itself reads archives, and by default waits without a limit
-        options |= {scheme: http_options(fsspec.config.conf.get(scheme, {})) for scheme in schemes & {"http", "https"}}
+        options |= {
+            scheme: http_options(fsspec.config.conf.get(scheme, {}))
+            for scheme in schemes & {"http", "https"}
+        }
     return fsspec.core.url_to_fs(url, **options)  # type: ignore[no-any-return]
 
 
@@ -131,9 +152,18 @@ def explain(error: Exception, url: str, *, writes: bool = False) -> GraphshareEr
     else:
         status = find_status(error)
         # botocore has NoCredentialsError and PartialCredentialsError.
-        denied = isinstance(error, PermissionError) or status in (401, 403) or "Credentials" in type(error).__name__
-        known = _STATUSES.get(status, f"the server answered {status}" if status else describe_timeout(error))
-        reason = known or f"cannot be {'written' if writes else 'read'}: {hide_secrets(_reason(error), url)}"
+        denied = (
+            isinstance(error, PermissionError)
+            or status in (401, 403)
+            or "Credentials" in type(error).__name__
+        )
+        known = _STATUSES.get(
+            status, f"the server answered {status}" if status else describe_timeout(error)
+        )
+        reason = (
+            known
+            or f"cannot be {'written' if writes else 'read'}: {hide_secrets(_reason(error), url)}"
+        )
         fault = Fault(reason, where=url, hint=_CREDENTIALS if denied else "")
     return OutputError(fault) if writes else InputError(fault)
 
@@ -142,7 +172,9 @@ def _refuse_missing_package(error: ImportError, url: str) -> Fault:
     """Return the fault of a protocol whose package is not installed, with the command that installs it."""
     hint = INSTALL if find_scheme(url) in _OWN else ""
     # fsspec names the package: "Please install gcsfs to access Google Storage", 'SFTPFileSystem requires "paramiko"'.
-    named = re.search(r"(?:[Ii]nstall(?: the)?|requires) [\"']*(?!to\b|the\b)([a-z][\w-]*)", str(error))
+    named = re.search(
+        r"(?:[Ii]nstall(?: the)?|requires) [\"']*(?!to\b|the\b)([a-z][\w-]*)", str(error)
+    )
     if named and not hint:
         hint = f"pip install {named[1]}"
     return Fault(f"needs a package that is not installed: {error}", where=url, hint=hint)
@@ -151,7 +183,9 @@ def _refuse_missing_package(error: ImportError, url: str) -> Fault:
 def find_status(error: BaseException) -> int:
     """Return the status with which a server refused a request; 0 for any other error."""
     status = getattr(error, "status", None)  # aiohttp
-    response = getattr(error, "response", None) or getattr(error.__cause__, "response", None)  # botocore
+    response = getattr(error, "response", None) or getattr(
+        error.__cause__, "response", None
+    )  # botocore
     if status is None and isinstance(response, Mapping):
         status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
     return status if isinstance(status, int) else 0
@@ -164,11 +198,29 @@ def may_pass(error: BaseException) -> bool:
         return status == 429 or status >= 500
     # By name, because the packages that define these errors may not be installed.
     kind = type(error).__name__
-    if "DNS" in kind or "Certificate" in kind or isinstance(error, (FileNotFoundError, PermissionError)):
+    if (
+        "DNS" in kind
+        or "Certificate" in kind
+        or isinstance(error, (FileNotFoundError, PermissionError))
+    ):
         return False
-    return isinstance(error, (ConnectionError, TimeoutError, asyncio.TimeoutError, asyncio.IncompleteReadError)) or kind in (
-        *("ClientPayloadError", "ServerDisconnectedError", "ClientOSError", "ClientConnectorError", "ClientConnectionError"),
-        *("IncompleteRead", "ResponseStreamingError", "EndpointConnectionError", "ServerTimeoutError", "SocketTimeoutError"),
+    return isinstance(
+        error, (ConnectionError, TimeoutError, asyncio.TimeoutError, asyncio.IncompleteReadError)
+    ) or kind in (
+        *(
+            "ClientPayloadError",
+            "ServerDisconnectedError",
+            "ClientOSError",
+            "ClientConnectorError",
+            "ClientConnectionError",
+        ),
+        *(
+            "IncompleteRead",
+            "ResponseStreamingError",
+            "EndpointConnectionError",
+            "ServerTimeoutError",
+            "SocketTimeoutError",
+        ),
         *("ReadTimeoutError", "ConnectionClosedError", "HTTPClientError", "ConnectionTimeoutError"),
     )
 

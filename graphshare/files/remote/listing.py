@@ -53,25 +53,41 @@ def find_kind(url: str) -> Literal["file", "folder", ""]:
 
 
 def list_folder(folder: str, *, prefix: str = "") -> list[ListedFile]:
-    """Return the files right in a folder whose names begin with ``prefix``, by name. Raises InputError when it is not there."""
+    """Return the files right in a folder whose names begin with ``prefix``, by name.
+
+    Raises InputError when it is not there.
+    """
     place = RemotePath(folder)
     if place.is_web:
         # A page of links states neither sizes nor versions.
         files = [ListedFile(url, -1, "") for url in _list_links(folder) if not url.endswith("/")]
-        return sorted((file for file in files if split_url(file.path)[1].startswith(prefix)), key=_by_path)
+        return sorted(
+            (file for file in files if split_url(file.path)[1].startswith(prefix)), key=_by_path
+        )
     with translate_errors(folder):
         place.filesystem.invalidate_cache()
         if prefix and place.is_s3:  # of a million objects only those are listed
-            entries: Iterable[Mapping[str, Any]] = place.filesystem.find(place.path, detail=True, prefix=prefix).values()
+            entries: Iterable[Mapping[str, Any]] = place.filesystem.find(
+                place.path, detail=True, prefix=prefix
+            ).values()
         else:
             entries = place.filesystem.ls(place.path, detail=True)
     depth = len(_parts(place.path)) + 1
-    files = [_describe(folder, _parts(facts["name"])[-1], facts) for facts in entries if _is_file(facts, depth)]
-    return sorted((file for file in files if split_url(file.path)[1].startswith(prefix)), key=_by_path)
+    files = [
+        _describe(folder, _parts(facts["name"])[-1], facts)
+        for facts in entries
+        if _is_file(facts, depth)
+    ]
+    return sorted(
+        (file for file in files if split_url(file.path)[1].startswith(prefix)), key=_by_path
+    )
 
 
 def find_files(folder: str, *, depth: int | None = None) -> list[ListedFile]:
-    """Return the files below a folder, at most ``depth`` levels down, by path. Raises InputError when it is not there."""
+    """Return the files below a folder, at most ``depth`` levels down, by path.
+
+    Raises InputError when it is not there.
+    """
     place = RemotePath(folder)
     if place.is_web:
         return sorted(_follow_links(folder, depth), key=_by_path)
@@ -79,7 +95,11 @@ def find_files(folder: str, *, depth: int | None = None) -> list[ListedFile]:
         place.filesystem.invalidate_cache()
         entries = place.filesystem.find(place.path, detail=True, maxdepth=depth)
     start = len(_parts(place.path))
-    files = [_describe(folder, "/".join(_parts(name)[start:]), facts) for name, facts in entries.items() if _is_file(facts)]
+    files = [
+        _describe(folder, "/".join(_parts(name)[start:]), facts)
+        for name, facts in entries.items()
+        if _is_file(facts)
+    ]
     return sorted(files, key=_by_path)
 
 
@@ -93,12 +113,16 @@ def _parts(path: str) -> list[str]:
 
 def _is_file(facts: Mapping[str, Any], depth: int | None = None) -> bool:
     parts = _parts(facts["name"])
-    return facts.get("type") != "directory" and bool(parts) and (depth is None or len(parts) == depth)
+    return (
+        facts.get("type") != "directory" and bool(parts) and (depth is None or len(parts) == depth)
+    )
 
 
 def _describe(folder: str, name: str, facts: Mapping[str, Any]) -> ListedFile:
     size = facts.get("size")
-    return ListedFile(join_url(folder, name), -1 if size is None else int(size), describe_version(facts))
+    return ListedFile(
+        join_url(folder, name), -1 if size is None else int(size), describe_version(facts)
+    )
 
 
 def _list_links(folder: str) -> list[str]:
@@ -108,13 +132,21 @@ def _list_links(folder: str) -> list[str]:
     links = dict.fromkeys(find_links(read_url(f"{base}{tail}", _MAX_PAGE)))
     urls = dict.fromkeys(_join_link(base, link.decode("utf-8", "replace")) for link in links)
     names = [url[len(base) :] for url in urls if url.startswith(base)]
-    return [f"{base}{name}{tail}" for name in names if name and "/" not in name[:-1] and not leaves_folder(name)]
+    return [
+        f"{base}{name}{tail}"
+        for name in names
+        if name and "/" not in name[:-1] and not leaves_folder(name)
+    ]
 
 
 def find_links(page: bytes) -> Iterator[bytes]:
     """Yield the target of each ``<a href="...">`` of a page, in time proportional to the page."""
     for piece in page.split(b"<"):
-        if piece[:1] in b"aA" and piece[1:2].isspace() and (match := _LINK.search(piece.partition(b">")[0])):
+        if (
+            piece[:1] in b"aA"
+            and piece[1:2].isspace()
+            and (match := _LINK.search(piece.partition(b">")[0]))
+        ):
             yield match[1]
 
 
@@ -136,7 +168,9 @@ def _follow_links(folder: str, depth: int | None) -> list[ListedFile]:
             pages += 1
             if pages > _MAX_PAGES:
                 hint = "name a folder further down"
-                raise InputError(Fault(f"has more than {_MAX_PAGES:,} folders below it", where=folder, hint=hint))
+                raise InputError(
+                    Fault(f"has more than {_MAX_PAGES:,} folders below it", where=folder, hint=hint)
+                )
             if (elapsed := time.monotonic() - started) > retries.SILENCE + pages * retries.PER_PAGE:
                 message = f"its folders come too slowly: {pages - 1:,} in {elapsed:.0f} s"
                 raise InputError(Fault(message, where=folder, hint="name a folder further down"))

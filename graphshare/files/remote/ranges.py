@@ -1,7 +1,8 @@
 """Requests for ranges of bytes, each of which fails when the content has changed since the first one.
 
-HTTP and S3 are asked with ``If-Match`` and the entity tag of the first answer, and the tag of each answer is compared, for
-servers that ignore the condition. Other file systems have no conditions: size and time are compared.
+HTTP and S3 are asked with ``If-Match`` and the entity tag of the first answer, and the tag of each
+answer is compared, for servers that ignore the condition. Other file systems have no conditions:
+size and time are compared.
 """
 
 from __future__ import annotations
@@ -57,7 +58,10 @@ def choose_fetch(place: RemotePath) -> Fetch | None:
 
 
 async def _get_all(
-    get: Callable[..., Coroutine[Any, Any, Answer]], place: RemotePath, bounds: Sequence[tuple[int, int]], version: str
+    get: Callable[..., Coroutine[Any, Any, Answer]],
+    place: RemotePath,
+    bounds: Sequence[tuple[int, int]],
+    version: str,
 ) -> list[Answer]:
     """Return the answers to several requests; some of them run at the same time."""
     free = asyncio.Semaphore(retries.AT_ONCE)
@@ -101,10 +105,16 @@ async def _get_from_web(place: RemotePath, start: int, stop: int, version: str) 
 
     filesystem: Any = place.filesystem
     session = await filesystem.set_session()
-    headers = {**filesystem.kwargs.get("headers", {}), "Range": f"bytes={start}-{stop - 1}", "Accept-Encoding": "identity"}
+    headers = {
+        **filesystem.kwargs.get("headers", {}),
+        "Range": f"bytes={start}-{stop - 1}",
+        "Accept-Encoding": "identity",
+    }
     if version.startswith('"'):  # a weak tag (W/"...") matches nothing
         headers["If-Match"] = version
-    timeout = aiohttp.ClientTimeout(total=None, sock_connect=retries.CONNECT, sock_read=retries.SILENCE)
+    timeout = aiohttp.ClientTimeout(
+        total=None, sock_connect=retries.CONNECT, sock_read=retries.SILENCE
+    )
     options = {"timeout": timeout, **filesystem.kwargs, "headers": headers}
     head = session.get(filesystem.encode_url(place.path), **options)
     async with await asyncio.wait_for(head, retries.SILENCE) as response:
@@ -121,8 +131,15 @@ async def _get_from_web(place: RemotePath, start: int, stop: int, version: str) 
         # A server may ignore Range and send the whole file.
         if response.status != 206:
             return Answer(0, data := await _read_whole(response, place.url), len(data), version_tag)
-        if bounds is None or bounds[1] is None or int(bounds[1]) != start or not bounds[3].isdigit():
-            raise InputError(Fault("the server sent a different range from the requested one", where=place.url))
+        if (
+            bounds is None
+            or bounds[1] is None
+            or int(bounds[1]) != start
+            or not bounds[3].isdigit()
+        ):
+            raise InputError(
+                Fault("the server sent a different range from the requested one", where=place.url)
+            )
         data = await _read(response, min(stop, int(bounds[2]) + 1) - start, place.url)
         return Answer(start, data, int(bounds[3]), version_tag)
 
@@ -130,7 +147,9 @@ async def _get_from_web(place: RemotePath, start: int, stop: int, version: str) 
 async def _read(response: Any, size: int, url: str) -> bytes:
     """Return the bytes of a range."""
     if response.headers.get("Content-Encoding", "identity") != "identity":
-        raise InputError(Fault("the server compresses ranges, so that their places are unknown", where=url))
+        raise InputError(
+            Fault("the server compresses ranges, so that their places are unknown", where=url)
+        )
     data = await retries.read_paced(response.content.read, size)
     if len(data) < size:
         raise asyncio.IncompleteReadError(data, size)
@@ -148,8 +167,12 @@ async def _read_whole(response: Any, url: str) -> bytes:
         response.close()
         message = f"has {format_bytes(size)}, and the server does not send ranges of it"
         if not re.fullmatch(_NUMBER, declared):
-            message = f"is larger than {format_bytes(limit)}, and the server does not send ranges of it"
-        raise InputError(Fault(message, where=url, hint="download it first, or serve it with ranges"))
+            message = (
+                f"is larger than {format_bytes(limit)}, and the server does not send ranges of it"
+            )
+        raise InputError(
+            Fault(message, where=url, hint="download it first, or serve it with ranges")
+        )
     return data
 
 
@@ -183,7 +206,9 @@ async def _call_s3(place: RemotePath, **wanted: str | None) -> Mapping[str, Any]
     """Return the answer to a request for an object. Raises _RepeatedError: botocore repeats requests by itself."""
     options = {name: value for name, value in wanted.items() if value}
     try:
-        response: Mapping[str, Any] = await cast(Any, place.filesystem)._call_s3("get_object", **options)
+        response: Mapping[str, Any] = await cast(Any, place.filesystem)._call_s3(
+            "get_object", **options
+        )
     except Exception as error:
         raise _RepeatedError(error) from error
     return response

@@ -1,7 +1,8 @@
-"""Limits on waiting for a server. Each attempt of a request ends within the limits here, even if the server never answers.
+"""Limits on waiting for a server. Each attempt of a request ends within the limits here, even if
+the server never answers.
 
-A server may be down, accept connections without answering, or send a byte now and then: a limit only on silence would not end
-the last of these, so that the bytes must also come at a pace.
+A server may be down, accept connections without answering, or send a byte now and then: a limit
+only on silence would not end the last of these, so that the bytes must also come at a pace.
 """
 
 from __future__ import annotations
@@ -49,17 +50,27 @@ def allow_seconds(size: int) -> float:
 def describe_timeout(error: Exception) -> str:
     """Return the limits that a server did not keep; an empty text for another error."""
     kind = type(error).__name__
-    if not isinstance(error, (TimeoutError, asyncio.TimeoutError)) and kind not in ("ReadTimeoutError", "ConnectTimeoutError"):
+    if not isinstance(error, (TimeoutError, asyncio.TimeoutError)) and kind not in (
+        "ReadTimeoutError",
+        "ConnectTimeoutError",
+    ):
         return ""
     pace = f"{PACE // 1000} kB per second"
-    return f"Timeout: no connection in {CONNECT:g} s, no answer or no further byte in {SILENCE:g} s, or less than {pace}"
+    return (
+        f"Timeout: no connection in {CONNECT:g} s, no answer or no further byte in {SILENCE:g} s, "
+        f"or less than {pace}"
+    )
 
 
 def s3_options(configured: Mapping[str, Any]) -> dict[str, Any]:
     """Return options of s3fs with these limits; ``configured`` comes from the user's configuration and wins."""
     from aiobotocore.config import AioConfig  # an optional package
 
-    settings: dict[str, Any] = {"connect_timeout": CONNECT, "read_timeout": SILENCE, "max_pool_connections": AT_ONCE}
+    settings: dict[str, Any] = {
+        "connect_timeout": CONNECT,
+        "read_timeout": SILENCE,
+        "max_pool_connections": AT_ONCE,
+    }
     if not {"AWS_MAX_ATTEMPTS", "AWS_RETRY_MODE"} & set(os.environ):
         settings["retries"] = {"total_max_attempts": 1 + len(DELAYS), "mode": "standard"}
     if "http_session_cls" in signature(AioConfig).parameters:  # older versions have none
@@ -68,8 +79,16 @@ def s3_options(configured: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def http_options(configured: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options of fsspec's HTTP with these limits; ``configured`` comes from the user's configuration and wins."""
-    return {**configured, "client_kwargs": {"response_class": _make_response_class(), **configured.get("client_kwargs", {})}}
+    """Return options of fsspec's HTTP with these limits; ``configured`` comes from the user's
+    configuration and wins.
+    """
+    return {
+        **configured,
+        "client_kwargs": {
+            "response_class": _make_response_class(),
+            **configured.get("client_kwargs", {}),
+        },
+    }
 
 
 @cache
@@ -96,7 +115,9 @@ class _PacedStream:
         return getattr(self._stream, name)
 
     async def read(self, size: int = -1) -> bytes:
-        data: bytes = await asyncio.wait_for(self._stream.read(size), allow_seconds(size if size > 0 else self._size))
+        data: bytes = await asyncio.wait_for(
+            self._stream.read(size), allow_seconds(size if size > 0 else self._size)
+        )
         return data
 
 
@@ -108,7 +129,10 @@ def _make_session_class() -> type:
 
     class PacedSession(AIOHTTPSession):  # type: ignore[misc]
         async def send(self, request: Any) -> Any:
-            sizes = [request.headers.get(name) for name in ("Content-Length", "X-Amz-Decoded-Content-Length")]
+            sizes = [
+                request.headers.get(name)
+                for name in ("Content-Length", "X-Amz-Decoded-Content-Length")
+            ]
             size = max(int(size) if size and size.isdigit() else 0 for size in sizes)
             try:
                 return await asyncio.wait_for(super().send(request), allow_seconds(size))

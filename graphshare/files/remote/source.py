@@ -1,7 +1,8 @@
 """A file at a URL as a source of ranges, and as a whole.
 
-Headers are read in small requests: one of at most 4 KiB for each place that is looked at, without reading ahead, so that the
-index of a large file costs little. Files in archives, whose ranges are not cheap, are copied to a temporary file first.
+Headers are read in small requests: one of at most 4 KiB for each place that is looked at, without
+reading ahead, so that the index of a large file costs little. Files in archives, whose ranges are
+not cheap, are copied to a temporary file first.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ MAX_COPY = 4 << 30
 _KEPT = 6  # answers that are kept, and at most so many bytes of each
 _KEPT_SIZE = 1 << 16
 _PIECE = 8 << 20
-_ARCHIVES = frozenset({"zip", "tar", "libarchive", "gzip", "filecache", "simplecache", "blockcache"})
+_ARCHIVES = frozenset(
+    {"zip", "tar", "libarchive", "gzip", "filecache", "simplecache", "blockcache"}
+)
 
 
 class RemoteFile(ByteSource):
@@ -131,7 +134,9 @@ def open_url(url: str, *, first: int = 0) -> ByteSource:
     place = RemotePath(url)
     if _scheme_of_link(url) in _ARCHIVES:
         return _copy(place)
-    return RemoteFile(url, choose_fetch(place) or _FileSystemRanges(place), first=max(first, WINDOW))
+    return RemoteFile(
+        url, choose_fetch(place) or _FileSystemRanges(place), first=max(first, WINDOW)
+    )
 
 
 def open_small_url(url: str, identity: Identity) -> ByteSource:
@@ -163,7 +168,9 @@ def read_url(url: str, limit: int) -> bytes:
 
 
 class _FileSystemRanges:
-    """Ranges of a file system without conditional requests; the version of each answer comes from the facts of the file."""
+    """Ranges of a file system without conditional requests; the version of each answer comes from
+    the facts of the file.
+    """
 
     def __init__(self, place: RemotePath) -> None:
         self._place = place
@@ -192,8 +199,21 @@ def _find_identity(place: RemotePath) -> tuple[int, str]:
 
 
 def describe_version(facts: Mapping[str, Any]) -> str:
-    """Return a text that changes with the content of a file: its entity tag, checksum or time, depending on the file system."""
-    names = ("ETag", "etag", "md5Hash", "content_md5", "CRC", "LastModified", "last_modified", "mtime", "modified", "created")
+    """Return a text that changes with the content of a file: its entity tag, checksum or time,
+    depending on the file system.
+    """
+    names = (
+        "ETag",
+        "etag",
+        "md5Hash",
+        "content_md5",
+        "CRC",
+        "LastModified",
+        "last_modified",
+        "mtime",
+        "modified",
+        "created",
+    )
     return next((str(facts[name]) for name in names if facts.get(name) is not None), "")
 
 
@@ -201,7 +221,10 @@ def _copy(place: RemotePath) -> ByteSource:
     """Return a copy of a file in an archive. Raises InputError when it is too large."""
     identity = _find_identity(place)
     if identity[0] > MAX_COPY:
-        message = f"unpacks to {format_bytes(identity[0])}, and files up to {format_bytes(MAX_COPY)} are read from archives"
+        message = (
+            f"unpacks to {format_bytes(identity[0])}, and files up to {format_bytes(MAX_COPY)} "
+            f"are read from archives"
+        )
         raise InputError(Fault(message, where=place.url, hint="unpack the archive first"))
     copy = tempfile.TemporaryFile()  # noqa: SIM115 - the source closes it
     try:
@@ -211,7 +234,9 @@ def _copy(place: RemotePath) -> ByteSource:
                 copy.write(piece)
         copy.flush()
         if copy.tell() != identity[0]:
-            message = f"has {format_count(copy.tell(), 'byte')} where the archive lists {identity[0]:,}"
+            message = (
+                f"has {format_count(copy.tell(), 'byte')} where the archive lists {identity[0]:,}"
+            )
             raise InputError(Fault(message, where=place.url))
     except BaseException:
         copy.close()

@@ -1,9 +1,10 @@
 """Outputs at URLs: written to temporary files on this machine, then put in place one object after the other.
 
-An object is there as a whole or not at all: an object store shows it when its last part has arrived, with the checksums that
-its protocol has; elsewhere it is written under a temporary name and moved. Several objects are not written atomically:
-parameters come first, then the map, and last the graph, because readers open it first. When one cannot be written, those before
-it that replaced nothing are removed.
+An object is there as a whole or not at all: an object store shows it when its last part has
+arrived, with the checksums that its protocol has; elsewhere it is written under a temporary name
+and moved. Several objects are not written atomically: parameters come first, then the map, and last
+the graph, because readers open it first. When one cannot be written, those before it that replaced
+nothing are removed.
 """
 
 from __future__ import annotations
@@ -18,12 +19,20 @@ from typing import Any
 from graphshare.errors import Fault, OutputError
 from graphshare.files.paths import exists
 from graphshare.files.remote import retries
-from graphshare.files.remote.filesystem import RemotePath, explain, find_status, may_pass, translate_errors
+from graphshare.files.remote.filesystem import (
+    RemotePath,
+    explain,
+    find_status,
+    may_pass,
+    translate_errors,
+)
 from graphshare.files.staged_file import StagedFile, may_overwrite
 from graphshare.text.format import format_count
 from graphshare.text.urls import split_url
 
-_STORES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oci", "oss", "r2", "memory"})
+_STORES = frozenset(
+    {"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oci", "oss", "r2", "memory"}
+)
 """Stores in which an object becomes visible when it is complete."""
 _WEB, _ARCHIVE = "a web server", "an archive"
 _READ_ONLY = {"http": _WEB, "https": _WEB, "zip": _ARCHIVE, "tar": _ARCHIVE, "libarchive": _ARCHIVE}
@@ -56,7 +65,9 @@ class Upload:
                 break
             except Exception as error:  # file systems are plug-ins and may raise anything
                 if find_status(error) == 412 or isinstance(error, FileExistsError):
-                    fault = Fault("was written by another process meanwhile", where=self.url, hint=_OVERWRITE)
+                    fault = Fault(
+                        "was written by another process meanwhile", where=self.url, hint=_OVERWRITE
+                    )
                     raise OutputError(fault) from error
                 if delay is None or not may_pass(error):
                     raise explain(error, self.url, writes=True) from error
@@ -95,7 +106,9 @@ class Upload:
     def remove(self) -> bool:
         """Remove the object unless it replaced an older one; return whether things are as they were."""
         if self.is_placed and not self.existed:
-            with contextlib.suppress(Exception):  # a plug-in; the caller reports that it is still there
+            with contextlib.suppress(
+                Exception
+            ):  # a plug-in; the caller reports that it is still there
                 self._place.filesystem.rm_file(self._place.path)
                 return True
         return not self.is_placed
@@ -137,7 +150,11 @@ class Uploads:
             with contextlib.suppress(OSError, OutputError, ValueError):
                 upload.file.close()
             if not upload.remove():
-                hint = "an object store keeps no old content unless it has versions" if upload.existed else "remove it"
+                hint = (
+                    "an object store keeps no old content unless it has versions"
+                    if upload.existed
+                    else "remove it"
+                )
                 lost.append(Fault("was written before the error", where=upload.url, hint=hint))
         self.close()
         return lost
@@ -152,4 +169,6 @@ def refuse_read_only(url: str) -> None:
     kind = _READ_ONLY.get(url.partition("://")[0].rpartition("::")[2].lower())
     if kind is not None:
         hint = "write to a path or an object store (s3://), and copy it from there"
-        raise OutputError(Fault(f"cannot be written: {kind} is read-only here", where=url, hint=hint))
+        raise OutputError(
+            Fault(f"cannot be written: {kind} is read-only here", where=url, hint=hint)
+        )

@@ -1,6 +1,7 @@
 """Read the header of an image file; no pixel is decoded.
 
-Files are recognized by their first bytes. Pillow reads the formats of ``FORMATS`` alone: others start programs or are rare.
+Files are recognized by their first bytes. Pillow reads the formats of ``FORMATS`` alone: others
+start programs or are rare.
 """
 
 from __future__ import annotations
@@ -44,7 +45,10 @@ class ImageHeader(msgspec.Struct, frozen=True):
 
 
 def read_start(path: str, *, endings: tuple[str, ...] = ENDINGS) -> bytes:
-    """Return the first bytes of a file; ``is_image`` recognizes its kind by them. Raises InputError when it cannot be read."""
+    """Return the first bytes of a file; ``is_image`` recognizes its kind by them.
+
+    Raises InputError when it cannot be read.
+    """
     with open_source(path, endings=endings) as source:
         return source.read_at(0, min(12, source.size))
 
@@ -57,7 +61,9 @@ def read_header(path: str) -> ImageHeader:
         RefusedError: Pillow is not installed.
     """
     with open_image(path) as image:
-        has_exif = image.format != "PNG" or "exif" in image.info  # Pillow decodes a whole PNG to look for some
+        has_exif = (
+            image.format != "PNG" or "exif" in image.info
+        )  # Pillow decodes a whole PNG to look for some
         orientation = image.getexif().get(_ORIENTATION) if has_exif else None
         turn = orientation if isinstance(orientation, int) and 1 <= orientation <= 8 else 1
         if image.format in TURNED_BY_PILLOW and turn != 1:
@@ -83,7 +89,11 @@ def open_image(path: str) -> Iterator[Image]:
     except ImportError:
         hint = f"{install_command('images')}, or prepare the numbers yourself and feed them as an .npy file"
         raise RefusedError(
-            Fault("is an image, and Pillow, which reads images, is not installed", where=path, hint=hint)
+            Fault(
+                "is an image, and Pillow, which reads images, is not installed",
+                where=path,
+                hint=hint,
+            )
         ) from None
     with open_source(path, endings=ENDINGS) as source, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # on damaged metadata, and on sizes (checked here)
@@ -96,7 +106,9 @@ def open_image(path: str) -> Iterator[Image]:
         except Image.DecompressionBombError as error:
             raise _refuse_size(path, "too many") from error
         except Exception as error:  # of a damaged file Pillow raises almost any exception
-            raise InputError(Fault(f"cannot be read as an image: {_describe(error)}", where=path, hint=_HINT)) from error
+            raise InputError(
+                Fault(f"cannot be read as an image: {_describe(error)}", where=path, hint=_HINT)
+            ) from error
 
 
 _HINT = "it may be damaged or cut off: open it in a viewer, or save it again"
@@ -120,4 +132,8 @@ def _refuse_size(path: str, pixels: str) -> InputError:
 
 def _describe(error: Exception) -> str:
     text = str(error).partition(" <")[0].strip()  # Pillow names the file object
-    return "no format is recognized" if type(error).__name__ == "UnidentifiedImageError" else text or type(error).__name__
+    return (
+        "no format is recognized"
+        if type(error).__name__ == "UnidentifiedImageError"
+        else text or type(error).__name__
+    )

@@ -24,7 +24,13 @@ from graphshare.formats.images.settings import (
 )
 from graphshare.formats.wrong_file import refuse_file
 from graphshare.resources import describe_excess
-from graphshare.text.format import format_bytes, format_count, format_dims, format_names, format_shape
+from graphshare.text.format import (
+    format_bytes,
+    format_count,
+    format_dims,
+    format_names,
+    format_shape,
+)
 from graphshare.text.summary import ShortRepr
 
 if TYPE_CHECKING:
@@ -39,13 +45,15 @@ _SKIPPED = "not images, and left out of {}: {}"
 class Images(ShortRepr):
     """Images that are prepared alike: a sequence, and on request an array (N, C, H, W) or (N, H, W, C) of float32.
 
-    ``numpy.asarray(images)`` decodes them; ``images[:8]`` are the first eight. ``paths`` are the files, ``notes`` list the
-    decisions made for the user.
+    ``numpy.asarray(images)`` decodes them; ``images[:8]`` are the first eight. ``paths`` are the
+    files, ``notes`` list the decisions made for the user.
     """
 
     __slots__ = ("_headers", "notes", "settings")
 
-    def __init__(self, headers: Sequence[ImageHeader], settings: ImageSettings, notes: Sequence[str] = ()) -> None:
+    def __init__(
+        self, headers: Sequence[ImageHeader], settings: ImageSettings, notes: Sequence[str] = ()
+    ) -> None:
         self._headers = tuple(headers)
         self.settings = settings
         self.notes = tuple(notes)
@@ -60,7 +68,11 @@ class Images(ShortRepr):
         """Return the shape of the array."""
         height, width = size_of_result(self._headers[0], self.settings) if self._headers else (0, 0)
         channels = COLORS[self.settings.color]
-        sides = (channels, height, width) if self.settings.layout == "NCHW" else (height, width, channels)
+        sides = (
+            (channels, height, width)
+            if self.settings.layout == "NCHW"
+            else (height, width, channels)
+        )
         return (len(self), *sides)
 
     def __len__(self) -> int:
@@ -76,13 +88,20 @@ class Images(ShortRepr):
         return Images([self._headers[index] for index in indices], self.settings)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        """Return the prepared pixels. Raises InputError where files are damaged, RefusedError where they are too many."""
+        """Return the prepared pixels.
+
+        Raises InputError where files are damaged, RefusedError where they are too many.
+        """
         from graphshare.formats.images.pixels import read_batch  # start-up: numpy
 
         size = 4
         for length in self.shape:
             size *= length
-        excess = f"a batch may take {format_bytes(MAX_BATCH_BYTES)}" if size > MAX_BATCH_BYTES else describe_excess(size)
+        excess = (
+            f"a batch may take {format_bytes(MAX_BATCH_BYTES)}"
+            if size > MAX_BATCH_BYTES
+            else describe_excess(size)
+        )
         if excess:
             images = f"{format_count(len(self), 'image')} of {format_dims(self.shape[1:])}"
             message = f"{images} take {format_bytes(size)}; {excess.removeprefix('and ')}"
@@ -103,7 +122,10 @@ def describe_images(feeds: Mapping[str, Any]) -> list[str]:
             color, layout = value.settings.color, value.settings.layout
             channels = color if color == "gray" else color.upper()
             number = format_count(len(value), "image")
-            lines += [f"{name!r} is {number} as {format_shape(value.shape)}, {channels}, {layout}", *value.notes]
+            lines += [
+                f"{name!r} is {number} as {format_shape(value.shape)}, {channels}, {layout}",
+                *value.notes,
+            ]
     return lines
 
 
@@ -114,13 +136,19 @@ def suggest_preparation(feeds: Mapping[str, Any]) -> Iterator[None]:
         yield
     except RefusedError as error:
         shapes = [
-            f"{name!r} is fed as {format_shape(value.shape)}" for name, value in feeds.items() if isinstance(value, Images)
+            f"{name!r} is fed as {format_shape(value.shape)}"
+            for name, value in feeds.items()
+            if isinstance(value, Images)
         ]
         if not shapes:
             raise
-        hint = f"{', '.join(shapes)}; `preset`, `resize`, `crop`, `color='gray'` and `layout` change the shape of images"
+        hint = (
+            f"{', '.join(shapes)}; `preset`, `resize`, `crop`, `color='gray'` and `layout` change "
+            f"the shape of images"
+        )
         changes = [
-            fault if fault.hint or fault.node is None else msgspec.structs.replace(fault, hint=hint) for fault in error.faults
+            fault if fault.hint or fault.node is None else msgspec.structs.replace(fault, hint=hint)
+            for fault in error.faults
         ]
         raise type(error)(changes) from error
 
@@ -146,7 +174,11 @@ def open_image_files(paths: Iterable[str], settings: ImageSettings) -> Images:
     for file in files:
         try:
             if not is_image(read_start(file)):
-                faults.append(refuse_file(file, "image", known=f"known formats are those of {', '.join(ENDINGS)}"))
+                faults.append(
+                    refuse_file(
+                        file, "image", known=f"known formats are those of {', '.join(ENDINGS)}"
+                    )
+                )
                 continue
             headers.append(read_header(file))
         except InputError as error:
@@ -169,7 +201,11 @@ def _list_folder(path: str, notes: list[str]) -> list[str]:
         InputError: the folder cannot be read, or holds no image.
     """
     try:
-        names = [name for name in list_names(path) if not name.startswith(".") and is_listed_file(path, name)]
+        names = [
+            name
+            for name in list_names(path)
+            if not name.startswith(".") and is_listed_file(path, name)
+        ]
     except OSError as error:
         raise InputError(Fault(f"cannot be read: {error.strerror or error}", where=path)) from error
     images: list[str] = []
@@ -178,7 +214,9 @@ def _list_folder(path: str, notes: list[str]) -> list[str]:
         file = join(path, name)
         try:
             # A file with the name of an image that is not one is damaged: it must be reported, not left out.
-            (images if is_image(read_start(file)) or name.lower().endswith(ENDINGS) else others).append(file)
+            (
+                images if is_image(read_start(file)) or name.lower().endswith(ENDINGS) else others
+            ).append(file)
         except GraphshareError:
             images.append(file)  # opening it raises the error
     if not images:
@@ -208,13 +246,22 @@ def _check_sizes(headers: Sequence[ImageHeader], settings: ImageSettings) -> Non
             continue
         faults.setdefault(hint, []).append(Fault(message, where=header.path, hint=hint))
     if faults:
-        raise RefusedError([fault for hint, group in faults.items() for fault in _shorten(group, hint)])
+        raise RefusedError(
+            [fault for hint, group in faults.items() for fault in _shorten(group, hint)]
+        )
 
 
 def _shorten(faults: Sequence[Fault], hint: str) -> list[Fault]:
     """Return the first faults of a kind, and how many more there are: a folder may hold thousands of images."""
     more = len(faults) - _LISTED
-    return [*faults[:_LISTED], *([Fault(f"and so on for {format_count(more, 'more image')}", hint=hint)] if more > 0 else [])]
+    return [
+        *faults[:_LISTED],
+        *(
+            [Fault(f"and so on for {format_count(more, 'more image')}", hint=hint)]
+            if more > 0
+            else []
+        ),
+    ]
 
 
 def _size(size: tuple[int, int]) -> str:
@@ -237,12 +284,13 @@ def open_images(
 ) -> Images:
     """Open images, or folders of them, at ``paths`` as one batch: a value for ``feeds``, an array of float32 for numpy.
 
-    ``preset`` is the preparation of a model zoo (``gluoncv``, ``insightface``, ``mtcnn``...); other options replace its
-    values. An image is resized to ``resize``, the length of its shorter side or (height, width), and cut at its centre to
-    ``crop``, one length or (height, width). Pixels, from 0 to 255, become ``(pixel - mean) * scale / std``; ``scale`` is one
-    number, ``mean`` and ``std`` are one, or one each for red, green and blue. ``color`` is ``rgb``, ``bgr`` or
-    ``gray``, ``layout`` is ``NCHW`` or ``NHWC``, ``interpolation`` is ``mxnet`` (bilinear as in ``mx.image.imresize``) or a
-    filter of Pillow.
+    ``preset`` is the preparation of a model zoo (``gluoncv``, ``insightface``, ``mtcnn``...); other
+    options replace its values. An image is resized to ``resize``, the length of its shorter side or
+    (height, width), and cut at its centre to ``crop``, one length or (height, width). Pixels, from
+    0 to 255, become ``(pixel - mean) * scale / std``; ``scale`` is one number, ``mean`` and ``std``
+    are one, or one each for red, green and blue. ``color`` is ``rgb``, ``bgr`` or ``gray``,
+    ``layout`` is ``NCHW`` or ``NHWC``, ``interpolation`` is ``mxnet`` (bilinear as in
+    ``mx.image.imresize``) or a filter of Pillow.
 
     Raises:
         UsageError: an unknown preset, or values that do not make sense; all are listed.
@@ -252,7 +300,11 @@ def open_images(
     options = {
         "resize": resize if resize is None or isinstance(resize, int) else tuple(resize),
         "crop": (crop, crop) if isinstance(crop, int) else None if crop is None else tuple(crop),
-        "mean": mean if mean is None else (mean,) if isinstance(mean, (int, float)) else tuple(mean),
+        "mean": mean
+        if mean is None
+        else (mean,)
+        if isinstance(mean, (int, float))
+        else tuple(mean),
         "std": std if std is None else (std,) if isinstance(std, (int, float)) else tuple(std),
         "scale": scale,
         "color": color,

@@ -1,8 +1,8 @@
 """Pixels as arrays: decode, turn upright, resize, crop, normalize, stack.
 
-``resize_as_mxnet`` is bilinear as ``mx.image.imresize`` and OpenCV's ``resize`` are: each pixel of the result is interpolated
-between its four nearest neighbours, in fixed-point numbers, for all sizes. Pillow's filters take in all pixels that a
-pixel of a smaller result covers.
+``resize_as_mxnet`` is bilinear as ``mx.image.imresize`` and OpenCV's ``resize`` are: each pixel of
+the result is interpolated between its four nearest neighbours, in fixed-point numbers, for all
+sizes. Pillow's filters take in all pixels that a pixel of a smaller result covers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,13 @@ from numpy.typing import NDArray
 
 from graphshare.errors import Fault, InputError
 from graphshare.formats.images.header import TURNED_BY_PILLOW, ImageHeader, open_image
-from graphshare.formats.images.settings import COLORS, ImageSettings, crop_corner, size_before_crop, size_of_result
+from graphshare.formats.images.settings import (
+    COLORS,
+    ImageSettings,
+    crop_corner,
+    size_before_crop,
+    size_of_result,
+)
 
 Pixels = NDArray[np.uint8]
 _COEFFICIENT_BITS = 11
@@ -44,7 +50,9 @@ def read_batch(headers: Sequence[ImageHeader], settings: ImageSettings) -> NDArr
     faults: list[Fault] = []
     for number, header in enumerate(headers):
         try:
-            batch[number] = normalize(_cut(_read_pixels(header, settings), header, settings), settings)
+            batch[number] = normalize(
+                _cut(_read_pixels(header, settings), header, settings), settings
+            )
         except InputError as error:
             faults += error.faults
     if faults:
@@ -53,7 +61,9 @@ def read_batch(headers: Sequence[ImageHeader], settings: ImageSettings) -> NDArr
 
 
 def normalize(pixels: Pixels, settings: ImageSettings) -> NDArray[np.float32]:
-    """Return ``(pixel - mean) * scale / std`` of pixels (H, W, C) in red, green, blue, with the channels in their order."""
+    """Return ``(pixel - mean) * scale / std`` of pixels (H, W, C) in red, green, blue, with the
+    channels in their order.
+    """
     result = pixels.astype(np.float32)
     if any(settings.mean):
         result -= np.asarray(settings.mean, np.float32)
@@ -79,26 +89,33 @@ def resize_as_mxnet(pixels: Pixels, height: int, width: int) -> Pixels:
     flat = pixels.reshape(rows * columns, -1)
 
     def interpolate_row(row: NDArray[Any]) -> NDArray[Any]:
-        """Return one of the two rows between which each row of the result lies; only the pixels that count are touched."""
+        """Return one of the two rows between which each row of the result lies; only the pixels
+        that count are touched.
+        """
         start = row[:, None] * columns
         across: NDArray[Any] = (
-            flat.take(start + left, axis=0) * before[:, None] + flat.take(start + right, axis=0) * after[:, None]
+            flat.take(start + left, axis=0) * before[:, None]
+            + flat.take(start + right, axis=0) * after[:, None]
         )
         return across >> 4
 
     # These shifts are the same as in OpenCV's second pass: 22 bits of weights go in steps of 4, 16 and 2.
-    down = (above[:, None, None] * interpolate_row(top) >> 16) + (below[:, None, None] * interpolate_row(bottom) >> 16)
+    down = (above[:, None, None] * interpolate_row(top) >> 16) + (
+        below[:, None, None] * interpolate_row(bottom) >> 16
+    )
     result: Pixels = ((down + 2) >> 2).astype(np.uint8)
     return result
 
 
 def _neighbours(size: int, target: int) -> tuple[NDArray[Any], ...]:
-    """Return for each position of a result its two neighbours along an axis, and their weights of ``1 << 11`` together."""
+    """Return for each position of a result its two neighbours along an axis, and their weights of
+    ``1 << 11`` together.
+    """
     position = ((np.arange(target) + 0.5) * (size / target) - 0.5).astype(np.float32)
     first = np.floor(position).astype(np.int64)
     fraction = position - first.astype(np.float32)
-    # Beyond an edge both neighbours are the pixel at it. OpenCV drops the fraction there, but in rows only: in columns the two
-    # products are rounded apart.
+    # Beyond an edge both neighbours are the pixel at it. OpenCV drops the fraction there, but in
+    # rows only: in columns the two products are rounded apart.
     second = np.clip(first + 1, 0, size - 1)
     weights = (np.rint(part * _ONE).astype(np.int32) for part in (1 - fraction, fraction))
     return np.maximum(first, 0), second, *weights
@@ -122,7 +139,9 @@ def _read_pixels(header: ImageHeader, settings: ImageSettings) -> Pixels:
         if (decoded.height, decoded.width) != (header.height, header.width):
             raise InputError(Fault("changed while it was being read", where=header.path))
         if settings.interpolation != "mxnet":
-            decoded = decoded.resize((width, height), Image.Resampling[settings.interpolation.upper()])
+            decoded = decoded.resize(
+                (width, height), Image.Resampling[settings.interpolation.upper()]
+            )
         pixels = np.asarray(decoded)
     pixels = pixels.reshape(*pixels.shape[:2], -1)
     return resize_as_mxnet(pixels, height, width) if settings.interpolation == "mxnet" else pixels

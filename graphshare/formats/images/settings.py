@@ -1,7 +1,7 @@
 """The preparation of images as the input of a network: sizes, numbers, channels and layout.
 
-Presets are the preparation that published models expect, each with the source of its numbers. The sizes of an image while it is
-prepared are computed as in MXNet, from its header.
+Presets are the preparation that published models expect, each with the source of its numbers. The
+sizes of an image while it is prepared are computed as in MXNet, from its header.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from graphshare.text.names import did_you_mean
 
 
 class Preset(msgspec.Struct, frozen=True):
-    """``settings`` are fields of ``ImageSettings``; ``models`` names the models that need them, ``source`` their origin."""
+    """``settings`` are fields of ``ImageSettings``; ``models`` names the models that need them,
+    ``source`` their origin.
+    """
 
     models: str
     settings: Mapping[str, Any]
@@ -29,13 +31,19 @@ class Preset(msgspec.Struct, frozen=True):
 PRESETS = {
     "gluoncv": Preset(
         "ImageNet classifiers of GluonCV and of Gluon's model zoo",
-        {"resize": 256, "crop": (224, 224), "mean": (123.675, 116.28, 103.53), "std": (58.395, 57.12, 57.375)},
+        {
+            "resize": 256,
+            "crop": (224, 224),
+            "mean": (123.675, 116.28, 103.53),
+            "std": (58.395, 57.12, 57.375),
+        },
         "transform_eval in gluoncv/data/transforms/presets/imagenet.py; mean and std there times 255",
     ),
     "imagenet1k-resnet": Preset(
         "imagenet1k-resnet-34 to -152 of MXNet's symbol model zoo",
         {"resize": 256, "crop": (224, 224)},
-        "test_imagenet1k_resnet in example/image-classification/test_score.py of MXNet (rgb_mean 0,0,0; val-5k-256.rec)",
+        "test_imagenet1k_resnet in example/image-classification/test_score.py of MXNet (rgb_mean "
+        "0,0,0; val-5k-256.rec)",
     ),
     "imagenet1k-inception-bn": Preset(
         "imagenet1k-inception-bn of MXNet's symbol model zoo",
@@ -69,10 +77,12 @@ _CHOICES = {"color": tuple(COLORS), "layout": LAYOUTS, "interpolation": INTERPOL
 
 
 class ImageSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The preparation of an image: resize, crop at the centre, then ``(pixel - mean) * scale / std``, pixels from 0 to 255.
+    """The preparation of an image: resize, crop at the centre, then ``(pixel - mean) * scale /
+    std``, pixels from 0 to 255.
 
-    ``resize`` is the length of the shorter side, or (height, width); ``crop`` is (height, width). ``mean`` and ``std`` have one
-    number for all channels or one each for red, green and blue, in this order for every order of channels in the result.
+    ``resize`` is the length of the shorter side, or (height, width); ``crop`` is (height, width).
+    ``mean`` and ``std`` have one number for all channels or one each for red, green and blue, in
+    this order for every order of channels in the result.
     """
 
     resize: int | tuple[int, int] | None = None
@@ -89,12 +99,17 @@ class ImageSettings(msgspec.Struct, frozen=True, kw_only=True):
         """Remarks on numbers that look like a mistake."""
         if any(self.mean) and all(-1 <= value <= 1 for value in self.mean):
             return (
-                "the mean of the images lies between -1 and 1, but it is subtracted from pixels of 0 to 255, before `scale`",
+                (
+                    "the mean of the images lies between -1 and 1, but it is subtracted from pixels "
+                    "of 0 to 255, before `scale`"
+                ),
             )
         return ()
 
 
-def make_settings(preset: str | None = None, options: Mapping[str, Any] | None = None) -> ImageSettings:
+def make_settings(
+    preset: str | None = None, options: Mapping[str, Any] | None = None
+) -> ImageSettings:
     """Return the settings of ``preset`` with those ``options`` by name (None: not given) in their place.
 
     Raises:
@@ -124,17 +139,24 @@ def _check(values: Mapping[str, Any]) -> list[Fault]:
     for name, choices in _CHOICES.items():
         if name in values and values[name] not in choices:
             hint = did_you_mean(str(values[name]), choices) or f"such as {name}={choices[0]!r}"
-            faults.append(Fault(f"{name} {values[name]!r} must be one of {', '.join(choices)}", hint=hint))
+            faults.append(
+                Fault(f"{name} {values[name]!r} must be one of {', '.join(choices)}", hint=hint)
+            )
     for name in ("resize", "crop"):
         size = values.get(name)
         if size is not None and not _is_size(size):
             faults.append(
-                Fault(f"{name} {size} is not a size", hint=f"give lengths from 1 to {MAX_SIDE:,}, as in 224 or 112,96")
+                Fault(
+                    f"{name} {size} is not a size",
+                    hint=f"give lengths from 1 to {MAX_SIDE:,}, as in 224 or 112,96",
+                )
             )
     channels = COLORS.get(values.get("color", "rgb"), 3)
     for name in ("mean", "std", "scale"):
         numbers = values.get(name, 1.0)
-        faults += _check_numbers(name, (numbers,) if isinstance(numbers, (int, float)) else tuple(numbers), channels)
+        faults += _check_numbers(
+            name, (numbers,) if isinstance(numbers, (int, float)) else tuple(numbers), channels
+        )
     return faults
 
 
@@ -144,7 +166,11 @@ def _check_numbers(name: str, numbers: Sequence[float], channels: int) -> Iterat
     elif name != "mean" and 0 in numbers:
         yield Fault(f"{name} must not be 0", hint="leave it out, or give 1")
     if name != "scale" and len(numbers) not in (1, channels):
-        hint = "give one number" if channels == 1 else "give one number, or one each for red, green and blue"
+        hint = (
+            "give one number"
+            if channels == 1
+            else "give one number, or one each for red, green and blue"
+        )
         message = f"{name} has {format_count(len(numbers), 'number')} for {format_count(channels, 'channel')}"
         yield Fault(message, hint=hint)
 

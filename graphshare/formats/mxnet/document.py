@@ -1,6 +1,7 @@
 """Decode the bytes of a symbol file to a checked JSON document, before anything is linked.
 
-It is a typed decode that keeps the order of keys. Where it fails, :mod:`graphshare.formats.mxnet.tolerant` reads the bytes.
+It is a typed decode that keeps the order of keys. Where it fails,
+:mod:`graphshare.formats.mxnet.tolerant` reads the bytes.
 """
 
 from __future__ import annotations
@@ -18,18 +19,31 @@ from graphshare.progress import Advance, noop_progress
 
 Id = Annotated[int, msgspec.Meta(ge=0, le=0xFFFFFFFF)]
 Triple = Annotated[tuple[Id, ...], msgspec.Meta(min_length=2, max_length=3)]
-# One type for the values of every key: a typed dict of known keys would lose the unknown ones and the order. Which key may
-# hold which of these is checked while linking, where each value is looked at anyway.
+# One type for the values of every key: a typed dict of known keys would lose the unknown ones and
+# the order. Which key may hold which of these is checked while linking, where each value is looked
+# at anyway.
 NodeRecord = dict[str, str | int | dict[str, str] | list[Triple | Id | dict[str, Any]]]
 GraphRecord = dict[str, list[NodeRecord | Triple | Id] | dict[str, Any] | str | int]
 
 Buffer = bytes | mmap
 
-NODE_KEYS = frozenset(("op", "name", "attrs", "attr", "param", "inputs", "control_deps", "subgraphs", "backward_source_id"))
+NODE_KEYS = frozenset(
+    (
+        "op",
+        "name",
+        "attrs",
+        "attr",
+        "param",
+        "inputs",
+        "control_deps",
+        "subgraphs",
+        "backward_source_id",
+    )
+)
 GRAPH_KEYS = frozenset(("nodes", "arg_nodes", "node_row_ptr", "heads", "attrs"))
 TVM_OP = "tvm_op"
-# TVM's graph executor keeps lists in the graph's attributes, with an element for each output of each node. A rewrite that moves
-# nodes would break them, and MXNet has no operator ``tvm_op``.
+# TVM's graph executor keeps lists in the graph's attributes, with an element for each output of
+# each node. A rewrite that moves nodes would break them, and MXNet has no operator ``tvm_op``.
 _TVM_LISTS = frozenset(("storage_id", "dltype", "device_index"))
 MAX_NESTING = 64
 _LISTS_OF_IDS = ("arg_nodes", "node_row_ptr")
@@ -103,7 +117,11 @@ class PlainOldestRecord(PlainRecord, rename={"attrs": "param"}, gc=False):
     """The same of a file from 2015."""
 
 
-PLAIN_RECORDS: dict[str, type[PlainRecord]] = {"attrs": PlainRecord, "attr": PlainOldRecord, "param": PlainOldestRecord}
+PLAIN_RECORDS: dict[str, type[PlainRecord]] = {
+    "attrs": PlainRecord,
+    "attr": PlainOldRecord,
+    "param": PlainOldestRecord,
+}
 
 
 class PlainEnds(msgspec.Struct, forbid_unknown_fields=True):
@@ -117,16 +135,25 @@ class PlainEnds(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def parse_plain_ends(data: Buffer, span: tuple[int, int] | None) -> PlainEnds:
-    """Return variables and heads; ``span`` is where the nodes of a large file are. Raises ValueError as :func:`parse_frame`."""
+    """Return variables and heads; ``span`` is where the nodes of a large file are.
+
+    Raises ValueError as :func:`parse_frame`.
+    """
     return _ends_decoder.decode(data if span is None else _frame(data, span))
 
 
 def parse_plain_nodes(
-    data: Buffer, span: tuple[int, int] | None, attr_key: str, *, after: int = 0, advance: Advance = noop_progress
+    data: Buffer,
+    span: tuple[int, int] | None,
+    attr_key: str,
+    *,
+    after: int = 0,
+    advance: Advance = noop_progress,
 ) -> Iterable[PlainRecord]:
     """Return the nodes of a file whose attributes have the key ``attr_key``; ``span`` is their place in a large file.
 
-    ``after`` leaves out the nodes up to a place where one must end. ``advance`` receives numbers of bytes, here as below.
+    ``after`` leaves out the nodes up to a place where one must end. ``advance`` receives numbers of
+    bytes, here as below.
 
     Raises:
         ValueError: the text is not a symbol file, or holds what strict JSON forbids; also while the records are taken.
@@ -138,14 +165,17 @@ def parse_plain_nodes(
     return _in_chunks(data, span, after, msgspec.json.Decoder(list[record]), advance)  # type: ignore[valid-type]
 
 
-def parse_bare_nodes(data: Buffer, span: tuple[int, int], advance: Advance = noop_progress) -> Iterable[PlainRecord]:
+def parse_bare_nodes(
+    data: Buffer, span: tuple[int, int], advance: Advance = noop_progress
+) -> Iterable[PlainRecord]:
     """Return the nodes of a large file that have the usual keys in the usual order; the first piece shows the order.
 
     Raises:
         ValueError: there are others, or :func:`parse_nodes` would raise it; also while the records are taken.
     """
-    # Structs do not keep the order of keys, but the forms of nodes need it. A later node in another order is noticed when the
-    # file is written: its text then differs from the layout's, and is kept (layout.py).
+    # Structs do not keep the order of keys, but the forms of nodes need it. A later node in another
+    # order is noticed when the file is written: its text then differs from the layout's, and is
+    # kept (layout.py).
     first = next(_chunks(data, *span, _chunk_decoder, noop_progress), [])
     if not _USUAL_KEYS.issuperset(map(tuple, first)):
         raise ValueError("keys are not in MXNet's order")
@@ -213,11 +243,15 @@ def check_kinds(graph_object: Mapping[str, Any]) -> None:
     """
     for key in ("nodes", "arg_nodes", "node_row_ptr", "heads"):
         values = graph_object.get(key, [])
-        if type(values) is not list or (key in _LISTS_OF_IDS and not {int}.issuperset(map(type, values))):
+        if type(values) is not list or (
+            key in _LISTS_OF_IDS and not {int}.issuperset(map(type, values))
+        ):
             raise TypeError(key)
     if type(graph_object.get("attrs", {})) is not dict:
         raise TypeError("attrs")
-    check_nesting(value for key, value in graph_object.items() if key == "attrs" or key not in GRAPH_KEYS)
+    check_nesting(
+        value for key, value in graph_object.items() if key == "attrs" or key not in GRAPH_KEYS
+    )
 
 
 def is_tvm_graph(graph_object: Mapping[str, Any], ops: Iterable[str]) -> bool:
@@ -234,7 +268,9 @@ def check_nesting(values: Iterable[Any]) -> None:
     """
     level = [value for value in values if isinstance(value, (dict, list, tuple))]
     for _ in range(MAX_NESTING):
-        inner = chain.from_iterable(value.values() if isinstance(value, dict) else value for value in level)
+        inner = chain.from_iterable(
+            value.values() if isinstance(value, dict) else value for value in level
+        )
         level = [value for value in inner if isinstance(value, (dict, list, tuple))]
         if not level:
             return
@@ -242,7 +278,11 @@ def check_nesting(values: Iterable[Any]) -> None:
 
 
 def _in_chunks(
-    data: Buffer, span: tuple[int, int], after: int, decoder: msgspec.json.Decoder[list[_Record]], advance: Advance
+    data: Buffer,
+    span: tuple[int, int],
+    after: int,
+    decoder: msgspec.json.Decoder[list[_Record]],
+    advance: Advance,
 ) -> Iterator[_Record]:
     start, end = span
     if after:
@@ -254,7 +294,11 @@ def _in_chunks(
 
 
 def _chunks(
-    data: Buffer, start: int, end: int, decoder: msgspec.json.Decoder[list[_Record]], advance: Advance
+    data: Buffer,
+    start: int,
+    end: int,
+    decoder: msgspec.json.Decoder[list[_Record]],
+    advance: Advance,
 ) -> Iterator[list[_Record]]:
     while start < end:
         at = data.find(_BETWEEN, start + _CHUNK, end)

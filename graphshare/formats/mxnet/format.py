@@ -1,4 +1,6 @@
-"""Symbol JSON as a model format: parameters are in a separate file, operators are known, keys of nodes show the generation."""
+"""Symbol JSON as a model format: parameters are in a separate file, operators are known, keys of
+nodes show the generation.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,14 @@ from graphshare.errors import Fault, UsageError
 from graphshare.files.atomic import OutputTransaction
 from graphshare.formats.facets import Description, Layout
 from graphshare.formats.model_file import ModelFile
-from graphshare.formats.model_format import ModelFormat, NamedModel, Operation, Origins, RemovedMessage, SaveOptions
+from graphshare.formats.model_format import (
+    ModelFormat,
+    NamedModel,
+    Operation,
+    Origins,
+    RemovedMessage,
+    SaveOptions,
+)
 from graphshare.formats.model_names import PACKED, PARAMETER_ENDINGS, split_params
 from graphshare.formats.mxnet.document import begins_like_graph, begins_like_json
 from graphshare.formats.mxnet.source import ATTRIBUTE_KEYS, get_source, restyle
@@ -34,9 +43,24 @@ class MxnetDescription(Description):
         parts = []
         if "kernel" in attrs and attrs.get("global_pool") not in ("True", "1"):
             # Python 2 wrote sizes as (3L, 3L).
-            parts.append("×".join(map(str.strip, attrs["kernel"].strip("()[] ").replace("L", "").rstrip(",").split(","))))
-        parts += [attrs[key] for key in ("num_filter", "num_hidden", "act_type", "pool_type", "mode") if key in attrs]
-        strides = {part.strip().rstrip("L") for part in attrs.get("stride", "").strip("()[] ").split(",") if part.strip()}
+            parts.append(
+                "×".join(
+                    map(
+                        str.strip,
+                        attrs["kernel"].strip("()[] ").replace("L", "").rstrip(",").split(","),
+                    )
+                )
+            )
+        parts += [
+            attrs[key]
+            for key in ("num_filter", "num_hidden", "act_type", "pool_type", "mode")
+            if key in attrs
+        ]
+        strides = {
+            part.strip().rstrip("L")
+            for part in attrs.get("stride", "").strip("()[] ").split(",")
+            if part.strip()
+        }
         if len(strides) == 1 and strides != {"1"}:
             parts.append(f"/{strides.pop()}")
         return [part for part in parts if part and len(part) <= 20]
@@ -57,7 +81,14 @@ class MxnetLayout(Layout):
         if layout is None:
             return restyle(graph)
         if indent := _INDENT.fullmatch(layout):
-            return restyle(graph, layout="indent", indent=int(indent[1]), newline="\n", tail="\n", escapes="mxnet")
+            return restyle(
+                graph,
+                layout="indent",
+                indent=int(indent[1]),
+                newline="\n",
+                tail="\n",
+                escapes="mxnet",
+            )
         if layout not in ("mxnet", "compact"):
             hint = "layouts are mxnet, compact and indent:N, as in indent:2"
             raise UsageError(Fault(f"there is no layout {layout!r}", hint=hint))
@@ -101,14 +132,19 @@ class MxnetFormat(ModelFormat):
         # MXNet's own file comes first: if several files have one epoch, the first one is listed.
         for name in sorted(names, key=lambda name: (not name.endswith(".params"), name)):
             root, suffix = os.path.splitext(name)
-            if suffix in PARAMETER_ENDINGS and (parts := split_params(f"{root}.params")) is not None:
+            if (
+                suffix in PARAMETER_ENDINGS
+                and (parts := split_params(f"{root}.params")) is not None
+            ):
                 params.setdefault(parts[0], {}).setdefault(parts[1], name)
         for model in super().list_models(names):
             stem = model.name.removesuffix(PACKED).removesuffix(self.names.suffix)
             yield NamedModel(model.name, dict(sorted(params.get(stem, {}).items())))
 
     def encode(self, graph: Graph) -> Iterable[bytes]:
-        from graphshare.formats.mxnet.layout import write_symbol  # start-up: what only reads needs no writer
+        from graphshare.formats.mxnet.layout import (
+            write_symbol,
+        )  # start-up: what only reads needs no writer
 
         return write_symbol(graph)
 
@@ -120,12 +156,16 @@ class MxnetFormat(ModelFormat):
         stage: OutputTransaction,
         options: SaveOptions,
     ) -> list[bytes]:
-        from graphshare.formats.mxnet.staging import stage_graph  # start-up: what only reads needs no writer
+        from graphshare.formats.mxnet.staging import (
+            stage_graph,
+        )  # start-up: what only reads needs no writer
 
         return stage_graph(graph, target, stage)
 
     def list_spellings(self, graph: Graph) -> Iterator[Graph]:
-        """Yield the graph with each way to escape strings: a rename writes them as MXNet does, even if its source differs."""
+        """Yield the graph with each way to escape strings: a rename writes them as MXNet does, even
+        if its source differs.
+        """
         yield graph
         yield from (restyle(graph, escapes=escapes) for escapes in ("mxnet", "json", "ascii"))
 
@@ -138,22 +178,31 @@ class MxnetFormat(ModelFormat):
     def account(self, graph: Graph, origins: Origins) -> Iterator[RemovedMessage | Fault | str]:
         """Yield the keys of graphs and of nodes that ``graph`` does not have; attributes are compared node by node."""
         yield from _account_graph_keys(graph, dict.fromkeys(source for source, _ in origins))
-        yield from _account_node_keys([pair for _, images in origins for pair in images.items() if pair[0].extra])
+        yield from _account_node_keys(
+            [pair for _, images in origins for pair in images.items() if pair[0].extra]
+        )
 
     def describe_version(self, graph: Graph) -> str:
         version = graph.version
-        stated = "no mxnet_version (MXNet takes it for 0.8.0)" if version is None else f"mxnet_version {version}"
+        stated = (
+            "no mxnet_version (MXNet takes it for 0.8.0)"
+            if version is None
+            else f"mxnet_version {version}"
+        )
         return f"{self.describe(graph)}, {stated}"
 
     def mismatches(self, first: str, graph: Graph, second: str, other: Graph) -> Iterator[Fault]:
         """Yield the differences between the graphs' attributes and between their generations.
 
-        A file has one ``mxnet_version`` (it decides how MXNet reads all of its nodes), one set of graph attributes (such as
-        np-shape) and one generation of keys.
+        A file has one ``mxnet_version`` (it decides how MXNet reads all of its nodes), one set of
+        graph attributes (such as np-shape) and one generation of keys.
         """
         for key, ours, theirs in _list_differences(graph.attrs, other.attrs):
             hint = _UPGRADE if key == "mxnet_version" else "all graphs in a file share this value"
-            yield Fault(f"{key} is {_format_value(ours)} in {first} and {_format_value(theirs)} in {second}", hint=hint)
+            yield Fault(
+                f"{key} is {_format_value(ours)} in {first} and {_format_value(theirs)} in {second}",
+                hint=hint,
+            )
         generation, another = recognize_generation(graph), recognize_generation(other)
         if generation != another and shows_generation(graph) and shows_generation(other):
             yield Fault(f"{first} is of {generation} and {second} of {another}", hint=_UPGRADE)
@@ -174,16 +223,24 @@ def _account_node_keys(pairs: Collection[tuple[Node, Node]]) -> Iterator[Removed
     """Yield the keys that images lack; an image of several nodes does not count, because it has the keys of one."""
     origin_counts = Counter(image for _, image in dict.fromkeys(pairs))
     for node, image in pairs:
-        for key in [key for key in node.extra if key not in image.extra] if origin_counts[image] == 1 else ():
+        for key in (
+            [key for key in node.extra if key not in image.extra]
+            if origin_counts[image] == 1
+            else ()
+        ):
             if image.form is None and node.form is not None:
                 yield RemovedMessage("key", key, _UPGRADED, "")
             elif image.op != node.op:
-                yield RemovedMessage("key", key, f"{node.op} {node.name!r} was folded into {image.op}", "")
+                yield RemovedMessage(
+                    "key", key, f"{node.op} {node.name!r} was folded into {image.op}", ""
+                )
             else:
                 yield Fault(f"the key {key!r} is lost", node=node.name)
 
 
-def _list_differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+def _list_differences(
+    ours: Mapping[str, Any], theirs: Mapping[str, Any]
+) -> Iterator[tuple[str, Any, Any]]:
     for key in {**ours, **theirs}:
         a, b = _plain(ours.get(key)), _plain(theirs.get(key))
         # Without the attribute np-shape is off, as with 0.
@@ -216,8 +273,8 @@ _BY_KEY = (
 def recognize_generation(graph: Graph) -> str:
     """Return which generation of MXNet wrote a file like this one.
 
-    ``param`` came with the first format and went with NNVM (0.9). NNVM wrote ``attr`` until 1.0 renamed it ``attrs``. A file
-    without attributes is dated by its version.
+    ``param`` came with the first format and went with NNVM (0.9). NNVM wrote ``attr`` until 1.0
+    renamed it ``attrs``. A file without attributes is dated by its version.
     """
     keys = {key for node in graph.nodes if node.form is not None for key in node.form.keys}
     for key, name in _BY_KEY:
@@ -229,4 +286,9 @@ def recognize_generation(graph: Graph) -> str:
 
 def shows_generation(graph: Graph) -> bool:
     """Return whether the nodes show the generation: a few variables without attributes do not."""
-    return any(key in ATTRIBUTE_KEYS for node in graph.nodes if node.form is not None for key in node.form.keys)
+    return any(
+        key in ATTRIBUTE_KEYS
+        for node in graph.nodes
+        if node.form is not None
+        for key in node.form.keys
+    )

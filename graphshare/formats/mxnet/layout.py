@@ -1,8 +1,9 @@
 """Write a graph as the text of a symbol file, in any of the layouts, MXNet's own to the byte.
 
-MXNet's layout (since 1.0, and in 2015): two blanks a level, a blank after every comma, graph and node
-objects on lines of their own, attribute maps only from two keys on, lists from eleven elements on, no final newline, and in
-strings only the escapes ``\\" \\\\ \\n \\r \\t``. Nodes that differ in name and inputs only are formatted once.
+MXNet's layout (since 1.0, and in 2015): two blanks a level, a blank after every comma, graph and
+node objects on lines of their own, attribute maps only from two keys on, lists from eleven elements
+on, no final newline, and in strings only the escapes ``\\" \\\\ \\n \\r \\t``. Nodes that differ in
+name and inputs only are formatted once.
 """
 
 from __future__ import annotations
@@ -15,7 +16,15 @@ from typing import Any
 from msgspec.structs import replace
 
 from graphshare.errors import Fault, RefusedError
-from graphshare.formats.mxnet.source import ATTRIBUTE_KEYS, CHUNK, SPECIAL, FileText, JsonWriter, NodesText, get_source
+from graphshare.formats.mxnet.source import (
+    ATTRIBUTE_KEYS,
+    CHUNK,
+    SPECIAL,
+    FileText,
+    JsonWriter,
+    NodesText,
+    get_source,
+)
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node, NodeForm
 from graphshare.progress import Advance, noop_progress
 from graphshare.text.format import escape_surrogates
@@ -26,7 +35,8 @@ _LOOKED_UP = 8  # nodes, before a table of all is made
 
 
 def write_symbol(graph: Graph, advance: Advance = noop_progress) -> Iterator[bytes]:
-    """Yield the bytes of ``graph`` in its own style, in pieces of about 100 KiB; ``advance`` receives the numbers of nodes.
+    """Yield the bytes of ``graph`` in its own style, in pieces of about 100 KiB; ``advance``
+    receives the numbers of nodes.
 
     Raises:
         RefusedError: a text holds a NUL character (MXNet's strings end there), or bytes that are not UTF-8.
@@ -36,7 +46,9 @@ def write_symbol(graph: Graph, advance: Advance = noop_progress) -> Iterator[byt
     except UnicodeEncodeError as error:
         text = escape_surrogates(error.object[max(error.start - _SHOWN, 0) : error.end + _SHOWN])
         hint = "names on the command line must be UTF-8: give another prefix or name"
-        raise RefusedError(Fault(f"a symbol file is UTF-8, and this text is not: ...{text}...", hint=hint)) from error
+        raise RefusedError(
+            Fault(f"a symbol file is UTF-8, and this text is not: ...{text}...", hint=hint)
+        ) from error
 
 
 def _list_pieces(graph: Graph, advance: Advance) -> Iterator[bytes]:
@@ -52,7 +64,9 @@ def _list_pieces(graph: Graph, advance: Advance) -> Iterator[bytes]:
         yield from _write_own_text(graph, source.text, advance)
         return
     texts = JsonWriter(source.style)
-    for piece in chain(_graph_pieces(graph, texts, 0, advance), (source.style.tail.replace("\r\n", "\n"),)):
+    for piece in chain(
+        _graph_pieces(graph, texts, 0, advance), (source.style.tail.replace("\r\n", "\n"),)
+    ):
         yield piece if isinstance(piece, bytes) else texts.end_lines(piece).encode()
 
 
@@ -75,13 +89,23 @@ def reuse_text(graph: Graph) -> Graph:
     """
     source = get_source(graph)
     text = source.text
-    if text is None or source.nodes_text is not None or not _may_keep_text(graph, text) or _is_as_read(graph, text.graph):
+    if (
+        text is None
+        or source.nodes_text is not None
+        or not _may_keep_text(graph, text)
+        or _is_as_read(graph, text.graph)
+    ):
         return graph
     nodes_text = _locate_nodes(text)
     if nodes_text is None:
         return graph
-    keeps_nodes = source.style == get_source(text.graph).style and graph.nodes[: nodes_text.count] == text.graph.nodes
-    return replace(graph, source=replace(source, text=None, nodes_text=nodes_text if keeps_nodes else None))
+    keeps_nodes = (
+        source.style == get_source(text.graph).style
+        and graph.nodes[: nodes_text.count] == text.graph.nodes
+    )
+    return replace(
+        graph, source=replace(source, text=None, nodes_text=nodes_text if keeps_nodes else None)
+    )
 
 
 def _may_keep_text(graph: Graph, text: FileText) -> bool:
@@ -103,7 +127,10 @@ def _locate_nodes(text: FileText) -> NodesText | None:
             starts.append(end)
             yield piece
 
-    for piece in chain(_graph_pieces(graph, texts, 0, ids=ids, nodes=node_pieces()), (style.tail.replace("\r\n", "\n"),)):
+    for piece in chain(
+        _graph_pieces(graph, texts, 0, ids=ids, nodes=node_pieces()),
+        (style.tail.replace("\r\n", "\n"),),
+    ):
         expected = piece if isinstance(piece, bytes) else texts.end_lines(piece).encode()
         if data[end : end + len(expected)] != expected:
             return None
@@ -113,7 +140,9 @@ def _locate_nodes(text: FileText) -> NodesText | None:
 
 def _write_own_text(graph: Graph, text: FileText, advance: Advance) -> Iterator[bytes]:
     """Yield the bytes of a graph whose unchanged nodes keep the text of the file that was read."""
-    from graphshare.formats.mxnet.own_text import OwnText  # start-up: few files are laid out by hand
+    from graphshare.formats.mxnet.own_text import (
+        OwnText,
+    )  # start-up: few files are laid out by hand
 
     own, texts = OwnText(text), JsonWriter(get_source(graph).style)
     ids, old_ids = _Ids(graph), _Ids(text.graph)
@@ -124,14 +153,24 @@ def _write_own_text(graph: Graph, text: FileText, advance: Advance) -> Iterator[
 
     def node_text(node: Node) -> str:
         i = own.source(node)
-        kept = own.node(i, old.pairs(text.graph.nodes[i]), new.pairs(node), texts) if i is not None else None
+        kept = (
+            own.node(i, old.pairs(text.graph.nodes[i]), new.pairs(node), texts)
+            if i is not None
+            else None
+        )
         return texts.end_lines(new.nodes([node])[0]) if kept is None else kept
 
     start, comma = map(texts.end_lines, _separators(texts, 1))
     sources = [own.source(node) for node in graph.nodes]
-    nodes = (piece.encode() for piece in own.array(sources, map(node_text, graph.nodes), start, comma))
+    nodes = (
+        piece.encode() for piece in own.array(sources, map(node_text, graph.nodes), start, comma)
+    )
     values = [
-        {key: "".join(pieces) for key, pieces in _graph_values(g, texts, numbers, 1).items() if key in get_source(g).keys}
+        {
+            key: "".join(pieces)
+            for key, pieces in _graph_values(g, texts, numbers, 1).items()
+            if key in get_source(g).keys
+        }
         for g, numbers in ((text.graph, old_ids), (graph, ids))
     ]
     if values[0].keys() == values[1].keys():
@@ -152,27 +191,36 @@ def _graph_pieces(
     ids: Mapping[Node, int] | None = None,
     nodes: Iterable[str | bytes] | None = None,
 ) -> Iterator[str | bytes]:
-    """Yield the text of a graph object at ``level``, node by node; as bytes where it is copied from the file that was read.
+    """Yield the text of a graph object at ``level``, node by node; as bytes where it is copied from
+    the file that was read.
 
     ``ids`` are the nodes' ids and ``nodes`` the pieces of the array of nodes, if they are there already.
     """
     ids = _Ids(graph) if ids is None else ids
     values = _graph_values(graph, texts, ids, level + 1)
     least = texts.break_record
-    start, end = ("\n" + texts.indent * (level + 1), "\n" + texts.indent * level) if least == 1 else ("", "")
+    start, end = (
+        ("\n" + texts.indent * (level + 1), "\n" + texts.indent * level) if least == 1 else ("", "")
+    )
     comma = texts.break_comma.rstrip("\n") if least == 1 else texts.comma
     yield "{"
     for position, key in enumerate([key for key in get_source(graph).keys if key in values]):
         yield f"{comma if position else ''}{start}{texts.quote(key)}{texts.colon}"
         if key == "nodes":
-            yield from _node_pieces(graph, texts, ids, level + 1, advance) if nodes is None else nodes
+            yield from (
+                _node_pieces(graph, texts, ids, level + 1, advance) if nodes is None else nodes
+            )
         else:
             yield from values[key]
     yield f"{end}}}"
 
 
-def _graph_values(graph: Graph, texts: JsonWriter, ids: Mapping[Node, int], level: int) -> dict[str, Iterable[str]]:
-    """Return the text of every key of the graph object but ``nodes``, in pieces; keys that cannot be known are absent."""
+def _graph_values(
+    graph: Graph, texts: JsonWriter, ids: Mapping[Node, int], level: int
+) -> dict[str, Iterable[str]]:
+    """Return the text of every key of the graph object but ``nodes``, in pieces; keys that cannot
+    be known are absent.
+    """
     irregular = get_source(graph).irregular
     arg_nodes = irregular.get("arg_nodes")
     if arg_nodes is None:
@@ -189,7 +237,9 @@ def _graph_values(graph: Graph, texts: JsonWriter, ids: Mapping[Node, int], leve
     if row_ptr is not None:
         values["node_row_ptr"] = texts.id_pieces(row_ptr, len(row_ptr), level)
     elif None not in map(_COUNT, graph.nodes):
-        values["node_row_ptr"] = texts.id_pieces(accumulate(map(_COUNT, graph.nodes), initial=0), len(graph.nodes) + 1, level)
+        values["node_row_ptr"] = texts.id_pieces(
+            accumulate(map(_COUNT, graph.nodes), initial=0), len(graph.nodes) + 1, level
+        )
     values.update({key: (texts.value(value, level),) for key, value in graph.extra.items()})
     return values
 
@@ -222,7 +272,8 @@ class _Ids(dict[Node, int]):
 def _node_pieces(
     graph: Graph, texts: JsonWriter, ids: Mapping[Node, int], level: int, advance: Advance
 ) -> Iterator[str | bytes]:
-    """Yield the array of nodes, some hundred at a time; the text of nodes that kept their places since reading is copied.
+    """Yield the array of nodes, some hundred at a time; the text of nodes that kept their places
+    since reading is copied.
 
     Nodes that differ only in name and inputs are formatted once; this loop takes most of the time of writing.
     """
@@ -230,7 +281,9 @@ def _node_pieces(
         yield "[]"
         return
     start, comma = _separators(texts, level)
-    text_of = NodeTexts(graph, texts, ids, level + 1, lambda inner, at: _subgraph_text(inner, texts, at))
+    text_of = NodeTexts(
+        graph, texts, ids, level + 1, lambda inner, at: _subgraph_text(inner, texts, at)
+    )
     yield "[" + start
     copied, text = 0, get_source(graph).nodes_text
     if text is not None:
@@ -264,8 +317,9 @@ def _format_entry(entry: Entry, ids: Mapping[Node, int], texts: JsonWriter, leve
     return texts.array(numbers, level, texts.break_entry)
 
 
-# The text of all nodes that differ in name and inputs only, in three parts around those two, after the form and the unknown
-# keys of the node it was made of. All parts are empty where no such text can be.
+# The text of all nodes that differ in name and inputs only, in three parts around those two, after
+# the form and the unknown keys of the node it was made of. All parts are empty where no such text
+# can be.
 _Template = tuple[NodeForm | None, Mapping[str, Any], str, str, str]
 _NO_TEMPLATE: _Template = (None, EMPTY, "", "", "")
 # No text to be written holds a NUL: each style escapes or refuses it.
@@ -273,17 +327,29 @@ _NAME, _INPUTS = "\0name\0", "\0inputs\0"
 
 
 class NodeTexts:
-    """The texts of nodes at ``level``, each by the template of its kind. ``subgraph_text`` writes a graph at a level."""
+    """The texts of nodes at ``level``, each by the template of its kind.
+
+    ``subgraph_text`` writes a graph at a level.
+    """
 
     def __init__(
-        self, graph: Graph, texts: JsonWriter, ids: Mapping[Node, int], level: int, subgraph_text: Callable[[Graph, int], str]
+        self,
+        graph: Graph,
+        texts: JsonWriter,
+        ids: Mapping[Node, int],
+        level: int,
+        subgraph_text: Callable[[Graph, int], str],
     ) -> None:
         self._texts, self._ids, self._level, self._subgraph_text = texts, ids, level, subgraph_text
         self._default = get_source(graph).form
         # The graph keeps the maps alive, so that no other map gets the identity of one.
-        self._templates: dict[str, dict[int, _Template]] = {}  # by operator and identity of the attribute map
+        self._templates: dict[
+            str, dict[int, _Template]
+        ] = {}  # by operator and identity of the attribute map
         # The text around the id of an entry for a node's first output at version 0: nearly all entries are like that.
-        self._before, self._after = texts.array(["%d", "0", "0"], level + 2, texts.break_entry).split("%d")
+        self._before, self._after = texts.array(
+            ["%d", "0", "0"], level + 2, texts.break_entry
+        ).split("%d")
         # Most names need no escape; one search over all of them is cheaper than one a name.
         copied = get_source(graph).nodes_text
         written = graph.nodes[copied.count :] if copied is not None else graph.nodes
@@ -292,14 +358,23 @@ class NodeTexts:
     def nodes(self, nodes: Sequence[Node]) -> list[str]:
         """Return the text of each node."""
         ids, templates, texts, clean = self._ids, self._templates, self._texts, self._clean
-        comma, inline, before, after, other = texts.comma, texts.break_list - 1, self._before, self._after, self._entry
+        comma, inline, before, after, other = (
+            texts.comma,
+            texts.break_list - 1,
+            self._before,
+            self._after,
+            self._entry,
+        )
         results: list[str] = []
         for node in nodes:
             inputs = node.inputs
             if not inputs:
                 text = "[]"
             elif len(inputs) <= inline:
-                numbers = [f"{before}{ids[e.node]}{after}" if e.version == 0 and not e.index else other(e) for e in inputs]
+                numbers = [
+                    f"{before}{ids[e.node]}{after}" if e.version == 0 and not e.index else other(e)
+                    for e in inputs
+                ]
                 text = f"[{comma.join(numbers)}]"
             else:
                 text = texts.array([other(e) for e in inputs], self._level + 1, texts.break_list)
@@ -307,7 +382,13 @@ class NodeTexts:
                 form, extra, head, middle, tail = templates[node.op][id(node.attrs)]
             except KeyError:
                 form, extra, head, middle, tail = self._learn(node)
-            if not head or form is not node.form or extra is not node.extra or node.control_deps or node.subgraphs:
+            if (
+                not head
+                or form is not node.form
+                or extra is not node.extra
+                or node.control_deps
+                or node.subgraphs
+            ):
                 results.append(self._general(node, text))
             else:
                 name = node.name if clean else texts.quote(node.name)[1:-1]
@@ -316,7 +397,9 @@ class NodeTexts:
 
     def pairs(self, node: Node) -> dict[str, str]:
         """Return each key of a node with the text of its value."""
-        inputs = self._texts.array([self._entry(e) for e in node.inputs], self._level + 1, self._texts.break_list)
+        inputs = self._texts.array(
+            [self._entry(e) for e in node.inputs], self._level + 1, self._texts.break_list
+        )
         return dict(self._pairs(node, inputs))
 
     def _entry(self, entry: Entry) -> str:
@@ -332,29 +415,48 @@ class NodeTexts:
 
     def _template(self, node: Node) -> _Template:
         """Return the template for nodes like ``node``, unless its inputs come before its name."""
-        pairs = [(key, _INPUTS if key == "inputs" else value) for key, value in self._pairs(node, "")]
+        pairs = [
+            (key, _INPUTS if key == "inputs" else value) for key, value in self._pairs(node, "")
+        ]
         pairs = [(key, f'"{_NAME}"' if key == "name" else value) for key, value in pairs]
-        head, has_name, rest = self._texts.object(pairs, self._level, self._texts.break_record).partition(_NAME)
+        head, has_name, rest = self._texts.object(
+            pairs, self._level, self._texts.break_record
+        ).partition(_NAME)
         middle, has_inputs, tail = rest.partition(_INPUTS)
-        return (node.form, node.extra, head, middle, tail) if has_name and has_inputs else _NO_TEMPLATE
+        return (
+            (node.form, node.extra, head, middle, tail) if has_name and has_inputs else _NO_TEMPLATE
+        )
 
     def _pairs(self, node: Node, inputs: str) -> list[tuple[str, str]]:
         """Return each key of a node with the text of its value, in the order of its form."""
         texts, level = self._texts, self._level + 1
         pairs: list[tuple[str, str]] = []
-        known, attrs = {"op": texts.quote(node.operator_text), "name": texts.quote(node.name), "inputs": inputs}, node.attrs
+        known, attrs = (
+            {
+                "op": texts.quote(node.operator_text),
+                "name": texts.quote(node.name),
+                "inputs": inputs,
+            },
+            node.attrs,
+        )
         param = node.form.param if node.form is not None else None
         if param is not None:  # attributes stand in two maps
             hidden = node.extra.get("param", EMPTY)
             known["param"] = texts.map(_list_parameters(node, param, hidden), level)
-            attrs = {key: value for key, value in attrs.items() if key not in param or key in hidden}
+            attrs = {
+                key: value for key, value in attrs.items() if key not in param or key in hidden
+            }
         for key in _keys(node, self._default):
             if key in known:
                 text = known[key]
             elif key in node.extra:
                 text = texts.value(node.extra[key], level)
             elif key == "control_deps":
-                text = "".join(texts.id_pieces([self._ids[dep] for dep in node.control_deps], len(node.control_deps), level))
+                text = "".join(
+                    texts.id_pieces(
+                        [self._ids[dep] for dep in node.control_deps], len(node.control_deps), level
+                    )
+                )
             elif key == "subgraphs":
                 graphs = [self._subgraph_text(graph, level + 1) for graph in node.subgraphs]
                 text = texts.array(graphs, level, texts.break_record)
@@ -364,8 +466,12 @@ class NodeTexts:
         return pairs
 
 
-def _list_parameters(node: Node, param: Collection[str], hidden: Mapping[str, str]) -> dict[str, str]:
-    """Return the attributes in the map ``param`` of a node, with the values of those that attributes of other maps hide."""
+def _list_parameters(
+    node: Node, param: Collection[str], hidden: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the attributes in the map ``param`` of a node, with the values of those that
+    attributes of other maps hide.
+    """
     names = param if hidden else [key for key in node.attrs if key in param]
     return {key: hidden[key] if key in hidden else node.attrs[key] for key in names}
 

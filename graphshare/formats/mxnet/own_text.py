@@ -1,8 +1,8 @@
 """The text of a file that no layout reproduces, because it was edited by hand: unchanged parts keep their own text.
 
-In a node, or in the frame around the nodes, only the values that changed are written anew; in a name only the characters that
-changed, in inputs only the ids. A value has changed where the graph as it was read and the graph to write differ in it when one
-layout formats both.
+In a node, or in the frame around the nodes, only the values that changed are written anew; in a
+name only the characters that changed, in inputs only the ids. A value has changed where the graph
+as it was read and the graph to write differ in it when one layout formats both.
 """
 
 from __future__ import annotations
@@ -48,11 +48,13 @@ class OwnText:
             return None
         return _replace(text, find_members(text, 0), old, new, texts)
 
-    def array(self, sources: Sequence[int | None], nodes: Iterable[str], start: str, comma: str) -> Iterator[str]:
+    def array(
+        self, sources: Sequence[int | None], nodes: Iterable[str], start: str, comma: str
+    ) -> Iterator[str]:
         """Yield the array of nodes from the texts of ``nodes``; ``sources`` are their ids in the file.
 
-        White space between nodes is the file's own, and where the file has none ``start`` before the first and ``comma``
-        between others.
+        White space between nodes is the file's own, and where the file has none ``start`` before
+        the first and ``comma`` between others.
         """
         text, spans, last = self._text, self._nodes, len(self._nodes) - 1
         yield "["
@@ -61,7 +63,8 @@ class OwnText:
             begin = end = ""
             if i is not None:
                 begin, end = self._blanks(i)
-            # Only the first node has no comma before it: a node keeps its white space if it is first in both, or in neither.
+            # Only the first node has no comma before it: a node keeps its white space if it is
+            # first in both, or in neither.
             if i is not None and (i == 0) == (position == 0):
                 before = begin if position == 0 else f",{begin}"
             else:
@@ -76,7 +79,11 @@ class OwnText:
         nodes = self._members["nodes"]
         others = {key: value for key, value in self._members.items() if key != "nodes"}
         before = {key: value for key, value in others.items() if value.start < nodes.start}
-        behind = {key: ValueSpan(v.start - nodes.end, v.end - nodes.end) for key, v in others.items() if v.start > nodes.start}
+        behind = {
+            key: ValueSpan(v.start - nodes.end, v.end - nodes.end)
+            for key, v in others.items()
+            if v.start > nodes.start
+        }
         return (
             _replace(self._text[: nodes.start], before, old, new, texts),
             _replace(self._text[nodes.end :], behind, old, new, texts),
@@ -104,7 +111,9 @@ def _find_sources(file: FileText) -> dict[Node, int]:
     return ids
 
 
-def _replace(text: str, members: Mapping[str, ValueSpan], old: Pairs, new: Pairs, texts: JsonWriter) -> str:
+def _replace(
+    text: str, members: Mapping[str, ValueSpan], old: Pairs, new: Pairs, texts: JsonWriter
+) -> str:
     """Return ``text`` with the values that differ between ``old`` and ``new`` replaced at their places."""
     pieces, end = [], 0
     for key, value in sorted(members.items(), key=lambda item: item[1]):
@@ -119,7 +128,9 @@ def _change(own: str, old: str, new: str, texts: JsonWriter) -> str:
     """Return the text ``own`` of a value after its change from ``old`` to ``new``, both in one layout."""
     if own.startswith('"'):
         return _change_string(own, json.loads(new, strict=False), texts)
-    if own.startswith("[") and _ID.sub("[", old) == _ID.sub("[", new):  # lists of entries that differ in ids
+    if own.startswith("[") and _ID.sub("[", old) == _ID.sub(
+        "[", new
+    ):  # lists of entries that differ in ids
         pairs = zip(_ID.finditer(old), _ID.finditer(new), strict=True)
         changes = iter([None if a[2] == b[2] else b[2] for a, b in pairs])
         return _ID.sub(lambda match: match[1] + (next(changes) or match[2]), own)
@@ -131,7 +142,12 @@ def _change_string(own: str, new: str, texts: JsonWriter) -> str:
     escaped = _CHARACTER.findall(own, 1, len(own) - 1)
     old = [json.loads(f'"{character}"', strict=False) for character in escaped]
     most = min(len(old), len(new))
-    suffix = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(reversed(old), reversed(new), strict=False)))
+    suffix = sum(
+        1
+        for _ in takewhile(
+            lambda pair: pair[0] == pair[1], zip(reversed(old), reversed(new), strict=False)
+        )
+    )
     prefix = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
     # Both ends may match the same characters: "a-" before "a-a" gives "a-a-a".
     prefix = min(prefix, most - suffix)

@@ -48,12 +48,20 @@ def find_places(text: str, paths: Iterable[Steps]) -> dict[Steps, int]:
         for path in _all_ends(target):
             offsets[path] = start
         if target:
-            pending.extend((target[step], span.start) for step, span in _list_values(text, start, target) if step in target)
+            pending.extend(
+                (target[step], span.start)
+                for step, span in _list_values(text, start, target)
+                if step in target
+            )
     return offsets
 
 
-def _list_values(text: str, start: int, steps: Iterable[str | int]) -> Iterable[tuple[str | int, ValueSpan]]:
-    """Return the values of the object or array at ``start`` by key or number; of an array those up to the last of ``steps``."""
+def _list_values(
+    text: str, start: int, steps: Iterable[str | int]
+) -> Iterable[tuple[str | int, ValueSpan]]:
+    """Return the values of the object or array at ``start`` by key or number; of an array those up
+    to the last of ``steps``.
+    """
     if text[start] == "{":
         return find_members(text, start).items()
     if text[start] == "[":

@@ -1,7 +1,7 @@
 """The style of a symbol file (a graph keeps it), and a writer of JSON that writes in the same style.
 
-MXNet breaks maps into lines from two keys on and lists from eleven elements on, puts a blank after every comma, and escapes
-nothing but ``\\" \\\\ \\n \\r \\t``.
+MXNet breaks maps into lines from two keys on and lists from eleven elements on, puts a blank after
+every comma, and escapes nothing but ``\\" \\\\ \\n \\r \\t``.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from graphshare.ir.graph import EMPTY, Graph, Node, NodeForm, Source
 _BREAK = rb"\{ *(\r?\n)([ \t]*)\""
 _BLANK_BEFORE_BREAK = rb", \r?\n"
 _FIRST_COLON = rb"\{ *\"(?:[^\"\\]|\\.)*\"( *: ?)"
-# A list that begins on the line of its key, or an entry on one line: json.dumps with an indent writes neither. A line break
-# cannot stand inside a string, and the quote that ends a key has no backslash before it.
+# A list that begins on the line of its key, or an entry on one line: json.dumps with an indent
+# writes neither. A line break cannot stand inside a string, and the quote that ends a key has no
+# backslash before it.
 _LIST_ON_ONE_LINE = rb"[^\\]\": \[[\[\d]|\n[ \t]*\[\d"
 # Escapes of JSON that MXNet cannot read.
 _ESCAPE = rb"\\[ubf/]"
@@ -31,7 +32,9 @@ VERSION = "mxnet_version"
 ATTRIBUTE_KEYS = ("attrs", "attr", "param")
 """The keys under which a node has attributes, by the generation of the file, the newest first."""
 """The key of the graph's attributes that holds ``["int", major*10000 + minor*100 + patch]``."""
-CHUNK = 512  # nodes joined at a time, about 100 KiB of text: larger pieces are returned to the system and requested again
+# nodes joined at a time, about 100 KiB of text: larger pieces are returned to the system and
+# requested again
+CHUNK = 512
 SPECIAL = re.compile(r"[^ !#-\[\]-~]")  # all but printable ASCII without quote and backslash
 _MXNET_ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
@@ -39,10 +42,12 @@ _MXNET_ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\
 class JsonStyle(msgspec.Struct, frozen=True):
     """White space and escapes of a JSON text.
 
-    ``layout`` is ``mxnet`` (MXNet's own), ``trimmed`` (the same without blanks at line ends), ``compact`` (no white space),
-    ``spaced`` (json.dumps without arguments) or ``indent`` (json.dumps with ``indent`` blanks). ``escapes`` names the
-    characters that strings escape: ``mxnet`` the five that MXNet reads, ``json`` those and control characters as json.dumps
-    does, ``ascii`` those outside ASCII too; MXNet reads neither of the last two. ``tail`` follows the last brace.
+    ``layout`` is ``mxnet`` (MXNet's own), ``trimmed`` (the same without blanks at line ends),
+    ``compact`` (no white space), ``spaced`` (json.dumps without arguments) or ``indent``
+    (json.dumps with ``indent`` blanks). ``escapes`` names the characters that strings escape:
+    ``mxnet`` the five that MXNet reads, ``json`` those and control characters as json.dumps does,
+    ``ascii`` those outside ASCII too; MXNet reads neither of the last two. ``tail`` follows the
+    last brace.
     """
 
     layout: str = "mxnet"
@@ -82,10 +87,11 @@ class FileText(msgspec.Struct, frozen=True, eq=False, gc=False):
 class MxnetSource(Source, frozen=True):
     """The facts that a graph keeps of its symbol file.
 
-    ``keys`` are the keys of the graph object in order, ``form`` serves nodes without one. ``irregular`` keeps an ``arg_nodes``
-    or ``node_row_ptr`` that does not follow from the nodes. ``params_layout`` is the form of parameter records that an older
-    MXNet reads, empty for any. ``nodes_text`` is None unless the file's own text can be copied,
-    ``text`` is None for a graph that was not read from a file, or whose text is written anew.
+    ``keys`` are the keys of the graph object in order, ``form`` serves nodes without one.
+    ``irregular`` keeps an ``arg_nodes`` or ``node_row_ptr`` that does not follow from the nodes.
+    ``params_layout`` is the form of parameter records that an older MXNet reads, empty for any.
+    ``nodes_text`` is None unless the file's own text can be copied, ``text`` is None for a graph
+    that was not read from a file, or whose text is written anew.
     """
 
     version_key: ClassVar[str] = VERSION
@@ -103,10 +109,14 @@ class MxnetSource(Source, frozen=True):
         text = self.text.after(images) if self.text is not None else None
         return replace(self, style=replace(self.style, escapes="mxnet"), nodes_text=None, text=text)
 
-    def after_rewrite(self, images: Mapping[Node, Node] | None = None, *, unchanged: int = 0) -> MxnetSource:
+    def after_rewrite(
+        self, images: Mapping[Node, Node] | None = None, *, unchanged: int = 0
+    ) -> MxnetSource:
         """Return how a graph of other nodes is written: ``arg_nodes`` and ``node_row_ptr`` follow from the nodes."""
         kept = self.nodes_text is not None and self.nodes_text.count <= unchanged
-        return replace(self.after_rename(images), irregular=EMPTY, nodes_text=self.nodes_text if kept else None)
+        return replace(
+            self.after_rename(images), irregular=EMPTY, nodes_text=self.nodes_text if kept else None
+        )
 
     def after_join(self, others: Sequence[Source]) -> MxnetSource:
         """Return the source with the keys of ``others`` too."""
@@ -122,7 +132,10 @@ def get_source(graph: Graph) -> MxnetSource:
 def restyle(graph: Graph, **changes: Any) -> Graph:
     """Return ``graph`` with fields of its :class:`JsonStyle` replaced; all of its text is written anew."""
     source = get_source(graph)
-    return replace(graph, source=replace(source, style=replace(source.style, **changes), nodes_text=None, text=None))
+    return replace(
+        graph,
+        source=replace(source, style=replace(source.style, **changes), nodes_text=None, text=None),
+    )
 
 
 def recognize_style(data: bytes) -> JsonStyle:
@@ -141,15 +154,25 @@ def recognize_style(data: bytes) -> JsonStyle:
     if re.search(_BLANK_BEFORE_BREAK, start):
         return JsonStyle(layout="mxnet", newline=newline, tail=tail)
     if re.search(_LIST_ON_ONE_LINE, start) or re.search(_LIST_ON_ONE_LINE, data[-_SAMPLE:]):
-        return JsonStyle(layout="trimmed", newline=newline, tail=tail)  # MXNet's, through an editor that strips line ends
-    return JsonStyle(layout="indent", indent=len(broken[2]), newline=newline, tail=tail, escapes=_recognize_escapes(data))
+        return JsonStyle(
+            layout="trimmed", newline=newline, tail=tail
+        )  # MXNet's, through an editor that strips line ends
+    return JsonStyle(
+        layout="indent",
+        indent=len(broken[2]),
+        newline=newline,
+        tail=tail,
+        escapes=_recognize_escapes(data),
+    )
 
 
 def _recognize_escapes(data: bytes) -> str:
     """Return which characters the strings of a json.dumps file escape."""
     if re.search(_ESCAPE, data) is None:
         return "mxnet"
-    ascii_only = data.isascii() and b"\x7f" not in data  # json.dumps escapes DEL with the characters beyond ASCII
+    ascii_only = (
+        data.isascii() and b"\x7f" not in data
+    )  # json.dumps escapes DEL with the characters beyond ASCII
     return "ascii" if ascii_only else "json"
 
 
@@ -200,7 +223,9 @@ class JsonWriter:
 
     def map(self, values: Mapping[str, str], level: int) -> str:
         """Return a map of strings."""
-        return self.object([(key, self.quote(value)) for key, value in values.items()], level, self.break_map)
+        return self.object(
+            [(key, self.quote(value)) for key, value in values.items()], level, self.break_map
+        )
 
     def id_pieces(self, values: Iterable[int], count: int, level: int) -> Iterator[str]:
         """Yield the array of ``count`` numbers in pieces: a large graph has millions of them."""
@@ -208,8 +233,12 @@ class JsonWriter:
         comma = self.break_comma + start[1:] if start else self.comma
         numbers = iter(values)
         yield "[" + start
-        for i in range(0, count, CHUNK):  # the text of a list takes half the time of as many texts of numbers
-            yield (comma if i else "") + repr(list(islice(numbers, CHUNK)))[1:-1].replace(", ", comma)
+        for i in range(
+            0, count, CHUNK
+        ):  # the text of a list takes half the time of as many texts of numbers
+            yield (comma if i else "") + repr(list(islice(numbers, CHUNK)))[1:-1].replace(
+                ", ", comma
+            )
         yield end + "]"
 
     def value(self, value: Any, level: int) -> str:
@@ -217,9 +246,13 @@ class JsonWriter:
         if isinstance(value, str):
             return self.quote(value)
         if isinstance(value, Mapping):
-            return self.object([(k, self.value(v, level + 1)) for k, v in value.items()], level, self.break_map)
+            return self.object(
+                [(k, self.value(v, level + 1)) for k, v in value.items()], level, self.break_map
+            )
         if isinstance(value, (list, tuple)):
-            return self.array([self.value(item, level + 1) for item in value], level, self.break_list)
+            return self.array(
+                [self.value(item, level + 1) for item in value], level, self.break_list
+            )
         return str(value) if type(value) is int else _dump_json(value)
 
 
@@ -228,7 +261,9 @@ def _quote_for_mxnet(text: str) -> str:
         return f'"{text}"'
     if "\0" in text:
         hint = "MXNet ends a string at NUL; rename it first, or write another layout with its escapes kept"
-        raise RefusedError(Fault(f"{text!r} holds a NUL character, which MXNet cannot read", hint=hint))
+        raise RefusedError(
+            Fault(f"{text!r} holds a NUL character, which MXNet cannot read", hint=hint)
+        )
     return f'"{text.translate(_MXNET_ESCAPES)}"'
 
 
@@ -242,4 +277,8 @@ def _dump_json(value: object, *, ascii_only: bool = True) -> str:
     return dumps(value, ensure_ascii=ascii_only)
 
 
-_QUOTES: dict[str, Callable[[str], str]] = {"mxnet": _quote_for_mxnet, "json": _quote_json, "ascii": _dump_json}
+_QUOTES: dict[str, Callable[[str], str]] = {
+    "mxnet": _quote_for_mxnet,
+    "json": _quote_json,
+    "ascii": _dump_json,
+}

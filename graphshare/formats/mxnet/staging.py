@@ -1,7 +1,7 @@
 """Write the file of a graph beside its target, and compare the file with the graph.
 
-Differences are found on the decoded records: faster than reading a second graph, and independent of the writer, since it goes
-through JSON.
+Differences are found on the decoded records: faster than reading a second graph, and independent of
+the writer, since it goes through JSON.
 """
 
 from __future__ import annotations
@@ -96,7 +96,9 @@ def _are_plain_records_equal(data: document.Buffer, graph: Graph) -> bool:
     attr_key = _find_attr_key(nodes)
     if attr_key is None:
         return False
-    with task("reading back", span[1] - (after or span[0]) if span is not None else 0, "B") as advance:
+    with task(
+        "reading back", span[1] - (after or span[0]) if span is not None else 0, "B"
+    ) as advance:
         records = document.parse_plain_nodes(data, span, attr_key, after=after, advance=advance)
         if not _are_records_equal(records, nodes, graph):
             return False
@@ -106,18 +108,31 @@ def _are_plain_records_equal(data: document.Buffer, graph: Graph) -> bool:
 def _is_text_unchanged(data: document.Buffer, source: NodesText) -> bool:
     """Return whether the first nodes are the very bytes that they were read from, and so read the same again."""
     for i in range(source.start, source.end, _COMPARED):
-        if data[i : min(i + _COMPARED, source.end)] != source.data[i : min(i + _COMPARED, source.end)]:
+        if (
+            data[i : min(i + _COMPARED, source.end)]
+            != source.data[i : min(i + _COMPARED, source.end)]
+        ):
             return False
     return True
 
 
-def _are_records_equal(records: Iterable[document.PlainRecord], nodes: Sequence[Node], graph: Graph) -> bool:
-    """Return whether ``records`` are ``nodes``, the last of ``graph``. The inputs of some hundred are compared at a time."""
+def _are_records_equal(
+    records: Iterable[document.PlainRecord], nodes: Sequence[Node], graph: Graph
+) -> bool:
+    """Return whether ``records`` are ``nodes``, the last of ``graph``.
+
+    The inputs of some hundred are compared at a time.
+    """
     maps = _MapsByText()
     numbers: list[Sequence[int]] = []
     entries: list[Entry] = []
     for record, node in zip_longest(records, nodes):
-        if record is None or node is None or record.op != (node.op or VARIABLE_OP) or record.name != node.name:
+        if (
+            record is None
+            or node is None
+            or record.op != (node.op or VARIABLE_OP)
+            or record.name != node.name
+        ):
             return False
         if node.subgraphs or node.control_deps or node.extra:  # which a plain record has not
             return False
@@ -146,7 +161,9 @@ class _MapsByText(dict[bytes, Mapping[str, str]]):
         return attrs
 
 
-def _are_entries_equal(numbers: Sequence[Sequence[int]], entries: Sequence[Entry], nodes: Sequence[Node]) -> bool:
+def _are_entries_equal(
+    numbers: Sequence[Sequence[int]], entries: Sequence[Entry], nodes: Sequence[Node]
+) -> bool:
     """Return whether ``numbers`` of a file are ``entries``, with ids that count ``nodes``."""
     if len(numbers) != len(entries):
         return False
@@ -154,19 +171,32 @@ def _are_entries_equal(numbers: Sequence[Sequence[int]], entries: Sequence[Entry
     for triple, entry in zip(numbers, entries, strict=True):
         i, index = triple[0], triple[1]
         version = triple[2] if len(triple) == 3 else None
-        if i >= count or nodes[i] is not entry.node or index != entry.index or version != entry.version:
+        if (
+            i >= count
+            or nodes[i] is not entry.node
+            or index != entry.index
+            or version != entry.version
+        ):
             return False
     return True
 
 
 def _are_ends_equal(ends: document.PlainEnds, graph: Graph) -> bool:
     has_others = bool(graph.extra) or ends.attrs != graph.attrs
-    return not has_others and ends.arg_nodes == _arg_nodes(graph) and _are_entries_equal(ends.heads, graph.heads, graph.nodes)
+    return (
+        not has_others
+        and ends.arg_nodes == _arg_nodes(graph)
+        and _are_entries_equal(ends.heads, graph.heads, graph.nodes)
+    )
 
 
 def _arg_nodes(graph: Graph) -> list[int]:
     irregular: list[int] | None = get_source(graph).irregular.get("arg_nodes")
-    return irregular if irregular is not None else [i for i, node in enumerate(graph.nodes) if not node.op]
+    return (
+        irregular
+        if irregular is not None
+        else [i for i, node in enumerate(graph.nodes) if not node.op]
+    )
 
 
 def _find_attr_key(nodes: Sequence[Node]) -> str | None:
@@ -176,7 +206,11 @@ def _find_attr_key(nodes: Sequence[Node]) -> str | None:
         if form is not None and form.param is not None:
             return None
         # Of attrs and attr the later one counts, as when it is read (symbol.py).
-        keys.update([key for key in form.keys if key in ATTRIBUTE_KEYS][-1:] if form is not None else ["attrs"])
+        keys.update(
+            [key for key in form.keys if key in ATTRIBUTE_KEYS][-1:]
+            if form is not None
+            else ["attrs"]
+        )
     if len(keys) > 1:
         return None
     return keys.pop() if keys else "attrs"

@@ -1,10 +1,11 @@
 """Read a symbol file, and replace ids by references.
 
-Files of every generation are read alike: ``attrs`` or ``attr`` or ``param``, entries of two or three numbers, any order of
-nodes. Nothing is upgraded. Ids out of range and cycles are faults of the file, and all are reported together.
+Files of every generation are read alike: ``attrs`` or ``attr`` or ``param``, entries of two or
+three numbers, any order of nodes. Nothing is upgraded. Ids out of range and cycles are faults of
+the file, and all are reported together.
 
-Equal attribute maps become one object and so do equal operator names: real graphs repeat both, and the writer formats each
-distinct map once.
+Equal attribute maps become one object and so do equal operator names: real graphs repeat both, and
+the writer formats each distinct map once.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ class _Shape:
         self.param = "param" in keys and bool(maps)
         inert = {*maps[:-1], "backward_source_id"}
         self.extra = tuple(key for key in keys if key in inert or key not in document.NODE_KEYS)
-        self.only_attrs = not (self.param or self.extra or "control_deps" in keys or "subgraphs" in keys)
+        self.only_attrs = not (
+            self.param or self.extra or "control_deps" in keys or "subgraphs" in keys
+        )
         self.form = NodeForm(keys)
 
 
@@ -70,7 +73,8 @@ class _Maps(dict[tuple[tuple[str, Any], ...], Mapping[str, Any]]):
 class _NodeReader:
     """Makes nodes of the records of one graph. ``read_graph`` links a subgraph in a record.
 
-    ``texts`` and ``maps`` hold the one object for each operator name and attribute map read so far; a variable has no operator.
+    ``texts`` and ``maps`` hold the one object for each operator name and attribute map read so far;
+    a variable has no operator.
     """
 
     def __init__(self, read_graph: Callable[[dict[str, Any]], Graph]) -> None:
@@ -80,7 +84,13 @@ class _NodeReader:
         self.maps = _Maps({(): EMPTY})
         self.maps_by_text = _MapsByText(self)
 
-    def node(self, record: dict[str, Any], inputs: tuple[Entry, ...], deps: tuple[Node, ...], count: int | None) -> Node:
+    def node(
+        self,
+        record: dict[str, Any],
+        inputs: tuple[Entry, ...],
+        deps: tuple[Node, ...],
+        count: int | None,
+    ) -> Node:
         """Return the node of ``record``; ``inputs`` and ``deps`` are linked; ``count`` outputs, None if unknown."""
         shape = self.shapes[tuple(record)]
         _check_kinds(record)
@@ -91,7 +101,9 @@ class _NodeReader:
             if hidden := {key: value for key, value in param.items() if key in attrs}:
                 extra = freeze({**extra, "param": freeze(hidden)})
             form = NodeForm(form.keys, tuple(param))
-            attrs = self.intern({**attrs, **{key: value for key, value in param.items() if key not in attrs}})
+            attrs = self.intern(
+                {**attrs, **{key: value for key, value in param.items() if key not in attrs}}
+            )
         subgraphs = tuple(self._read_graph(graph) for graph in record.get("subgraphs", ()))
         op = self.texts.setdefault(record["op"], record["op"])
         return Node(op, record["name"], attrs, inputs, count, deps, subgraphs, extra, form)
@@ -101,14 +113,18 @@ class _NodeReader:
         return self.maps[tuple(attrs.items())]
 
     def _extra(self, record: dict[str, Any], shape: _Shape) -> Mapping[str, Any]:
-        if shape.extra == ("backward_source_id",):  # every node of a 2015 file has it, nearly always -1
+        if shape.extra == (
+            "backward_source_id",
+        ):  # every node of a 2015 file has it, nearly always -1
             return self.maps[(("backward_source_id", record["backward_source_id"]),)]
         document.check_nesting(record[key] for key in shape.extra)
         return freeze({key: record[key] for key in shape.extra})
 
 
 class _MapsByText(dict[bytes, tuple[Mapping[str, str], NodeForm]]):
-    """The text of an attribute map, empty where the record has none, to the map and the form of a node with the usual keys."""
+    """The text of an attribute map, empty where the record has none, to the map and the form of a
+    node with the usual keys.
+    """
 
     def __init__(self, reader: _NodeReader) -> None:
         self._reader = reader
@@ -116,12 +132,21 @@ class _MapsByText(dict[bytes, tuple[Mapping[str, str], NodeForm]]):
     def __missing__(self, text: bytes) -> tuple[Mapping[str, str], NodeForm]:
         # Maps of equal content may differ in white space, so they are interned too.
         attrs = document.decode_map(text) if text else EMPTY
-        form = self._reader.shapes[("op", "name", "attrs", "inputs") if text else ("op", "name", "inputs")].form
+        form = self._reader.shapes[
+            ("op", "name", "attrs", "inputs") if text else ("op", "name", "inputs")
+        ].form
         pair = self[text] = (self._reader.intern(attrs), form)
         return pair
 
 
-_KINDS = {"op": str, "name": str, "inputs": list, "control_deps": list, "subgraphs": list, "backward_source_id": int}
+_KINDS = {
+    "op": str,
+    "name": str,
+    "inputs": list,
+    "control_deps": list,
+    "subgraphs": list,
+    "backward_source_id": int,
+}
 
 
 def _check_kinds(record: Mapping[str, Any]) -> None:
@@ -155,31 +180,46 @@ def read_symbol(data: bytes, *, where: str = "") -> Graph:
         try:
             return _keep_text(_link(*document.parse_whole(data), style), data)
         except _UNFIT:
-            from graphshare.formats.mxnet.tolerant import parse_tolerantly  # start-up: only this path needs it
+            from graphshare.formats.mxnet.tolerant import (
+                parse_tolerantly,
+            )  # start-up: only this path needs it
 
-            return _keep_text(_link(*parse_tolerantly(data, where=where), style, checked=True), data)
+            return _keep_text(
+                _link(*parse_tolerantly(data, where=where), style, checked=True), data
+            )
     except InputError as error:
         raise error.with_location(where) from None
 
 
 def _keep_text(graph: Graph, data: bytes) -> Graph:
     """Return ``graph`` with the text that it was read from."""
-    anew = msgspec.structs.replace(graph, source=msgspec.structs.replace(graph.source, nodes_text=None))
-    return msgspec.structs.replace(graph, source=msgspec.structs.replace(graph.source, text=FileText(data, anew)))
+    anew = msgspec.structs.replace(
+        graph, source=msgspec.structs.replace(graph.source, nodes_text=None)
+    )
+    return msgspec.structs.replace(
+        graph, source=msgspec.structs.replace(graph.source, text=FileText(data, anew))
+    )
 
 
 def _read_large(data: bytes, span: tuple[int, int], style: JsonStyle, *, bare: bool) -> Graph:
-    """Return the graph of a large file in MXNet's layout; ``bare`` if its nodes have only usual keys. Raises ``_UNFIT``."""
+    """Return the graph of a large file in MXNet's layout; ``bare`` if its nodes have only usual keys.
+
+    Raises ``_UNFIT``.
+    """
     graph_object = document.parse_frame(data, span)
     with task("reading", span[1] - span[0], "B") as advance:
         if bare:
-            graph = _link(graph_object, document.parse_bare_nodes(data, span, advance), style, link=_link_bare)
+            graph = _link(
+                graph_object, document.parse_bare_nodes(data, span, advance), style, link=_link_bare
+            )
         else:
             graph = _link(graph_object, document.parse_nodes(data, span, advance), style)
     if not can_copy_text(data, style):
         return graph
     text = NodesText(data, *span, len(graph.nodes))
-    return msgspec.structs.replace(graph, source=msgspec.structs.replace(graph.source, nodes_text=text))
+    return msgspec.structs.replace(
+        graph, source=msgspec.structs.replace(graph.source, nodes_text=text)
+    )
 
 
 # A value does not fit its key, or the fast pass cannot read the JSON: the tolerant pass and the schema find out which.
@@ -200,7 +240,9 @@ def _link(
     With ``checked`` every value has been validated by the schema; ``link`` makes the nodes of records other than dicts.
     """
     _check_graph(graph_object, depth, checked)
-    reader = _NodeReader(lambda inner: _link(inner, inner["nodes"], style, depth + 1, checked=checked))
+    reader = _NodeReader(
+        lambda inner: _link(inner, inner["nodes"], style, depth + 1, checked=checked)
+    )
     steps = _output_counts(graph_object.get("node_row_ptr"))
     try:
         nodes = (link or _link_in_file_order)(records, steps, reader)
@@ -220,13 +262,17 @@ def _link(
     irregular = _irregular_lists(graph_object, records, nodes, steps)
     source = MxnetSource(style, tuple(graph_object), _usual_form(nodes), freeze(irregular))
     extra = {key: value for key, value in graph_object.items() if key not in document.GRAPH_KEYS}
-    return Graph(tuple(nodes), heads, freeze(graph_object.get("attrs", EMPTY)), source, freeze(extra))
+    return Graph(
+        tuple(nodes), heads, freeze(graph_object.get("attrs", EMPTY)), source, freeze(extra)
+    )
 
 
 def _check_graph(graph_object: dict[str, Any], depth: int, checked: bool) -> None:
     """Check the nesting of a graph and the types of its values. Raises InputError, or ``_UNFIT`` for a wrong type."""
     if depth > document.MAX_NESTING:
-        raise InputError(Fault(f"subgraphs are nested deeper than {format_count(document.MAX_NESTING, 'level')}"))
+        raise InputError(
+            Fault(f"subgraphs are nested deeper than {format_count(document.MAX_NESTING, 'level')}")
+        )
     if depth and not checked:
         # The typed decode takes subgraphs for objects of any values.
         msgspec.convert(graph_object, document.GraphRecord)
@@ -234,7 +280,10 @@ def _check_graph(graph_object: dict[str, Any], depth: int, checked: bool) -> Non
 
 
 def _irregular_lists(
-    graph_object: dict[str, Any], records: Iterable[Any], nodes: Sequence[Node], steps: list[int] | None
+    graph_object: dict[str, Any],
+    records: Iterable[Any],
+    nodes: Sequence[Node],
+    steps: list[int] | None,
 ) -> dict[str, Any]:
     """Return ``arg_nodes`` and ``node_row_ptr`` of a file where they do not follow from the nodes."""
     irregular: dict[str, Any] = {}
@@ -248,11 +297,13 @@ def _irregular_lists(
     return irregular
 
 
-def _link_in_file_order(records: document.Records, counts: Iterable[int | None] | None, reader: _NodeReader) -> list[Node]:
+def _link_in_file_order(
+    records: document.Records, counts: Iterable[int | None] | None, reader: _NodeReader
+) -> list[Node]:
     """Return the nodes of records that refer to earlier ones only. Raises IndexError when one does not.
 
-    This loop takes most of the time of reading: the usual record is taken apart here, and consumers of a node's first output
-    share one entry.
+    This loop takes most of the time of reading: the usual record is taken apart here, and consumers
+    of a node's first output share one entry.
     """
     nodes: list[Node] = []
     first: list[Entry] = []
@@ -263,7 +314,10 @@ def _link_in_file_order(records: document.Records, counts: Iterable[int | None] 
         if type(name) is not str or type(op) is not str:
             raise TypeError
         inputs = tuple(
-            [first[e[0]] if len(e) == 3 and not e[1] and not e[2] else _entry(e, nodes[e[0]]) for e in record["inputs"]]
+            [
+                first[e[0]] if len(e) == 3 and not e[1] and not e[2] else _entry(e, nodes[e[0]])
+                for e in record["inputs"]
+            ]
         )
         if not inputs and type(record["inputs"]) is not list:
             raise TypeError
@@ -272,7 +326,9 @@ def _link_in_file_order(records: document.Records, counts: Iterable[int | None] 
             if shape.attr_key:
                 attrs = record[shape.attr_key]
                 attrs = maps[tuple(attrs.items())]
-            node = Node(texts.setdefault(op, op), name, attrs, inputs, count, (), (), EMPTY, shape.form)
+            node = Node(
+                texts.setdefault(op, op), name, attrs, inputs, count, (), (), EMPTY, shape.form
+            )
         else:
             deps = tuple([nodes[i] for i in record.get("control_deps", ())])
             node = reader.node(record, inputs, deps, count)
@@ -281,7 +337,11 @@ def _link_in_file_order(records: document.Records, counts: Iterable[int | None] 
     return nodes
 
 
-def _link_bare(records: Iterable[document.PlainRecord], counts: Iterable[int | None] | None, reader: _NodeReader) -> list[Node]:
+def _link_bare(
+    records: Iterable[document.PlainRecord],
+    counts: Iterable[int | None] | None,
+    reader: _NodeReader,
+) -> list[Node]:
     """Return the nodes of records that have only the usual keys, as :func:`_link_in_file_order` does."""
     nodes: list[Node] = []
     first: list[Entry] = []
@@ -290,17 +350,24 @@ def _link_bare(records: Iterable[document.PlainRecord], counts: Iterable[int | N
         inputs: tuple[Entry, ...] = ()
         if record.inputs:
             inputs = tuple(
-                [first[e[0]] if len(e) == 3 and not e[1] and not e[2] else _entry(e, nodes[e[0]]) for e in record.inputs]
+                [
+                    first[e[0]] if len(e) == 3 and not e[1] and not e[2] else _entry(e, nodes[e[0]])
+                    for e in record.inputs
+                ]
             )
         attrs, form = maps[bytes(record.attrs)]
         op = record.op
-        node = Node(texts.setdefault(op, op), record.name, attrs, inputs, count, (), (), EMPTY, form)
+        node = Node(
+            texts.setdefault(op, op), record.name, attrs, inputs, count, (), (), EMPTY, form
+        )
         nodes.append(node)
         first.append(Entry(node))
     return nodes
 
 
-def _link_in_any_order(records: list[dict[str, Any]], counts: list[int] | None, reader: _NodeReader) -> list[Node]:
+def _link_in_any_order(
+    records: list[dict[str, Any]], counts: list[int] | None, reader: _NodeReader
+) -> list[Node]:
     """Return the nodes of records that may refer to later ones; ids that refer to nothing and cycles are faults."""
     nodes: dict[int, Node] = {}
     for i in building_order(records):
@@ -319,7 +386,9 @@ def _entry(numbers: Sequence[int], node: Node) -> Entry:
 
 
 def _output_counts(row_ptr: list[int] | None) -> list[int] | None:
-    """Return each node's number of outputs; None where ``node_row_ptr`` is absent or not a running sum of counts from 0."""
+    """Return each node's number of outputs; None where ``node_row_ptr`` is absent or not a running
+    sum of counts from 0.
+    """
     if not row_ptr or row_ptr[0] != 0:
         return None
     steps = list(map(sub, row_ptr[1:], row_ptr))
@@ -331,7 +400,9 @@ def _usual_form(nodes: list[Node]) -> NodeForm:
 
     It has one attribute map. The others of a node that has several are unused, or hold only some of its attributes.
     """
-    forms = (node.form for node in chain((node for node in nodes if node.op and node.attrs), nodes[:1]))
+    forms = (
+        node.form for node in chain((node for node in nodes if node.op and node.attrs), nodes[:1])
+    )
     form = next((form for form in forms if form is not None), MxnetSource().form)
     maps = [key for key in form.keys if key in ATTRIBUTE_KEYS]
     if len(maps) < 2:
@@ -344,7 +415,8 @@ def check_ids(graph: Mapping[str, Any], records: Records) -> None:
     """Check every id of a graph object against its node records: inputs, control dependencies, heads, ``arg_nodes``.
 
     Raises:
-        InputError: ids that are out of range, or in ``arg_nodes`` name an operator (MXNet refuses that); all are listed.
+        InputError: ids that are out of range, or in ``arg_nodes`` name an operator (MXNet refuses
+            that); all are listed.
     """
     count = len(records)
     faults: list[Fault] = []
@@ -357,20 +429,27 @@ def check_ids(graph: Mapping[str, Any], records: Records) -> None:
         if i < count and records[i]["op"] != VARIABLE_OP:
             hint = "arg_nodes lists the ids of the variables (op null) and nothing else"
             message = f"refers to node {i}, which is an operator ({records[i]['op']})"
-            faults.append(Fault(message, path=f"$.arg_nodes[{position}]", node=records[i]["name"], hint=hint))
+            faults.append(
+                Fault(message, path=f"$.arg_nodes[{position}]", node=records[i]["name"], hint=hint)
+            )
     _check_entries(faults, graph["heads"], count, "$.heads")
     if faults:
         raise InputError(faults)
 
 
 def building_order(records: Records) -> list[int]:
-    """Return the ids of ``records`` so that each comes after the ids it refers to, otherwise as early as in MXNet's walk.
+    """Return the ids of ``records`` so that each comes after the ids it refers to, otherwise as
+    early as in MXNet's walk.
 
     Raises:
         InputError: nodes form a cycle; the message shows it as a path.
     """
     ids = range(len(records))
-    return list(order_by_references(ids, lambda i: _references(records[i]), lambda cycle: _refuse_cycle(cycle, records)))
+    return list(
+        order_by_references(
+            ids, lambda i: _references(records[i]), lambda cycle: _refuse_cycle(cycle, records)
+        )
+    )
 
 
 def _references(record: dict[str, Any]) -> list[int]:
@@ -378,7 +457,11 @@ def _references(record: dict[str, Any]) -> list[int]:
 
 
 def _check_entries(
-    faults: list[Fault], entries: Sequence[Sequence[int]], count: int, path: str, node: str | None = None
+    faults: list[Fault],
+    entries: Sequence[Sequence[int]],
+    count: int,
+    path: str,
+    node: str | None = None,
 ) -> None:
     hint = "ids count from 0 in the order of $.nodes; the file was cut or edited by hand"
     for position, entry in enumerate(entries):
@@ -391,4 +474,6 @@ def _refuse_cycle(ids: list[int], records: Records) -> InputError:
     path = format_cycle([f"{records[i]['name'] or records[i]['op']} (node {i})" for i in ids])
     hint = "a graph must be acyclic; MXNet loads such a file without an error and computes nonsense"
     place = f"$.nodes[{ids[0]}].inputs"
-    return InputError(Fault(f"needs its own output: {path}", path=place, node=records[ids[0]]["name"], hint=hint))
+    return InputError(
+        Fault(f"needs its own output: {path}", path=place, node=records[ids[0]]["name"], hint=hint)
+    )

@@ -1,8 +1,9 @@
 """Read symbol files that the typed decode of :mod:`graphshare.formats.mxnet.document` refuses, or explain their faults.
 
-It accepts raw control characters inside strings (MXNet writes them, strict JSON forbids them), and values of any type under
-unknown keys; if that fails too, the schema explains every fault. It refuses a byte order mark, invalid UTF-8, trailing bytes
-and unclosed brackets, and states the reason.
+It accepts raw control characters inside strings (MXNet writes them, strict JSON forbids them), and
+values of any type under unknown keys; if that fails too, the schema explains every fault. It
+refuses a byte order mark, invalid UTF-8, trailing bytes and unclosed brackets, and states the
+reason.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from graphshare.formats.wrong_file import SYMBOL_HINT, refuse_bytes, refuse_json
 _HALF_A_PAIR = re.compile(r"\\u[dD][89a-fA-F]")
 
 
-def parse_tolerantly(data: bytes, *, where: str = "") -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def parse_tolerantly(
+    data: bytes, *, where: str = ""
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return the graph object and its node records, validated against the schema. ``where`` is the path of the file.
 
     Raises:
@@ -31,10 +34,16 @@ def parse_tolerantly(data: bytes, *, where: str = "") -> tuple[dict[str, Any], l
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        fault = Fault(f"is not UTF-8: {error.reason}", path=f"byte {error.start}", hint="re-encode the file as UTF-8")
+        fault = Fault(
+            f"is not UTF-8: {error.reason}",
+            path=f"byte {error.start}",
+            hint="re-encode the file as UTF-8",
+        )
         raise InputError(fault) from None
     try:
-        loaded = json.loads(text, strict=False, parse_constant=_refuse_constant, parse_float=_finite)
+        loaded = json.loads(
+            text, strict=False, parse_constant=_refuse_constant, parse_float=_finite
+        )
         # The search is much faster than a look at every string, and most files have no such escape.
         if _HALF_A_PAIR.search(text) is not None:
             _refuse_half_pairs(loaded)
@@ -59,7 +68,9 @@ def parse_tolerantly(data: bytes, *, where: str = "") -> tuple[dict[str, Any], l
 def _refuse_what_is_no_json(data: bytes, where: str) -> None:
     if data.startswith(b"\xef\xbb\xbf"):
         hint = "save it as UTF-8 without BOM, or let `graphshare check --fix` remove it"
-        raise InputError(Fault("starts with a byte order mark; MXNet refuses it too", path="byte 0", hint=hint))
+        raise InputError(
+            Fault("starts with a byte order mark; MXNet refuses it too", path="byte 0", hint=hint)
+        )
     if not data.strip():
         raise InputError(Fault("is empty", hint=suggest_fix(where)))
     if not begins_like_json(data[:SAMPLE]):
@@ -88,9 +99,15 @@ def _refuse_half_pairs(loaded: Any) -> None:
             pending.extend((f"{path}.{key}", key) for key in value)
         elif isinstance(value, list):
             pending.extend((f"{path}[{i}]", part) for i, part in enumerate(value))
-        elif isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value):
+        elif isinstance(value, str) and any(
+            "\ud800" <= character <= "\udfff" for character in value
+        ):
             hint = "characters beyond U+FFFF are written as two escapes, or as themselves"
-            faults.append(Fault(f"{value!r} holds half a character (\\uD800 to \\uDFFF)", path=path, hint=hint))
+            faults.append(
+                Fault(
+                    f"{value!r} holds half a character (\\uD800 to \\uDFFF)", path=path, hint=hint
+                )
+            )
     if faults:
         # The walk takes the last value of a list first.
         raise InputError(faults[::-1])

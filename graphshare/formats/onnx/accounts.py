@@ -1,7 +1,8 @@
-"""Account for the messages of source files: a rewritten graph keeps each, has a new one instead, or lost it with its owner.
+"""Account for the messages of source files: a rewritten graph keeps each, has a new one instead, or
+lost it with its owner.
 
-This module counts messages and looks for them in the graph. :mod:`graphshare.formats.onnx.read_back` compares their contents
-with the written file.
+This module counts messages and looks for them in the graph.
+:mod:`graphshare.formats.onnx.read_back` compares their contents with the written file.
 """
 
 from __future__ import annotations
@@ -14,7 +15,14 @@ from msgspec.structs import replace
 
 from graphshare.errors import BUG, Fault, SelfCheckError
 from graphshare.formats.model_format import Origins, RemovedMessage
-from graphshare.formats.onnx.graph_fields import ANNOTATION, INPUT, LIST_NAMES, NODE, VALUE_INFO, find_tensor_list
+from graphshare.formats.onnx.graph_fields import (
+    ANNOTATION,
+    INPUT,
+    LIST_NAMES,
+    NODE,
+    VALUE_INFO,
+    find_tensor_list,
+)
 from graphshare.formats.onnx.graph_names import find_name_changes
 from graphshare.formats.onnx.stored import (
     GRAPH_METADATA,
@@ -37,11 +45,20 @@ from graphshare.formats.onnx.write import is_untouched
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import iter_graphs, list_output_names
 
-# fmt: off
-_MODEL_FIELDS = {1: "ir_version", 2: "producer_name", 3: "producer_version", 4: "domain", 5: "model_version", 6: "doc_string",
-                 8: "opset_import", METADATA: "metadata_props", 20: "training_info", 25: "functions", 26: "configuration"}
+_MODEL_FIELDS = {
+    1: "ir_version",
+    2: "producer_name",
+    3: "producer_version",
+    4: "domain",
+    5: "model_version",
+    6: "doc_string",
+    8: "opset_import",
+    METADATA: "metadata_props",
+    20: "training_info",
+    25: "functions",
+    26: "configuration",
+}
 _GRAPH_FIELDS = {2: "name", 10: "doc_string", 16: "metadata_props"}
-# fmt: on
 _LISTED = (VALUE_INFO, OUTPUT, ANNOTATION)
 """The lists whose messages a map of nodes does not show."""
 _TAKEN = "the file has no such value, and another one has the name now"
@@ -64,7 +81,11 @@ def list_slots(stored: Stored) -> Iterator[tuple[Slot, Span]]:
 
 def list_value_slots(values: ValueMessages) -> Iterator[tuple[Slot, NamedMessage]]:
     """Yield the messages on the outputs of a node, each with its slot."""
-    for number, messages in ((VALUE_INFO, values.infos), (OUTPUT, values.results), (ANNOTATION, values.annotations)):
+    for number, messages in (
+        (VALUE_INFO, values.infos),
+        (OUTPUT, values.results),
+        (ANNOTATION, values.annotations),
+    ):
         for index, message in messages.items():
             yield (number, index, 0), message
     for position, (number, index, message) in enumerate(values.repeated, 1):
@@ -112,7 +133,9 @@ def _find_unread(graph: Graph) -> Iterator[Fault]:
         source = get_source(each)
         stated.update(source.counts)
         read.update([number for number, _ in source.orphans])
-        values = [stored.values for node in each.nodes if (stored := node.details.stored) is not None]
+        values = [
+            stored.values for node in each.nodes if (stored := node.details.stored) is not None
+        ]
         read[VALUE_INFO] += sum([len(value.infos) for value in values])
         for value in [value for value in values if value.has_others]:
             read.update({OUTPUT: len(value.results), ANNOTATION: len(value.annotations)})
@@ -136,7 +159,11 @@ class _Keeper:
             find = branch.get
             # An image usually keeps the object that holds all messages of its node.
             nodes = [
-                n for n in nodes if n.subgraphs or (image := find(n)) is None or image.details.stored is not n.details.stored
+                n
+                for n in nodes
+                if n.subgraphs
+                or (image := find(n)) is None
+                or image.details.stored is not n.details.stored
             ]
         return nodes
 
@@ -157,12 +184,16 @@ class _Keeper:
     @cached_property
     def _origins(self) -> Counter[Node]:
         """The number of the nodes that each node comes from."""
-        return Counter(image for own in self.images.values() for known in own.values() for image in set(known))
+        return Counter(
+            image for own in self.images.values() for known in own.values() for image in set(known)
+        )
 
     @cached_property
     def _messages(self) -> set[int]:
         nodes = [node for each in iter_graphs(self._graph) for node in each.nodes]
-        return {id(message) for node in nodes for _, message in list_slots(find_stored(node.details))}
+        return {
+            id(message) for node in nodes for _, message in list_slots(find_stored(node.details))
+        }
 
     def find_lost(self, nodes: Iterable[Node], images: Images) -> Iterator[RemovedMessage | Fault]:
         """Yield the messages of nodes, and of those in their bodies, that are not kept."""
@@ -171,13 +202,21 @@ class _Keeper:
             if isinstance(stored, Stored) and id(stored) not in self._stored:
                 yield from self._find_lost_messages(node, stored, images.get(node, ()))
             for position, body in enumerate(node.subgraphs):
-                twins = [image.subgraphs[position] for image in images.get(node, ()) if position < len(image.subgraphs)]
+                twins = [
+                    image.subgraphs[position]
+                    for image in images.get(node, ())
+                    if position < len(image.subgraphs)
+                ]
                 if any(twin is body for twin in twins):
                     continue
                 if twins:
-                    yield from _find_lost_in_body(get_source(body), [get_source(twin) for twin in twins])
+                    yield from _find_lost_in_body(
+                        get_source(body), [get_source(twin) for twin in twins]
+                    )
                 for number, message in get_source(body).orphans if not twins else ():
-                    yield RemovedMessage(LIST_NAMES[number], message.name, "the body is gone", message.file.path)
+                    yield RemovedMessage(
+                        LIST_NAMES[number], message.name, "the body is gone", message.file.path
+                    )
                 inner: dict[Node, list[Node]] = {}
                 for twin in twins:
                     for own, image in zip(body.nodes, twin.nodes, strict=False):
@@ -186,36 +225,60 @@ class _Keeper:
 
     @cached_property
     def _values(self) -> set[int]:
-        return {id(find_stored(node.details).values) for each in iter_graphs(self._graph) for node in each.nodes}
+        return {
+            id(find_stored(node.details).values)
+            for each in iter_graphs(self._graph)
+            for node in each.nodes
+        }
 
     def _find_lost_values(self, node: Node, stored: Stored) -> Iterator[RemovedMessage]:
         """Yield the messages on outputs of a node without images, unless another node has these outputs now."""
         if stored.values is not NO_MESSAGES and id(stored.values) not in self._values:
             for (number, index, _), message in list_value_slots(stored.values):
-                yield RemovedMessage(LIST_NAMES[number], list_output_names(node)[index], "the value is gone", message.file.path)
+                yield RemovedMessage(
+                    LIST_NAMES[number],
+                    list_output_names(node)[index],
+                    "the value is gone",
+                    message.file.path,
+                )
 
-    def _find_lost_messages(self, node: Node, stored: Stored, images: Sequence[Node]) -> Iterator[RemovedMessage | Fault]:
+    def _find_lost_messages(
+        self, node: Node, stored: Stored, images: Sequence[Node]
+    ) -> Iterator[RemovedMessage | Fault]:
         if not images:
             yield from self._find_lost_values(node, stored)
             return
         others = [dict(list_slots(find_stored(image.details))) for image in images]
         for slot, message in list_slots(stored):
             instead = [slots[slot] for slots in others if slot in slots]
-            if id(message) in self._messages or any(isinstance(other.file, MemoryFile) for other in instead):
+            if id(message) in self._messages or any(
+                isinstance(other.file, MemoryFile) for other in instead
+            ):
                 continue
             number, index, _ = slot
             name = list_output_names(node)[index] if list_output_names(node) else ""
             if instead or any(self._origins[image] > 1 for image in images):
                 if number in _LISTED:
-                    yield RemovedMessage(LIST_NAMES[number], name, "the value is another one now", message.file.path)
+                    yield RemovedMessage(
+                        LIST_NAMES[number], name, "the value is another one now", message.file.path
+                    )
             else:
-                yield Fault(f"the message of {name!r} in {LIST_NAMES[number]} is lost", where=message.file.path, node=node.name)
+                yield Fault(
+                    f"the message of {name!r} in {LIST_NAMES[number]} is lost",
+                    where=message.file.path,
+                    node=node.name,
+                )
 
 
-def _find_lost_fields(own: OnnxSource, graph: Graph, *, is_joined: bool) -> Iterator[RemovedMessage | Fault | str]:
+def _find_lost_fields(
+    own: OnnxSource, graph: Graph, *, is_joined: bool
+) -> Iterator[RemovedMessage | Fault | str]:
     """Yield the fields of a model and its main graph, and the messages on no value, that ``graph`` does not have."""
     source, path = get_source(graph), own.file.path
-    for names, fields, kept in ((_MODEL_FIELDS, own.fields, source.fields), (_GRAPH_FIELDS, own.rest, source.rest)):
+    for names, fields, kept in (
+        (_MODEL_FIELDS, own.fields, source.fields),
+        (_GRAPH_FIELDS, own.rest, source.rest),
+    ):
         # A function that got another name, or whose tensor got another place, is a new field.
         new = [(number, span) for number, span in kept if isinstance(span.file, MemoryFile)]
         replaced = Counter([number for number, span in new if not _is_own(number, span)])
@@ -233,10 +296,14 @@ def _find_lost_fields(own: OnnxSource, graph: Graph, *, is_joined: bool) -> Iter
     yield from _find_lost_orphans(own, [source])
 
 
-def _list_missing(fields: Sequence[tuple[int, Span]], kept: Sequence[tuple[int, Span]]) -> list[tuple[int, Span]]:
+def _list_missing(
+    fields: Sequence[tuple[int, Span]], kept: Sequence[tuple[int, Span]]
+) -> list[tuple[int, Span]]:
     """Return the fields that are not kept, by place or by content; digests of files beside a model need not be."""
     spans = {span for _, span in kept}
-    moved = [(number, span) for number, span in fields if span not in spans and not _is_own(number, span)]
+    moved = [
+        (number, span) for number, span in fields if span not in spans and not _is_own(number, span)
+    ]
     contents = {(number, span.read()) for number, span in kept} if moved else ()
     return [(number, span) for number, span in moved if (number, span.read()) not in contents]
 
@@ -246,7 +313,10 @@ def _find_lost_orphans(own: OnnxSource, sources: Iterable[OnnxSource]) -> Iterat
     kept = {message for source in sources for _, message in source.orphans}
     for number, message in own.orphans:
         if message not in kept:
-            yield Fault(f"the message of {message.name!r} in {LIST_NAMES[number]} is lost", where=own.file.path)
+            yield Fault(
+                f"the message of {message.name!r} in {LIST_NAMES[number]} is lost",
+                where=own.file.path,
+            )
 
 
 def _find_lost_in_body(own: OnnxSource, sources: Sequence[OnnxSource]) -> Iterator[Fault]:
@@ -254,7 +324,10 @@ def _find_lost_in_body(own: OnnxSource, sources: Sequence[OnnxSource]) -> Iterat
     kept = {span for source in sources for _, span in source.rest}
     for number, span in own.rest:
         if span not in kept:
-            yield Fault(f"the field {_GRAPH_FIELDS.get(number, number)} of a body is lost", where=own.file.path)
+            yield Fault(
+                f"the field {_GRAPH_FIELDS.get(number, number)} of a body is lost",
+                where=own.file.path,
+            )
     yield from _find_lost_orphans(own, sources)
 
 
@@ -265,7 +338,9 @@ def _is_own(number: int, span: Span) -> bool:
 def _find_unwritten(graph: Graph, origins: Origins) -> Iterator[RemovedMessage]:
     """Yield the types of former outputs that no other list can state."""
     heads = Counter([(head.node, head.index) for head in graph.heads])
-    ends = dict.fromkeys(images.get(head.node) for source, images in origins for head in source.heads)
+    ends = dict.fromkeys(
+        images.get(head.node) for source, images in origins for head in source.heads
+    )
     for node in [node for node in ends if node is not None]:
         values = find_stored(node.details).values
         for (number, index, position), message in list_value_slots(values):
@@ -273,4 +348,6 @@ def _find_unwritten(graph: Graph, origins: Origins) -> Iterator[RemovedMessage]:
                 continue
             if position or index in values.infos or not node.op:
                 name = list_output_names(node)[index]
-                yield RemovedMessage(LIST_NAMES[OUTPUT], name, "the value is not an output now", message.file.path)
+                yield RemovedMessage(
+                    LIST_NAMES[OUTPUT], name, "the value is not an output now", message.file.path
+                )

@@ -1,4 +1,6 @@
-"""Read the attributes of an operator: a text of each for people, its value for comparison, and the subgraphs among them."""
+"""Read the attributes of an operator: a text of each for people, its value for comparison, and the
+subgraphs among them.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,8 @@ class Weight(NamedTuple):
 class Attributes(NamedTuple):
     """Attributes by name: texts of all, values of all (for subgraphs their number), and the subgraphs with their names.
 
-    ``outer`` is where tensors in them have data in other files, ``weight`` the last tensor that is a weight in a Constant.
+    ``outer`` is where tensors in them have data in other files, ``weight`` the last tensor that is
+    a weight in a Constant.
     """
 
     texts: Mapping[str, str] = EMPTY
@@ -94,14 +97,22 @@ class AttributeReader:
             texts[name] = text
             graphs += inner
             bodies += [name] * len(inner)
-            values[name] = text if inner else StoredValue(Span(self._file, field[3], field[4]), read_attribute, text)
-        result = Attributes(freeze(texts), freeze(values), tuple(graphs), tuple(bodies), tuple(outer), self._weight)
+            values[name] = (
+                text
+                if inner
+                else StoredValue(Span(self._file, field[3], field[4]), read_attribute, text)
+            )
+        result = Attributes(
+            freeze(texts), freeze(values), tuple(graphs), tuple(bodies), tuple(outer), self._weight
+        )
         # A body has nodes, and a weight a place in the file: each operator has its own, even if the bytes are equal.
         if key is not None and not graphs and self._weight is None:
             self._known[key] = result
         return result
 
-    def _read_attribute(self, start: int, end: int, read_graph: ReadGraph) -> tuple[str, str, list[Graph]]:
+    def _read_attribute(
+        self, start: int, end: int, read_graph: ReadGraph
+    ) -> tuple[str, str, list[Graph]]:
         data = self._file.data
         name, parts, numbers, graphs = "", list[str](), list[str](), list[Graph]()
         is_list = False
@@ -120,12 +131,23 @@ class AttributeReader:
                     numbers += self._list_numbers(field)
             elif which in (2, 3, 4, 5, 9, 10, 14, 15, 21, 22, 23):
                 is_list |= which in (9, 10, 15, 23)
-                # Tensors are located even where the text ends: their data may be in another file. Types are looked at too.
-                if len(parts) <= _LONGEST or which in (TENSOR, TENSORS, 15, SPARSE_TENSOR, SPARSE_TENSORS):
+                # Tensors are located even where the text ends: their data may be in another file.
+                # Types are looked at too.
+                if len(parts) <= _LONGEST or which in (
+                    TENSOR,
+                    TENSORS,
+                    15,
+                    SPARSE_TENSOR,
+                    SPARSE_TENSORS,
+                ):
                     parts.append(self._describe(field))
         items = numbers or parts
         if is_list or len(items) > 1:
-            return name, f"[{', '.join(items[:_LONGEST])}{', ...' if len(items) > _LONGEST else ''}]", graphs
+            return (
+                name,
+                f"[{', '.join(items[:_LONGEST])}{', ...' if len(items) > _LONGEST else ''}]",
+                graphs,
+            )
         return name, items[0] if items else "", graphs
 
     def _list_numbers(self, field: Field) -> list[str]:
@@ -133,18 +155,29 @@ class AttributeReader:
         if field[1] == BYTES and field[4] - field[3] > 64 * _LONGEST:
             size = field[4] - field[3]
             return [f"{size:,} bytes of {'floats' if field[0] == 7 else 'integers'}"]
-        return [repr(x) for x in floats_at(data, field)] if field[0] == 7 else [str(x) for x in integers_at(data, field)]
+        return (
+            [repr(x) for x in floats_at(data, field)]
+            if field[0] == 7
+            else [str(x) for x in integers_at(data, field)]
+        )
 
     def _describe(self, field: Field) -> str:
         data, which = self._file.data, field[0]
         if which == 2:
             # Nine digits tell any two float32 numbers apart.
-            return f"{struct.unpack('<f', data[field[3] : field[4]])[0]:.9g}" if field[4] - field[3] == 4 else "?"
+            return (
+                f"{struct.unpack('<f', data[field[3] : field[4]])[0]:.9g}"
+                if field[4] - field[3] == 4
+                else "?"
+            )
         if which == 3:
             return str(integer_at(data, field))
         expect(field, BYTES, "a value of an attribute")
         if which in (4, 9, 21):
-            text = shorten(data[field[3] : min(field[4], field[3] + 400)].decode("utf-8", "backslashreplace"), 200)
+            text = shorten(
+                data[field[3] : min(field[4], field[3] + 400)].decode("utf-8", "backslashreplace"),
+                200,
+            )
             return f"@{text}" if which == 21 else text
         if which in (5, 10):
             place = locate_tensor(self._file, field[3], field[4])
@@ -155,7 +188,11 @@ class AttributeReader:
         if which in (SPARSE_TENSOR, SPARSE_TENSORS):
             values = locate_sparse(self._file, field[3], field[4])
             if values is not None and which == SPARSE_TENSOR:
-                self._weight = Weight(field[3], field[4], None) if is_weight(values.shape, values.code) else None
+                self._weight = (
+                    Weight(field[3], field[4], None)
+                    if is_weight(values.shape, values.code)
+                    else None
+                )
         else:
             refuse_repeats(data, field, "type")
         return {14: "type", 15: "type", 22: "sparse tensor", 23: "sparse tensor"}[which]

@@ -51,7 +51,14 @@ _LAST = 1 << 62  # the rank of an initializer after all others
 _CACHED = 256  # bytes of attributes that are cached when they repeat
 
 
-def make_operator(op: str, outputs: Sequence[str], values: Attributes = EMPTY, *, label: str = "", domain: str = "") -> Node:
+def make_operator(
+    op: str,
+    outputs: Sequence[str],
+    values: Attributes = EMPTY,
+    *,
+    label: str = "",
+    domain: str = "",
+) -> Node:
     """Return an operator without inputs; :meth:`ValueScope.connect` adds them.
 
     An empty output is one that nothing reads. Graphs in ``values`` are its subgraphs.
@@ -69,9 +76,15 @@ def make_operator(op: str, outputs: Sequence[str], values: Attributes = EMPTY, *
     message.add_text(7, domain)
     graphs = [value for value in values.values() if isinstance(value, Graph)]
     # Equal short attributes become one object, as when a file is read.
-    known = _read_attributes(encoded, graphs) if graphs or encoded.size > _CACHED else _read_again(encoded.read())
+    known = (
+        _read_attributes(encoded, graphs)
+        if graphs or encoded.size > _CACHED
+        else _read_again(encoded.read())
+    )
     stored = Stored(node=keep_message(message), outputs=tuple(outputs), label=label)
-    details = NodeDetails(domain, tuple(outputs), known.values, (), label, stored=stored, bodies=known.bodies)
+    details = NodeDetails(
+        domain, tuple(outputs), known.values, (), label, stored=stored, bodies=known.bodies
+    )
     name = next(filter(None, outputs), "") or label
     return Node(op, name, known.texts, (), len(outputs), subgraphs=tuple(graphs), details=details)
 
@@ -99,10 +112,18 @@ def make_initializer(name: str, tensor: Tensor, rank: int) -> Node:
         message.add_bytes(9, tensor.content)
     span = keep_message(message)
     code = DTYPE_CODES[tensor.dtype]
-    place = TensorPlace(tensor.shape, code) if tensor.content is None else locate_tensor(span.file, span.start, span.end)
-    named = NamedMessage(span.file, span.start, span.end, name, TENSOR_NAME, *_find_field(span, TENSOR_NAME), rank)
+    place = (
+        TensorPlace(tensor.shape, code)
+        if tensor.content is None
+        else locate_tensor(span.file, span.start, span.end)
+    )
+    named = NamedMessage(
+        span.file, span.start, span.end, name, TENSOR_NAME, *_find_field(span, TENSOR_NAME), rank
+    )
     stored = Stored(tensor=named, place=place, data_in_record=tensor.content is None)
-    return Node("", name, num_outputs=1, details=NodeDetails("", (name,), holds_value=True, stored=stored))
+    return Node(
+        "", name, num_outputs=1, details=NodeDetails("", (name,), holds_value=True, stored=stored)
+    )
 
 
 def make_parameter(graph: Graph, name: str, dtype: str, shape: tuple[int, ...]) -> Node:
@@ -117,10 +138,15 @@ def make_parameter(graph: Graph, name: str, dtype: str, shape: tuple[int, ...]) 
 
 
 def make_constant(graph: Graph, node: Node, value: Tensor) -> Node:
-    """Return a Constant with the outputs of ``node``, or an initializer where ``value`` is a weight, and so a parameter."""
+    """Return a Constant with the outputs of ``node``, or an initializer where ``value`` is a
+    weight, and so a parameter.
+    """
     if is_weight(value.shape, DTYPE_CODES[value.dtype]):
         return make_parameter(graph, node.details.outputs[0], value.dtype, value.shape)
-    return take_outputs(make_operator("Constant", node.details.outputs, {"value": value}, label=node.details.label), node)
+    return take_outputs(
+        make_operator("Constant", node.details.outputs, {"value": value}, label=node.details.label),
+        node,
+    )
 
 
 def take_outputs(node: Node, other: Node) -> Node:
@@ -138,7 +164,9 @@ def make_input(name: str, dtype: str, shape: Dimensions | None) -> Node:
 def make_typed_input(name: str, type_bytes: bytes) -> Node:
     """Return a variable of the type in a TypeProto that the caller of a model gives a value to."""
     stored = Stored(input=_declare(name, type_bytes))
-    return Node("", name, num_outputs=1, details=NodeDetails("", (name,), holds_value=False, stored=stored))
+    return Node(
+        "", name, num_outputs=1, details=NodeDetails("", (name,), holds_value=False, stored=stored)
+    )
 
 
 def declare_outputs(
@@ -155,14 +183,19 @@ def declare_outputs(
     for entry, dtype, shape in outputs:
         details = entry.node.details
         assert details is not None
-        declared.setdefault(entry.node, {})[entry.index] = _declare(details.outputs[entry.index], describe_type(dtype, shape))
+        declared.setdefault(entry.node, {})[entry.index] = _declare(
+            details.outputs[entry.index], describe_type(dtype, shape)
+        )
 
     def change(node: Node) -> Node:
         details = node.details
         if node in facts:
             details = replace(details, values=facts[node])
         if node in declared:
-            details = replace(details, stored=replace(find_stored(details), values=ValueMessages(results=declared[node])))
+            details = replace(
+                details,
+                stored=replace(find_stored(details), values=ValueMessages(results=declared[node])),
+            )
         return node if details is node.details else replace(node, details=details)
 
     images = rebuild(nodes, change)
@@ -170,7 +203,10 @@ def declare_outputs(
 
 
 class ValueScope:
-    """The values of a graph by name. In a body every other name means a value of the enclosing graph, and becomes a capture."""
+    """The values of a graph by name.
+
+    In a body every other name means a value of the enclosing graph, and becomes a capture.
+    """
 
     def __init__(self, *, is_body: bool = False) -> None:
         self.values: dict[str, Entry] = {}
@@ -182,7 +218,9 @@ class ValueScope:
         entry = self.values.get(name) or self._captures.get(name)
         if entry is None and self._is_body:
             details = NodeDetails("", (name,), holds_value=False)
-            entry = self._captures[name] = Entry(Node("", f"capture {len(self._captures)}", num_outputs=1, details=details))
+            entry = self._captures[name] = Entry(
+                Node("", f"capture {len(self._captures)}", num_outputs=1, details=details)
+            )
         return self.values[name] if entry is None else entry
 
     def define(self, node: Node) -> Node:
@@ -197,13 +235,20 @@ class ValueScope:
 
         An empty input is left out. ``names`` are the new names of values by their old ones.
         """
-        captured = [_name_outside(variable) for body in node.subgraphs for variable in body.captures]
+        captured = [
+            _name_outside(variable) for body in node.subgraphs for variable in body.captures
+        ]
         entries = [self.find(names.get(name, name)) for name in (*inputs, *captured) if name]
         absent = tuple([position for position, name in enumerate(inputs) if not name])
         details = replace(node.details, absent=absent)
         return self.define(replace(node, inputs=tuple(entries), details=details))
 
-    def make_body(self, nodes: Sequence[Node], outputs: Sequence[tuple[Entry, str, Dimensions]], source: Source) -> Graph:
+    def make_body(
+        self,
+        nodes: Sequence[Node],
+        outputs: Sequence[tuple[Entry, str, Dimensions]],
+        source: Source,
+    ) -> Graph:
         """Return the subgraph of these inputs and operators; operators that the outputs do not need are left out.
 
         ``outputs`` have a dtype and a shape.
@@ -211,9 +256,14 @@ class ValueScope:
         needed = set(post_order(entry.node for entry, _, _ in outputs))
         kept = [node for node in nodes if not node.op or node in needed]
         variables = {entry.node for entry in self._captures.values()}
-        captures = tuple(dict.fromkeys(e.node for node in kept for e in node.inputs if e.node in variables))
+        captures = tuple(
+            dict.fromkeys(e.node for node in kept for e in node.inputs if e.node in variables)
+        )
         own = [node for node in kept if not node.op]
-        facts = {node: describe_variable(find_stored(node.details), position) for position, node in enumerate(own)}
+        facts = {
+            node: describe_variable(find_stored(node.details), position)
+            for position, node in enumerate(own)
+        }
         declared, heads = declare_outputs((*captures, *kept), outputs, facts=facts)
         return Graph(declared, heads, source=source, captures=captures)
 
@@ -257,7 +307,11 @@ def make_source(
 
 def import_opsets(source: OnnxSource, opsets: Mapping[str, int]) -> OnnxSource:
     """Return the source of a model that imports operator sets, versions by domain, too."""
-    fields = [_make_opset(domain, number) for domain, number in opsets.items() if domain not in source.opsets]
+    fields = [
+        _make_opset(domain, number)
+        for domain, number in opsets.items()
+        if domain not in source.opsets
+    ]
     return replace(source, fields=(*source.fields, *fields), opsets={**opsets, **source.opsets})
 
 
@@ -265,7 +319,11 @@ def set_opsets(source: OnnxSource, opsets: Mapping[str, int]) -> OnnxSource:
     """Return the source of a model that imports its operator sets in other versions."""
     versions = {**source.opsets, **opsets}
     fields = [field for field in source.fields if field[0] != OPSET]
-    return replace(source, fields=(*fields, *map(_make_opset, *zip(*versions.items(), strict=True))), opsets=versions)
+    return replace(
+        source,
+        fields=(*fields, *map(_make_opset, *zip(*versions.items(), strict=True))),
+        opsets=versions,
+    )
 
 
 def _make_opset(domain: str, number: int) -> tuple[int, Span]:
@@ -289,7 +347,9 @@ def make_body_source(name: str) -> OnnxSource:
 
 def add_metadata(source: OnnxSource, metadata: Mapping[str, str]) -> OnnxSource:
     """Return the source of a model with more metadata."""
-    fields = [(METADATA, keep_field(METADATA, encode_pair(key, value))) for key, value in metadata.items()]
+    fields = [
+        (METADATA, keep_field(METADATA, encode_pair(key, value))) for key, value in metadata.items()
+    ]
     return replace(source, fields=(*source.fields, *fields))
 
 
@@ -301,7 +361,11 @@ def _declare(name: str, type_bytes: bytes) -> NamedMessage:
 
 def _find_field(span: Span, number: int) -> tuple[int, int]:
     """Return where a field begins and ends; the end of the message where it is not there."""
-    places = ((field[2], field[4]) for field in scan(span.file.data, span.start, span.end) if field[0] == number)
+    places = (
+        (field[2], field[4])
+        for field in scan(span.file.data, span.start, span.end)
+        if field[0] == number
+    )
     return next(places, (span.end, span.end))
 
 
@@ -310,8 +374,8 @@ THEN, ELSE = "then_branch", "else_branch"
 
 # fmt: off
 _FIRST_DTYPES = {
-    "bfloat16": 16, "float8e4m3fn": 19, "float8e4m3fnuz": 19, "float8e5m2": 19, "float8e5m2fnuz": 19, "uint4": 21, "int4": 21,
-    "float4e2m1": 23, "float8e8m0": 24, "uint2": 25, "int2": 25,
+    "bfloat16": 16, "float8e4m3fn": 19, "float8e4m3fnuz": 19, "float8e5m2": 19, "float8e5m2fnuz": 19,
+    "uint4": 21, "int4": 21, "float4e2m1": 23, "float8e8m0": 24, "uint2": 25, "int2": 25,
 }
 # fmt: on
 _FIRST_KINDS = {(): 1, ("sequence",): 13, ("optional",): 16, ("optional", "sequence"): 16}
@@ -329,10 +393,15 @@ def find_switch_version(kind: StaticType) -> int | None:
 
 
 def make_switch(
-    name: str, bodies: tuple[Graph, Graph], outputs: Sequence[tuple[str, Sequence[StaticType | None]]]
+    name: str,
+    bodies: tuple[Graph, Graph],
+    outputs: Sequence[tuple[str, Sequence[StaticType | None]]],
 ) -> tuple[Node, Node]:
     """Return the boolean input ``name`` of one element, and an If without inputs; see :class:`ModelFormat`."""
-    graphs = {key: replace(body, source=_enclose(body)) for key, body in zip((THEN, ELSE), bodies, strict=True)}
+    graphs = {
+        key: replace(body, source=_enclose(body))
+        for key, body in zip((THEN, ELSE), bodies, strict=True)
+    }
     operator = make_operator("If", [output for output, _ in outputs], graphs, label=name)
     results = {}
     for index, (output, types) in enumerate(outputs):
@@ -340,7 +409,9 @@ def make_switch(
         declared = find_stored(make_typed_input(output, data).details).input if data else None
         if declared is not None:
             results[index] = declared
-    return make_input(name, "bool", (1,)), replace_stored(operator, values=ValueMessages(results=results))
+    return make_input(name, "bool", (1,)), replace_stored(
+        operator, values=ValueMessages(results=results)
+    )
 
 
 def open_input(node: Node, types: Sequence[StaticType | None]) -> Node:
@@ -348,7 +419,11 @@ def open_input(node: Node, types: Sequence[StaticType | None]) -> Node:
     if all(other == types[0] for other in types):
         return node
     data = _encode_common_type(types)
-    return replace_stored(node, input=find_stored(make_typed_input(node.name, data).details).input) if data else node
+    return (
+        replace_stored(node, input=find_stored(make_typed_input(node.name, data).details).input)
+        if data
+        else node
+    )
 
 
 def restate_shapes(node: Node, shapes: Mapping[int, Dimensions]) -> Node:
@@ -368,10 +443,17 @@ def restate_shapes(node: Node, shapes: Mapping[int, Dimensions]) -> Node:
         return _declare(message.name, describe_type(stated.dtype, sizes))
 
     def restate_all(messages: Mapping[int, NamedMessage]) -> Mapping[int, NamedMessage]:
-        return {index: restate(message, index) if index in shapes else message for index, message in messages.items()}
+        return {
+            index: restate(message, index) if index in shapes else message
+            for index, message in messages.items()
+        }
 
     own = None if stored.input is None or 0 not in shapes else restate(stored.input, 0)
-    values = replace(stored.values, infos=restate_all(stored.values.infos), results=restate_all(stored.values.results))
+    values = replace(
+        stored.values,
+        infos=restate_all(stored.values.infos),
+        results=restate_all(stored.values.results),
+    )
     return replace_stored(node, values=values, input=own or stored.input)
 
 
@@ -402,10 +484,16 @@ def start_body(node: Node, operands: Sequence[Any], counters: Sequence[Any]) -> 
     if node.op != "Scan" or node.details.absent:
         return None
     count = int(node.attrs.get("num_scan_inputs", "0"))
-    axes, directions = (_read_list(node.attrs.get(f"scan_input_{name}", ""), count) for name in ("axes", "directions"))
+    axes, directions = (
+        _read_list(node.attrs.get(f"scan_input_{name}", ""), count)
+        for name in ("axes", "directions")
+    )
     states, scanned = operands[: len(operands) - count], operands[len(operands) - count :]
     parts = zip(scanned, axes, directions, strict=True)
-    return [*states, *(array.take(-1 if is_reversed else 0, axis) for array, axis, is_reversed in parts)]
+    return [
+        *states,
+        *(array.take(-1 if is_reversed else 0, axis) for array, axis, is_reversed in parts),
+    ]
 
 
 def _read_list(text: str, count: int) -> list[int]:
@@ -414,15 +502,21 @@ def _read_list(text: str, count: int) -> list[int]:
 
 
 def _enclose(body: Graph) -> OnnxSource:
-    """Return the source of a model's main graph for use as a body: without fields of the model, and not as it was read."""
+    """Return the source of a model's main graph for use as a body: without fields of the model, and
+    not as it was read.
+    """
     return replace(get_source(body), fields=(), nodes=(), heads=())
 
 
 def _encode_common_type(types: Sequence[StaticType | None]) -> bytes:
-    """Return the TypeProto of the dtype and rank that all types have, with the sizes that all have; empty where one is open."""
+    """Return the TypeProto of the dtype and rank that all types have, with the sizes that all have;
+    empty where one is open.
+    """
     tensors = [kind for kind in types if isinstance(kind, TensorType) and is_complete(kind)]
     if len(tensors) < len(types):
         return b""
     shapes = [kind.shape or () for kind in tensors]
-    sizes = [own[0] if all(size == own[0] for size in own) else None for own in zip(*shapes, strict=True)]
+    sizes = [
+        own[0] if all(size == own[0] for size in own) else None for own in zip(*shapes, strict=True)
+    ]
     return describe_type(tensors[0].dtype, sizes)

@@ -97,7 +97,11 @@ def _read_texts(span: Span, *, is_list: bool) -> Content:
     texts = [span.file.data[field[3] : field[4]] for field in _scan(span) if field[0] in _TEXTS]
     if not texts and not is_list:
         texts = [b""]
-    return STRING, (len(texts),) if is_list else (), shorten(p for t in texts for p in (len(t).to_bytes(8, "little"), t))
+    return (
+        STRING,
+        (len(texts),) if is_list else (),
+        shorten(p for t in texts for p in (len(t).to_bytes(8, "little"), t)),
+    )
 
 
 def _read_dense(span: Span) -> Content:
@@ -131,7 +135,9 @@ _TENSORS: Mapping[str, tuple[int, Callable[[Span], Content]]] = {
 
 
 def _flatten_indices(indices: Sequence[int], shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the places of elements whose indices on each axis follow each other; none where one is outside its axis."""
+    """Return the places of elements whose indices on each axis follow each other; none where one is
+    outside its axis.
+    """
     rows = [indices[at : at + len(shape)] for at in range(0, len(indices), len(shape) or 1)]
     if any(not 0 <= index < size for row in rows for index, size in zip(row, shape, strict=True)):
         return ()

@@ -30,8 +30,23 @@ from graphshare.formats.onnx.graph_fields import (
     scan_graph,
 )
 from graphshare.formats.onnx.inner_tensors import list_outside_graph
-from graphshare.formats.onnx.node_fields import MAX_NESTING, NodeReader, NodeSorter, find_only_weight, name_domain
-from graphshare.formats.onnx.protobuf import BYTES, Field, WireError, expect, integer_at, once, scan, text_at
+from graphshare.formats.onnx.node_fields import (
+    MAX_NESTING,
+    NodeReader,
+    NodeSorter,
+    find_only_weight,
+    name_domain,
+)
+from graphshare.formats.onnx.protobuf import (
+    BYTES,
+    Field,
+    WireError,
+    expect,
+    integer_at,
+    once,
+    scan,
+    text_at,
+)
 from graphshare.formats.onnx.stated_once import refuse_repeats
 from graphshare.formats.onnx.stored import (
     FUNCTION,
@@ -78,17 +93,23 @@ def decode_model(file: OnnxFile) -> Graph:
         return _decode_sorted(file)
     except WireError as error:
         if not _is_message(file):
-            from graphshare.formats.wrong_file import refuse_bytes  # start-up: only files of no format need it
+            from graphshare.formats.wrong_file import (
+                refuse_bytes,
+            )  # start-up: only files of no format need it
 
             start = bytes(file.data[: min(SAMPLE, file.size)])
             raise InputError(refuse_bytes(start, "graph", where=file.path)) from None
-        raise InputError(Fault(str(error), where=file.path, path=f"byte {error.position}")) from None
+        raise InputError(
+            Fault(str(error), where=file.path, path=f"byte {error.position}")
+        ) from None
     except InputError as error:
         raise error.with_location(file.path) from None
 
 
 def _is_message(file: OnnxFile) -> bool:
-    """Return whether a file begins with the version that nearly all models begin with, or is a message of protobuf at all."""
+    """Return whether a file begins with the version that nearly all models begin with, or is a
+    message of protobuf at all.
+    """
     if begins_with_version(bytes(file.data[:2])):
         return True
     try:
@@ -126,7 +147,9 @@ def _sort(file: OnnxFile, error: InputError) -> bool:
     sorter.sort_graph(*model.graph)
     for _, span in [field for field in model.fields if field[0] == FUNCTION]:
         _, function = span.open_field()
-        sorter.sort_nodes([field for field in scan(file.data, function.start, function.end) if field[0] == 7])
+        sorter.sort_nodes(
+            [field for field in scan(file.data, function.start, function.end) if field[0] == 7]
+        )
     if sorter.content == file.data[0 : file.size]:
         return False
     file.data = file.held = bytes(sorter.content)
@@ -140,14 +163,29 @@ def _decode(file: OnnxFile) -> Graph:
     nodes, heads, rest = _read_main(file, lists)
     in_order = model.is_ordered and lists.is_ordered
     whole = Span(file, 0, file.size)
-    source = OnnxSource(file, whole, model.fields, *rest, nodes, heads, model.version, model.opsets, in_order, lists.count())
+    source = OnnxSource(
+        file,
+        whole,
+        model.fields,
+        *rest,
+        nodes,
+        heads,
+        model.version,
+        model.opsets,
+        in_order,
+        lists.count(),
+    )
     graph = Graph(nodes, heads, source=source)
-    deque(list_outside_graph(graph), maxlen=0)  # their data is in the model's directory too, or the model is refused
+    deque(
+        list_outside_graph(graph), maxlen=0
+    )  # their data is in the model's directory too, or the model is refused
     return graph
 
 
 class ModelFields(NamedTuple):
-    """The fields of a ModelProto: begin and end of the ``graph``, and the others from their tags on, with their numbers."""
+    """The fields of a ModelProto: begin and end of the ``graph``, and the others from their tags
+    on, with their numbers.
+    """
 
     graph: tuple[int, int]
     fields: tuple[tuple[int, Span], ...]
@@ -209,7 +247,9 @@ def _read_main(file: OnnxFile, lists: Lists) -> tuple[tuple[Node, ...], tuple[En
 
 def _name_lifted(node: Node, name: str) -> Node:
     renamed = replace_stored(node, outputs=(name,))
-    return msgspec.structs.replace(renamed, name=name, details=msgspec.structs.replace(renamed.details, outputs=(name,)))
+    return msgspec.structs.replace(
+        renamed, name=name, details=msgspec.structs.replace(renamed.details, outputs=(name,))
+    )
 
 
 def read_opset(file: OnnxFile, start: int, end: int) -> tuple[str, int]:
@@ -254,23 +294,30 @@ def read_function(span: Span) -> Function:
         elif field[0] in (12, 14):
             refuse_repeats(file.data, field, "value" if field[0] == 12 else "pair")
     places = ((name, freeze({"position": i})) for i, name in enumerate(texts[4]))
-    variables = [Node("", name, details=NodeDetails("", (name,), place, holds_value=False)) for name, place in places]
+    variables = [
+        Node("", name, details=NodeDetails("", (name,), place, holds_value=False))
+        for name, place in places
+    ]
     scope.values.update({node.name: Entry(node) for node in variables})
     operators = list(reader.read_operators(nodes, scope, MessagesByName(Lists())))
     heads = tuple([scope.values[name] for name in texts[5] if name in scope.values])
     if len(heads) < len(texts[5]):
         raise WireError("an output of a function is a value that nothing defines", span.start)
     graph = Graph((*variables, *operators), heads)
-    attributes = {**dict.fromkeys(texts[6]), **AttributeReader(file).read(defaults, _refuse_graph).values}
+    attributes = {
+        **dict.fromkeys(texts[6]),
+        **AttributeReader(file).read(defaults, _refuse_graph).values,
+    }
     return Function(graph, attributes, opsets)
 
 
 class _Scope:
     """The values of a graph by name. Values of the enclosing graph become variables, the captures.
 
-    ``messages`` describe the values of the graph, captures included: a body may return a captured value. ``defines`` tells
-    whether an operator of the graph has an output with a given name.
-    ``lifted`` are the names of the weights of a body that the main graph holds; its body captures them.
+    ``messages`` describe the values of the graph, captures included: a body may return a captured
+    value. ``defines`` tells whether an operator of the graph has an output with a given name.
+    ``lifted`` are the names of the weights of a body that the main graph holds; its body captures
+    them.
     """
 
     def __init__(self, outer: _Scope | None) -> None:
@@ -294,12 +341,16 @@ class _Scope:
         return self.captures[name]
 
     def lift(self, node: Node) -> Entry:
-        """Return the capture of a weight that becomes a variable of the main graph; the bodies around capture it too."""
+        """Return the capture of a weight that becomes a variable of the main graph; the bodies
+        around capture it too.
+        """
         return Entry(node) if self.outer is None else self._capture(self.outer.lift(node), "")
 
     def _capture(self, around: Entry, name: str) -> Entry:
         messages = NO_MESSAGES if self.messages is None else self.messages.list_messages((name,))
-        if messages is not NO_MESSAGES and self.defines(name):  # after it was read from around: they are on that value
+        if messages is not NO_MESSAGES and self.defines(
+            name
+        ):  # after it was read from around: they are on that value
             messages = NO_MESSAGES
         stored = None if messages is NO_MESSAGES else Stored(messages)
         details = NodeDetails("", (name,), holds_value=False, stored=stored)
@@ -314,7 +365,9 @@ def _refuse_graph(start: int, end: int) -> Graph:
 
 
 class _GraphReader:
-    """Reads the graphs of one file, subgraphs included; ``lifts`` makes the weights of bodies variables of the main graph."""
+    """Reads the graphs of one file, subgraphs included; ``lifts`` makes the weights of bodies
+    variables of the main graph.
+    """
 
     def __init__(self, file: OnnxFile, *, lifts: bool = False) -> None:
         self._file = file
@@ -323,13 +376,22 @@ class _GraphReader:
         self._nodes = NodeReader(file)
         self._depth = 0
 
-    def read(self, lists: Lists, scope: _Scope, home: Span | None = None) -> tuple[tuple[Node, ...], tuple[Entry, ...], Rest]:
-        """Return nodes, heads and other fields of a GraphProto, for a body its ``home``. Raises WireError, InputError."""
+    def read(
+        self, lists: Lists, scope: _Scope, home: Span | None = None
+    ) -> tuple[tuple[Node, ...], tuple[Entry, ...], Rest]:
+        """Return nodes, heads and other fields of a GraphProto, for a body its ``home``.
+
+        Raises WireError, InputError.
+        """
         by_name = scope.messages = MessagesByName(lists)
-        scope.defines = lambda name: any(name in outputs for _, outputs, _, _ in self._nodes.read(lists.nodes))
+        scope.defines = lambda name: any(
+            name in outputs for _, outputs, _, _ in self._nodes.read(lists.nodes)
+        )
         nodes, placed = self._read_variables(lists, scope, by_name, home), 0
         for node in self.read_operators(lists.nodes, scope, by_name, home):
-            if home is None and len(self.lifted) > placed:  # before the operator whose bodies they are in
+            if (
+                home is None and len(self.lifted) > placed
+            ):  # before the operator whose bodies they are in
                 nodes += self.lifted[placed:]
                 placed = len(self.lifted)
             # A Constant that was lifted to the main graph is not a node of its body.
@@ -346,7 +408,9 @@ class _GraphReader:
             (number, message)
             for number in (VALUE_INFO, ANNOTATION)
             for message in lists.named[number]
-            if message.name not in scope.values and message.name not in scope.lifted and message.name not in scope.captures
+            if message.name not in scope.values
+            and message.name not in scope.lifted
+            and message.name not in scope.captures
         ]
         return tuple(nodes), tuple(heads), (tuple(lists.rest), tuple(orphans))
 
@@ -363,12 +427,18 @@ class _GraphReader:
             self._depth -= 1
             captured.extend(scope.captured)
             source = OnnxSource(self._file, span, (), *rest, nodes, heads, counts=lists.count())
-            return Graph((*scope.variables, *nodes), heads, source=source, captures=tuple(scope.variables))
+            return Graph(
+                (*scope.variables, *nodes), heads, source=source, captures=tuple(scope.variables)
+            )
 
         return read
 
-    def _read_variables(self, lists: Lists, scope: _Scope, by_name: MessagesByName, home: Span | None) -> list[Node]:
-        tensors = index_by_name((*lists.named[INITIALIZER], *lists.named[SPARSE]), unique="initializers")
+    def _read_variables(
+        self, lists: Lists, scope: _Scope, by_name: MessagesByName, home: Span | None
+    ) -> list[Node]:
+        tensors = index_by_name(
+            (*lists.named[INITIALIZER], *lists.named[SPARSE]), unique="initializers"
+        )
         sparse = {message.name for message in lists.named[SPARSE]}
         inputs = index_by_name(lists.named[INPUT], unique="graph inputs")
         nodes = []
@@ -376,18 +446,26 @@ class _GraphReader:
         for position, name in enumerate(dict.fromkeys((*inputs, *tensors))):
             tensor = tensors.get(name)
             if not name:
-                raise WireError("a graph input or an initializer has no name", (tensor or inputs[name]).start)
+                raise WireError(
+                    "a graph input or an initializer has no name", (tensor or inputs[name]).start
+                )
             place = None
             if tensor is not None and name not in sparse:
                 place = tensor.place or self._locate(tensor)
             stored = Stored(
-                by_name.list_messages((name,)), tensor=tensor, place=place, is_sparse=name in sparse, input=inputs.get(name)
+                by_name.list_messages((name,)),
+                tensor=tensor,
+                place=place,
+                is_sparse=name in sparse,
+                input=inputs.get(name),
             )
             is_own = home is None or not self._is_weight(stored) or name in by_name.results
             values = describe_variable(stored, position) if home is not None and is_own else EMPTY
             if not is_own:
                 stored = msgspec.structs.replace(stored, outputs=(name,), home=home)
-            details = NodeDetails("", (name,), values, holds_value=tensor is not None, stored=stored)
+            details = NodeDetails(
+                "", (name,), values, holds_value=tensor is not None, stored=stored
+            )
             node = Node("", name, num_outputs=1, details=details)
             if is_own:
                 scope.values[name] = Entry(node)
@@ -414,21 +492,36 @@ class _GraphReader:
         try:
             return locate_tensor(self._file, tensor.start, tensor.end)
         except WireError as error:
-            raise InputError(Fault(str(error), node=tensor.name, path=f"byte {error.position}")) from None
+            raise InputError(
+                Fault(str(error), node=tensor.name, path=f"byte {error.position}")
+            ) from None
 
     def read_operators(
-        self, fields: Sequence[Field], scope: _Scope, by_name: MessagesByName, home: Span | None = None
+        self,
+        fields: Sequence[Field],
+        scope: _Scope,
+        by_name: MessagesByName,
+        home: Span | None = None,
     ) -> Iterator[Node]:
         """Yield the operators of NodeProtos in order; for a weight in a Constant its variable."""
-        file, values, refused, find = self._file, scope.values, scope.lifted, scope.values.__getitem__
-        for rank, (field, (inputs, outputs, label, kind)) in enumerate(zip(fields, self._nodes.read(fields), strict=True)):
+        file, values, refused, find = (
+            self._file,
+            scope.values,
+            scope.lifted,
+            scope.values.__getitem__,
+        )
+        for rank, (field, (inputs, outputs, label, kind)) in enumerate(
+            zip(fields, self._nodes.read(fields), strict=True)
+        ):
             _, _, begin, start, end = field
             op, domain, overload, stated, key, known = kind
             absent: tuple[int, ...] = ()
             name = next(filter(None, outputs), label)
             if not op:
                 raise WireError(f"node {name!r} has no operator", begin)
-            span = NamesSpan(file, start, end, end - len(key), key) if key else Span(file, start, end)
+            span = (
+                NamesSpan(file, start, end, end - len(key), key) if key else Span(file, start, end)
+            )
             try:
                 entries = tuple(map(find, inputs))
             except KeyError:  # a capture, an absent input, or a fault
@@ -440,14 +533,25 @@ class _GraphReader:
                 weight = find_only_weight(inputs, outputs, kind, known)
                 # A body cannot return a value of the graph around it.
                 if weight is not None and (home is None or name not in by_name.results):
-                    stored = Stored(by_name.list_messages(outputs), span, (), (name,), label, home=home)
+                    stored = Stored(
+                        by_name.list_messages(outputs), span, (), (name,), label, home=home
+                    )
                     yield self._read_constant(weight, stored, rank, scope, begin)
                     continue
             texts, attributes, graphs, bodies, outer, _ = known
             if overload:
                 attributes = {**attributes, OVERLOAD: overload}
-            stored = Stored(by_name.list_messages(outputs), span, () if key else inputs, outputs, label, outer=outer)
-            details = NodeDetails(domain, outputs, attributes, absent, label, stored=stored, bodies=bodies)
+            stored = Stored(
+                by_name.list_messages(outputs),
+                span,
+                () if key else inputs,
+                outputs,
+                label,
+                outer=outer,
+            )
+            details = NodeDetails(
+                domain, outputs, attributes, absent, label, stored=stored, bodies=bodies
+            )
             node = Node(op, name, texts, entries, len(outputs), subgraphs=graphs, details=details)
             for index, output in enumerate(outputs):
                 if output:
@@ -465,13 +569,21 @@ class _GraphReader:
         message = f"value {name!r} is defined twice, and a name stands for one value"
         raise InputError(Fault(message, node=node.name, path=f"byte {at}"))
 
-    def _read_constant(self, weight: Weight, stored: Stored, rank: int, scope: _Scope, at: int) -> Node:
+    def _read_constant(
+        self, weight: Weight, stored: Stored, rank: int, scope: _Scope, at: int
+    ) -> Node:
         """Return the variable of a Constant: it is a value of its graph, or is lifted to the main graph."""
         (name,), number = stored.outputs, TENSOR_NAME if weight.place is not None else 1
-        message = NamedMessage(self._file, weight.start, weight.end, name, number, weight.end, weight.end, rank)
-        stored = msgspec.structs.replace(stored, tensor=message, place=weight.place, is_sparse=weight.place is None)
+        message = NamedMessage(
+            self._file, weight.start, weight.end, name, number, weight.end, weight.end, rank
+        )
+        stored = msgspec.structs.replace(
+            stored, tensor=message, place=weight.place, is_sparse=weight.place is None
+        )
         values = describe_variable(stored, 0) if not self._lifts else EMPTY
-        details = NodeDetails("", (name,), values, label=stored.label, holds_value=True, stored=stored)
+        details = NodeDetails(
+            "", (name,), values, label=stored.label, holds_value=True, stored=stored
+        )
         node = Node("", name, num_outputs=1, details=details)
         if self._lifts and stored.home is not None:
             self._lift(node, scope, at)
@@ -492,5 +604,9 @@ class _GraphReader:
                     message = f"reads the value {name!r}, which nothing before it defines"
                     raise _UndefinedError(Fault(message, node=node, path=f"byte {at}", hint=hint))
                 entries.append(entry)
-        absent = tuple([position for position, name in enumerate(names) if not name]) if len(entries) < len(names) else ()
+        absent = (
+            tuple([position for position, name in enumerate(names) if not name])
+            if len(entries) < len(names)
+            else ()
+        )
         return tuple(entries), absent

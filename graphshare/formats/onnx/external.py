@@ -29,9 +29,13 @@ from graphshare.text.urls import is_url, redact
 _LEAST = 1024  # bytes from which on a tensor is worth a place outside; shapes and axes must be in the model
 _LISTED = 4
 _PAGE = 4096
-_LARGE = 1 << 20  # bytes from which on data that is copied begins at a page, so that it can be mapped
+_LARGE = (
+    1 << 20
+)  # bytes from which on data that is copied begins at a page, so that it can be mapped
 _ALIGNMENT = 64
-_OTHER_WAYS = "`weights='external'` writes them to one file beside the model, `weights='embed'` into it"
+_OTHER_WAYS = (
+    "`weights='external'` writes them to one file beside the model, `weights='embed'` into it"
+)
 
 
 class RecordData(msgspec.Struct, frozen=True, eq=False):
@@ -53,14 +57,15 @@ class RecordData(msgspec.Struct, frozen=True, eq=False):
 class Placement:
     """The data of a model that is written to ``target``: the parts with a new place, and those for the file ``beside``.
 
-    ``records`` are the arrays of initializers whose data is in no ONNX file, by name. ``outside`` are the ranges and records
-    that make up the file ``beside``, with their offsets in it; without any it is empty. ``embedded`` are arrays that could not
-    stay in their parameter file, ``files`` those files that the model points into. The constructor's argument ``embedded`` has
-    the records of external data to embed.
+    ``records`` are the arrays of initializers whose data is in no ONNX file, by name. ``outside``
+    are the ranges and records that make up the file ``beside``, with their offsets in it; without
+    any it is empty. ``embedded`` are arrays that could not stay in their parameter file, ``files``
+    those files that the model points into. The constructor's argument ``embedded`` has the records
+    of external data to embed.
 
     Raises:
-        RefusedError: data would have to be copied and must not (``no_copy``); parameter files are in places that ONNX does not
-            allow.
+        RefusedError: data would have to be copied and must not (``no_copy``); parameter files are
+            in places that ONNX does not allow.
     """
 
     def __init__(
@@ -103,7 +108,10 @@ class Placement:
         if self.copies_data and no_copy:
             files = dict.fromkeys(os.path.basename(data.path) for data in self._copied)
             hint = "write the model into the directory of its data, or leave `no_copy` out"
-            message = f"{format_bytes(self.size)} of {format_names(files)} would have to be copied, and `no_copy` forbids that"
+            message = (
+                f"{format_bytes(self.size)} of {format_names(files)} would have to be copied, and "
+                f"`no_copy` forbids that"
+            )
             raise RefusedError(Fault(message, where=target, hint=hint))
 
     @property
@@ -120,7 +128,13 @@ class Placement:
         """Return a graph whose tensors inside operators and functions name the new places of their data."""
         beside = os.path.basename(self.beside)
         inner = {old: new for old, new in self._places.items() if isinstance(old, FileRange)}
-        return move_inner_data(graph, {old: (location or beside, start, end) for old, (location, start, end) in inner.items()})
+        return move_inner_data(
+            graph,
+            {
+                old: (location or beside, start, end)
+                for old, (location, start, end) in inner.items()
+            },
+        )
 
     @contextmanager
     def open_records(self) -> Iterator[ArrayReader | None]:
@@ -139,7 +153,11 @@ class Placement:
         name_beside = beside or os.path.basename(self.beside)
 
         def encode(node: Node, name: str) -> Message | None:
-            where, record, stored = self._places.get(node), self.records.get(node.name), find_stored(node.details)
+            where, record, stored = (
+                self._places.get(node),
+                self.records.get(node.name),
+                find_stored(node.details),
+            )
             if where is not None:
                 where = (where[0] or name_beside, where[1], where[2])
             if record is not None:
@@ -147,10 +165,18 @@ class Placement:
                 assert reader is not None
                 data = where or RecordData(reader, record)
                 place = None if stored.data_in_record else stored.place
-                if place is None or stored.tensor is None or (place.shape, dtype_name(place.code)) != (shape, dtype):
+                if (
+                    place is None
+                    or stored.tensor is None
+                    or (place.shape, dtype_name(place.code)) != (shape, dtype)
+                ):
                     return encode_tensor(name, dtype, shape, data)
                 return replace_data(stored.tensor, data, name)
-            return None if where is None or stored.tensor is None else replace_data(stored.tensor, where, name)
+            return (
+                None
+                if where is None or stored.tensor is None
+                else replace_data(stored.tensor, where, name)
+            )
 
         return encode
 
@@ -161,13 +187,21 @@ class Placement:
         elif weights == "params":
             path = _find_file(record, self._file)
             if path is None or record.data_offset is None:
-                self.embedded += [node.name] if is_large or find_stored(node.details).data_in_record else []
+                self.embedded += (
+                    [node.name] if is_large or find_stored(node.details).data_in_record else []
+                )
             elif is_large:
                 location = self._parameters.setdefault(path, _locate(path, self._folder))
                 if isinstance(location, str):
-                    self._places[node] = (location, record.data_offset, record.data_offset + record.dense_size)
+                    self._places[node] = (
+                        location,
+                        record.data_offset,
+                        record.data_offset + record.dense_size,
+                    )
 
-    def _place_range(self, key: Node | FileRange, place: TensorPlace, copies: CopiedWeights) -> None:
+    def _place_range(
+        self, key: Node | FileRange, place: TensorPlace, copies: CopiedWeights
+    ) -> None:
         """Give external data of an ONNX file its place: it stays where it can be reached, else it is copied."""
         where, location = place.file_range, self._find_location(place.path)
         # The first user of a range keeps it.
@@ -179,7 +213,10 @@ class Placement:
                 self._places[key] = location, place.start, place.end
             return
         if where not in self._copied or is_copy:
-            self._copied[where] = "", *self._append(where, where.size, _PAGE if where.size >= _LARGE else _ALIGNMENT)
+            self._copied[where] = (
+                "",
+                *self._append(where, where.size, _PAGE if where.size >= _LARGE else _ALIGNMENT),
+            )
         self._places[key] = self._copied[where]
 
     def _append(self, data: FileRange | Record, size: int, alignment: int) -> tuple[int, int]:
@@ -194,8 +231,13 @@ class Placement:
         if path not in self._locations:
             real = os.path.realpath(path)
             # URLs are compared as texts: realpath puts the same directory before both.
-            inside = is_url(path) == self._is_remote and os.path.commonpath((real, self._root)) == self._root
-            self._locations[path] = os.path.relpath(real, self._root).replace(os.sep, "/") if inside else None
+            inside = (
+                is_url(path) == self._is_remote
+                and os.path.commonpath((real, self._root)) == self._root
+            )
+            self._locations[path] = (
+                os.path.relpath(real, self._root).replace(os.sep, "/") if inside else None
+            )
         return self._locations[path]
 
 
@@ -214,15 +256,26 @@ def list_external(graph: Graph) -> Iterator[tuple[Node, TensorPlace]]:
 
 
 def list_records(graph: Graph, parameters: ParameterFile | None) -> dict[str, Record]:
-    """Return the records of initializers whose data no ONNX file holds, by name: exported ones, and those given as arrays.
+    """Return the records of initializers whose data no ONNX file holds, by name: exported ones, and
+    those given as arrays.
 
     Raises:
         RefusedError: there is no record; all such initializers are listed.
     """
     records = parameters.by_key() if parameters is not None else {}
-    arrays = {key: record for key, record in records.items() if record.origin is not None and record.origin.array is not None}
-    exported = [node for node in list_initializers(graph) if find_stored(node.details).data_in_record]
-    faults = [Fault("is an initializer without a value", node=n.name) for n in exported if n.name not in records]
+    arrays = {
+        key: record
+        for key, record in records.items()
+        if record.origin is not None and record.origin.array is not None
+    }
+    exported = [
+        node for node in list_initializers(graph) if find_stored(node.details).data_in_record
+    ]
+    faults = [
+        Fault("is an initializer without a value", node=n.name)
+        for n in exported
+        if n.name not in records
+    ]
     if faults:
         raise RefusedError(faults)
     return arrays | {node.name: records[node.name] for node in exported}
@@ -230,7 +283,12 @@ def list_records(graph: Graph, parameters: ParameterFile | None) -> dict[str, Re
 
 def _find_file(record: Record, parameters: ParameterFile | None) -> str | None:
     """Return the file that has the bytes of a record unchanged; None where it has them in another form."""
-    if record.storage != "default" or record.fortran_order or record.big_endian or record.data_offset is None:
+    if (
+        record.storage != "default"
+        or record.fortran_order
+        or record.big_endian
+        or record.data_offset is None
+    ):
         return None
     file = parameters if record.origin is None else record.origin.file
     return None if file is None else file.path
@@ -243,18 +301,27 @@ def _locate(path: str, folder: str) -> str | Fault:
     real, base = os.path.realpath(path), os.path.realpath(folder)
     location = os.path.relpath(real, base)
     if location.startswith(os.pardir) or os.path.isabs(location):
-        message = "is neither in the directory of the model nor below it, and ONNX allows no other place"
-        return Fault(message, where=path, hint=f"write the model beside it, or copy it there; {_OTHER_WAYS}")
+        message = (
+            "is neither in the directory of the model nor below it, and ONNX allows no other place"
+        )
+        return Fault(
+            message, where=path, hint=f"write the model beside it, or copy it there; {_OTHER_WAYS}"
+        )
     if os.stat(real).st_nlink > 1:
-        return Fault("has several hard links, which ONNX does not allow", where=path, hint=f"copy it; {_OTHER_WAYS}")
+        return Fault(
+            "has several hard links, which ONNX does not allow",
+            where=path,
+            hint=f"copy it; {_OTHER_WAYS}",
+        )
     return location.replace(os.sep, "/")
 
 
 class MissingData(msgspec.Struct, frozen=True, eq=False):
     """A file of external data that is not there, or too short, and why.
 
-    ``owners`` names the tensors whose data it has: initializers, and those inside operators. ``node`` is the first of their
-    nodes, None outside of the graph: in a function or in training information.
+    ``owners`` names the tensors whose data it has: initializers, and those inside operators.
+    ``node`` is the first of their nodes, None outside of the graph: in a function or in training
+    information.
     """
 
     owners: str
@@ -264,8 +331,13 @@ class MissingData(msgspec.Struct, frozen=True, eq=False):
 
 def list_outside(graph: Graph) -> list[tuple[str, Node | None, TensorPlace]]:
     """Return the tensors with external data: which one in words, its node, and where the data is."""
-    initializers = [(f"initializer {node.name!r}", node, place) for node, place in list_external(graph)]
-    inner = [(f"a tensor of operator {tensor.name!r}", tensor.node, tensor.place) for tensor in list_inner_tensors(graph)]
+    initializers = [
+        (f"initializer {node.name!r}", node, place) for node, place in list_external(graph)
+    ]
+    inner = [
+        (f"a tensor of operator {tensor.name!r}", tensor.node, tensor.place)
+        for tensor in list_inner_tensors(graph)
+    ]
     return [*initializers, *inner]
 
 
@@ -287,12 +359,17 @@ def find_missing_data(graph: Graph, held: Collection[str] = ()) -> Iterator[Miss
             reason = f"{redact(path)} has {size:,} bytes, and the data ends at byte {end:,}"
         if tensors:
             owners = format_names((owner for owner, _, _ in tensors), _LISTED)
-            yield MissingData(owners, next((node for _, node, _ in tensors if node is not None), None), reason)
+            yield MissingData(
+                owners, next((node for _, node, _ in tensors if node is not None), None), reason
+            )
 
 
 def refuse_missing_data(graph: Graph, parameters: ParameterFile | None) -> None:
     """Raise InputError where files of external data are missing or too short, with all of them."""
     held = list_records(graph, parameters)
-    missing = [f"the data of {each.owners} is missing: {each.reason}" for each in find_missing_data(graph, held)]
+    missing = [
+        f"the data of {each.owners} is missing: {each.reason}"
+        for each in find_missing_data(graph, held)
+    ]
     if missing:
         raise InputError([Fault(message, hint=WEIGHTS_HINT) for message in missing])

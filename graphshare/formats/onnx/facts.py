@@ -24,17 +24,45 @@ _ENDLESS = 1 << 31  # a Slice to the end has the largest number of its dtype
 _FLOATS = ("float16", "float32", "float64")
 _FORMS = {**INTEGER_FORMS, BOOL: "B", FLOAT32: "f", 10: "e", 11: "d"}
 """The letters of struct for the dtypes whose numbers are read, by ONNX's number of the dtype."""
-_SHOWN = ("axis", "axes", "perm", "direction", "hidden_size", "equation", "mode", "alpha", "blocksize", "num_heads")
+_SHOWN = (
+    "axis",
+    "axes",
+    "perm",
+    "direction",
+    "hidden_size",
+    "equation",
+    "mode",
+    "alpha",
+    "blocksize",
+    "num_heads",
+)
 _NAMED = frozenset(("direction", "equation", "mode"))  # attributes whose value says enough
 _FORMALS = {
-    "Clip": ("", "min", "max"), "ConstantOfShape": ("shape",), "DequantizeLinear": ("", "scale", "zero"),
-    "Dropout": ("", "ratio", "training_mode"), "Expand": ("", "shape"), "Gather": ("data", "indices"),
-    "GatherElements": ("data", "indices"), "GatherND": ("data", "indices"), "If": ("cond",), "Loop": ("M", "cond"),
-    "OneHot": ("indices", "depth", "values"), "Pad": ("", "pads", "value", "axes"), "QuantizeLinear": ("", "scale", "zero"),
-    "Range": ("start", "limit", "delta"), "Reshape": ("", "shape"), "Resize": ("", "roi", "scales", "sizes"),
-    "Slice": ("", "starts", "ends", "axes", "steps"), "Split": ("", "split"), "Squeeze": ("", "axes"), "Tile": ("", "repeats"),
-    "TopK": ("", "K"), "Unsqueeze": ("", "axes"), "Upsample": ("", "scales"), "Where": ("condition", "X", "Y"),
-}  # fmt: skip
+    "Clip": ("", "min", "max"),
+    "ConstantOfShape": ("shape",),
+    "DequantizeLinear": ("", "scale", "zero"),
+    "Dropout": ("", "ratio", "training_mode"),
+    "Expand": ("", "shape"),
+    "Gather": ("data", "indices"),
+    "GatherElements": ("data", "indices"),
+    "GatherND": ("data", "indices"),
+    "If": ("cond",),
+    "Loop": ("M", "cond"),
+    "OneHot": ("indices", "depth", "values"),
+    "Pad": ("", "pads", "value", "axes"),
+    "QuantizeLinear": ("", "scale", "zero"),
+    "Range": ("start", "limit", "delta"),
+    "Reshape": ("", "shape"),
+    "Resize": ("", "roi", "scales", "sizes"),
+    "Slice": ("", "starts", "ends", "axes", "steps"),
+    "Split": ("", "split"),
+    "Squeeze": ("", "axes"),
+    "Tile": ("", "repeats"),
+    "TopK": ("", "K"),
+    "Unsqueeze": ("", "axes"),
+    "Upsample": ("", "scales"),
+    "Where": ("condition", "X", "Y"),
+}
 
 
 def describe_operator(node: Node) -> list[str]:
@@ -43,11 +71,21 @@ def describe_operator(node: Node) -> list[str]:
     parts = ["×".join(_split(attrs["kernel_shape"]))] if "kernel_shape" in attrs else []
     parts += _count_filters(node)
     strides = set(_split(attrs.get("strides", "")))
-    parts += [f"/{'×'.join(_split(attrs['strides'])) if len(strides) > 1 else strides.pop()}"] if strides - {"1"} else []
+    parts += (
+        [f"/{'×'.join(_split(attrs['strides'])) if len(strides) > 1 else strides.pop()}"]
+        if strides - {"1"}
+        else []
+    )
     parts += [f"group {attrs['group']}"] if attrs.get("group", "1") != "1" else []
-    parts += [dtype_name(int(attrs["to"]))] if node.op == "Cast" and re.fullmatch("[0-9]{1,3}", attrs.get("to", "")) else []
+    parts += (
+        [dtype_name(int(attrs["to"]))]
+        if node.op == "Cast" and re.fullmatch("[0-9]{1,3}", attrs.get("to", ""))
+        else []
+    )
     if node.op not in ("BatchNormalization", "LeakyRelu", "Constant"):
-        parts += [attrs[key] if key in _NAMED else f"{key} {attrs[key]}" for key in _SHOWN if key in attrs]
+        parts += [
+            attrs[key] if key in _NAMED else f"{key} {attrs[key]}" for key in _SHOWN if key in attrs
+        ]
     return [part for part in parts if part and len(part) <= _LONGEST]
 
 
@@ -79,11 +117,17 @@ def name_operand(node: Node, position: int) -> str:
 
 def measure_attributes(node: Node) -> dict[str, int]:
     """Return the bytes of each attribute that is an array or a list, by name."""
-    return {name: value.span.size for name, value in node.details.values.items() if isinstance(value, StoredValue)}
+    return {
+        name: value.span.size
+        for name, value in node.details.values.items()
+        if isinstance(value, StoredValue)
+    }
 
 
 def describe_constant(node: Node) -> str:
-    """Return the value of a Constant, or of an initializer of a few integers or one number; empty for any other node."""
+    """Return the value of a Constant, or of an initializer of a few integers or one number; empty
+    for any other node.
+    """
     place = find_stored(node.details).place
     if node.op:
         is_small = node.op == "Constant" and not node.details.domain
@@ -111,7 +155,8 @@ def _format_number(number: Number) -> str:
 
 
 def read_constant(node: Node, largest: int) -> tuple[str, tuple[int, ...], list[Number] | None]:
-    """Return dtype, shape and numbers of an initializer or a Constant of at most ``largest`` bytes; None of any other node.
+    """Return dtype, shape and numbers of an initializer or a Constant of at most ``largest`` bytes;
+    None of any other node.
 
     Raises:
         WireError: its tensor is malformed.
@@ -124,10 +169,16 @@ def read_constant(node: Node, largest: int) -> tuple[str, tuple[int, ...], list[
     if place.path or span.size > largest or place.code not in _FORMS:
         return dtype, place.shape, None
     data, width = b"".join(read_elements(span, place)), ITEM_SIZES[dtype]
-    if len(data) != element_count(place.shape) * width:  # in a field of another dtype any number of bytes may stand
+    if (
+        len(data) != element_count(place.shape) * width
+    ):  # in a field of another dtype any number of bytes may stand
         message = f"a tensor has {format_count(len(data), 'byte')} of data; its shape and dtype need a different number"
         raise WireError(message, span.start)
-    return dtype, place.shape, list(struct.unpack(f"<{len(data) // width}{_FORMS[place.code]}", data))
+    return (
+        dtype,
+        place.shape,
+        list(struct.unpack(f"<{len(data) // width}{_FORMS[place.code]}", data)),
+    )
 
 
 def _find_tensor(node: Node) -> Span | None:

@@ -26,7 +26,13 @@ from graphshare.formats.facets import (
     Types,
 )
 from graphshare.formats.model_file import ModelFile
-from graphshare.formats.model_format import ModelFormat, Operation, Origins, RemovedMessage, SaveOptions
+from graphshare.formats.model_format import (
+    ModelFormat,
+    Operation,
+    Origins,
+    RemovedMessage,
+    SaveOptions,
+)
 from graphshare.formats.onnx.compose import (
     declare_outputs,
     find_switch,
@@ -43,12 +49,23 @@ from graphshare.formats.onnx.compose import (
 )
 from graphshare.formats.onnx.decode import decode_model
 from graphshare.formats.onnx.external import find_missing_data
-from graphshare.formats.onnx.facts import describe_constant, describe_operator, measure_attributes, name_operand
+from graphshare.formats.onnx.facts import (
+    describe_constant,
+    describe_operator,
+    measure_attributes,
+    name_operand,
+)
 from graphshare.formats.onnx.parameters import index_functions, index_parameters
 from graphshare.formats.onnx.statements import find_calls, find_changes, separate_functions
 from graphshare.formats.onnx.stored import OnnxFile, OnnxSource, get_source
 from graphshare.formats.onnx.types import input_types, list_replaceable, list_types
-from graphshare.formats.onnx.value_types import explain_unknown, find_types, list_untyped, list_untyped_outputs, make_inputs
+from graphshare.formats.onnx.value_types import (
+    explain_unknown,
+    find_types,
+    list_untyped,
+    list_untyped_outputs,
+    make_inputs,
+)
 from graphshare.formats.onnx.write import encode_graph_file, list_as_read
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
@@ -119,8 +136,12 @@ class OnnxMeaning(Meaning):
 
     is_known = True
 
-    def make_normal_form(self, graph: Graph, table: TermTable, facts: Facts, read: ReadContent) -> NormalForm:
-        from graphshare.onnx_ops.identities import OnnxForm  # start-up: only models that are not alike need it
+    def make_normal_form(
+        self, graph: Graph, table: TermTable, facts: Facts, read: ReadContent
+    ) -> NormalForm:
+        from graphshare.onnx_ops.identities import (
+            OnnxForm,
+        )  # start-up: only models that are not alike need it
 
         return OnnxForm(graph, table, facts, read)
 
@@ -130,7 +151,11 @@ class OnnxMeaning(Meaning):
         return draws_numbers(node)
 
     def inline_calls(
-        self, graph: Graph, heads: Sequence[Entry], fused: Collection[str] = (), known: Collection[str] = ()
+        self,
+        graph: Graph,
+        heads: Sequence[Entry],
+        fused: Collection[str] = (),
+        known: Collection[str] = (),
     ) -> Inlined:
         from graphshare.formats.onnx.inline import inline_calls  # start-up: as above
 
@@ -186,13 +211,17 @@ class OnnxFormat(ModelFormat):
 
     @property
     def operator_sets(self) -> OperatorSets:
-        from graphshare.formats.onnx.opset import OnnxOperatorSets  # start-up: few models are joined
+        from graphshare.formats.onnx.opset import (
+            OnnxOperatorSets,
+        )  # start-up: few models are joined
 
         return OnnxOperatorSets()
 
     @property
     def pooling(self) -> Pooling:
-        from graphshare.formats.onnx.pool import OnnxPooling  # start-up: few commands read all weights
+        from graphshare.formats.onnx.pool import (
+            OnnxPooling,
+        )  # start-up: few commands read all weights
 
         return OnnxPooling()
 
@@ -232,7 +261,9 @@ class OnnxFormat(ModelFormat):
         return stage_onnx(graph, parameters, target, stage, options).to_stdout
 
     def account(self, graph: Graph, origins: Origins) -> Iterator[RemovedMessage | Fault | str]:
-        from graphshare.formats.onnx.accounts import account  # start-up: only what rewrites needs it
+        from graphshare.formats.onnx.accounts import (
+            account,
+        )  # start-up: only what rewrites needs it
 
         return account(graph, origins)
 

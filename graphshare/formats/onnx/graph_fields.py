@@ -7,7 +7,17 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from graphshare.errors import Fault, InputError
-from graphshare.formats.onnx.protobuf import BYTES, Field, WireError, encode_varint, expect, once, scan, scan_runs, text_at
+from graphshare.formats.onnx.protobuf import (
+    BYTES,
+    Field,
+    WireError,
+    encode_varint,
+    expect,
+    once,
+    scan,
+    scan_runs,
+    text_at,
+)
 from graphshare.formats.onnx.stated_once import refuse_repeats
 from graphshare.formats.onnx.stored import (
     GRAPH_METADATA,
@@ -29,8 +39,12 @@ TENSOR_NAME = 8
 _NAME_TAG, _TENSOR_NAME_TAG, _RAW_TAG = 0x0A, b"\x42", b"\x4a"
 _HEAD = 512  # bytes of a message in which its name is looked for
 _SINGLE = once(GRAPH_NAME, 10)
-_SINGLE_IN = {number: once(1, 2, 3) for number in (INPUT, OUTPUT, VALUE_INFO)} | {ANNOTATION: once(1)}
-_INNER = {number: {2: "type", 4: "pair"} for number in (INPUT, OUTPUT, VALUE_INFO)} | {ANNOTATION: {2: "pair"}}
+_SINGLE_IN = {number: once(1, 2, 3) for number in (INPUT, OUTPUT, VALUE_INFO)} | {
+    ANNOTATION: once(1)
+}
+_INNER = {number: {2: "type", 4: "pair"} for number in (INPUT, OUTPUT, VALUE_INFO)} | {
+    ANNOTATION: {2: "pair"}
+}
 LIST_NAMES = {
     NODE: "node",
     INITIALIZER: "initializer",
@@ -67,7 +81,10 @@ class Lists:
 
     def count(self) -> dict[int, int]:
         """Return the length of each list by number."""
-        return {NODE: len(self.nodes), **{number: len(messages) for number, messages in self.named.items()}}
+        return {
+            NODE: len(self.nodes),
+            **{number: len(messages) for number, messages in self.named.items()},
+        }
 
 
 def scan_graph(file: OnnxFile, start: int, end: int) -> Lists:
@@ -100,7 +117,9 @@ class _NamedReader:
 
     def __init__(self, file: OnnxFile) -> None:
         self._file = file
-        self._rests: dict[int, dict[bytes, bytes]] = {number: {} for number in _NAMED}  # bytes after a name that comes first
+        self._rests: dict[int, dict[bytes, bytes]] = {
+            number: {} for number in _NAMED
+        }  # bytes after a name that comes first
         self._forms: dict[bytes, _Form] = {}  # by the bytes before a name
 
     def read_values(self, fields: Iterable[Field], messages: list[NamedMessage]) -> None:
@@ -121,7 +140,11 @@ class _NamedReader:
             rest = known.get(head[after:])
             if rest is not None and after <= len(head):
                 name = head[2:after].decode("utf-8", "surrogateescape")
-                messages.append(NamedMessage(file, start, end, name, 1, start, start + after, len(messages), None, rest))
+                messages.append(
+                    NamedMessage(
+                        file, start, end, name, 1, start, start + after, len(messages), None, rest
+                    )
+                )
                 continue
             message = _read_named(file, field, 1, len(messages))
             # The rest of a message can be compared as bytes only after a name that comes first.
@@ -131,7 +154,9 @@ class _NamedReader:
             messages.append(message)
 
     def read_tensors(self, fields: Iterable[Field], messages: list[NamedMessage]) -> None:
-        """Add initializers to ``messages``; shape and dtype, where these come first, are read once for all that have them."""
+        """Add initializers to ``messages``; shape and dtype, where these come first, are read once
+        for all that have them.
+        """
         file, data, forms = self._file, self._file.data, self._forms
         for field in fields:
             _, kind, _, start, end = field
@@ -146,7 +171,12 @@ class _NamedReader:
             shape, code, size, raw = form
             after = begin + 2 + head[begin + 1] if size >= 0 else 0
             at = after + len(raw)
-            if size < 0 or head[begin + 1] > 127 or end - start != at + size or head[after:at] != raw:
+            if (
+                size < 0
+                or head[begin + 1] > 127
+                or end - start != at + size
+                or head[after:at] != raw
+            ):
                 messages.append(_read_named(file, field, TENSOR_NAME, len(messages)))
                 continue
             name, place = (
@@ -154,7 +184,17 @@ class _NamedReader:
                 TensorPlace(shape, code, RAW, end - size, end, 1),
             )
             messages.append(
-                NamedMessage(file, start, end, name, TENSOR_NAME, start + begin, start + after, len(messages), place)
+                NamedMessage(
+                    file,
+                    start,
+                    end,
+                    name,
+                    TENSOR_NAME,
+                    start + begin,
+                    start + after,
+                    len(messages),
+                    place,
+                )
             )
 
 
@@ -164,7 +204,9 @@ _NO_FORM: _Form = (), 0, -1, b""
 
 
 def _read_form(head: bytes) -> _Form:
-    """Return the form that the first fields of a TensorProto with raw data state; a negative size where they state more."""
+    """Return the form that the first fields of a TensorProto with raw data state; a negative size
+    where they state more.
+    """
     try:
         place = locate_tensor(MemoryFile(head), 0, len(head))
         size = data_size(place)
@@ -198,7 +240,10 @@ def _check_pair(file: OnnxFile, field: Field) -> None:
 
 
 def _read_sparse(file: OnnxFile, field: Field, rank: int) -> NamedMessage:
-    """Return a sparse initializer. The tensor of its values has its name, and the place of the name is a place there."""
+    """Return a sparse initializer.
+
+    The tensor of its values has its name, and the place of the name is a place there.
+    """
     locate_sparse(file, field[3], field[4])
     inner = next((inner for inner in scan(file.data, field[3], field[4]) if inner[0] == 1), None)
     if inner is None:
@@ -234,7 +279,9 @@ class MessagesByName:
                     self._repeated.setdefault(message.name, []).append((number, message))
         # Nearly every value is the only output of its node, and has value_info alone.
         self._single = {name: ValueMessages({0: message}) for name, message in infos.items()}
-        self._single.update({name: self._list((name,)) for name in (*results, *annotations, *self._repeated)})
+        self._single.update(
+            {name: self._list((name,)) for name in (*results, *annotations, *self._repeated)}
+        )
 
     def list_messages(self, names: Sequence[str]) -> ValueMessages:
         """Return the messages on outputs of these names by index."""
@@ -242,7 +289,9 @@ class MessagesByName:
 
     def _list(self, names: Sequence[str]) -> ValueMessages:
         infos, results, annotations = (
-            {index: messages[name] for index, name in enumerate(names) if name in messages} if messages else EMPTY
+            {index: messages[name] for index, name in enumerate(names) if name in messages}
+            if messages
+            else EMPTY
             for messages in self._by_kind
         )
         repeated = [
@@ -250,4 +299,8 @@ class MessagesByName:
             for index, name in enumerate(names if self._repeated else ())
             for number, message in self._repeated.get(name, ())
         ]
-        return ValueMessages(infos, results, annotations, tuple(repeated)) if infos or results or annotations else NO_MESSAGES
+        return (
+            ValueMessages(infos, results, annotations, tuple(repeated))
+            if infos or results or annotations
+            else NO_MESSAGES
+        )

@@ -1,8 +1,8 @@
 """The names for writing the values of an ONNX graph and its bodies.
 
-In ONNX an input or initializer of a body may share its name with a value around the body, and an operator's output with a value
-defined after the body. Bodies keep their names, because operators such as BeamSearch rely on them, unless they clash with a new
-name around them.
+In ONNX an input or initializer of a body may share its name with a value around the body, and an
+operator's output with a value defined after the body. Bodies keep their names, because operators
+such as BeamSearch rely on them, unless they clash with a new name around them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,14 @@ from itertools import chain
 from typing import NamedTuple
 
 from graphshare.formats.onnx.graph_fields import ANNOTATION
-from graphshare.formats.onnx.stored import FIRST_CONSTANTS, NamedMessage, OnnxFile, find_stored, get_source, list_read_names
+from graphshare.formats.onnx.stored import (
+    FIRST_CONSTANTS,
+    NamedMessage,
+    OnnxFile,
+    find_stored,
+    get_source,
+    list_read_names,
+)
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.walk import list_bodies, list_output_names
 from graphshare.text.names import TakenNames
@@ -23,12 +30,13 @@ from graphshare.text.names import TakenNames
 class GraphNames:
     """The names of one graph and of the bodies in it.
 
-    For a body, ``captured`` maps captures to names, ``old`` maps them to their names in the file, and ``outside`` describes the
-    graphs around it. The main graph holds the weights of bodies; one that only its own body uses is written there, at home.
-    ``lifted`` maps captures of such weights, here and in inner bodies, to the weights; ``at_home`` has their names.
-    ``nodes`` are written in this graph. ``weights`` are the nodes that are at home here, and ``own`` maps captures to them.
-    ``renamed`` has new names for values that clash with a name in the enclosing graph. A plain graph uses the names of its
-    nodes.
+    For a body, ``captured`` maps captures to names, ``old`` maps them to their names in the file,
+    and ``outside`` describes the graphs around it. The main graph holds the weights of bodies; one
+    that only its own body uses is written there, at home. ``lifted`` maps captures of such weights,
+    here and in inner bodies, to the weights; ``at_home`` has their names. ``nodes`` are written in
+    this graph. ``weights`` are the nodes that are at home here, and ``own`` maps captures to them.
+    ``renamed`` has new names for values that clash with a name in the enclosing graph. A plain
+    graph uses the names of its nodes.
     """
 
     def __init__(
@@ -43,11 +51,19 @@ class GraphNames:
         self.graph, self.captured, self.outside = graph, captured, outside
         self._old = old
         self._at_home = at_home if outside else find_at_home(graph)
-        self._lifted: Mapping[Node, Node] = lifted if outside else {node: node for node in self._at_home}
+        self._lifted: Mapping[Node, Node] = (
+            lifted if outside else {node: node for node in self._at_home}
+        )
         home = get_source(graph).span
-        self.own = {variable: node for variable, node in lifted.items() if find_stored(node.details).home is home}
+        self.own = {
+            variable: node
+            for variable, node in lifted.items()
+            if find_stored(node.details).home is home
+        }
         self.weights = set(self.own.values())
-        self.nodes = [node for node in graph.nodes if node not in captured and node not in self._lifted]
+        self.nodes = [
+            node for node in graph.nodes if node not in captured and node not in self._lifted
+        ]
         self.nodes[:0] = self.own.values()
         self._names_of = self._find_names if self.weights else list_output_names
         self.renamed: dict[str, str] = self._rename_clashes() if outside else {}
@@ -63,21 +79,33 @@ class GraphNames:
         if node in self.captured:
             return (self.captured[node],)
         names = self._names_of(node)
-        return tuple([self.renamed.get(name, name) for name in names]) if self.renamed and node not in self.weights else names
+        return (
+            tuple([self.renamed.get(name, name) for name in names])
+            if self.renamed and node not in self.weights
+            else names
+        )
 
     def find(self, entry: Entry) -> str:
         """Return the name of a value."""
         captured = self.captured.get(entry.node)
         if captured is not None:
             return captured
-        return self.list_outputs(self.own.get(entry.node, entry.node) if self.own else entry.node)[entry.index]
+        return self.list_outputs(self.own.get(entry.node, entry.node) if self.own else entry.node)[
+            entry.index
+        ]
 
     def list_bodies(self, node: Node) -> Iterator[GraphNames]:
         """Yield the names of a node's subgraphs; their captures are the node's last inputs."""
-        entries = iter(node.inputs[len(node.inputs) - sum(len(graph.captures) for graph in node.subgraphs) :])
+        entries = iter(
+            node.inputs[len(node.inputs) - sum(len(graph.captures) for graph in node.subgraphs) :]
+        )
         pairs = zip(list_output_names(node), list_read_names(node), strict=False)
-        prefix = next((new.removesuffix(old) for new, old in pairs if new and new.endswith(old)), "")
-        around = Around(self._definitions, self._positions[node], _find_start(node), self._new_names, prefix)
+        prefix = next(
+            (new.removesuffix(old) for new, old in pairs if new and new.endswith(old)), ""
+        )
+        around = Around(
+            self._definitions, self._positions[node], _find_start(node), self._new_names, prefix
+        )
         for graph in node.subgraphs:
             captured: dict[Node, str] = {}
             lifted: dict[Node, Node] = {}
@@ -91,13 +119,18 @@ class GraphNames:
             yield GraphNames(graph, captured, (*self.outside, around), lifted, self._at_home, old)
 
     def list_orphans(self) -> Iterator[tuple[int, NamedMessage, str | None]]:
-        """Yield the messages on values that this graph does not have: the number of the list, the message and its name now.
+        """Yield the messages on values that this graph does not have: the number of the list, the
+        message and its name now.
 
-        Those on values around it follow these. One has None where a value has got its name: it must not become a message on
-        that.
+        Those on values around it follow these. One has None where a value has got its name: it must
+        not become a message on that.
         """
         orphans = get_source(self.graph).orphans
-        names = {name for node in self.nodes for name in self.list_outputs(node) if name} if orphans else set()
+        names = (
+            {name for node in self.nodes for name in self.list_outputs(node) if name}
+            if orphans
+            else set()
+        )
         for number, message in orphans:
             around = self._find_around(message.file, message.name)
             is_taken = message.name in names or self._is_defined_around(message.name)
@@ -105,7 +138,9 @@ class GraphNames:
 
     def list_annotations(self) -> Iterator[NamedMessage]:
         """Yield the annotations of a file in this graph."""
-        yield from (message for number, message in get_source(self.graph).orphans if number == ANNOTATION)
+        yield from (
+            message for number, message in get_source(self.graph).orphans if number == ANNOTATION
+        )
         for node in (*self.captured, *self.nodes):
             values = find_stored(node.details).values
             yield from values.annotations.values()
@@ -118,7 +153,10 @@ class GraphNames:
         return self._find_around(file, old) or old
 
     def _find_around(self, file: OnnxFile, old: str) -> str:
-        return next((name for level in reversed(self.outside) if (name := level.find_new_name(file, old))), "")
+        return next(
+            (name for level in reversed(self.outside) if (name := level.find_new_name(file, old))),
+            "",
+        )
 
     def _find_old(self, node: Node) -> str:
         return self._old[node] if node in self.captured else list_read_names(node)[0]
@@ -132,7 +170,9 @@ class GraphNames:
         definitions: dict[str, Definition] = {}
         for node in self.nodes:
             position, start = self._positions.get(node, -1), _find_start(node)
-            has_moved = find_stored(node.details).home is not None and node not in self.weights  # out of a body
+            has_moved = (
+                find_stored(node.details).home is not None and node not in self.weights
+            )  # out of a body
             for name, old in zip(self.list_outputs(node), list_read_names(node), strict=False):
                 file = _find_file(node) if name == old and not has_moved else None
                 definitions[name] = Definition(position, file, start)
@@ -141,7 +181,11 @@ class GraphNames:
     @cached_property
     def _positions(self) -> dict[Node, int]:
         """The positions of the operators, and of weights in Constants."""
-        return {node: i for i, node in enumerate(self.nodes) if node.op or find_stored(node.details).node is not None}
+        return {
+            node: i
+            for i, node in enumerate(self.nodes)
+            if node.op or find_stored(node.details).node is not None
+        }
 
     @cached_property
     def _new_names(self) -> _NewNames:
@@ -150,17 +194,25 @@ class GraphNames:
         own = get_source(self.graph).file
         for node in (*self.captured, *self.nodes):
             is_captured = node in self.captured
-            file, read = (own, (self._find_old(node),)) if is_captured else (_find_file(node), list_read_names(node))
+            file, read = (
+                (own, (self._find_old(node),))
+                if is_captured
+                else (_find_file(node), list_read_names(node))
+            )
             for old, new in zip(read, self.list_outputs(node), strict=True):
                 if old:
                     new_names.setdefault((file, old), []).append(new)
         return new_names
 
     def _rename_clashes(self) -> dict[str, str]:
-        """Return new names for values that would hide a captured one, or be defined twice, unless they do so in the file."""
+        """Return new names for values that would hide a captured one, or be defined twice, unless
+        they do so in the file.
+        """
         clashes = sorted(set(self._find_clashes()))
         renamed: dict[str, str] = {}
-        taken = TakenNames(chain(self.captured.values(), *map(self._names_of, self.nodes)) if clashes else ())
+        taken = TakenNames(
+            chain(self.captured.values(), *map(self._names_of, self.nodes)) if clashes else ()
+        )
         for name in clashes:
             renamed[name] = taken.take(name)
             while self._is_defined_around(renamed[name]):
@@ -169,12 +221,17 @@ class GraphNames:
 
     def _find_clashes(self) -> Iterator[str]:
         is_as_read = {name: name == node.details.outputs[0] for node, name in self.captured.items()}
-        file, weights = get_source(self.graph).file, {self._at_home[node] for node in self.weights}  # these keep their names
+        file, weights = (
+            get_source(self.graph).file,
+            {self._at_home[node] for node in self.weights},
+        )  # these keep their names
         for node in self.nodes:
             for name, old in zip(self._names_of(node), list_read_names(node), strict=False):
                 hides_captured = name in is_as_read and not (is_as_read[name] and name == old)
                 hides_weight = name in weights and node not in self.weights
-                is_repeated = bool(node.op) and any(level.defines(name, file) for level in self.outside)
+                is_repeated = bool(node.op) and any(
+                    level.defines(name, file) for level in self.outside
+                )
                 if name and (hides_captured or hides_weight or is_repeated):
                     yield name
 
@@ -197,11 +254,19 @@ class Around(NamedTuple):
     def defines(self, name: str, file: OnnxFile) -> bool:
         """Return whether a value of this name is defined before the body here, but not in ``file``."""
         known = self.definitions.get(name)
-        return known is not None and known.position < self.owner and not (known.file is file and known.start < self.start)
+        return (
+            known is not None
+            and known.position < self.owner
+            and not (known.file is file and known.start < self.start)
+        )
 
     def find_new_name(self, file: OnnxFile, name: str) -> str:
         """Return the name that a value of a file has now, beside the body's owner; empty for no value."""
-        return _choose(self.new_names[file, name], name, self.prefix) if (file, name) in self.new_names else ""
+        return (
+            _choose(self.new_names[file, name], name, self.prefix)
+            if (file, name) in self.new_names
+            else ""
+        )
 
 
 class Definition(NamedTuple):
@@ -233,7 +298,9 @@ def _choose(names: Sequence[str], old: str, prefix: str) -> str:
 
 
 class NameChanges(NamedTuple):
-    """Side effects of new names: values of bodies that were renamed, with their new names, and messages that are left out."""
+    """Side effects of new names: values of bodies that were renamed, with their new names, and
+    messages that are left out.
+    """
 
     renamed: list[tuple[str, str]]
     left_out: list[tuple[int, NamedMessage]]
@@ -246,21 +313,27 @@ def find_name_changes(graph: Graph) -> NameChanges:
     pending = [GraphNames(graph)] if needs_look else []
     for names in pending:
         changes.renamed.extend(names.renamed.items())
-        changes.left_out.extend((number, message) for number, message, name in names.list_orphans() if name is None)
-        pending += [body for node in names.nodes if node.subgraphs for body in names.list_bodies(node)]
+        changes.left_out.extend(
+            (number, message) for number, message, name in names.list_orphans() if name is None
+        )
+        pending += [
+            body for node in names.nodes if node.subgraphs for body in names.list_bodies(node)
+        ]
     return changes
 
 
 def find_at_home(graph: Graph) -> dict[Node, str]:
     """Return the weights of bodies that are written where they were read, and their names there.
 
-    These are the weights that only their body captures, once. Every other one, such as one tied across bodies, is an
-    initializer of the main graph. A name in several bodies is the model's own name with a number; a reader adds the number
-    anew.
+    These are the weights that only their body captures, once. Every other one, such as one tied
+    across bodies, is an initializer of the main graph. A name in several bodies is the model's own
+    name with a number; a reader adds the number anew.
     """
     if not any(node.subgraphs for node in graph.nodes):
         return {}
-    lifted = {node for node in graph.nodes if not node.op and find_stored(node.details).home is not None}
+    lifted = {
+        node for node in graph.nodes if not node.op and find_stored(node.details).home is not None
+    }
     uses = Counter(head.node for head in graph.heads)
     homes: set[Node] = set()
     for node in graph.nodes:
@@ -272,12 +345,18 @@ def find_at_home(graph: Graph) -> dict[Node, str]:
 
 def _name_at_home(graph: Graph, at_home: Set[Node]) -> dict[Node, str]:
     """Return the names in their bodies of weights that are written there."""
-    taken = TakenNames(name for node in graph.nodes if node not in at_home for name in list_output_names(node))
+    taken = TakenNames(
+        name for node in graph.nodes if node not in at_home for name in list_output_names(node)
+    )
     names: dict[Node, str] = {}
     for node in graph.nodes:
         if node in at_home:
             stored = find_stored(node.details)
-            number = stored.outputs[0].removeprefix(stored.tensor.name) if stored.tensor is not None else ""
+            number = (
+                stored.outputs[0].removeprefix(stored.tensor.name)
+                if stored.tensor is not None
+                else ""
+            )
             name = node.name.removesuffix(number)
             names[node] = name if taken.find_free(name) == node.name else node.name
             taken.add(node.name)
@@ -286,12 +365,26 @@ def _name_at_home(graph: Graph, at_home: Set[Node]) -> dict[Node, str]:
 
 def _list_at_home(node: Node, lifted: Set[Node]) -> Iterator[Node]:
     """Yield the weights that bodies of an operator capture, and that were read from them."""
-    pending = [(body, {v: e.node for v, e in body.captured.items() if e.node in lifted}) for body in list_bodies(node).values()]
+    pending = [
+        (body, {v: e.node for v, e in body.captured.items() if e.node in lifted})
+        for body in list_bodies(node).values()
+    ]
     for body, weights in pending:
         home = get_source(body.graph).span
-        yield from (weight for weight in weights.values() if find_stored(weight.details).home is home)
-        for inner in [inner for node in body.graph.nodes for inner in list_bodies(node).values()] if weights else ():
-            pending.append((inner, {v: weights[e.node] for v, e in inner.captured.items() if e.node in weights}))
+        yield from (
+            weight for weight in weights.values() if find_stored(weight.details).home is home
+        )
+        for inner in (
+            [inner for node in body.graph.nodes for inner in list_bodies(node).values()]
+            if weights
+            else ()
+        ):
+            pending.append(
+                (
+                    inner,
+                    {v: weights[e.node] for v, e in inner.captured.items() if e.node in weights},
+                )
+            )
 
 
 def is_constant_in_file(node: Node, graph: Graph) -> bool:

@@ -1,4 +1,6 @@
-"""ONNX's inference of types and its checker, in a process of their own: a few bytes of a model can keep them busy for ever."""
+"""ONNX's inference of types and its checker, in a process of their own: a few bytes of a model can
+keep them busy for ever.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def print_model(data: bytes) -> str:
 
 
 class _Memory:
-    """The last question and its answer: several parts of a command ask about one model, and that may take all of its time."""
+    """The last question and its answer: several parts of a command ask about one model, and that
+    may take all of its time.
+    """
 
     last: tuple[object, Mapping[str, bytes] | RefusedError] = None, MappingProxyType({})
 
@@ -66,7 +70,8 @@ def infer_types(model: bytes) -> Mapping[str, bytes]:
 def define_operators(model: bytes, wanted: Collection[str]) -> Mapping[str, bytes]:
     """Return ONNX's own definitions of the operators of a model that have one of the ``wanted`` names.
 
-    They are FunctionProtos by the name of the operator's first output; those that depend on types are made for the types there.
+    They are FunctionProtos by the name of the operator's first output; those that depend on types
+    are made for the types there.
 
     Raises:
         InputError: ONNX's inference refuses the model.
@@ -111,7 +116,9 @@ def convert_version(model: bytes, version: int) -> bytes:
 def _ask(kind: str, *values: Any, beside: Collection[bytes] = ()) -> tuple[Any, list[bytes]]:
     from graphshare.confined_process import ask_process  # start-up: few models are inferred
 
-    _, value, data = ask_process(__name__, _NAME, kind, *values, seconds=SECONDS, idle=_IDLE, beside=[*beside])
+    _, value, data = ask_process(
+        __name__, _NAME, kind, *values, seconds=SECONDS, idle=_IDLE, beside=[*beside]
+    )
     return value, data
 
 
@@ -119,7 +126,9 @@ def serve(model: str) -> None:
     """Infer types and check models as the messages say; ``model`` is not needed."""
     from graphshare.confined_process import serve as answer_messages  # start-up: as above
 
-    answer_messages({"infer": _infer, "check": _check, "define": _define, "convert": _convert}, _load)
+    answer_messages(
+        {"infer": _infer, "check": _check, "define": _define, "convert": _convert}, _load
+    )
 
 
 def _load() -> object:
@@ -131,7 +140,9 @@ def _load() -> object:
 def _infer(data: list[bytes]) -> tuple[list[str], list[bytes]]:
     inferred = _infer_model(data.pop()).graph
     own = {size.dim_param for info in inferred.input for size in info.type.tensor_type.shape.dim}
-    infos = {info.name: info.type for info in (*inferred.input, *inferred.value_info, *inferred.output)}
+    infos = {
+        info.name: info.type for info in (*inferred.input, *inferred.value_info, *inferred.output)
+    }
     types = {name: _encode_type(kind, own) for name, kind in infos.items() if kind.ByteSize()}
     return [*types], [*types.values()]
 
@@ -152,15 +163,30 @@ def _infer_model(data: bytes) -> Any:
 
 def _define(data: list[bytes], wanted: list[str]) -> tuple[list[str], list[bytes]]:
     model = _infer_model(data.pop())
-    graph, version = model.graph, max((each.version for each in model.opset_import if each.domain in _OWN), default=1)
-    types = {info.name: info.type.SerializeToString() for info in (*graph.input, *graph.value_info, *graph.output)}
-    definitions = {node.output[0]: _define_node(node, version, types) for node in graph.node if _is_wanted(node, wanted)}
+    graph, version = (
+        model.graph,
+        max((each.version for each in model.opset_import if each.domain in _OWN), default=1),
+    )
+    types = {
+        info.name: info.type.SerializeToString()
+        for info in (*graph.input, *graph.value_info, *graph.output)
+    }
+    definitions = {
+        node.output[0]: _define_node(node, version, types)
+        for node in graph.node
+        if _is_wanted(node, wanted)
+    }
     functions = {name: function for name, function in definitions.items() if function}
     return [*functions], [*functions.values()]
 
 
 def _is_wanted(node: Any, wanted: Collection[str]) -> bool:
-    return node.domain in _OWN and node.op_type in wanted and bool(node.output) and bool(node.output[0])
+    return (
+        node.domain in _OWN
+        and node.op_type in wanted
+        and bool(node.output)
+        and bool(node.output[0])
+    )
 
 
 def _define_node(node: Any, version: int, types: Mapping[str, bytes]) -> bytes:
@@ -175,8 +201,14 @@ def _define_node(node: Any, version: int, types: Mapping[str, bytes]) -> bytes:
     except Exception:  # it refuses types that it lacks, with errors of any kind
         return b""
     # Defaults of attributes are in the schema; a function contains its own.
-    defaults = {name: each.default_value for name, each in schema.attributes.items() if each.default_value.name}
-    function.attribute_proto.extend(defaults[name] for name in function.attribute if name in defaults)
+    defaults = {
+        name: each.default_value
+        for name, each in schema.attributes.items()
+        if each.default_value.name
+    }
+    function.attribute_proto.extend(
+        defaults[name] for name in function.attribute if name in defaults
+    )
     function.attribute[:] = [name for name in function.attribute if name not in defaults]
     del function.output[len(node.output) :]  # it need not define those that are left out
     encoded: bytes = function.SerializeToString()
@@ -184,15 +216,21 @@ def _define_node(node: Any, version: int, types: Mapping[str, bytes]) -> bytes:
 
 
 def _read_definition(schema: Any, node: Any, version: int, types: Mapping[str, bytes]) -> bytes:
-    """Return the newest function of a schema up to ``version``, for all types or those of the node; empty if it has none."""
+    """Return the newest function of a schema up to ``version``, for all types or those of the node;
+    empty if it has none.
+    """
     plain = [each for each in schema.function_opset_versions if each <= version]
-    by_types = [each for each in schema.context_dependent_function_opset_versions if each <= version]
+    by_types = [
+        each for each in schema.context_dependent_function_opset_versions if each <= version
+    ]
     function = b""
     if plain:
         function = schema.get_function_with_opset_version(max(plain))
     elif by_types:
         stated = [types.get(name, b"") for name in node.input]
-        function = schema.get_context_dependent_function_with_opset_version(max(by_types), node.SerializeToString(), stated)
+        function = schema.get_context_dependent_function_with_opset_version(
+            max(by_types), node.SerializeToString(), stated
+        )
     return function
 
 
@@ -212,7 +250,11 @@ def _convert(data: list[bytes], version: int) -> tuple[None, list[bytes]]:
     from onnx import ModelProto, version_converter
 
     try:
-        return None, [version_converter.convert_version(ModelProto.FromString(data.pop()), version).SerializeToString()]
+        return None, [
+            version_converter.convert_version(
+                ModelProto.FromString(data.pop()), version
+            ).SerializeToString()
+        ]
     except MemoryError:
         raise
     except Exception as error:  # it raises errors of the converter, of inference and of protobuf

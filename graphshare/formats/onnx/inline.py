@@ -1,7 +1,8 @@
-"""Calls of functions become the nodes of the functions: a model that calls is then compared with one that has the nodes.
+"""Calls of functions become the nodes of the functions: a model that calls is then compared with
+one that has the nodes.
 
-A call stays unchanged if its function is recursive or damaged, if it has operators of different versions from the model's, or
-if there would be too many nodes.
+A call stays unchanged if its function is recursive or damaged, if it has operators of different
+versions from the model's, or if there would be too many nodes.
 """
 
 from __future__ import annotations
@@ -32,14 +33,27 @@ from graphshare.formats.onnx.values import StoredValue
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.rebuild import StoredNames, rename_node
 from graphshare.ir.terms import Place
-from graphshare.ir.walk import count_inputs, iter_graphs, list_operands, list_output_names, topological
+from graphshare.ir.walk import (
+    count_inputs,
+    iter_graphs,
+    list_operands,
+    list_output_names,
+    topological,
+)
 from graphshare.onnx_ops.definitions import STANDARD, Step, find_definition
 from graphshare.onnx_ops.operators import find_meaning
 from graphshare.text.names import TakenNames
 
-_MOST = 1 << 17  # nodes of a model and its functions: functions that call each other twice double them
+_MOST = (
+    1 << 17
+)  # nodes of a model and its functions: functions that call each other twice double them
 _OTHER_FLOATS = (10, 11, 16)  # ONNX's numbers of float16, float64 and bfloat16
-_USUAL = ("Cast", "CastLike", "Constant", "Identity")  # they say nothing about the computation of a definition
+_USUAL = (
+    "Cast",
+    "CastLike",
+    "Constant",
+    "Identity",
+)  # they say nothing about the computation of a definition
 _DEEPEST = 32  # calls inside of calls
 _PARTS = {
     "function": {7: "operator"},
@@ -47,7 +61,10 @@ _PARTS = {
     "attribute": {6: "graph", 11: "graph"},
     "graph": {1: "operator"},
 }
-_NAME, _REFERENCE = 1, 21  # the fields of an AttributeProto: its name, and an attribute of the function that it refers to
+_NAME, _REFERENCE = (
+    1,
+    21,
+)  # the fields of an AttributeProto: its name, and an attribute of the function that it refers to
 _Links = dict[Place, Entry | None]
 """The values of a graph by their places before, and None for an input of a function that a call leaves out."""
 
@@ -56,10 +73,14 @@ class _Opaque(Exception):
     """A call has to stay unchanged."""
 
 
-def inline_calls(graph: Graph, heads: Sequence[Entry], fused: Collection[str] = (), known: Collection[str] = ()) -> Inlined:
-    """Return the graph of ``heads`` with the nodes of functions in place of their calls, and of definitions for ``fused`` ones.
+def inline_calls(
+    graph: Graph, heads: Sequence[Entry], fused: Collection[str] = (), known: Collection[str] = ()
+) -> Inlined:
+    """Return the graph of ``heads`` with the nodes of functions in place of their calls, and of
+    definitions for ``fused`` ones.
 
-    It is the same graph where no call gives way. ONNX's own definitions are used where they have ``known`` operators alone.
+    It is the same graph where no call gives way. ONNX's own definitions are used where they have
+    ``known`` operators alone.
 
     Raises:
         RefusedError: ONNX takes more time or memory for its definitions than the limits, or ends its process.
@@ -67,7 +88,9 @@ def inline_calls(graph: Graph, heads: Sequence[Entry], fused: Collection[str] = 
     functions = list_functions(graph)
     if not fused and (not functions or functions.keys().isdisjoint(list_calls(graph.nodes))):
         return Inlined(graph)
-    inliner = _Inliner(graph, functions, fused, _read_standard(graph, fused, known) if known else EMPTY)
+    inliner = _Inliner(
+        graph, functions, fused, _read_standard(graph, fused, known) if known else EMPTY
+    )
     links: _Links = {}
     nodes = inliner.add(topological(graph), links)
     if not inliner.count:
@@ -78,43 +101,71 @@ def inline_calls(graph: Graph, heads: Sequence[Entry], fused: Collection[str] = 
     return Inlined(graph, inliner.count, inliner.defined)
 
 
-def _read_standard(graph: Graph, fused: Collection[str], known: Collection[str]) -> Mapping[str, StoredFunction]:
+def _read_standard(
+    graph: Graph, fused: Collection[str], known: Collection[str]
+) -> Mapping[str, StoredFunction]:
     """Return ONNX's definitions of operators of a graph, by the names of their first outputs."""
     wanted = STANDARD.intersection(fused)
     definitions = define_operators(graph, wanted) if wanted else EMPTY
     spans = {name: Span(MemoryFile(data), 0, len(data)) for name, data in definitions.items()}
     functions = {name: StoredFunction(span, span) for name, span in spans.items()}
     usual = {*known, *_USUAL}
-    return {name: each for name, each in functions.items() if {node.op for node in each.nodes if node.op} <= usual}
+    return {
+        name: each
+        for name, each in functions.items()
+        if {node.op for node in each.nodes if node.op} <= usual
+    }
 
 
 class _Inliner:
-    """Rebuilds the nodes of one model. ``count`` is the number of replaced calls, ``defined`` of replaced fused operators.
+    """Rebuilds the nodes of one model. ``count`` is the number of replaced calls, ``defined`` of
+    replaced fused operators.
 
     ``opsets`` are the model's, and the ones that it needs for functions alone.
     """
 
     def __init__(
-        self, graph: Graph, functions: Functions, fused: Collection[str], standard: Mapping[str, StoredFunction]
+        self,
+        graph: Graph,
+        functions: Functions,
+        fused: Collection[str],
+        standard: Mapping[str, StoredFunction],
     ) -> None:
         self.count = 0
         self._fused, self.defined = fused, 0
         self._standard = standard
         # Numbers of a definition are float32, and operators of ONNX take numbers of one dtype.
-        places = [find_stored(node.details).place for node in graph.nodes if node.details.holds_value]
-        self._has_numbers = all(place is None or place.code not in _OTHER_FLOATS for place in places)
+        places = [
+            find_stored(node.details).place for node in graph.nodes if node.details.holds_value
+        ]
+        self._has_numbers = all(
+            place is None or place.code not in _OTHER_FLOATS for place in places
+        )
         # One that calls itself would be opened without end, a level each time that an If of a constant gives way.
-        self._functions = {key: each for key, each in functions.items() if key not in list_uses(each.nodes, functions)[1]}
+        self._functions = {
+            key: each
+            for key, each in functions.items()
+            if key not in list_uses(each.nodes, functions)[1]
+        }
         self.opsets = dict(get_source(graph).opsets)
         self._read: dict[tuple[StoredFunction, frozenset[tuple[str, StoredValue]]], Function] = {}
         # Names in bodies count too: no new value may hide one that a body captures, or be hidden there.
-        names = (name for each in iter_graphs(graph) for node in each.nodes for name in list_output_names(node))
+        names = (
+            name
+            for each in iter_graphs(graph)
+            for node in each.nodes
+            for name in list_output_names(node)
+        )
         self._taken = TakenNames(names)
         self._left = _MOST - len(graph.nodes)
         self._depth = 0
 
     def add(
-        self, nodes: Sequence[Node], links: _Links, names: Mapping[Place, str] | None = None, prefix: str = ""
+        self,
+        nodes: Sequence[Node],
+        links: _Links,
+        names: Mapping[Place, str] | None = None,
+        prefix: str = "",
     ) -> list[Node]:
         """Return the nodes that replace ``nodes``, and add their values to ``links``, where the inputs' values are.
 
@@ -128,7 +179,10 @@ class _Inliner:
             if names is not None:
                 self._count_node()
                 outputs = tuple(
-                    [names.get((node, i)) or (text and self._taken.take(prefix + text)) for i, text in enumerate(outputs)]
+                    [
+                        names.get((node, i)) or (text and self._taken.take(prefix + text))
+                        for i, text in enumerate(outputs)
+                    ]
                 )
             definition = self._find_definition(node) if node.op in self._fused else None
             function = self._find_function(node)
@@ -144,9 +198,13 @@ class _Inliner:
                     self.count = count
             image = self._relink(node, links)
             if outputs != list_output_names(node):
-                image = rename_node(image, next(filter(None, outputs), ""), StoredNames(outputs, ""))
+                image = rename_node(
+                    image, next(filter(None, outputs), ""), StoredNames(outputs, "")
+                )
             order.append(image)
-            links.update({(node, index): Entry(image, index) for index in range(max(len(outputs), 1))})
+            links.update(
+                {(node, index): Entry(image, index) for index in range(max(len(outputs), 1))}
+            )
         return order
 
     def _count_node(self) -> None:
@@ -158,10 +216,17 @@ class _Inliner:
         """Return the function that a node calls, or ONNX's definition of its operator."""
         function = self._functions.get(key_of_call(node))
         # Nodes of functions may have names of the model around them.
-        is_standard = function is None and not node.details.domain and node.op in self._fused and not self._depth
+        is_standard = (
+            function is None
+            and not node.details.domain
+            and node.op in self._fused
+            and not self._depth
+        )
         return self._standard.get(list_output_names(node)[0]) if is_standard else function
 
-    def _open(self, node: Node, stored: StoredFunction, outputs: Sequence[str], links: _Links) -> list[Node]:
+    def _open(
+        self, node: Node, stored: StoredFunction, outputs: Sequence[str], links: _Links
+    ) -> list[Node]:
         """Return the nodes of the function that an operator calls, and add the values that they return to ``links``."""
         if self._depth >= _DEEPEST or node.subgraphs:
             raise _Opaque
@@ -171,7 +236,8 @@ class _Inliner:
         if len(operands) > len(inputs) or len(outputs) > len(body.heads):
             raise _Opaque
         bound: _Links = {(variable, 0): entry for variable, entry in zip_longest(inputs, operands)}
-        # The value that a function returns has the name that the call gave it, so that values of two models stay paired.
+        # The value that a function returns has the name that the call gave it, so that values of
+        # two models stay paired.
         names: dict[Place, str] = {}
         for name, head in zip(outputs, body.heads, strict=False):
             names.setdefault((head.node, head.index), name)
@@ -191,7 +257,9 @@ class _Inliner:
     def _find_definition(self, node: Node) -> list[Step] | None:
         return find_definition(node, self.opsets.get("", 1), has_numbers=self._has_numbers)
 
-    def _define(self, node: Node, definition: Sequence[Step], outputs: Sequence[str], links: _Links) -> list[Node]:
+    def _define(
+        self, node: Node, definition: Sequence[Step], outputs: Sequence[str], links: _Links
+    ) -> list[Node]:
         """Return the nodes of the definition of a fused operator, and add the value of the last one to ``links``."""
         operands = _follow(list_operands(node), links)
         values: dict[str, Entry] = {}
@@ -200,11 +268,17 @@ class _Inliner:
             place = 0 if step is definition[-1] else step.place or None
             own = "" if place is None or place >= len(outputs) else outputs[place]
             name = own or self._taken.take(f"{outputs[0]}/{step.output}")
-            read = [values[each] if isinstance(each, str) else dict(enumerate(operands)).get(each) for each in step.inputs]
+            read = [
+                values[each] if isinstance(each, str) else dict(enumerate(operands)).get(each)
+                for each in step.inputs
+            ]
             if None in read:
                 raise _Opaque
             self._count_node()
-            image = replace(make_operator(step.op, [name], step.values), inputs=tuple([e for e in read if e is not None]))
+            image = replace(
+                make_operator(step.op, [name], step.values),
+                inputs=tuple([e for e in read if e is not None]),
+            )
             order.append(image)
             values[step.output] = Entry(image)
             if place is not None:
@@ -217,21 +291,33 @@ class _Inliner:
         formal = stored.function
         if formal is None:
             raise _Opaque
-        stated = {name: value for name, value in node.details.values.items() if isinstance(value, StoredValue)}
+        stated = {
+            name: value
+            for name, value in node.details.values.items()
+            if isinstance(value, StoredValue)
+        }
         # An attribute without a value and a default is one that the nodes which refer to it do not have.
         values = {name: stated.get(name, default) for name, default in formal.attributes.items()}
         bound = {name: value for name, value in values.items() if isinstance(value, StoredValue)}
         known = (stored, frozenset(bound.items()))
         if known not in self._read:
-            spans = {name: bound[name].span if name in bound else None for name in formal.attributes}
+            spans = {
+                name: bound[name].span if name in bound else None for name in formal.attributes
+            }
             try:
                 span, file = keep_message(_bind(stored.span, "function", spans)), stored.span.file
                 # Data in other files lies where the model does.
-                span.file.folder, span.file.path, span.file.seeks_data = file.folder, file.path, file.seeks_data
+                span.file.folder, span.file.path, span.file.seeks_data = (
+                    file.folder,
+                    file.path,
+                    file.seeks_data,
+                )
                 function = read_function(span)
             except (InputError, WireError) as error:
                 raise _Opaque from error
-            if not all(self._has_meaning(call, function) for call in list_calls(function.graph.nodes)):
+            if not all(
+                self._has_meaning(call, function) for call in list_calls(function.graph.nodes)
+            ):
                 raise _Opaque
             self._read[known] = function
         return self._read[known]
@@ -256,8 +342,15 @@ class _Inliner:
         inputs = [entry for entry in (*operands, *captured) if entry is not None]
         absent = tuple([place for place, entry in enumerate(operands) if entry is None])
         bodies = tuple([self._open_body(body) for body in node.subgraphs])
-        is_same = all(a.node is b.node and a.index == b.index for a, b in zip(inputs, node.inputs, strict=False))
-        if is_same and absent == node.details.absent and all(a is b for a, b in zip(bodies, node.subgraphs, strict=True)):
+        is_same = all(
+            a.node is b.node and a.index == b.index
+            for a, b in zip(inputs, node.inputs, strict=False)
+        )
+        if (
+            is_same
+            and absent == node.details.absent
+            and all(a is b for a, b in zip(bodies, node.subgraphs, strict=True))
+        ):
             return node
         details = replace(node.details, absent=absent)
         return replace(node, inputs=tuple(inputs), subgraphs=bodies, details=details)
@@ -277,7 +370,9 @@ def _follow(entries: Iterable[Entry | None], links: _Links) -> list[Entry | None
 
 
 def _bind(span: Span, kind: str, values: Mapping[str, Span | None]) -> Message:
-    """Return a message whose attributes have their ``values`` in place of references to them; without those that have none."""
+    """Return a message whose attributes have their ``values`` in place of references to them;
+    without those that have none.
+    """
     message, data = Message(), span.file.data
     for number, _, begin, start, end in scan(data, span.start, span.end):
         inner, part = _PARTS[kind].get(number), Span(span.file, start, end)
@@ -285,7 +380,9 @@ def _bind(span: Span, kind: str, values: Mapping[str, Span | None]) -> Message:
             message.add_encoded(Span(span.file, begin, end))
             continue
         fields = scan(data, start, end) if inner == "attribute" else ()
-        texts = {field[0]: text_at(data, field) for field in fields if field[0] in (_NAME, _REFERENCE)}
+        texts = {
+            field[0]: text_at(data, field) for field in fields if field[0] in (_NAME, _REFERENCE)
+        }
         reference = texts.get(_REFERENCE)
         if not reference:
             message.add_message(number, _bind(part, inner, values))

@@ -70,13 +70,18 @@ def list_inner_tensors(graph: Graph) -> Iterator[InnerTensor]:
 
 
 def list_outside_graph(graph: Graph) -> Iterator[InnerTensor]:
-    """Yield the tensors with external data in the functions and the training information of a model. Raises InputError."""
+    """Yield the tensors with external data in the functions and the training information of a model.
+
+    Raises InputError.
+    """
     for span in _list_parts(graph):
         yield from _list_in_part(span)
 
 
 def move_inner_data(graph: Graph, moves: Moves) -> Graph:
-    """Return a graph whose operators and functions name the new places of their external data; all else as it was read."""
+    """Return a graph whose operators and functions name the new places of their external data; all
+    else as it was read.
+    """
     if not moves:
         return graph
 
@@ -85,7 +90,9 @@ def move_inner_data(graph: Graph, moves: Moves) -> Graph:
         where = moves.get(place.file_range) if place.path else None
         return rewrite_message(span, {}) if where is None else replace_data(span, where)
 
-    return change_inner_tensors(graph, move, lambda node: bool(find_stored(node.details).outer), _list_parts(graph))
+    return change_inner_tensors(
+        graph, move, lambda node: bool(find_stored(node.details).outer), _list_parts(graph)
+    )
 
 
 def change_inner_tensors(
@@ -101,18 +108,30 @@ def change_inner_tensors(
     Operators of bodies are among them. With ``enters_bodies`` the messages of operators have bodies with other tensors,
     initializers included.
     """
-    changed, _ = rebuild_graph(graph, lambda node: _change_in_node(node, change, is_concerned, enters_bodies))
+    changed, _ = rebuild_graph(
+        graph, lambda node: _change_in_node(node, change, is_concerned, enters_bodies)
+    )
     if parts:
         source = get_source(graph)
-        fields = [(number, _change_part(span, change) if span in parts else span) for number, span in source.fields]
+        fields = [
+            (number, _change_part(span, change) if span in parts else span)
+            for number, span in source.fields
+        ]
         # Without the heads that were read the model is not taken for an untouched one, whose bytes are copied.
         changed = replace(changed, source=replace(source, fields=tuple(fields), heads=()))
     return changed
 
 
-def _change_in_node(node: Node, change: TensorChange, is_concerned: Callable[[Node], bool], enters_bodies: bool) -> Node:
+def _change_in_node(
+    node: Node, change: TensorChange, is_concerned: Callable[[Node], bool], enters_bodies: bool
+) -> Node:
     stored = find_stored(node.details)
-    bodies = tuple([change_inner_tensors(body, change, is_concerned, enters_bodies=enters_bodies) for body in node.subgraphs])
+    bodies = tuple(
+        [
+            change_inner_tensors(body, change, is_concerned, enters_bodies=enters_bodies)
+            for body in node.subgraphs
+        ]
+    )
     if stored.node is not None and is_concerned(node):
         changed = _encode(stored.node, "operator", change, enters_bodies=enters_bodies)
         node = replace_stored(node, node=keep_message(changed), outer=())
@@ -122,7 +141,11 @@ def _change_in_node(node: Node, change: TensorChange, is_concerned: Callable[[No
 def _list_parts(graph: Graph) -> list[Span]:
     """Return the functions and the training information of a model that have external data, each with its tag."""
     # Every reference to external data has this key. A search is much faster than reading all messages.
-    return [span for number, span in get_source(graph).fields if number in _KINDS and b"location" in span.read()]
+    return [
+        span
+        for number, span in get_source(graph).fields
+        if number in _KINDS and b"location" in span.read()
+    ]
 
 
 def _list_in_part(span: Span) -> Iterator[InnerTensor]:
@@ -141,9 +164,15 @@ def _list_in_part(span: Span) -> Iterator[InnerTensor]:
             fields = list(scan(data, start, end))
             if kind == "operator":
                 name = next((text_at(data, field) for field in fields if field[0] == 2), "")
-            pending += [(field, _PARTS[kind][field[0]], name) for field in reversed(fields) if field[0] in _PARTS[kind]]
+            pending += [
+                (field, _PARTS[kind][field[0]], name)
+                for field in reversed(fields)
+                if field[0] in _PARTS[kind]
+            ]
     except WireError as error:
-        raise InputError(Fault(str(error), where=file.path, path=f"byte {error.position}")) from None
+        raise InputError(
+            Fault(str(error), where=file.path, path=f"byte {error.position}")
+        ) from None
 
 
 def _change_part(span: Span, change: TensorChange) -> Span:
@@ -152,7 +181,9 @@ def _change_part(span: Span, change: TensorChange) -> Span:
     return keep_field(number, _encode(value, _KINDS[number], change))
 
 
-def _encode(span: Span, kind: str, change: TensorChange, *, enters_bodies: bool = True, depth: int = 0) -> Message:
+def _encode(
+    span: Span, kind: str, change: TensorChange, *, enters_bodies: bool = True, depth: int = 0
+) -> Message:
     if depth > _MAX_DEPTH:
         fault = f"messages are nested deeper than {_MAX_DEPTH} levels"
         raise InputError(Fault(fault, where=span.file.path, path=f"byte {span.start}"))
@@ -160,4 +191,6 @@ def _encode(span: Span, kind: str, change: TensorChange, *, enters_bodies: bool 
         return change(span)
     parts = _NO_BODIES if kind == "attribute" and not enters_bodies else _PARTS[kind]
     encode = partial(_encode, change=change, enters_bodies=enters_bodies, depth=depth + 1)
-    return rewrite_message(span, {number: partial(encode, kind=part) for number, part in parts.items()})
+    return rewrite_message(
+        span, {number: partial(encode, kind=part) for number, part in parts.items()}
+    )

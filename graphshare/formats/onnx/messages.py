@@ -29,7 +29,11 @@ def rename_message(message: NamedMessage, name: str) -> bytes | Blob | Message:
     if end - start <= SHORT:
         if message.name == name:
             return data[start:end]
-        return data[start : message.name_start] + encode_name(message.number, name) + data[message.name_end : end]
+        return (
+            data[start : message.name_start]
+            + encode_name(message.number, name)
+            + data[message.name_end : end]
+        )
     if message.name == name:
         return message
     renamed = Message()
@@ -81,13 +85,18 @@ def rename_sparse(message: NamedMessage, name: str) -> Blob | Message:
     return rewrite_message(message, {1: lambda values: rewrite_message(values, new_name)})
 
 
-def rename_annotation(message: NamedMessage, name: str, find_new_name: Callable[[str], str]) -> Message:
+def rename_annotation(
+    message: NamedMessage, name: str, find_new_name: Callable[[str], str]
+) -> Message:
     """Return a TensorAnnotation for the value ``name``, with the new names of the values that it refers to."""
 
     def rename(value: Span) -> bytes:
         return encode_text(find_new_name(value.read().decode("utf-8", "surrogateescape")))
 
-    return rewrite_message(message, {1: lambda _: encode_text(name), 2: lambda pair: rewrite_message(pair, {2: rename})})
+    return rewrite_message(
+        message,
+        {1: lambda _: encode_text(name), 2: lambda pair: rewrite_message(pair, {2: rename})},
+    )
 
 
 def describe_value(name: str, type_bytes: bytes | None = None) -> Message:

@@ -11,9 +11,26 @@ from itertools import chain
 from typing import NamedTuple
 
 from graphshare.errors import Fault, InputError
-from graphshare.formats.onnx.attributes import GRAPH, GRAPHS, NO_ATTRIBUTES, AttributeReader, Attributes, ReadGraph, Weight
+from graphshare.formats.onnx.attributes import (
+    GRAPH,
+    GRAPHS,
+    NO_ATTRIBUTES,
+    AttributeReader,
+    Attributes,
+    ReadGraph,
+    Weight,
+)
 from graphshare.formats.onnx.graph_fields import INITIALIZER, INPUT, SPARSE, scan_graph
-from graphshare.formats.onnx.protobuf import LENGTHS, Field, WireError, encode_field, encode_text, once, scan, text_at
+from graphshare.formats.onnx.protobuf import (
+    LENGTHS,
+    Field,
+    WireError,
+    encode_field,
+    encode_text,
+    once,
+    scan,
+    text_at,
+)
 from graphshare.formats.onnx.stated_once import refuse_repeats
 from graphshare.formats.onnx.stored import OUTPUT, OnnxFile
 from graphshare.ir.walk import format_cycle, order_by_references
@@ -23,10 +40,13 @@ MAX_NESTING = 64
 _SINGLE = once(3, 4, 6, 7, 8)
 _SHORT = 512  # bytes up to which the fields of a NodeProto after its names are shared
 _CHUNK = 512  # nodes that are read at a time
-_NAME = r"(.)([ !#-~]*)"  # a byte that is the length of a name if it is followed by that many others
+_NAME = (
+    r"(.)([ !#-~]*)"  # a byte that is the length of a name if it is followed by that many others
+)
 _LABEL = r"(.)([ !#-~]+)"  # an empty label that is stated is read by scan, and written again
 _NAMES = re.compile(
-    rf"(?:\x0a{_NAME})?(?:\x0a{_NAME})?(?:\x0a{_NAME})?\x12{_NAME}(?:\x1a{_LABEL})?(\".*)",  # inputs, output, label, all else
+    # inputs, output, label, all else
+    rf"(?:\x0a{_NAME})?(?:\x0a{_NAME})?(?:\x0a{_NAME})?\x12{_NAME}(?:\x1a{_LABEL})?(\".*)",
     re.DOTALL,
 ).fullmatch
 _NO_NAMES = ("",) * 11
@@ -38,8 +58,9 @@ NodeFields = tuple[tuple[str, ...], tuple[str, ...], str, "NodeKind"]
 class NodeKind(NamedTuple):
     """The fields of a NodeProto other than its names.
 
-    ``fields`` are the attributes until they are read, ``known`` the attributes that were read. ``key`` has the bytes of all
-    these fields, each as a character, where they follow the names and are few.
+    ``fields`` are the attributes until they are read, ``known`` the attributes that were read.
+    ``key`` has the bytes of all these fields, each as a character, where they follow the names and
+    are few.
     """
 
     op: str
@@ -50,7 +71,9 @@ class NodeKind(NamedTuple):
     known: Attributes = NO_ATTRIBUTES
 
 
-def find_only_weight(inputs: Sequence[str], outputs: Sequence[str], kind: NodeKind, known: Attributes) -> Weight | None:
+def find_only_weight(
+    inputs: Sequence[str], outputs: Sequence[str], kind: NodeKind, known: Attributes
+) -> Weight | None:
     """Return the weight of a Constant that has one output and states nothing else."""
     is_constant = kind.op == "Constant" and not kind.domain and not inputs and len(outputs) == 1
     return known.weight if is_constant and [*known.texts] in (["value"], ["sparse_value"]) else None
@@ -72,17 +95,32 @@ class NodeReader:
     def _read_chunk(self, fields: Sequence[Field]) -> Iterator[NodeFields]:
         """Yield the same of some nodes, the lengths of whose names are compared together."""
         data, kinds = self._file.data, self._kinds
-        texts = [data[field[3] : field[4]].decode("latin-1") if field[4] - field[3] <= _SHORT else "" for field in fields]
+        texts = [
+            data[field[3] : field[4]].decode("latin-1") if field[4] - field[3] <= _SHORT else ""
+            for field in fields
+        ]
         rows = [_NO_NAMES if match is None else match.groups("") for match in map(_NAMES, texts)]
         columns = list(zip(*rows, strict=True))
-        if not all([*map(_LENGTHS.get, columns[i])] == [*map(len, columns[i + 1])] for i in range(0, 10, 2)):
+        if not all(
+            [*map(_LENGTHS.get, columns[i])] == [*map(len, columns[i + 1])] for i in range(0, 10, 2)
+        ):
             rows = [row if _has_lengths(row) else _NO_NAMES for row in rows]
-        for field, (one, input1, two, input2, three, input3, _, output, _, label, rest) in zip(fields, rows, strict=True):
+        for field, (one, input1, two, input2, three, input3, _, output, _, label, rest) in zip(
+            fields, rows, strict=True
+        ):
             kind = kinds.get(rest) or self._read_kind(field, rest)
             if kind is None:
                 yield self._read_any(field[3], field[4])
                 continue
-            inputs = (input1, input2, input3) if three else (input1, input2) if two else (input1,) if one else ()
+            inputs = (
+                (input1, input2, input3)
+                if three
+                else (input1, input2)
+                if two
+                else (input1,)
+                if one
+                else ()
+            )
             yield inputs, (output,), label, kind
 
     def _read_kind(self, field: Field, rest: str) -> NodeKind | None:
@@ -97,7 +135,10 @@ class NodeReader:
         return kind
 
     def read_attributes(self, kind: NodeKind, read_graph: ReadGraph) -> Attributes:
-        """Return the attributes of a node; those that say nothing of other parts of the file are kept. Raises WireError."""
+        """Return the attributes of a node; those that say nothing of other parts of the file are kept.
+
+        Raises WireError.
+        """
         if not kind.fields:
             return kind.known
         known = self._attributes.read(kind.fields, read_graph)
@@ -129,7 +170,12 @@ class NodeReader:
                 overload = text_at(data, field)
             elif number == 9:
                 refuse_repeats(data, field, "pair")
-        return tuple(inputs), tuple(outputs), label, NodeKind(op, name_domain(domain), overload, attributes, "")
+        return (
+            tuple(inputs),
+            tuple(outputs),
+            label,
+            NodeKind(op, name_domain(domain), overload, attributes, ""),
+        )
 
 
 def _has_lengths(row: Sequence[str]) -> bool:
@@ -140,7 +186,8 @@ def _has_lengths(row: Sequence[str]) -> bool:
 class NodeSorter:
     """Sorts nodes in ``content``, a copy of a file, so that every value is defined before it is read.
 
-    Nodes change places with each other, and every message keeps its length. Raises InputError for nodes that form a cycle.
+    Nodes change places with each other, and every message keeps its length. Raises InputError for
+    nodes that form a cycle.
     """
 
     def __init__(self, file: OnnxFile) -> None:
@@ -149,14 +196,25 @@ class NodeSorter:
         self.content = bytearray(file.data[0 : file.size])
 
     def sort_graph(self, start: int, end: int, depth: int = 0) -> set[str]:
-        """Sort the nodes of a GraphProto and of its bodies, and return the names of the values around it that it reads."""
+        """Sort the nodes of a GraphProto and of its bodies, and return the names of the values
+        around it that it reads.
+        """
         if depth > MAX_NESTING:
             raise WireError(f"subgraphs are nested deeper than {MAX_NESTING} levels", start)
         lists = scan_graph(self._file, start, end)
-        own = {message.name for number in (INITIALIZER, SPARSE, INPUT) for message in lists.named[number]}
-        return self.sort_nodes(lists.nodes, [message.name for message in lists.named[OUTPUT]], depth) - own
+        own = {
+            message.name
+            for number in (INITIALIZER, SPARSE, INPUT)
+            for message in lists.named[number]
+        }
+        return (
+            self.sort_nodes(lists.nodes, [message.name for message in lists.named[OUTPUT]], depth)
+            - own
+        )
 
-    def sort_nodes(self, fields: Sequence[Field], heads: Sequence[str] = (), depth: int = 0) -> set[str]:
+    def sort_nodes(
+        self, fields: Sequence[Field], heads: Sequence[str] = (), depth: int = 0
+    ) -> set[str]:
         """Sort NodeProtos, and return the names that they or ``heads`` read and that they do not define."""
         data, places, names, labels = self.content, dict[str, int](), list[list[str]](), list[str]()
         for place, (inputs, outputs, label, kind) in enumerate(self._nodes.read(fields)):
@@ -167,7 +225,9 @@ class NodeSorter:
         def refuse(cycle: list[int]) -> InputError:
             text = f"needs its own output: {format_cycle([labels[place] for place in cycle])}"
             at = f"byte {fields[cycle[0]][2]}"
-            return InputError(Fault(text, node=labels[cycle[0]], path=at, hint="a graph must be acyclic"))
+            return InputError(
+                Fault(text, node=labels[cycle[0]], path=at, hint="a graph must be acyclic")
+            )
 
         needs = [sorted({places[name] for name in read if name in places}) for read in names]
         pieces, last = list[bytearray](), 0
@@ -202,7 +262,11 @@ def encode_names(inputs: Iterable[str], outputs: Iterable[str], label: str) -> b
             return names.encode()
     except IndexError:
         pass  # a name of 128 characters or more
-    fields = [*[(1, name) for name in inputs], *[(2, name) for name in outputs], *([(3, label)] if label else ())]
+    fields = [
+        *[(1, name) for name in inputs],
+        *[(2, name) for name in outputs],
+        *([(3, label)] if label else ()),
+    ]
     return b"".join([encode_field(number, encode_text(name)) for number, name in fields])
 
 

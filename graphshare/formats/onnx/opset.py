@@ -42,32 +42,50 @@ _BODIES = "graphshare.bodies"
 
 def find_used_version(graph: Graph) -> int | None:
     """Return the version of ONNX's own operators that a graph is written for; None where it uses none of them."""
-    return get_source(graph).opsets.get("") if "" in list_used_domains(graph, list_functions(graph)) else None
+    return (
+        get_source(graph).opsets.get("")
+        if "" in list_used_domains(graph, list_functions(graph))
+        else None
+    )
 
 
 def raise_version(graph: Graph, version: int) -> Rewrite:
     """Return a graph for a later version of ONNX's own operators.
 
     Raises:
-        RefusedError: the converter is not installed, refuses the model or makes an invalid one; or it would leave operators in
-            bodies or functions that mean something else in the later version; all of these are listed.
+        RefusedError: the converter is not installed, refuses the model or makes an invalid one; or
+            it would leave operators in bodies or functions that mean something else in the later
+            version; all of these are listed.
     """
     if not is_installed():
-        raise RefusedError(Fault("ONNX's converter is needed to align operator sets", hint=install_command("onnx")))
+        raise RefusedError(
+            Fault("ONNX's converter is needed to align operator sets", hint=install_command("onnx"))
+        )
     if faults := list(_find_unconverted(graph, version)):
         raise RefusedError(faults)
     source = get_source(graph)
-    plain = replace(source, fields=tuple([field for field in source.fields if field[0] != FUNCTION]))
-    plain_graph, _ = rebuild_graph(replace(graph, source=import_opsets(plain, {_BODIES: 1})), _hide_bodies)
+    plain = replace(
+        source, fields=tuple([field for field in source.fields if field[0] != FUNCTION])
+    )
+    plain_graph, _ = rebuild_graph(
+        replace(graph, source=import_opsets(plain, {_BODIES: 1})), _hide_bodies
+    )
     try:
-        converted = decode_model(MemoryFile(convert_version(encode_without_data(declare_weights(plain_graph)), version)))
+        converted = decode_model(
+            MemoryFile(convert_version(encode_without_data(declare_weights(plain_graph)), version))
+        )
     except InputError as error:
         message = f"ONNX's converter to version {version}: {error.faults[0].message}"
         raise RefusedError(Fault(message, hint=_EXPORT.format(version))) from None
     rewrite = _restore(graph, converted, version)
     refusal = find_refusal(rewrite.graph)
     if refusal and not find_refusal(graph):
-        raise RefusedError(Fault(f"after its conversion ONNX's checker refuses it: {refusal}", hint=_EXPORT.format(version)))
+        raise RefusedError(
+            Fault(
+                f"after its conversion ONNX's checker refuses it: {refusal}",
+                hint=_EXPORT.format(version),
+            )
+        )
     return rewrite
 
 
@@ -81,13 +99,23 @@ class OnnxOperatorSets(OperatorSets):
 def _find_unconverted(graph: Graph, version: int) -> Iterator[Fault]:
     """Yield the operators in bodies and functions that change their meaning or their inputs up to a version."""
     old = get_source(graph).opsets.get("", version)
-    inner = [("operators with bodies", old, [Graph(tuple([node for node in graph.nodes if node.subgraphs]), ())])]
+    inner = [
+        (
+            "operators with bodies",
+            old,
+            [Graph(tuple([node for node in graph.nodes if node.subgraphs]), ())],
+        )
+    ]
     inner.append(("a body", old, list(iter_graphs(graph))[1:]))
     for key, stored in list_functions(graph).items():
         own = old if stored.function is None else stored.function.opsets.get("", old)
-        inner.append((f"function {name_function(key)}", own, list(iter_graphs(Graph(stored.nodes, ())))))
+        inner.append(
+            (f"function {name_function(key)}", own, list(iter_graphs(Graph(stored.nodes, ()))))
+        )
     for where, own, graphs in inner:
-        for node in [node for each in graphs for node in each.nodes if _changes(node, own, version)]:
+        for node in [
+            node for each in graphs for node in each.nodes if _changes(node, own, version)
+        ]:
             message = f"{node.op} in {where} changed after operator set {own}, and ONNX's converter does not go there"
             yield Fault(message, node=node.name, hint=_EXPORT.format(version))
 
@@ -96,14 +124,21 @@ def _changes(node: Node, old: int, new: int) -> bool:
     if not node.op or node.details.domain:
         return False
     changes = (MOVED.get(node.op, (0,))[0], DEPRECATED.get(node.op, 0))
-    return find_meaning(node.op, old)[0] != find_meaning(node.op, new)[0] or any(old < first <= new for first in changes)
+    return find_meaning(node.op, old)[0] != find_meaning(node.op, new)[0] or any(
+        old < first <= new for first in changes
+    )
 
 
 def _hide_bodies(node: Node) -> Node:
-    """Return an operator that the converter does not know in place of one with bodies, with their captures as inputs."""
+    """Return an operator that the converter does not know in place of one with bodies, with their
+    captures as inputs.
+    """
     if not node.subgraphs:
         return node
-    return replace(make_operator(node.op, node.details.outputs, label=node.details.label, domain=_BODIES), inputs=node.inputs)
+    return replace(
+        make_operator(node.op, node.details.outputs, label=node.details.label, domain=_BODIES),
+        inputs=node.inputs,
+    )
 
 
 def _restore(graph: Graph, converted: Graph, version: int) -> Rewrite:
@@ -115,7 +150,9 @@ def _restore(graph: Graph, converted: Graph, version: int) -> Rewrite:
     def change(node: Node) -> Node:
         twin = originals.get(node.name)
         if twin is None:
-            return replace_stored(rename_node(node, names[node]), values=NO_MESSAGES)  # the converter states wrong ranks
+            return replace_stored(
+                rename_node(node, names[node]), values=NO_MESSAGES
+            )  # the converter states wrong ranks
         twins[twin] = node
         if _is_same(node, twin):
             return replace(twin, inputs=node.inputs)
@@ -125,11 +162,18 @@ def _restore(graph: Graph, converted: Graph, version: int) -> Rewrite:
 
     images = rebuild(converted.nodes, change)
     kept = {twin: images[node] for twin, node in twins.items()}
-    left = [node for node in graph.nodes if not node.op and node not in kept]  # inputs and weights that nothing reads
+    left = [
+        node for node in graph.nodes if not node.op and node not in kept
+    ]  # inputs and weights that nothing reads
     kept |= {node: node for node in left}
     source = set_opsets(get_source(graph), {"": version})
-    fields = [(number, _raise_function(span, version) if number == FUNCTION else span) for number, span in source.fields]
-    if source.ir_version < FIRST_CONSTANTS:  # before, the initializers that the converter adds would have to be inputs
+    fields = [
+        (number, _raise_function(span, version) if number == FUNCTION else span)
+        for number, span in source.fields
+    ]
+    if (
+        source.ir_version < FIRST_CONSTANTS
+    ):  # before, the initializers that the converter adds would have to be inputs
         ir_version = Message()
         ir_version.add_integer(1, FIRST_CONSTANTS)
         fields = [(1, keep_message(ir_version)), *(field for field in fields if field[0] != 1)]
@@ -141,7 +185,9 @@ def _restore(graph: Graph, converted: Graph, version: int) -> Rewrite:
 
 
 def _raise_function(field: Span, version: int) -> Span:
-    """Return the field of a function, importing a version in which its operators mean the same; ONNX demands that import."""
+    """Return the field of a function, importing a version in which its operators mean the same;
+    ONNX demands that import.
+    """
 
     def change(span: Span) -> Message | bytes:
         domain, _ = read_opset(span.file, span.start, span.end)
@@ -151,7 +197,9 @@ def _raise_function(field: Span, version: int) -> Span:
 
 
 def _is_same(node: Node, twin: Node) -> bool:
-    """Return whether the converter left an operator alone; it looks at no other domain, at no body and at no constant."""
+    """Return whether the converter left an operator alone; it looks at no other domain, at no body
+    and at no constant.
+    """
     if not twin.op or twin.subgraphs or twin.details.domain or twin.op == node.op == "Constant":
         return True
     a, b = node.details, twin.details
@@ -160,7 +208,9 @@ def _is_same(node: Node, twin: Node) -> bool:
 
 
 def _name_new(converted: Graph, originals: Mapping[str, Node]) -> dict[Node, str]:
-    """Return names for the nodes that the converter added: the name of the value that they are for, and their operator."""
+    """Return names for the nodes that the converter added: the name of the value that they are for,
+    and their operator.
+    """
     taken = TakenNames(name for node in converted.nodes for name in list_output_names(node))
     readers: dict[Node, Node] = {}
     for node in converted.nodes:

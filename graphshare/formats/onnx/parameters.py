@@ -18,10 +18,31 @@ from graphshare.formats.content_tests import is_onnx
 from graphshare.formats.onnx.decode import decode_model
 from graphshare.formats.onnx.protobuf import BYTES, WireError, scan
 from graphshare.formats.onnx.statements import list_function_weights
-from graphshare.formats.onnx.stored import MemoryFile, OnnxFile, Span, TensorPlace, find_stored, get_source
-from graphshare.formats.onnx.tensors import EXTERNAL, RAW, data_size, locate_sparse, locate_tensor, pack_integers, read_elements
+from graphshare.formats.onnx.stored import (
+    MemoryFile,
+    OnnxFile,
+    Span,
+    TensorPlace,
+    find_stored,
+    get_source,
+)
+from graphshare.formats.onnx.tensors import (
+    EXTERNAL,
+    RAW,
+    data_size,
+    locate_sparse,
+    locate_tensor,
+    pack_integers,
+    read_elements,
+)
 from graphshare.formats.params.format import Chunks, ParameterFormat, Plan, WriteOptions
-from graphshare.formats.params.records import ITEM_SIZES, Origin, ParameterFile, Record, format_record
+from graphshare.formats.params.records import (
+    ITEM_SIZES,
+    Origin,
+    ParameterFile,
+    Record,
+    format_record,
+)
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.onnx import DTYPE_NAMES, dtype_name
 from graphshare.onnx_ops.integer_inputs import walk_operands
@@ -39,38 +60,58 @@ _SAMPLE = 1 << 12  # bytes by which a model is told from other messages
 def index_parameters(graph: Graph, *, functions: bool = False) -> ParameterFile:
     """Return the parameters of a graph that was read from an ONNX file, and with ``functions`` those in functions.
 
-    No data is read. Texts, sparse tensors, and elements of dtypes that no parameter file holds are listed as the bytes that
-    they take in the file.
+    No data is read. Texts, sparse tensors, and elements of dtypes that no parameter file holds are
+    listed as the bytes that they take in the file.
     """
     file = get_source(graph).file
     inner: list[Record] = []
     outer: dict[str, list[Record]] = {}
     order: list[tuple[str, Record]] = []
     named = {node.name: node for node in graph.variables()}
-    for name, node in [*named.items(), *(list_function_weights(graph).items() if functions else ())]:
+    for name, node in [
+        *named.items(),
+        *(list_function_weights(graph).items() if functions else ()),
+    ]:
         record = _make_record(name, node)
         if record is not None:
             place = find_stored(node.details).place
             path = "" if place is None else place.path
             (outer.setdefault(path, []) if path else inner).append(record)
             order.append((path, record))
-    own = ParameterFile(file.path, file.size, _NAME, tuple(inner), named=True, identity=file.identity, held=file.held)
+    own = ParameterFile(
+        file.path,
+        file.size,
+        _NAME,
+        tuple(inner),
+        named=True,
+        identity=file.identity,
+        held=file.held,
+    )
     if not outer:
         return own
     files = {"": own}
     for path, external in outer.items():
         if path in file.missing:
-            files[path] = ParameterFile(path, 0, _NAME, tuple(external), named=True, missing=file.missing[path])
+            files[path] = ParameterFile(
+                path, 0, _NAME, tuple(external), named=True, missing=file.missing[path]
+            )
             continue
         with open_source(path) as data:
-            files[path] = ParameterFile(path, data.size, _NAME, tuple(external), named=True, identity=data.identity)
-    records = tuple(msgspec.structs.replace(record, origin=Origin(record.key, files[path])) for path, record in order)
+            files[path] = ParameterFile(
+                path, data.size, _NAME, tuple(external), named=True, identity=data.identity
+            )
+    records = tuple(
+        msgspec.structs.replace(record, origin=Origin(record.key, files[path]))
+        for path, record in order
+    )
     return msgspec.structs.replace(own, records=records)
 
 
 def index_functions(graph: Graph, nodes: Iterable[Node] | None = None) -> list[Record]:
     """Return the records of weights in functions; see :meth:`graphshare.formats.facets.Bodies.index_functions`."""
-    records = [_make_record(name, node) for name, node in list_function_weights(graph, nodes).items()]
+    records = [
+        _make_record(name, node) for name, node in list_function_weights(graph, nodes).items()
+    ]
     return [record for record in records if record is not None]
 
 
@@ -80,9 +121,14 @@ def _make_record(name: str, node: Node) -> Record | None:
     if tensor is None:
         return None
     if place is None:  # a sparse one
-        size, values = sum(map(len, _read_sparse(tensor))), locate_sparse(tensor.file, tensor.start, tensor.end)
+        size, values = (
+            sum(map(len, _read_sparse(tensor))),
+            locate_sparse(tensor.file, tensor.start, tensor.end),
+        )
         kind = f"sparse {dtype_name(values.code)}" if values is not None else "sparse"
-        return Record(name, (size,), "uint8", SPARSE, tensor.start, tensor.size, None, size, stated=kind)
+        return Record(
+            name, (size,), "uint8", SPARSE, tensor.start, tensor.size, None, size, stated=kind
+        )
     stated = ""
     shape, dtype, layout, known = place.shape, DTYPE_NAMES.get(place.code), _NAME, data_size(place)
     size = place.end - place.start if known is None else known
@@ -90,13 +136,27 @@ def _make_record(name: str, node: Node) -> Record | None:
         stated = f"{dtype_name(place.code)} {format_shape(place.shape)}"
         shape, dtype, layout = (size,), "uint8", f"{_NAME} {dtype_name(place.code)}"
     if place.data == EXTERNAL or known is None:
-        return Record(name, shape, dtype, layout, place.start, size, place.start, size, stated=stated)
+        return Record(
+            name, shape, dtype, layout, place.start, size, place.start, size, stated=stated
+        )
     start, end = tensor.start, tensor.end
     # The file states a shape, and no data.
     if size and not place.pieces:
         return Record(name, None, None, _NAME, start, end - start, None, 0)
-    in_place = not size or (place.pieces == 1 and place.end - place.start == size and _is_plain(place, dtype))
-    return Record(name, shape, dtype, layout, start, end - start, place.start if in_place else None, size, stated=stated)
+    in_place = not size or (
+        place.pieces == 1 and place.end - place.start == size and _is_plain(place, dtype)
+    )
+    return Record(
+        name,
+        shape,
+        dtype,
+        layout,
+        start,
+        end - start,
+        place.start if in_place else None,
+        size,
+        stated=stated,
+    )
 
 
 def _is_plain(place: TensorPlace, dtype: str) -> bool:
@@ -138,7 +198,9 @@ def _decode_values(source: ByteSource, record: Record) -> Iterator[bytes]:
             count += len(piece)
             yield piece
     except (WireError, struct.error) as error:
-        raise InputError(Fault(str(error), where=source.name, path=format_record(record.key, None))) from None
+        raise InputError(
+            Fault(str(error), where=source.name, path=format_record(record.key, None))
+        ) from None
     if count != record.data_size:
         message = f"has {count:,} bytes of data; its shape and dtype need {record.data_size:,}"
         raise InputError(Fault(message, where=source.name, path=format_record(record.key, None)))
@@ -175,7 +237,11 @@ class OnnxModel(ParameterFormat):
         in_place = super().read(source)
 
         def chunks(record: Record) -> Iterable[bytes | memoryview]:
-            return in_place(record) if record.data_offset is not None else _decode_values(source, record)
+            return (
+                in_place(record)
+                if record.data_offset is not None
+                else _decode_values(source, record)
+            )
 
         return chunks
 
@@ -183,7 +249,10 @@ class OnnxModel(ParameterFormat):
         raise NotImplementedError
 
     def refuse(self, record: Record, key: str, options: WriteOptions) -> Fault | None:
-        return Fault("cannot be written into an ONNX model on its own", hint="write .params, .npz or .safetensors")
+        return Fault(
+            "cannot be written into an ONNX model on its own",
+            hint="write .params, .npz or .safetensors",
+        )
 
 
 FORMAT = OnnxModel()

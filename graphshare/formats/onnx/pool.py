@@ -1,7 +1,8 @@
 """Put the weights of many models into one file: equal bytes are there once, and every model points into it.
 
-The file only grows: its arrays keep their places, so that models which point into it from before never lose their bytes, also
-where a run is killed between the file of the weights and a model. Arrays that it has already are pointed into.
+The file only grows: its arrays keep their places, so that models which point into it from before
+never lose their bytes, also where a run is killed between the file of the weights and a model.
+Arrays that it has already are pointed into.
 """
 
 from __future__ import annotations
@@ -27,7 +28,12 @@ from graphshare.formats.model_names import PARAMETER_ENDINGS
 from graphshare.formats.onnx.accounts import check_kept
 from graphshare.formats.onnx.compose import add_metadata
 from graphshare.formats.onnx.decode import decode_model, read_model
-from graphshare.formats.onnx.external import RecordData, list_initializers, list_outside, refuse_missing_data
+from graphshare.formats.onnx.external import (
+    RecordData,
+    list_initializers,
+    list_outside,
+    refuse_missing_data,
+)
 from graphshare.formats.onnx.inner_tensors import list_inner_tensors, move_inner_data
 from graphshare.formats.onnx.protobuf import Blob, Message
 from graphshare.formats.onnx.read_back import check_written
@@ -75,13 +81,19 @@ class WeightArray(msgspec.Struct, frozen=True, eq=False):
 
 
 class PoolMember:
-    """A model that is pooled: where it goes, the arrays that go into the pool, and those that go into the model itself."""
+    """A model that is pooled: where it goes, the arrays that go into the pool, and those that go
+    into the model itself.
+    """
 
-    def __init__(self, graph: Graph, parameters: ParameterFile | None, target: str, *, embeds: bool = False) -> None:
+    def __init__(
+        self, graph: Graph, parameters: ParameterFile | None, target: str, *, embeds: bool = False
+    ) -> None:
         self.graph, self.target = graph, target
         self.file = parameters or ParameterFile("", 0, "onnx", (), named=True)
         weights = list(list_weights(graph, parameters))
-        self.pooled = [] if embeds else [weight for weight in weights if weight.record.dense_size >= LEAST]
+        self.pooled = (
+            [] if embeds else [weight for weight in weights if weight.record.dense_size >= LEAST]
+        )
         pooled = set(self.pooled)
         self.embedded = [weight for weight in weights if weight not in pooled and weight.place.path]
         self.contents: dict[WeightArray, Content] = {}
@@ -94,7 +106,9 @@ class PoolMember:
     @property
     def kept(self) -> int:
         """Bytes of weights that stay in the model although they are large enough for a pool."""
-        return sum(weight.record.dense_size for weight in self.pooled if weight not in self.contents)
+        return sum(
+            weight.record.dense_size for weight in self.pooled if weight not in self.contents
+        )
 
 
 def list_weights(graph: Graph, parameters: ParameterFile | None) -> Iterator[WeightArray]:
@@ -120,20 +134,34 @@ def _make_record(name: str, place: TensorPlace, files: dict[str, ParameterFile])
     """Return the record of external (raw) data."""
     if place.path not in files:
         with open_source(place.path) as data:
-            files[place.path] = ParameterFile(place.path, data.size, "onnx", (), named=True, identity=data.identity)
+            files[place.path] = ParameterFile(
+                place.path, data.size, "onnx", (), named=True, identity=data.identity
+            )
     size, start = place.end - place.start, place.start
-    return Record(name, (size,), "uint8", "onnx", start, size, start, size, origin=Origin(name, files[place.path]))
+    return Record(
+        name,
+        (size,),
+        "uint8",
+        "onnx",
+        start,
+        size,
+        start,
+        size,
+        origin=Origin(name, files[place.path]),
+    )
 
 
 class WeightPool:
     """The file of the weights at ``path``: arrays that it has already, and ``new`` ones with their offsets.
 
-    ``location`` is its name in the models. ``old`` is the existing file; if it is raw, new arrays are appended;
-    a parameter file (``is_indexed``) is written as a whole, or left unchanged. Models beside the file point into its first
-    ``used`` bytes.
+    ``location`` is its name in the models. ``old`` is the existing file; if it is raw, new arrays
+    are appended; a parameter file (``is_indexed``) is written as a whole, or left unchanged. Models
+    beside the file point into its first ``used`` bytes.
     """
 
-    def __init__(self, path: str, location: str, *, is_indexed: bool, old: ParameterFile | None = None) -> None:
+    def __init__(
+        self, path: str, location: str, *, is_indexed: bool, old: ParameterFile | None = None
+    ) -> None:
         self.path, self.location, self.is_indexed, self.old = path, location, is_indexed, old
         self.places: dict[Content, int] = {}
         self.used = 0
@@ -145,7 +173,11 @@ class WeightPool:
 
         Raises RefusedError for a file that another program has written.
         """
-        arrays = [(content, member, weight) for member in members for weight, content in member.contents.items()]
+        arrays = [
+            (content, member, weight)
+            for member in members
+            for weight, content in member.contents.items()
+        ]
         sources: dict[Content, tuple[PoolMember, WeightArray]] = {}
         for content, member, weight in arrays:
             if content not in self.places and self.is_indexed and self.old is not None:
@@ -159,18 +191,37 @@ class WeightPool:
             self.new.append((start, *sources[content]))
             self.size = start + content.size
 
-    def _find_left(self, wanted: Iterable[Content], sources: dict[Content, tuple[PoolMember, WeightArray]], size: int) -> None:
+    def _find_left(
+        self,
+        wanted: Iterable[Content],
+        sources: dict[Content, tuple[PoolMember, WeightArray]],
+        size: int,
+    ) -> None:
         """Note where the existing file has arrays that no model points to, and remove them from ``sources``."""
-        # A run that was killed before its models were in place has left a file that begins, or goes on, as this one would.
-        places = [*_lay_out(dict.fromkeys(wanted), 0).items(), *_lay_out(sources, self.used).items()]
+        # A run that was killed before its models were in place has left a file that begins, or goes
+        # on, as this one would.
+        places = [
+            *_lay_out(dict.fromkeys(wanted), 0).items(),
+            *_lay_out(sources, self.used).items(),
+        ]
         for content, start in places:
             end = start + content.size
-            if content in sources and end <= size and _hash_range(self.path, start, end) == content.digest:
+            if (
+                content in sources
+                and end <= size
+                and _hash_range(self.path, start, end) == content.digest
+            ):
                 self.places[content] = start
                 del sources[content]
         if sources and size and not (self.used or self.places):
             message = "is not a file of weights: no model beside it points into it"
-            raise RefusedError(Fault(message, where=self.path, hint="name another file with `data`, or remove this one"))
+            raise RefusedError(
+                Fault(
+                    message,
+                    where=self.path,
+                    hint="name another file with `data`, or remove this one",
+                )
+            )
 
     def locate(self, content: Content, name: str) -> ExternalRange:
         """Return the range that models point to; ``name`` is the name of the file, perhaps not in place yet."""
@@ -180,7 +231,9 @@ class WeightPool:
     def write(self, out: StagedFile) -> None:
         """Write the file with its new arrays."""
         with ExitStack() as stack:
-            readers = {member: stack.enter_context(ArrayReader(member.file)) for _, member, _ in self.new}
+            readers = {
+                member: stack.enter_context(ArrayReader(member.file)) for _, member, _ in self.new
+            }
             if self.is_indexed:
                 self._write_indexed(out, readers)
                 return
@@ -200,13 +253,21 @@ class WeightPool:
     def _write_indexed(self, out: StagedFile, readers: Mapping[PoolMember, ArrayReader]) -> None:
         """Write a parameter file, and note where it has the arrays. Each is called by the first name that it has."""
         names, format_ = TakenNames([_METADATA]), choose_format(self.path)
-        arrays = {names.take(escape_surrogates(weight.name)): (member, weight) for _, member, weight in self.new}
+        arrays = {
+            names.take(escape_surrogates(weight.name)): (member, weight)
+            for _, member, weight in self.new
+        }
 
         def read(record: Record) -> Iterable[bytes | memoryview]:
             member, weight = arrays[record.key or ""]
             return readers[member].chunks(weight.record)
 
-        format_.write([(replace(w.record, key=name), name) for name, (_, w) in arrays.items()], out, read, WriteOptions())
+        format_.write(
+            [(replace(w.record, key=name), name) for name, (_, w) in arrays.items()],
+            out,
+            read,
+            WriteOptions(),
+        )
         out.flush()
         with open_source(out.name) as source:
             self.size = source.size
@@ -218,12 +279,16 @@ class WeightPool:
 def _lay_out(contents: Collection[Content], start: int) -> dict[Content, int]:
     """Return where arrays go in a file from ``start`` on: large ones first, to be mapped, where that costs little.
 
-    Then come arrays whose sizes are multiples of 64 bytes, then of 32 and so on: aligned to their elements, without gaps.
+    Then come arrays whose sizes are multiples of 64 bytes, then of 32 and so on: aligned to their
+    elements, without gaps.
     """
     left = sum(content.size for content in contents) // _PADDING
     places: dict[Content, int] = {}
     # size & -size is the largest power of two that divides a size.
-    for content in sorted(contents, key=lambda content: (content.size < _LARGE, -min(content.size & -content.size, _MAPPED))):
+    for content in sorted(
+        contents,
+        key=lambda content: (content.size < _LARGE, -min(content.size & -content.size, _MAPPED)),
+    ):
         # Only arrays from 1 MiB on are padded to a page: for others this is more than there is left.
         padding = -start % _MAPPED if content.size >= _LARGE else left + 1
         if padding > left:
@@ -241,13 +306,21 @@ def hash_members(members: Sequence[PoolMember]) -> None:
         with ArrayReader(job[0].file) as reader:
             return Content(hash_pieces(reader.chunks(job[1].record)), job[1].record.dense_size)
 
-    arrays = [(_find_source(member, weight), member, weight) for member in members for weight in member.pooled]
-    jobs = {source: (member, weight) for source, member, weight in arrays}  # a range of many arrays is read once
+    arrays = [
+        (_find_source(member, weight), member, weight)
+        for member in members
+        for weight in member.pooled
+    ]
+    jobs = {
+        source: (member, weight) for source, member, weight in arrays
+    }  # a range of many arrays is read once
     # hashlib lets other threads run while it works, so that hashes take all processors.
     threads = ThreadPoolExecutor(os.cpu_count())
     try:
         contents: dict[object, Content] = {}
-        with task("reading", sum(weight.record.dense_size for _, weight in jobs.values()), "B") as advance:
+        with task(
+            "reading", sum(weight.record.dense_size for _, weight in jobs.values()), "B"
+        ) as advance:
             for source, content in zip(jobs, threads.map(hash_one, jobs.values()), strict=True):
                 contents[source] = content
                 advance(content.size)
@@ -267,13 +340,20 @@ def _find_source(member: PoolMember, weight: WeightArray) -> object:
 
 
 def _read_range(source: ByteSource, start: int, end: int) -> Iterator[bytes]:
-    return (source.read_at(place, min(source.piece, end - place)) for place in range(start, end, source.piece))
+    return (
+        source.read_at(place, min(source.piece, end - place))
+        for place in range(start, end, source.piece)
+    )
 
 
 def _list_arrays(path: str) -> list[tuple[int, int]]:
     """Return where arrays are in a parameter file, and their sizes in bytes, of those that a model can point to."""
-    plain = [r for r in read_index(path).records if r.data_offset is not None and r.storage == "default"]
-    return [(r.data_offset or 0, r.dense_size) for r in plain if not (r.fortran_order or r.big_endian)]
+    plain = [
+        r for r in read_index(path).records if r.data_offset is not None and r.storage == "default"
+    ]
+    return [
+        (r.data_offset or 0, r.dense_size) for r in plain if not (r.fortran_order or r.big_endian)
+    ]
 
 
 def open_pool(path: str, location: str, members: Sequence[PoolMember]) -> WeightPool:
@@ -284,16 +364,33 @@ def open_pool(path: str, location: str, members: Sequence[PoolMember]) -> Weight
         RefusedError: it is a link, or missing although files of its format are not written.
     """
     suffix = os.path.splitext(location)[1].lower()
-    remove_leftovers(path, list_temporaries(os.path.dirname(path)))  # a killed run's may be a hard link of the file
+    remove_leftovers(
+        path, list_temporaries(os.path.dirname(path))
+    )  # a killed run's may be a hard link of the file
     if not os.path.lexists(path):
         if suffix in PARAMETER_ENDINGS and suffix != _WRITTEN:
-            hint = f"models can point into an existing one; a new one is {location.removesuffix(suffix)}{_WRITTEN}, or .data"
-            raise RefusedError(Fault(f"does not exist, and new weights are not written as {suffix}", where=path, hint=hint))
+            hint = (
+                f"models can point into an existing one; a new one is "
+                f"{location.removesuffix(suffix)}{_WRITTEN}, or .data"
+            )
+            raise RefusedError(
+                Fault(
+                    f"does not exist, and new weights are not written as {suffix}",
+                    where=path,
+                    hint=hint,
+                )
+            )
         return WeightPool(path, location, is_indexed=suffix in PARAMETER_ENDINGS)
     if os.path.isfile(path) and os.stat(path).st_nlink > 1:
         hint = "name another file with `data`"
-        raise RefusedError(Fault("is a link, which ONNX does not allow for weights", where=path, hint=hint))
-    ranges = _list_arrays(path) if suffix in PARAMETER_ENDINGS else [(start, end - start) for start, end in list_ranges(path)]
+        raise RefusedError(
+            Fault("is a link, which ONNX does not allow for weights", where=path, hint=hint)
+        )
+    ranges = (
+        _list_arrays(path)
+        if suffix in PARAMETER_ENDINGS
+        else [(start, end - start) for start, end in list_ranges(path)]
+    )
     sizes = {content.size for member in members for content in member.contents.values()}
     with open_source(path) as source:
         old = ParameterFile(path, source.size, "onnx", (), named=True, identity=source.identity)
@@ -301,7 +398,9 @@ def open_pool(path: str, location: str, members: Sequence[PoolMember]) -> Weight
         pool.used = max((start + size for start, size in ranges), default=0)
         for start, size in ranges:
             if size in sizes and start + size <= source.size:
-                pool.places.setdefault(Content(hash_pieces(_read_range(source, start, start + size)), size), start)
+                pool.places.setdefault(
+                    Content(hash_pieces(_read_range(source, start, start + size)), size), start
+                )
     return pool
 
 
@@ -318,10 +417,16 @@ def list_ranges(path: str) -> list[tuple[int, int]]:
                 places = [place for _, _, place in list_outside(read_model(join(folder, name)))]
             except GraphshareError as error:
                 cause = error.__cause__
-                if isinstance(cause, OSError) and not isinstance(cause, (FileNotFoundError, IsADirectoryError)):
+                if isinstance(cause, OSError) and not isinstance(
+                    cause, (FileNotFoundError, IsADirectoryError)
+                ):
                     raise
                 continue  # it cannot be read before or after
-            ranges.update((place.start, place.end) for place in places if find_identity(place.path) == identity)
+            ranges.update(
+                (place.start, place.end)
+                for place in places
+                if find_identity(place.path) == identity
+            )
     return sorted(ranges)
 
 
@@ -354,7 +459,9 @@ def stage_models(
             graph, content = _encode(member, pool, reader, "" if pool is None else pool.location)
             check_kept(graph, member.graph)
             if content.size > LARGEST:
-                message = f"the model would take {format_bytes(content.size)}, and the limit is 2 GiB"
+                message = (
+                    f"the model would take {format_bytes(content.size)}, and the limit is 2 GiB"
+                )
                 raise RefusedError(Fault(message, where=member.target, hint="leave `embed` out"))
             out = stage.open(member.target, last=True)
             for piece in content.pieces():
@@ -364,29 +471,50 @@ def stage_models(
             check_written(out.name, graph, where=member.target, changed=moved)
             _compare(member, pool, reader, out.name, data)
             read = partial(_read_staged, member, pool, base_name(written))
-            staged.append(StagedModel(member.target, content.size, [*member.contents.values()], member.kept, read))
+            staged.append(
+                StagedModel(
+                    member.target, content.size, [*member.contents.values()], member.kept, read
+                )
+            )
     return staged, 0 if pool is None else pool.size
 
 
-def _encode(member: PoolMember, pool: WeightPool | None, reader: ArrayReader, location: str) -> tuple[Graph, Blob]:
+def _encode(
+    member: PoolMember, pool: WeightPool | None, reader: ArrayReader, location: str
+) -> tuple[Graph, Blob]:
     """Return the graph of a pooled model, and the bytes of its file."""
     places: dict[Node | FileRange, ExternalRange | Blob]
     places = {weight.key: RecordData(reader, weight.record) for weight in member.embedded}
     if pool is not None:
-        places |= {weight.key: pool.locate(content, location) for weight, content in member.contents.items()}
-    graph = move_inner_data(member.graph, {key: place for key, place in places.items() if isinstance(key, FileRange)})
+        places |= {
+            weight.key: pool.locate(content, location)
+            for weight, content in member.contents.items()
+        }
+    graph = move_inner_data(
+        member.graph, {key: place for key, place in places.items() if isinstance(key, FileRange)}
+    )
     fields = [field for field in get_source(graph).fields if not _read_digests(*field)[0]]
     source = replace(get_source(graph), fields=tuple(fields))
     if pool is not None and member.contents:
-        ranges = sorted({(*pool.locate(content, "")[1:], content.digest) for content in member.contents.values()})
-        source = add_metadata(source, {_KEY + pool.location: "".join(f"{s} {e} {digest}\n" for s, e, digest in ranges)})
+        ranges = sorted(
+            {
+                (*pool.locate(content, "")[1:], content.digest)
+                for content in member.contents.values()
+            }
+        )
+        source = add_metadata(
+            source,
+            {_KEY + pool.location: "".join(f"{s} {e} {digest}\n" for s, e, digest in ranges)},
+        )
     graph = replace(graph, source=source)
 
     def encode(node: Node, name: str) -> Message | None:
         place, stored = places.get(node), find_stored(node.details)
         if place is None or stored.tensor is None:
             return None
-        return replace_data(stored.tensor, place, name if stored.node is None else None)  # a Constant's needs none
+        return replace_data(
+            stored.tensor, place, name if stored.node is None else None
+        )  # a Constant's needs none
 
     return graph, encode_graph_file(graph, encode)
 
@@ -408,14 +536,22 @@ def find_changed_pools(graph: Graph) -> Iterator[Fault]:
     paths = {dict(place.external).get("location"): place.path for place in places}
     own = {(place.path, f"{place.start} {place.end}") for place in places}
     files: dict[object, str] = {}
-    hash_once = cache(_hash_range)  # a model may state a range in any number of lines, and a file under many names
+    hash_once = cache(
+        _hash_range
+    )  # a model may state a range in any number of lines, and a file under many names
     for location, text in stated.items():
         path = paths.get(location, "")
         file = files.setdefault(find_identity(path) or path, path)
-        ranges = [line.split(" ") for line in text.splitlines() if (path, line.rpartition(" ")[0]) in own]
+        ranges = [
+            line.split(" ") for line in text.splitlines() if (path, line.rpartition(" ")[0]) in own
+        ]
         if any(hash_once(file, int(start), int(end)) != digest for start, end, digest in ranges):
             message = f"the weights in {location} are not those that the model was pooled with"
-            yield Fault(message, where=source.file.path, hint=f"restore {location}, or pool the original models again")
+            yield Fault(
+                message,
+                where=source.file.path,
+                hint=f"restore {location}, or pool the original models again",
+            )
 
 
 def _hash_range(path: str, start: int, end: int) -> str:
@@ -434,34 +570,67 @@ def _copy(record: Record, file: ParameterFile, reader: ArrayReader, out: StagedF
         write_all(out, piece)
 
 
-def _is_placed(new: TensorPlace | None, old: TensorPlace, place: tuple[str, int, int] | None) -> bool:
+def _is_placed(
+    new: TensorPlace | None, old: TensorPlace, place: tuple[str, int, int] | None
+) -> bool:
     """Return whether a written tensor has the form of its source, and its data at ``place``, or in the file itself."""
     if new is None or (new.shape, new.code) != (old.shape, old.code):
         return False
-    return (dict(new.external).get("location"), new.start, new.end) == (place or (None, new.start, new.end))
+    return (dict(new.external).get("location"), new.start, new.end) == (
+        place or (None, new.start, new.end)
+    )
 
 
-def _read_written(stored: Stored, place: ExternalRange | None, pool: ByteSource | None) -> Iterator[bytes]:
+def _read_written(
+    stored: Stored, place: ExternalRange | None, pool: ByteSource | None
+) -> Iterator[bytes]:
     """Yield the bytes of a written array: at ``place`` in the file of the pool, or else in the model."""
     if place is not None and pool is not None:
         return _read_range(pool, *place[1:])
-    return iter(()) if stored.tensor is None or stored.place is None else read_elements(stored.tensor, stored.place)
+    return (
+        iter(())
+        if stored.tensor is None or stored.place is None
+        else read_elements(stored.tensor, stored.place)
+    )
 
 
-def _compare(member: PoolMember, pool: WeightPool | None, reader: ArrayReader, path: str, data: ByteSource | None) -> None:
+def _compare(
+    member: PoolMember,
+    pool: WeightPool | None,
+    reader: ArrayReader,
+    path: str,
+    data: ByteSource | None,
+) -> None:
     """Compare the places and the bytes of arrays of a written model with their sources. Raises SelfCheckError."""
     faults, compared, nodes = [], set(), set(member.graph.nodes)
     with open_source(path) as source:
-        read = {node.name: find_stored(node.details) for node in decode_model(OnnxFile(source, is_own=True)).nodes}
-        for weight in [*member.contents, *(weight for weight in member.embedded if weight.key in nodes)]:
+        read = {
+            node.name: find_stored(node.details)
+            for node in decode_model(OnnxFile(source, is_own=True)).nodes
+        }
+        for weight in [
+            *member.contents,
+            *(weight for weight in member.embedded if weight.key in nodes),
+        ]:
             stored, content = read.get(weight.name, Stored()), member.contents.get(weight)
             place = None if pool is None or content is None else pool.locate(content, pool.location)
             if weight.key in nodes and not _is_placed(stored.place, weight.place, place):
-                faults.append(Fault("does not read back as it was written", where=member.target, node=weight.name, hint=BUG))
+                faults.append(
+                    Fault(
+                        "does not read back as it was written",
+                        where=member.target,
+                        node=weight.name,
+                        hint=BUG,
+                    )
+                )
                 continue
             pair = weight if place is None else (_find_source(member, weight), place)
-            if pair not in compared and not have_equal_bytes(reader.chunks(weight.record), _read_written(stored, place, data)):
-                message = f"differs from its source in {member.target if place is None else place[0]}"
+            if pair not in compared and not have_equal_bytes(
+                reader.chunks(weight.record), _read_written(stored, place, data)
+            ):
+                message = (
+                    f"differs from its source in {member.target if place is None else place[0]}"
+                )
                 faults.append(Fault(message, where=member.target, node=weight.name, hint=BUG))
             compared.add(pair)
     if faults:

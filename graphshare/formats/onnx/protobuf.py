@@ -1,7 +1,8 @@
 """Protocol buffers, as much as ONNX needs: fields read where they are on the wire, and messages nested by length.
 
-Fields are varints, fixed 32-bit floats and bytes. Every length is compared with the end of its message before it is used. A
-message to be written is a list of pieces with its size, so that a tensor's bytes are read only when they are written.
+Fields are varints, fixed 32-bit floats and bytes. Every length is compared with the end of its
+message before it is used. A message to be written is a list of pieces with its size, so that a
+tensor's bytes are read only when they are written.
 """
 
 from __future__ import annotations
@@ -15,13 +16,18 @@ from typing import Protocol, cast
 
 from graphshare.files.byte_source import BLOCK, SourceBytes
 
-_LITTLE, _JOINED = 1 << 12, 1 << 18  # bytes of a piece that is joined with others, and of the joined pieces
+_LITTLE, _JOINED = (
+    1 << 12,
+    1 << 18,
+)  # bytes of a piece that is joined with others, and of the joined pieces
 Data = bytes | SourceBytes
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 _FIXED = {FIXED32: 4, FIXED64: 8}  # bytes
 _MASK64 = (1 << 64) - 1
 Field = tuple[int, int, int, int, int]
-"""Number, wire type, begin of the tag, begin of the value and end; the value of a varint begins and ends as its bytes do."""
+"""Number, wire type, begin of the tag, begin of the value and end; the value of a varint begins and
+ends as its bytes do.
+"""
 
 
 class Blob(Protocol):
@@ -52,7 +58,10 @@ class Message:
         self._append(encode_field(field, value))
 
     def add_text(self, field: int, value: str) -> None:
-        """Add a text; nothing for an empty one. Lone surrogates have no bytes in UTF-8 and are written as ``\\udc80``."""
+        """Add a text; nothing for an empty one.
+
+        Lone surrogates have no bytes in UTF-8 and are written as ``\\udc80``.
+        """
         if value:
             self.add_bytes(field, value.encode("utf-8", "backslashreplace"))
 
@@ -85,7 +94,11 @@ class Message:
             if kind is bytes:
                 pieces = cast("list[bytes]", list(run))
                 joined = BytesIO()  # bytes.join takes 80 bytes for each piece
-                joined.writelines(chain.from_iterable(zip(repeat(tag), map(_SIZES.__getitem__, map(len, pieces)), pieces)))
+                joined.writelines(
+                    chain.from_iterable(
+                        zip(repeat(tag), map(_SIZES.__getitem__, map(len, pieces)), pieces)
+                    )
+                )
                 self._append(joined.getvalue())
                 continue
             for value in run:
@@ -170,7 +183,9 @@ def pack_float(value: float) -> bytes:
 
 def _tag(field: int, kind: int) -> bytes:
     tag = field << 3 | kind
-    return _SMALL[tag] if tag < 0x80 else encode_varint(tag)  # as nearly always, and a call takes time
+    return (
+        _SMALL[tag] if tag < 0x80 else encode_varint(tag)
+    )  # as nearly always, and a call takes time
 
 
 class WireError(ValueError):
@@ -182,7 +197,10 @@ class WireError(ValueError):
 
 
 def read_varint(data: Data, position: int, end: int) -> tuple[int, int]:
-    """Return the number at ``position`` and where it ends. Raises WireError for one that is cut off or longer than 10 bytes."""
+    """Return the number at ``position`` and where it ends.
+
+    Raises WireError for one that is cut off or longer than 10 bytes.
+    """
     value = shift = 0
     for place in range(position, min(position + 10, end)):
         byte = data[place]
@@ -204,8 +222,9 @@ def once(*numbers: int) -> int:
 def scan(data: Data, position: int, end: int, single: int = 0) -> Iterator[Field]:
     """Yield the fields of the message from ``position`` to ``end``.
 
-    ``single`` are fields that occur at most once. Protocol buffers take the last of several, and join those that are messages:
-    a program that reads one of them may see a different value from the program that computes the model, so several are refused.
+    ``single`` are fields that occur at most once. Protocol buffers take the last of several, and
+    join those that are messages: a program that reads one of them may see a different value from
+    the program that computes the model, so several are refused.
 
     Raises:
         WireError: it is not a message, or a single field occurs again.
@@ -252,17 +271,23 @@ def scan(data: Data, position: int, end: int, single: int = 0) -> Iterator[Field
 
 
 def scan_runs(data: Data, position: int, end: int, single: int = 0) -> Iterator[list[Field]]:
-    """Yield the fields that :func:`scan` yields in lists, each of fields with one number and wire type that follow each other.
+    """Yield the fields that :func:`scan` yields in lists, each of fields with one number and wire
+    type that follow each other.
 
-    A graph has such fields for each node, and a loop over them takes half the time of a generator. In a file that is not in
-    memory a list ends with the block that was read, and the next one may have the same number.
+    A graph has such fields for each node, and a loop over them takes half the time of a generator.
+    In a file that is not in memory a list ends with the block that was read, and the next one may
+    have the same number.
 
     Raises:
         WireError: as :func:`scan`.
     """
     seen = 0
     while position < end:
-        block, base = (data, 0) if isinstance(data, bytes) else (data[position : min(position + BLOCK, end)], position)
+        block, base = (
+            (data, 0)
+            if isinstance(data, bytes)
+            else (data[position : min(position + BLOCK, end)], position)
+        )
         run = _scan_run(block, base, position, end) or [next(scan(data, position, end))]
         number, _, begin, _, _ = run[0]
         if single >> number & 1:
@@ -275,9 +300,11 @@ def scan_runs(data: Data, position: int, end: int, single: int = 0) -> Iterator[
 
 
 def _scan_run(block: bytes, base: int, position: int, end: int) -> list[Field]:
-    """Return the first fields of the message from ``position`` to ``end`` that have one number below 16 and are short bytes.
+    """Return the first fields of the message from ``position`` to ``end`` that have one number
+    below 16 and are short bytes.
 
-    ``block`` are the bytes from ``base`` on. Fields that begin after them, and all that :func:`scan` refuses, are left out.
+    ``block`` are the bytes from ``base`` on. Fields that begin after them, and all that
+    :func:`scan` refuses, are left out.
     """
     at, last, begin = position - base, end - base, position
     tag, run = block[at], list[Field]()
@@ -307,7 +334,9 @@ def expect(field: Field, kind: int, what: str) -> None:
 
 
 def text_at(data: Data, field: Field) -> str:
-    """Return a field's text; bytes that are not UTF-8 become lone surrogates, and :func:`encode_text` turns them back."""
+    """Return a field's text; bytes that are not UTF-8 become lone surrogates, and
+    :func:`encode_text` turns them back.
+    """
     _, kind, _, start, end = field
     if kind != BYTES:
         expect(field, BYTES, "a text")

@@ -48,7 +48,13 @@ from graphshare.formats.onnx.stored import (
     get_source,
     list_results,
 )
-from graphshare.formats.onnx.tensors import DATA_FIELDS, TENSOR_METADATA, data_size, has_own_key, locate_tensor
+from graphshare.formats.onnx.tensors import (
+    DATA_FIELDS,
+    TENSOR_METADATA,
+    data_size,
+    has_own_key,
+    locate_tensor,
+)
 from graphshare.formats.read_back import refuse_differences
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.walk import list_output_names, own_inputs
@@ -71,10 +77,14 @@ def check_written(path: str, graph: Graph, *, where: str, changed: Collection[st
     refuse_differences(find, where=where)
 
 
-def _find_differences(source: ByteSource, graph: Graph, changed: Collection[str] = ()) -> Iterator[Fault]:
-    """Yield a fault for every difference of the graph that is read back from the file. Raises InputError for a broken file.
+def _find_differences(
+    source: ByteSource, graph: Graph, changed: Collection[str] = ()
+) -> Iterator[Fault]:
+    """Yield a fault for every difference of the graph that is read back from the file. Raises
+    InputError for a broken file.
 
-    Initializers ``changed`` may have other shapes and dtypes. External data is not looked for: it may be in place later.
+    Initializers ``changed`` may have other shapes and dtypes. External data is not looked for: it
+    may be in place later.
     """
     file = OnnxFile(source, is_own=True)
     if reads_back(file, graph, changed):
@@ -82,10 +92,15 @@ def _find_differences(source: ByteSource, graph: Graph, changed: Collection[str]
     read = decode_model(file)
     if file.disorder is not None:  # a file of ours is sorted
         yield file.disorder
-    ours, theirs = ({node.name: _describe_variable(node) for node in g.nodes if not node.op} for g in (graph, read))
+    ours, theirs = (
+        {node.name: _describe_variable(node) for node in g.nodes if not node.op}
+        for g in (graph, read)
+    )
     for name in dict.fromkeys((*ours, *theirs)):
         if ours.get(name) != theirs.get(name) and name not in changed:
-            yield Fault(f"variable reads back as {theirs.get(name)}, expected {ours.get(name)}", node=name)
+            yield Fault(
+                f"variable reads back as {theirs.get(name)}, expected {ours.get(name)}", node=name
+            )
     yield from _compare_graphs(GraphNames(graph), GraphNames(read))
     if not _are_fields_equal(get_source(graph).fields, get_source(read).fields):
         yield Fault("the fields of the model read back as others")
@@ -100,7 +115,11 @@ def _compare_graphs(names: GraphNames, others: GraphNames) -> Iterator[Fault]:
         facts, actual = _describe(node, names), _describe(twin, others)
         if facts != actual:
             yield Fault(f"reads back as {actual}, expected {facts}", node=node.name)
-        for body, other in zip(names.list_bodies(node), others.list_bodies(twin), strict=False) if node.subgraphs else ():
+        for body, other in (
+            zip(names.list_bodies(node), others.list_bodies(twin), strict=False)
+            if node.subgraphs
+            else ()
+        ):
             yield from _compare_graphs(body, other)
     heads = [[each.find(entry) for entry in each.graph.heads] for each in (names, others)]
     if heads[0] != heads[1]:
@@ -120,9 +139,14 @@ def _compare_contents(stated: _Contents, read: _Contents) -> Iterator[Fault]:
         # An output without a type in any file has one that was inferred, and an input without one its name.
         written = read.get((number, name), [])
         expected = stated.get((number, name), written if number in (OUTPUT, INPUT) else [])
-        is_moved = number == NODE and not (expected and written)  # a Constant of a body; the main graph has it
+        is_moved = number == NODE and not (
+            expected and written
+        )  # a Constant of a body; the main graph has it
         if sorted(expected) != sorted(written) and not is_moved:
-            yield Fault(f"what {LIST_NAMES[number]} says of {name!r} reads back as something else", node=name)
+            yield Fault(
+                f"what {LIST_NAMES[number]} says of {name!r} reads back as something else",
+                node=name,
+            )
 
 
 def _list_contents(names: GraphNames) -> _Contents:
@@ -132,20 +156,34 @@ def _list_contents(names: GraphNames) -> _Contents:
     for node in (*names.captured, *names.nodes):
         stored, outputs = find_stored(node.details), names.list_outputs(node)
         for number, index, message in _place_messages(node, heads):
-            content = _read_annotation(message, outputs[index], names) if number == ANNOTATION else _read_rest(message)
+            content = (
+                _read_annotation(message, outputs[index], names)
+                if number == ANNOTATION
+                else _read_rest(message)
+            )
             contents.setdefault((number, outputs[index]), []).append(content)
         if stored.tensor is not None:
-            contents[INITIALIZER, outputs[0]] = [_read_tensor_rest(stored.tensor, is_sparse=stored.is_sparse)]
+            contents[INITIALIZER, outputs[0]] = [
+                _read_tensor_rest(stored.tensor, is_sparse=stored.is_sparse)
+            ]
         if stored.node is not None:
-            contents[NODE, outputs[0] if outputs else node.details.label] = [_read_node_rest(stored.node, has_data=not node.op)]
+            contents[NODE, outputs[0] if outputs else node.details.label] = [
+                _read_node_rest(stored.node, has_data=not node.op)
+            ]
     for number, message, name in names.list_orphans():
         if name is not None:
-            content = _read_annotation(message, name, names) if number == ANNOTATION else _read_rest(message)
+            content = (
+                _read_annotation(message, name, names)
+                if number == ANNOTATION
+                else _read_rest(message)
+            )
             contents.setdefault((number, name), []).append(content)
     return contents
 
 
-def _place_messages(node: Node, heads: Counter[tuple[Node, int]]) -> Iterator[tuple[int, int, NamedMessage]]:
+def _place_messages(
+    node: Node, heads: Counter[tuple[Node, int]]
+) -> Iterator[tuple[int, int, NamedMessage]]:
     """Yield the messages on a node's outputs, each with the list that should have it and the index of the output.
 
     value_info takes the type of a former output, and outputs take types from value_info; an input has its own message.
@@ -164,10 +202,12 @@ def _place_messages(node: Node, heads: Counter[tuple[Node, int]]) -> Iterator[tu
 
 
 def reads_back(file: OnnxFile, graph: Graph, changed: Collection[str] = ()) -> bool:
-    """Return whether a file reads back as ``graph``, initializers ``changed`` aside; False also where only decoding can tell.
+    """Return whether a file reads back as ``graph``, initializers ``changed`` aside; False also
+    where only decoding can tell.
 
-    Every message is read, and compared with its node, but no graph is built. Files with bodies, weights in Constants or sparse
-    ones, functions, or tensors of operators in other files are left to :func:`decode_model`, and so is every fault.
+    Every message is read, and compared with its node, but no graph is built. Files with bodies,
+    weights in Constants or sparse ones, functions, or tensors of operators in other files are left
+    to :func:`decode_model`, and so is every fault.
     """
     try:
         model = scan_model(file)
@@ -175,7 +215,11 @@ def reads_back(file: OnnxFile, graph: Graph, changed: Collection[str] = ()) -> b
             return False
         lists = scan_graph(file, *model.graph)
         values = _match_variables(file, lists, graph, changed)
-        if values is None or not _match_operators(file, lists, graph, values) or not _match_values(lists, graph):
+        if (
+            values is None
+            or not _match_operators(file, lists, graph, values)
+            or not _match_values(lists, graph)
+        ):
             return False
         if not _match_fields(model, lists, get_source(graph)):
             return False
@@ -183,20 +227,29 @@ def reads_back(file: OnnxFile, graph: Graph, changed: Collection[str] = ()) -> b
         return False
     names = list(filter(None, chain.from_iterable(values.values())))
     defined, heads = set(names), [message.name for message in lists.named[OUTPUT]]
-    is_whole = len(values) == len(graph.nodes) and len(defined) == len(names) and defined.issuperset(heads)
+    is_whole = (
+        len(values) == len(graph.nodes) and len(defined) == len(names) and defined.issuperset(heads)
+    )
     return is_whole and heads == [_value(entry) for entry in graph.heads]
 
 
 def _match_fields(model: ModelFields, lists: Lists, source: OnnxSource) -> bool:
     """Return whether a file has the fields of its source that are on no node, and no messages on values without one."""
     has_orphans = bool(source.orphans or lists.named[ANNOTATION])
-    return not has_orphans and _are_fields_equal(source.fields, model.fields) and _are_fields_equal(source.rest, lists.rest)
+    return (
+        not has_orphans
+        and _are_fields_equal(source.fields, model.fields)
+        and _are_fields_equal(source.rest, lists.rest)
+    )
 
 
 def _match_variables(
     file: OnnxFile, lists: Lists, graph: Graph, changed: Collection[str]
 ) -> dict[Node, tuple[str, ...]] | None:
-    """Return the names of the variables if a file has the variables of ``graph``, else None. Raises WireError, InputError."""
+    """Return the names of the variables if a file has the variables of ``graph``, else None.
+
+    Raises WireError, InputError.
+    """
     tensors = index_by_name(lists.named[INITIALIZER], unique="initializers")
     inputs = index_by_name(lists.named[INPUT], unique="graph inputs")
     variables = {node.name: node for node in graph.variables()}
@@ -204,8 +257,14 @@ def _match_variables(
         return None
     for name, node in variables.items():
         tensor, declared, stored = tensors.get(name), inputs.get(name), find_stored(node.details)
-        place = None if tensor is None else tensor.place or locate_tensor(file, tensor.start, tensor.end)
-        if name not in changed and _describe_place(place, holds_value=tensor is not None) != _describe_variable(node):
+        place = (
+            None
+            if tensor is None
+            else tensor.place or locate_tensor(file, tensor.start, tensor.end)
+        )
+        if name not in changed and _describe_place(
+            place, holds_value=tensor is not None
+        ) != _describe_variable(node):
             return None
         if tensor is not None and not _is_tensor_kept(stored.tensor, tensor):
             return None
@@ -223,7 +282,9 @@ def _is_tensor_kept(expected: NamedMessage | None, actual: NamedMessage) -> bool
     return _read_tensor_rest(expected) == _read_tensor_rest(actual)
 
 
-def _match_operators(file: OnnxFile, lists: Lists, graph: Graph, values: dict[Node, tuple[str, ...]]) -> bool:
+def _match_operators(
+    file: OnnxFile, lists: Lists, graph: Graph, values: dict[Node, tuple[str, ...]]
+) -> bool:
     """Return whether the nodes of a file are the operators of ``graph``; add the names of their outputs to ``values``.
 
     An operator reads ``values`` of the nodes before it: decoding finds no others.
@@ -236,13 +297,24 @@ def _match_operators(file: OnnxFile, lists: Lists, graph: Graph, values: dict[No
     if len(operators) != len(lists.nodes):
         return False
     attributes = {id(node.details.stored): node.attrs for node in get_source(graph).nodes}
-    for node, field, (inputs, outputs, label, kind) in zip(operators, lists.nodes, reader.read(lists.nodes), strict=True):
+    for node, field, (inputs, outputs, label, kind) in zip(
+        operators, lists.nodes, reader.read(lists.nodes), strict=True
+    ):
         op, domain, _, stated, key, _ = kind
         details, span = node.details, node.details.stored.node
-        if (op, domain, outputs, label) != (node.op, details.domain, details.outputs, details.label) or node.subgraphs:
+        if (op, domain, outputs, label) != (
+            node.op,
+            details.domain,
+            details.outputs,
+            details.label,
+        ) or node.subgraphs:
             return False
         is_named = key and isinstance(span, NamesSpan)
-        if (span.rest != key) if is_named else _read_node_rest(span) != _read_node_rest(Span(file, field[3], field[4])):
+        if (
+            (span.rest != key)
+            if is_named
+            else _read_node_rest(span) != _read_node_rest(Span(file, field[3], field[4]))
+        ):
             return False
         # Equal bytes have equal attributes; they are only read where the node does not have those of its source.
         if (node.attrs or stated) and attributes.get(id(details.stored)) is not node.attrs:
@@ -281,7 +353,9 @@ def _match_values(lists: Lists, graph: Graph) -> bool:
         values = details.stored.values
         if values.annotations is not EMPTY or values.repeated:
             return False
-        if values.results is EMPTY and node not in ends:  # as nearly always, and a call for each takes time
+        if (
+            values.results is EMPTY and node not in ends
+        ):  # as nearly always, and a call for each takes time
             for index, message in values.infos.items():
                 info_names.append(details.outputs[index])
                 infos.append(message)
@@ -296,18 +370,29 @@ def _match_values(lists: Lists, graph: Graph) -> bool:
     return are_equal and _are_messages_equal(names[OUTPUT], messages[OUTPUT], written)
 
 
-def _are_messages_equal(names: Sequence[str], expected: Sequence[NamedMessage], actual: Sequence[NamedMessage]) -> bool:
+def _are_messages_equal(
+    names: Sequence[str], expected: Sequence[NamedMessage], actual: Sequence[NamedMessage]
+) -> bool:
     """Return whether a file has these messages under these names, in any order."""
-    rests, written, written_names = _read_rests(expected), _read_rests(actual), [message.name for message in actual]
+    rests, written, written_names = (
+        _read_rests(expected),
+        _read_rests(actual),
+        [message.name for message in actual],
+    )
     if names == written_names and rests == written:
         return True
-    return sorted(zip(names, rests, strict=True)) == sorted(zip(written_names, written, strict=True))
+    return sorted(zip(names, rests, strict=True)) == sorted(
+        zip(written_names, written, strict=True)
+    )
 
 
 def _read_rests(messages: Iterable[NamedMessage]) -> list[bytes]:
     """Return the bytes of each message without its name."""
     return [
-        m.file.data[m.start : m.name_start] + m.file.data[m.name_end : m.end] if m.rest is None else m.rest for m in messages
+        m.file.data[m.start : m.name_start] + m.file.data[m.name_end : m.end]
+        if m.rest is None
+        else m.rest
+        for m in messages
     ]
 
 
@@ -320,8 +405,14 @@ def _read_tensor_rest(tensor: Span, *, is_sparse: bool = False) -> bytes:
     data, parts = tensor.file.data, list[tuple[int, bytes]]()
     if is_sparse:  # its values have the name
         fields = list(scan(data, tensor.start, tensor.end))
-        values = [_read_tensor_rest(Span(tensor.file, field[3], field[4])) for field in fields if field[0] == 1]
-        return b"".join([*values, *(data[field[2] : field[4]] for field in fields if field[0] != 1)])
+        values = [
+            _read_tensor_rest(Span(tensor.file, field[3], field[4]))
+            for field in fields
+            if field[0] == 1
+        ]
+        return b"".join(
+            [*values, *(data[field[2] : field[4]] for field in fields if field[0] != 1)]
+        )
     for number, _, begin, start, end in scan(data, tensor.start, tensor.end):
         is_note = number == TENSOR_METADATA and has_own_key(data, start, end)
         if number > 2 and number not in DATA_FIELDS and number != TENSOR_NAME and not is_note:
@@ -333,7 +424,11 @@ def _read_tensor_rest(tensor: Span, *, is_sparse: bool = False) -> bytes:
 def _read_annotation(annotation: NamedMessage, name: str, names: GraphNames) -> bytes:
     """Return a TensorAnnotation with new names for its value and the values that it refers to."""
     prefix = name.removesuffix(annotation.name) if name.endswith(annotation.name) else ""
-    return b"".join(rename_annotation(annotation, name, lambda old: names.find_new_name(annotation.file, old, prefix)).pieces())
+    return b"".join(
+        rename_annotation(
+            annotation, name, lambda old: names.find_new_name(annotation.file, old, prefix)
+        ).pieces()
+    )
 
 
 def _read_node_rest(node: Span, *, has_data: bool = False) -> bytes:
@@ -349,9 +444,14 @@ def _read_node_rest(node: Span, *, has_data: bool = False) -> bytes:
     return b"".join(parts)
 
 
-def _are_fields_equal(expected: Iterable[tuple[int, Span]], actual: Iterable[tuple[int, Span]]) -> bool:
+def _are_fields_equal(
+    expected: Iterable[tuple[int, Span]], actual: Iterable[tuple[int, Span]]
+) -> bool:
     """Return whether the fields of a message are those that were read, in the order of their numbers."""
-    texts = [[(n, span.read()) for n, span in sorted(fields, key=itemgetter(0))] for fields in (expected, actual)]
+    texts = [
+        [(n, span.read()) for n, span in sorted(fields, key=itemgetter(0))]
+        for fields in (expected, actual)
+    ]
     return texts[0] == texts[1]
 
 
@@ -369,16 +469,35 @@ def _value(entry: Entry) -> str:
 
 def _describe(node: Node, names: GraphNames) -> _Facts:
     details = node.details
-    inputs, outputs = tuple([names.find(entry) for entry in own_inputs(node)]), names.list_outputs(node)
+    inputs, outputs = (
+        tuple([names.find(entry) for entry in own_inputs(node)]),
+        names.list_outputs(node),
+    )
     texts = tuple(node.attrs.items())
-    return node.op, details.label, details.domain, inputs, details.absent, outputs, texts, len(node.subgraphs)
+    return (
+        node.op,
+        details.label,
+        details.domain,
+        inputs,
+        details.absent,
+        outputs,
+        texts,
+        len(node.subgraphs),
+    )
 
 
 def _describe_variable(node: Node) -> _Facts:
-    return _describe_place(find_stored(node.details).place, holds_value=bool(node.details.holds_value))
+    return _describe_place(
+        find_stored(node.details).place, holds_value=bool(node.details.holds_value)
+    )
 
 
 def _describe_place(place: TensorPlace | None, *, holds_value: bool) -> _Facts:
     if not holds_value or place is None:
         return "initializer" if holds_value else "input", (), 0, 0
-    return "initializer", place.shape, place.code, place.end - place.start if place.pieces else data_size(place)
+    return (
+        "initializer",
+        place.shape,
+        place.code,
+        place.end - place.start if place.pieces else data_size(place),
+    )

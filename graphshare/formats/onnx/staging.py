@@ -15,7 +15,12 @@ from graphshare.files.paths import UsedFile, base_name, is_inside, refuse_inputs
 from graphshare.files.staged_file import StagedFile
 from graphshare.formats.model_format import SaveOptions
 from graphshare.formats.onnx.compose import add_metadata
-from graphshare.formats.onnx.external import Placement, list_external, list_outside, refuse_missing_data
+from graphshare.formats.onnx.external import (
+    Placement,
+    list_external,
+    list_outside,
+    refuse_missing_data,
+)
 from graphshare.formats.onnx.protobuf import Blob
 from graphshare.formats.onnx.read_back import check_written
 from graphshare.formats.onnx.stored import FileRange, get_source
@@ -32,16 +37,20 @@ from graphshare.text.urls import is_url
 LARGEST = (1 << 31) - 1
 """The largest message that protobuf takes, in bytes."""
 _CHUNK = 1 << 22
-_EXPORTED = "`weights='external'` puts them beside the model, `weights='params'` leaves them in their file"
-_REWRITTEN = "`mode='tie'` keeps one copy of the weights; `gs.pool` moves them to a file beside the models"
+_EXPORTED = (
+    "`weights='external'` puts them beside the model, `weights='params'` leaves them in their file"
+)
+_REWRITTEN = (
+    "`mode='tie'` keeps one copy of the weights; `gs.pool` moves them to a file beside the models"
+)
 _Facts = tuple[object, ...]
 
 
 class ModelBytes(msgspec.Struct, frozen=True, eq=False):
     """A model that can be computed before it is saved, or without that: its external data is in ``folder``.
 
-    ``staged`` is a file that holds these very bytes; empty where there is none. ``beside`` is the name that the file of its
-    weights has for now.
+    ``staged`` is a file that holds these very bytes; empty where there is none. ``beside`` is the
+    name that the file of its weights has for now.
     """
 
     graph: Graph
@@ -69,12 +78,15 @@ class ModelBytes(msgspec.Struct, frozen=True, eq=False):
             wanted = self.graph if is_whole else self.placement.move_inner(graph)
             data = encode_graph_file(wanted, self.placement.make_encoder(reader, self.beside))
             if data.size > LARGEST:
-                raise RefusedError(Fault(f"the model has {format_bytes(data.size)}, and the limit is 2 GiB"))
+                raise RefusedError(
+                    Fault(f"the model has {format_bytes(data.size)}, and the limit is 2 GiB")
+                )
             yield from data.pieces()
 
 
 def keep_in_memory(graph: Graph, parameters: ParameterFile | None) -> ModelBytes:
-    """Return a model that is not saved, with all of its data but external data of its ONNX file, unless that is at a URL.
+    """Return a model that is not saved, with all of its data but external data of its ONNX file,
+    unless that is at a URL.
 
     Raises:
         RefusedError: its external data is in several directories.
@@ -107,24 +119,37 @@ class StagedOnnx(msgspec.Struct, frozen=True, eq=False):
 
 
 def stage_onnx(
-    graph: Graph, parameters: ParameterFile | None, target: str, stage: OutputTransaction, options: SaveOptions
+    graph: Graph,
+    parameters: ParameterFile | None,
+    target: str,
+    stage: OutputTransaction,
+    options: SaveOptions,
 ) -> StagedOnnx:
     """Write the model's file, and data that it cannot reach where it is, beside their targets; check the file.
 
     Raises:
         InputError: external data that would be copied does not exist, or its file is too short.
-        RefusedError: the file would be larger than protobuf allows; data cannot stay where it is, would have to be copied and
-            must not, or would replace an input.
+        RefusedError: the file would be larger than protobuf allows; data cannot stay where it is,
+            would have to be copied and must not, or would replace an input.
         SelfCheckError: it does not read back as the graph that it was made from.
     """
     place = "" if target == "-" else target
-    placement = Placement(graph, place, parameters, weights=options.weights, copies=options.copies, no_copy=options.no_copy)
+    placement = Placement(
+        graph,
+        place,
+        parameters,
+        weights=options.weights,
+        copies=options.copies,
+        no_copy=options.no_copy,
+    )
     if placement.copies_data:
         refuse_missing_data(graph, parameters)
     graph = placement.move_inner(graph)
     if target == "-" and placement.outside:
         hint = "name a file with `out`; the data goes beside it"
-        raise RefusedError(Fault("the model has external data, which cannot be written to stdout", hint=hint))
+        raise RefusedError(
+            Fault("the model has external data, which cannot be written to stdout", hint=hint)
+        )
     graph = _add_hashes(graph, placement.files)
     with placement.open_records() as reader:
         data = _encode_file(graph, placement, reader)
@@ -143,8 +168,11 @@ def stage_onnx(
     return StagedOnnx(written, files, data.size, tuple(placement.embedded), [])
 
 
-def encode_for_session(graph: Graph, parameters: ParameterFile | None) -> tuple[Iterator[bytes | memoryview], str]:
-    """Return the pieces of a model that is not saved, and the directory of its external data; data at a URL is embedded.
+def encode_for_session(
+    graph: Graph, parameters: ParameterFile | None
+) -> tuple[Iterator[bytes | memoryview], str]:
+    """Return the pieces of a model that is not saved, and the directory of its external data; data
+    at a URL is embedded.
 
     Raises:
         InputError: external data does not exist, or its file is too short.
@@ -159,7 +187,11 @@ def _list_remote(graph: Graph, parameters: ParameterFile | None) -> dict[str, Re
     """Return the records of external data by name. Raises RefusedError where it cannot be read into one model."""
     places = {node.name: place for node, place in list_external(graph)}
     size = sum(place.end - place.start for place in places.values())
-    records = {record.key or "": record for record in parameters.records} if parameters is not None else {}
+    records = (
+        {record.key or "": record for record in parameters.records}
+        if parameters is not None
+        else {}
+    )
     if size > LARGEST or not records.keys() >= places.keys():
         hint = "copy the model and its data to this machine first"
         message = f"the model has {format_bytes(size)} of external data at a URL, which onnxruntime cannot open"
@@ -170,7 +202,11 @@ def _list_remote(graph: Graph, parameters: ParameterFile | None) -> dict[str, Re
 def _add_hashes(graph: Graph, files: Sequence[str]) -> Graph:
     """Return a graph whose metadata states the SHA-256 of each parameter file that its model points into."""
     hashes = {f"graphshare.sha256.{base_name(file)}": hash_file(file) for file in files}
-    return msgspec.structs.replace(graph, source=add_metadata(get_source(graph), hashes)) if hashes else graph
+    return (
+        msgspec.structs.replace(graph, source=add_metadata(get_source(graph), hashes))
+        if hashes
+        else graph
+    )
 
 
 def _encode_file(graph: Graph, placement: Placement, reader: ArrayReader | None) -> Blob:
@@ -182,7 +218,9 @@ def _encode_file(graph: Graph, placement: Placement, reader: ArrayReader | None)
     return data
 
 
-def _write_model(data: Blob, graph: Graph, out: StagedFile, target: str, changed: Collection[str]) -> None:
+def _write_model(
+    data: Blob, graph: Graph, out: StagedFile, target: str, changed: Collection[str]
+) -> None:
     with task("writing", data.size, "B") as advance:
         for piece in data.pieces():
             write_all(out, piece)
@@ -192,9 +230,15 @@ def _write_model(data: Blob, graph: Graph, out: StagedFile, target: str, changed
         check_written(out.name, graph, where=target, changed=changed)
 
 
-def _write_data(placement: Placement, reader: ArrayReader | None, stage: OutputTransaction, options: SaveOptions) -> str:
+def _write_data(
+    placement: Placement, reader: ArrayReader | None, stage: OutputTransaction, options: SaveOptions
+) -> str:
     """Write the file beside the model, and return the name that it has until it is in place."""
-    sources = {data.path: UsedFile(data.path, "parameters") for data, _ in placement.outside if isinstance(data, FileRange)}
+    sources = {
+        data.path: UsedFile(data.path, "parameters")
+        for data, _ in placement.outside
+        if isinstance(data, FileRange)
+    }
     refuse_inputs_as_outputs([UsedFile(placement.beside, "parameters")], sources.values())
     out = stage.open(placement.beside)
     end = 0
@@ -225,10 +269,15 @@ def _compare_data(placement: Placement, written: ByteSource) -> None:
             place = first_difference(source, data.start, written, offset, data.size)
         if place is not None:
             message = f"differs from byte {data.start + place:,} of {data.path}"
-            raise SelfCheckError(Fault(message, where=placement.beside, path=f"byte {offset + place}", hint=BUG))
+            raise SelfCheckError(
+                Fault(message, where=placement.beside, path=f"byte {offset + place}", hint=BUG)
+            )
 
 
 def hash_file(path: str) -> str:
     """Return the sha256 of a file in hexadecimal digits."""
     with open_source(path) as source:
-        return hash_pieces(source.read_at(start, min(_CHUNK, source.size - start)) for start in range(0, source.size, _CHUNK))
+        return hash_pieces(
+            source.read_at(start, min(_CHUNK, source.size - start))
+            for start in range(0, source.size, _CHUNK)
+        )

@@ -36,7 +36,9 @@ def refuse_repeats(data: Data, field: Field, kind: str) -> None:
 
 
 def _is_plain_pair(pair: bytes) -> bool:
-    """Return whether a message is a pair of two short texts, as nearly always: nodes have many, and a scan takes time."""
+    """Return whether a message is a pair of two short texts, as nearly always: nodes have many, and
+    a scan takes time.
+    """
     if len(pair) < 4 or pair[0] != _KEY_TAG or pair[1] >= 128:
         return False
     value = pair[2 + pair[1] :]
@@ -56,7 +58,10 @@ def _check(message: bytes, kind: str) -> None:
         for number, wire_type, begin, value, stop in scan(message, start, end, single | choice):
             if choice >> number & 1:
                 if chosen:
-                    raise WireError(f"fields {chosen} and {number} occur in a message that has one of them", begin)
+                    raise WireError(
+                        f"fields {chosen} and {number} occur in a message that has one of them",
+                        begin,
+                    )
                 chosen = number
             if number in inner and wire_type == BYTES:
                 pending.append((value, stop, inner[number]))

@@ -1,4 +1,5 @@
-"""Compare the statements of ONNX models beyond their nodes: operator sets, functions, types, annotations; list functions.
+"""Compare the statements of ONNX models beyond their nodes: operator sets, functions, types,
+annotations; list functions.
 
 Of two functions with one name and different bodies, in models that are joined, the later one gets another name.
 """
@@ -45,7 +46,9 @@ FunctionKey = tuple[str, str, str]
 """The domain, the name and the overload of a function."""
 
 
-def find_changes(left: Graph, right: Graph, pairs: Pairs, *, computed: bool = False) -> Iterator[Change]:
+def find_changes(
+    left: Graph, right: Graph, pairs: Pairs, *, computed: bool = False
+) -> Iterator[Change]:
     """Yield the differences between the statements of two models; see :meth:`ModelFormat.find_changes`."""
     source, other = left.source, right.source
     if not isinstance(source, OnnxSource) or not isinstance(other, OnnxSource):
@@ -65,15 +68,23 @@ def find_changes(left: Graph, right: Graph, pairs: Pairs, *, computed: bool = Fa
         yield from _compare_annotations(pairs)
 
 
-def _compare_opsets(what: str, left: Mapping[str, int], right: Mapping[str, int], domains: set[str] | None) -> Iterator[Change]:
+def _compare_opsets(
+    what: str, left: Mapping[str, int], right: Mapping[str, int], domains: set[str] | None
+) -> Iterator[Change]:
     for domain in {**left, **right}:
         old, new = left.get(domain), right.get(domain)
         if old != new and (domains is None or domain in domains):
-            yield Change(what, domain or "ai.onnx", *(None if version is None else str(version) for version in (old, new)))
+            yield Change(
+                what,
+                domain or "ai.onnx",
+                *(None if version is None else str(version) for version in (old, new)),
+            )
 
 
 class StoredFunction:
-    """A FunctionProto, decoded when it is first needed; ``field`` includes its tag, ``fault`` is why it cannot be decoded."""
+    """A FunctionProto, decoded when it is first needed; ``field`` includes its tag, ``fault`` is
+    why it cannot be decoded.
+    """
 
     def __init__(self, field: Span, span: Span) -> None:
         self.field, self.span = field, span
@@ -89,7 +100,9 @@ class StoredFunction:
             try:
                 self._function = read_function(self.span)
             except (InputError, WireError) as error:
-                self.fault = error.faults[0].message if isinstance(error, InputError) else str(error)
+                self.fault = (
+                    error.faults[0].message if isinstance(error, InputError) else str(error)
+                )
         return self._function
 
     @property
@@ -99,7 +112,11 @@ class StoredFunction:
 
     def describe(self) -> str:
         """Return the number of its nodes, in words."""
-        return f"{self.span.size:,} bytes" if self.function is None else format_count(_count_operators(self.function), "node")
+        return (
+            f"{self.span.size:,} bytes"
+            if self.function is None
+            else format_count(_count_operators(self.function), "node")
+        )
 
 
 Functions = dict[FunctionKey, StoredFunction]
@@ -118,14 +135,21 @@ def read_functions(graph: Graph) -> Iterator[tuple[FunctionKey, StoredFunction]]
             data = span.file.data
             texts = {1: "", 10: "", 13: ""}
             try:
-                texts.update({part[0]: text_at(data, part) for part in scan(data, span.start, span.end) if part[0] in texts})
+                texts.update(
+                    {
+                        part[0]: text_at(data, part)
+                        for part in scan(data, span.start, span.end)
+                        if part[0] in texts
+                    }
+                )
             except WireError:
                 texts[1] = texts[1] or "(damaged)"
             yield (name_domain(texts[10]), texts[1], texts[13]), StoredFunction(field, span)
 
 
 def list_function_weights(graph: Graph, nodes: Iterable[Node] | None = None) -> dict[str, Node]:
-    """Return the weights in the functions of a model, or in those that ``nodes`` call, by the names of function and value.
+    """Return the weights in the functions of a model, or in those that ``nodes`` call, by the names
+    of function and value.
 
     A function sees only its inputs, so its weights stay in it, and all calls share them.
     """
@@ -138,7 +162,9 @@ def list_function_weights(graph: Graph, nodes: Iterable[Node] | None = None) -> 
         for body in pending:
             for node in body.nodes:
                 place = find_stored(node.details).place
-                if node.details.holds_value and (place is None or is_weight(place.shape, place.code)):
+                if node.details.holds_value and (
+                    place is None or is_weight(place.shape, place.code)
+                ):
                     name = f"{name_function(key)}/{node.name}"
                     weights[taken.take(name)] = node
                 pending.extend(node.subgraphs)
@@ -146,7 +172,9 @@ def list_function_weights(graph: Graph, nodes: Iterable[Node] | None = None) -> 
 
 
 def list_uses(nodes: Iterable[Node], *models: Functions) -> tuple[set[str], set[FunctionKey]]:
-    """Return the domains of ``nodes`` and of nodes in their subgraphs, and the functions that they call, also indirectly."""
+    """Return the domains of ``nodes`` and of nodes in their subgraphs, and the functions that they
+    call, also indirectly.
+    """
     domains: set[str] = set()
     called: set[FunctionKey] = set()
     for key in list_calls(nodes):
@@ -168,7 +196,9 @@ def key_of_call(node: Node) -> FunctionKey:
 
 
 def find_calls(graph: Graph) -> Callable[[Node], Body | None]:
-    """Return a function that finds the body that an operator calls; see :meth:`graphshare.formats.facets.Bodies.find_calls`."""
+    """Return a function that finds the body that an operator calls; see
+    :meth:`graphshare.formats.facets.Bodies.find_calls`.
+    """
     functions = list_functions(graph)
 
     def find(node: Node) -> Body | None:
@@ -176,7 +206,11 @@ def find_calls(graph: Graph) -> Callable[[Node], Body | None]:
         if stored is None or stored.function is None:
             return None
         body, operands = stored.function.graph, list_operands(node)
-        bound = {each: entry for each, entry in zip(body.variables(), operands, strict=False) if entry is not None}
+        bound = {
+            each: entry
+            for each, entry in zip(body.variables(), operands, strict=False)
+            if entry is not None
+        }
         return Body(body, bound)
 
     return find
@@ -211,7 +245,11 @@ def _compare_functions(
         if left.span.read() != right.span.read():
             yield Change("function", name, left.describe(), f"{right.describe()} (different ones)")
         return
-    domains = {key[0] for function in (x, y) for key in list_calls(function.graph.nodes)} if computed else None
+    domains = (
+        {key[0] for function in (x, y) for key in list_calls(function.graph.nodes)}
+        if computed
+        else None
+    )
     yield from _compare_opsets(f"function {name}, operator set", x.opsets, y.opsets, domains)
     for attribute in {**x.attributes, **y.attributes}:
         if x.attributes.get(attribute, _MISSING) != y.attributes.get(attribute, _MISSING):
@@ -228,7 +266,10 @@ def _describe_default(attributes: Mapping[str, object], name: str) -> str | None
 
 def _find_other_body(x: Function, y: Function, computed: bool) -> str:
     """Return the difference between the bodies of two functions in words; empty where there is none."""
-    counts = [sum(node.details.holds_value is False for node in function.graph.nodes) for function in (x, y)]
+    counts = [
+        sum(node.details.holds_value is False for node in function.graph.nodes)
+        for function in (x, y)
+    ]
     if counts[0] != counts[1]:
         return f"{counts[0]} and {format_count(counts[1], 'input')}"
     if len(x.graph.heads) != len(y.graph.heads):
@@ -236,7 +277,11 @@ def _find_other_body(x: Function, y: Function, computed: bool) -> str:
     pairing = compare_structure(x.graph.heads, y.graph.heads)
     if not pairing:
         return pairing.differences[0].describe()
-    return "" if computed or _count_operators(x) == _count_operators(y) else "a different number of unused nodes"
+    return (
+        ""
+        if computed or _count_operators(x) == _count_operators(y)
+        else "a different number of unused nodes"
+    )
 
 
 def _count_operators(function: Function) -> int:
@@ -244,7 +289,9 @@ def _count_operators(function: Function) -> int:
 
 
 def _compare_forms(pairs: list[tuple[Node, Node]]) -> Iterator[Change]:
-    """Yield the dtypes and shapes that differ of parameters whose records are bytes: texts, sparse ones, rare dtypes."""
+    """Yield the dtypes and shapes that differ of parameters whose records are bytes: texts, sparse
+    ones, rare dtypes.
+    """
     for a, b in pairs:
         old, new = (_describe_form(find_stored(node.details)) for node in (a, b))
         if old and new and old != new:
@@ -255,29 +302,46 @@ def _describe_form(stored: Stored) -> str:
     if stored.tensor is None or stored.place is None:
         return "" if stored.tensor is None else format_sparse(stored.tensor)
     place = stored.place
-    return "" if place.code in DTYPE_NAMES else f"{dtype_name(place.code)} {format_shape(place.shape)}"
+    return (
+        "" if place.code in DTYPE_NAMES else f"{dtype_name(place.code)} {format_shape(place.shape)}"
+    )
 
 
 def _compare_types(left: Graph, right: Graph, pairs: list[tuple[Node, Node]]) -> Iterator[Change]:
     """Yield the types of inputs and outputs that differ; they are paired as their nodes are."""
     captures = {*left.captures, *right.captures}
-    outputs, results = ({(head.node, head.index): None for head in graph.heads} for graph in (left, right))
+    outputs, results = (
+        {(head.node, head.index): None for head in graph.heads} for graph in (left, right)
+    )
     for a, b in pairs:
         if not a.op and not b.op and a not in captures and b not in captures:
-            yield from _compare_type("input", a.name, find_stored(a.details).input, find_stored(b.details).input)
+            yield from _compare_type(
+                "input", a.name, find_stored(a.details).input, find_stored(b.details).input
+            )
     by_node: dict[Node, list[int]] = {}
     for node, index in outputs:
         by_node.setdefault(node, []).append(index)
     for a, b in pairs:
         for index in by_node.get(a, ()):
             if (b, index) in results:
-                yield from _compare_type("output", list_output_names(a)[index], _find_result(a, index), _find_result(b, index))
+                yield from _compare_type(
+                    "output",
+                    list_output_names(a)[index],
+                    _find_result(a, index),
+                    _find_result(b, index),
+                )
 
 
-def _compare_type(what: str, name: str, left: NamedMessage | None, right: NamedMessage | None) -> Iterator[Change]:
+def _compare_type(
+    what: str, name: str, left: NamedMessage | None, right: NamedMessage | None
+) -> Iterator[Change]:
     old, new = (None if message is None else read_any_type(message) for message in (left, right))
     if old != new:
-        yield Change(f"type of {what}", name, *(None if stated is None else str(stated) for stated in (old, new)))
+        yield Change(
+            f"type of {what}",
+            name,
+            *(None if stated is None else str(stated) for stated in (old, new)),
+        )
 
 
 def _find_result(node: Node, index: int) -> NamedMessage | None:
@@ -287,7 +351,10 @@ def _find_result(node: Node, index: int) -> NamedMessage | None:
 
 def _compare_annotations(pairs: list[tuple[Node, Node]]) -> Iterator[Change]:
     """Yield the quantization annotations that differ; the values that they name are paired as their nodes are."""
-    stored = [(find_stored(a.details).values.annotations, find_stored(b.details).values.annotations) for a, b in pairs]
+    stored = [
+        (find_stored(a.details).values.annotations, find_stored(b.details).values.annotations)
+        for a, b in pairs
+    ]
     if not any(left or right for left, right in stored):
         return
     partners: dict[str, set[str]] = {}
@@ -326,7 +393,10 @@ _Names = Mapping[FunctionKey, str]
 
 
 def _choose_names(
-    functions: Functions, contents: Mapping[FunctionKey, bytes], taken: Mapping[FunctionKey, bytes], used: set[tuple[str, str]]
+    functions: Functions,
+    contents: Mapping[FunctionKey, bytes],
+    taken: Mapping[FunctionKey, bytes],
+    used: set[tuple[str, str]],
 ) -> dict[FunctionKey, str]:
     """Return new names for the functions that clash with ``taken`` ones, and add them to ``used``."""
     names: dict[FunctionKey, str] = {}
@@ -334,33 +404,51 @@ def _choose_names(
     while pending:
         for key in pending:
             # There are more candidates than names in use, so that one is free.
-            names[key] = next(free for i in range(2, len(used) + 3) if (key[0], free := f"{key[1]}_{i}") not in used)
+            names[key] = next(
+                free
+                for i in range(2, len(used) + 3)
+                if (key[0], free := f"{key[1]}_{i}") not in used
+            )
             used.add((key[0], names[key]))
         # A function of the same bytes is another one where it calls one of another name.
         pending = [
             key
             for key, function in functions.items()
-            if key in taken and key not in names and not names.keys().isdisjoint(list_calls(function.nodes))
+            if key in taken
+            and key not in names
+            and not names.keys().isdisjoint(list_calls(function.nodes))
         ]
     return names
 
 
 def separate_functions(graphs: Sequence[Graph]) -> Iterator[tuple[Graph, Mapping[str, str]]]:
-    """Yield models whose functions can stand in one file, with the new names of functions; without a clash one keeps its name.
+    """Yield models whose functions can stand in one file, with the new names of functions; without
+    a clash one keeps its name.
 
-    A function also clashes with an operator of its name of a model that does not define it. An operator set that a model
-    imports and does not use has the version of a model that uses it.
+    A function also clashes with an operator of its name of a model that does not define it. An
+    operator set that a model imports and does not use has the version of a model that uses it.
     """
     models: list[Functions] = [list_functions(graph) for graph in graphs]
     graphs = align_unused_opsets(graphs, models)
-    calls = [_list_all_calls(graph, functions) for graph, functions in zip(graphs, models, strict=True)]
+    calls = [
+        _list_all_calls(graph, functions) for graph, functions in zip(graphs, models, strict=True)
+    ]
     used = {key[:2] for keys in (*calls, *models) for key in keys}
-    taken = {key: b"" for keys, functions in zip(calls, models, strict=True) for key in keys if key not in functions}
+    taken = {
+        key: b""
+        for keys, functions in zip(calls, models, strict=True)
+        for key in keys
+        if key not in functions
+    }
     for graph, functions in zip(graphs, models, strict=True):
         contents = {key: function.span.read() for key, function in functions.items()}
         names = _choose_names(functions, contents, taken, used)
-        for key in functions.keys() - names.keys():  # what calls another one is no longer a function of these bytes
-            taken[key] = contents[key] if names.keys().isdisjoint(list_calls(functions[key].nodes)) else b""
+        for key in (
+            functions.keys() - names.keys()
+        ):  # what calls another one is no longer a function of these bytes
+            taken[key] = (
+                contents[key] if names.keys().isdisjoint(list_calls(functions[key].nodes)) else b""
+            )
         renamed = _rename(graph, functions, names) if names else graph
         yield renamed, {name_function(key): name for key, name in names.items()}
 
@@ -372,22 +460,35 @@ def _list_all_calls(graph: Graph, functions: Functions) -> set[FunctionKey]:
 
 def list_used_domains(graph: Graph, functions: Functions) -> set[str]:
     """Return the domains of the operators of a model, and those that its functions import."""
-    imported = {domain for stored in functions.values() if stored.function is not None for domain in stored.function.opsets}
+    imported = {
+        domain
+        for stored in functions.values()
+        if stored.function is not None
+        for domain in stored.function.opsets
+    }
     return list_uses(graph.nodes, functions)[0] | imported
 
 
 def align_unused_opsets(graphs: Sequence[Graph], models: Sequence[Functions]) -> list[Graph]:
     """Return models that import the operator sets which they do not use in the version of one that does."""
-    used = [list_used_domains(graph, functions) for graph, functions in zip(graphs, models, strict=True)]
+    used = [
+        list_used_domains(graph, functions) for graph, functions in zip(graphs, models, strict=True)
+    ]
     wanted: dict[str, int] = {}
     for graph, domains in zip(graphs, used, strict=True):
         wanted.update(
-            (domain, n) for domain, n in get_source(graph).opsets.items() if domain in domains and domain not in wanted
+            (domain, n)
+            for domain, n in get_source(graph).opsets.items()
+            if domain in domains and domain not in wanted
         )
     aligned = []
     for graph, domains in zip(graphs, used, strict=True):
         source = get_source(graph)
-        changes = {d: wanted[d] for d, n in source.opsets.items() if d not in domains and wanted.get(d, n) != n}
+        changes = {
+            d: wanted[d]
+            for d, n in source.opsets.items()
+            if d not in domains and wanted.get(d, n) != n
+        }
         aligned.append(replace(graph, source=set_opsets(source, changes)) if changes else graph)
     return aligned
 
@@ -398,9 +499,15 @@ def _rename(graph: Graph, functions: Functions, names: _Names) -> Graph:
     fields: dict[Span, Span] = {}
     for key, function in functions.items():
         if key in names or not names.keys().isdisjoint(list_calls(function.nodes)):
-            fields[function.field] = keep_field(FUNCTION, _encode(function.span, "function", names, names.get(key, "")))
+            fields[function.field] = keep_field(
+                FUNCTION, _encode(function.span, "function", names, names.get(key, ""))
+            )
     source = get_source(graph)
-    source = replace(source, fields=tuple([(number, fields.get(span, span)) for number, span in source.fields]), heads=())
+    source = replace(
+        source,
+        fields=tuple([(number, fields.get(span, span)) for number, span in source.fields]),
+        heads=(),
+    )
     return replace(renamed, source=source)
 
 
@@ -408,7 +515,9 @@ def _rename_calls(node: Node, names: _Names) -> Node:
     """Return an operator that calls functions by their new names, in its bodies too."""
     bodies = tuple([_rename_in_body(body, names) for body in node.subgraphs])
     name, stored = names.get(key_of_call(node)), find_stored(node.details)
-    if stored.node is None or (name is None and all(map(lambda a, b: a is b, bodies, node.subgraphs))):
+    if stored.node is None or (
+        name is None and all(map(lambda a, b: a is b, bodies, node.subgraphs))
+    ):
         return node
     changed = replace_stored(node, node=keep_message(_encode(stored.node, "operator", names)))
     return replace(changed, op=name or node.op, subgraphs=bodies)
@@ -424,7 +533,13 @@ def _encode(span: Span, kind: str, names: _Names, own: str = "") -> Message:
     if kind == "operator":
         texts = {7: "", _NAME[kind]: "", 8: ""}  # domain, operator, overload
         data = span.file.data
-        texts.update({field[0]: text_at(data, field) for field in scan(data, span.start, span.end) if field[0] in texts})
+        texts.update(
+            {
+                field[0]: text_at(data, field)
+                for field in scan(data, span.start, span.end)
+                if field[0] in texts
+            }
+        )
         domain, op, overload = texts.values()
         own = names.get((name_domain(domain), op, overload), "")
     changes: dict[int, Callable[[Span], Message | bytes]] = {

@@ -29,15 +29,18 @@ class OnnxFile:
     """The bytes of an ONNX file. A small file is in memory; of a large one only the parts that are read.
 
     ``held`` are the bytes of a file that cannot be opened again: of a pipe, or unpacked by gzip.
-    ``folder`` is the directory in which external data lies; without ``seeks_data`` it need not be there. A file ``is_own`` that
-    this program writes: its data is put in place later and replaces the file there. ``sizes`` has the bytes of the files in
-    the folder, by path, and ``missing`` says which of them are absent or too short. ``disorder`` is the first fault of nodes
-    that were sorted, in memory.
+    ``folder`` is the directory in which external data lies; without ``seeks_data`` it need not be
+    there. A file ``is_own`` that this program writes: its data is put in place later and replaces
+    the file there. ``sizes`` has the bytes of the files in the folder, by path, and ``missing``
+    says which of them are absent or too short. ``disorder`` is the first fault of nodes that were
+    sorted, in memory.
     """
 
     disorder: Fault | None = None
 
-    def __init__(self, source: ByteSource, *, seeks_data: bool = True, is_own: bool = False) -> None:
+    def __init__(
+        self, source: ByteSource, *, seeks_data: bool = True, is_own: bool = False
+    ) -> None:
         self.folder = split(source.name)[0] or "."
         self.seeks_data, self.is_own = seeks_data and not is_own, is_own
         self.sizes: dict[str, int | None] = {}
@@ -111,7 +114,9 @@ class Span(msgspec.Struct, frozen=True, eq=False, gc=False):
     def find_field(self, number: int) -> Span | None:
         """Return the value of the first field of this number in a message; None where there is none."""
         fields = scan(self.file.data, self.start, self.end)
-        return next((Span(self.file, field[3], field[4]) for field in fields if field[0] == number), None)
+        return next(
+            (Span(self.file, field[3], field[4]) for field in fields if field[0] == number), None
+        )
 
     def open_field(self) -> tuple[int, Span]:
         """Return the number and the value of the field that these bytes are, with its tag."""
@@ -120,14 +125,17 @@ class Span(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 class NamesSpan(Span, frozen=True, eq=False, gc=False):
-    """A NodeProto that begins with its names; its other fields begin at ``names_end``, and ``rest`` has their bytes as text."""
+    """A NodeProto that begins with its names; its other fields begin at ``names_end``, and ``rest``
+    has their bytes as text.
+    """
 
     names_end: int
     rest: str
 
 
 class TensorPlace(msgspec.Struct, frozen=True, gc=False):
-    """The facts of a TensorProto: ``data`` is the field number of its data, at ``start`` to ``end`` of the file ``path``.
+    """The facts of a TensorProto: ``data`` is the field number of its data, at ``start`` to ``end``
+    of the file ``path``.
 
     ``path`` is empty for data in the model itself; ``external`` are the pairs that locate it. ``pieces`` counts the
     fields that the data consists of; data of several is not contiguous.
@@ -151,10 +159,11 @@ class TensorPlace(msgspec.Struct, frozen=True, gc=False):
 class NamedMessage(Span, frozen=True, eq=False, gc=False):
     """A message, without its tag, that begins with or contains a name, and the field of the name in it.
 
-    ``number`` is the field number of the name, ``name_start`` to ``name_end`` where that field is (both the place where it
-    would be when there is none), ``rank`` its place in the list that it was read from,
-    ``place`` where the data of an initializer is, unless that is still to be found. ``rest`` are the bytes behind a name that
-    comes first in a short message, one object for equal ones; None in all other messages.
+    ``number`` is the field number of the name, ``name_start`` to ``name_end`` where that field is
+    (both the place where it would be when there is none), ``rank`` its place in the list that it
+    was read from, ``place`` where the data of an initializer is, unless that is still to be found.
+    ``rest`` are the bytes behind a name that comes first in a short message, one object for equal
+    ones; None in all other messages.
     """
 
     name: str
@@ -182,9 +191,9 @@ class FileRange(msgspec.Struct, frozen=True):
 class ValueMessages(msgspec.Struct, frozen=True, eq=False, gc=False):
     """The messages of a file on the outputs of a node, by index.
 
-    ``infos`` are from value_info, ``results`` from the graph's outputs, ``annotations`` on quantization. If one list has
-    several messages on one output, the last one counts; ``repeated`` has those before it, each with the number of its list and
-    the index.
+    ``infos`` are from value_info, ``results`` from the graph's outputs, ``annotations`` on
+    quantization. If one list has several messages on one output, the last one counts; ``repeated``
+    has those before it, each with the number of its list and the index.
     """
 
     infos: Mapping[int, NamedMessage] = EMPTY
@@ -204,24 +213,29 @@ NO_MESSAGES = ValueMessages()
 def list_results(values: ValueMessages, index: int, count: int) -> list[NamedMessage]:
     """Return the last messages on an output in the graph's outputs, where the graph has it ``count`` times."""
     last = [values.results[index]] if index in values.results else []
-    earlier = [message for number, place, message in values.repeated if (number, place) == (OUTPUT, index)]
+    earlier = [
+        message for number, place, message in values.repeated if (number, place) == (OUTPUT, index)
+    ]
     return [*earlier, *last][-count:] if count else []
 
 
 class Stored(msgspec.Struct, frozen=True, eq=False, gc=False):
     """The messages of a node in its file, and their places.
 
-    An operator has its NodeProto ``node`` with the names in it as they were read: ``inputs`` (except the names in a
-    :class:`NamesSpan`), ``outputs`` and ``label``, and the places of tensors in its attributes whose data is in another file
-    (``outer``), without those in its bodies. A variable has a ``tensor`` (an initializer; ``is_sparse`` for a
-    SparseTensorProto) or the ``input`` that declares it, or both. ``values`` are the messages on the outputs of either.
+    An operator has its NodeProto ``node`` with the names in it as they were read: ``inputs``
+    (except the names in a :class:`NamesSpan`), ``outputs`` and ``label``, and the places of tensors
+    in its attributes whose data is in another file (``outer``), without those in its bodies. A
+    variable has a ``tensor`` (an initializer; ``is_sparse`` for a SparseTensorProto) or the
+    ``input`` that declares it, or both. ``values`` are the messages on the outputs of either.
 
-    A weight in a Constant is a variable with its ``tensor`` and its ``node``; one in a body is a variable of the main graph
-    whose ``home`` is the GraphProto of the body. ``outputs`` has the name of either as it was read: in the home, where
-    ``tensor`` has the name, it may be one that the model has elsewhere too.
+    A weight in a Constant is a variable with its ``tensor`` and its ``node``; one in a body is a
+    variable of the main graph whose ``home`` is the GraphProto of the body. ``outputs`` has the
+    name of either as it was read: in the home, where ``tensor`` has the name, it may be one that
+    the model has elsewhere too.
 
-    Nodes that no file had are stored in the same way, in memory: an operator without its inputs, and a ``tensor`` without its
-    data where ``data_in_record``: that is in the model's parameter file.
+    Nodes that no file had are stored in the same way, in memory: an operator without its inputs,
+    and a ``tensor`` without its data where ``data_in_record``: that is in the model's parameter
+    file.
     """
 
     values: ValueMessages = NO_MESSAGES
@@ -260,11 +274,13 @@ def list_read_names(node: Node) -> tuple[str, ...]:
 class OnnxSource(Source, frozen=True, eq=False):
     """The facts that a graph keeps of its ONNX file.
 
-    ``fields`` are the other fields of the model, without the graph's, and ``rest`` the fields of the graph itself (its name,
-    its documentation, metadata), each with its number and from its tag on. ``orphans`` are messages on values that do not
-    exist, by the number of their list. ``nodes`` and ``heads`` are the graph's as read: a graph that still has them is written
-    as the copy of ``span``. ``opsets`` are versions by domain. With ``is_ordered`` the fields of model and graph are in the
-    order of their numbers, as protobuf writes them. ``counts`` has the length of each list of the file's GraphProto by number.
+    ``fields`` are the other fields of the model, without the graph's, and ``rest`` the fields of
+    the graph itself (its name, its documentation, metadata), each with its number and from its tag
+    on. ``orphans`` are messages on values that do not exist, by the number of their list. ``nodes``
+    and ``heads`` are the graph's as read: a graph that still has them is written as the copy of
+    ``span``. ``opsets`` are versions by domain. With ``is_ordered`` the fields of model and graph
+    are in the order of their numbers, as protobuf writes them. ``counts`` has the length of each
+    list of the file's GraphProto by number.
     """
 
     format: ClassVar[str] = "onnx"
@@ -282,11 +298,17 @@ class OnnxSource(Source, frozen=True, eq=False):
     counts: Mapping[int, int] = EMPTY
 
     def after_join(self, others: Sequence[Source]) -> OnnxSource:
-        """Return the source with the operator sets, functions and metadata of ``others`` too, and the highest IR version.
+        """Return the source with the operator sets, functions and metadata of ``others`` too, and
+        the highest IR version.
 
         Of metadata with one key the first stays.
         """
-        fields, rest, opsets, version = list(self.fields), list(self.rest), dict(self.opsets), self.ir_version
+        fields, rest, opsets, version = (
+            list(self.fields),
+            list(self.rest),
+            dict(self.opsets),
+            self.ir_version,
+        )
         joined = [other for other in others if isinstance(other, OnnxSource)]
         functions = _NewFields(FUNCTION, Span.read, self.fields)
         metadata = _NewFields(METADATA, _read_key, self.fields)
@@ -294,8 +316,13 @@ class OnnxSource(Source, frozen=True, eq=False):
         for other in joined:
             if other.ir_version > version:
                 version = other.ir_version
-                fields = [field for field in fields if field[0] != _IR_VERSION] + _select(other.fields, _IR_VERSION)
-            sets, missing = _select(other.fields, OPSET), [domain not in opsets for domain in other.opsets]
+                fields = [field for field in fields if field[0] != _IR_VERSION] + _select(
+                    other.fields, _IR_VERSION
+                )
+            sets, missing = (
+                _select(other.fields, OPSET),
+                [domain not in opsets for domain in other.opsets],
+            )
             # A damaged model may import a domain twice, and then fields and versions are no pairs.
             fields += compress(sets, missing) if len(sets) == len(missing) else ()
             opsets = {**other.opsets, **opsets}
@@ -303,7 +330,14 @@ class OnnxSource(Source, frozen=True, eq=False):
             # Metadata of all graphs is kept; a graph has one name and one documentation, taken from the first.
             rest += graph_metadata.take(other.rest)
         orphans = tuple(chain.from_iterable(source.orphans for source in (self, *joined)))
-        return replace(self, fields=tuple(fields), rest=tuple(rest), opsets=opsets, ir_version=version, orphans=orphans)
+        return replace(
+            self,
+            fields=tuple(fields),
+            rest=tuple(rest),
+            opsets=opsets,
+            ir_version=version,
+            orphans=orphans,
+        )
 
     def mismatches(self, other: Source) -> Iterator[tuple[str, str]]:
         """Yield the operator sets that both import in different versions."""
@@ -313,7 +347,10 @@ class OnnxSource(Source, frozen=True, eq=False):
                 if theirs != version:
                     align = "`align=True` brings the older model up, with a proof"
                     hint = "export both models with one version of it" if domain else align
-                    yield f"operator set {domain or 'ai.onnx'} is {version} in one and {theirs} in the other", hint
+                    yield (
+                        f"operator set {domain or 'ai.onnx'} is {version} in one and {theirs} in the other",
+                        hint,
+                    )
 
     def count_parts(self, nodes: Collection[Node]) -> Mapping[str, int]:
         """Return how many operators and initializers there are; inputs are neither."""
@@ -321,11 +358,19 @@ class OnnxSource(Source, frozen=True, eq=False):
         return {"node": sum(not node.is_variable for node in nodes), "initializer": initializers}
 
     def list_labels(self, graph: Graph) -> Mapping[Node, str]:
-        """Return the names of the operators that have one; onnxruntime makes initializers of Constants, without them."""
-        return {node: node.details.label for node in graph.nodes if node.details.label and node.op not in ("", "Constant")}
+        """Return the names of the operators that have one; onnxruntime makes initializers of
+        Constants, without them.
+        """
+        return {
+            node: node.details.label
+            for node in graph.nodes
+            if node.details.label and node.op not in ("", "Constant")
+        }
 
     def name_faults(self, graph: Graph) -> Iterator[tuple[str, str, Node]]:
-        """Yield the names that two values, or two outputs, have; not of outputs if a file that was read repeats them."""
+        """Yield the names that two values, or two outputs, have; not of outputs if a file that was
+        read repeats them.
+        """
         taken: set[str] = set()
         hint = "choose another name or prefix, or rename one of them first"
         names = [*filter(None, chain.from_iterable(map(list_output_names, graph.nodes)))]
@@ -333,13 +378,20 @@ class OnnxSource(Source, frozen=True, eq=False):
         for node in graph.nodes if len(set(names)) < len(names) else ():
             for name in filter(None, list_output_names(node)):
                 if name in taken:
-                    yield f"two values would be called {name!r}, and a name stands for one value", hint, node
+                    yield (
+                        f"two values would be called {name!r}, and a name stands for one value",
+                        hint,
+                        node,
+                    )
                 taken.add(name)
         hint = "leave its parameter copied and its input unshared, or take other outputs with `gs.extract` first"
         if not _list_repeated(self.heads):
             for node, index in _list_repeated(graph.heads):
                 yield (
-                    f"two outputs would be the value {list_output_names(node)[index]!r}, and outputs need different names",
+                    (
+                        f"two outputs would be the value {list_output_names(node)[index]!r}, and "
+                        f"outputs need different names"
+                    ),
                     hint,
                     node,
                 )
@@ -352,13 +404,18 @@ class OnnxSource(Source, frozen=True, eq=False):
         if self.file.disorder is not None:
             yield f"{self.file.path}: its nodes are not in topological order; a rewritten model has them sorted"
         if not self.is_ordered:
-            yield f"{self.file.path}: its fields are not in protobuf's own order; a rewritten model has them in that order"
+            yield (
+                f"{self.file.path}: its fields are not in protobuf's own order; a rewritten model "
+                f"has them in that order"
+            )
         if any(number == TRAINING for number, _ in self.fields):
             yield f"{self.file.path}: its training information is kept as it is, with the names that values had there"
 
     def describe(self) -> str:
         """Return the format with its versions, for tables."""
-        sets = ", ".join(f"{domain or 'ai.onnx'} {number}" for domain, number in self.opsets.items())
+        sets = ", ".join(
+            f"{domain or 'ai.onnx'} {number}" for domain, number in self.opsets.items()
+        )
         return f"ONNX (IR {self.ir_version}, opset {sets or 'missing'})"
 
 
@@ -369,7 +426,9 @@ def _select(fields: Iterable[tuple[int, Span]], number: int) -> list[tuple[int, 
 class _NewFields:
     """Takes the fields of one number that no model before has, told apart by a part of their contents."""
 
-    def __init__(self, number: int, identify: Callable[[Span], Hashable], fields: Iterable[tuple[int, Span]]) -> None:
+    def __init__(
+        self, number: int, identify: Callable[[Span], Hashable], fields: Iterable[tuple[int, Span]]
+    ) -> None:
         self._number, self._identify = number, identify
         self._known = {identify(span) for _, span in _select(fields, number)}
 
@@ -388,12 +447,20 @@ def _read_key(span: Span) -> str:
 def read_metadata(span: Span) -> tuple[str, str]:
     """Return key and value of a field with metadata, from its tag on."""
     data, (_, pair) = span.file.data, span.open_field()
-    texts = {field[0]: text_at(data, field) for field in scan(data, pair.start, pair.end, once(1, 2)) if field[0] in (1, 2)}
+    texts = {
+        field[0]: text_at(data, field)
+        for field in scan(data, pair.start, pair.end, once(1, 2))
+        if field[0] in (1, 2)
+    }
     return texts.get(1, ""), texts.get(2, "")
 
 
 def _list_repeated(heads: Iterable[Entry]) -> list[tuple[Node, int]]:
-    return [head for head, count in Counter((entry.node, entry.index) for entry in heads).items() if count > 1]
+    return [
+        head
+        for head, count in Counter((entry.node, entry.index) for entry in heads).items()
+        if count > 1
+    ]
 
 
 _NO_STORED = Stored()

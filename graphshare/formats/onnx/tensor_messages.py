@@ -1,4 +1,6 @@
-"""Encode tensors with their data in the model or in another file; all else of one that was read is copied byte by byte."""
+"""Encode tensors with their data in the model or in another file; all else of one that was read is
+copied byte by byte.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,15 @@ from collections.abc import Iterator, Sequence
 
 from graphshare.formats.onnx.graph_fields import TENSOR_NAME
 from graphshare.formats.onnx.messages import describe_tensor, encode_pair
-from graphshare.formats.onnx.protobuf import Blob, Field, Message, encode_text, encode_varint, enum_at, scan
+from graphshare.formats.onnx.protobuf import (
+    Blob,
+    Field,
+    Message,
+    encode_text,
+    encode_varint,
+    enum_at,
+    scan,
+)
 from graphshare.formats.onnx.stored import OWN_KEYS, MemoryFile, OnnxFile, Span
 from graphshare.formats.onnx.tensors import (
     DATA_FIELDS,
@@ -23,7 +33,14 @@ ExternalRange = tuple[str, int, int]
 """A file, as the model names it, and begin and end of the data in it."""
 _KEY = f"{OWN_KEYS}data"
 """The key of a tensor's metadata that says how the model stored the data which is in another file now."""
-_FORMS = {4: "float_data", 5: "int32_data", 7: "int64_data", RAW: "raw_data", 10: "double_data", 11: "uint64_data"}
+_FORMS = {
+    4: "float_data",
+    5: "int32_data",
+    7: "int64_data",
+    RAW: "raw_data",
+    10: "double_data",
+    11: "uint64_data",
+}
 _NUMBERS = {name: number for number, name in _FORMS.items()}
 _STATED = " data_location"  # follows the form where the model stated that the data is in it
 _PLACE = ("location", "offset", "length")
@@ -44,7 +61,9 @@ def name_tensor(span: Span, name: str) -> Message:
     return message
 
 
-def encode_tensor(name: str, dtype: str, shape: Sequence[int], data: Blob | ExternalRange) -> Message:
+def encode_tensor(
+    name: str, dtype: str, shape: Sequence[int], data: Blob | ExternalRange
+) -> Message:
     """Return a TensorProto: its data raw, or a reference to another file."""
     message = describe_tensor(name, dtype, shape)
     if isinstance(data, tuple):
@@ -57,13 +76,18 @@ def encode_tensor(name: str, dtype: str, shape: Sequence[int], data: Blob | Exte
 def add_external(message: Message, data: ExternalRange) -> None:
     """Add to a TensorProto where its data is."""
     location, start, end = data
-    for key, value in {"location": location, "offset": str(start), "length": str(end - start)}.items():
+    for key, value in {
+        "location": location,
+        "offset": str(start),
+        "length": str(end - start),
+    }.items():
         message.add_message(13, encode_pair(key, value))
     message.add_integer(14, 1)
 
 
 def replace_data(span: Span, data: Blob | ExternalRange, name: str | None = None) -> Message:
-    """Return a TensorProto with its data in it, or in another file; under ``name`` if one is given, all else as it was read.
+    """Return a TensorProto with its data in it, or in another file; under ``name`` if one is given,
+    all else as it was read.
 
     Data that leaves the model and comes back is stored in the form that it had.
     """
@@ -73,7 +97,9 @@ def replace_data(span: Span, data: Blob | ExternalRange, name: str | None = None
     for field in scan(span.file.data, span.start, span.end):
         number, _, begin, _, end = field
         key, value = _read_known_pair(span.file, field)
-        stays_outside = number == EXTERNAL and isinstance(data, tuple) and key not in _PLACE  # a checksum for one
+        stays_outside = (
+            number == EXTERNAL and isinstance(data, tuple) and key not in _PLACE
+        )  # a checksum for one
         if key == _KEY:
             note = value
         elif number in _FORMS:
@@ -95,9 +121,13 @@ def replace_data(span: Span, data: Blob | ExternalRange, name: str | None = None
 
 
 def _read_known_pair(file: OnnxFile, field: Field) -> tuple[str, str]:
-    """Return key and value of a field that says where data is, or of this package's metadata; empty texts for another."""
+    """Return key and value of a field that says where data is, or of this package's metadata; empty
+    texts for another.
+    """
     number, _, _, start, end = field
-    is_known = number == EXTERNAL or (number == TENSOR_METADATA and has_own_key(file.data, start, end))
+    is_known = number == EXTERNAL or (
+        number == TENSOR_METADATA and has_own_key(file.data, start, end)
+    )
     return read_pair(file, start, end) if is_known else ("", "")
 
 
@@ -139,7 +169,10 @@ def _encode_data(number: int, data: Blob, span: Span) -> Message:
         return field
     width, signed = find_integer_form(span)
     content = b"".join(data.pieces())
-    values = [int.from_bytes(content[i : i + width], "little", signed=signed) for i in range(0, len(content), width)]
+    values = [
+        int.from_bytes(content[i : i + width], "little", signed=signed)
+        for i in range(0, len(content), width)
+    ]
     packed = b"".join([encode_varint(value & _MASK) for value in values])
     field.add_data(number, Span(MemoryFile(packed), 0, len(packed)))
     return field

@@ -9,7 +9,18 @@ from collections.abc import Iterator
 from graphshare.errors import InputError
 from graphshare.files.open_source import describe_file, open_source
 from graphshare.files.paths import is_inside, join
-from graphshare.formats.onnx.protobuf import BYTES, Data, Field, WireError, enum_at, expect, integers_at, once, scan, text_at
+from graphshare.formats.onnx.protobuf import (
+    BYTES,
+    Data,
+    Field,
+    WireError,
+    enum_at,
+    expect,
+    integers_at,
+    once,
+    scan,
+    text_at,
+)
 from graphshare.formats.onnx.stated_once import refuse_repeats
 from graphshare.formats.onnx.stored import OWN_KEYS, OnnxFile, Span, TensorPlace
 from graphshare.formats.params.records import MAX_RANK, element_count
@@ -41,10 +52,11 @@ _LEAST_FLOATS, _LEAST_OTHERS = 8, 16
 def is_weight(shape: tuple[int, ...], code: int) -> bool:
     """Return whether the tensor of a Constant, or an initializer of a body, is a weight: 8 floats or 16 other elements.
 
-    Smaller tensors are a shape, axes, a scale or a limit: these have at most one float (the scales of Resize) or two
-    integers (pads) for each axis, and tensors have fewer than 8 axes. The bound looks at nothing but the tensor, so that
-    both sides of a comparison, and a model before and after a rewrite, have the same parameters. Initializers of the main graph
-    are parameters at any size, because their authors gave them a name and a place to be replaced in.
+    Smaller tensors are a shape, axes, a scale or a limit: these have at most one float (the scales
+    of Resize) or two integers (pads) for each axis, and tensors have fewer than 8 axes. The bound
+    looks at nothing but the tensor, so that both sides of a comparison, and a model before and
+    after a rewrite, have the same parameters. Initializers of the main graph are parameters at any
+    size, because their authors gave them a name and a place to be replaced in.
     """
     return element_count(shape) >= (_LEAST_FLOATS if code in _FLOATING else _LEAST_OTHERS)
 
@@ -102,14 +114,18 @@ def _refuse_size(place: TensorPlace, at: int) -> None:
     """Refuse raw data in the model of another size than shape and dtype need."""
     stated, size = place.end - place.start, data_size(place)
     if size is not None and stated != size:
-        raise WireError(f"a tensor has {format_count(stated, 'byte')} of data; its shape and dtype need {size:,}", at)
+        raise WireError(
+            f"a tensor has {format_count(stated, 'byte')} of data; its shape and dtype need {size:,}",
+            at,
+        )
 
 
 def locate_sparse(file: OnnxFile, start: int, end: int) -> TensorPlace | None:
     """Return the place of the values of the SparseTensorProto at ``start``; None where it has none.
 
     Raises:
-        WireError: it is malformed, or its values or indices are in another file (programs that move models do not follow that).
+        WireError: it is malformed, or its values or indices are in another file (programs that move
+            models do not follow that).
     """
     places: dict[int, TensorPlace] = {}
     for field in scan(file.data, start, end, _SPARSE_SINGLE):
@@ -117,7 +133,9 @@ def locate_sparse(file: OnnxFile, start: int, end: int) -> TensorPlace | None:
             expect(field, BYTES, "a part of a sparse tensor")
             places[field[0]] = locate_tensor(file, field[3], field[4])
             if places[field[0]].data == EXTERNAL:
-                raise WireError("a sparse tensor has external data, which ONNX does not allow", field[2])
+                raise WireError(
+                    "a sparse tensor has external data, which ONNX does not allow", field[2]
+                )
     return places.get(1)
 
 
@@ -152,7 +170,9 @@ def read_elements(span: Span, place: TensorPlace) -> Iterator[bytes]:
 def pack_integers(data: Data, field: Field, width: int) -> bytes:
     """Return the integers of a field with ``width`` bytes each, little endian. Raises WireError."""
     limit = 1 << 8 * width
-    return b"".join([(value % limit).to_bytes(width, "little") for value in integers_at(data, field)])
+    return b"".join(
+        [(value % limit).to_bytes(width, "little") for value in integers_at(data, field)]
+    )
 
 
 def has_own_key(data: Data, start: int, end: int) -> bool:
@@ -162,7 +182,14 @@ def has_own_key(data: Data, start: int, end: int) -> bool:
 
 def find_integer_form(span: Span) -> tuple[int, bool]:
     """Return the bytes of one integer of the TensorProto in ``span`` as raw data, and whether it has a sign."""
-    code = next((enum_at(span.file.data, field) for field in scan(span.file.data, span.start, span.end) if field[0] == 2), 0)
+    code = next(
+        (
+            enum_at(span.file.data, field)
+            for field in scan(span.file.data, span.start, span.end)
+            if field[0] == 2
+        ),
+        0,
+    )
     return max(1, _BITS.get(code, 8) // 8), code in _SIGNED
 
 
@@ -177,7 +204,9 @@ def read_pair(file: OnnxFile, start: int, end: int) -> tuple[str, str]:
     return key, value
 
 
-def _locate_outside(file: OnnxFile, place: TensorPlace, pairs: tuple[tuple[str, str], ...], at: int) -> TensorPlace:
+def _locate_outside(
+    file: OnnxFile, place: TensorPlace, pairs: tuple[tuple[str, str], ...], at: int
+) -> TensorPlace:
     """Return the place of data in another file; that must lie in the model's directory."""
     values = dict(pairs)
     if len(values) < len(pairs):
@@ -185,15 +214,22 @@ def _locate_outside(file: OnnxFile, place: TensorPlace, pairs: tuple[tuple[str, 
     location = values.get("location", "")
     path = check_location(file, location, at)
     try:
-        offset, length = (int(values[key]) if key in values else None for key in ("offset", "length"))
+        offset, length = (
+            int(values[key]) if key in values else None for key in ("offset", "length")
+        )
     except ValueError:
-        raise WireError(f"external data in {location!r} has an offset or length that is not a number", at) from None
+        raise WireError(
+            f"external data in {location!r} has an offset or length that is not a number", at
+        ) from None
     offset = offset or 0
     size = data_size(place)
     if size is None:
         raise WireError(f"external data in {location!r} has the dtype {dtype_name(place.code)}", at)
     if length is not None and length != size:
-        raise WireError(f"external data in {location!r} has {length:,} bytes; its shape and dtype need {size:,}", at)
+        raise WireError(
+            f"external data in {location!r} has {length:,} bytes; its shape and dtype need {size:,}",
+            at,
+        )
     outside = TensorPlace(place.shape, place.code, EXTERNAL, offset, offset + size, 1, path, pairs)
     if not file.seeks_data:
         return outside
@@ -223,7 +259,9 @@ def _find_size(path: str, location: str, at: int) -> int | None:
         raise
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise WireError(f"external data is in {location!r}, which cannot be read: {reason}", at) from None
+        raise WireError(
+            f"external data is in {location!r}, which cannot be read: {reason}", at
+        ) from None
     if not stat.S_ISREG(status.st_mode):
         raise WireError(f"external data is in {location!r}, which is not a regular file", at)
     return status.st_size
@@ -232,18 +270,29 @@ def _find_size(path: str, location: str, at: int) -> int | None:
 def check_location(file: OnnxFile, location: str, at: int) -> str:
     """Return the path of external data. Raises WireError for a location outside of the model's directory.
 
-    Where the model is a link, as in the caches of model hubs, data may also be in the directory of the file behind the link.
+    Where the model is a link, as in the caches of model hubs, data may also be in the directory of
+    the file behind the link.
     """
     folder = file.folder
     # By the rules of Windows too: a file must not be inside on one system and outside on another.
     parts = location.replace("\\", "/").split("/")
-    outside = not location or "\0" in location or os.path.isabs(location) or ".." in parts or ":" in parts[0]
+    outside = (
+        not location
+        or "\0" in location
+        or os.path.isabs(location)
+        or ".." in parts
+        or ":" in parts[0]
+    )
     path = os.path.join(folder, location)
     if is_url(folder):
         path = join(folder, location)
-        outside = outside or leaves_folder(location) or any(mark in location for mark in ("?", "#", "::"))
+        outside = (
+            outside or leaves_folder(location) or any(mark in location for mark in ("?", "#", "::"))
+        )
     elif not outside and not file.is_own:
         outside = not is_inside(path, folder) and not is_inside(path, file.real_folder)
     if outside:
-        raise WireError(f"external data is in {location!r}, which is not in the model's directory", at)
+        raise WireError(
+            f"external data is in {location!r}, which is not in the model's directory", at
+        )
     return path

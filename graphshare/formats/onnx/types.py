@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from graphshare.formats.facets import Dimension, NestedType, StaticType, TensorType
-from graphshare.formats.onnx.protobuf import BYTES, Data, Field, WireError, enum_at, expect, integer_at, scan, text_at
+from graphshare.formats.onnx.protobuf import (
+    BYTES,
+    Data,
+    Field,
+    WireError,
+    enum_at,
+    expect,
+    integer_at,
+    scan,
+    text_at,
+)
 from graphshare.formats.onnx.stored import FIRST_CONSTANTS, NamedMessage, OnnxSource, find_stored
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.onnx import dtype_name
@@ -28,11 +38,15 @@ def input_types(graph: Graph) -> dict[str, TensorType]:
 
 def output_types(graph: Graph) -> dict[str, TensorType]:
     """Return the types that the file states of the outputs of a graph, by name."""
-    return _read_types([find_stored(head.node.details).values.results.get(head.index) for head in graph.heads])
+    return _read_types(
+        [find_stored(head.node.details).values.results.get(head.index) for head in graph.heads]
+    )
 
 
 def list_replaceable(graph: Graph) -> Iterator[Node]:
-    """Yield the inputs of a graph; those with a default too from IR version 4 on: up to 3 every initializer is an input."""
+    """Yield the inputs of a graph; those with a default too from IR version 4 on: up to 3 every
+    initializer is an input.
+    """
     is_old = isinstance(graph.source, OnnxSource) and graph.source.ir_version < FIRST_CONSTANTS
     for node in graph.variables():
         stored = find_stored(node.details)
@@ -46,14 +60,18 @@ def _read_types(messages: Iterable[NamedMessage | None]) -> dict[str, TensorType
 
 
 def read_type(message: NamedMessage) -> TensorType | None:
-    """Return the type in a ValueInfoProto; None for a type other than a tensor's, and for a message that is malformed."""
+    """Return the type in a ValueInfoProto; None for a type other than a tensor's, and for a message
+    that is malformed.
+    """
     stated = read_any_type(message)
     return stated if isinstance(stated, TensorType) else None
 
 
 def is_complete(stated: StaticType | None) -> bool:
     """Return whether a type is complete enough for an input of ONNX: a dtype and a rank, or the type in a sequence."""
-    return stated is not None and (isinstance(stated, NestedType) or bool(stated.dtype and stated.shape is not None))
+    return stated is not None and (
+        isinstance(stated, NestedType) or bool(stated.dtype and stated.shape is not None)
+    )
 
 
 def read_any_type(message: NamedMessage) -> StaticType | None:
@@ -109,7 +127,11 @@ def _read_tensor_type(data: Data, field: Field) -> TensorType:
             dtype = dtype_name(code) if code else ""
         elif inner[0] == _SHAPE:
             expect(inner, BYTES, "a shape")
-            shape = tuple(_read_dimension(data, part) for part in scan(data, inner[3], inner[4]) if part[0] == _DIMENSION)
+            shape = tuple(
+                _read_dimension(data, part)
+                for part in scan(data, inner[3], inner[4])
+                if part[0] == _DIMENSION
+            )
     return TensorType(dtype, shape)
 
 

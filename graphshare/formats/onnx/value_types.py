@@ -29,8 +29,20 @@ from graphshare.formats.onnx.stored import (
     replace_stored,
 )
 from graphshare.formats.onnx.tensor_messages import add_external
-from graphshare.formats.onnx.tensors import DATA_FIELDS, RAW, data_size, locate_tensor, read_elements
-from graphshare.formats.onnx.types import input_types, is_complete, parse_type, read_any_type, read_type
+from graphshare.formats.onnx.tensors import (
+    DATA_FIELDS,
+    RAW,
+    data_size,
+    locate_tensor,
+    read_elements,
+)
+from graphshare.formats.onnx.types import (
+    input_types,
+    is_complete,
+    parse_type,
+    read_any_type,
+    read_type,
+)
 from graphshare.formats.onnx.write import encode_model
 from graphshare.ir.graph import EMPTY, Entry, Graph, Node
 from graphshare.ir.onnx import dtype_name
@@ -70,17 +82,26 @@ def list_untyped(graph: Graph, entries: Sequence[Entry]) -> list[Entry]:
 
 def _list_unstated(graph: Graph) -> list[Entry]:
     """Return the heads without a stated type in the file, as an output or otherwise."""
-    heads = [head for head in graph.heads if head.index not in find_stored(head.node.details).values.results]
+    heads = [
+        head
+        for head in graph.heads
+        if head.index not in find_stored(head.node.details).values.results
+    ]
     return [head for head in heads if _find_statement(head) is None]
 
 
 def find_types(
-    graph: Graph, entries: Sequence[Entry], *, shapes: Mapping[str, Sequence[int | None]] = EMPTY, independent: bool = False
+    graph: Graph,
+    entries: Sequence[Entry],
+    *,
+    shapes: Mapping[str, Sequence[int | None]] = EMPTY,
+    independent: bool = False,
 ) -> dict[Key, StaticType]:
     """Return the types of values by node and index: stated ones, else those that ONNX infers; unknown ones are absent.
 
-    With ``shapes`` of inputs by name, types that ONNX infers from these come first. With ``independent`` inferred types come
-    first, and inference does not see the stated types of the values of operators.
+    With ``shapes`` of inputs by name, types that ONNX infers from these come first. With
+    ``independent`` inferred types come first, and inference does not see the stated types of the
+    values of operators.
 
     Raises:
         RefusedError: a name of ``shapes`` names no input, or the file states a different shape for it; all are listed.
@@ -123,7 +144,8 @@ def _explain_gap(what: str) -> str:
 
 
 def find_refusal(graph: Graph) -> str:
-    """Return why ONNX's checker, its inference included, refuses a model, with large data left out; empty if it does not.
+    """Return why ONNX's checker, its inference included, refuses a model, with large data left out;
+    empty if it does not.
 
     Raises:
         RefusedError: it takes more time or memory than the limits, or ends its process.
@@ -139,11 +161,24 @@ def encode_without_data(graph: Graph) -> bytes:
 def _find_statement(entry: Entry) -> NamedMessage | None:
     """Return the message that states the type of a value, if it is complete."""
     stored = find_stored(entry.node.details)
-    messages = (stored.values.results.get(entry.index), stored.values.infos.get(entry.index), stored.input)
-    return next((message for message in messages if message is not None and is_complete(read_any_type(message))), None)
+    messages = (
+        stored.values.results.get(entry.index),
+        stored.values.infos.get(entry.index),
+        stored.input,
+    )
+    return next(
+        (
+            message
+            for message in messages
+            if message is not None and is_complete(read_any_type(message))
+        ),
+        None,
+    )
 
 
-def _find_type_bytes(graph: Graph, entries: Iterable[Entry], *, infers_all: bool = False) -> dict[Key, bytes]:
+def _find_type_bytes(
+    graph: Graph, entries: Iterable[Entry], *, infers_all: bool = False
+) -> dict[Key, bytes]:
     """Return the known TypeProtos of values: stated, else inferred ones; with ``infers_all`` vice versa."""
     stated = {(entry.node, entry.index): _read_statement(entry) for entry in entries}
     inferred = _infer(graph) if infers_all or None in stated.values() else EMPTY
@@ -161,8 +196,18 @@ def _read_statement(entry: Entry) -> bytes | None:
     message, place = _find_statement(entry), find_stored(entry.node.details).place
     if message is not None:
         data = message.file.data
-        return b"".join([data[field[3] : field[4]] for field in scan(data, message.start, message.end) if field[0] == _TYPE])
-    return None if place is None or entry.node.op else describe_type(dtype_name(place.code), place.shape)
+        return b"".join(
+            [
+                data[field[3] : field[4]]
+                for field in scan(data, message.start, message.end)
+                if field[0] == _TYPE
+            ]
+        )
+    return (
+        None
+        if place is None or entry.node.op
+        else describe_type(dtype_name(place.code), place.shape)
+    )
 
 
 def _infer(graph: Graph) -> Mapping[str, bytes]:
@@ -182,7 +227,8 @@ def _infer(graph: Graph) -> Mapping[str, bytes]:
 
 
 def define_operators(graph: Graph, wanted: Collection[str]) -> Mapping[str, bytes]:
-    """Return ONNX's own definitions, see :func:`inference.define_operators`; none where it is not installed or refuses a model.
+    """Return ONNX's own definitions, see :func:`inference.define_operators`; none where it is not
+    installed or refuses a model.
 
     Raises:
         RefusedError: it takes more time or memory than the limits, or ends its process.
@@ -202,7 +248,11 @@ def _encode_for_inference(graph: Graph) -> bytes:
 def _encode_without_data(graph: Graph, location: str = "") -> Message:
     """Return a model without large data; with ``location`` the data is in that file."""
     shrink = partial(_shrink_tensor, location=location)
-    functions = [span for number, span in get_source(graph).fields if number == FUNCTION and span.size > _LARGEST]
+    functions = [
+        span
+        for number, span in get_source(graph).fields
+        if number == FUNCTION and span.size > _LARGEST
+    ]
     if functions or any(map(_is_large, graph.nodes)):
         graph = change_inner_tensors(graph, shrink, _is_large, functions, enters_bodies=True)
 
@@ -225,39 +275,62 @@ def declare_weights(graph: Graph) -> Graph:
         if stored.tensor is None or stored.place is None or stored.input is not None or node.op:
             return node
         kind = describe_type(dtype_name(stored.place.code), stored.place.shape)
-        return replace_stored(node, input=find_stored(make_typed_input(node.name, kind).details).input)
+        return replace_stored(
+            node, input=find_stored(make_typed_input(node.name, kind).details).input
+        )
 
     return rebuild_graph(graph, declare)[0]
 
 
 def _state_loops(graph: Graph) -> Graph:
-    """Return a graph that states the types of values that Loops carry, where both ends of a body do; ONNX infers no rank."""
+    """Return a graph that states the types of values that Loops carry, where both ends of a body
+    do; ONNX infers no rank.
+    """
 
     def state(node: Node) -> Node:
         stored = find_stored(node.details)
         if node.op != "Loop" or node.details.domain or not node.subgraphs:
             return node
         body, infos = node.subgraphs[0], dict(stored.values.infos)
-        inputs = [declared for each in body.variables() if (declared := find_stored(each.details).input) is not None]
+        inputs = [
+            declared
+            for each in body.variables()
+            if (declared := find_stored(each.details).input) is not None
+        ]
         # A body is given the number of the pass and the condition first, and returns the condition first.
-        for index, (name, before, head) in enumerate(zip(list_output_names(node), inputs[2:], body.heads[1:], strict=False)):
+        for index, (name, before, head) in enumerate(
+            zip(list_output_names(node), inputs[2:], body.heads[1:], strict=False)
+        ):
             after = find_stored(head.node.details).values.results.get(head.index)
-            common = _find_common_type([read_type(message) for message in (before, after) if message is not None])
+            common = _find_common_type(
+                [read_type(message) for message in (before, after) if message is not None]
+            )
             if name and common and index not in infos and index not in stored.values.results:
                 declared = find_stored(make_typed_input(name, common).details).input
                 assert declared is not None
                 infos[index] = declared
         return replace_stored(node, values=replace(stored.values, infos=infos))
 
-    return rebuild_graph(graph, state)[0] if any(node.op == "Loop" for node in graph.nodes) else graph
+    return (
+        rebuild_graph(graph, state)[0] if any(node.op == "Loop" for node in graph.nodes) else graph
+    )
 
 
 def _find_common_type(types: Sequence[TensorType | None]) -> bytes:
-    """Return the TypeProto of the dtype and rank of two tensors, with the sizes that both have; empty where they differ."""
-    known = [(kind.dtype, kind.shape) for kind in types if kind is not None and kind.dtype and kind.shape is not None]
+    """Return the TypeProto of the dtype and rank of two tensors, with the sizes that both have;
+    empty where they differ.
+    """
+    known = [
+        (kind.dtype, kind.shape)
+        for kind in types
+        if kind is not None and kind.dtype and kind.shape is not None
+    ]
     if len(known) < 2 or known[0][0] != known[1][0] or len(known[0][1]) != len(known[1][1]):
         return b""
-    sizes = [a if a == b and isinstance(a, int) else None for a, b in zip(known[0][1], known[1][1], strict=True)]
+    sizes = [
+        a if a == b and isinstance(a, int) else None
+        for a, b in zip(known[0][1], known[1][1], strict=True)
+    ]
     return describe_type(known[0][0], sizes)
 
 
@@ -266,7 +339,9 @@ def _is_large(node: Node) -> bool:
     return stored.node is not None and stored.node.size > _LARGEST
 
 
-def _shrink_tensor(span: Span, name: str | None = None, *, location: str = "", has_data: bool = True) -> Message:
+def _shrink_tensor(
+    span: Span, name: str | None = None, *, location: str = "", has_data: bool = True
+) -> Message:
     """Return a TensorProto, under another name if one is given; without its data if that is large, else with it inside.
 
     Data that is left out, or that the message does not have, is in the file ``location`` if that is given.
@@ -306,18 +381,29 @@ def _forget_types(graph: Graph) -> Graph:
     return rebuild_graph(graph, forget)[0]
 
 
-def _bind_sizes(types: Mapping[str, TensorType], shapes: Mapping[str, Sequence[int | None]]) -> dict[str, int]:
+def _bind_sizes(
+    types: Mapping[str, TensorType], shapes: Mapping[str, Sequence[int | None]]
+) -> dict[str, int]:
     """Return the numbers that ``shapes`` give named sizes of ``types``. Raises RefusedError where shapes do not fit."""
     faults: list[Fault] = []
     numbers: dict[str, int] = {}
     for name, shape in shapes.items():
         if name not in types:
-            faults.append(Fault(f"`shapes` {name!r} is not an input", hint=did_you_mean(name, types)))
+            faults.append(
+                Fault(f"`shapes` {name!r} is not an input", hint=did_you_mean(name, types))
+            )
         elif types[name].contradicts(TensorType("", tuple(shape))):
-            faults.append(Fault(f"is given the shape {format_shape(shape)}, but the file states {types[name]}", node=name))
+            faults.append(
+                Fault(
+                    f"is given the shape {format_shape(shape)}, but the file states {types[name]}",
+                    node=name,
+                )
+            )
         else:
             pairs = zip(types[name].shape or (), shape, strict=False)
-            numbers.update({old: new for old, new in pairs if isinstance(old, str) and new is not None})
+            numbers.update(
+                {old: new for old, new in pairs if isinstance(old, str) and new is not None}
+            )
     if faults:
         raise RefusedError(faults)
     return numbers
@@ -333,7 +419,9 @@ def _state_shapes(graph: Graph, shapes: Mapping[str, Sequence[int | None]]) -> G
         old = kind.shape if kind.shape is not None else shapes.get(name, ())
         sizes = [numbers.get(size, size) if isinstance(size, str) else size for size in old]
         if name in shapes:
-            sizes = [size if new is None else new for size, new in zip(sizes, shapes[name], strict=True)]
+            sizes = [
+                size if new is None else new for size, new in zip(sizes, shapes[name], strict=True)
+            ]
         if tuple(sizes) != kind.shape and (kind.shape is not None or name in shapes):
             changes[inputs[name]] = make_typed_input(name, describe_type(kind.dtype, sizes))
     return rebuild_graph(graph, lambda node: changes.get(node, node))[0]

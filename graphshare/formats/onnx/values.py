@@ -1,10 +1,22 @@
-"""Values that an ONNX file states, compared by content: the spelling of numbers, names and documentation do not count."""
+"""Values that an ONNX file states, compared by content: the spelling of numbers, names and
+documentation do not count.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 
-from graphshare.formats.onnx.protobuf import BYTES, FIXED32, Field, WireError, enum_at, expect, integer_at, integers_at, scan
+from graphshare.formats.onnx.protobuf import (
+    BYTES,
+    FIXED32,
+    Field,
+    WireError,
+    enum_at,
+    expect,
+    integer_at,
+    integers_at,
+    scan,
+)
 from graphshare.formats.onnx.stored import OnnxFile, Span, Stored, TensorPlace
 from graphshare.formats.onnx.tensors import locate_tensor, pack_integers, read_elements
 from graphshare.formats.onnx.types import decode_type
@@ -14,14 +26,42 @@ from graphshare.ir.terms import shorten
 
 Content = tuple[Hashable, ...]
 
-_NAME, _FLOAT, _INT, _STRING, _TENSOR, _FLOATS, _INTS, _STRINGS, _TENSORS, _DOCUMENTATION = 1, 2, 3, 4, 5, 7, 8, 9, 10, 13
+_NAME, _FLOAT, _INT, _STRING, _TENSOR, _FLOATS, _INTS, _STRINGS, _TENSORS, _DOCUMENTATION = (
+    1,
+    2,
+    3,
+    4,
+    5,
+    7,
+    8,
+    9,
+    10,
+    13,
+)
 _TYPE, _TYPES, _KIND, _REFERENCE, _SPARSE, _SPARSE_TENSORS = 14, 15, 20, 21, 22, 23
-_KINDS = {2: 1, 3: 2, 4: 3, 5: 4, 6: 5, 7: 6, 8: 7, 9: 8, 10: 9, 11: 10, 14: 13, 15: 14, 22: 11, 23: 12}
+_KINDS = {
+    2: 1,
+    3: 2,
+    4: 3,
+    5: 4,
+    6: 5,
+    7: 6,
+    8: 7,
+    9: 8,
+    10: 9,
+    11: 10,
+    14: 13,
+    15: 14,
+    22: 11,
+    23: 12,
+}
 """ONNX's number of the type of an attribute by the field of its value: files of 2017 do not state it."""
 
 
 class StoredValue:
-    """The content of a message, compared by value and shown as ``text``; ``read`` returns it, when it is first needed."""
+    """The content of a message, compared by value and shown as ``text``; ``read`` returns it, when
+    it is first needed.
+    """
 
     __slots__ = ("_content", "_read", "_text", "span")
 
@@ -45,7 +85,9 @@ class StoredValue:
             return NotImplemented
         a, b = self.span, other.span
         # The same bytes of one file are equal without being read.
-        return (a.file is b.file and a.start == b.start and a.end == b.end) or self.content == other.content
+        return (
+            a.file is b.file and a.start == b.start and a.end == b.end
+        ) or self.content == other.content
 
     def __hash__(self) -> int:
         return hash(self.content)
@@ -55,7 +97,10 @@ class StoredValue:
 
 
 class _TensorData:
-    """The elements of a tensor, compared by their bytes. Those in one and the same place of a file are not read for it."""
+    """The elements of a tensor, compared by their bytes.
+
+    Those in one and the same place of a file are not read for it.
+    """
 
     __slots__ = ("_hash", "_place", "_span")
 
@@ -76,7 +121,11 @@ class _TensorData:
         if not isinstance(other, _TensorData):
             return NotImplemented
         a, b = self._place, other._place
-        if (a.start, a.end) == (b.start, b.end) and a.path == b.path and (a.path or self._span.file is other._span.file):
+        if (
+            (a.start, a.end) == (b.start, b.end)
+            and a.path == b.path
+            and (a.path or self._span.file is other._span.file)
+        ):
             return True
         return self.content == other.content
 
@@ -85,7 +134,9 @@ class _TensorData:
 
 
 def describe_variable(stored: Stored, position: int) -> Mapping[str, object]:
-    """Return the facts about a variable of a subgraph: its ``position`` if it is an input, its ``value`` if it has one."""
+    """Return the facts about a variable of a subgraph: its ``position`` if it is an input, its
+    ``value`` if it has one.
+    """
     facts: dict[str, object] = {"position": position} if stored.input is not None else {}
     if stored.tensor is not None and stored.place is not None:
         text = f"{dtype_name(stored.place.code)} tensor {stored.place.shape}"
@@ -141,8 +192,12 @@ def read_attribute(span: Span) -> Content:
             numbers.setdefault(which, []).append(pack_integers(data, field, 8))
         elif which not in (_NAME, _DOCUMENTATION):
             lists.setdefault(which, []).append(_REPEATED.get(which, _read_unknown)(file, field))
-    kind = kind or next((_KINDS[which] for which in (*single, *lists, *numbers) if which in _KINDS), 0)
-    parts: dict[int, Hashable] = {which: value for which, value in single.items() if value not in _DEFAULTS}
+    kind = kind or next(
+        (_KINDS[which] for which in (*single, *lists, *numbers) if which in _KINDS), 0
+    )
+    parts: dict[int, Hashable] = {
+        which: value for which, value in single.items() if value not in _DEFAULTS
+    }
     parts.update({which: tuple(values) for which, values in lists.items()})
     # An empty list is the same as none.
     parts.update({which: shorten(values) for which, values in numbers.items() if any(values)})
@@ -188,7 +243,10 @@ _SINGLE: dict[int, Callable[[OnnxFile, Field], Hashable]] = {
     _STRING: _read_bytes,
     _REFERENCE: _read_bytes,
 }
-_REPEATED: dict[int, Callable[[OnnxFile, Field], Content]] = {_STRINGS: _read_bytes, **dict.fromkeys(_MESSAGES, _read_message)}
+_REPEATED: dict[int, Callable[[OnnxFile, Field], Content]] = {
+    _STRINGS: _read_bytes,
+    **dict.fromkeys(_MESSAGES, _read_message),
+}
 
 _DEFAULTS = (b"\0\0\0\0", 0, (b"",))
 """Values that are the same whether a file states them or not."""

@@ -15,7 +15,15 @@ from msgspec.structs import replace
 
 from graphshare.errors import Fault, RefusedError
 from graphshare.formats.onnx.attributes import GRAPH, GRAPHS, TENSOR
-from graphshare.formats.onnx.graph_fields import ANNOTATION, INITIALIZER, INPUT, NODE, SPARSE, VALUE_INFO, find_tensor_list
+from graphshare.formats.onnx.graph_fields import (
+    ANNOTATION,
+    INITIALIZER,
+    INPUT,
+    NODE,
+    SPARSE,
+    VALUE_INFO,
+    find_tensor_list,
+)
 from graphshare.formats.onnx.graph_names import GraphNames, find_at_home, is_constant_in_file
 from graphshare.formats.onnx.messages import (
     FieldChange,
@@ -45,21 +53,27 @@ from graphshare.ir.graph import EMPTY, Graph, Node
 from graphshare.ir.walk import own_inputs
 
 TensorEncoder = Callable[[Node, str], Message | None]
-"""Returns the TensorProto, under a name, of an initializer with data elsewhere; None where the one in its file holds."""
+"""Returns the TensorProto, under a name, of an initializer with data elsewhere; None where the one
+in its file holds.
+"""
 
 
 def keep_tensor(node: Node, name: str) -> None:
     """Say that the TensorProto of the file holds."""
 
 
-def encode_graph_file(graph: Graph, encode_tensor: TensorEncoder = keep_tensor, types: Mapping[str, bytes] = EMPTY) -> Blob:
+def encode_graph_file(
+    graph: Graph, encode_tensor: TensorEncoder = keep_tensor, types: Mapping[str, bytes] = EMPTY
+) -> Blob:
     """Return the bytes of the model file of ``graph``; if it is as it was read, the bytes of its file.
 
     ``types`` are TypeProtos for the outputs, by name, whose types no file states.
     """
     source = graph.source
     if not isinstance(source, OnnxSource):
-        raise RefusedError(Fault("the graph was not read from an ONNX file", hint="`gs.export` writes it as ONNX"))
+        raise RefusedError(
+            Fault("the graph was not read from an ONNX file", hint="`gs.export` writes it as ONNX")
+        )
     # Nodes may be as they were read while their data gets another place, which the writer sees.
     if is_untouched(graph) and _GraphWriter(GraphNames(graph), encode_tensor).is_as_read():
         return source.span
@@ -88,7 +102,9 @@ class _EncodedFile:
         return self._message.pieces()
 
 
-def encode_model(graph: Graph, encode_tensor: TensorEncoder = keep_tensor, types: Mapping[str, bytes] = EMPTY) -> Message:
+def encode_model(
+    graph: Graph, encode_tensor: TensorEncoder = keep_tensor, types: Mapping[str, bytes] = EMPTY
+) -> Message:
     """Return the ModelProto of ``graph``, each part from its own bytes where these still hold."""
     source = get_source(graph)
     message = Message()
@@ -106,7 +122,11 @@ def encode_model(graph: Graph, encode_tensor: TensorEncoder = keep_tensor, types
 def list_as_read(graph: Graph) -> list[Node]:
     """Return the nodes in the order that they have in a graph that is read from the file of this one."""
     at_home = find_at_home(graph)
-    steps = {node for node in graph.nodes if node.op or is_constant_in_file(node, graph) or node in at_home}
+    steps = {
+        node
+        for node in graph.nodes
+        if node.op or is_constant_in_file(node, graph) or node in at_home
+    }
     variables = [node for node in graph.nodes if node not in steps]
     inputs = [node for node in variables if _is_input(node)]
     tensors: Ranked[Node] = {INITIALIZER: [], SPARSE: []}
@@ -119,7 +139,9 @@ def list_as_read(graph: Graph) -> list[Node]:
 
 
 def _rank_tensor(stored: Stored) -> int:
-    """Return the rank of an initializer; one that a Constant or a body had comes after those that the main graph had."""
+    """Return the rank of an initializer; one that a Constant or a body had comes after those that
+    the main graph had.
+    """
     assert stored.tensor is not None
     return stored.tensor.rank if stored.home is None else _LAST
 
@@ -148,7 +170,9 @@ def _order(lists: Ranked[Item]) -> dict[int, list[Item]]:
 class _GraphWriter:
     """Encodes one graph under the ``names`` that it gets."""
 
-    def __init__(self, names: GraphNames, encode_tensor: TensorEncoder, types: Mapping[str, bytes] = EMPTY) -> None:
+    def __init__(
+        self, names: GraphNames, encode_tensor: TensorEncoder, types: Mapping[str, bytes] = EMPTY
+    ) -> None:
         self._names, self._graph, self._nodes = names, names.graph, names.nodes
         self._encode_tensor = encode_tensor
         self._types = types
@@ -160,8 +184,15 @@ class _GraphWriter:
         return (
             is_untouched(self._graph)
             and self._has_old_names()
-            and all(self._encode_tensor(node, node.name) is None for node in self._nodes if not node.op)
-            and all(body.is_as_read() for node in self._nodes if node.subgraphs for body in self._bodies(node))
+            and all(
+                self._encode_tensor(node, node.name) is None for node in self._nodes if not node.op
+            )
+            and all(
+                body.is_as_read()
+                for node in self._nodes
+                if node.subgraphs
+                for body in self._bodies(node)
+            )
         )
 
     def _has_old_names(self) -> bool:
@@ -172,7 +203,8 @@ class _GraphWriter:
             and all(node.details.outputs == (name,) for node, name in names.captured.items())
             and all(name == message.name for _, message, name in names.list_orphans())
             and all(
-                b"".join(self._encode_annotation(each, each.name).pieces()) == each.read() for each in names.list_annotations()
+                b"".join(self._encode_annotation(each, each.name).pieces()) == each.read()
+                for each in names.list_annotations()
             )
         )
 
@@ -209,7 +241,8 @@ class _GraphWriter:
         steps = [
             node
             for node in self._nodes
-            if node.op or (is_constant_in_file(node, self._graph) and node not in self._names.weights)
+            if node.op
+            or (is_constant_in_file(node, self._graph) and node not in self._names.weights)
         ]
         constants = [
             (stored.tensor.rank, node)
@@ -228,7 +261,10 @@ class _GraphWriter:
     def _list_inputs(self, node: Node) -> list[str]:
         """Return the names of a node's own inputs, those that are absent included."""
         if self._names.is_plain:
-            names = [e.node.details.outputs[e.index] if e.node.op else e.node.name for e in own_inputs(node)]
+            names = [
+                e.node.details.outputs[e.index] if e.node.op else e.node.name
+                for e in own_inputs(node)
+            ]
         else:
             names = [self._names.find(entry) for entry in own_inputs(node)]
         for position in node.details.absent:
@@ -267,7 +303,12 @@ class _GraphWriter:
         if not node.op:
             return self._encode_constant(stored.node, stored, outputs[0], node)
         changed = not all(body.is_as_read() for body in bodies)
-        if not changed and tuple(inputs) == stored.inputs and outputs == stored.outputs and details.label == stored.label:
+        if (
+            not changed
+            and tuple(inputs) == stored.inputs
+            and outputs == stored.outputs
+            and details.label == stored.label
+        ):
             return stored.node
         encoded = map(_GraphWriter.encode, bodies)
         # Bodies are taken in the order of the attributes.
@@ -275,11 +316,20 @@ class _GraphWriter:
         changes: dict[int, FieldChange] = {}
         if changed:
             changes[5] = lambda attribute: rewrite_message(attribute, graphs)
-        return _encode_named(stored.node, {1: inputs, 2: outputs, 3: [details.label] if details.label else []}, changes)
+        return _encode_named(
+            stored.node,
+            {1: inputs, 2: outputs, 3: [details.label] if details.label else []},
+            changes,
+        )
 
     def _encode_constant(self, span: Span, stored: Stored, name: str, node: Node) -> Blob | Message:
         tensor, label = self._encode_tensor(node, name), node.details.label
-        if tensor is None and stored.tensor is not None and name == stored.tensor.name and label == stored.label:
+        if (
+            tensor is None
+            and stored.tensor is not None
+            and name == stored.tensor.name
+            and label == stored.label
+        ):
             return span
         changes: dict[int, FieldChange] = {}
         if tensor is not None:
@@ -292,12 +342,16 @@ class _GraphWriter:
             stored = find_stored(node.details)
             if stored.tensor is None:
                 continue
-            if stored.node is not None and (node in self._names.weights or is_constant_in_file(node, self._graph)):
+            if stored.node is not None and (
+                node in self._names.weights or is_constant_in_file(node, self._graph)
+            ):
                 continue
             (name,) = self._names.list_outputs(node)
             rank = stored.tensor.rank if node in self._names.weights else _rank_tensor(stored)
             tensor: bytes | Blob | Message
-            if stored.node is not None:  # a Constant of a body; the main graph has it for several bodies
+            if (
+                stored.node is not None
+            ):  # a Constant of a body; the main graph has it for several bodies
                 tensor = self._encode_tensor(node, name) or name_tensor(stored.tensor, name)
             elif stored.is_sparse:
                 tensor = rename_sparse(stored.tensor, name)
@@ -312,13 +366,24 @@ class _GraphWriter:
 
     def _encode_outputs(self) -> list[bytes | Blob | Message]:
         encoded: list[bytes | Blob | Message] = []
-        listed, counts = Counter([(head.node, head.index) for head in self._graph.heads]), Counter[tuple[Node, int]]()
+        listed, counts = (
+            Counter([(head.node, head.index) for head in self._graph.heads]),
+            Counter[tuple[Node, int]](),
+        )
         for head in self._graph.heads:
-            name, stored, place = self._names.find(head), find_stored(head.node.details), (head.node, head.index)
+            name, stored, place = (
+                self._names.find(head),
+                find_stored(head.node.details),
+                (head.node, head.index),
+            )
             values = stored.values
             # A value that is an output several times has a message for each.
             stated = list_results(values, head.index, listed[place])
-            known = stated[min(counts[place], len(stated) - 1)] if stated else values.infos.get(head.index) or stored.input
+            known = (
+                stated[min(counts[place], len(stated) - 1)]
+                if stated
+                else values.infos.get(head.index) or stored.input
+            )
             counts[place] += 1
             inferred = self._types.get(name)
             if known is None or inferred is not None:
@@ -342,7 +407,11 @@ class _GraphWriter:
             values = find_stored(node.details).values
             if values is NO_MESSAGES:
                 continue
-            names = node.details.outputs if node.op and self._names.is_plain else self._names.list_outputs(node)
+            names = (
+                node.details.outputs
+                if node.op and self._names.is_plain
+                else self._names.list_outputs(node)
+            )
             for index, message in values.infos.items():
                 if index in values.results or (node, index) not in heads:
                     add(VALUE_INFO, message, names[index])
@@ -354,8 +423,12 @@ class _GraphWriter:
                 add(number, message, name)
         return {VALUE_INFO: infos, ANNOTATION: annotations}
 
-    def _list_others(self, node: Node, values: ValueMessages) -> Iterator[tuple[int, int, NamedMessage]]:
-        """Yield a node's messages beside value_info, each with the list that it goes into and the index of the output."""
+    def _list_others(
+        self, node: Node, values: ValueMessages
+    ) -> Iterator[tuple[int, int, NamedMessage]]:
+        """Yield a node's messages beside value_info, each with the list that it goes into and the
+        index of the output.
+        """
         for index, message in values.results.items():
             # An output no more: its type is known anyway.
             if node.op and (node, index) not in self._heads and index not in values.infos:
@@ -366,7 +439,9 @@ class _GraphWriter:
 
     def _encode_annotation(self, message: NamedMessage, name: str) -> Blob | Message:
         prefix = name.removesuffix(message.name) if name.endswith(message.name) else ""
-        return rename_annotation(message, name, lambda old: self._names.find_new_name(message.file, old, prefix))
+        return rename_annotation(
+            message, name, lambda old: self._names.find_new_name(message.file, old, prefix)
+        )
 
 
 _LAST = 1 << 62
@@ -377,8 +452,11 @@ def _is_input(node: Node) -> bool:
     return stored.input is not None or stored.tensor is None
 
 
-def _encode_named(span: Span, names: Mapping[int, Sequence[str]], changes: Mapping[int, FieldChange]) -> Message:
-    """Return a NodeProto with other ``names`` by field number, and ``changes`` of other fields as in :func:`rewrite_message`.
+def _encode_named(
+    span: Span, names: Mapping[int, Sequence[str]], changes: Mapping[int, FieldChange]
+) -> Message:
+    """Return a NodeProto with other ``names`` by field number, and ``changes`` of other fields as
+    in :func:`rewrite_message`.
 
     Where the file has as many names of each kind, every field stays at its place, a label that is empty too.
     """
@@ -387,7 +465,10 @@ def _encode_named(span: Span, names: Mapping[int, Sequence[str]], changes: Mappi
         names = {**names, 3: [""]}
     if all(len(texts) == fields[number] for number, texts in names.items()):
         encoded = {number: map(encode_text, texts) for number, texts in names.items()}
-        return rewrite_message(span, {**changes, **{number: partial(_take, texts) for number, texts in encoded.items()}})
+        return rewrite_message(
+            span,
+            {**changes, **{number: partial(_take, texts) for number, texts in encoded.items()}},
+        )
     message = Message()
     for number, texts in names.items():
         for text in texts:

@@ -9,7 +9,14 @@ from msgspec.structs import replace
 
 from graphshare.errors import Fault, GraphshareError, RefusedError
 from graphshare.formats.facets import Editing, TensorType
-from graphshare.formats.paddle.records import FETCH, Result, Stored, find_stored, name_value, read_values
+from graphshare.formats.paddle.records import (
+    FETCH,
+    Result,
+    Stored,
+    find_stored,
+    name_value,
+    read_values,
+)
 from graphshare.formats.paddle.text import make_attribute, read_list, read_typed, write_list
 from graphshare.formats.paddle.types import find_type_text, parse_type, write_type
 from graphshare.ir.graph import Entry, Graph, Node, NodeDetails
@@ -21,7 +28,9 @@ from graphshare.text.names import TakenNames
 class PaddleEditing(Editing):
     """New inputs have the types of the values whose place they take."""
 
-    def make_inputs(self, graph: Graph, cuts: Mapping[tuple[Node, int], str]) -> Mapping[tuple[Node, int], Node]:
+    def make_inputs(
+        self, graph: Graph, cuts: Mapping[tuple[Node, int], str]
+    ) -> Mapping[tuple[Node, int], Node]:
         nodes: dict[tuple[Node, int], Node] = {}
         faults: list[Fault] = []
         for (node, index), name in cuts.items():
@@ -40,7 +49,9 @@ class PaddleEditing(Editing):
 def make_fetch(entry: Entry, name: str) -> Node:
     """Return the operator that gives a value as an output. Raises RefusedError where the file states no type of it."""
     text = find_type_text(entry)
-    attributes = write_list([make_attribute("name", "0.a_str", name), make_attribute("col", "0.a_i32", 0)])
+    attributes = write_list(
+        [make_attribute("name", "0.a_str", name), make_attribute("col", "0.a_i32", 0)]
+    )
     result = Result(1, (("%", b"1"), ("TT", text)))
     # The predictor keeps only persistable values for its caller.
     owned = write_list([_make_flag("persistable", True), _make_flag("stop_gradient", False)])
@@ -51,11 +62,19 @@ def make_fetch(entry: Entry, name: str) -> Node:
 
 
 def make_data(name: str, entry: Entry) -> Node:
-    """Return an input that takes the place of a value. Raises RefusedError where the file states no type of one tensor."""
+    """Return an input that takes the place of a value.
+
+    Raises RefusedError where the file states no type of one tensor.
+    """
     text = find_type_text(entry)
     kind = parse_type(text)
     if not isinstance(kind, TensorType):
-        raise RefusedError(Fault(f"{name_value(entry)} is a {kind}, and inputs are tensors", hint="cut in front of it"))
+        raise RefusedError(
+            Fault(
+                f"{name_value(entry)} is a {kind}, and inputs are tensors",
+                hint="cut in front of it",
+            )
+        )
     return _make_data(name, text, kind.dtype)
 
 
@@ -70,9 +89,17 @@ def _make_data(name: str, text: bytes, dtype: str) -> Node:
     ]
     result = Result(1, (("%", b"1"), ("TT", text)))
     owned = write_list([_make_flag("persistable", False), _make_flag("stop_gradient", True)])
-    fields = (("#", b'"1.data"'), ("A", write_list(attributes)), ("I", b"[]"), ("O", b"[]"), ("OA", owned))
+    fields = (
+        ("#", b'"1.data"'),
+        ("A", write_list(attributes)),
+        ("I", b"[]"),
+        ("O", b"[]"),
+        ("OA", owned),
+    )
     _, values = read_values(fields, is_named=True)
-    details = NodeDetails("pd_op", (), values, holds_value=False, stored=Stored(fields, (result,), name))
+    details = NodeDetails(
+        "pd_op", (), values, holds_value=False, stored=Stored(fields, (result,), name)
+    )
     return Node("", name, num_outputs=1, details=details)
 
 
@@ -98,7 +125,9 @@ def settle_outputs(graph: Graph) -> Graph:
             more.append(node)
         outputs.append(node)
     nodes = (*topological(graph), *more)
-    if [node for node in nodes if node.op == FETCH] != outputs:  # the predictor loses those that are not in their order
+    if [
+        node for node in nodes if node.op == FETCH
+    ] != outputs:  # the predictor loses those that are not in their order
         nodes = (*(node for node in nodes if node.op != FETCH), *outputs)
     return replace(graph, nodes=nodes, heads=tuple(map(Entry, outputs)))
 
@@ -111,7 +140,9 @@ def find_fetched(entry: Entry) -> Entry:
 
 
 def _pass_by_fetches(graph: Graph) -> Graph:
-    """Return a graph whose operators read the input of a ``fetch``, not its output, without fetches that are not outputs."""
+    """Return a graph whose operators read the input of a ``fetch``, not its output, without fetches
+    that are not outputs.
+    """
     outputs = {head.node for head in graph.heads}
 
     def redirect(entry: Entry, node: Node) -> Entry | None:

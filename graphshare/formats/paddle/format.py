@@ -21,7 +21,10 @@ from graphshare.formats.paddle.types import PaddleTypes
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import Graph, Node
 
-_CONVERT = "`paddle2onnx --model_dir DIR --model_filename NAME.json --params_filename NAME.pdiparams --save_file NAME.onnx`"
+_CONVERT = (
+    "`paddle2onnx --model_dir DIR --model_filename NAME.json --params_filename NAME.pdiparams "
+    "--save_file NAME.onnx`"
+)
 _FIRST = "convert it with paddle2onnx, and"
 
 
@@ -30,7 +33,11 @@ class PaddleDescription(Description):
 
     def describe_operator(self, node: Node) -> list[str]:
         values = node.details.values
-        parts = [str(values[key]) for key in ("pooling_type", "act_type", "axis", "mode") if key in values]
+        parts = [
+            str(values[key])
+            for key in ("pooling_type", "act_type", "axis", "mode")
+            if key in values
+        ]
         strides = {part for part in str(values.get("strides", "")).strip("[]").split(", ") if part}
         if len(strides) == 1 and strides != {"1"}:
             parts.append(f"/{strides.pop()}")
@@ -75,12 +82,16 @@ class PaddleFormat(ModelFormat):
         return read_program(file.read(), file.where)
 
     def encode(self, graph: Graph) -> Iterable[bytes | memoryview]:
-        from graphshare.formats.paddle.write import encode_program  # start-up: what only reads needs no writer
+        from graphshare.formats.paddle.write import (
+            encode_program,
+        )  # start-up: what only reads needs no writer
 
         yield encode_program(settle_outputs(graph))
 
     def name_records(self, graph: Graph, file: ParameterFile) -> ParameterFile:
-        from graphshare.formats.paddle.parameters import name_records  # start-up: a graph alone needs no parameters
+        from graphshare.formats.paddle.parameters import (
+            name_records,
+        )  # start-up: a graph alone needs no parameters
 
         return name_records(graph, file)
 

@@ -17,18 +17,42 @@ _IDLE = frozenset(("persistable", "stop_gradient", "struct_name"))
 """Attributes that change no value."""
 _DIALECTS = frozenset(("builtin", "cf", "pd_op"))
 _DRAWING = frozenset(
-    ("bernoulli", "binomial", "class_center_sample", "dirichlet", "dropout", "exponential", "fused_dropout_add", "gaussian",
-     "gaussian_inplace", "gumbel_softmax", "multinomial", "poisson", "randint", "random_routing", "randperm", "rrelu",
-     "standard_gamma", "top_p_sampling", "truncated_gaussian_random", "uniform", "uniform_inplace",
-     "uniform_random_batch_size_like")
-)  # fmt: skip
-"""Operators that draw random numbers, unless they only test or have a seed; some have a twin that writes, with a ``_``."""
+    (
+        "bernoulli",
+        "binomial",
+        "class_center_sample",
+        "dirichlet",
+        "dropout",
+        "exponential",
+        "fused_dropout_add",
+        "gaussian",
+        "gaussian_inplace",
+        "gumbel_softmax",
+        "multinomial",
+        "poisson",
+        "randint",
+        "random_routing",
+        "randperm",
+        "rrelu",
+        "standard_gamma",
+        "top_p_sampling",
+        "truncated_gaussian_random",
+        "uniform",
+        "uniform_inplace",
+        "uniform_random_batch_size_like",
+    )
+)
+"""Operators that draw random numbers, unless they only test or have a seed; some have a twin that
+writes, with a ``_``.
+"""
 
 
 def draws_numbers(node: Node) -> bool:
     """Return whether an operator draws random numbers: its generator has no seed, and it does not only test."""
     values = node.details.values
-    is_fixed = str(values.get("is_test", "false")) == "true" or str(values.get("seed", "0")) not in ("0", "-1")
+    is_fixed = str(values.get("is_test", "false")) == "true" or str(
+        values.get("seed", "0")
+    ) not in ("0", "-1")
     return node.op.removesuffix("_") in _DRAWING and not is_fixed
 
 
@@ -49,8 +73,19 @@ class PaddleForm(NormalForm):
             return list(operands)
         values, domain = node.details.values, node.details.domain
         stated = tuple([(name, str(values[name])) for name in sorted(values) if name not in _IDLE])
-        key = (domain, node.op, self._version, stated, node.details.absent, node.num_outputs, tuple(operands), bodies)
-        draws = domain not in _DIALECTS or draws_numbers(node)  # nothing is known of operators that others define
+        key = (
+            domain,
+            node.op,
+            self._version,
+            stated,
+            node.details.absent,
+            node.num_outputs,
+            tuple(operands),
+            bodies,
+        )
+        draws = domain not in _DIALECTS or draws_numbers(
+            node
+        )  # nothing is known of operators that others define
         return self.number_outputs(node, "paddle", *key, self.count_drawn(key) if draws else 0)
 
 
@@ -59,16 +94,27 @@ class PaddleMeaning(Meaning):
 
     draws_numbers = staticmethod(draws_numbers)
 
-    def make_normal_form(self, graph: Graph, table: TermTable, facts: Facts, read: ReadContent) -> NormalForm | None:
-        return None if _overwrites(graph) else PaddleForm(table, read, get_source(graph).base_version)
+    def make_normal_form(
+        self, graph: Graph, table: TermTable, facts: Facts, read: ReadContent
+    ) -> NormalForm | None:
+        return (
+            None if _overwrites(graph) else PaddleForm(table, read, get_source(graph).base_version)
+        )
 
     def list_converted_names(self, graph: Graph) -> Mapping[Place, str]:
-        """Return the names of paddle2onnx: the operator, how many of its kind come before it, and the number of the output."""
+        """Return the names of paddle2onnx: the operator, how many of its kind come before it, and
+        the number of the output.
+        """
         counts, names = Counter[str](), dict[Place, str]()
         for node in graph.nodes:
             if node.op:
                 kind = f"p2o.{node.details.domain}.{node.op}"
-                names.update({(node, index): f"{kind}.{counts[kind]}.{index}" for index in range(node.num_outputs or 0)})
+                names.update(
+                    {
+                        (node, index): f"{kind}.{counts[kind]}.{index}"
+                        for index in range(node.num_outputs or 0)
+                    }
+                )
                 counts[kind] += 1
         return names
 
@@ -76,9 +122,15 @@ class PaddleMeaning(Meaning):
 def _overwrites(graph: Graph) -> bool:
     """Whether an operator overwrites a value that others read, so that their results depend on the order of a run."""
     for each in iter_graphs(graph):
-        uses = Counter((e.node, e.index) for e in chain(each.heads, *(node.inputs for node in each.nodes)))
+        uses = Counter(
+            (e.node, e.index) for e in chain(each.heads, *(node.inputs for node in each.nodes))
+        )
         for node in each.nodes:
-            written = [e for place, e in enumerate(list_operands(node)) if e is not None and is_written(node, place)]
+            written = [
+                e
+                for place, e in enumerate(list_operands(node))
+                if e is not None and is_written(node, place)
+            ]
             if any(uses[e.node, e.index] > 1 or not e.node.op for e in written):
                 return True
     return False

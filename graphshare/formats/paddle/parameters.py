@@ -27,7 +27,9 @@ def name_records(graph: Graph, file: ParameterFile) -> ParameterFile:
     faults = list(find_misfits(nodes, file))
     if faults:
         raise InputError([replace(fault, where=file.shown_path) for fault in faults])
-    records = tuple(replace(record, key=node.name) for node, record in zip(nodes, file.records, strict=True))
+    records = tuple(
+        replace(record, key=node.name) for node, record in zip(nodes, file.records, strict=True)
+    )
     return replace(file, records=records, named=True)
 
 
@@ -41,7 +43,10 @@ def find_misfits(nodes: list[Node], file: ParameterFile) -> Iterator[Fault]:
     """Yield why the records of a file do not belong to ``nodes``."""
     if len(nodes) != len(file.records):
         count = format_count(len(nodes), "parameter")
-        yield Fault(f"has {format_count(len(file.records), 'array')}, and the graph has {count}", hint=_OTHER)
+        yield Fault(
+            f"has {format_count(len(file.records), 'array')}, and the graph has {count}",
+            hint=_OTHER,
+        )
         return
     for number, (node, record) in enumerate(zip(nodes, file.records, strict=True)):
         stated = find_type(Entry(node))

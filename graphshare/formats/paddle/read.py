@@ -1,7 +1,7 @@
 """Read Paddle's graph JSON: parameters, inputs and arguments of bodies become variables, all else operators.
 
-Operators have no names, only parameters, inputs and outputs do. The value with the number 12 is called ``%12``, as when Paddle
-prints a program.
+Operators have no names, only parameters, inputs and outputs do. The value with the number 12 is
+called ``%12``, as when Paddle prints a program.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ from graphshare.formats.paddle.records import (
 from graphshare.formats.paddle.text import Attribute, Fields, read_list, read_object, split_operator
 from graphshare.ir.graph import Entry, FrozenMap, Graph, Node, NodeDetails
 
-_START = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:base_code|program)"\s*:\s*\{\s*"(?:magic|trainable|version|regions)"')
+_START = re.compile(
+    rb'(?:\xef\xbb\xbf)?\s*\{\s*"(?:base_code|program)"\s*:\s*\{\s*"(?:magic|trainable|version|regions)"'
+)
 _BOM = b"\xef\xbb\xbf"
 _PERSISTABLE = 0  # the place in a parameter's OA
 _NAME = 3  # the place in a parameter's A
@@ -51,7 +53,14 @@ def read_program(data: bytes, where: str = "") -> Graph:
         return reader.read(data)
     except InputError:
         raise
-    except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, TypeError, ValueError, IndexError) as error:
+    except (
+        msgspec.MsgspecError,
+        UnicodeDecodeError,
+        KeyError,
+        TypeError,
+        ValueError,
+        IndexError,
+    ) as error:
         what = f"no key {error}" if isinstance(error, KeyError) else str(error)
         reader.fail(f"is not a program of Paddle: {what}")
     except RecursionError:
@@ -73,7 +82,10 @@ class _Scope:
             if around is None:
                 return None
             self.captures[number] = Node(
-                "", name_value(around), num_outputs=1, details=NodeDetails(_BUILTIN, holds_value=False)
+                "",
+                name_value(around),
+                num_outputs=1,
+                details=NodeDetails(_BUILTIN, holds_value=False),
             )
             self.known[number] = Entry(self.captures[number])
         return self.known[number]
@@ -126,13 +138,19 @@ class _Reader:
             self.fail(f"has {len(blocks)} blocks, and a region has one")
         return tuple(region.items()), read_object(blocks[0])
 
-    def _read_operators(self, texts: list[bytes], scope: _Scope, path: str, depth: int) -> list[Node]:
+    def _read_operators(
+        self, texts: list[bytes], scope: _Scope, path: str, depth: int
+    ) -> list[Node]:
         nodes = list[Node]()
         for place, text in enumerate(texts):
             self.path = f"{path}.ops[{place}]"
             fields = read_object(text)
             tag = msgspec.json.decode(fields["#"], type=str)
-            node = self._read_parameter(fields, depth) if tag == "p" else self._read_operator(tag, fields, scope, depth)
+            node = (
+                self._read_parameter(fields, depth)
+                if tag == "p"
+                else self._read_operator(tag, fields, scope, depth)
+            )
             self._define(node, scope)
             nodes.append(node)
         return nodes
@@ -165,7 +183,12 @@ class _Reader:
         if is_named:
             self._check_named(op, fields, results)
         if is_input:
-            return Node("", name, num_outputs=1, details=NodeDetails(domain, (), values, holds_value=False, stored=stored))
+            return Node(
+                "",
+                name,
+                num_outputs=1,
+                details=NodeDetails(domain, (), values, holds_value=False, stored=stored),
+            )
         path = self.path
         inputs, absent = self._read_inputs(fields, scope)
         if op == FETCH and absent:
@@ -181,33 +204,63 @@ class _Reader:
             values,
             absent,
             stored=stored,
-            bodies=(*_BODIES.get(op, ()), *(f"region {number}" for number in range(len(bodies))))[: len(bodies)],
+            bodies=(*_BODIES.get(op, ()), *(f"region {number}" for number in range(len(bodies))))[
+                : len(bodies)
+            ],
         )
-        return Node(op, name, inputs=tuple(inputs), num_outputs=len(results), subgraphs=tuple(bodies), details=details)
+        return Node(
+            op,
+            name,
+            inputs=tuple(inputs),
+            num_outputs=len(results),
+            subgraphs=tuple(bodies),
+            details=details,
+        )
 
     def _check_named(self, op: str, fields: Mapping[str, bytes], results: Sequence[Result]) -> None:
         """Refuse an input or output of the program that has not the one form of its operator."""
         inputs = "one input" if op == FETCH else "no input"
-        if (len(read_list(fields["I"])), len(results), "regions" in fields) != (op == FETCH, 1, False):
+        if (len(read_list(fields["I"])), len(results), "regions" in fields) != (
+            op == FETCH,
+            1,
+            False,
+        ):
             self.fail(f"is a {op} with other than {inputs}, one result and no body")
 
     def _read_parameter(self, fields: dict[str, bytes], depth: int) -> Node:
-        """Return the variable of a parameter; one that is not in the parameter file is memory that an operator gives."""
+        """Return the variable of a parameter; one that is not in the parameter file is memory that
+        an operator gives.
+        """
         if depth:
             self.fail("is a parameter in a body; those of Paddle are in the program itself")
         flags, owned = read_list(fields["A"]), read_list(fields["OA"])
         name = msgspec.json.decode(flags[_NAME], type=str)
-        values = FrozenMap(A=Attribute("", b",".join(flags[:_NAME]).decode()), OA=Attribute("", b",".join(owned).decode()))
+        values = FrozenMap(
+            A=Attribute("", b",".join(flags[:_NAME]).decode()),
+            OA=Attribute("", b",".join(owned).decode()),
+        )
         stored = Stored(tuple(fields.items()), (self._read_result(fields["O"], "%"),), name)
         if owned[_PERSISTABLE] == b"1":
-            return Node("", name, num_outputs=1, details=NodeDetails(_BUILTIN, (), values, holds_value=True, stored=stored))
-        return Node(PARAMETER, name, num_outputs=1, details=NodeDetails(_BUILTIN, (name,), values, stored=stored))
+            return Node(
+                "",
+                name,
+                num_outputs=1,
+                details=NodeDetails(_BUILTIN, (), values, holds_value=True, stored=stored),
+            )
+        return Node(
+            PARAMETER,
+            name,
+            num_outputs=1,
+            details=NodeDetails(_BUILTIN, (name,), values, stored=stored),
+        )
 
     def _read_result(self, text: bytes, key: str) -> Result:
         fields = read_object(text)
         number = msgspec.json.decode(fields[key], type=int)
         if (number <= 0) is (key == "%"):
-            self.fail(f"gives a value the number {number}; those of operators count from 1, those of arguments from -1")
+            self.fail(
+                f"gives a value the number {number}; those of operators count from 1, those of arguments from -1"
+            )
         return Result(number, tuple(fields.items()))
 
     def _name(self, result: Result) -> str:
@@ -215,7 +268,9 @@ class _Reader:
         name = f"%{result.number}"
         return f"{name}.value" if name in self._taken else name
 
-    def _read_inputs(self, fields: Mapping[str, bytes], scope: _Scope) -> tuple[list[Entry], tuple[int, ...]]:
+    def _read_inputs(
+        self, fields: Mapping[str, bytes], scope: _Scope
+    ) -> tuple[list[Entry], tuple[int, ...]]:
         """Return the inputs that are there, and the places of the others."""
         numbers = list[int]()
         for text in read_list(fields["I"]):
@@ -232,7 +287,9 @@ class _Reader:
             self.fail(f"uses value {number}, which nothing before it defines")
         return entry
 
-    def _read_body(self, text: bytes, outer: _Scope, path: str, depth: int) -> tuple[Graph, list[int]]:
+    def _read_body(
+        self, text: bytes, outer: _Scope, path: str, depth: int
+    ) -> tuple[Graph, list[int]]:
         """Return a body, and the numbers of the values around it that it captures, in the order of its captures."""
         if depth > _DEEPEST:
             self.fail(f"is a body in {_DEEPEST} others; fewer are read")
@@ -243,7 +300,9 @@ class _Reader:
                 stored = Stored((), (self._read_result(record, "#"),))
                 values = FrozenMap(position=len(arguments))
                 details = NodeDetails(key, (), values, holds_value=False, stored=stored)
-                arguments.append(Node("", f"%{stored.results[0].number}", num_outputs=1, details=details))
+                arguments.append(
+                    Node("", f"%{stored.results[0].number}", num_outputs=1, details=details)
+                )
                 self._define(arguments[-1], scope)
         operators = read_list(block["ops"])
         nodes = self._read_operators(operators[:-1], scope, f"{path}.blocks[0]", depth)
@@ -257,5 +316,11 @@ class _Reader:
         record_ = BodyRecord(region, tuple(block.items()), tuple(end.items()))
         captures = tuple(scope.captures.values())
         nodes = [*captures, *arguments, *nodes]
-        body = Graph(tuple(nodes), tuple(heads), source=self._source, extra=FrozenMap(body=record_), captures=captures)
+        body = Graph(
+            tuple(nodes),
+            tuple(heads),
+            source=self._source,
+            extra=FrozenMap(body=record_),
+            captures=captures,
+        )
         return body, list(scope.captures)

@@ -1,6 +1,7 @@
 """The data that a graph keeps from its Paddle file: the objects of operators and bodies, and the objects around them.
 
-An operator is ``{"#": "1.conv2d", "A": [ATTRIBUTE], "I": [{"%": 11}], "O": [{"%": 12, "TT": TYPE}], "OA": [ATTRIBUTE]}``.
+An operator is ``{"#": "1.conv2d", "A": [ATTRIBUTE], "I": [{"%": 11}], "O": [{"%": 12, "TT": TYPE}],
+"OA": [ATTRIBUTE]}``.
 """
 
 from __future__ import annotations
@@ -71,7 +72,9 @@ class PaddleSource(Source, frozen=True, eq=False):
     is_compact: bool = True
 
     def mismatches(self, other: Source) -> Iterator[tuple[str, str]]:
-        """Yield the versions of the operators, where two programs have unlike ones: Paddle converts a file as a whole."""
+        """Yield the versions of the operators, where two programs have unlike ones: Paddle converts
+        a file as a whole.
+        """
         if isinstance(other, PaddleSource) and other.base_version != self.base_version:
             versions = f"base_code version is {self.base_version} in one and {other.base_version} in the other"
             yield versions, "load both in one Paddle, and save them again with paddle.jit.save"
@@ -79,7 +82,8 @@ class PaddleSource(Source, frozen=True, eq=False):
     def name_faults(self, graph: Graph) -> Iterator[tuple[str, str, Node]]:
         """Yield names that two of the parameters, inputs and outputs have, and those that are not UTF-8.
 
-        Paddle has all of them in one scope: of two with one name it refuses the program, or one takes the value of the other.
+        Paddle has all of them in one scope: of two with one name it refuses the program, or one
+        takes the value of the other.
         """
         owners: dict[str, list[Node]] = {}
         for node in graph.nodes:
@@ -101,9 +105,14 @@ class PaddleSource(Source, frozen=True, eq=False):
 
 
 def read_values(fields: Fields, *, is_named: bool) -> tuple[str, FrozenMap]:
-    """Return the name of an operator and its attributes; a name and a place among the outputs are no attributes of it."""
+    """Return the name of an operator and its attributes; a name and a place among the outputs are
+    no attributes of it.
+    """
     texts = dict(fields)
-    values: dict[str, Any] = {**list_attributes(texts.get("OA", b"[]")), **list_attributes(texts.get("A", b"[]"))}
+    values: dict[str, Any] = {
+        **list_attributes(texts.get("OA", b"[]")),
+        **list_attributes(texts.get("A", b"[]")),
+    }
     name = values.pop("name").text if is_named else ""
     if is_named:
         values.pop("col", None)
@@ -129,7 +138,8 @@ def name_value(entry: Entry) -> str:
 
 
 def is_written(node: Node, place: int) -> bool:
-    """Return whether an operator writes into an input: the name of one that does ends in ``_``, and most write the first.
+    """Return whether an operator writes into an input: the name of one that does ends in ``_``, and
+    most write the first.
 
     ``batch_norm_`` updates its statistics, unless it only tests.
     """

@@ -1,4 +1,5 @@
-"""The text of Paddle's JSON: objects with their keys in order, lists, attributes; values keep the text that the file has.
+"""The text of Paddle's JSON: objects with their keys in order, lists, attributes; values keep the
+text that the file has.
 
 Numbers keep their text there, so that no value is decoded and encoded again.
 """
@@ -84,8 +85,12 @@ def _make_attribute(value: _Typed) -> Attribute:
     if kind != "array":
         return Attribute(kind, _show(bytes(value.data)))
     items = _TYPED_LIST.decode(value.data)
-    kinds = "/".join(dict.fromkeys(split_operator(item.tag)[1].removeprefix("a_") for item in items))
-    return Attribute(f"array {kinds}".rstrip(), f"[{', '.join(_show(bytes(item.data)) for item in items)}]")
+    kinds = "/".join(
+        dict.fromkeys(split_operator(item.tag)[1].removeprefix("a_") for item in items)
+    )
+    return Attribute(
+        f"array {kinds}".rstrip(), f"[{', '.join(_show(bytes(item.data)) for item in items)}]"
+    )
 
 
 def _show(text: bytes) -> str:
@@ -99,7 +104,12 @@ def set_attribute(text: bytes, name: str, value: bytes) -> bytes:
         fields = read_object(item)
         if msgspec.json.decode(fields["N"]) != name:
             return item
-        return write_object({**fields, "AT": write_object({**read_object(fields["AT"]), "D": value}.items())}.items())
+        return write_object(
+            {
+                **fields,
+                "AT": write_object({**read_object(fields["AT"]), "D": value}.items()),
+            }.items()
+        )
 
     return write_list(map(change, read_list(text)))
 

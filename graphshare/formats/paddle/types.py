@@ -37,24 +37,39 @@ def _parse(text: bytes, depth: int) -> StaticType | None:
     dtype, sizes, *_ = read_list(data)
     numbers = msgspec.json.decode(sizes, type=list[int])
     name = read_typed(dtype)[0]
-    return TensorType(DTYPES.get(name, name), tuple([None if size < 0 else size for size in numbers]))
+    return TensorType(
+        DTYPES.get(name, name), tuple([None if size < 0 else size for size in numbers])
+    )
 
 
 def write_type(dtype: str, shape: Sequence[int | str | None] | None) -> bytes:
-    """Return the JSON of the type of a tensor. Raises RefusedError where Paddle has no such dtype, or the rank is not known."""
+    """Return the JSON of the type of a tensor.
+
+    Raises RefusedError where Paddle has no such dtype, or the rank is not known.
+    """
     word = next((word for word, name in DTYPES.items() if name == dtype), None)
     if word is None or shape is None:
-        raise RefusedError(Fault(f"Paddle has no tensors of {dtype}{'' if shape is not None else ' of any rank'}"))
+        raise RefusedError(
+            Fault(f"Paddle has no tensors of {dtype}{'' if shape is not None else ' of any rank'}")
+        )
     sizes = [size if isinstance(size, int) else -1 for size in shape]
-    return msgspec.json.encode({"#": "0.t_dtensor", "D": [{"#": f"0.{word}"}, sizes, "NCHW", [], 0]})
+    return msgspec.json.encode(
+        {"#": "0.t_dtensor", "D": [{"#": f"0.{word}"}, sizes, "NCHW", [], 0]}
+    )
 
 
 def find_type_text(entry: Entry) -> bytes:
     """Return the JSON of the type of a value. Raises RefusedError where the file states none."""
     stored = find_stored(entry.node)
-    text = stored.results[entry.index].type_text if stored is not None and entry.index < len(stored.results) else b""
+    text = (
+        stored.results[entry.index].type_text
+        if stored is not None and entry.index < len(stored.results)
+        else b""
+    )
     if parse_type(text) is None:
-        raise RefusedError(Fault(f"the file states no type of {name_value(entry)}", node=entry.node.name))
+        raise RefusedError(
+            Fault(f"the file states no type of {name_value(entry)}", node=entry.node.name)
+        )
     return text
 
 
@@ -62,7 +77,9 @@ def find_type(entry: Entry) -> StaticType | None:
     """Return the type of a value; None where the file states none."""
     stored = find_stored(entry.node)
     return (
-        parse_type(stored.results[entry.index].type_text) if stored is not None and entry.index < len(stored.results) else None
+        parse_type(stored.results[entry.index].type_text)
+        if stored is not None and entry.index < len(stored.results)
+        else None
     )
 
 
@@ -72,8 +89,13 @@ class PaddleTypes(Types):
     are_stated = True
 
     def list_types(self, graph: Graph) -> Mapping[str, StaticType]:
-        entries = [*(Entry(node) for node in graph.variables() if not node.details.holds_value), *graph.heads]
-        return {name_value(entry): kind for entry in entries if (kind := find_type(entry)) is not None}
+        entries = [
+            *(Entry(node) for node in graph.variables() if not node.details.holds_value),
+            *graph.heads,
+        ]
+        return {
+            name_value(entry): kind for entry in entries if (kind := find_type(entry)) is not None
+        }
 
     def find_types(
         self,

@@ -8,8 +8,22 @@ from itertools import count, pairwise
 import msgspec
 
 from graphshare.errors import Fault, RefusedError
-from graphshare.formats.paddle.records import ARGUMENTS, BodyRecord, Stored, find_column, find_stored, get_source
-from graphshare.formats.paddle.text import Fields, read_list, set_attribute, write_list, write_object, write_text
+from graphshare.formats.paddle.records import (
+    ARGUMENTS,
+    BodyRecord,
+    Stored,
+    find_column,
+    find_stored,
+    get_source,
+)
+from graphshare.formats.paddle.text import (
+    Fields,
+    read_list,
+    set_attribute,
+    write_list,
+    write_object,
+    write_text,
+)
 from graphshare.ir.graph import Graph, Node
 from graphshare.ir.walk import own_inputs
 
@@ -36,7 +50,9 @@ class _Writer:
         columns = [find_column(head.node) for head in graph.heads]
         if any(left >= right for left, right in pairwise(columns)):
             columns = list(range(len(columns)))
-        self._columns = {head.node: column for head, column in zip(graph.heads, columns, strict=True)}
+        self._columns = {
+            head.node: column for head, column in zip(graph.heads, columns, strict=True)
+        }
 
     def write(self) -> bytes:
         """Return the text of the program."""
@@ -103,22 +119,32 @@ class _Writer:
         return text
 
     def _write_bodies(self, node: Node, numbers: _Numbers) -> Iterable[bytes]:
-        captured = [numbers.own[entry.node][entry.index] for entry in node.inputs[len(own_inputs(node)) :]]
+        captured = [
+            numbers.own[entry.node][entry.index] for entry in node.inputs[len(own_inputs(node)) :]
+        ]
         for body, own in zip(node.subgraphs, numbers.bodies[node], strict=True):
             record: BodyRecord = body.extra["body"]
             own.own.update({capture: [captured.pop(0)] for capture in body.captures})
-            arguments = [each for each in body.nodes if find_stored(each) is not None and each.details.domain in ARGUMENTS]
+            arguments = [
+                each
+                for each in body.nodes
+                if find_stored(each) is not None and each.details.domain in ARGUMENTS
+            ]
             operators = [self._write_node(each, own) for each in body.nodes if each.op]
             places = [own.own[head.node][head.index] for head in body.heads]
             operators.append(_set(record.end, I=_write_inputs(places)))
-            block = _set(record.block, ops=write_list(operators), **self._write_arguments(arguments, own))
+            block = _set(
+                record.block, ops=write_list(operators), **self._write_arguments(arguments, own)
+            )
             yield _set(record.region, blocks=write_list([block]))
 
     def _write_arguments(self, arguments: Sequence[Node], numbers: _Numbers) -> dict[str, bytes]:
         lists: dict[str, list[bytes]] = {}
         for node in arguments:
             for result, number in zip(node.details.stored.results, numbers.own[node], strict=True):
-                lists.setdefault(node.details.domain, []).append(_set(result.fields, **{"#": b"%d" % number}))
+                lists.setdefault(node.details.domain, []).append(
+                    _set(result.fields, **{"#": b"%d" % number})
+                )
         return {key: write_list(texts) for key, texts in lists.items()}
 
 

@@ -73,8 +73,8 @@ class ValueFile(msgspec.Struct, frozen=True):
 def read_value(path: str, declared: str = "") -> tuple[str, Any]:
     """Return the name (it may be empty) and the value in a file of ONNX (``.pb``).
 
-    ``declared`` is its type as a text. The value is a list for a ``sequence of`` tensors, the contained value or None for an
-    ``optional of``, and an array for others. Raises InputError.
+    ``declared`` is its type as a text. The value is a list for a ``sequence of`` tensors, the
+    contained value or None for an ``optional of``, and an array for others. Raises InputError.
     """
     with open_source(path) as source:
         file = OnnxFile(source)
@@ -82,7 +82,9 @@ def read_value(path: str, declared: str = "") -> tuple[str, Any]:
             return _read_nested(file, 0, file.size, declared)
         except (WireError, TypeError, ValueError) as error:
             what = declared if declared.startswith(NESTED) else "tensor of numbers or texts"
-            raise InputError(Fault(f"is not {'an' if what[0] in 'aeiou' else 'a'} {what}: {error}", where=path)) from None
+            raise InputError(
+                Fault(f"is not {'an' if what[0] in 'aeiou' else 'a'} {what}: {error}", where=path)
+            ) from None
 
 
 def _read_nested(file: OnnxFile, start: int, end: int, declared: str) -> tuple[str, Any]:
@@ -111,7 +113,9 @@ def _read_tensor(file: OnnxFile, start: int, end: int) -> tuple[str, Array]:
     name = "".join(text_at(file.data, field) for field in fields if field[0] == _TENSOR_NAME)
     dtype = dtype_name(place.code)
     if dtype == "string":
-        texts = [b"".join(file.pieces(field[3], field[4])) for field in fields if field[0] == _TEXTS]
+        texts = [
+            b"".join(file.pieces(field[3], field[4])) for field in fields if field[0] == _TEXTS
+        ]
         decoded = [text.decode("utf-8", "surrogateescape") for text in texts]
         return name, np.array([*decoded, None], object)[:-1].reshape(place.shape)
     data = b"".join(read_elements(span, place))
@@ -139,15 +143,27 @@ def _read_npy(source: ByteSource) -> Array:
     size = source.size - start
     expected = element_count(shape) * stored.itemsize
     if expected != size:
-        message = f"has {format_count(size, 'byte')} of data where its shape {shape} needs {expected:,}"
+        message = (
+            f"has {format_count(size, 'byte')} of data where its shape {shape} needs {expected:,}"
+        )
         raise InputError(Fault(message, where=source.name, hint=DAMAGED))
     try:
         flat = np.frombuffer(source.read_at(start, size), stored) if size else np.empty(0, stored)
         # numpy makes letters of any numbers, or fails in ways of its own.
-        if stored.kind == "U" and flat.size and flat.view(np.dtype("u4").newbyteorder(stored.byteorder)).max() > sys.maxunicode:
+        if (
+            stored.kind == "U"
+            and flat.size
+            and flat.view(np.dtype("u4").newbyteorder(stored.byteorder)).max() > sys.maxunicode
+        ):
             raise ValueError("texts have numbers that are not those of letters")
         array = flat.reshape(shape, order="F" if is_fortran else "C")
-        return array.astype(header.dtype, copy=False) if header else array.astype(object) if stored.kind == "U" else array
+        return (
+            array.astype(header.dtype, copy=False)
+            if header
+            else array.astype(object)
+            if stored.kind == "U"
+            else array
+        )
     except ValueError as error:  # also a shape that numpy cannot hold
         raise InputError(Fault(f"cannot be read: {error}", where=source.name)) from error
 
@@ -161,7 +177,11 @@ def write_arrays(arrays: Mapping[str, Array], out: BinaryIO, format_: ParameterF
     options = WriteOptions(densify=True)
     plan = [(_record(key, array), key) for key, array in arrays.items()]
     refused = [(key, refuse_record(record, key, format_, options)) for record, key in plan]
-    faults = [Fault(fault.message, path=format_record(key, None), hint=fault.hint) for key, fault in refused if fault]
+    faults = [
+        Fault(fault.message, path=format_record(key, None), hint=fault.hint)
+        for key, fault in refused
+        if fault
+    ]
     if faults:
         raise RefusedError(faults)
     format_.write(plan, out, lambda record: _bytes(arrays[record.key or ""]), options)

@@ -1,7 +1,8 @@
-"""Read the arrays of a parameter file: as numpy arrays, or as a stream of bytes. The module imports numpy in functions only.
+"""Read the arrays of a parameter file: as numpy arrays, or as a stream of bytes. The module imports
+numpy in functions only.
 
-Dense arrays whose bytes the file contains unchanged (``.params``, ``.safetensors``) are read into memory and are read-only;
-others (``.npz``) are decoded.
+Dense arrays whose bytes the file contains unchanged (``.params``, ``.safetensors``) are read into
+memory and are read-only; others (``.npz``) are decoded.
 """
 
 from __future__ import annotations
@@ -18,7 +19,14 @@ from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.files.byte_source import ByteSource
 from graphshare.files.open_source import reopen_source
 from graphshare.formats.params.format import CHUNK, Chunks
-from graphshare.formats.params.records import ITEM_SIZES, WEIGHTS_HINT, Origin, ParameterFile, Record, format_record
+from graphshare.formats.params.records import (
+    ITEM_SIZES,
+    WEIGHTS_HINT,
+    Origin,
+    ParameterFile,
+    Record,
+    format_record,
+)
 from graphshare.resources import MORE_MEMORY, describe_excess
 from graphshare.text.format import format_bytes, format_count
 
@@ -30,7 +38,8 @@ if TYPE_CHECKING:
 
 
 class SparseArray(msgspec.Struct, frozen=True, eq=False):
-    """A sparse array as stored. ``row_sparse``: ``values`` (K, ...) are the rows numbered ``indices`` (K,) of ``shape``.
+    """A sparse array as stored. ``row_sparse``: ``values`` (K, ...) are the rows numbered
+    ``indices`` (K,) of ``shape``.
 
     ``csr``: ``values`` (K,) lie in the columns ``indices`` (K,); row i has ``indptr[i]:indptr[i + 1]``.
     """
@@ -63,26 +72,48 @@ def record_in_memory(key: str, value: Any, default_dtype: str) -> Record:
         array = np.asarray(value)
     except ValueError as error:
         message = f"is not an array: {error}"
-        raise RefusedError(Fault(message, path=format_record(key, None), hint="give an array of numbers")) from None
+        raise RefusedError(
+            Fault(message, path=format_record(key, None), hint="give an array of numbers")
+        ) from None
     if not hasattr(value, "dtype") and array.dtype.kind in "fiub":
         array = array.astype("float32" if default_dtype == "bfloat16" else default_dtype)
     dtype = str(array.dtype.newbyteorder("="))
     if dtype not in ITEM_SIZES:
         message = f"has the dtype {array.dtype}, which no parameter file can hold"
-        raise RefusedError(Fault(message, path=format_record(key, None), hint="give an array of numbers"))
+        raise RefusedError(
+            Fault(message, path=format_record(key, None), hint="give an array of numbers")
+        )
     array = array.astype(dtype, copy=False)
-    return Record(key, array.shape, dtype, "npy", 0, array.nbytes, None, array.nbytes, origin=Origin(key, array=array))
+    return Record(
+        key,
+        array.shape,
+        dtype,
+        "npy",
+        0,
+        array.nbytes,
+        None,
+        array.nbytes,
+        origin=Origin(key, array=array),
+    )
 
 
 def _take_rows(record: Record, rows: slice) -> Record | None:
     """Return the record of some rows of a dense array, whose bytes are a part of the file; None for other arrays."""
     offset, shape, origin = record.data_offset, record.shape, record.origin
-    if offset is None or origin is not None or record.storage != "default" or not shape or not record.dtype:
+    if (
+        offset is None
+        or origin is not None
+        or record.storage != "default"
+        or not shape
+        or not record.dtype
+    ):
         return None
     start, stop, step = rows.indices(shape[0])
     row = ITEM_SIZES[record.dtype] * math.prod(shape[1:])
     return (
-        msgspec.structs.replace(record, shape=(stop - start, *shape[1:]), data_offset=offset + start * row)
+        msgspec.structs.replace(
+            record, shape=(stop - start, *shape[1:]), data_offset=offset + start * row
+        )
         if step == 1
         else None
     )
@@ -94,11 +125,22 @@ def record_of_bytes(key: str, dtype: str, shape: tuple[int, ...], content: memor
 
     stored = "uint16" if dtype == "bfloat16" else dtype
     array = np.frombuffer(content, np.dtype(stored).newbyteorder("<")).reshape(shape)
-    return Record(key, shape, dtype, "npy", 0, len(content), None, len(content), origin=Origin(key, array=array))
+    return Record(
+        key,
+        shape,
+        dtype,
+        "npy",
+        0,
+        len(content),
+        None,
+        len(content),
+        origin=Origin(key, array=array),
+    )
 
 
 class ArrayReader:
-    """Reads the arrays of one file, or of a list of records from several. A context manager; arrays stay valid after it.
+    """Reads the arrays of one file, or of a list of records from several. A context manager; arrays
+    stay valid after it.
 
     With ``together`` small arrays share blocks of memory: faster for arrays that all live equally long.
 
@@ -114,7 +156,9 @@ class ArrayReader:
     def __enter__(self) -> ArrayReader:
         if any(record.origin is not None for record in self.file.records):
             return self  # each file that the records are from is opened when it is first read
-        from graphshare.formats.params.format import find_format  # start-up: graphs alone need no parameter format
+        from graphshare.formats.params.format import (
+            find_format,
+        )  # start-up: graphs alone need no parameter format
 
         if self.file.missing:
             raise InputError(Fault(self.file.missing, where=self.file.path, hint=WEIGHTS_HINT))
@@ -126,7 +170,12 @@ class ArrayReader:
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         with ExitStack() as stack:
             for reader in self._others.values():
                 stack.push(reader)
@@ -144,7 +193,9 @@ class ArrayReader:
             return self, record
         reader = self._others.get(id(origin.file))
         if reader is None:
-            reader = self._others[id(origin.file)] = ArrayReader(origin.file, together=self._blocks is not None).__enter__()
+            reader = self._others[id(origin.file)] = ArrayReader(
+                origin.file, together=self._blocks is not None
+            ).__enter__()
         return reader, msgspec.structs.replace(record, key=origin.key, origin=None)
 
     def read(self, record: Record, rows: slice | None = None) -> Array:
@@ -158,7 +209,9 @@ class ArrayReader:
             return reader.read(record)[rows] if part is None else reader.read(part)
         array = widen_bfloat16(reader._raw(record), record.dtype)
         # Other arrays take no more memory than their bytes in the file; decoded ones are limited together.
-        self._taken += 0 if record.data_offset is not None and record.storage == "default" else array.nbytes
+        self._taken += (
+            0 if record.data_offset is not None and record.storage == "default" else array.nbytes
+        )
         return array
 
     def read_sparse(self, record: Record) -> SparseArray:
@@ -171,8 +224,13 @@ class ArrayReader:
             return reader.read_sparse(record)
         record.shape_and_dtype()
         values = self._view(record.data_offset, record.storage_shape, storage_dtype(record), record)
-        parts = {part.role: self._view(part.offset, part.shape, part.dtype, record) for part in record.parts}
-        array = SparseArray(record.storage, record.shape or (), values, parts["indices"], parts.get("indptr"))
+        parts = {
+            part.role: self._view(part.offset, part.shape, part.dtype, record)
+            for part in record.parts
+        }
+        array = SparseArray(
+            record.storage, record.shape or (), values, parts["indices"], parts.get("indptr")
+        )
         misfit = _find_misfit(array)
         if misfit:
             raise self._fault(misfit, record)
@@ -186,11 +244,18 @@ class ArrayReader:
         reader, record = self._locate(record)
         if reader is not self:
             return reader.chunks(record)
-        if record.origin is None and record.storage == "default" and not record.fortran_order and not record.big_endian:
+        if (
+            record.origin is None
+            and record.storage == "default"
+            and not record.fortran_order
+            and not record.big_endian
+        ):
             return self._chunks(record)
         import numpy as np  # start-up: headers are read without numpy
 
-        little = self._raw(record).astype(np.dtype(storage_dtype(record)).newbyteorder("<"), order="C", copy=False)
+        little = self._raw(record).astype(
+            np.dtype(storage_dtype(record)).newbyteorder("<"), order="C", copy=False
+        )
         return _split(little.reshape(-1).view(np.uint8).data)
 
     def _raw(self, record: Record) -> Array:
@@ -205,7 +270,9 @@ class ArrayReader:
                 return self._decode(record) if record.storage == "default" else self._dense(record)
             return self._view(record.data_offset, record.shape, storage_dtype(record), record)
         except (MemoryError, ValueError) as error:
-            raise self._fault(f"cannot be held in memory as {record.shape}: {error}", record) from error
+            raise self._fault(
+                f"cannot be held in memory as {record.shape}: {error}", record
+            ) from error
 
     def _require_memory(self, record: Record) -> None:
         """Refuse an array that unpacks to more than the memory limit. Raises InputError before any of it is decoded."""
@@ -213,7 +280,9 @@ class ArrayReader:
         if excess:
             what = f"is {record.storage} and " if record.storage != "default" else ""
             size = f"its elements take {format_bytes(record.dense_size)}"
-            error = self._fault(f"{what}cannot be held in memory as {record.shape}: {size}, {excess}", record)
+            error = self._fault(
+                f"{what}cannot be held in memory as {record.shape}: {size}, {excess}", record
+            )
             raise InputError(msgspec.structs.replace(error.faults[0], hint=MORE_MEMORY))
 
     def _dense(self, record: Record) -> Array:
@@ -242,7 +311,9 @@ class ArrayReader:
         array = stored.reshape(shape, order="F" if record.fortran_order else "C")
         return array.astype(np.dtype(dtype), copy=False)
 
-    def _view(self, offset: int | None, shape: tuple[int, ...], dtype: str, record: Record) -> Array:
+    def _view(
+        self, offset: int | None, shape: tuple[int, ...], dtype: str, record: Record
+    ) -> Array:
         import numpy as np  # start-up: headers are read without numpy
 
         little = np.dtype(dtype).newbyteorder("<")
@@ -252,9 +323,13 @@ class ArrayReader:
             try:
                 return np.empty(shape, little)
             except ValueError as error:  # a size beside the 0 that numpy cannot hold
-                raise self._fault(f"cannot be held in memory as {shape}: {error}", record) from error
+                raise self._fault(
+                    f"cannot be held in memory as {shape}: {error}", record
+                ) from error
         if self._blocks is None:
-            return np.frombuffer(self._source.read_at(offset or 0, count * little.itemsize), little).reshape(shape)
+            return np.frombuffer(
+                self._source.read_at(offset or 0, count * little.itemsize), little
+            ).reshape(shape)
         memory = self._blocks.take(count * little.itemsize)
         self._source.read_into(offset or 0, memory.data)
         array: Array = memory.view(little).reshape(shape)
@@ -263,8 +338,12 @@ class ArrayReader:
         return array
 
     def _fault(self, message: str, record: Record) -> InputError:
-        number = next((i for i, other in enumerate(self.file.records) if other.offset == record.offset), 0)
-        return InputError(Fault(message, where=self.file.path, path=format_record(record.key, number)))
+        number = next(
+            (i for i, other in enumerate(self.file.records) if other.offset == record.offset), 0
+        )
+        return InputError(
+            Fault(message, where=self.file.path, path=format_record(record.key, number))
+        )
 
 
 class _Blocks:
@@ -289,11 +368,16 @@ class _Blocks:
             return np.empty(count, np.uint8)
         if self._free is None or count > self._free.size:
             self._free = np.empty(self._size, np.uint8)
-        taken, self._free = self._free[:count], self._free[-(-count // self._ALIGNMENT) * self._ALIGNMENT :]
+        taken, self._free = (
+            self._free[:count],
+            self._free[-(-count // self._ALIGNMENT) * self._ALIGNMENT :],
+        )
         return taken
 
 
-def have_equal_bytes(left: Iterable[bytes | memoryview], right: Iterable[bytes | memoryview]) -> bool:
+def have_equal_bytes(
+    left: Iterable[bytes | memoryview], right: Iterable[bytes | memoryview]
+) -> bool:
     """Return whether two streams hold the same bytes, wherever their pieces end."""
     others = (piece for piece in right if piece)
     other: bytes | memoryview = b""
@@ -308,9 +392,13 @@ def have_equal_bytes(left: Iterable[bytes | memoryview], right: Iterable[bytes |
 
 
 def have_equal_values(left: Any, right: Any) -> bool:
-    """Return whether values are equal, arrays in mappings and lists element by element; NaN equals NaN, dtypes must agree."""
+    """Return whether values are equal, arrays in mappings and lists element by element; NaN equals
+    NaN, dtypes must agree.
+    """
     if isinstance(left, Mapping) and isinstance(right, Mapping):
-        return left.keys() == right.keys() and all(have_equal_values(left[key], right[key]) for key in left)
+        return left.keys() == right.keys() and all(
+            have_equal_values(left[key], right[key]) for key in left
+        )
     if isinstance(left, list) and isinstance(right, list):
         return len(left) == len(right) and all(map(have_equal_values, left, right))
     are_arrays = [hasattr(value, "dtype") for value in (left, right)]
@@ -318,7 +406,9 @@ def have_equal_values(left: Any, right: Any) -> bool:
         return not any(are_arrays) and bool(left == right or (left != left and right != right))
     import numpy as np  # start-up: headers are read without numpy
 
-    return left.dtype == right.dtype and np.array_equal(left, right, equal_nan=left.dtype.kind in "fc")
+    return left.dtype == right.dtype and np.array_equal(
+        left, right, equal_nan=left.dtype.kind in "fc"
+    )
 
 
 def _split(data: memoryview) -> Iterator[memoryview]:
@@ -345,13 +435,20 @@ def _find_misfit(array: SparseArray) -> str:
     if array.indices.dtype.kind not in "iu" or array.indices.ndim != 1:
         return "has indices that are not one row of integers"
     if array.indptr is None:
-        if array.values.shape[1:] != array.shape[1:] or array.values.shape[:1] != array.indices.shape:
+        if (
+            array.values.shape[1:] != array.shape[1:]
+            or array.values.shape[:1] != array.indices.shape
+        ):
             return (
                 f"has stored rows of shape {array.values.shape} for "
                 f"{format_count(len(array.indices), 'index')} and shape {array.shape}"
             )
         return _out_of_range(array.indices, array.shape[0])
-    if len(array.shape) != 2 or array.indptr.dtype.kind not in "iu" or array.indptr.shape != (array.shape[0] + 1,):
+    if (
+        len(array.shape) != 2
+        or array.indptr.dtype.kind not in "iu"
+        or array.indptr.shape != (array.shape[0] + 1,)
+    ):
         return f"has row pointers of shape {array.indptr.shape} for shape {array.shape}"
     if array.values.shape != array.indices.shape:
         return f"has {format_count(array.values.size, 'value')} for {format_count(array.indices.size, 'column number')}"

@@ -15,10 +15,22 @@ from graphshare.progress import Advance, noop_progress
 Range = tuple[int, int]
 """Offset and size in bytes."""
 
-_SYSTEM_CHUNK = 1 << 24  # bytes per system call: a signal is never waited for long, and the disk starts early
+_SYSTEM_CHUNK = (
+    1 << 24
+)  # bytes per system call: a signal is never waited for long, and the disk starts early
 
 # The system's errors when it cannot copy between these two files itself. Anything else is a failure.
-_CANNOT = frozenset({errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EBADF, errno.EPERM, errno.ETXTBSY})
+_CANNOT = frozenset(
+    {
+        errno.EXDEV,
+        errno.EINVAL,
+        errno.ENOSYS,
+        errno.EOPNOTSUPP,
+        errno.EBADF,
+        errno.EPERM,
+        errno.ETXTBSY,
+    }
+)
 
 
 def coalesce(ranges: Iterable[Range]) -> Iterator[Range]:
@@ -35,7 +47,9 @@ def coalesce(ranges: Iterable[Range]) -> Iterator[Range]:
         yield start, end - start
 
 
-def copy_ranges(source: ByteSource, ranges: Iterable[Range], out: BinaryIO, *, advance: Advance = noop_progress) -> None:
+def copy_ranges(
+    source: ByteSource, ranges: Iterable[Range], out: BinaryIO, *, advance: Advance = noop_progress
+) -> None:
     """Append ``ranges`` of ``source`` to ``out``; ``advance`` receives the number of bytes while they are copied.
 
     Raises InputError when the source is shorter than a range, OSError when writing fails.
@@ -53,7 +67,9 @@ def copy_ranges(source: ByteSource, ranges: Iterable[Range], out: BinaryIO, *, a
             target = None
             _copy_through_buffer(source, offset + done, size - done, out, advance)
     if target is not None and out.seekable():
-        out.seek(0, os.SEEK_CUR)  # the buffered writer must take over the new position of its descriptor
+        out.seek(
+            0, os.SEEK_CUR
+        )  # the buffered writer must take over the new position of its descriptor
 
 
 def _descriptor(out: BinaryIO) -> int | None:
@@ -65,12 +81,16 @@ def _descriptor(out: BinaryIO) -> int | None:
         return None
 
 
-def _copy_in_system(name: str, source: int, offset: int, size: int, target: int, advance: Advance) -> int:
+def _copy_in_system(
+    name: str, source: int, offset: int, size: int, target: int, advance: Advance
+) -> int:
     """Copy within the kernel; return how many bytes were copied, fewer than ``size`` where the kernel cannot."""
     done = 0
     while done < size:
         try:
-            count = os.copy_file_range(source, target, min(size - done, _SYSTEM_CHUNK), offset + done)
+            count = os.copy_file_range(
+                source, target, min(size - done, _SYSTEM_CHUNK), offset + done
+            )
         except OSError as error:
             if error.errno in _CANNOT:
                 return done
@@ -97,7 +117,9 @@ def _start_writing(target: int, count: int) -> None:
         os.posix_fadvise(target, end - count, count, os.POSIX_FADV_DONTNEED)
 
 
-def _copy_through_buffer(source: ByteSource, offset: int, size: int, out: BinaryIO, advance: Advance) -> None:
+def _copy_through_buffer(
+    source: ByteSource, offset: int, size: int, out: BinaryIO, advance: Advance
+) -> None:
     if out.seekable():
         out.seek(0, os.SEEK_CUR)
     for start in range(offset, offset + size, CHUNK):
@@ -116,11 +138,18 @@ def write_all(out: BinaryIO, data: bytes | memoryview) -> None:
         view = view[count:]
 
 
-def first_difference(source: ByteSource, offset: int, other: ByteSource, other_offset: int, size: int) -> int | None:
+def first_difference(
+    source: ByteSource, offset: int, other: ByteSource, other_offset: int, size: int
+) -> int | None:
     """Return how many bytes into two ranges of ``size`` bytes they first differ; None when they are equal."""
     for start in range(0, size, CHUNK):
         count = min(CHUNK, size - start)
-        left, right = source.read_at(offset + start, count), other.read_at(other_offset + start, count)
+        left, right = (
+            source.read_at(offset + start, count),
+            other.read_at(other_offset + start, count),
+        )
         if left != right:
-            return start + next(i for i, (a, b) in enumerate(zip(left, right, strict=True)) if a != b)
+            return start + next(
+                i for i, (a, b) in enumerate(zip(left, right, strict=True)) if a != b
+            )
     return None

@@ -1,8 +1,9 @@
 """Compare arrays: the distances of their numbers from a reference, and the tolerance that would have passed.
 
-A number passes when ``abs(a - b) <= atol + rtol * abs(b)``, ``b`` being the reference's, as in numpy. NaN equals NaN, an
-infinity equals one of the same sign, and no tolerance makes another number of either. Differences of integers are exact.
-Arrays of parameter files are compared row by row, sparse ones at the places that either has.
+A number passes when ``abs(a - b) <= atol + rtol * abs(b)``, ``b`` being the reference's, as in
+numpy. NaN equals NaN, an infinity equals one of the same sign, and no tolerance makes another
+number of either. Differences of integers are exact. Arrays of parameter files are compared row by
+row, sparse ones at the places that either has.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ Array = NDArray[Any]
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """The result of a comparison. ``max_abs`` and ``max_rel`` are the tolerances that would have passed, each by itself.
+    """The result of a comparison. ``max_abs`` and ``max_rel`` are the tolerances that would have
+    passed, each by itself.
 
-    Both are infinite where NaN, infinities, shapes or dtypes differ; ``reason`` names these. ``identical`` means bit for bit.
+    Both are infinite where NaN, infinities, shapes or dtypes differ; ``reason`` names these.
+    ``identical`` means bit for bit.
     """
 
     equal: bool
@@ -45,15 +48,25 @@ _APART = float("inf")
 def compare_arrays(array: Array, reference: Array, *, atol: float, rtol: float) -> Comparison:
     """Compare ``array`` with ``reference``. Shapes and dtypes must be the same, nothing is broadcast."""
     if array.shape != reference.shape:
-        return Comparison(False, False, _APART, _APART, f"shapes {array.shape} and {reference.shape}")
+        return Comparison(
+            False, False, _APART, _APART, f"shapes {array.shape} and {reference.shape}"
+        )
     if array.dtype != reference.dtype:
-        return Comparison(False, False, _APART, _APART, f"types {name_dtype(array.dtype)} and {name_dtype(reference.dtype)}")
+        return Comparison(
+            False,
+            False,
+            _APART,
+            _APART,
+            f"types {name_dtype(array.dtype)} and {name_dtype(reference.dtype)}",
+        )
     numbers = NumberComparer(atol, rtol)
     numbers.add(array, reference)
     if numbers.apart:
         return Comparison(False, False, _APART, _APART, "NaN or infinities in different places")
     reason = "values differ" if numbers.differing else ""
-    return Comparison(not numbers.differing, numbers.identical, numbers.max_abs, numbers.max_rel, reason)
+    return Comparison(
+        not numbers.differing, numbers.identical, numbers.max_abs, numbers.max_rel, reason
+    )
 
 
 class NumberComparer:
@@ -92,7 +105,9 @@ class NumberComparer:
         self.max_abs = max(self.max_abs, float(distance.max()))
         if self._relative:
             with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-                relative = distance.astype("float64") / size.astype("float64")  # 0 / 0 is NaN, and no distance
+                relative = distance.astype("float64") / size.astype(
+                    "float64"
+                )  # 0 / 0 is NaN, and no distance
             self.max_rel = max(self.max_rel, float(np.fmax.reduce(relative, axis=None)))
 
     def _set_apart(self, a: Array, b: Array, distance: Array) -> tuple[Array, Array, Array]:
@@ -113,10 +128,12 @@ def _widen(a: Array, b: Array) -> str:
 
 
 class Distance(msgspec.Struct, frozen=True):
-    """The distance of two arrays: ``differing`` of ``count`` numbers differ, by at most ``max_abs``. True when nothing differs.
+    """The distance of two arrays: ``differing`` of ``count`` numbers differ, by at most
+    ``max_abs``. True when nothing differs.
 
-    ``max_abs`` is None where a NaN or infinity meets another value. ``densified``: sparse arrays were compared in dense form.
-    Without a tolerance ``bits`` of the differing numbers are equal as numbers: 0 and -0, or NaN with different digits.
+    ``max_abs`` is None where a NaN or infinity meets another value. ``densified``: sparse arrays
+    were compared in dense form. Without a tolerance ``bits`` of the differing numbers are equal as
+    numbers: 0 and -0, or NaN with different digits.
     """
 
     count: int
@@ -144,7 +161,8 @@ def compare_records(
     rtol: float = 0.0,
     advance: Advance = noop_progress,
 ) -> Distance:
-    """Compare an array with a reference of the same shape, a piece at a time (:mod:`graphshare.formats.params.comparison`).
+    """Compare an array with a reference of the same shape, a piece at a time
+    (:mod:`graphshare.formats.params.comparison`).
 
     Sparse arrays of one storage type stay sparse. ``advance`` receives the bytes of the reference.
     """
@@ -152,7 +170,9 @@ def compare_records(
     if stays_sparse:
         rows = _sparse_rows(reader.read_sparse(record), reference_reader.read_sparse(reference))
     else:
-        rows = align_rows(read_rows(reader, record), read_rows(reference_reader, reference, advance))
+        rows = align_rows(
+            read_rows(reader, record), read_rows(reference_reader, reference, advance)
+        )
     numbers = NumberComparer(atol, rtol, relative=False)
     unlike, is_exact = 0, not (atol or rtol)
     for row, expected in rows:
@@ -165,7 +185,8 @@ def compare_records(
         count=element_count(reference.shape or ()),
         differing=numbers.differing + bits,
         max_abs=numbers.max_abs if known else None,
-        densified=not stays_sparse and (record.storage != "default" or reference.storage != "default"),
+        densified=not stays_sparse
+        and (record.storage != "default" or reference.storage != "default"),
         bits=bits,
     )
 
@@ -180,7 +201,11 @@ def count_unlike(a: Array, b: Array) -> int:
 
 def _sparse_rows(a: SparseArray, b: SparseArray) -> Iterable[tuple[Array, Array]]:
     """Yield the values of both at every place where one of them stores some; others are zero."""
-    sides = [(np.sort(places), array, np.argsort(places, kind="stable")) for array in (a, b) for places in (_places(array),)]
+    sides = [
+        (np.sort(places), array, np.argsort(places, kind="stable"))
+        for array in (a, b)
+        for places in (_places(array),)
+    ]
     union = np.union1d(sides[0][0], sides[1][0])
     step = max(1, (1 << 17) // max(1, int(np.prod(a.values.shape[1:], dtype=np.int64))))
     for start in range(0, len(union), step):
@@ -208,7 +233,9 @@ def _at(places: Array, array: SparseArray, order: Array, targets: Array) -> Arra
     return values.reshape(-1)
 
 
-def read_rows(reader: ArrayReader, record: Record, advance: Advance = noop_progress) -> Iterator[Array]:
+def read_rows(
+    reader: ArrayReader, record: Record, advance: Advance = noop_progress
+) -> Iterator[Array]:
     """Yield the array's numbers in C order, in rows of any length; bfloat16 as float32 by value.
 
     A sparse array is densified for it, one array at a time. ``advance`` receives the numbers of bytes.

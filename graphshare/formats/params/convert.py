@@ -1,8 +1,9 @@
 """Convert parameter files into another format, and write them under new names.
 
-Keys keep their ``arg:`` and ``aux:`` in every format. A list without names gets the keys ``arr_0``, ``arr_1`` ... where the
-target needs names, as ``numpy.savez`` does: a consumer of such a list has only the position, and it survives.
-Converting back gives a file with these names. Floating-point arrays may get another dtype, piece by piece while written.
+Keys keep their ``arg:`` and ``aux:`` in every format. A list without names gets the keys ``arr_0``,
+``arr_1`` ... where the target needs names, as ``numpy.savez`` does: a consumer of such a list has
+only the position, and it survives. Converting back gives a file with these names. Floating-point
+arrays may get another dtype, piece by piece while written.
 """
 
 from __future__ import annotations
@@ -30,7 +31,15 @@ from graphshare.formats.params.format import (
     read_index,
 )
 from graphshare.formats.params.lookup import find_equal_arrays
-from graphshare.formats.params.records import ITEM_SIZES, Origin, ParameterFile, Record, encode_key, format_record, select_keys
+from graphshare.formats.params.records import (
+    ITEM_SIZES,
+    Origin,
+    ParameterFile,
+    Record,
+    encode_key,
+    format_record,
+    select_keys,
+)
 from graphshare.progress import task
 from graphshare.text.format import join_words
 from graphshare.text.names import split_key
@@ -48,10 +57,12 @@ _SCALES = ("gamma", "beta", "weight", "bias")
 class Conversion(ShortRepr, msgspec.Struct, frozen=True):
     """The result of a conversion; ``arrays`` counts those that were written.
 
-    ``densified``, ``named_by_position``, ``tied`` (written as second names of others) and ``untied`` (such names written as
-    arrays of their own) hold the keys in ``target``, and so do ``cast`` (written with another dtype) and ``overflows``:
-    how many finite numbers of an array became infinite in it. ``kept`` are the keys that would have been cast too, had ``keep``
-    or its default not kept them. With ``lost_names`` the source has names, and files of the target's format have none.
+    ``densified``, ``named_by_position``, ``tied`` (written as second names of others) and
+    ``untied`` (such names written as arrays of their own) hold the keys in ``target``, and so do
+    ``cast`` (written with another dtype) and ``overflows``: how many finite numbers of an array
+    became infinite in it. ``kept`` are the keys that would have been cast too, had ``keep`` or its
+    default not kept them. With ``lost_names`` the source has names, and files of the target's
+    format have none.
     """
 
     source: ParameterFile
@@ -76,7 +87,12 @@ class Conversion(ShortRepr, msgspec.Struct, frozen=True):
 
 
 def describe_conversion(
-    file: ParameterFile, plan: Plan, target: str, format_: ParameterFormat, options: WriteOptions, cast: Cast | None
+    file: ParameterFile,
+    plan: Plan,
+    target: str,
+    format_: ParameterFormat,
+    options: WriteOptions,
+    cast: Cast | None,
 ) -> Conversion:
     """Return the result of writing the records of ``plan`` to ``target``."""
     copies = _can_copy(file, plan, format_, options, cast)
@@ -90,7 +106,9 @@ def describe_conversion(
         target=target,
         format=format_.name,
         densified=() if copies else list_keys(lambda record: record.storage != "default"),
-        named_by_position=tuple(key or "" for record, key in plan if record.key is None and key is not None),
+        named_by_position=tuple(
+            key or "" for record, key in plan if record.key is None and key is not None
+        ),
         arrays=len(plan),
         tied=tied if format_.has_ties else (),
         untied=() if format_.has_ties else tied,
@@ -113,10 +131,11 @@ def stage_params(
 ) -> ParameterFile | None:
     """Stage one file with the planned records of several, file by file; return its index as read back.
 
-    The format is the first file's unless ``to`` names another. Within ``.params`` byte ranges are copied and nothing is
-    decoded; else one array at a time is in memory. None is returned for an output that cannot be read back (a pipe). Nothing
-    is in place before the caller commits ``stage``. ``verify_bytes`` compares the data too, where records were copied. ``cast``
-    gives arrays another dtype. Raises RefusedError, InputError, OutputError, SelfCheckError.
+    The format is the first file's unless ``to`` names another. Within ``.params`` byte ranges are
+    copied and nothing is decoded; else one array at a time is in memory. None is returned for an
+    output that cannot be read back (a pipe). Nothing is in place before the caller commits
+    ``stage``. ``verify_bytes`` compares the data too, where records were copied. ``cast`` gives
+    arrays another dtype. Raises RefusedError, InputError, OutputError, SelfCheckError.
     """
     format_ = find_format(to or parts[0][0].format)
     refuse_parts(parts, format_, cast, options)
@@ -129,13 +148,19 @@ def stage_params(
             with open_source(out.name) as source:
                 written = format_.verify_copy(source, parts, verify_bytes=verify_bytes)
         else:
-            written = verify_written(out.name, [item for _, plan in parts for item in _cast_plan(plan, cast)], format_)
+            written = verify_written(
+                out.name, [item for _, plan in parts for item in _cast_plan(plan, cast)], format_
+            )
     except SelfCheckError as error:  # name the file that was asked for, not the temporary one
-        raise SelfCheckError([msgspec.structs.replace(fault, where=out.target) for fault in error.faults]) from error
+        raise SelfCheckError(
+            [msgspec.structs.replace(fault, where=out.target) for fault in error.faults]
+        ) from error
     return msgspec.structs.replace(written, path=out.target)
 
 
-def refuse_parts(parts: Parts, format_: ParameterFormat, cast: Cast | None, options: WriteOptions) -> None:
+def refuse_parts(
+    parts: Parts, format_: ParameterFormat, cast: Cast | None, options: WriteOptions
+) -> None:
     """Refuse planned records that a format cannot hold. Raises RefusedError; all are listed."""
     refused = [fault for part in parts for fault in _refuse_plan(*part, format_, cast, options)]
     if refused:
@@ -143,7 +168,11 @@ def refuse_parts(parts: Parts, format_: ParameterFormat, cast: Cast | None, opti
 
 
 def write_parts(
-    parts: Parts, out: BinaryIO, format_: ParameterFormat, cast: Cast | None = None, options: WriteOptions = _PLAIN
+    parts: Parts,
+    out: BinaryIO,
+    format_: ParameterFormat,
+    cast: Cast | None = None,
+    options: WriteOptions = _PLAIN,
 ) -> bool:
     """Write the planned records of several files to ``out``, and return whether they were copied unchanged.
 
@@ -167,20 +196,29 @@ def verify_written(path: str, plan: Plan, format_: ParameterFormat) -> Parameter
     actual = [(record.key, record.shape, record.dtype) for record in written.records]
     expected = [(key, record.shape, record.dtype) for record, key in plan]
     if not format_.keeps_names:
-        expected = [(None, shape, dtype) for _, shape, dtype in sorted(expected, key=lambda item: encode_key(item[0] or ""))]
+        expected = [
+            (None, shape, dtype)
+            for _, shape, dtype in sorted(expected, key=lambda item: encode_key(item[0] or ""))
+        ]
     if format_.has_ties:  # tied names are read after the others
         actual, expected = sorted(actual, key=repr), sorted(expected, key=repr)
     if written.format != format_.name or actual != expected:
-        raise SelfCheckError("does not read back with the names, shapes and types that were written")
+        raise SelfCheckError(
+            "does not read back with the names, shapes and types that were written"
+        )
     return written
 
 
-def refuse_record(record: Record, key: str | None, format_: ParameterFormat, options: WriteOptions) -> Fault | None:
+def refuse_record(
+    record: Record, key: str | None, format_: ParameterFormat, options: WriteOptions
+) -> Fault | None:
     """Return why the format cannot hold ``record``; None when it can."""
     if record.shape is None:
         return Fault("was never filled: there is no array to write")
     if record.storage != "default" and not options.densify:
-        return Fault(f"is sparse ({record.storage})", hint="convert it in dense form with `densify`")
+        return Fault(
+            f"is sparse ({record.storage})", hint="convert it in dense form with `densify`"
+        )
     if record.stated:  # it is listed as the bytes that it takes
         dtype = record.stated.partition(" ")[0]
         hint = "`select` chooses the arrays to write; in graphs they stay as they are"
@@ -193,7 +231,8 @@ def refuse_record(record: Record, key: str | None, format_: ParameterFormat, opt
 def find_ties(plan: Plan) -> dict[str, str]:
     """Return the planned keys that are second names in the source, with the keys that they are second names for.
 
-    The plan is of one file. It may hold records several times (a copy for each branch): then each round has ties of its own.
+    The plan is of one file. It may hold records several times (a copy for each branch): then each
+    round has ties of its own.
     """
     rounds: dict[str | None, list[str]] = {}
     for record, key in plan:
@@ -211,7 +250,11 @@ def find_ties(plan: Plan) -> dict[str, str]:
 
 
 def plan_conversion(
-    file: ParameterFile, format_: ParameterFormat, select: Sequence[str], tie: bool, leave_out: Sequence[str] = ()
+    file: ParameterFile,
+    format_: ParameterFormat,
+    select: Sequence[str],
+    tie: bool,
+    leave_out: Sequence[str] = (),
 ) -> list[tuple[Record, str | None]]:
     """Return the records to convert, with their keys in the target."""
     plan = _name_records(file, format_)
@@ -221,14 +264,20 @@ def plan_conversion(
     return _tie_equal_arrays(file, plan, format_) if tie else plan
 
 
-def choose_cast(file: ParameterFile, plan: Plan, dtype: str | None, keep: Sequence[str] | None) -> Cast | None:
+def choose_cast(
+    file: ParameterFile, plan: Plan, dtype: str | None, keep: Sequence[str] | None
+) -> Cast | None:
     """Return the conversion to ``dtype``; None where it changes no array, so that records can be copied."""
     if dtype is None:
         if keep:
-            raise UsageError(Fault("`keep` needs `dtype`", hint="without `dtype` every array keeps its type"))
+            raise UsageError(
+                Fault("`keep` needs `dtype`", hint="without `dtype` every array keeps its type")
+            )
         return None
     if dtype not in FLOATS:
-        raise UsageError(Fault(f"cannot convert to {dtype}", hint=f"the dtypes are {', '.join(FLOATS)}"))
+        raise UsageError(
+            Fault(f"cannot convert to {dtype}", hint=f"the dtypes are {', '.join(FLOATS)}")
+        )
     kept = _choose_kept(file, dtype, keep)
     # One array under several names has one dtype
     ties = [(record.key or "", record.tied_to) for record, _ in plan if record.tied_to is not None]
@@ -259,7 +308,11 @@ def cast_in_memory(file: ParameterFile, dtype: str) -> tuple[ParameterFile, Conv
     with ArrayReader(file) as reader:
         for record, key in plan:
             if cast is None or not cast.changes(record):
-                records.append(msgspec.structs.replace(record, origin=record.origin or Origin(record.key, file)))
+                records.append(
+                    msgspec.structs.replace(
+                        record, origin=record.origin or Origin(record.key, file)
+                    )
+                )
                 continue
             content = memoryview(b"".join(cast.chunks(record, key or "", reader.chunks(record))))
             new = record_of_bytes(key or "", dtype, record.shape_and_dtype()[0], content)
@@ -273,11 +326,16 @@ def _find_batch_norms(file: ParameterFile) -> set[str]:
 
     In a model whose operators show the use of its arrays, they may have any names.
     """
-    keys = {split_key(record.key)[1]: record.key for record in file.records if record.key is not None}
+    keys = {
+        split_key(record.key)[1]: record.key for record in file.records if record.key is not None
+    }
     kept = find_format(file.format).find_float32(file)
     for name, key in keys.items():
         if match := _STATISTICS.fullmatch(name):
-            kept |= {key, *(keys[match[1] + scale] for scale in _SCALES if match[1] + scale in keys)}
+            kept |= {
+                key,
+                *(keys[match[1] + scale] for scale in _SCALES if match[1] + scale in keys),
+            }
     return kept
 
 
@@ -287,15 +345,22 @@ def _name_records(file: ParameterFile, format_: ParameterFormat) -> list[tuple[R
     return [(record, f"arr_{number}") for number, record in enumerate(file.records)]
 
 
-def _tie_equal_arrays(file: ParameterFile, plan: Plan, format_: ParameterFormat) -> list[tuple[Record, str | None]]:
+def _tie_equal_arrays(
+    file: ParameterFile, plan: Plan, format_: ParameterFormat
+) -> list[tuple[Record, str | None]]:
     """Return the plan with equal arrays tied. Raises RefusedError for a format that has no ties."""
     if not format_.has_ties:
         able = join_words([each.suffix for each in list_formats() if each.has_ties])
         hint = (
-            f"{able} has them; in {format_.suffix} every name has an array of its own, and a graph ties parameters by one node"
+            f"{able} has them; in {format_.suffix} every name has an array of its own, and a "
+            f"graph ties parameters by one node"
         )
         raise RefusedError(Fault(f"{format_.name} has no ties", hint=hint))
-    kept = {key: kept for kept, others in find_equal_arrays(file, [record for record, _ in plan]) for key in others}
+    kept = {
+        key: kept
+        for kept, others in find_equal_arrays(file, [record for record, _ in plan])
+        for key in others
+    }
     records = {record.key: record for record, _ in plan}
     return [
         (record if record.key not in kept else msgspec.structs.replace(records[kept[record.key]], key=record.key,
@@ -304,11 +369,25 @@ def _tie_equal_arrays(file: ParameterFile, plan: Plan, format_: ParameterFormat)
     ]  # fmt: skip
 
 
-def _can_copy(source: ParameterFile, plan: Plan, format_: ParameterFormat, options: WriteOptions, cast: Cast | None) -> bool:
+def _can_copy(
+    source: ParameterFile,
+    plan: Plan,
+    format_: ParameterFormat,
+    options: WriteOptions,
+    cast: Cast | None,
+) -> bool:
     """Return whether records are copied unchanged, header and all."""
-    if cast is not None or options.layout or not format_.copies_records or source.format != format_.name:
+    if (
+        cast is not None
+        or options.layout
+        or not format_.copies_records
+        or source.format != format_.name
+    ):
         return False
-    return not any(record.origin is not None or (options.densify and record.storage != "default") for record, _ in plan)
+    return not any(
+        record.origin is not None or (options.densify and record.storage != "default")
+        for record, _ in plan
+    )
 
 
 def _cast_plan(plan: Plan, cast: Cast | None) -> Plan:
@@ -316,21 +395,29 @@ def _cast_plan(plan: Plan, cast: Cast | None) -> Plan:
     return plan if cast is None else [(cast.record(record), key) for record, key in plan]
 
 
-def _convert(parts: Parts, out: BinaryIO, format_: ParameterFormat, options: WriteOptions, cast: Cast | None) -> None:
+def _convert(
+    parts: Parts, out: BinaryIO, format_: ParameterFormat, options: WriteOptions, cast: Cast | None
+) -> None:
     stored = [item for _, items in parts for item in items]
     plan = _cast_plan(stored, cast)
     options = msgspec.structs.replace(
         options,
         # If several files have a text of one key, the first file's text comes last and stays.
-        metadata={key: value for source, _ in reversed(parts) for key, value in source.metadata.items()},
-        ties={key: kept for _, plan in parts for key, kept in find_ties(plan).items()} if format_.has_ties else {},
+        metadata={
+            key: value for source, _ in reversed(parts) for key, value in source.metadata.items()
+        },
+        ties={key: kept for _, plan in parts for key, kept in find_ties(plan).items()}
+        if format_.has_ties
+        else {},
     )
     with ExitStack() as files:
         readers = [(files.enter_context(ArrayReader(source)), plan) for source, plan in parts]
         # Records of two files may be equal; which file an object is of is known by its identity.
         reader_by_record = {id(record): reader for reader, items in readers for record, _ in items}
         sources = {id(record): source for (record, _), source in zip(plan, stored, strict=True)}
-        advance = files.enter_context(task("converting", sum(record.dense_size for record, _ in plan), "B"))
+        advance = files.enter_context(
+            task("converting", sum(record.dense_size for record, _ in plan), "B")
+        )
 
         def chunks(record: Record) -> Iterable[bytes | memoryview]:
             source, key = sources[id(record)]
@@ -343,7 +430,11 @@ def _convert(parts: Parts, out: BinaryIO, format_: ParameterFormat, options: Wri
 
 
 def _refuse_plan(
-    file: ParameterFile, plan: Plan, format_: ParameterFormat, cast: Cast | None, options: WriteOptions
+    file: ParameterFile,
+    plan: Plan,
+    format_: ParameterFormat,
+    cast: Cast | None,
+    options: WriteOptions,
 ) -> list[Fault]:
     """Return every reason why the format cannot hold a planned record; none when it can hold all."""
     # Records that are copied were in a file of this format already.
@@ -361,7 +452,10 @@ def _find_repeated_names(plan: Plan) -> Iterator[Fault]:
     seen: set[str] = set()
     for number, (_, key) in enumerate(plan):
         if key is not None and key in seen:
-            yield Fault("has the name of an earlier record; this format needs each once", path=format_record(key, number))
+            yield Fault(
+                "has the name of an earlier record; this format needs each once",
+                path=format_record(key, number),
+            )
         if key is not None:
             seen.add(key)
 
@@ -392,19 +486,28 @@ class Cast:
         """Return ``record`` in the form to write."""
         return msgspec.structs.replace(record, dtype=self.dtype) if self.changes(record) else record
 
-    def chunks(self, record: Record, key: str, chunks: Iterable[bytes | memoryview]) -> Iterable[bytes | memoryview]:
+    def chunks(
+        self, record: Record, key: str, chunks: Iterable[bytes | memoryview]
+    ) -> Iterable[bytes | memoryview]:
         """Return the dense bytes of ``record`` (little endian) in the new dtype, piece by piece."""
         return self._convert(record.dtype or "", key, chunks) if self.changes(record) else chunks
 
-    def _convert(self, dtype: str, key: str, chunks: Iterable[bytes | memoryview]) -> Iterator[memoryview]:
+    def _convert(
+        self, dtype: str, key: str, chunks: Iterable[bytes | memoryview]
+    ) -> Iterator[memoryview]:
         import numpy as np  # start-up: headers are read without numpy
 
-        stored, target = np.dtype("<u2" if dtype == "bfloat16" else dtype).newbyteorder("<"), np.dtype(self.dtype)
+        stored, target = (
+            np.dtype("<u2" if dtype == "bfloat16" else dtype).newbyteorder("<"),
+            np.dtype(self.dtype),
+        )
         for piece in _split_whole(chunks, ITEM_SIZES[dtype]):
             values = np.frombuffer(piece, stored)
             if dtype == "bfloat16":  # its bits are the upper half of the float32 of the same value
                 values = (values.astype("<u4") << np.uint32(16)).view("<f4")
-            with np.errstate(over="ignore", invalid="ignore"):  # an overflow is counted, and NaN may signal
+            with np.errstate(
+                over="ignore", invalid="ignore"
+            ):  # an overflow is counted, and NaN may signal
                 new = values.astype(target.newbyteorder("<"))
             # A wider dtype holds every finite number of a narrower one.
             if target.itemsize < values.itemsize:

@@ -26,7 +26,9 @@ def copy_records(parts: Parts, out: BinaryIO, head: bytes = b"", tail: bytes = b
     """
     try:
         write_all(out, head)
-        with task("copying parameters", sum(record.size for _, plan in parts for record, _ in plan), "B") as advance:
+        with task(
+            "copying parameters", sum(record.size for _, plan in parts for record, _ in plan), "B"
+        ) as advance:
             for file, items in parts:
                 # Neighbours become one range, often the whole file.
                 ranges = ((record.offset, record.size) for record, _ in items)
@@ -36,10 +38,19 @@ def copy_records(parts: Parts, out: BinaryIO, head: bytes = b"", tail: bytes = b
         write_all(out, tail)
         out.flush()
     except OSError as error:
-        raise output_error(error, str(getattr(out, "target", "") or getattr(out, "name", ""))) from error
+        raise output_error(
+            error, str(getattr(out, "target", "") or getattr(out, "name", ""))
+        ) from error
 
 
-def verify_records(index: ParameterFile, written: ByteSource, parts: Parts, *, verify_bytes: bool, named: bool = True) -> None:
+def verify_records(
+    index: ParameterFile,
+    written: ByteSource,
+    parts: Parts,
+    *,
+    verify_bytes: bool,
+    named: bool = True,
+) -> None:
     """Compare the ``index`` of a file by :func:`copy_records` with its plan; the records' bytes with ``verify_bytes``.
 
     Unless ``named`` the file has no names. Memory does not grow with the arrays. Raises SelfCheckError.
@@ -49,18 +60,26 @@ def verify_records(index: ParameterFile, written: ByteSource, parts: Parts, *, v
     if not faults and verify_bytes:
         faults = list(_byte_differences(written, index, parts))
     if faults:
-        raise SelfCheckError([msgspec.structs.replace(fault, where=written.name) for fault in faults])
+        raise SelfCheckError(
+            [msgspec.structs.replace(fault, where=written.name) for fault in faults]
+        )
 
 
 def _differences(written: ParameterFile, plan: Plan, named: bool) -> Iterator[Fault]:
     if len(written.records) != len(plan):
-        yield Fault(f"holds {format_count(len(written.records), 'array')}, not the {len(plan)} that were to be written")
+        yield Fault(
+            f"holds {format_count(len(written.records), 'array')}, not the {len(plan)} that were to be written"
+        )
         return
     if written.trailing:
         yield Fault(f"has {format_count(written.trailing, 'byte')} behind the last name")
     for number, (record, (source, key)) in enumerate(zip(written.records, plan, strict=True)):
         place = format_record(key, number)
-        if named and record.key != key and (record.key is None or key is None or record.key_bytes != encode_key(key)):
+        if (
+            named
+            and record.key != key
+            and (record.key is None or key is None or record.key_bytes != encode_key(key))
+        ):
             yield Fault(f"reads back under the name {record.key!r}", path=place)
         if _content(record) != _content(source):
             yield Fault("reads back with another shape, type or size", path=place)
@@ -70,9 +89,21 @@ def _content(record: Record) -> tuple[object, ...]:
     """Return the facts that a copied record shares with its source: everything but the name and the place."""
     parts: tuple[object, ...] = ()
     if record.parts:
-        parts = tuple((part.role, part.dtype, part.shape, part.size, part.offset - record.offset) for part in record.parts)
+        parts = tuple(
+            (part.role, part.dtype, part.shape, part.size, part.offset - record.offset)
+            for part in record.parts
+        )
     place = None if record.data_offset is None else record.data_offset - record.offset
-    return record.layout, record.storage, record.shape, record.dtype, record.storage_shape, record.size, place, parts
+    return (
+        record.layout,
+        record.storage,
+        record.shape,
+        record.dtype,
+        record.storage_shape,
+        record.size,
+        place,
+        parts,
+    )
 
 
 def _byte_differences(written: ByteSource, index: ParameterFile, parts: Parts) -> Iterator[Fault]:
@@ -86,5 +117,8 @@ def _byte_differences(written: ByteSource, index: ParameterFile, parts: Parts) -
             for (planned, key), (number, record) in zip(plan, records, strict=False):
                 at = first_difference(source, planned.offset, written, record.offset, planned.size)
                 if at is not None:
-                    yield Fault(f"differs from its source at byte {at} of the record", path=format_record(key, number))
+                    yield Fault(
+                        f"differs from its source at byte {at} of the record",
+                        path=format_record(key, number),
+                    )
                 advance(planned.size)

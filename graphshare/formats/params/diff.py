@@ -12,7 +12,13 @@ import msgspec
 
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.format import MODELS
-from graphshare.formats.params.records import PRECISIONS, STEPS, ParameterFile, Record, find_coarsest
+from graphshare.formats.params.records import (
+    PRECISIONS,
+    STEPS,
+    ParameterFile,
+    Record,
+    find_coarsest,
+)
 from graphshare.progress import task
 from graphshare.text.format import format_dims
 from graphshare.text.names import join_key, split_key
@@ -28,9 +34,9 @@ How = Literal["equal", "values", "bits", "form", "added", "removed", "renamed"]
 class ParameterChange(msgspec.Struct, frozen=True):
     """One parameter in both files. ``old`` and ``new`` are its keys, None where a file does not have it.
 
-    ``how``: ``values`` differ, or only their ``bits`` (0 and -0), its ``form`` does (shape, type, storage: see ``detail``),
-    it was ``added`` or ``removed``, or it is ``renamed`` only (``arg:`` became ``aux:``). ``distance`` measures how far values
-    are apart.
+    ``how``: ``values`` differ, or only their ``bits`` (0 and -0), its ``form`` does (shape, type,
+    storage: see ``detail``), it was ``added`` or ``removed``, or it is ``renamed`` only (``arg:``
+    became ``aux:``). ``distance`` measures how far values are apart.
     """
 
     how: How
@@ -45,9 +51,10 @@ class ParameterChange(msgspec.Struct, frozen=True):
 class ParameterDiff(ShortRepr, msgspec.Struct, frozen=True, omit_defaults=True):
     """Two parameter files. ``equal`` counts the parameters without a difference. True when anything differs.
 
-    ``near`` counts the equal ones that differ within the tolerance. ``across`` counts parameters with unlike dtypes that were
-    compared by value, by the dtype up to whose rounding they may differ. ``missing`` are parameters whose values are in files
-    that do not exist or are too short: they were not compared.
+    ``near`` counts the equal ones that differ within the tolerance. ``across`` counts parameters
+    with unlike dtypes that were compared by value, by the dtype up to whose rounding they may
+    differ. ``missing`` are parameters whose values are in files that do not exist or are too short:
+    they were not compared.
     """
 
     left: str
@@ -65,15 +72,24 @@ class ParameterDiff(ShortRepr, msgspec.Struct, frozen=True, omit_defaults=True):
         """Return a table with a row for each parameter that differs."""
         rows = []
         for c in self.changes:
-            what = c.detail or f"{format_dims(c.shape, unknown='never filled')} {c.dtype or ''}".rstrip()
-            distance = "" if c.distance is None or c.distance.max_abs is None else f"{c.distance.max_abs:.4g}"
+            what = (
+                c.detail
+                or f"{format_dims(c.shape, unknown='never filled')} {c.dtype or ''}".rstrip()
+            )
+            distance = (
+                ""
+                if c.distance is None or c.distance.max_abs is None
+                else f"{c.distance.max_abs:.4g}"
+            )
             rows.append((c.how, c.old or "", c.new or "", what, distance))
         return Table(("parameter", "old", "new", "what", "max abs"), rows)
 
     def _repr_html_(self) -> str:
         """Return the changes as an HTML table for notebooks."""
         title = f"parameters: {self.equal:,} equal, {len(self.changes):,} different"
-        return format_html(title, facts=[("left", self.left), ("right", self.right)], tables=[self.make_table()])
+        return format_html(
+            title, facts=[("left", self.left), ("right", self.right)], tables=[self.make_table()]
+        )
 
 
 def diff_parameters(
@@ -88,9 +104,9 @@ def diff_parameters(
 ) -> ParameterDiff:
     """Compare the records of ``left`` and ``right``, paired by :func:`pair_records`.
 
-    With ``across_dtypes`` floats of different dtypes are equal up to the rounding of the less precise one. With
-    ``skips_missing`` values that a missing file has are not compared, and listed; else they are refused (InputError). No more
-    than two pieces of an array are in memory.
+    With ``across_dtypes`` floats of different dtypes are equal up to the rounding of the less
+    precise one. With ``skips_missing`` values that a missing file has are not compared, and listed;
+    else they are refused (InputError). No more than two pieces of an array are in memory.
     """
     from graphshare.formats.params.comparison import compare_records  # start-up: needs numpy
 
@@ -99,25 +115,37 @@ def diff_parameters(
 
     def measure(old: Record, new: Record, coarsest: str) -> Distance:
         across.update([coarsest] if coarsest else ())
-        near_zero, relative = STEPS.get(coarsest, (0.0, 0.0))  # numbers may differ by one step of that dtype
+        near_zero, relative = STEPS.get(
+            coarsest, (0.0, 0.0)
+        )  # numbers may differ by one step of that dtype
         tolerance = {"atol": max(atol, near_zero), "rtol": max(rtol, relative)}
         distances.append(compare_records(b, new, a, old, **tolerance, advance=advance))
         return distances[-1]
 
-    with_prefixes = not {left.format, right.format} & MODELS.keys()  # names in models have no arg: and aux:
+    with_prefixes = (
+        not {left.format, right.format} & MODELS.keys()
+    )  # names in models have no arg: and aux:
     size = sum(x.dense_size for x, y in pairs if x is not None and y is not None)
-    with ArrayReader(left) as a, ArrayReader(right) as b, task("comparing parameters", size, "B") as advance:
+    with (
+        ArrayReader(left) as a,
+        ArrayReader(right) as b,
+        task("comparing parameters", size, "B") as advance,
+    ):
         for x, y in pairs:
             if x is None or y is None:
                 changes += _describe_unpaired(x, y)
             elif skips_missing and (left.lacks(x) or right.lacks(y)):
                 if _find_place(left, x) != _find_place(right, y):
                     missing.append(y.key or "")
-            elif change := _change(x, y, measure, across_dtypes=across_dtypes, with_prefixes=with_prefixes):
+            elif change := _change(
+                x, y, measure, across_dtypes=across_dtypes, with_prefixes=with_prefixes
+            ):
                 changes.append(change)
     equal = len(pairs) - len(changes) - len(missing)
     near = sum(distance.is_near for distance in distances)
-    return ParameterDiff(left.shown_path, right.shown_path, equal, tuple(changes), dict(across), tuple(missing), near)
+    return ParameterDiff(
+        left.shown_path, right.shown_path, equal, tuple(changes), dict(across), tuple(missing), near
+    )
 
 
 def _find_place(file: ParameterFile, record: Record) -> tuple[object, ...]:
@@ -136,13 +164,17 @@ def pair_records(
 ) -> list[RecordPair]:
     """Return the records of two files in pairs; ``names`` maps a name to its counterparts (by default itself).
 
-    ``chosen`` limits them to pairs with one of these keys, and pairs with a key that is ``left_out`` are left out. Records
-    without names are paired by position.
+    ``chosen`` limits them to pairs with one of these keys, and pairs with a key that is
+    ``left_out`` are left out. Records without names are paired by position.
     """
-    return [pair for pair in _pair_by_name(left, right, names) if _is_selected(pair, chosen, left_out)]
+    return [
+        pair for pair in _pair_by_name(left, right, names) if _is_selected(pair, chosen, left_out)
+    ]
 
 
-def _pair_by_name(left: ParameterFile, right: ParameterFile, names: Mapping[str, Sequence[str]]) -> Iterator[RecordPair]:
+def _pair_by_name(
+    left: ParameterFile, right: ParameterFile, names: Mapping[str, Sequence[str]]
+) -> Iterator[RecordPair]:
     if not left.named and not right.named:
         yield from zip_longest(left.records, right.records)
         return
@@ -167,7 +199,9 @@ def _pair_by_name(left: ParameterFile, right: ParameterFile, names: Mapping[str,
             yield None, record
 
 
-def _is_selected(pair: Iterable[Record | None], chosen: Collection[str] | None, left_out: Collection[str]) -> bool:
+def _is_selected(
+    pair: Iterable[Record | None], chosen: Collection[str] | None, left_out: Collection[str]
+) -> bool:
     keys = {record.key for record in pair if record is not None}
     return keys.isdisjoint(left_out) and (chosen is None or not keys.isdisjoint(chosen))
 
@@ -182,14 +216,28 @@ def _describe_unpaired(x: Record | None, y: Record | None) -> Iterator[Parameter
 def _find_coarser(x: Record, y: Record) -> str:
     """Return the dtype up to whose rounding the values may differ; empty for others than floats of unlike precision."""
     dtypes = {x.dtype, y.dtype}
-    return find_coarsest(dtypes) if x.shape == y.shape and len(dtypes) > 1 and dtypes <= {*PRECISIONS} else ""
+    return (
+        find_coarsest(dtypes)
+        if x.shape == y.shape and len(dtypes) > 1 and dtypes <= {*PRECISIONS}
+        else ""
+    )
 
 
 def _change(
-    x: Record, y: Record, measure: Callable[[Record, Record, str], Distance], *, across_dtypes: bool, with_prefixes: bool
+    x: Record,
+    y: Record,
+    measure: Callable[[Record, Record, str], Distance],
+    *,
+    across_dtypes: bool,
+    with_prefixes: bool,
 ) -> ParameterChange | None:
-    """Return the difference, None where there is none; with ``across_dtypes`` that of two floating point dtypes is none."""
-    parameter, coarser = (x.key, y.key, y.shape, y.dtype), _find_coarser(x, y) if across_dtypes else ""
+    """Return the difference, None where there is none; with ``across_dtypes`` that of two floating
+    point dtypes is none.
+    """
+    parameter, coarser = (
+        (x.key, y.key, y.shape, y.dtype),
+        _find_coarser(x, y) if across_dtypes else "",
+    )
     detail = _describe_forms(x, y, with_dtype=not coarser)
     if x.shape != y.shape or x.shape is None:
         return ParameterChange("form", *parameter, detail) if detail else None
@@ -200,7 +248,9 @@ def _change(
     if detail:
         return ParameterChange("form", *parameter, detail, distance)
     if with_prefixes and x.kind != y.kind:
-        return ParameterChange("renamed", *parameter, f"{x.kind or 'no'} prefix became {y.kind or 'none'}")
+        return ParameterChange(
+            "renamed", *parameter, f"{x.kind or 'no'} prefix became {y.kind or 'none'}"
+        )
     return None
 
 
@@ -210,7 +260,11 @@ def _describe_forms(x: Record, y: Record, *, with_dtype: bool) -> str:
     if with_dtype:
         facts["type"] = x.element_type, y.element_type
     facts["storage"] = x.storage, y.storage
-    return "; ".join(f"{what} {_form(old)} became {_form(new)}" for what, (old, new) in facts.items() if old != new)
+    return "; ".join(
+        f"{what} {_form(old)} became {_form(new)}"
+        for what, (old, new) in facts.items()
+        if old != new
+    )
 
 
 def _form(value: object) -> str:

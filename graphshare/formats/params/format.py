@@ -17,7 +17,13 @@ import msgspec
 
 from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.files.byte_source import DAMAGED, SAMPLE, ByteSource, HeldBytes
-from graphshare.files.open_source import GZIP, MAX_UNPACKED, open_source, unpack_gzip, unpack_gzip_start
+from graphshare.files.open_source import (
+    GZIP,
+    MAX_UNPACKED,
+    open_source,
+    unpack_gzip,
+    unpack_gzip_start,
+)
 from graphshare.files.paths import base_name, is_folder
 from graphshare.formats.model_names import ARRAY_ENDINGS, PARAMETER_FORMATS
 from graphshare.formats.params.records import ParameterFile, Record
@@ -46,9 +52,10 @@ _SHARDS = "graphshare.formats.params.shards"  # reads folders; loaded as a forma
 class WriteOptions(msgspec.Struct, frozen=True):
     """The options of a file to be written; a format ignores those that it cannot express.
 
-    ``densify`` writes sparse arrays in dense form. ``np_shape`` allows scalars and arrays of size 0 (V3 records of
-    ``.params``). ``layout`` is the form of its records for an older MXNet, ``V0``, ``V1`` or ``V2``. ``metadata`` are texts
-    beside the arrays. ``ties`` maps each key that is a second name to the key that has the bytes.
+    ``densify`` writes sparse arrays in dense form. ``np_shape`` allows scalars and arrays of size 0
+    (V3 records of ``.params``). ``layout`` is the form of its records for an older MXNet, ``V0``,
+    ``V1`` or ``V2``. ``metadata`` are texts beside the arrays. ``ties`` maps each key that is a
+    second name to the key that has the bytes.
     """
 
     densify: bool = False
@@ -61,12 +68,12 @@ class WriteOptions(msgspec.Struct, frozen=True):
 class ParameterFormat(ABC):
     """One parameter format. Instances have no state.
 
-    ``name`` is the value for ``--to`` and, after a dot, the suffix of files; ``description`` is the name in messages.
-    ``starts`` are the first bytes of every such file. ``unique_names`` is False where records may share a name or have none.
-    Without ``keeps_names`` a file has no names, and its records are in the order of those they would have. Unless it
-    ``may_be_empty`` there is no file without arrays.
-    With ``has_ties`` one array can have several names; with ``copies_records`` records are copied within the format without
-    decoding (:meth:`copy`).
+    ``name`` is the value for ``--to`` and, after a dot, the suffix of files; ``description`` is the
+    name in messages. ``starts`` are the first bytes of every such file. ``unique_names`` is False
+    where records may share a name or have none. Without ``keeps_names`` a file has no names, and
+    its records are in the order of those they would have. Unless it ``may_be_empty`` there is no
+    file without arrays. With ``has_ties`` one array can have several names; with ``copies_records``
+    records are copied within the format without decoding (:meth:`copy`).
     """
 
     name: ClassVar[str]
@@ -117,7 +124,8 @@ class ParameterFormat(ABC):
     def write(self, plan: Plan, out: BinaryIO, chunks: Chunks, options: WriteOptions) -> None:
         """Write each record in dense form under its key; the same arrays always give the same bytes.
 
-        The caller has made sure that the format can hold each of them (:meth:`refuse`). Memory does not grow with the arrays.
+        The caller has made sure that the format can hold each of them (:meth:`refuse`). Memory does
+        not grow with the arrays.
         """
 
     @abstractmethod
@@ -128,8 +136,11 @@ class ParameterFormat(ABC):
         """Copy the planned records unchanged, header and all. Only where ``copies_records``."""
         raise NotImplementedError
 
-    def verify_copy(self, written: ByteSource, parts: Parts, *, verify_bytes: bool) -> ParameterFile:
-        """Compare the file that :meth:`copy` wrote with its plan and return its index; the data too with ``verify_bytes``.
+    def verify_copy(
+        self, written: ByteSource, parts: Parts, *, verify_bytes: bool
+    ) -> ParameterFile:
+        """Compare the file that :meth:`copy` wrote with its plan and return its index; the data too
+        with ``verify_bytes``.
 
         Raises SelfCheckError.
         """
@@ -137,9 +148,11 @@ class ParameterFormat(ABC):
 
 
 def read_index(path: str | os.PathLike[str], *, wanted: Wanted = "parameters") -> ParameterFile:
-    """Return the index of the parameter file at ``path`` (``-`` for stdin): names, shapes, dtypes, places. No array is read.
+    """Return the index of the parameter file at ``path`` (``-`` for stdin): names, shapes, dtypes,
+    places. No array is read.
 
-    The index of a checkpoint folder lists the tensors of all its shards. ``wanted`` is the kind of file that messages ask for.
+    The index of a checkpoint folder lists the tensors of all its shards. ``wanted`` is the kind of
+    file that messages ask for.
 
     Raises InputError when the file is not a parameter file, is cut short or contradicts itself.
     """
@@ -149,7 +162,9 @@ def read_index(path: str | os.PathLike[str], *, wanted: Wanted = "parameters") -
             index: ParameterFile = shards.index_shards(os.fspath(path))
             return index
     with open_source(
-        path, endings=(*ARRAY_ENDINGS, *(f".{name}" for name in MODELS)), accepts=_begins_like_parameters
+        path,
+        endings=(*ARRAY_ENDINGS, *(f".{name}" for name in MODELS)),
+        accepts=_begins_like_parameters,
     ) as source:
         content = _unpack_model(source)
         return recognize_format(content, wanted=wanted).index(content)
@@ -159,10 +174,18 @@ def _unpack_model(source: ByteSource) -> ByteSource:
     """Return the content of a model that gzip packed, and any other file unchanged: arrays are read in place."""
     if source.read_at(0, min(len(GZIP), source.size)) != GZIP:
         return source
-    start = HeldBytes(source.name, unpack_gzip_start(source.read_at(0, min(SAMPLE, source.size)), SAMPLE))
-    if not any(format_.sniff(start.content) and format_.may_hold_arrays(start) for format_ in map(find_format, MODELS)):
+    start = HeldBytes(
+        source.name, unpack_gzip_start(source.read_at(0, min(SAMPLE, source.size)), SAMPLE)
+    )
+    if not any(
+        format_.sniff(start.content) and format_.may_hold_arrays(start)
+        for format_ in map(find_format, MODELS)
+    ):
         return source
-    return HeldBytes(source.name, unpack_gzip(source.read_at(0, min(source.size, MAX_UNPACKED)), where=source.name))
+    return HeldBytes(
+        source.name,
+        unpack_gzip(source.read_at(0, min(source.size, MAX_UNPACKED)), where=source.name),
+    )
 
 
 def _begins_like_parameters(start: bytes) -> bool:
@@ -198,7 +221,10 @@ def recognize_format(source: ByteSource, *, wanted: Wanted = "parameters") -> Pa
     for format_ in _iter_formats():
         if format_.sniff(start) and format_.may_hold_arrays(source):
             return format_
-    from graphshare.formats.wrong_file import refuse_bytes, take_sample  # start-up: only this path needs it
+    from graphshare.formats.wrong_file import (
+        refuse_bytes,
+        take_sample,
+    )  # start-up: only this path needs it
 
     endings = [format_.description or format_.suffix for format_ in list_formats()]
     known = f"known formats: {join_words(endings)}"
@@ -217,7 +243,9 @@ def choose_format(path: str) -> ParameterFormat:
         return find_format(suffix[1:])
     endings = [f".{name}" for name in PARAMETER_FORMATS]
     hint = did_you_mean(suffix, endings) or f"end it in {', '.join(endings)} or give the format"
-    raise RefusedError(Fault(f"the suffix {suffix!r} is not that of a parameter format", where=path, hint=hint))
+    raise RefusedError(
+        Fault(f"the suffix {suffix!r} is not that of a parameter format", where=path, hint=hint)
+    )
 
 
 def _explain_cut(start: bytes) -> str:

@@ -22,8 +22,8 @@ How = Literal["tied", "equal", "different", "missing", "fed"]
 class ParameterPair(msgspec.Struct, frozen=True, eq=False):
     """A parameter of the reference and its twin; ``detail`` names a difference, or the missing ones.
 
-    ``fed`` is a parameter that the files do not hold, with a value from the user. With ``has_other_type`` the files have
-    it in one shape and two types.
+    ``fed`` is a parameter that the files do not hold, with a value from the user. With
+    ``has_other_type`` the files have it in one shape and two types.
     """
 
     left: Node
@@ -50,7 +50,9 @@ class RecordsByName:
     def of(self, node: Node, *, auxiliary: bool = False) -> Record | None:
         """Return the record of a variable: under its own kind first, then under any."""
         kinds = ("aux", "arg", "") if auxiliary else ("arg", "aux", "")
-        return next((record for kind in kinds if (record := self._records.get((kind, node.name)))), None)
+        return next(
+            (record for kind in kinds if (record := self._records.get((kind, node.name)))), None
+        )
 
 
 def compare_parameters(
@@ -62,7 +64,9 @@ def compare_parameters(
     """Compare each pair of parameter nodes; without a file only tied ones can be recognized."""
     if left is None or right is None:
         return [
-            ParameterPair(a, b, "tied") if a is b else ParameterPair(a, b, "missing", "no parameter file is given")
+            ParameterPair(a, b, "tied")
+            if a is b
+            else ParameterPair(a, b, "missing", "no parameter file is given")
             for a, b in pairs
         ]
     results = []
@@ -76,11 +80,17 @@ def compare_parameters(
             x, y = left.of(a, auxiliary=auxiliary), right.of(b, auxiliary=auxiliary)
             absent = [node.name for node, record in ((a, x), (b, y)) if record is None]
             if x is None or y is None:
-                results.append(ParameterPair(a, b, "missing", f"the parameter file does not hold {' and '.join(absent)}"))
+                results.append(
+                    ParameterPair(
+                        a, b, "missing", f"the parameter file does not hold {' and '.join(absent)}"
+                    )
+                )
                 continue
             detail = describe_difference(left_arrays, x, right_arrays, y)
             has_other_type = x.shape == y.shape and x.element_type != y.element_type
-            results.append(ParameterPair(a, b, "different" if detail else "equal", detail, has_other_type))
+            results.append(
+                ParameterPair(a, b, "different" if detail else "equal", detail, has_other_type)
+            )
     return results
 
 
@@ -93,7 +103,9 @@ def describe_difference(left: ArrayReader, x: Record, right: ArrayReader, y: Rec
     return "" if have_equal_bytes(left.chunks(x), right.chunks(y)) else "values"
 
 
-def find_equal_arrays(file: ParameterFile, records: Sequence[Record]) -> Iterator[tuple[str, list[str]]]:
+def find_equal_arrays(
+    file: ParameterFile, records: Sequence[Record]
+) -> Iterator[tuple[str, list[str]]]:
     """Yield the names of equal arrays: the first in the file, then the others. Tied names are skipped.
 
     Arrays of the same shape, dtype and storage are compared by a cryptographic hash of their bytes.
@@ -101,8 +113,15 @@ def find_equal_arrays(file: ParameterFile, records: Sequence[Record]) -> Iterato
     alike: dict[tuple[object, ...], dict[str, Record]] = {}
     for record in records:
         # Arrays without elements are all equal, even if they serve different purposes, and a tie would save nothing.
-        if record.key is not None and record.shape is not None and record.tied_to is None and 0 not in record.shape:
-            alike.setdefault((record.shape, record.element_type, record.storage), {})[record.key] = record
+        if (
+            record.key is not None
+            and record.shape is not None
+            and record.tied_to is None
+            and 0 not in record.shape
+        ):
+            alike.setdefault((record.shape, record.element_type, record.storage), {})[
+                record.key
+            ] = record
     candidates = [by_key for by_key in alike.values() if len(by_key) > 1]
     size = sum(record.dense_size for by_key in candidates for record in by_key.values())
     with ArrayReader(file) as reader, task("comparing arrays", size, "B") as advance:

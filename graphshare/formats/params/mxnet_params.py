@@ -14,10 +14,10 @@ The file::
 
 Bytes after the last name are ignored. A record takes one of four forms; a file may mix them::
 
-    V0 (up to 0.10)       uint32 ndim (its first word IS the rank), ndim x uint32 dims, context, int32 type, data
-    V1 0xF993FAC8 (0.11)  uint32 magic, shape, context, int32 type, data
-    V2 0xF993FAC9 (0.12)  uint32 magic, int32 storage, [storage shape], shape, context, int32 type, [aux], data, [aux data]
-    V3 0xF993FACA (1.5)   as V2; written while np-shape is active
+    V0 (up to 0.10)       uint32 ndim (its first word IS the rank), ndim x uint32 dims, context,
+    int32 type, data V1 0xF993FAC8 (0.11)  uint32 magic, shape, context, int32 type, data V2
+    0xF993FAC9 (0.12)  uint32 magic, int32 storage, [storage shape], shape, context, int32 type,
+    [aux], data, [aux data] V3 0xF993FACA (1.5)   as V2; written while np-shape is active
 
     shape    int32 ndim, ndim x int64 dims
     context  int32 device type (1 = cpu), int32 device id; any value loads in a CPU build
@@ -25,24 +25,28 @@ Bytes after the last name are ignored. A record takes one of four forms; a file 
     aux      per aux array: int32 type, shape. Then the data of storage shape, then each aux array's data.
              row_sparse: the row numbers. csr: indptr (rows + 1), then the column indices.
     type     0 float32, 1 float64, 2 float16, 3 uint8, 4 int32, 5 int8, 6 int64, 7 bool (1 byte), 12 bfloat16 (2 bytes);
-             8 int16, 9 uint16, 10 uint32 and 11 uint64 are numbered in MXNet's headers, but 1.9.1 neither saves nor loads them
+             8 int16, 9 uint16, 10 uint32 and 11 uint64 are numbered in MXNet's headers,
+             but 1.9.1 neither saves nor loads them
 
 A dense V2 or V3 record's data starts 24 + 8 * ndim bytes after its first byte.
 
 Rank 0 has no single meaning:
 
 * V2, rank 0: an array never filled. The record ends after the shape.
-* V3, rank 0: a scalar, with context, type and one element. Rank -1 or a dimension of -1: never filled, ends after the shape.
-* V0 and V1, rank 0: MXNet 1.9.1 reads a scalar, its writers of the time (before 1.5) ended the record after the shape. Nothing
-  in the record tells. The file is read as 1.9.1 would, and if that does not fit, once more with all of them as ending there.
+* V3, rank 0: a scalar, with context, type and one element. Rank -1 or a dimension of -1: never
+  filled, ends after the shape.
+* V0 and V1, rank 0: MXNet 1.9.1 reads a scalar, its writers of the time (before 1.5) ended the
+  record after the shape. Nothing in the record tells. The file is read as 1.9.1 would, and if that
+  does not fit, once more with all of them as ending there.
 * V1, a dimension of -1: never filled, ends after the shape, as 1.9.1 reads it.
 
 Sparse V3 records do not exist: 1.9.1 neither writes nor reads them.
 
 Limits beyond the format, so that a small hostile file stays cheap: rank 255, names of 1 MiB, 1,048,576 records.
 
-A known record is copied whole, header and data, so that its form, its device word and everything else in its header stay
-unchanged; only the count at the start and the names at the end are new. New dense arrays are written as V2 or V3.
+A known record is copied whole, header and data, so that its form, its device word and everything
+else in its header stay unchanged; only the count at the start and the names at the end are new. New
+dense arrays are written as V2 or V3.
 """
 
 from __future__ import annotations
@@ -112,11 +116,15 @@ def _read_file(cursor: Cursor, *, bare: bool) -> ParameterFile:
             hint=DAMAGED,
         )
     if count > MAX_RECORDS:
-        cursor.fail(f"claims {format_count(count, 'array')}; graphshare reads up to {MAX_RECORDS:,}", at=16)
+        cursor.fail(
+            f"claims {format_count(count, 'array')}; graphshare reads up to {MAX_RECORDS:,}", at=16
+        )
     arrays = [_read_array(cursor, number, bare) for number in range(count)]
     cursor.record = -1
     names = _read_names(cursor, count)
-    records = tuple([Record(name, *array) for name, array in zip(names or repeat(None), arrays, strict=False)])
+    records = tuple(
+        [Record(name, *array) for name, array in zip(names or repeat(None), arrays, strict=False)]
+    )
     return ParameterFile(
         path=cursor.source.name,
         identity=cursor.source.identity,
@@ -133,7 +141,10 @@ def _read_names(cursor: Cursor, count: int) -> list[str]:
     cursor.window = max(cursor.window, MAX_NAME_SIZE)  # nothing follows that is not wanted
     (name_count,) = cursor.unpack(_U64, "the number of names")
     if name_count not in (0, count):
-        cursor.fail(f"has {format_count(name_count, 'name')} for {format_count(count, 'array')}", at=cursor.position - 8)
+        cursor.fail(
+            f"has {format_count(name_count, 'name')} for {format_count(count, 'array')}",
+            at=cursor.position - 8,
+        )
     names = []
     for number in range(name_count):
         (length,) = cursor.unpack(_U64, f"the length of name {number}")
@@ -158,7 +169,9 @@ def _read_array(cursor: Cursor, number: int, bare: bool) -> _Array:
     if word == MAGIC_V3:
         return _read_modern(cursor, offset, "V3")
     if word == MAGIC_V1:
-        return _read_legacy(cursor, offset, "V1", _read_shape(cursor, "the shape", unknown=True), bare)
+        return _read_legacy(
+            cursor, offset, "V1", _read_shape(cursor, "the shape", unknown=True), bare
+        )
     if word > MAX_RANK:
         cursor.fail(
             f"starts with {word:#x}, which is neither an array's magic number nor a rank up to {MAX_RANK}",
@@ -168,7 +181,9 @@ def _read_array(cursor: Cursor, number: int, bare: bool) -> _Array:
     return _read_legacy(cursor, offset, "V0", cursor.unpack(_DIMS_V0[word], "the dimensions"), bare)
 
 
-def _read_legacy(cursor: Cursor, offset: int, layout: str, shape: tuple[int, ...] | None, bare: bool) -> _Array:
+def _read_legacy(
+    cursor: Cursor, offset: int, layout: str, shape: tuple[int, ...] | None, bare: bool
+) -> _Array:
     if shape == ():
         cursor.ambiguous = True
     if shape is None or (bare and shape == ()):
@@ -180,7 +195,10 @@ def _read_modern(cursor: Cursor, offset: int, layout: str) -> _Array:
     (flag,) = cursor.unpack(_I32, "the storage type")
     storage = _STORAGES.get(flag)
     if storage is None:
-        cursor.fail(f"has storage type {flag}; known are 0 (dense), 1 (row_sparse) and 2 (csr)", at=cursor.position - 4)
+        cursor.fail(
+            f"has storage type {flag}; known are 0 (dense), 1 (row_sparse) and 2 (csr)",
+            at=cursor.position - 4,
+        )
     if storage == "default":
         shape = _read_shape(cursor, "the shape", unknown=layout == "V3")
         if shape is None or (layout == "V2" and not shape):
@@ -196,13 +214,18 @@ def _read_modern(cursor: Cursor, offset: int, layout: str) -> _Array:
 
 
 def _read_shape(cursor: Cursor, what: str, *, unknown: bool = False) -> tuple[int, ...] | None:
-    """Read int32 rank and int64 dimensions. Where a shape may be ``unknown``, rank -1 and dimensions of -1 make it None."""
+    """Read int32 rank and int64 dimensions.
+
+    Where a shape may be ``unknown``, rank -1 and dimensions of -1 make it None.
+    """
     at = cursor.position
     (rank,) = cursor.unpack(_I32, what)
     if not 0 <= rank <= MAX_RANK:
         if rank == -1 and unknown:
             return None
-        cursor.fail(f"has rank {rank:,} in {what}; ranks go from 0 to {MAX_RANK}", at=at, hint=DAMAGED)
+        cursor.fail(
+            f"has rank {rank:,} in {what}; ranks go from 0 to {MAX_RANK}", at=at, hint=DAMAGED
+        )
     shape = cursor.unpack(_DIMS[rank], what)
     if rank and min(shape) < 0:
         if unknown and min(shape) == -1:
@@ -250,15 +273,30 @@ def _read_sparse(
     for role in _SPARSE_ROLES[storage]:
         (flag,) = cursor.unpack(_I32, f"the type of the {role}")
         aux_dtype = _DTYPES.get(flag) or _unknown_type(cursor, flag)
-        heads.append((role, aux_dtype, _require_shape(_read_shape(cursor, f"the shape of the {role}"))))
+        heads.append(
+            (role, aux_dtype, _require_shape(_read_shape(cursor, f"the shape of the {role}")))
+        )
     size = element_count(storage_shape) * ITEM_SIZES[dtype]
     data_offset = cursor.skip(size, "the stored values")
     parts = []
     for role, aux_dtype, aux_shape in heads:
         aux_size = element_count(aux_shape) * ITEM_SIZES[aux_dtype]
-        parts.append(SparsePart(role, aux_dtype, aux_shape, cursor.skip(aux_size, f"the {role}"), aux_size))
+        parts.append(
+            SparsePart(role, aux_dtype, aux_shape, cursor.skip(aux_size, f"the {role}"), aux_size)
+        )
     whole = cursor.position - offset
-    return (shape, dtype, layout, offset, whole, data_offset, size, storage, storage_shape, tuple(parts))
+    return (
+        shape,
+        dtype,
+        layout,
+        offset,
+        whole,
+        data_offset,
+        size,
+        storage,
+        storage_shape,
+        tuple(parts),
+    )
 
 
 class MxnetParams(ParameterFormat):
@@ -292,7 +330,12 @@ class MxnetParams(ParameterFormat):
         names = _encode_keys(plan)
         write_all(out, _encode_header(len(plan)))
         for record, _ in plan:
-            write_all(out, encode_dense_header(*record.shape_and_dtype(), np_shape=options.np_shape, layout=options.layout))
+            write_all(
+                out,
+                encode_dense_header(
+                    *record.shape_and_dtype(), np_shape=options.np_shape, layout=options.layout
+                ),
+            )
             for chunk in chunks(record):
                 write_all(out, chunk)
         write_all(out, _encode_names(names))
@@ -300,7 +343,10 @@ class MxnetParams(ParameterFormat):
     def refuse(self, record: Record, key: str, options: WriteOptions) -> Fault | None:
         """Return why MXNet 1.9.1 could not load the array."""
         if record.dtype in UNLOADABLE_DTYPES:
-            return Fault(f"is {record.dtype}, which MXNet neither saves nor loads", hint="cast it first, for instance to int32")
+            return Fault(
+                f"is {record.dtype}, which MXNet neither saves nor loads",
+                hint="cast it first, for instance to int32",
+            )
         if record.shape == () and (options.layout or not options.np_shape):
             hint = "write V3 records with `np_shape`, or make it (1,)"
             return Fault("is a scalar, which only np-shape (V3) files hold", hint=hint)
@@ -309,15 +355,19 @@ class MxnetParams(ParameterFormat):
     def copy(self, parts: Parts, out: BinaryIO) -> None:
         """Write the planned records of several ``.params`` files to ``out``, file by file.
 
-        A record may occur several times, and keys may repeat. Memory does not grow with the arrays. Raises RefusedError for a
-        plan that mixes keys and None or has a name that is too long to be read, InputError when a source changed since it was
-        indexed, OutputError when writing fails.
+        A record may occur several times, and keys may repeat. Memory does not grow with the arrays.
+        Raises RefusedError for a plan that mixes keys and None or has a name that is too long to be
+        read, InputError when a source changed since it was indexed, OutputError when writing fails.
         """
         plan = [item for _, items in parts for item in items]
         names = _encode_keys(plan)
-        copy_records(parts, out, _encode_header(len(plan), parts[0][0].reserved), _encode_names(names))
+        copy_records(
+            parts, out, _encode_header(len(plan), parts[0][0].reserved), _encode_names(names)
+        )
 
-    def verify_copy(self, written: ByteSource, parts: Parts, *, verify_bytes: bool) -> ParameterFile:
+    def verify_copy(
+        self, written: ByteSource, parts: Parts, *, verify_bytes: bool
+    ) -> ParameterFile:
         """Read back the file that :meth:`copy` wrote, compare it with the plan and return its index.
 
         Headers, names and sizes are always compared; the records' bytes with ``verify_bytes`` (in flat memory). Raises
@@ -335,9 +385,14 @@ FORMAT = MxnetParams()
 
 
 def _encode_keys(plan: Plan) -> list[bytes]:
-    """Return the keys of ``plan`` as bytes; none for a list without names. Raises RefusedError as :meth:`MxnetParams.copy`."""
+    """Return the keys of ``plan`` as bytes; none for a list without names.
+
+    Raises RefusedError as :meth:`MxnetParams.copy`.
+    """
     if len(plan) > MAX_RECORDS:
-        raise RefusedError(f"the file would hold {format_count(len(plan), 'array')}; graphshare reads up to {MAX_RECORDS:,}")
+        raise RefusedError(
+            f"the file would hold {format_count(len(plan), 'array')}; graphshare reads up to {MAX_RECORDS:,}"
+        )
     keys = [key for _, key in plan]
     if all(key is None for key in keys):
         return []
@@ -345,11 +400,18 @@ def _encode_keys(plan: Plan) -> list[bytes]:
     names = []
     for number, key in enumerate(keys):
         if key is None:
-            faults.append(Fault("has no name, while other records have one", path=f"record {number}"))
+            faults.append(
+                Fault("has no name, while other records have one", path=f"record {number}")
+            )
             continue
         names.append(encode_key(key))
         if len(names[-1]) > MAX_NAME_SIZE:
-            faults.append(Fault(f"the name has more than {MAX_NAME_SIZE:,} bytes", path=format_record(key, number)))
+            faults.append(
+                Fault(
+                    f"the name has more than {MAX_NAME_SIZE:,} bytes",
+                    path=format_record(key, number),
+                )
+            )
     if faults:
         raise RefusedError(faults)
     return names
@@ -369,14 +431,18 @@ def _encode_names(names: Sequence[bytes]) -> bytes:
     return b"".join(parts)
 
 
-def encode_dense_header(shape: tuple[int, ...], dtype: str, *, np_shape: bool, layout: str = "") -> bytes:
+def encode_dense_header(
+    shape: tuple[int, ...], dtype: str, *, np_shape: bool, layout: str = ""
+) -> bytes:
     """Return the header of a dense record as MXNet writes it on a CPU: 1.9.1 in V3 when ``np_shape``, V2 otherwise.
 
     Raises RefusedError for a scalar in V2, and for a rank above 255.
     """
     layout = layout or ("V3" if np_shape else "V2")
     if not shape and layout != "V3":
-        raise RefusedError(f"a {layout} record cannot hold a scalar", hint="write V3 records with `np_shape`")
+        raise RefusedError(
+            f"a {layout} record cannot hold a scalar", hint="write V3 records with `np_shape`"
+        )
     if len(shape) > MAX_RANK:
         raise RefusedError(f"has rank {len(shape)}; ranks go up to {MAX_RANK}")
     # Device 1, number 0: cpu(0). Every build loads it.
@@ -385,4 +451,6 @@ def encode_dense_header(shape: tuple[int, ...], dtype: str, *, np_shape: bool, l
         return struct.pack(f"<I{len(shape)}Iiii", len(shape), *end)
     if layout == "V1":
         return struct.pack(f"<Ii{len(shape)}qiii", MAGIC_V1, len(shape), *end)
-    return struct.pack(f"<Iii{len(shape)}qiii", MAGIC_V3 if layout == "V3" else MAGIC_V2, 0, len(shape), *end)
+    return struct.pack(
+        f"<Iii{len(shape)}qiii", MAGIC_V3 if layout == "V3" else MAGIC_V2, 0, len(shape), *end
+    )

@@ -1,4 +1,5 @@
-"""The dtypes of ONNX that numpy does not have: arrays of them are of the package ml_dtypes, with one number in each element.
+"""The dtypes of ONNX that numpy does not have: arrays of them are of the package ml_dtypes, with
+one number in each element.
 
 In files and in onnxruntime several numbers of less than a byte are in one, the first in its lowest bits.
 """
@@ -45,7 +46,9 @@ def is_installed() -> bool:
 def find_numpy_dtype(name: str) -> np.dtype[Any]:
     """Return the dtype of arrays for one of :data:`NARROW`. Raises UsageError where ml_dtypes is not installed."""
     if not is_installed():
-        raise UsageError(Fault(f"arrays of {name} need ml_dtypes, which is not installed", hint=INSTALL))
+        raise UsageError(
+            Fault(f"arrays of {name} need ml_dtypes, which is not installed", hint=INSTALL)
+        )
     import ml_dtypes  # optional, like onnx; onnx needs it, too
     import numpy as np  # start-up: the process of onnxruntime is started before this one needs numpy
 
@@ -76,7 +79,11 @@ def is_number(dtype: np.dtype[Any]) -> bool:
 
 def is_floating(dtype: np.dtype[Any]) -> bool:
     """Return whether numbers of a dtype are floats."""
-    return _NAMES[str(dtype)].startswith(("float", "bfloat")) if is_narrow(dtype) else dtype.kind == "f"
+    return (
+        _NAMES[str(dtype)].startswith(("float", "bfloat"))
+        if is_narrow(dtype)
+        else dtype.kind == "f"
+    )
 
 
 def name_wide(name: str) -> str:
@@ -95,7 +102,9 @@ def narrow(array: Array, dtype: np.dtype[Any]) -> Array:
         return array
     result = array.astype(dtype)
     again = result.astype(array.dtype)
-    return result if bool(((again == array) | ((again != again) & (array != array))).all()) else array
+    return (
+        result if bool(((again == array) | ((again != again) & (array != array))).all()) else array
+    )
 
 
 def to_raw(array: Array) -> Array:

@@ -1,4 +1,5 @@
-"""numpy's files: the header of an ``.npy`` array, and ``.npz``, a zip archive of such arrays, the member's name being the key.
+"""numpy's files: the header of an ``.npy`` array, and ``.npz``, a zip archive of such arrays, the
+member's name being the key.
 
 An array::
 
@@ -8,10 +9,11 @@ An array::
     ..  ..  the header: a Python dict literal with 'descr', 'fortran_order' and 'shape'; Latin-1, UTF-8 in version 3
     ..  ..  the elements
 
-The index comes from the members' headers; nothing is ever unpickled and nothing extracted to disk, so a member may be called
-``/etc/passwd`` or ``../x``. Members are stored or deflated (as numpy writes them); other methods and encryption are refused.
-Before any of its data is read, a member's declared size must equal the size that its header's shape and dtype need, and be no
-more than its compressed bytes can hold. Archives are written uncompressed.
+The index comes from the members' headers; nothing is ever unpickled and nothing extracted to disk,
+so a member may be called ``/etc/passwd`` or ``../x``. Members are stored or deflated (as numpy
+writes them); other methods and encryption are refused. Before any of its data is read, a member's
+declared size must equal the size that its header's shape and dtype need, and be no more than its
+compressed bytes can hold. Archives are written uncompressed.
 """
 
 from __future__ import annotations
@@ -47,11 +49,18 @@ if TYPE_CHECKING:  # start-up: zipfile is imported where an archive is opened
 _STORED, _DEFLATED = 0, 8  # methods of compression
 _DEFLATE_RATIO = 1032  # bytes that one deflated byte can hold at most
 _ENCRYPTED = 0x1
-_SAMPLE = 1 << 16  # bytes at either end; at the start is the first member's name, at the end a list of all names
+_SAMPLE = (
+    1 << 16
+)  # bytes at either end; at the start is the first member's name, at the end a list of all names
 _MAX_RANK = 64  # numpy's
-_LOCAL = struct.Struct("<4s22xHH")  # what stands before each member: signature, sizes of its name and of what follows that
+_LOCAL = struct.Struct(
+    "<4s22xHH"
+)  # what stands before each member: signature, sizes of its name and of what follows that
 _MEMBER = b"PK\x03\x04"
-_UTF_8, _USUAL = 0x800, 0x80E  # flags; the other bits of the second say how it was deflated and where its checksum is
+_UTF_8, _USUAL = (
+    0x800,
+    0x80E,
+)  # flags; the other bits of the second say how it was deflated and where its checksum is
 _HEAD = 512  # bytes from a member's beginning on that hold its .npy header, unless the name is long
 _BATCH = 256  # members whose headers are requested together
 MAX_HEADER_SIZE = 10_000  # numpy's own limit
@@ -69,8 +78,12 @@ class Npz(ParameterFormat):
     def may_hold_arrays(self, source: ByteSource) -> bool:
         """Return whether an archive has an array, or no member at all; a PyTorch checkpoint is an archive too."""
         size = min(_SAMPLE, source.size)
-        parts = (source.read_at(offset, size) for offset in (source.size - size, 0))  # the end is read next
-        return any(b".npy" in part or MAGIC in part or part.startswith(b"PK\x05\x06") for part in parts)
+        parts = (
+            source.read_at(offset, size) for offset in (source.size - size, 0)
+        )  # the end is read next
+        return any(
+            b".npy" in part or MAGIC in part or part.startswith(b"PK\x05\x06") for part in parts
+        )
 
     def index(self, source: ByteSource) -> ParameterFile:
         """Return every member's name, shape and dtype. All faults of all members are reported at once."""
@@ -79,7 +92,8 @@ class Npz(ParameterFormat):
             if len(members) > MAX_RECORDS:
                 raise InputError(
                     Fault(
-                        f"has {format_count(len(members), 'member')}; graphshare reads up to {MAX_RECORDS:,}", where=source.name
+                        f"has {format_count(len(members), 'member')}; graphshare reads up to {MAX_RECORDS:,}",
+                        where=source.name,
                     )
                 )
             faults = list(_find_misplaced_members(members, source.size))
@@ -94,8 +108,17 @@ class Npz(ParameterFormat):
                     place = format_record(_key(member), number)
                     faults += [msgspec.structs.replace(fault, path=place) for fault in error.faults]
         if faults:
-            raise InputError([msgspec.structs.replace(fault, where=source.name) for fault in faults])
-        return ParameterFile(source.name, source.size, self.name, tuple(records), named=bool(records), identity=source.identity)
+            raise InputError(
+                [msgspec.structs.replace(fault, where=source.name) for fault in faults]
+            )
+        return ParameterFile(
+            source.name,
+            source.size,
+            self.name,
+            tuple(records),
+            named=bool(records),
+            identity=source.identity,
+        )
 
     def read(self, source: ByteSource) -> Chunks:
         """Return a function that yields a record's stored elements and checks the member's checksum on the way."""
@@ -103,20 +126,26 @@ class Npz(ParameterFormat):
         members = {member.header_offset: member for member in archive.infolist()}
 
         def describe(record: Record) -> str:
-            return format_record(record.key, list(members).index(record.offset) if record.offset in members else None)
+            return format_record(
+                record.key, list(members).index(record.offset) if record.offset in members else None
+            )
 
         def chunks(record: Record) -> Iterator[bytes]:
             left = record.data_size
             try:
                 with archive.open(members[record.offset]) as stream:
                     read_npy_header(stream)
-                    while chunk := stream.read(CHUNK):  # the read at the end makes zipfile compare the checksum
+                    while chunk := stream.read(
+                        CHUNK
+                    ):  # the read at the end makes zipfile compare the checksum
                         left -= len(chunk)
                         yield chunk
             except _read_errors() as error:
                 raise _unreadable(source, error, describe(record)) from error
             if left:
-                raise _unreadable(source, EOFError(f"{format_count(left, 'byte')} missing"), describe(record))
+                raise _unreadable(
+                    source, EOFError(f"{format_count(left, 'byte')} missing"), describe(record)
+                )
 
         return chunks
 
@@ -138,11 +167,16 @@ class Npz(ParameterFormat):
 
     def refuse(self, record: Record, key: str, options: WriteOptions) -> Fault | None:
         if record.dtype == "bfloat16":
-            return Fault("is bfloat16, which has no .npy form", hint="convert to .safetensors, or cast it to float32 first")
+            return Fault(
+                "is bfloat16, which has no .npy form",
+                hint="convert to .safetensors, or cast it to float32 first",
+            )
         if record.shape is not None and len(record.shape) > _MAX_RANK:
             return Fault(f"has rank {len(record.shape)}; numpy supports ranks up to {_MAX_RANK}")
         if "\0" in key:
-            return Fault("has a name with a NUL, which ends a zip member's name", hint="rename it first")
+            return Fault(
+                "has a name with a NUL, which ends a zip member's name", hint="rename it first"
+            )
         try:
             size = len(key.encode()) + 4
         except UnicodeEncodeError:
@@ -189,12 +223,17 @@ def _read_record(archive: zipfile.ZipFile, source: ByteSource, member: zipfile.Z
     if member.flag_bits & _ENCRYPTED:
         raise InputError("is encrypted")
     if member.compress_type not in (_STORED, _DEFLATED):
-        raise InputError(f"is compressed by method {member.compress_type}", hint="save it with numpy.savez")
+        raise InputError(
+            f"is compressed by method {member.compress_type}", hint="save it with numpy.savez"
+        )
     if member.compress_type == _STORED and member.file_size != member.compress_size:
-        raise InputError(f"claims {format_count(member.file_size, 'byte')}, stored in {member.compress_size:,}")
+        raise InputError(
+            f"claims {format_count(member.file_size, 'byte')}, stored in {member.compress_size:,}"
+        )
     if member.file_size > member.compress_size * _DEFLATE_RATIO:
         raise InputError(
-            f"claims {format_count(member.file_size, 'byte')}, more than {member.compress_size:,} compressed ones can hold"
+            f"claims {format_count(member.file_size, 'byte')}, more than {member.compress_size:,} "
+            f"compressed ones can hold"
         )
     header = _peek_header(source, member) if source.descriptor() is None else None
     if header is None:
@@ -206,7 +245,9 @@ def _read_record(archive: zipfile.ZipFile, source: ByteSource, member: zipfile.Z
     size = header.size + element_count(header.shape) * ITEM_SIZES[header.dtype]
     if size != member.file_size:
         shape = shorten(f"({', '.join(map(str, header.shape))})", 120)
-        raise InputError(f"has {format_count(member.file_size, 'byte')}, but its shape {shape} needs {format_count(size)}")
+        raise InputError(
+            f"has {format_count(member.file_size, 'byte')}, but its shape {shape} needs {format_count(size)}"
+        )
     return Record(
         key=_key(member),
         shape=header.shape,
@@ -222,7 +263,8 @@ def _read_record(archive: zipfile.ZipFile, source: ByteSource, member: zipfile.Z
 
 
 def _peek_header(source: ByteSource, member: zipfile.ZipInfo) -> NpyHeader | None:
-    """Return the ``.npy`` header of a member from its first bytes alone: zipfile reads 4 KiB and more of a file far away.
+    """Return the ``.npy`` header of a member from its first bytes alone: zipfile reads 4 KiB and
+    more of a file far away.
 
     It is None where the header is incomplete or unusual: zipfile then reads the member, or reports the fault.
     """
@@ -245,7 +287,9 @@ def _peek_header(source: ByteSource, member: zipfile.ZipInfo) -> NpyHeader | Non
 
 
 def _find_misplaced_members(members: list[zipfile.ZipInfo], size: int) -> Iterator[Fault]:
-    """Report members that overlap or lie outside the file: a way to make an archive unpack to more than it could hold."""
+    """Report members that overlap or lie outside the file: a way to make an archive unpack to more
+    than it could hold.
+    """
     ordered = sorted(enumerate(members), key=lambda item: item[1].header_offset)
     end = 0
     for number, member in ordered:
@@ -282,7 +326,9 @@ def read_npy_header(stream: IO[bytes]) -> NpyHeader:
 
 
 def read_npy_start(stream: IO[bytes]) -> tuple[str, bool, tuple[int, ...], int]:
-    """Read a header as :func:`read_npy_header`, of any dtype: its text, whether columns come first, the shape, and the size."""
+    """Read a header as :func:`read_npy_header`, of any dtype: its text, whether columns come first,
+    the shape, and the size.
+    """
     start = stream.read(8)
     if start[:6] != MAGIC or len(start) < 8:
         raise InputError("is not an .npy array")
@@ -292,11 +338,15 @@ def read_npy_start(stream: IO[bytes]) -> tuple[str, bool, tuple[int, ...], int]:
     length_field = stream.read(width)
     length = int.from_bytes(length_field, "little")
     if len(length_field) < width or length > MAX_HEADER_SIZE:
-        raise InputError(f"has an .npy header of {format_count(length, 'byte')}; graphshare reads up to {MAX_HEADER_SIZE:,}")
+        raise InputError(
+            f"has an .npy header of {format_count(length, 'byte')}; graphshare reads up to {MAX_HEADER_SIZE:,}"
+        )
     raw = stream.read(length)
     if len(raw) < length:
         raise InputError("ends inside its .npy header")
-    return *_parse_header(raw.decode("utf-8" if start[6] == 3 else "latin-1", "replace")), 8 + width + length
+    return *_parse_header(
+        raw.decode("utf-8" if start[6] == 3 else "latin-1", "replace")
+    ), 8 + width + length
 
 
 def _parse_header(text: str) -> tuple[str, bool, tuple[int, ...]]:
@@ -308,13 +358,17 @@ def _parse_header(text: str) -> tuple[str, bool, tuple[int, ...]]:
         except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
             continue
     if not isinstance(header, dict) or set(header) != {"descr", "fortran_order", "shape"}:
-        raise InputError("has an .npy header that is not a dict of 'descr', 'fortran_order' and 'shape'")
+        raise InputError(
+            "has an .npy header that is not a dict of 'descr', 'fortran_order' and 'shape'"
+        )
     descr, fortran, shape = header["descr"], header["fortran_order"], header["shape"]
     if not isinstance(descr, str) or len(descr) < 2:
         raise _refuse_dtype(descr)
     if not isinstance(fortran, bool):
         raise InputError("has an .npy header whose 'fortran_order' is not True or False")
-    if not isinstance(shape, tuple) or not all(type(size) is int and 0 <= size < 1 << 63 for size in shape):
+    if not isinstance(shape, tuple) or not all(
+        type(size) is int and 0 <= size < 1 << 63 for size in shape
+    ):
         raise InputError("has an .npy header whose 'shape' is not a tuple of counts")
     if len(shape) > MAX_RANK:
         raise InputError(f"has rank {len(shape)}; ranks go up to {MAX_RANK}")
@@ -324,7 +378,8 @@ def _parse_header(text: str) -> tuple[str, bool, tuple[int, ...]]:
 def _refuse_dtype(descr: object) -> InputError:
     if isinstance(descr, str) and "O" in descr[:2]:
         return InputError(
-            "holds pickled Python objects, which are never unpickled", hint="save plain numeric arrays (no dtype=object)"
+            "holds pickled Python objects, which are never unpickled",
+            hint="save plain numeric arrays (no dtype=object)",
         )
     message = f"has dtype {shorten(repr(descr), 80)}, which is not numeric"
     return InputError(message, hint="save it as a numeric dtype, such as float32")
@@ -338,4 +393,11 @@ def encode_npy_header(shape: tuple[int, ...], dtype: str) -> bytes:
     # The magic, the version and the length have ten bytes, and a line break ends the header.
     padding = -(len(text) + 11) % 64
     length = len(text) + padding + 1
-    return MAGIC + b"\x01\x00" + length.to_bytes(2, "little") + text.encode("ascii") + b" " * padding + b"\n"
+    return (
+        MAGIC
+        + b"\x01\x00"
+        + length.to_bytes(2, "little")
+        + text.encode("ascii")
+        + b" " * padding
+        + b"\n"
+    )

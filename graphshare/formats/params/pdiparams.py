@@ -4,9 +4,9 @@ The format has no names: the records are a graph's parameters in the order of th
 
     uint32 0 | uint64 levels | [uint64 bytes, data] for each level | uint32 0 | int32 size | description | data
 
-The description is a protobuf message of ``size`` bytes: the dtype (field 1, a varint), and the size of each axis (field 2, a
-varint each). Integers are little endian, data is row-major and not aligned. PaddlePaddle 2 has the same file beside its
-``.pdmodel``.
+The description is a protobuf message of ``size`` bytes: the dtype (field 1, a varint), and the size
+of each axis (field 2, a varint each). Integers are little endian, data is row-major and not
+aligned. PaddlePaddle 2 has the same file beside its ``.pdmodel``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,14 @@ from typing import BinaryIO
 
 from graphshare.errors import Fault, InputError, SelfCheckError
 from graphshare.files.byte_source import DAMAGED, ByteSource, Cursor
-from graphshare.formats.onnx.protobuf import VARINT, WireError, encode_varint, once, read_varint, scan
+from graphshare.formats.onnx.protobuf import (
+    VARINT,
+    WireError,
+    encode_varint,
+    once,
+    read_varint,
+    scan,
+)
 from graphshare.formats.params.byte_ranges import write_all
 from graphshare.formats.params.copied_records import copy_records, verify_records
 from graphshare.formats.params.format import Chunks, ParameterFormat, Parts, Plan, WriteOptions
@@ -31,8 +38,18 @@ from graphshare.formats.params.records import (
 )
 from graphshare.text.format import format_shape
 
-_CODES = {"bool": 0, "int16": 1, "int32": 2, "int64": 3, "float16": 4, "float32": 5, "float64": 6, "uint8": 20, "int8": 21,
-          "bfloat16": 22}  # fmt: skip
+_CODES = {
+    "bool": 0,
+    "int16": 1,
+    "int32": 2,
+    "int64": 3,
+    "float16": 4,
+    "float32": 5,
+    "float64": 6,
+    "uint8": 20,
+    "int8": 21,
+    "bfloat16": 22,
+}
 _DTYPES = {code: dtype for dtype, code in _CODES.items()}
 _COMPLEX = {23: ("complex64", 8), 24: ("complex128", 16)}
 """Dtypes that no other parameter file has, with the bytes of an element: they are listed as bytes."""
@@ -57,36 +74,61 @@ class Pdiparams(ParameterFormat):
         if len(start) <= _HEADER.size or any(start[: _U32.size]):
             return False
         (levels,) = _U64.unpack_from(start, _U32.size)
-        if not levels:  # zeros alone may be anything: a description with the tag of its dtype follows them
+        if (
+            not levels
+        ):  # zeros alone may be anything: a description with the tag of its dtype follows them
             return _HEADER.unpack_from(start)[2] == 0 and start[_HEADER.size] == 8
-        return bool(levels <= _MAX_LEVELS and _U64.unpack_from(start, _U32.size + _U64.size)[0] % _U64.size == 0)
+        return bool(
+            levels <= _MAX_LEVELS
+            and _U64.unpack_from(start, _U32.size + _U64.size)[0] % _U64.size == 0
+        )
 
     def index(self, source: ByteSource) -> ParameterFile:
         cursor, records = Cursor(source), list[Record]()
         while cursor.position < cursor.size:
             cursor.record = len(records)
             if len(records) == MAX_RECORDS:
-                cursor.fail(f"has more than {MAX_RECORDS:,} arrays, which is as many as graphshare reads")
+                cursor.fail(
+                    f"has more than {MAX_RECORDS:,} arrays, which is as many as graphshare reads"
+                )
             records.append(_read_record(cursor))
-        return ParameterFile(source.name, source.size, self.name, tuple(records), named=False, identity=source.identity)
+        return ParameterFile(
+            source.name,
+            source.size,
+            self.name,
+            tuple(records),
+            named=False,
+            identity=source.identity,
+        )
 
     def write(self, plan: Plan, out: BinaryIO, chunks: Chunks, options: WriteOptions) -> None:
         for record, _ in order_by_name(plan):
             shape, dtype = record.shape_and_dtype()
-            description = b"".join([b"\x08", encode_varint(_CODES[dtype]), *(b"\x10" + encode_varint(size) for size in shape)])
+            description = b"".join(
+                [
+                    b"\x08",
+                    encode_varint(_CODES[dtype]),
+                    *(b"\x10" + encode_varint(size) for size in shape),
+                ]
+            )
             write_all(out, _HEADER.pack(0, 0, 0, len(description)) + description)
             for chunk in chunks(record):
                 write_all(out, chunk)
 
     def refuse(self, record: Record, key: str, options: WriteOptions) -> Fault | None:
         if record.dtype not in _CODES:
-            return Fault(f"is {record.dtype}, which Paddle does not save", hint="cast it first, for instance to int64")
+            return Fault(
+                f"is {record.dtype}, which Paddle does not save",
+                hint="cast it first, for instance to int64",
+            )
         return None
 
     def copy(self, parts: Parts, out: BinaryIO) -> None:
         copy_records(_order_parts(parts), out)
 
-    def verify_copy(self, written: ByteSource, parts: Parts, *, verify_bytes: bool) -> ParameterFile:
+    def verify_copy(
+        self, written: ByteSource, parts: Parts, *, verify_bytes: bool
+    ) -> ParameterFile:
         try:
             index = self.index(written)
         except InputError as error:
@@ -120,24 +162,37 @@ def _read_record(cursor: Cursor) -> Record:
     _expect_zero(cursor, "the version of the record")
     (levels,) = cursor.unpack(_U64, "the number of levels")
     if levels > _MAX_LEVELS:
-        cursor.fail(f"claims {levels:,} levels of detail; up to {_MAX_LEVELS} are read", at=start + 4, hint=DAMAGED)
+        cursor.fail(
+            f"claims {levels:,} levels of detail; up to {_MAX_LEVELS} are read",
+            at=start + 4,
+            hint=DAMAGED,
+        )
     for _ in range(levels):
         cursor.skip(cursor.unpack(_U64, "the size of a level")[0], "a level")
     _expect_zero(cursor, "the version of the tensor")
     at = cursor.position
     (size,) = cursor.unpack(_I32, "the size of the description")
     if not 0 < size <= _LARGEST:
-        cursor.fail(f"has a description of {size:,} bytes; they have 2 to {_LARGEST:,}", at=at, hint=DAMAGED)
+        cursor.fail(
+            f"has a description of {size:,} bytes; they have 2 to {_LARGEST:,}", at=at, hint=DAMAGED
+        )
     code, shape = _read_description(cursor, cursor.take(size, "the description"))
     if code not in _DTYPES and code not in _COMPLEX:
-        cursor.fail(f"has dtype {code}; known are {', '.join(map(str, sorted([*_DTYPES, *_COMPLEX])))}", at=at + 4)
-    name, item = _COMPLEX.get(code, (_DTYPES.get(code, ""), ITEM_SIZES.get(_DTYPES.get(code, ""), 0)))
+        cursor.fail(
+            f"has dtype {code}; known are {', '.join(map(str, sorted([*_DTYPES, *_COMPLEX])))}",
+            at=at + 4,
+        )
+    name, item = _COMPLEX.get(
+        code, (_DTYPES.get(code, ""), ITEM_SIZES.get(_DTYPES.get(code, ""), 0))
+    )
     count = element_count(shape) * item
     begin = cursor.skip(count, "the data")
     whole = cursor.position - start
     if code in _COMPLEX:
         stated = f"{name} {format_shape(shape)}"
-        return Record(None, (count,), "uint8", FORMAT.name, start, whole, begin, count, stated=stated)
+        return Record(
+            None, (count,), "uint8", FORMAT.name, start, whole, begin, count, stated=stated
+        )
     return Record(None, shape, name, FORMAT.name, start, whole, begin, count)
 
 
@@ -159,7 +214,10 @@ def _read_description(cursor: Cursor, message: bytes) -> tuple[int, tuple[int, .
             elif number == _SIZE and 0 <= value < 1 << 63:
                 sizes.append(value)
             else:
-                cursor.fail(f"has field {number} with another content than a dtype or a size in its description", hint=DAMAGED)
+                cursor.fail(
+                    f"has field {number} with another content than a dtype or a size in its description",
+                    hint=DAMAGED,
+                )
     except WireError as error:
         cursor.fail(f"has a description that cannot be read: {error}", hint=DAMAGED)
     if len(sizes) > MAX_RANK:

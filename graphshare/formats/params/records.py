@@ -56,8 +56,14 @@ DTYPES = {
     "bfloat16": DtypeCodes(2, "", "BF16", 12),
 }
 ITEM_SIZES = {dtype: codes.size for dtype, codes in DTYPES.items()}
-STEPS = {"bfloat16": (2.0**-133, 2.0**-7), "float16": (2.0**-24, 2.0**-10), "float32": (2.0**-149, 2.0**-23)}
-"""The distance between numbers of a dtype, near zero and relative to themselves; the least precise dtype comes first."""
+STEPS = {
+    "bfloat16": (2.0**-133, 2.0**-7),
+    "float16": (2.0**-24, 2.0**-10),
+    "float32": (2.0**-149, 2.0**-23),
+}
+"""The distance between numbers of a dtype, near zero and relative to themselves; the least precise
+dtype comes first.
+"""
 PRECISIONS = (*STEPS, "float64")
 
 
@@ -93,14 +99,16 @@ class Origin(ShortRepr, msgspec.Struct, frozen=True, eq=False):
 class Record(msgspec.Struct, frozen=True, gc=False):
     """One array of a parameter file. Offsets and sizes are in bytes, counted from the start of the file.
 
-    ``key`` is the name in the file (``arg:conv1_weight``), None in a list without names. Bytes that are not UTF-8 are kept as
-    lone surrogates (``surrogateescape``). ``shape`` is None for an array that was never filled: it has a name and no content,
-    and then ``dtype`` is None too. ``layout`` is the form of the record: ``V0`` to ``V3`` in ``.params``, ``npy`` in ``.npz``,
-    else the format. ``offset`` and ``size`` span the whole record with its header; ``data_offset`` is None where the data
-    cannot be addressed in the file (a compressed member), ``data_size`` counts the data without the sparse parts.
-    ``storage_shape`` is the shape of the stored values of a sparse array. ``tied_to`` names the record whose bytes this one
-    is a second name for. ``origin`` is None unless the bytes are outside of the file that lists the record. ``stated``
-    is the dtype and shape that an ONNX file states of elements that are listed as the bytes that they take.
+    ``key`` is the name in the file (``arg:conv1_weight``), None in a list without names. Bytes that
+    are not UTF-8 are kept as lone surrogates (``surrogateescape``). ``shape`` is None for an array
+    that was never filled: it has a name and no content, and then ``dtype`` is None too. ``layout``
+    is the form of the record: ``V0`` to ``V3`` in ``.params``, ``npy`` in ``.npz``, else the
+    format. ``offset`` and ``size`` span the whole record with its header; ``data_offset`` is None
+    where the data cannot be addressed in the file (a compressed member), ``data_size`` counts the
+    data without the sparse parts. ``storage_shape`` is the shape of the stored values of a sparse
+    array. ``tied_to`` names the record whose bytes this one is a second name for. ``origin`` is
+    None unless the bytes are outside of the file that lists the record. ``stated`` is the dtype and
+    shape that an ONNX file states of elements that are listed as the bytes that they take.
     """
 
     key: str | None
@@ -132,7 +140,10 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def element_type(self) -> str | None:
-        """The dtype; of elements that are listed as bytes the one that their file states. Arrays that differ in it differ."""
+        """The dtype; of elements that are listed as bytes the one that their file states.
+
+        Arrays that differ in it differ.
+        """
         return self.stated or self.dtype
 
     @property
@@ -148,7 +159,9 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     def shape_and_dtype(self) -> tuple[tuple[int, ...], str]:
         """Return shape and dtype. Raises RefusedError for an array that was never filled."""
         if self.shape is None or self.dtype is None:
-            raise RefusedError(f"{format_record(self.key, None)} was never filled: there is no array")
+            raise RefusedError(
+                f"{format_record(self.key, None)} was never filled: there is no array"
+            )
         return self.shape, self.dtype
 
     @property
@@ -162,10 +175,11 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 class ParameterFile(ShortRepr, msgspec.Struct, frozen=True):
     """The index of one parameter file. ``size`` is in bytes; ``identity`` changes when the file does.
 
-    ``named`` is False for a list without names (and for an empty file: it does not show it). ``trailing`` counts bytes after
-    the last name (MXNet ignores them and a rewrite drops them); ``reserved`` is the header's unused word, kept by a rewrite.
-    ``held`` are the bytes of a file that cannot be opened again: of a pipe, or unpacked by gzip. ``missing`` says why arrays of
-    a file that a model names are listed, and cannot be read: it does not exist, or it is too short.
+    ``named`` is False for a list without names (and for an empty file: it does not show it).
+    ``trailing`` counts bytes after the last name (MXNet ignores them and a rewrite drops them);
+    ``reserved`` is the header's unused word, kept by a rewrite. ``held`` are the bytes of a file
+    that cannot be opened again: of a pipe, or unpacked by gzip. ``missing`` says why arrays of a
+    file that a model names are listed, and cannot be read: it does not exist, or it is too short.
     """
 
     path: str
@@ -212,7 +226,13 @@ class ParameterFile(ShortRepr, msgspec.Struct, frozen=True):
     def list_missing(self) -> list[str]:
         """Return the files that lack bytes of records, each with the reason."""
         files = [self if record.origin is None else record.origin.file for record in self.records]
-        return list(dict.fromkeys(f"{file.shown_path} {file.missing}" for file in files if file is not None and file.missing))
+        return list(
+            dict.fromkeys(
+                f"{file.shown_path} {file.missing}"
+                for file in files
+                if file is not None and file.missing
+            )
+        )
 
     def by_key(self) -> dict[str, Record]:
         """Return the records by name; of records with one name the last, as ``mx.nd.load`` does."""
@@ -228,7 +248,9 @@ def element_count(shape: tuple[int, ...]) -> int:
 
 
 def decode_key(raw: bytes) -> str:
-    """Return a name as text; bytes that are not UTF-8 become lone surrogates, and :func:`encode_key` turns them back."""
+    """Return a name as text; bytes that are not UTF-8 become lone surrogates, and
+    :func:`encode_key` turns them back.
+    """
     return raw.decode("utf-8", "surrogateescape")
 
 
@@ -241,7 +263,9 @@ def encode_key(key: str) -> bytes:
 
 
 def format_record(key: str | None, number: int | None) -> str:
-    """Return the name of record ``number`` (from 0) in messages: ``record 12 "arg:w"``, with lone surrogates escaped."""
+    """Return the name of record ``number`` (from 0) in messages: ``record 12 "arg:w"``, with lone
+    surrogates escaped.
+    """
     place = "record" if number is None else f"record {number}"
     if key is None:
         return place
@@ -258,8 +282,8 @@ def select_keys(
 ) -> set[str]:
     """Return the keys that any of ``patterns`` matches, with or without ``arg:`` or ``aux:``; without patterns all.
 
-    Keys that a pattern in ``leave_out`` matches are left out. ``others`` are keys of another file where a pattern may find its
-    match instead. ``option`` gave the patterns.
+    Keys that a pattern in ``leave_out`` matches are left out. ``others`` are keys of another file
+    where a pattern may find its match instead. ``option`` gave the patterns.
 
     Raises:
         RefusedError: a pattern matches nothing; all such are listed.
@@ -275,11 +299,15 @@ def select_keys(
             hits = {key for key in keys if matches(key) or matches(split_key(key)[1])}
             if not hits and not any(matches(key) or matches(split_key(key)[1]) for key in others):
                 near = suggest(pattern, [split_key(key)[1] for key in keys], "parameters")
-                faults.append(Fault(f"{option} {pattern!r} matches no parameter", where=file.path, hint=near))
+                faults.append(
+                    Fault(f"{option} {pattern!r} matches no parameter", where=file.path, hint=near)
+                )
             matched |= hits
         return matched
 
-    selected = (match(patterns, option) if patterns else set(keys)) - match(leave_out, "`leave_out`")
+    selected = (match(patterns, option) if patterns else set(keys)) - match(
+        leave_out, "`leave_out`"
+    )
     if faults:
         raise RefusedError(faults)
     return selected

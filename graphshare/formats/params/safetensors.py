@@ -7,11 +7,12 @@ The format::
                  it may end in spaces; "__metadata__" is not an array but an object of strings
     8 + N   ...  the data; offsets count from here, and the arrays cover it without a hole or an overlap
 
-The header's order of keys is free. graphshare writes the keys in the order of the plan and the data by descending element size,
-so that every array is aligned to its elements (readers that view the data in place need that) and the order still survives.
+The header's order of keys is free. graphshare writes the keys in the order of the plan and the data
+by descending element size, so that every array is aligned to its elements (readers that view the
+data in place need that) and the order still survives.
 
-The ``safetensors`` package is not used: its reader maps the file into memory and its writer needs all arrays at once, while an
-index takes a few kilobytes, and a conversion streams.
+The ``safetensors`` package is not used: its reader maps the file into memory and its writer needs
+all arrays at once, while an index takes a few kilobytes, and a conversion streams.
 """
 
 from __future__ import annotations
@@ -25,7 +26,15 @@ from graphshare.errors import Fault, InputError
 from graphshare.files.byte_source import DAMAGED, ByteSource, Cursor, Identity
 from graphshare.formats.params.byte_ranges import write_all
 from graphshare.formats.params.format import Chunks, ParameterFormat, Plan, WriteOptions
-from graphshare.formats.params.records import DTYPES, ITEM_SIZES, MAX_RANK, ParameterFile, Record, element_count, format_record
+from graphshare.formats.params.records import (
+    DTYPES,
+    ITEM_SIZES,
+    MAX_RANK,
+    ParameterFile,
+    Record,
+    element_count,
+    format_record,
+)
 from graphshare.text.format import format_count
 
 MAX_HEADER_SIZE = 100_000_000  # bytes; the limit of the format's own library
@@ -49,7 +58,9 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Header(msgspec.Struct, frozen=True, eq=False):
-    """The header of a file of ``size`` bytes, whose data begins at byte ``start``; ``identity`` changes with the file."""
+    """The header of a file of ``size`` bytes, whose data begins at byte ``start``; ``identity``
+    changes with the file.
+    """
 
     path: str
     size: int
@@ -67,7 +78,11 @@ class Safetensors(ParameterFormat):
 
     def sniff(self, start: bytes) -> bool:
         # Far more than the limit on headers, so that one above it is refused by its size, not as an unknown file.
-        return len(start) > 8 and start[8:9] == b"{" and 0 < int.from_bytes(start[:8], "little") < 1 << 40
+        return (
+            len(start) > 8
+            and start[8:9] == b"{"
+            and 0 < int.from_bytes(start[:8], "little") < 1 << 40
+        )
 
     def index(self, source: ByteSource) -> ParameterFile:
         header = read_header(source)
@@ -83,7 +98,9 @@ class Safetensors(ParameterFormat):
         ``safetensors.torch.save_model`` does.
         """
         arrays = [(record, key or "") for record, key in plan if key not in options.ties]
-        placed = sorted(arrays, key=lambda item: -ITEM_SIZES[item[0].dtype or "bool"])  # stable: else in the plan's order
+        placed = sorted(
+            arrays, key=lambda item: -ITEM_SIZES[item[0].dtype or "bool"]
+        )  # stable: else in the plan's order
         offsets: dict[str, tuple[int, int]] = {}
         end = 0
         for record, key in placed:
@@ -101,7 +118,9 @@ class Safetensors(ParameterFormat):
 
     def refuse(self, record: Record, key: str, options: WriteOptions) -> Fault | None:
         if key == METADATA:
-            return Fault(f"has the name {METADATA}, which the format reserves", hint="rename it first")
+            return Fault(
+                f"has the name {METADATA}, which the format reserves", hint="rename it first"
+            )
         try:
             key.encode()
         except UnicodeEncodeError:
@@ -119,11 +138,16 @@ def read_header(source: ByteSource) -> Header:
     if length > source.size - 8:
         cursor.cut_short(length, "the header")
     if length > MAX_HEADER_SIZE:
-        cursor.fail(f"has a header of {format_count(length, 'byte')}; the format allows {MAX_HEADER_SIZE:,}", at=0)
+        cursor.fail(
+            f"has a header of {format_count(length, 'byte')}; the format allows {MAX_HEADER_SIZE:,}",
+            at=0,
+        )
     try:
         entries, metadata = _decode(cursor.take(length, "the header"))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(Fault(f"has a malformed header: {error}", where=source.name, path="byte 8")) from error
+        raise InputError(
+            Fault(f"has a malformed header: {error}", where=source.name, path="byte 8")
+        ) from error
     return Header(source.name, source.size, source.identity, 8 + length, entries, metadata)
 
 
@@ -166,7 +190,10 @@ def _describe_misfit(entry: Entry, end: int, known_dtypes: bool) -> Iterator[tup
     elif len(entry.shape) > MAX_RANK:
         yield f"has rank {len(entry.shape)}; ranks go up to {MAX_RANK}", ""
     elif stop < begin or not _fits(element_count(entry.shape), dtype, stop - begin):
-        yield f"has {format_count(stop - begin, 'byte')}, which is not what its shape and dtype need", ""
+        yield (
+            f"has {format_count(stop - begin, 'byte')}, which is not what its shape and dtype need",
+            "",
+        )
     if begin != end:
         yield f"starts at byte {begin:,} of the data, expected byte {end:,}", DAMAGED
 
@@ -185,8 +212,12 @@ def index_header(header: Header) -> ParameterFile:
     """Return the index of a file with this header. The header must be free of contradictions."""
     entries = header.entries
     records = {key: _record(key, entry, header.start) for key, entry in entries.items()}
-    ties = {key: kept for key, kept in header.metadata.items() if key not in entries and kept in entries}
-    tied = [msgspec.structs.replace(records[kept], key=key, tied_to=kept) for key, kept in ties.items()]
+    ties = {
+        key: kept for key, kept in header.metadata.items() if key not in entries and kept in entries
+    }
+    tied = [
+        msgspec.structs.replace(records[kept], key=key, tied_to=kept) for key, kept in ties.items()
+    ]
     return ParameterFile(
         header.path,
         header.size,

@@ -1,4 +1,5 @@
-"""Read a checkpoint folder: safetensors files (shards), the index that lists their tensors, and the model's configuration.
+"""Read a checkpoint folder: safetensors files (shards), the index that lists their tensors, and the
+model's configuration.
 
 ``model.safetensors.index.json`` names the file of each tensor, and the bytes of all of them::
 
@@ -23,7 +24,14 @@ from graphshare.files.open_source import open_source
 from graphshare.files.paths import find_blobs, is_folder, join, list_names
 from graphshare.formats.model_names import CONFIG, INDEX_END, SHARD_END, has_shards
 from graphshare.formats.params.records import Origin, ParameterFile, format_record
-from graphshare.formats.params.safetensors import FORMAT, Entry, Header, find_misfit, index_header, read_header
+from graphshare.formats.params.safetensors import (
+    FORMAT,
+    Entry,
+    Header,
+    find_misfit,
+    index_header,
+    read_header,
+)
 from graphshare.text.format import format_count, format_names
 from graphshare.text.urls import is_url
 
@@ -38,9 +46,10 @@ _SOUND: tuple[Kind, ...] = ("unlisted",)  # no loader looks for such a tensor
 class ShardFolder(msgspec.Struct, frozen=True):
     """A checkpoint folder. ``shards`` are the readable headers by the names of their files, in order.
 
-    ``others`` are the headers of files that the index does not name, read only where it misses a tensor. ``index`` is the index
-    as JSON, None without one, ``weight_map`` its names of tensors and files, and ``config`` the configuration with its text.
-    ``unreadable`` are the faults of files that cannot be read.
+    ``others`` are the headers of files that the index does not name, read only where it misses a
+    tensor. ``index`` is the index as JSON, None without one, ``weight_map`` its names of tensors
+    and files, and ``config`` the configuration with its text. ``unreadable`` are the faults of
+    files that cannot be read.
     """
 
     path: str
@@ -63,7 +72,9 @@ class ShardFolder(msgspec.Struct, frozen=True):
         tensors: dict[str, tuple[Header, Entry]] = {}
         for name, header in self.shards.items():
             for key, entry in header.entries.items():
-                if self.weight_map.get(key, name) == name and (self.index is None or key in self.weight_map):
+                if self.weight_map.get(key, name) == name and (
+                    self.index is None or key in self.weight_map
+                ):
                     tensors.setdefault(key, (header, entry))
         return {key: tensor for key, tensor in tensors.items() if not _is_empty(key, tensor[1])}
 
@@ -82,24 +93,47 @@ def read_shard_folder(path: str) -> ShardFolder:
     names = _list_names(path)
     faults: list[Fault] = []
     present = [name for name in names if name.endswith(SHARD_END)]
-    index_path, index, weight_map, files = "", None, dict[str, str](), [_SINGLE] if _SINGLE in names else present
+    index_path, index, weight_map, files = (
+        "",
+        None,
+        dict[str, str](),
+        [_SINGLE] if _SINGLE in names else present,
+    )
     if index_name := _choose_index(names):
         index_path = join(path, index_name)
         index, weight_map = _read_index(path, index_name, faults)
         files = list(dict.fromkeys(weight_map.values()))
     shards = _read_headers(path, files, faults)
-    lost = any(name in shards and key not in shards[name].entries for key, name in weight_map.items())
+    lost = any(
+        name in shards and key not in shards[name].entries for key, name in weight_map.items()
+    )
     rest = [name for name in present if name not in files] if lost else []
     text, config = _read_json(path, CONFIG, faults) if CONFIG in names else ("", {})
-    return ShardFolder(path, index_path, index, weight_map, shards, _read_headers(path, rest, []), config, text, tuple(faults))
+    return ShardFolder(
+        path,
+        index_path,
+        index,
+        weight_map,
+        shards,
+        _read_headers(path, rest, []),
+        config,
+        text,
+        tuple(faults),
+    )
 
 
 def _choose_index(names: Collection[str]) -> str:
-    """Return the name of the index that loaders read; empty without one, and beside a single file, which they prefer."""
+    """Return the name of the index that loaders read; empty without one, and beside a single file,
+    which they prefer.
+    """
     if _SINGLE in names:
         return ""
     usual = f"model{INDEX_END}"  # comes before the names of variants
-    return min((name for name in names if name.endswith(INDEX_END)), key=lambda name: name != usual, default="")
+    return min(
+        (name for name in names if name.endswith(INDEX_END)),
+        key=lambda name: name != usual,
+        default="",
+    )
 
 
 def _read_headers(folder: str, names: Iterable[str], faults: list[Fault]) -> dict[str, Header]:
@@ -133,7 +167,13 @@ def _locate(folder: str, name: str) -> str:
         root, place = os.path.realpath(folder), os.path.realpath(path)
         if os.path.dirname(place) not in (root, find_blobs(folder)):
             hint = "put a copy of the file in place of the link"
-            raise InputError(Fault("is a link that leads out of the folder, which is not followed", where=path, hint=hint))
+            raise InputError(
+                Fault(
+                    "is a link that leads out of the folder, which is not followed",
+                    where=path,
+                    hint=hint,
+                )
+            )
     return path
 
 
@@ -142,7 +182,9 @@ def _read_json(folder: str, name: str, faults: list[Fault]) -> tuple[str, dict[s
     try:
         with open_source(_locate(folder, name)) as source:
             if source.size > _MOST_TEXT:
-                message = f"has {format_count(source.size, 'byte')}; at most {_MOST_TEXT:,} are read"
+                message = (
+                    f"has {format_count(source.size, 'byte')}; at most {_MOST_TEXT:,} are read"
+                )
                 raise InputError(Fault(message, where=source.name))
             data = source.read_at(0, source.size)
         text = data.decode("utf-8")
@@ -150,22 +192,35 @@ def _read_json(folder: str, name: str, faults: list[Fault]) -> tuple[str, dict[s
     except InputError as error:
         faults += error.faults
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        faults.append(Fault(f"is not a JSON object that can be read: {error}", where=join(folder, name)))
+        faults.append(
+            Fault(f"is not a JSON object that can be read: {error}", where=join(folder, name))
+        )
     return "", {}
 
 
-def _read_index(folder: str, name: str, faults: list[Fault]) -> tuple[dict[str, Any], dict[str, str]]:
+def _read_index(
+    folder: str, name: str, faults: list[Fault]
+) -> tuple[dict[str, Any], dict[str, str]]:
     _, index = _read_json(folder, name, faults)
     try:
         return index, msgspec.convert(index.get("weight_map", {}), dict[str, str])
     except msgspec.ValidationError as error:
-        faults.append(Fault(f"has a weight_map that does not map names to files: {error}", where=join(folder, name)))
+        faults.append(
+            Fault(
+                f"has a weight_map that does not map names to files: {error}",
+                where=join(folder, name),
+            )
+        )
         return index, {}
 
 
 def _is_empty(key: str, entry: Entry) -> bool:
-    """Return whether a weight has no elements, as one that a process of a group did not own; other arrays may have none."""
-    return not entry.dtype or (0 in entry.shape and (len(entry.shape) > 1 or key.endswith(".weight")))
+    """Return whether a weight has no elements, as one that a process of a group did not own; other
+    arrays may have none.
+    """
+    return not entry.dtype or (
+        0 in entry.shape and (len(entry.shape) > 1 or key.endswith(".weight"))
+    )
 
 
 def find_faults(folder: ShardFolder) -> Iterator[tuple[Kind, Fault]]:
@@ -178,31 +233,56 @@ def find_faults(folder: ShardFolder) -> Iterator[tuple[Kind, Fault]]:
             holders.setdefault(key, []).append(name)
             if _is_empty(key, entry):
                 hint = "save the checkpoint again, or remove the entry and its line in the index"
-                yield "empty", _fault(header.path, key, "is an empty entry: there are no elements", hint)
+                yield (
+                    "empty",
+                    _fault(header.path, key, "is an empty entry: there are no elements", hint),
+                )
         filled = {key: entry for key, entry in header.entries.items() if entry.dtype}
-        for fault in find_misfit(msgspec.structs.replace(header, entries=filled), known_dtypes=False):
+        for fault in find_misfit(
+            msgspec.structs.replace(header, entries=filled), known_dtypes=False
+        ):
             yield "unreadable", fault
     for key, names in holders.items():
         if len(names) > 1:
             message = f"is in {format_names(names)}; loaders take one of them"
-            yield "twice", _fault(folder.shards[names[1]].path, key, message, "leave it in one file")
+            yield (
+                "twice",
+                _fault(folder.shards[names[1]].path, key, message, "leave it in one file"),
+            )
     if folder.index is not None:
         yield from _compare_index(folder, holders)
 
 
-def _compare_index(folder: ShardFolder, holders: Mapping[str, list[str]]) -> Iterator[tuple[Kind, Fault]]:
+def _compare_index(
+    folder: ShardFolder, holders: Mapping[str, list[str]]
+) -> Iterator[tuple[Kind, Fault]]:
     hint = "correct the index, or save the checkpoint again"
     if not folder.weight_map:
-        yield "index", Fault("has no weight_map, which maps tensors to files", where=folder.index_path, hint=hint)
+        yield (
+            "index",
+            Fault(
+                "has no weight_map, which maps tensors to files", where=folder.index_path, hint=hint
+            ),
+        )
     for key, name in folder.weight_map.items():
-        names = holders.get(key) or [other for other, header in folder.others.items() if key in header.entries]
+        names = holders.get(key) or [
+            other for other, header in folder.others.items() if key in header.entries
+        ]
         if name in folder.shards and name not in names:
             place = f"it is in {format_names(names)}" if names else "no shard has it"
             message = f"is in {name} by the index, and {place}"
             yield "index", _fault(folder.index_path, key, message, hint)
     for key, names in holders.items():
         if key not in folder.weight_map:
-            yield "unlisted", _fault(folder.shards[names[0]].path, key, "is not in the index, so that no loader finds it", hint)
+            yield (
+                "unlisted",
+                _fault(
+                    folder.shards[names[0]].path,
+                    key,
+                    "is not in the index, so that no loader finds it",
+                    hint,
+                ),
+            )
 
 
 def _fault(file: str, key: str, message: str, hint: str) -> Fault:
@@ -225,7 +305,8 @@ def index_shards(path: str) -> ParameterFile:
         msgspec.structs.replace(record, origin=Origin(record.tied_to or record.key, file))
         for name, file in files.items()
         for record in file.records
-        if record.tied_to is not None or tensors.get(record.key or "", (None,))[0] is folder.shards[name]
+        if record.tied_to is not None
+        or tensors.get(record.key or "", (None,))[0] is folder.shards[name]
     ]
     size = sum(file.size for file in files.values())
     return ParameterFile(path, size, FORMAT.name, tuple(records), named=True)

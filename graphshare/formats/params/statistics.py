@@ -16,7 +16,8 @@ from graphshare.progress import Advance, noop_progress
 class Statistics(msgspec.Struct, frozen=True):
     """Extremes, mean, standard deviation and Euclidean norm of the finite numbers; None where there are none.
 
-    ``zeros``, ``nans`` and ``infinities`` are counts. ``stored`` counts the values of a sparse array, None for a dense one.
+    ``zeros``, ``nans`` and ``infinities`` are counts. ``stored`` counts the values of a sparse
+    array, None for a dense one.
     """
 
     count: int
@@ -31,8 +32,12 @@ class Statistics(msgspec.Struct, frozen=True):
     stored: int | None = None
 
 
-def measure_array(reader: ArrayReader, record: Record, advance: Advance = noop_progress) -> Statistics:
-    """Return the statistics of one array, read piece by piece; a sparse one stays sparse, and its other values are zero."""
+def measure_array(
+    reader: ArrayReader, record: Record, advance: Advance = noop_progress
+) -> Statistics:
+    """Return the statistics of one array, read piece by piece; a sparse one stays sparse, and its
+    other values are zero.
+    """
     shape, _ = record.shape_and_dtype()
     total = element_count(shape)
     if record.storage == "default":
@@ -41,7 +46,9 @@ def measure_array(reader: ArrayReader, record: Record, advance: Advance = noop_p
         values = reader.read_sparse(record).values.reshape(-1)
         rows, stored = iter([values]), int(values.size)
     moments = _Moments()
-    with np.errstate(over="ignore", invalid="ignore"):  # a file may hold any bits, signalling NaN among them
+    with np.errstate(
+        over="ignore", invalid="ignore"
+    ):  # a file may hold any bits, signalling NaN among them
         for row in rows:
             moments.add(row.astype(np.float64))
     if stored is not None and total > stored:
@@ -49,7 +56,9 @@ def measure_array(reader: ArrayReader, record: Record, advance: Advance = noop_p
     return moments.finish(total, stored)
 
 
-def count_in_bins(reader: ArrayReader, record: Record, statistics: Statistics, bins: int) -> list[int]:
+def count_in_bins(
+    reader: ArrayReader, record: Record, statistics: Statistics, bins: int
+) -> list[int]:
     """Return how many finite numbers of a dense array are in each of ``bins`` equal parts of its range, lowest first.
 
     None are counted of a sparse array, or of one that has one number only.

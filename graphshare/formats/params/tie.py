@@ -1,7 +1,9 @@
-"""Tie and untie the tensors of a checkpoint folder: shards, index and configuration with one copy of an array, or with two.
+"""Tie and untie the tensors of a checkpoint folder: shards, index and configuration with one copy
+of an array, or with two.
 
-The bytes of every other tensor are copied unchanged. Shards are streamed; all files are put in place together, in an order that
-keeps the folder loadable between two of them: names leave the index before their bytes leave a shard, and come after them.
+The bytes of every other tensor are copied unchanged. Shards are streamed; all files are put in
+place together, in an order that keeps the folder loadable between two of them: names leave the
+index before their bytes leave a shard, and come after them.
 """
 
 from __future__ import annotations
@@ -21,7 +23,13 @@ from graphshare.formats.model_names import CONFIG
 from graphshare.formats.mxnet.places import find_places
 from graphshare.formats.params.byte_ranges import copy_ranges, write_all
 from graphshare.formats.params.records import element_count
-from graphshare.formats.params.safetensors import Entry, Header, encode_header, find_misfit, read_header
+from graphshare.formats.params.safetensors import (
+    Entry,
+    Header,
+    encode_header,
+    find_misfit,
+    read_header,
+)
 from graphshare.formats.params.shards import ShardFolder
 from graphshare.formats.params.tied_names import KEY, TiedPair, TieStatement, find_difference
 from graphshare.progress import Advance, task
@@ -32,7 +40,9 @@ How = Literal["tie", "untie"]
 
 
 class Retied(msgspec.Struct, frozen=True):
-    """An array that gets one name or two: ``kept`` has its bytes, ``name`` loses or gets a copy; ``size`` is in bytes."""
+    """An array that gets one name or two: ``kept`` has its bytes, ``name`` loses or gets a copy;
+    ``size`` is in bytes.
+    """
 
     name: str
     kept: str
@@ -40,7 +50,8 @@ class Retied(msgspec.Struct, frozen=True):
 
 
 class RetiePlan(msgspec.Struct, frozen=True):
-    """The files of the new folder: the tensors of each shard, with their places in the old one, and texts; empty if not there.
+    """The files of the new folder: the tensors of each shard, with their places in the old one, and
+    texts; empty if not there.
 
     ``changed`` are the files that differ from the folder's.
     """
@@ -54,7 +65,9 @@ class RetiePlan(msgspec.Struct, frozen=True):
     changed: tuple[str, ...]
 
 
-def choose_tied(folder: ShardFolder, pairs: Sequence[TiedPair], keep: Sequence[str]) -> list[Retied]:
+def choose_tied(
+    folder: ShardFolder, pairs: Sequence[TiedPair], keep: Sequence[str]
+) -> list[Retied]:
     """Return the pairs with two equal copies. Of the two names the one in ``keep`` stays, else the embedding's.
 
     Raises:
@@ -66,20 +79,31 @@ def choose_tied(folder: ShardFolder, pairs: Sequence[TiedPair], keep: Sequence[s
         if pair.first is None or pair.second is None:
             continue
         if pair.stored == "unlike":
-            faults.append(Fault(f"{pair.name} and {pair.kept} differ in shape or type", where=folder.path))
+            faults.append(
+                Fault(f"{pair.name} and {pair.kept} differ in shape or type", where=folder.path)
+            )
         elif (at := find_difference(pair.first, pair.second)) is not None:
             message = f"{pair.name} and {pair.kept} differ at byte {at:,} of the array"
             faults.append(Fault(message, where=folder.path, hint="only equal arrays are tied"))
         else:
             name, kept = (pair.kept, pair.name) if pair.name in keep else (pair.name, pair.kept)
             if name in lost:
-                faults.append(Fault(f"`keep` names {lost[name]} and {kept}, which are one array", where=folder.path))
+                faults.append(
+                    Fault(
+                        f"`keep` names {lost[name]} and {kept}, which are one array",
+                        where=folder.path,
+                    )
+                )
             lost[name] = kept
             arrays.append(Retied(name, kept, pair.first[1].size))
     # An embedding that another pair drops is that pair's kept one: shared.weight with `keep` lm_head.weight.
-    arrays = [msgspec.structs.replace(array, kept=lost.get(array.kept, array.kept)) for array in arrays]
+    arrays = [
+        msgspec.structs.replace(array, kept=lost.get(array.kept, array.kept)) for array in arrays
+    ]
     if not faults and not arrays:
-        faults.append(Fault("has no two copies of an array that its architecture ties", where=folder.path))
+        faults.append(
+            Fault("has no two copies of an array that its architecture ties", where=folder.path)
+        )
     if faults:
         raise RefusedError(faults)
     return arrays
@@ -91,7 +115,9 @@ def _find_unknown(keep: Sequence[str], pairs: Sequence[TiedPair], where: str) ->
     for name in keep:
         if name not in names:
             hint = did_you_mean(name, names) or f"the tied names are {format_names(names)}"
-            yield Fault(f"`keep` names {name!r}, which is not one of two tied names", where=where, hint=hint)
+            yield Fault(
+                f"`keep` names {name!r}, which is not one of two tied names", where=where, hint=hint
+            )
 
 
 def choose_untied(folder: ShardFolder, pairs: Sequence[TiedPair]) -> list[Retied]:
@@ -108,7 +134,9 @@ def choose_untied(folder: ShardFolder, pairs: Sequence[TiedPair]) -> list[Retied
     return arrays
 
 
-def plan_retie(folder: ShardFolder, how: How, arrays: Sequence[Retied], statement: TieStatement) -> RetiePlan:
+def plan_retie(
+    folder: ShardFolder, how: How, arrays: Sequence[Retied], statement: TieStatement
+) -> RetiePlan:
     """Return the files of a folder after ``arrays`` are tied, or no longer tied."""
     tensors = folder.list_tensors()
     shards = {name: dict(header.entries) for name, header in folder.shards.items()}
@@ -123,19 +151,28 @@ def plan_retie(folder: ShardFolder, how: How, arrays: Sequence[Retied], statemen
             metadata[name].pop(array.name, None)
         if how == "tie":
             weight_map.pop(array.name, None)
-            if array.name in folder.shards[home].entries:  # else the shard would be written again for it
+            if (
+                array.name in folder.shards[home].entries
+            ):  # else the shard would be written again for it
                 metadata[home][array.name] = array.kept
         else:
             shards[home][array.name] = entry
             weight_map[array.name] = home
     sources = folder.shards
-    changed = [n for n, entries in shards.items() if (entries, metadata[n]) != (sources[n].entries, sources[n].metadata)]
+    changed = [
+        n
+        for n, entries in shards.items()
+        if (entries, metadata[n]) != (sources[n].entries, sources[n].metadata)
+    ]
     index = b""
     if folder.index is not None:
         stated = folder.index.get("metadata")
         size = sum(shards[name][key].size for key, name in weight_map.items())
         total = {**(stated if isinstance(stated, dict) else {}), "total_size": size}
-        index = (json.dumps({**folder.index, "metadata": total, "weight_map": weight_map}, indent=2) + "\n").encode()
+        index = (
+            json.dumps({**folder.index, "metadata": total, "weight_map": weight_map}, indent=2)
+            + "\n"
+        ).encode()
         changed.append(base_name(folder.index_path))
     config = _state_ties(folder, statement, how == "tie").encode() if folder.config_text else b""
     changed += [CONFIG] if config != folder.config_text.encode() else []
@@ -153,10 +190,14 @@ def _state_ties(folder: ShardFolder, statement: TieStatement, tied: bool) -> str
     return text
 
 
-def stage_retie(folder: ShardFolder, plan: RetiePlan, target: str, stage: OutputTransaction) -> list[str]:
-    """Stage the files of the plan in the folder ``target``: those that change, and in another folder than the source's all.
+def stage_retie(
+    folder: ShardFolder, plan: RetiePlan, target: str, stage: OutputTransaction
+) -> list[str]:
+    """Stage the files of the plan in the folder ``target``: those that change, and in another
+    folder than the source's all.
 
-    Returns their paths. Raises InputError, OutputError, and SelfCheckError for a shard that does not read back as planned.
+    Returns their paths. Raises InputError, OutputError, and SelfCheckError for a shard that does
+    not read back as planned.
     """
     texts = {base_name(folder.index_path): plan.index, CONFIG: plan.config}
     texts = {name: text for name, text in texts.items() if text}
@@ -169,12 +210,18 @@ def stage_retie(folder: ShardFolder, plan: RetiePlan, target: str, stage: Output
             if name in texts:
                 out.write(texts[name])
             else:
-                _write_shard(folder.shards[name], plan.shards[name], plan.metadata[name], out, advance)
+                _write_shard(
+                    folder.shards[name], plan.shards[name], plan.metadata[name], out, advance
+                )
     return [join(target, name) for name in names]
 
 
 def _write_shard(
-    header: Header, entries: Mapping[str, Entry], metadata: Mapping[str, str], out: StagedFile, advance: Advance
+    header: Header,
+    entries: Mapping[str, Entry],
+    metadata: Mapping[str, str],
+    out: StagedFile,
+    advance: Advance,
 ) -> None:
     """Write a shard with ``entries``, whose bytes are in the file of ``header``, and read its header back."""
     # Wider elements come first, so that every array is aligned; else the order of the file stays.
@@ -192,8 +239,14 @@ def _write_shard(
     out.flush()
     with open_source(out.name) as source:
         written = read_header(source)
-    if written.entries != placed or written.metadata != metadata or any(find_misfit(written, known_dtypes=False)):
-        raise SelfCheckError(Fault("does not read back with the tensors that were written", where=out.target))
+    if (
+        written.entries != placed
+        or written.metadata != metadata
+        or any(find_misfit(written, known_dtypes=False))
+    ):
+        raise SelfCheckError(
+            Fault("does not read back with the tensors that were written", where=out.target)
+        )
 
 
 def _item_size(entry: Entry) -> int:

@@ -1,9 +1,10 @@
 """Find the tensors of a checkpoint folder that its configuration ties, and compare the bytes of such a pair.
 
-``tied_names.json`` has the names of outputs and embeddings by architecture, read off the classes of transformers (it states the
-version). Folders prefix these names (``language_model.lm_head.weight``), or leave out a first part (``wte.weight``). Whether
-they are tied ``config.json`` says as ``tie_word_embeddings``, itself or in the configuration of its text model; where it does
-not, the default is in the code of the model, and nothing is assumed here.
+``tied_names.json`` has the names of outputs and embeddings by architecture, read off the classes of
+transformers (it states the version). Folders prefix these names
+(``language_model.lm_head.weight``), or leave out a first part (``wte.weight``). Whether they are
+tied ``config.json`` says as ``tie_word_embeddings``, itself or in the configuration of its text
+model; where it does not, the default is in the code of the model, and nothing is assumed here.
 """
 
 from __future__ import annotations
@@ -21,9 +22,21 @@ from graphshare.formats.params.shards import ShardFolder
 from graphshare.progress import task
 
 KEY = "tie_word_embeddings"
-_TEXT_MODELS = ("text_config", "decoder", "generator", "llm_config", "language_config", "thinker_config", "text_encoder")
+_TEXT_MODELS = (
+    "text_config",
+    "decoder",
+    "generator",
+    "llm_config",
+    "language_config",
+    "thinker_config",
+    "text_encoder",
+)
 _DEPTH = 3  # thinker_config.text_config of Qwen's omni models
-_HEADS = ("ForCausalLM", "ForConditionalGeneration", "LMHeadModel")  # ends of the names of classes that put out words
+_HEADS = (
+    "ForCausalLM",
+    "ForConditionalGeneration",
+    "LMHeadModel",
+)  # ends of the names of classes that put out words
 _PIECE = 1 << 20
 
 
@@ -44,7 +57,9 @@ class TieStatement(msgspec.Struct, frozen=True):
 
 
 class TiedPair(msgspec.Struct, frozen=True):
-    """Two names of one array by the architecture: ``name`` is there as ``first``, ``kept`` as ``second``, None if it is not."""
+    """Two names of one array by the architecture: ``name`` is there as ``first``, ``kept`` as
+    ``second``, None if it is not.
+    """
 
     name: str
     kept: str
@@ -64,7 +79,11 @@ class TiedPair(msgspec.Struct, frozen=True):
         """Whether ``name`` is an output layer, and ``kept`` an embedding."""
         last = self.name.split(".")[-2:]
         words = ("embed", "shared", "wte", "transformer.w.")
-        return last[-1] == "weight" and "embed" not in self.name.replace("embed_out", "") and any(w in self.kept for w in words)
+        return (
+            last[-1] == "weight"
+            and "embed" not in self.name.replace("embed_out", "")
+            and any(w in self.kept for w in words)
+        )
 
 
 def read_statement(folder: ShardFolder) -> TieStatement:
@@ -77,7 +96,9 @@ def read_statement(folder: ShardFolder) -> TieStatement:
             place = (*steps, KEY)
             stated[place] = value
         names = _TEXT_MODELS if len(steps) < _DEPTH else ()
-        pending.extend(((*steps, name), part) for name in names if isinstance(part := config.get(name), dict))
+        pending.extend(
+            ((*steps, name), part) for name in names if isinstance(part := config.get(name), dict)
+        )
     values = set(stated.values())
     return TieStatement(values.pop() if len(values) == 1 else None, tuple(stated))
 
@@ -91,11 +112,14 @@ def list_architectures(folder: ShardFolder) -> list[str]:
 @cache
 def _read_table() -> dict[str, tuple[tuple[str, str], ...]]:
     """Return the pairs of names that each class of transformers ties."""
-    from importlib.resources import files  # start-up: it imports much, and few commands look at checkpoints
+    from importlib.resources import (
+        files,
+    )  # start-up: it imports much, and few commands look at checkpoints
 
     data = msgspec.json.decode(files(__package__).joinpath("tied_names.json").read_bytes())
     pairs = {
-        text: tuple((new, old) for pair in text.split() for new, _, old in (pair.partition("="),)) for text in data["classes"]
+        text: tuple((new, old) for pair in text.split() for new, _, old in (pair.partition("="),))
+        for text in data["classes"]
     }
     return {name: pairs[text] for text, names in data["classes"].items() for name in names.split()}
 
@@ -103,16 +127,27 @@ def _read_table() -> dict[str, tuple[tuple[str, str], ...]]:
 def find_pairs(folder: ShardFolder) -> list[TiedPair]:
     """Return the pairs of the folder's architecture with a name in the folder.
 
-    Without an architecture, or with an unknown one that puts out words, they are the first that fit of all language models.
+    Without an architecture, or with an unknown one that puts out words, they are the first that fit
+    of all language models.
     """
     tensors = folder.list_tensors()
     names = list_architectures(folder)
     table = _read_table()
     known = [pair for name in names for pair in table.get(name, ())]
     if known or (names and not any(name.endswith(_HEADS) for name in names)):
-        return list(dict.fromkeys(pair for new, old in known if (pair := _match(tensors, new, old)) is not None))
-    general = dict.fromkeys(pair for name, pairs in table.items() if name.endswith(_HEADS) for pair in pairs)
-    fitting = (pair for new, old in general if (pair := _match(tensors, new, old)) is not None and pair.is_output)
+        return list(
+            dict.fromkeys(
+                pair for new, old in known if (pair := _match(tensors, new, old)) is not None
+            )
+        )
+    general = dict.fromkeys(
+        pair for name, pairs in table.items() if name.endswith(_HEADS) for pair in pairs
+    )
+    fitting = (
+        pair
+        for new, old in general
+        if (pair := _match(tensors, new, old)) is not None and pair.is_output
+    )
     best = sorted(fitting, key=lambda pair: (pair.first is None) + (pair.second is None))
     return best[:1]
 
@@ -143,24 +178,34 @@ def _find(tensors: Mapping[str, object], name: str, least: int) -> str | None:
 
 
 def find_difference(left: tuple[Header, Entry], right: tuple[Header, Entry]) -> int | None:
-    """Return the position of the first byte that differs between two tensors of the same size; None when they are equal.
+    """Return the position of the first byte that differs between two tensors of the same size; None
+    when they are equal.
 
     Raises:
         InputError: a shard cannot be read, or has changed since its header was read.
     """
     (one, x), (other, y) = left, right
-    with reopen_source(one.path, one.identity, b"") as a, reopen_source(other.path, other.identity, b"") as b:
+    with (
+        reopen_source(one.path, one.identity, b"") as a,
+        reopen_source(other.path, other.identity, b"") as b,
+    ):
         with task("comparing", x.size, "B") as advance:
-            for start, piece, twin in _read_pairs(a, one.start + x.data_offsets[0], b, other.start + y.data_offsets[0], x.size):
+            for start, piece, twin in _read_pairs(
+                a, one.start + x.data_offsets[0], b, other.start + y.data_offsets[0], x.size
+            ):
                 if piece != twin:
-                    return start + next(i for i, (p, q) in enumerate(zip(piece, twin, strict=True)) if p != q)
+                    return start + next(
+                        i for i, (p, q) in enumerate(zip(piece, twin, strict=True)) if p != q
+                    )
                 advance(len(piece))
         a.check_unchanged()
         b.check_unchanged()
     return None
 
 
-def _read_pairs(a: ByteSource, at: int, b: ByteSource, there: int, size: int) -> Iterator[tuple[int, bytearray, bytearray]]:
+def _read_pairs(
+    a: ByteSource, at: int, b: ByteSource, there: int, size: int
+) -> Iterator[tuple[int, bytearray, bytearray]]:
     """Yield pieces of two ranges, each with its place in them; both arrays are reused."""
     left, right = bytearray(min(size, _PIECE)), bytearray(min(size, _PIECE))
     for start in range(0, size, _PIECE):

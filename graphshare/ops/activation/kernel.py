@@ -17,7 +17,16 @@ from graphshare.ops.activation.softmax import KERNELS as SOFTMAX_KERNELS
 from graphshare.ops.arrays import Array, Attrs, KernelError, Shape, Shapes
 from graphshare.ops.conversion import convert, to_floating
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry, sum_to_shape
-from graphshare.ops.kernel import RELU, Context, Epilogue, Forward, Kernel, Operation, result_buffer, reuse_buffer
+from graphshare.ops.kernel import (
+    RELU,
+    Context,
+    Epilogue,
+    Forward,
+    Kernel,
+    Operation,
+    result_buffer,
+    reuse_buffer,
+)
 from graphshare.ops.limits import Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.special_functions import BLOCK, erf, erf_of_block, softplus
 from graphshare.ops.unification import same_dtypes, same_floating_dtypes, same_shapes, unify
@@ -74,25 +83,33 @@ def gelu(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def rrelu(context: Context, attrs: Attrs, x: Array) -> tuple[Array, Array]:
-    """Return ``x``, below 0 times a slope: a random one for each element while training, otherwise the middle of the bounds.
+    """Return ``x``, below 0 times a slope: a random one for each element while training, otherwise
+    the middle of the bounds.
 
     The second output are the slopes while training, otherwise zeros.
     """
     if not context.training:
-        slope = (np.float32(attrs["lower_bound"]) + np.float32(attrs["upper_bound"])) / np.float32(2)
+        slope = (np.float32(attrs["lower_bound"]) + np.float32(attrs["upper_bound"])) / np.float32(
+            2
+        )
         mask = np.zeros_like(x)
         return leaky(context, {"slope": slope}, x), mask
     if context.rng is None:
         raise KernelError("random slopes need a generator of random numbers")
     require(attrs["lower_bound"] <= attrs["upper_bound"], "lower_bound is above upper_bound")
-    slopes = context.rng.uniform(attrs["lower_bound"], attrs["upper_bound"], x.shape).astype(x.dtype)
+    slopes = context.rng.uniform(attrs["lower_bound"], attrs["upper_bound"], x.shape).astype(
+        x.dtype
+    )
     return np.where(x > 0, x, x * slopes), slopes
 
 
 def prelu(context: Context, attrs: Attrs, x: Array, gamma: Array) -> Array:
     """Return ``gamma * x`` below 0, otherwise ``x``; one slope for each channel (axis 1) or one for all."""
     slopes = gamma.reshape((-1,) + (1,) * (x.ndim - 2)) if gamma.ndim == 1 and x.ndim > 1 else gamma
-    require(slopes.ndim <= x.ndim, f"gamma has {format_count(slopes.ndim, 'axis')}, more than the {x.ndim} of the data")
+    require(
+        slopes.ndim <= x.ndim,
+        f"gamma has {format_count(slopes.ndim, 'axis')}, more than the {x.ndim} of the data",
+    )
     with refuse_invalid_call():
         np.broadcast_shapes(slopes.shape, x.shape)
     result: Array = np.multiply(x, slopes, out=_copy(context, x), where=x < 0)
@@ -184,7 +201,11 @@ def rrelu_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
 def prelu_gradient(entry: TapeEntry, dy: Array) -> Gradients:
     """Return the gradients of data and slopes."""
     x, gamma = entry.inputs
-    slopes = gamma.reshape((gamma.size,) + (1,) * (x.ndim - 2)) if gamma.ndim == 1 and x.ndim > 1 else gamma
+    slopes = (
+        gamma.reshape((gamma.size,) + (1,) * (x.ndim - 2))
+        if gamma.ndim == 1 and x.ndim > 1
+        else gamma
+    )
     below = x <= 0
     dgamma = sum_to_shape(dy * x * below, slopes.shape if slopes.size != 1 else (1,) * x.ndim)
     return [np.where(below, dy * slopes, dy), dgamma.reshape(gamma.shape)]
@@ -193,7 +214,9 @@ def prelu_gradient(entry: TapeEntry, dy: Array) -> Gradients:
 _LEAKY_GRADIENT_BY_TYPE: dict[str, Callable[..., Array | Gradients]] = {
     "elu": elu_gradient,
     "gelu": gelu_gradient,
-    "leaky": lambda entry, dy: np.where(entry.inputs[0] <= 0, dy * dy.dtype.type(entry.attrs["slope"]), dy),
+    "leaky": lambda entry, dy: np.where(
+        entry.inputs[0] <= 0, dy * dy.dtype.type(entry.attrs["slope"]), dy
+    ),
     "prelu": prelu_gradient,
     "rrelu": rrelu_gradient,
     "selu": selu_gradient,
@@ -210,7 +233,9 @@ def sigmoid(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return 1 / (1 + exp(-x)) without overflow; float16 is computed in float32, where exp(17) is finite."""
     if x.dtype == np.float16:
         return sigmoid(Context(reusable=(True,)), attrs, x.astype(np.float32)).astype(x.dtype)
-    out = np.multiply(x, x.dtype.type(-1), out=result_buffer(context, x))  # negative is wrong in place on some strides
+    out = np.multiply(
+        x, x.dtype.type(-1), out=result_buffer(context, x)
+    )  # negative is wrong in place on some strides
     with np.errstate(over="ignore"):
         np.exp(out, out=out)
     out += 1
@@ -307,7 +332,14 @@ def activation_kernel(operator: str, forward: Any, epilogue: Epilogue | None = N
     def direct(attrs: Attrs, dtypes: Sequence[str]) -> Callable[..., Array] | None:
         return _find_direct(forward, dtypes[0])
 
-    return Kernel(operator, accept_integers(forward), same_shapes, same_dtypes, epilogue=epilogue, direct=direct)
+    return Kernel(
+        operator,
+        accept_integers(forward),
+        same_shapes,
+        same_dtypes,
+        epilogue=epilogue,
+        direct=direct,
+    )
 
 
 def _direct_by_type(attrs: Attrs, dtypes: Sequence[str]) -> Callable[..., Array] | None:
@@ -320,12 +352,21 @@ def _clip_by_type(attrs: Attrs) -> Operation | None:
 
 KERNELS = (
     *SOFTMAX_KERNELS,
-    Kernel("Activation", activation, same_shapes, same_dtypes, epilogue=_clip_by_type, direct=_direct_by_type),
+    Kernel(
+        "Activation",
+        activation,
+        same_shapes,
+        same_dtypes,
+        epilogue=_clip_by_type,
+        direct=_direct_by_type,
+    ),
     activation_kernel("relu", relu, lambda attrs: RELU),
     activation_kernel("sigmoid", sigmoid),
     activation_kernel("tanh", tanh),
     activation_kernel("softsign", softsign),
-    *with_limits(Limits(rank=1), Kernel("LeakyReLU", leaky_relu, _infer_shapes, same_floating_dtypes)),
+    *with_limits(
+        Limits(rank=1), Kernel("LeakyReLU", leaky_relu, _infer_shapes, same_floating_dtypes)
+    ),
 )
 
 
@@ -359,7 +400,9 @@ def softrelu_gradient(entry: TapeEntry, dy: Array) -> Array:
 
 def softsign_gradient(entry: TapeEntry, dy: Array) -> Array:
     """Return ``dy / (1 + |x|)^2``."""
-    slope = 1 / np.square(1 + np.abs(to_compute_dtype(entry.inputs[0])))  # the square overflows in float16
+    slope = 1 / np.square(
+        1 + np.abs(to_compute_dtype(entry.inputs[0]))
+    )  # the square overflows in float16
     return np.asarray((dy * slope).astype(dy.dtype, copy=False))
 
 
@@ -375,7 +418,13 @@ _GRADIENT_BY_TYPE: dict[str, Callable[[TapeEntry, Array], Array]] = {
 GRADIENTS = (
     *SOFTMAX_GRADIENTS,
     Gradient("Activation", lambda entry, dy: _GRADIENT_BY_TYPE[entry.attrs["act_type"]](entry, dy)),
-    *(Gradient(name, _GRADIENT_BY_TYPE[name], reads_inputs=False) for name in ("relu", "sigmoid", "tanh")),
+    *(
+        Gradient(name, _GRADIENT_BY_TYPE[name], reads_inputs=False)
+        for name in ("relu", "sigmoid", "tanh")
+    ),
     Gradient("softsign", softsign_gradient, reads_outputs=False),
-    Gradient("LeakyReLU", lambda entry, *dys: _LEAKY_GRADIENT_BY_TYPE[entry.attrs["act_type"]](entry, *dys)),
+    Gradient(
+        "LeakyReLU",
+        lambda entry, *dys: _LEAKY_GRADIENT_BY_TYPE[entry.attrs["act_type"]](entry, *dys),
+    ),
 )

@@ -23,7 +23,13 @@ OPERATORS = (
     *elementwise("tanh(_sparse_tanh)", "data"),
     *define("log_softmax(_npx_log_softmax)", "data", SOFTMAX, couples_batch="axis"),
     *define("softmax(_npx_softmax)", "data length[use_length]", SOFTMAX, couples_batch="axis"),
-    *define("SoftmaxActivation", "data", "mode:{channel/instance}=instance", registers_inputs=False, couples_batch="never"),
+    *define(
+        "SoftmaxActivation",
+        "data",
+        "mode:{channel/instance}=instance",
+        registers_inputs=False,
+        couples_batch="never",
+    ),
     *define("softmin", "data", SOFTMAX, registers_inputs=False, couples_batch="axis"),
 )
 

@@ -30,7 +30,9 @@ def softmax_along(x: Array, axis: int, out: Array | None = None, temperature: fl
     return result
 
 
-def log_softmax_along(x: Array, axis: int, out: Array | None = None, temperature: float = 1.0) -> Array:
+def log_softmax_along(
+    x: Array, axis: int, out: Array | None = None, temperature: float = 1.0
+) -> Array:
     """Return the logarithm of :func:`softmax_along`."""
     if not x.size:
         return x
@@ -66,7 +68,10 @@ def _softmax_member(along: Forward, sign: int = 1) -> Forward:
 def _round(result: Array, attrs: Attrs, x: Array) -> Array:
     """Return the result in the dtype of the output; as in MXNet, a wider output holds numbers of the dtype of ``x``."""
     dtype = np.dtype(attrs["dtype"] or x.dtype)
-    return convert(convert(result, x.dtype) if x.dtype.kind == "f" and dtype.itemsize > x.itemsize else result, dtype)
+    return convert(
+        convert(result, x.dtype) if x.dtype.kind == "f" and dtype.itemsize > x.itemsize else result,
+        dtype,
+    )
 
 
 def _temperature(attrs: Attrs) -> float:
@@ -89,7 +94,12 @@ def softmax(context: Context, attrs: Attrs, x: Array, length: Array | None = Non
 def softmax_activation(context: Context, attrs: Attrs, x: Array) -> Array:
     """Compute softmax over the channels at each position, or over the last axis."""
     axis = 1 if attrs["mode"] == "channel" else -1
-    return convert(softmax_along(to_floating(x), axis, reuse_buffer(context, x) if x.dtype != np.float16 else None), x.dtype)
+    return convert(
+        softmax_along(
+            to_floating(x), axis, reuse_buffer(context, x) if x.dtype != np.float16 else None
+        ),
+        x.dtype,
+    )
 
 
 def _softmax_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -103,24 +113,32 @@ def _softmax_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
     try:
         return [shape, unify(inputs[1], rest)], [shape]
     except KernelError as error:
-        raise KernelError(f"length needs the shape of data without axis {attrs['axis']}: {error}") from None
+        raise KernelError(
+            f"length needs the shape of data without axis {attrs['axis']}: {error}"
+        ) from None
 
 
 def _single_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     if attrs["use_length"]:
-        raise KernelError("use_length is supported only by softmax; this operator does not take a length")
+        raise KernelError(
+            "use_length is supported only by softmax; this operator does not take a length"
+        )
     return _softmax_shapes(attrs, inputs, outputs)
 
 
 def _channel_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     (shape,), _ = same_shapes(attrs, inputs, outputs)
     if attrs["mode"] == "channel" and shape is not None and len(shape) < 3:
-        raise KernelError(f"softmax over channels of an array with {format_count(len(shape), 'axis')}, expected 3 or more")
+        raise KernelError(
+            f"softmax over channels of an array with {format_count(len(shape), 'axis')}, expected 3 or more"
+        )
     return [shape], [shape]
 
 
 def _softmax_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    for dtype, kinds, words in zip(inputs, (("float",), ("int", "uint")), ("floating point", "integers"), strict=False):
+    for dtype, kinds, words in zip(
+        inputs, (("float",), ("int", "uint")), ("floating point", "integers"), strict=False
+    ):
         if dtype is not None and not dtype.startswith(kinds):
             raise KernelError(f"{dtype} is not supported, expected {words}")
     if attrs["dtype"] is not None:
@@ -149,7 +167,9 @@ def _member(*, sign: int = 1, logarithm: bool = False) -> Vjp:
             dx = y * (dy - (dy * y).sum(axis=axis, keepdims=True))
         temperature = entry.attrs["temperature"]
         scale = sign if temperature is None else np.divide(sign, temperature)
-        return np.asarray(dx if scale == 1 else dx * dx.dtype.type(scale)).astype(x.dtype, copy=False)
+        return np.asarray(dx if scale == 1 else dx * dx.dtype.type(scale)).astype(
+            x.dtype, copy=False
+        )
 
     return vjp
 

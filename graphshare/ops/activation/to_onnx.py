@@ -14,10 +14,19 @@ from graphshare.ops.unary.onnx_special import erf, expm1, softplus, softsign
 from graphshare.ops.unary.to_onnx import fill_like
 from graphshare.ops.unification import normalize_axis
 
-_BY_TYPE = {"relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh", "softrelu": "Softplus", "softsign": "Softsign"}
+_BY_TYPE = {
+    "relu": "Relu",
+    "sigmoid": "Sigmoid",
+    "tanh": "Tanh",
+    "softrelu": "Softplus",
+    "softsign": "Softsign",
+}
 
 _FIRST_ONE = {"sigmoid": 37.0, "tanh": 20.0}
-"""The first integer for which the function, in float64, is 1; for smaller ones it is truncated to 0. Runtimes differ by one."""
+"""The first integer for which the function, in float64, is 1; for smaller ones it is truncated to 0.
+
+Runtimes differ by one.
+"""
 
 # onnxruntime has neither Softplus nor Softsign of float64, and below neither Elu nor Selu.
 _OF_DOUBLE = {"softrelu": softplus, "softsign": softsign}
@@ -74,12 +83,16 @@ def _translate_prelu(t: Translation) -> str:
     """Emit ``PRelu``: the slopes of the channels lie along axis 1."""
     x, gamma = t.inputs
     per_channel = gamma.rank == 1 and x.rank > 1
-    return t.emit("PRelu", x, t.reshape(gamma, (*gamma.shape, *(1,) * (x.rank - 2))) if per_channel else gamma)
+    return t.emit(
+        "PRelu", x, t.reshape(gamma, (*gamma.shape, *(1,) * (x.rank - 2))) if per_channel else gamma
+    )
 
 
 def _translate_rrelu(t: Translation) -> list[str]:
     """Emit the middle slope of inference; the second output is zeros."""
-    slope = (np.float32(t.attrs["lower_bound"]) + np.float32(t.attrs["upper_bound"])) / np.float32(2)
+    slope = (np.float32(t.attrs["lower_bound"]) + np.float32(t.attrs["upper_bound"])) / np.float32(
+        2
+    )
     return [_leaky(t, float(slope)), *([fill_like(t, 0, t.inputs[0].dtype)] if 1 in t.used else [])]
 
 
@@ -102,7 +115,9 @@ _BYTES = {"float16": 2, "float32": 4, "float64": 8}
 
 
 def translate_softmax(t: Translation) -> str:
-    """Emit ``Softmax``; with ``use_length`` the elements after the length are -infinity in its input and 0 in its result."""
+    """Emit ``Softmax``; with ``use_length`` the elements after the length are -infinity in its
+    input and 0 in its result.
+    """
     x = t.inputs[0]
     if len(t.inputs) == 1:
         return _emit(t, "Softmax", _data(t))
@@ -166,7 +181,10 @@ def translate_softmax_activation(t: Translation) -> str:
 
 
 TRANSLATIONS = (
-    *(Translator(name, translate_activation) for name in ("Activation", "relu", "sigmoid", "tanh", "softsign")),
+    *(
+        Translator(name, translate_activation)
+        for name in ("Activation", "relu", "sigmoid", "tanh", "softsign")
+    ),
     Translator("LeakyReLU", translate_leaky_relu),
     Translator("softmax", translate_softmax, _POSITIVE),
     Translator("log_softmax", lambda t: _emit(t, "LogSoftmax", _data(t)), _POSITIVE),

@@ -1,7 +1,7 @@
 """Elementwise operators on two or more arrays, or on an array and a number, and their gradients.
 
-All arrays and the result have one dtype; comparisons return 0 and 1. Division of integers truncates, the remainder has the sign
-of the divisor.
+All arrays and the result have one dtype; comparisons return 0 and 1. Division of integers
+truncates, the remainder has the sign of the divisor.
 
 Gradients are summed where an array was broadcast.
 """
@@ -54,7 +54,9 @@ def _real(function: Any) -> Function:
             return _in_place(function)(context, x, y)
         with np.errstate(all="ignore"):
             # float64 first, so that the float32 is the nearest to the exact result.
-            return convert(function(x.astype(np.float64), y.astype(np.float64)).astype(np.float32), x.dtype)
+            return convert(
+                function(x.astype(np.float64), y.astype(np.float64)).astype(np.float32), x.dtype
+            )
 
     return forward
 
@@ -65,7 +67,9 @@ _power_of_numpy = _real(np.power)
 def power(context: Context, x: Array, y: Array) -> Array:
     """Return ``x`` to the power ``y``; 1/2 of -inf is inf and of -0 is 0 as in C, where numpy takes the square root."""
     if x.size == 1:
-        context = Context()  # in place, numpy squares a single number where it otherwise takes a power, and rounds differently
+        # in place, numpy squares a single number where it otherwise takes a power, and rounds
+        # differently
+        context = Context()
     if y.ndim or y != 0.5 or x.dtype.kind != "f":
         return _power_of_numpy(context, x, y)
     infinite = np.isneginf(x)
@@ -142,7 +146,10 @@ _WORDS = {"add": "plus", "sub": "minus"}
 
 SCALARS = {
     **{f"_{_WORDS.get(name, name)}_scalar": (name, False) for name in ARITHMETIC},
-    **{f"_r{_WORDS.get(name, name)}_scalar": (name, True) for name in ("sub", "div", "mod", "power")},
+    **{
+        f"_r{_WORDS.get(name, name)}_scalar": (name, True)
+        for name in ("sub", "div", "mod", "power")
+    },
 }
 """The operators on an array and a number: the words of their functions, and whether the number comes first."""
 
@@ -157,7 +164,9 @@ def _kernel(operator: str, word: str) -> Kernel:
     def forward(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
         return function(context, x, y)
 
-    return Kernel(operator, forward, shapes, same_dtypes, epilogue=epilogue, direct=direct_function(word))
+    return Kernel(
+        operator, forward, shapes, same_dtypes, epilogue=epilogue, direct=direct_function(word)
+    )
 
 
 def direct_function(word: str) -> Direct | None:
@@ -165,7 +174,11 @@ def direct_function(word: str) -> Direct | None:
     function = _OF_FLOATS.get(word)
 
     def direct(attrs: Attrs, dtypes: Sequence[str]) -> Callable[..., Array] | None:
-        return partial(function, order="C") if function and dtypes[0] == dtypes[1] and dtypes[0] in FLOATS else None
+        return (
+            partial(function, order="C")
+            if function and dtypes[0] == dtypes[1] and dtypes[0] in FLOATS
+            else None
+        )
 
     return direct if function else None
 
@@ -178,13 +191,21 @@ def direct_scalar_function(word: str, reverse: bool) -> Direct | None:
         if function is None or dtypes[0] not in FLOATS:
             return None
         number = np.asarray(attrs["scalar"], dtypes[0])
-        return partial(function, number, order="C") if reverse else lambda x: function(x, number, order="C")
+        return (
+            partial(function, number, order="C")
+            if reverse
+            else lambda x: function(x, number, order="C")
+        )
 
     return direct if function else None
 
 
 def add_n(context: Context, attrs: Attrs, *arrays: Array) -> Array:
-    """Return the sum. Up to four arrays are added from the last to the first, as in MXNet; the order matters in float16."""
+    """Return the sum.
+
+    Up to four arrays are added from the last to the first, as in MXNet; the order matters in
+    float16.
+    """
     if len(arrays) == 1:
         return arrays[0]
     if arrays[0].dtype == np.float16 and len(arrays) <= 4:
@@ -208,11 +229,15 @@ def result_type(attrs: Attrs, dtype: str) -> str:
 
 
 def scalar_forward(word: str, reverse: bool) -> Forward:
-    """Return the function ``word`` of :data:`ARITHMETIC` of an array and a number; with ``reverse`` the number comes first."""
+    """Return the function ``word`` of :data:`ARITHMETIC` of an array and a number; with ``reverse``
+    the number comes first.
+    """
     function = ARITHMETIC[word]
 
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
-        if x.dtype.kind == "f":  # which most arrays are: names of dtypes and conversions take longer than a small kernel
+        if (
+            x.dtype.kind == "f"
+        ):  # which most arrays are: names of dtypes and conversions take longer than a small kernel
             data, number = x, np.asarray(attrs["scalar"], x.dtype)
         else:
             data = convert(x, result_type(attrs, str(x.dtype)))
@@ -234,20 +259,26 @@ def infer_scalar_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Ty
     if inputs[0] is None:
         known = outputs[0]
         # With a fractional scalar integers become floats, so a float result does not determine the array's dtype.
-        return [known if known is not None and known.startswith("float") and attrs["is_int"] else None], outputs
+        return [
+            known if known is not None and known.startswith("float") and attrs["is_int"] else None
+        ], outputs
     return inputs, [result_type(attrs, inputs[0])]
 
 
 def scalar_kernel(operator: str, word: str, reverse: bool) -> Kernel:
     """Return the kernel of the function ``word`` of an array and a number; with ``reverse`` the number comes first."""
     direct = direct_scalar_function(word, reverse)
-    return Kernel(operator, scalar_forward(word, reverse), same_shapes, infer_scalar_dtypes, direct=direct)
+    return Kernel(
+        operator, scalar_forward(word, reverse), same_shapes, infer_scalar_dtypes, direct=direct
+    )
 
 
 KERNELS = with_limits(
     Limits(dtypes=NUMBERS),
     *(_kernel(operator, word) for operator, word in PAIRS.items()),
-    Kernel("_identity_with_attr_like_rhs", lambda context, attrs, x, y: x, same_shapes, same_dtypes),
+    Kernel(
+        "_identity_with_attr_like_rhs", lambda context, attrs, x, y: x, same_shapes, same_dtypes
+    ),
     Kernel("add_n", add_n, same_shapes, same_dtypes),
     *(scalar_kernel(operator, word, reverse) for operator, (word, reverse) in SCALARS.items()),
 )
@@ -266,7 +297,11 @@ def _power_log(x: Array, y: Array, z: Array, dz: Array) -> Array:
 
 def _power_slope(x: Array, y: Array, z: Array, dz: Array) -> Array:
     """Compute float16 in float32, except ``y - 1``: for ``y`` near 0 it is exactly -1, as in MXNet."""
-    result: Array = to_compute_dtype(dz) * to_compute_dtype(y) * np.power(to_compute_dtype(x), to_compute_dtype(y - 1))
+    result: Array = (
+        to_compute_dtype(dz)
+        * to_compute_dtype(y)
+        * np.power(to_compute_dtype(x), to_compute_dtype(y - 1))
+    )
     return result
 
 
@@ -281,12 +316,17 @@ RULES: dict[str, tuple[Rule, Rule]] = {
     # As in MXNet the left side takes the whole gradient where both are equal.
     "maximum": (lambda x, y, z, dz: dz * (x >= y), lambda x, y, z, dz: dz * (x < y)),
     "minimum": (lambda x, y, z, dz: dz * (x <= y), lambda x, y, z, dz: dz * (x > y)),
-    "arctan2": (lambda x, y, z, dz: dz * y / (x * x + y * y), lambda x, y, z, dz: -dz * x / (x * x + y * y)),
+    "arctan2": (
+        lambda x, y, z, dz: dz * y / (x * x + y * y),
+        lambda x, y, z, dz: -dz * x / (x * x + y * y),
+    ),
 }
 
 
 def _apply(word: str, side: int, x: Array, y: Array, z: Array, dz: Array) -> Array:
-    """Return the gradient of a side; the slopes of float16 are computed in float32 where squares would leave the range."""
+    """Return the gradient of a side; the slopes of float16 are computed in float32 where squares
+    would leave the range.
+    """
     rule = RULES[word][side]
     if dz.dtype != np.float16 or word not in ("div", "hypot"):
         return rule(x, y, z, dz)
@@ -331,15 +371,31 @@ def binary_gradient(operator: str, word: str) -> Gradient:
 
 
 def scalar_gradient(operator: str, word: str, *, reverse: bool = False) -> Gradient:
-    """Return the gradient of an operator of an array and the attribute ``scalar``; with ``reverse`` the scalar comes first."""
+    """Return the gradient of an operator of an array and the attribute ``scalar``; with ``reverse``
+    the scalar comes first.
+    """
     return Gradient(operator, _scalar_vjp(word, reverse=reverse), reads_outputs=True)
 
 
 GRADIENTS = (
     *(binary_gradient(operator, word) for operator, word in PAIRS.items() if word in RULES),
-    *(scalar_gradient(operator, word, reverse=first) for operator, (word, first) in SCALARS.items() if word in RULES),
-    Gradient("add_n", lambda entry, dy: [dy] * len(entry.requested), reads_inputs=False, reads_outputs=False),
-    Gradient("_identity_with_attr_like_rhs", lambda entry, dy: dy, reads_inputs=False, reads_outputs=False),
+    *(
+        scalar_gradient(operator, word, reverse=first)
+        for operator, (word, first) in SCALARS.items()
+        if word in RULES
+    ),
+    Gradient(
+        "add_n",
+        lambda entry, dy: [dy] * len(entry.requested),
+        reads_inputs=False,
+        reads_outputs=False,
+    ),
+    Gradient(
+        "_identity_with_attr_like_rhs",
+        lambda entry, dy: dy,
+        reads_inputs=False,
+        reads_outputs=False,
+    ),
     *no_gradient(
         "a comparison is constant almost everywhere",
         *(operator for operator, word in PAIRS.items() if word not in RULES),

@@ -69,7 +69,9 @@ def _hypot_of_double(a: Term, b: Term) -> Term:
     """Return the root of the sum of squares relative to the larger number: this cannot overflow."""
     large, small = a.apply("Max", b), a.apply("Min", b)
     ratio = small / large.equals(0).choose(1.0, large)
-    return (a.is_infinite() | b.is_infinite()).choose(math.inf, large * (ratio * ratio + 1).apply("Sqrt"))
+    return (a.is_infinite() | b.is_infinite()).choose(
+        math.inf, large * (ratio * ratio + 1).apply("Sqrt")
+    )
 
 
 def _extremum(op_type: str) -> Function:
@@ -116,12 +118,16 @@ FUNCTIONS: dict[str, Function] = {
 
 def read_scalar(t: Translation, dtype: str) -> int | float:
     """Return the attribute ``scalar`` as a number of ``dtype``."""
-    number: int | float = conversion.convert(np.asarray(t.attrs["scalar"], np.float64), dtype).item()
+    number: int | float = conversion.convert(
+        np.asarray(t.attrs["scalar"], np.float64), dtype
+    ).item()
     return number
 
 
 def translate_scalar(t: Translation, name: str, reverse: bool = False) -> str:
-    """Emit the function ``name`` of :data:`FUNCTIONS` on an array and a number; with ``reverse`` the number comes first."""
+    """Emit the function ``name`` of :data:`FUNCTIONS` on an array and a number; with ``reverse``
+    the number comes first.
+    """
     x = term(t)
     data = x.convert(result_type(t.attrs, x.dtype))
     value = read_scalar(t, data.dtype)
@@ -130,7 +136,9 @@ def translate_scalar(t: Translation, name: str, reverse: bool = False) -> str:
         return _by_number(data, value, name).name
     result = FUNCTIONS[name](number, data) if reverse else FUNCTIONS[name](data, number)
     if reverse and name == "div" and not data.is_float:
-        result = data.equals(0).choose(conversion.convert(np.asarray(np.inf), data.dtype).item(), result)
+        result = data.equals(0).choose(
+            conversion.convert(np.asarray(np.inf), data.dtype).item(), result
+        )
     return result.name
 
 
@@ -158,7 +166,10 @@ def translate_sum(t: Translation) -> str:
 
 TRANSLATIONS = (
     *(Translator(operator, translate_terms(FUNCTIONS[word])) for operator, word in PAIRS.items()),
-    *(Translator(operator, partial(translate_scalar, name=word, reverse=first)) for operator, (word, first) in SCALARS.items()),
+    *(
+        Translator(operator, partial(translate_scalar, name=word, reverse=first))
+        for operator, (word, first) in SCALARS.items()
+    ),
     Translator("_identity_with_attr_like_rhs", keep_input),
     Translator("add_n", translate_sum),
 )

@@ -11,7 +11,14 @@ from graphshare.ops.gradient import Gradient, TapeEntry, sum_to_shape
 from graphshare.ops.kernel import Array, Attrs, Context, Dims, Kernel, KernelError
 from graphshare.ops.limits import Limits, require, with_limits
 from graphshare.ops.permutation import permutation_vjp
-from graphshare.ops.unification import count_elements, first_dtype, normalize_axis, output_rule, same_dtypes, with_dim
+from graphshare.ops.unification import (
+    count_elements,
+    first_dtype,
+    normalize_axis,
+    output_rule,
+    same_dtypes,
+    with_dim,
+)
 from graphshare.text.format import format_count, format_shape
 
 
@@ -31,20 +38,30 @@ def read_padding(attrs: Attrs, rank: int) -> list[tuple[int, int]]:
 
 
 def pad(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return ``x`` padded by ``pad_width`` (before, after) with ``constant_value``, edge values or the mirrored array."""
+    """Return ``x`` padded by ``pad_width`` (before, after) with ``constant_value``, edge values or
+    the mirrored array.
+    """
     padding, mode = read_padding(attrs, x.ndim), attrs["mode"]
     if mode == "constant":
-        require(x.dtype.kind == "f" or isfinite(attrs["constant_value"]), f"constant_value must be finite for {x.dtype}")
+        require(
+            x.dtype.kind == "f" or isfinite(attrs["constant_value"]),
+            f"constant_value must be finite for {x.dtype}",
+        )
         return np.pad(x, padding, mode="constant", constant_values=attrs["constant_value"])
     if mode == "edge":
         return np.pad(x, padding, mode="edge")
     if any(max(pad) >= size for pad, size in zip(padding, x.shape, strict=True)):
-        raise KernelError(f"reflected padding must be smaller than the array, which is {format_shape(x.shape)}")
+        raise KernelError(
+            f"reflected padding must be smaller than the array, which is {format_shape(x.shape)}"
+        )
     return np.pad(x, padding, mode="reflect")
 
 
 def _pad_shape(attrs: Attrs, x: Dims) -> Dims:
-    return tuple(None if d is None else d + sum(pad) for d, pad in zip(x, read_padding(attrs, len(x)), strict=True))
+    return tuple(
+        None if d is None else d + sum(pad)
+        for d, pad in zip(x, read_padding(attrs, len(x)), strict=True)
+    )
 
 
 def tile(context: Context, attrs: Attrs, x: Array) -> Array:
@@ -60,7 +77,9 @@ def align_repeats(attrs: Attrs, x: Dims) -> tuple[Dims, tuple[int, ...]]:
 
 
 def _tile_shape(attrs: Attrs, x: Dims) -> Dims:
-    return tuple(None if d is None else d * n for d, n in zip(*align_repeats(attrs, x), strict=True))
+    return tuple(
+        None if d is None else d * n for d, n in zip(*align_repeats(attrs, x), strict=True)
+    )
 
 
 def repeat(context: Context, attrs: Attrs, x: Array) -> Array:
@@ -90,7 +109,9 @@ def _check_broadcast(x: Dims, target: Dims) -> Dims:
         KernelError: an array of shape ``x`` cannot be broadcast to it.
     """
     if len(x) != len(target):
-        raise KernelError(f"{format_shape(x)} cannot be broadcast to {format_shape(target)}: the numbers of axes differ")
+        raise KernelError(
+            f"{format_shape(x)} cannot be broadcast to {format_shape(target)}: the numbers of axes differ"
+        )
     for size, other in zip(x, target, strict=True):
         if size is not None and other is not None and size not in (1, other):
             raise KernelError(
@@ -123,14 +144,18 @@ def _along_axes(attrs: Attrs, x: Dims) -> Dims:
 def _like_other(attrs: Attrs, x: Dims, y: Dims) -> Dims:
     ours, theirs = attrs["lhs_axes"], attrs["rhs_axes"]
     if (ours is None) != (theirs is None) or (ours is not None and len(ours) != len(theirs)):
-        raise KernelError(f"lhs_axes {ours} and rhs_axes {theirs} must both be None or have the same length")
+        raise KernelError(
+            f"lhs_axes {ours} and rhs_axes {theirs} must both be None or have the same length"
+        )
     if ours is None:
         return _check_broadcast(x, y)
     shape = list(x)
     for a, b in zip(ours, theirs, strict=True):
         axis = normalize_axis(a, len(x))
         if x[axis] not in (1, None):
-            raise KernelError(f"axis {a} of {format_shape(x)} has size {x[axis]}, but only axes of size 1 can be broadcast")
+            raise KernelError(
+                f"axis {a} of {format_shape(x)} has size {x[axis]}, but only axes of size 1 can be broadcast"
+            )
         shape[axis] = y[normalize_axis(b, len(y))]
     return _check_broadcast(x, tuple(shape))
 
@@ -161,7 +186,10 @@ def sum_broadcast(entry: TapeEntry, dy: Array) -> Array:
 
 
 GRADIENTS = (
-    *(Gradient(name, sum_broadcast, reads_outputs=False) for name in ("broadcast_to", "broadcast_axis", "broadcast_like")),
+    *(
+        Gradient(name, sum_broadcast, reads_outputs=False)
+        for name in ("broadcast_to", "broadcast_axis", "broadcast_like")
+    ),
     *(Gradient(name, permutation_vjp(name), reads_outputs=False) for name in ("tile", "repeat")),
     # Padding must not count as an element, whose numbers begin at 1.
     Gradient("Pad", permutation_vjp("Pad", attrs={"constant_value": -1.0}), reads_outputs=False),

@@ -7,10 +7,21 @@ from graphshare.ops.signature import define
 
 OPERATORS = (
     *define(
-        "broadcast_axis(broadcast_axes)", "data", "axis:shape=[]; size:shape=[]", registers_inputs=False, couples_batch="axis"
+        "broadcast_axis(broadcast_axes)",
+        "data",
+        "axis:shape=[]; size:shape=[]",
+        registers_inputs=False,
+        couples_batch="axis",
     ),
-    *define("broadcast_like", "lhs rhs", "lhs_axes:shape?=None; rhs_axes:shape?=None", couples_batch="shape"),
-    *define("broadcast_to", "data", "shape:shape=[]", registers_inputs=False, couples_batch="shape"),
+    *define(
+        "broadcast_like",
+        "lhs rhs",
+        "lhs_axes:shape?=None; rhs_axes:shape?=None",
+        couples_batch="shape",
+    ),
+    *define(
+        "broadcast_to", "data", "shape:shape=[]", registers_inputs=False, couples_batch="shape"
+    ),
     *define(
         "Pad(pad)",
         "data",
@@ -28,13 +39,19 @@ def _repeat(use: Use) -> Outcome:
 
 
 def _broadcast_axis(use: Use) -> Outcome:
-    return "broadcasts along the batch axis" if any(map(use.first.is_axis, use.value("axis") or ())) else use.first
+    return (
+        "broadcasts along the batch axis"
+        if any(map(use.first.is_axis, use.value("axis") or ()))
+        else use.first
+    )
 
 
 def _broadcast_like(use: Use) -> Outcome:
     lhs, rhs, axes = use.input(0), use.input(1), use.value("lhs_axes")
     if axes is None:
-        return use.first if not use.axes_differ else "has the samples on different axes of its inputs"
+        return (
+            use.first if not use.axes_differ else "has the samples on different axes of its inputs"
+        )
     if lhs is not None and not any(map(lhs.is_axis, axes)):
         return lhs
     return "broadcasts along the batch axis" if lhs is not None or rhs is not None else None
@@ -50,8 +67,8 @@ def _broadcast_to(use: Use) -> Outcome:
 
 def _tile(use: Use) -> Outcome:
     reps, at = tuple(use.value("reps") or ()), use.first
-    # Repeats are aligned at the last axis, so without a rank they may belong to any axis. For samples on axis 0 this assumes no
-    # more repeats than axes.
+    # Repeats are aligned at the last axis, so without a rank they may belong to any axis. For
+    # samples on axis 0 this assumes no more repeats than axes.
     if at.rank is None and at.axis and set(reps) - {1}:
         return "repeats along axes whose position is not known"
     more = max(0, len(reps) - at.rank) if at.rank is not None else 0  # axes that it puts in front

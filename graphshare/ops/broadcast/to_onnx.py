@@ -35,7 +35,9 @@ def translate_repeat(t: Translation) -> str:
     shape = (prod(x.shape),) if axis is None else x.shape
     at = 0 if axis is None else normalize_axis(axis, x.rank)
     apart = t.reshape(x, (*shape[: at + 1], 1, *shape[at + 1 :]))
-    tiled = t.emit("Tile", apart, t.integers((*(1,) * (at + 1), repeats, *(1,) * (len(shape) - at - 1))))
+    tiled = t.emit(
+        "Tile", apart, t.integers((*(1,) * (at + 1), repeats, *(1,) * (len(shape) - at - 1)))
+    )
     return t.reshape(tiled, t.outputs[0].shape)
 
 

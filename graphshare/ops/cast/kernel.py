@@ -48,7 +48,8 @@ def _infer_amp_cast_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple
 def _infer_multicast_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     """Infer one dtype for all arrays of float16 and float32; others keep theirs.
 
-    It is float16 if an input has it and ``cast_narrow`` is set, otherwise float32 if one has it, otherwise the first dtype.
+    It is float16 if an input has it and ``cast_narrow`` is set, otherwise float32 if one has it,
+    otherwise the first dtype.
     """
     if None in inputs:
         return inputs, outputs
@@ -78,7 +79,10 @@ def cast_gradient(entry: TapeEntry, dy: Array) -> Array:
 
 def multicast_gradient(entry: TapeEntry, *dys: Array | None) -> Gradients:
     """Return each gradient in the dtype of its input."""
-    return [None if dy is None else dy.astype(x.dtype, copy=False) for dy, x in zip(dys, entry.inputs, strict=False)]
+    return [
+        None if dy is None else dy.astype(x.dtype, copy=False)
+        for dy, x in zip(dys, entry.inputs, strict=False)
+    ]
 
 
 GRADIENTS = (

@@ -6,7 +6,9 @@ from graphshare.ops.signature import define, elementwise
 from graphshare.ops.slot_rules import outputs_by_attribute
 
 OPERATORS = (
-    *elementwise("amp_cast", "data", "dtype:{bfloat16/float16/float32/float64/int32/int64/int8/uint8}=!"),
+    *elementwise(
+        "amp_cast", "data", "dtype:{bfloat16/float16/float32/float64/int32/int64/int8/uint8}=!"
+    ),
     *define(
         "amp_multicast",
         "data_*num_outputs",
@@ -15,6 +17,8 @@ OPERATORS = (
         couples_batch="elementwise",
     ),
     *elementwise(
-        "Cast(_npi_cast,_npx_cast,cast)", "data", "dtype:{bfloat16/bool/float16/float32/float64/int32/int64/int8/uint8}=!"
+        "Cast(_npi_cast,_npx_cast,cast)",
+        "data",
+        "dtype:{bfloat16/bool/float16/float32/float64/int32/int64/int8/uint8}=!",
     ),
 )

@@ -27,5 +27,8 @@ def _round_into(x: Term, dtype: str) -> Term:
 TRANSLATIONS = (
     Translator("Cast", lambda t: term(t).convert(t.attrs["dtype"]).name),
     Translator("amp_cast", translate_amp_cast),
-    Translator("amp_multicast", lambda t: [t.cast(x, out.dtype) for x, out in zip(t.inputs, t.outputs, strict=True)]),
+    Translator(
+        "amp_multicast",
+        lambda t: [t.cast(x, out.dtype) for x, out in zip(t.inputs, t.outputs, strict=True)],
+    ),
 )

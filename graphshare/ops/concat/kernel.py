@@ -8,7 +8,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
-from graphshare.ops.kernel import NP_SHAPE, Array, Attrs, Context, Dim, Dims, Kernel, KernelError, Shape, Shapes
+from graphshare.ops.kernel import (
+    NP_SHAPE,
+    Array,
+    Attrs,
+    Context,
+    Dim,
+    Dims,
+    Kernel,
+    KernelError,
+    Shape,
+    Shapes,
+)
 from graphshare.ops.limits import require
 from graphshare.ops.permutation import permutation_vjp
 from graphshare.ops.unification import (
@@ -38,7 +49,9 @@ def _infer_along(axis: int, inputs: Shapes, output: Shape) -> tuple[Shapes, Shap
     shapes = [dims_of_rank(unify(shape, common), len(common)) for shape in inputs]
     sizes = [shape[at] for shape in shapes]
     known = sum(size for size in sizes if size is not None)
-    output = dims_of_rank(unify(output, with_dim(common, at, None if None in sizes else known)), len(common))
+    output = dims_of_rank(
+        unify(output, with_dim(common, at, None if None in sizes else known)), len(common)
+    )
     whole = output[at]
     if whole is not None and known > whole:
         raise KernelError(f"inputs with {known} along axis {at} do not fit an output with {whole}")
@@ -65,7 +78,10 @@ def _infer_parameter_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tu
         return shapes, [output]
     # The weights of both directions are equally large.
     share = (whole - sum(size for size in sizes if size is not None)) // 2
-    return [shape if shape is None or shape[at] is not None else with_dim(shape, at, share) for shape in shapes], [output]
+    return [
+        shape if shape is None or shape[at] is not None else with_dim(shape, at, share)
+        for shape in shapes
+    ], [output]
 
 
 def concat(context: Context, attrs: Attrs, *inputs: Array) -> Array:
@@ -109,7 +125,9 @@ def stack_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
 
 
 def number_of_sections(attrs: Attrs) -> int:
-    """Return the number of equal parts of SliceChannel or _split_v2; 0 or less where indices state where parts begin."""
+    """Return the number of equal parts of SliceChannel or _split_v2; 0 or less where indices state
+    where parts begin.
+    """
     count: int = attrs["num_outputs"] if "num_outputs" in attrs else attrs["sections"]
     return count
 
@@ -125,14 +143,21 @@ def part_spans(attrs: Attrs, size: int) -> list[tuple[int, int]]:
     if size == 0:
         return [(0, 0)] * len(attrs["indices"])
     bounds = [*attrs["indices"], size]
-    require(bounds[0] == 0, f"indices {attrs['indices']} must begin with 0: the parts together are the axis")
+    require(
+        bounds[0] == 0,
+        f"indices {attrs['indices']} must begin with 0: the parts together are the axis",
+    )
     spans = list(itertools.pairwise(bounds))
     if any(not 0 <= begin < end for begin, end in spans):
-        raise KernelError(f"indices {attrs['indices']} must be ascending and less than the size of the axis, {size}")
+        raise KernelError(
+            f"indices {attrs['indices']} must be ascending and less than the size of the axis, {size}"
+        )
     return spans
 
 
-def _take_part(x: Array, axis: int, begin: int, end: int, *, squeeze: bool, single: tuple[int, ...]) -> Array:
+def _take_part(
+    x: Array, axis: int, begin: int, end: int, *, squeeze: bool, single: tuple[int, ...]
+) -> Array:
     index: list[slice | int] = [slice(None)] * x.ndim
     if squeeze and end - begin != 1:
         raise KernelError(f"axis {axis} of a part has size {end - begin}, expected 1 to squeeze it")
@@ -145,14 +170,20 @@ def split(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
     """Return parts along ``axis``: equal ones, or beginning at ``indices`` (the first is 0)."""
     axis = normalize_axis(attrs["axis"], x.ndim)
     # Without NumPy shapes an array has at least one axis, so a lone number has shape (1).
-    options = {"squeeze": attrs["squeeze_axis"], "single": () if context.shapes and context.shapes[0] == () else (1,)}
+    options = {
+        "squeeze": attrs["squeeze_axis"],
+        "single": () if context.shapes and context.shapes[0] == () else (1,),
+    }
     return tuple(_take_part(x, axis, *span, **options) for span in part_spans(attrs, x.shape[axis]))
 
 
 def _open_by_parts(parts: Shapes, squeeze: bool) -> Shape:
     """Return an input of the rank that its parts determine; None where they do not."""
     # A squeezed part of shape (1) may stand for a number, which has an axis less.
-    return next(((None,) * (len(part) + squeeze) for part in parts if part is not None and part != (1,)), None)
+    return next(
+        ((None,) * (len(part) + squeeze) for part in parts if part is not None and part != (1,)),
+        None,
+    )
 
 
 def split_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -184,11 +215,15 @@ def _infer_whole(attrs: Attrs, x: Dims, at: int, parts: Shapes) -> Dims:
 def _list_part_shapes(attrs: Attrs, x: Dims, at: int, count: int) -> list[Shape]:
     """Return the shapes of the parts of an input along axis ``at``."""
     size = x[at]
-    sizes: list[Dim] = [None] * count if size is None else [end - begin for begin, end in part_spans(attrs, size)]
+    sizes: list[Dim] = (
+        [None] * count if size is None else [end - begin for begin, end in part_spans(attrs, size)]
+    )
     if not attrs["squeeze_axis"]:
         return [with_dim(x, at, d) for d in sizes]
     if not {1, None}.issuperset(sizes):
-        raise KernelError(f"axis {at} of a part of {format_shape(x)} has size {sizes[0]}, expected 1 to squeeze it")
+        raise KernelError(
+            f"axis {at} of a part of {format_shape(x)} has size {sizes[0]}, expected 1 to squeeze it"
+        )
     single: Shape = () if attrs.get(NP_SHAPE) else (1,)
     return [without_axes(x, [at]) or single] * len(sizes)
 
@@ -229,7 +264,9 @@ def crop_origin(attrs: Attrs, shapes: Sequence[tuple[int, ...]]) -> tuple[int, i
     if attrs["center_crop"]:
         top, left = (height - h) // 2, (width - w) // 2
     if top + h > height or left + w > width:
-        raise KernelError(f"a window of {format_shape((h, w))} at {format_shape((top, left))} leaves {format_shape(shapes[0])}")
+        raise KernelError(
+            f"a window of {format_shape((h, w))} at {format_shape((top, left))} leaves {format_shape(shapes[0])}"
+        )
     return top, left
 
 
@@ -270,7 +307,10 @@ def concat_gradient(entry: TapeEntry, dy: Array) -> Gradients:
         axis = normalize_axis(axis, dy.ndim)
         sizes = [x.shape[axis] for x in entry.inputs]
     parts = np.split(dy, np.cumsum(sizes)[:-1].tolist(), axis)
-    return [part.reshape(x.shape).astype(x.dtype, copy=False) for part, x in zip(parts, entry.inputs, strict=True)]
+    return [
+        part.reshape(x.shape).astype(x.dtype, copy=False)
+        for part, x in zip(parts, entry.inputs, strict=True)
+    ]
 
 
 def split_gradient(entry: TapeEntry, *dys: Array | None) -> Array:
@@ -286,8 +326,16 @@ def split_gradient(entry: TapeEntry, *dys: Array | None) -> Array:
 
 
 GRADIENTS = (
-    *(Gradient(name, concat_gradient, reads_outputs=False) for name in ("Concat", "_rnn_param_concat", "_npi_concatenate")),
-    Gradient("stack", lambda entry, dy: list(np.moveaxis(dy, entry.attrs["axis"], 0)), reads_inputs=False, reads_outputs=False),
+    *(
+        Gradient(name, concat_gradient, reads_outputs=False)
+        for name in ("Concat", "_rnn_param_concat", "_npi_concatenate")
+    ),
+    Gradient(
+        "stack",
+        lambda entry, dy: list(np.moveaxis(dy, entry.attrs["axis"], 0)),
+        reads_inputs=False,
+        reads_outputs=False,
+    ),
     Gradient("SliceChannel", split_gradient, reads_outputs=False),
     Gradient("_split_v2", split_gradient, reads_outputs=False),
     Gradient("Crop", permutation_vjp("Crop"), reads_outputs=False),

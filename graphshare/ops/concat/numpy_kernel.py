@@ -10,12 +10,39 @@ from typing import Any
 
 import numpy as np
 
-from graphshare.ops.concat.kernel import concatenate_shapes, split, split_shapes, stack, stack_shapes
+from graphshare.ops.concat.kernel import (
+    concatenate_shapes,
+    split,
+    split_shapes,
+    stack,
+    stack_shapes,
+)
 from graphshare.ops.gradient import Gradient, GradientError, TapeEntry, no_gradient
-from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Dim, Dims, Kernel, KernelError, Shape, ShapeRule, Shapes, Types
+from graphshare.ops.kernel import (
+    Array,
+    Attrs,
+    Bodies,
+    Context,
+    Dim,
+    Dims,
+    Kernel,
+    KernelError,
+    Shape,
+    ShapeRule,
+    Shapes,
+    Types,
+)
 from graphshare.ops.limits import Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.permutation import joint_permutation_vjp, permutation_vjp
-from graphshare.ops.unification import count_elements, is_known, normalize_axis, output_rule, same_dtypes, unify, with_dim
+from graphshare.ops.unification import (
+    count_elements,
+    is_known,
+    normalize_axis,
+    output_rule,
+    same_dtypes,
+    unify,
+    with_dim,
+)
 from graphshare.text.format import format_count
 
 Lift = Callable[[Shape], Shape]
@@ -99,17 +126,27 @@ def pad_widths(attrs: Attrs, rank: int) -> tuple[tuple[int, int], ...]:
         KernelError: these are not widths for so many axes.
     """
     widths = attrs["pad_width"]
-    if len(widths) != max(rank, 2 if rank == 1 else 0) or any(len(pair) < (1 if rank == 1 else 2) for pair in widths):
+    if len(widths) != max(rank, 2 if rank == 1 else 0) or any(
+        len(pair) < (1 if rank == 1 else 2) for pair in widths
+    ):
         expected = (
-            "a tuple before and one after the only axis" if rank == 1 else f"a pair for each of {format_count(rank, 'axis')}"
+            "a tuple before and one after the only axis"
+            if rank == 1
+            else f"a pair for each of {format_count(rank, 'axis')}"
         )
         raise KernelError(f"pad_width {widths}, expected {expected}")
-    return ((widths[0][0], widths[1][0]),) if rank == 1 else tuple((pair[0], pair[1]) for pair in widths)
+    return (
+        ((widths[0][0], widths[1][0]),)
+        if rank == 1
+        else tuple((pair[0], pair[1]) for pair in widths)
+    )
 
 
 def find_kept_part(widths: Sequence[tuple[int, int]], shape: Sequence[int]) -> tuple[slice, ...]:
     """Return the slices of the elements that remain after negative widths took theirs away."""
-    return tuple(slice(max(0, -a), size + min(0, b)) for (a, b), size in zip(widths, shape, strict=True))
+    return tuple(
+        slice(max(0, -a), size + min(0, b)) for (a, b), size in zip(widths, shape, strict=True)
+    )
 
 
 def pad(context: Context, attrs: Attrs, x: Array) -> Array:
@@ -118,12 +155,17 @@ def pad(context: Context, attrs: Attrs, x: Array) -> Array:
     Negative widths take elements away, before anything is padded.
     """
     mode = attrs["mode"]
-    options: dict[str, Any] = {"constant_values": attrs["constant_value"]} if mode == "constant" else {}
+    options: dict[str, Any] = (
+        {"constant_values": attrs["constant_value"]} if mode == "constant" else {}
+    )
     if mode in ("reflect", "symmetric"):
         options["reflect_type"] = attrs["reflect_type"]
     widths = pad_widths(attrs, x.ndim)
     whole = mode in ("constant", "edge") or min(map(min, widths), default=0) >= 0
-    require(whole, f"pad_width {widths} is negative: with mode {mode} MXNet reads memory that was never written")
+    require(
+        whole,
+        f"pad_width {widths} is negative: with mode {mode} MXNet reads memory that was never written",
+    )
     kept = x[find_kept_part(widths, x.shape)]
     with refuse_invalid_call():
         if mode in _EXTREMES:
@@ -135,7 +177,9 @@ _EXTREMES = {"maximum": np.fmax, "minimum": np.fmin}
 
 
 def _pad_with_extreme(x: Array, widths: Sequence[tuple[int, int]], extreme: np.ufunc) -> Array:
-    """Pad one axis after the other with its extreme; as in MXNet NaN is one where it comes first, and else is passed over."""
+    """Pad one axis after the other with its extreme; as in MXNet NaN is one where it comes first,
+    and else is passed over.
+    """
     for axis, counts in enumerate(widths):
         if any(counts):
             first = x[(slice(None),) * axis + (slice(1),)]
@@ -148,7 +192,10 @@ def _pad_with_extreme(x: Array, widths: Sequence[tuple[int, int]], extreme: np.u
 def _pad_shape(attrs: Attrs, x: Dims) -> Shape:
     widths = pad_widths(attrs, len(x))
     for size, (a, b) in zip(x, widths, strict=True):
-        require(size is None or size + min(0, a) + min(0, b) >= 0, f"pad_width {widths} takes more than there is")
+        require(
+            size is None or size + min(0, a) + min(0, b) >= 0,
+            f"pad_width {widths} takes more than there is",
+        )
     return tuple(None if d is None else d + a + b for d, (a, b) in zip(x, widths, strict=True))
 
 
@@ -226,7 +273,9 @@ def _delete_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
     at = 0 if axis is None else normalize_axis(axis, len(shape))
     size: Dim = count_elements(shape) if axis is None else shape[at]
     left = None if size is None else size - _count(attrs, size)
-    return inputs, [unify((left,) if axis is None else (*shape[:at], left, *shape[at + 1 :]), outputs[0])]
+    return inputs, [
+        unify((left,) if axis is None else (*shape[:at], left, *shape[at + 1 :]), outputs[0])
+    ]
 
 
 def _infer_editing_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
@@ -249,9 +298,19 @@ KERNELS = with_limits(
     Kernel("_npi_hsplit", hsplit, _hsplit_shapes, same_dtypes),
     Kernel("_npi_pad", pad, output_rule(_pad_shape), same_dtypes),
     Kernel("_npi_delete", delete, _delete_shapes, _infer_editing_dtypes, refuses=_refuses_delete),
-    Kernel("_npi_insert_scalar", insert_scalar, _insert_scalar_shapes, _infer_editing_dtypes, refuses=_refuses_insert),
-    Kernel("_npi_insert_slice", insert, _insert_shapes, _infer_editing_dtypes, refuses=_refuses_insert),
-    Kernel("_npi_insert_tensor", insert, _insert_shapes, _infer_editing_dtypes, refuses=_refuses_insert),
+    Kernel(
+        "_npi_insert_scalar",
+        insert_scalar,
+        _insert_scalar_shapes,
+        _infer_editing_dtypes,
+        refuses=_refuses_insert,
+    ),
+    Kernel(
+        "_npi_insert_slice", insert, _insert_shapes, _infer_editing_dtypes, refuses=_refuses_insert
+    ),
+    Kernel(
+        "_npi_insert_tensor", insert, _insert_shapes, _infer_editing_dtypes, refuses=_refuses_insert
+    ),
 )
 
 
@@ -263,12 +322,20 @@ def pad_gradient(entry: TapeEntry, dy: Array) -> Array:
     widths = pad_widths(entry.attrs, x.ndim)
     dx: Array = np.zeros_like(x)
     inside = dx[find_kept_part(widths, x.shape)]
-    inside[...] = dy[tuple(slice(max(0, a), max(0, a) + size) for (a, _), size in zip(widths, inside.shape, strict=True))]
+    inside[...] = dy[
+        tuple(
+            slice(max(0, a), max(0, a) + size)
+            for (a, _), size in zip(widths, inside.shape, strict=True)
+        )
+    ]
     return dx
 
 
 GRADIENTS = (
-    *(Gradient(name, joint_permutation_vjp(name), reads_outputs=False) for name in ("_npi_stack", *STACKS)),
+    *(
+        Gradient(name, joint_permutation_vjp(name), reads_outputs=False)
+        for name in ("_npi_stack", *STACKS)
+    ),
     Gradient("_npi_hsplit", permutation_vjp("_npi_hsplit"), reads_outputs=False),
     Gradient("_npi_pad", pad_gradient, reads_outputs=False),
     *no_gradient(

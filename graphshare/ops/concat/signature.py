@@ -34,9 +34,16 @@ OPERATORS = (
         is_operator_property=True,
     ),
     *define("_npi_concatenate", "data*num_args", "num_args:int[1:]=!; axis:int?=0", results="out"),
-    *define("_rnn_param_concat(_npi_rnn_param_concat)", "arg*num_args", "num_args:int[1:]=!; dim:int=1"),
+    *define(
+        "_rnn_param_concat(_npi_rnn_param_concat)", "arg*num_args", "num_args:int[1:]=!; dim:int=1"
+    ),
     *define("_split_v2(_npi_split)", "data", SPLIT, results=split, couples_batch="axis"),
-    *define("Concat(_sparse_concat,concat)", "arg*num_args", "num_args:int[1:]=!; dim:int=1", couples_batch="axis"),
+    *define(
+        "Concat(_sparse_concat,concat)",
+        "arg*num_args",
+        "num_args:int[1:]=!; dim:int=1",
+        couples_batch="axis",
+    ),
     *define(
         "SliceChannel(split)",
         "data",
@@ -52,9 +59,17 @@ OPERATORS = (
         "arr obj[step=None&int_ind=None]",
         "start:int?=None; stop:int?=None; step:int?=None; int_ind:int?=None; axis:int?=None",
     ),
-    *define("_npi_dsplit", "data", SPLIT, results=split, no_kernel="MXNet 1.9.1 writes beyond its results"),
+    *define(
+        "_npi_dsplit",
+        "data",
+        SPLIT,
+        results=split,
+        no_kernel="MXNet 1.9.1 writes beyond its results",
+    ),
     *define("_npi_hsplit", "data", SPLIT, results=split),
-    *define("_npi_dstack _npi_hstack", "data*num_args", "num_args:int[1:]=!; dim:int=1", results="out"),
+    *define(
+        "_npi_dstack _npi_hstack", "data*num_args", "num_args:int[1:]=!; dim:int=1", results="out"
+    ),
     *define("_npi_insert_scalar _npi_insert_slice", "arr values[val=None]", _INSERTED),
     *define("_npi_insert_tensor", "arr values[val=None] obj", _INSERTED),
     *define(
@@ -71,11 +86,17 @@ def concat_rule(use: Use) -> Outcome:
     """Keep the batch axis, unless arrays are concatenated along it."""
     if use.axes_differ:
         return "has different batch axes in its inputs"
-    return "concatenates arrays along the batch axis" if use.first.is_axis(use.value("dim")) else use.first
+    return (
+        "concatenates arrays along the batch axis"
+        if use.first.is_axis(use.value("dim"))
+        else use.first
+    )
 
 
 def _stack(use: Use) -> Outcome:
-    return expand_dims_rule(use) if not use.axes_differ else "has different batch axes in its inputs"
+    return (
+        expand_dims_rule(use) if not use.axes_differ else "has different batch axes in its inputs"
+    )
 
 
 def _split(use: Use) -> Outcome:

@@ -1,7 +1,7 @@
 """Concatenation, splitting, cropping, padding and editing in ONNX.
 
-Deletions and insertions of the numpy interface are a ``Gather`` of the elements that stay, or of old and new elements side by
-side.
+Deletions and insertions of the numpy interface are a ``Gather`` of the elements that stay, or of
+old and new elements side by side.
 """
 
 from __future__ import annotations
@@ -12,7 +12,14 @@ from math import prod
 import numpy as np
 
 from graphshare.ops.concat.kernel import crop_origin, part_spans
-from graphshare.ops.concat.numpy_kernel import STACKS, Lift, find_kept_part, pad_widths, positions, with_split_axis
+from graphshare.ops.concat.numpy_kernel import (
+    STACKS,
+    Lift,
+    find_kept_part,
+    pad_widths,
+    positions,
+    with_split_axis,
+)
 from graphshare.ops.kernel import Array, Attrs
 from graphshare.ops.limits import refuse_invalid_call
 from graphshare.ops.translation import Translate, Translation, Translator, Value
@@ -43,7 +50,10 @@ def emit_parts(t: Translation, attrs: Attrs) -> list[str]:
     if len(sizes) == 1:
         return [_reshape_part(t, x.name, 0, x.shape)]
     pieces = t.emit_several("Split", len(sizes), x, t.integers(sizes), axis=axis)
-    return [_reshape_part(t, p, i, (*x.shape[:axis], sizes[i], *x.shape[axis + 1 :])) for i, p in enumerate(pieces)]
+    return [
+        _reshape_part(t, p, i, (*x.shape[:axis], sizes[i], *x.shape[axis + 1 :]))
+        for i, p in enumerate(pieces)
+    ]
 
 
 def _reshape_part(t: Translation, piece: str, index: int, shape: tuple[int, ...]) -> str:
@@ -63,7 +73,9 @@ def _translate_concat(lift: Lift, axis: int | None) -> Translate:
     def translate(t: Translation) -> str:
         shapes = [tuple(size or 0 for size in lift(x.shape) or ()) for x in t.inputs]
         lifted = [t.reshape(x, shape) for x, shape in zip(t.inputs, shapes, strict=True)]
-        return t.emit("Concat", *lifted, axis=axis if axis is not None else 0 if len(shapes[0]) == 1 else 1)
+        return t.emit(
+            "Concat", *lifted, axis=axis if axis is not None else 0 if len(shapes[0]) == 1 else 1
+        )
 
     return translate
 
@@ -88,7 +100,11 @@ def translate_pad(t: Translation) -> str:
             result = _pad_with_extreme(t, result, shape, axis, pair)
         else:
             with refuse_invalid_call():
-                places = np.pad(np.arange(x.shape[axis])[find_kept_part([pair], [x.shape[axis]])], np.maximum(pair, 0), mode)
+                places = np.pad(
+                    np.arange(x.shape[axis])[find_kept_part([pair], [x.shape[axis]])],
+                    np.maximum(pair, 0),
+                    mode,
+                )
             result = t.emit("Gather", result, t.integers(places.tolist()), axis=axis)
         shape[axis] += sum(pair)
     return t.cast(result, "bool", "uint8") if is_bool else result
@@ -100,15 +116,22 @@ def _pad_with_constant(t: Translation, x: Value, widths: Sequence[tuple[int, int
     cut = [axis for axis, pair in enumerate(widths) if min(pair) < 0]
     rest = t.slice(x, cut, [kept[axis].start for axis in cut], [kept[axis].stop for axis in cut])
     pads = [max(0, before) for before, _ in widths] + [max(0, after) for _, after in widths]
-    return t.emit("Pad", rest, t.integers(pads), t.number(t.attrs["constant_value"], x.dtype), mode="constant")
+    return t.emit(
+        "Pad", rest, t.integers(pads), t.number(t.attrs["constant_value"], x.dtype), mode="constant"
+    )
 
 
-def _pad_with_extreme(t: Translation, x: str, shape: list[int], axis: int, widths: tuple[int, int]) -> str:
+def _pad_with_extreme(
+    t: Translation, x: str, shape: list[int], axis: int, widths: tuple[int, int]
+) -> str:
     """Emit ``x`` between copies of its maximum or minimum along one axis."""
     word = "ReduceMax" if t.attrs["mode"] == "maximum" else "ReduceMin"
     extreme = t.reduce(word, x, (axis,), keepdims=True)
     before, after = (
-        [t.emit("Expand", extreme, t.integers((*shape[:axis], width, *shape[axis + 1 :])))] if width else [] for width in widths
+        [t.emit("Expand", extreme, t.integers((*shape[:axis], width, *shape[axis + 1 :])))]
+        if width
+        else []
+        for width in widths
     )
     return t.emit("Concat", *before, x, *after, axis=axis)
 
@@ -123,7 +146,9 @@ def _flatten_without_axis(t: Translation, x: Value) -> tuple[str, tuple[int, ...
 def translate_delete(t: Translation) -> str:
     """Emit ``Gather`` of the places that stay."""
     if len(t.inputs) > 1:
-        t.refuse("it has an array of positions, and the shape of its output depends on their values")
+        t.refuse(
+            "it has an array of positions, and the shape of its output depends on their values"
+        )
     data, shape, axis = _flatten_without_axis(t, t.inputs[0])
     with refuse_invalid_call():
         places = np.delete(np.arange(shape[axis]), positions(t.attrs))
@@ -150,7 +175,9 @@ def _emit_insertion(t: Translation, attrs: Attrs) -> str:
 
 
 def _places(at: int | slice, size: int) -> int | Array:
-    """Return one position, or the positions in a slice; a slice of one position counts as that position, as in numpy."""
+    """Return one position, or the positions in a slice; a slice of one position counts as that
+    position, as in numpy.
+    """
     if isinstance(at, int):
         return at
     places = np.arange(size)[at]
@@ -158,7 +185,9 @@ def _places(at: int | slice, size: int) -> int | Array:
 
 
 def _emit_values(t: Translation, attrs: Attrs, axis: int, shape: tuple[int, ...]) -> str:
-    """Emit the new elements in their full ``shape``; at one position without axes, they extend along their first axis."""
+    """Emit the new elements in their full ``shape``; at one position without axes, they extend
+    along their first axis.
+    """
     x, values = t.inputs[:2]
     cast = t.cast(values, x.dtype)
     lifted = (*[1] * (len(shape) - values.rank), *values.shape)
@@ -182,7 +211,9 @@ def _emit_order(t: Translation, places: Value, size: int, count: int) -> str:
         new = t.emit("Expand", new, t.integers((count,)))
     keys = t.emit("Concat", old, new, axis=0)
     # Of equal keys TopK takes the one with the lower index first, so new elements keep their order.
-    return t.emit_several("TopK", 2, keys, t.integers([size + count]), axis=0, largest=0, sorted=1)[1]
+    return t.emit_several("TopK", 2, keys, t.integers([size + count]), axis=0, largest=0, sorted=1)[
+        1
+    ]
 
 
 TRANSLATIONS = (
@@ -201,7 +232,10 @@ TRANSLATIONS = (
         condition="odd reflections are refused, and negative widths except of the modes constant and edge",
     ),
     Translator("_npi_delete", translate_delete, condition="an array of positions is refused"),
-    Translator("_npi_insert_scalar", lambda t: _emit_insertion(t, {**t.attrs, "int_ind": t.attrs["int_ind"] or 0})),
+    Translator(
+        "_npi_insert_scalar",
+        lambda t: _emit_insertion(t, {**t.attrs, "int_ind": t.attrs["int_ind"] or 0}),
+    ),
     Translator("_npi_insert_slice", translate_insert),
     Translator("_npi_insert_tensor", translate_insert),
 )

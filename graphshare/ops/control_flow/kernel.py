@@ -1,11 +1,13 @@
-"""Control flow: ``_foreach``, ``_while_loop`` and ``_cond``, whose bodies are subgraphs of the node, and their gradients.
+"""Control flow: ``_foreach``, ``_while_loop`` and ``_cond``, whose bodies are subgraphs of the
+node, and their gradients.
 
 The attributes map inputs of the node to variables of a subgraph.
 
 Gradients are backward passes through the runs of the subgraphs, the last one first.
 
-States keep their shape and dtype; loops are as long as their data or their limit. Variables of a body correspond to inputs of
-the node without the axis that a loop runs along, heads of a body to outputs; facts pass in both directions.
+States keep their shape and dtype; loops are as long as their data or their limit. Variables of a
+body correspond to inputs of the node without the axis that a loop runs along, heads of a body to
+outputs; facts pass in both directions.
 """
 
 from __future__ import annotations
@@ -16,7 +18,19 @@ from typing import Any
 import numpy as np
 
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
-from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Dim, Kernel, KernelError, KernelResult, Shape, Shapes, Types
+from graphshare.ops.kernel import (
+    Array,
+    Attrs,
+    Bodies,
+    Context,
+    Dim,
+    Kernel,
+    KernelError,
+    KernelResult,
+    Shape,
+    Shapes,
+    Types,
+)
 from graphshare.ops.limits import require
 from graphshare.ops.unification import infer_nothing, same_dtypes, unify
 from graphshare.text.format import format_count
@@ -53,15 +67,21 @@ def _with_length(shape: Shape, length: Dim) -> Shape:
 def foreach_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     """Infer one dtype for each state."""
     _places(attrs, len(inputs))
-    pairs = enumerate(range(len(attrs["in_data_locs"]), len(attrs["in_data_locs"]) + len(attrs["in_state_locs"])))
-    return _state_dtypes([(place, attrs["num_out_data"] + i) for i, place in pairs], inputs, outputs)
+    pairs = enumerate(
+        range(len(attrs["in_data_locs"]), len(attrs["in_data_locs"]) + len(attrs["in_state_locs"]))
+    )
+    return _state_dtypes(
+        [(place, attrs["num_out_data"] + i) for i, place in pairs], inputs, outputs
+    )
 
 
 def _variables(attrs: Attrs, inputs: Sequence[Any]) -> list[tuple[int, int]]:
     """Return for each loop variable the input that it starts from and its output."""
     fed, variables = _inputs(attrs, "func_input_locs", inputs), attrs["func_var_locs"]
     if any(not 0 <= place < len(fed) for place in variables):
-        raise KernelError(f"func_var_locs {tuple(variables)} names positions beyond those of func_input_locs {tuple(fed)}")
+        raise KernelError(
+            f"func_var_locs {tuple(variables)} names positions beyond those of func_input_locs {tuple(fed)}"
+        )
     places = [fed[place] for place in variables]
     return [(place, attrs["num_out_data"] + i) for i, place in enumerate(places)]
 
@@ -82,22 +102,34 @@ def while_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Typ
     return _state_dtypes(_variables(attrs, inputs), inputs, outputs)
 
 
-def _state_dtypes(pairs: Sequence[tuple[int, int]], inputs: Types, outputs: Types) -> tuple[Types, Types]:
+def _state_dtypes(
+    pairs: Sequence[tuple[int, int]], inputs: Types, outputs: Types
+) -> tuple[Types, Types]:
     """Infer one dtype for each pair of an input and an output of a state."""
     operands, results = list(inputs), list(outputs)
     for place, output in pairs:
         if output < len(results):
-            (operands[place],), (results[output],) = same_dtypes({}, [operands[place]], [results[output]])
+            (operands[place],), (results[output],) = same_dtypes(
+                {}, [operands[place]], [results[output]]
+            )
     return operands, results
 
 
-def foreach_body_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes, bodies: Bodies) -> tuple[Shapes, Shapes]:
+def foreach_body_shapes(
+    attrs: Attrs, inputs: Shapes, outputs: Shapes, bodies: Bodies
+) -> tuple[Shapes, Shapes]:
     """Infer as :func:`foreach_shapes`, and through a step of the body."""
     operands, results = map(list, foreach_shapes(attrs, inputs, outputs))
-    places, data, count = _places(attrs, len(inputs)), len(attrs["in_data_locs"]), attrs["num_out_data"]
+    places, data, count = (
+        _places(attrs, len(inputs)),
+        len(attrs["in_data_locs"]),
+        attrs["num_out_data"],
+    )
     steps = [_infer_step_shape(x) for x in operands[:data]]
     heads = [*(None if x is None else x[1:] for x in results[:count]), *results[count:]]
-    variables, heads = map(list, _infer_body(bodies.shapes, 0, places, [*steps, *operands[data:]], heads))
+    variables, heads = map(
+        list, _infer_body(bodies.shapes, 0, places, [*steps, *operands[data:]], heads)
+    )
     _split_heads(heads, count, len(attrs["in_state_locs"]))
     for i, place in enumerate(places):
         if i >= data:
@@ -117,7 +149,9 @@ def _infer_step_shape(shape: Shape) -> Shape:
     return None if not shape else shape[1:] if len(shape) > 1 else (1,)
 
 
-def foreach_body_types(attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodies) -> tuple[Types, Types]:
+def foreach_body_types(
+    attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodies
+) -> tuple[Types, Types]:
     """Infer as :func:`foreach_types`, and through a step of the body."""
     operands, results = map(list, foreach_types(attrs, inputs, outputs))
     places = _places(attrs, len(inputs))
@@ -127,11 +161,17 @@ def foreach_body_types(attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodi
     return foreach_types(attrs, operands, _fill_dtypes(results, heads))
 
 
-def _check_states(bodies: Bodies, number: int, variables: Types, positions: Sequence[int], count: int) -> None:
-    """Refuse states (variables at ``positions``) whose dtype a step changes; ``count`` heads come before the new states."""
+def _check_states(
+    bodies: Bodies, number: int, variables: Types, positions: Sequence[int], count: int
+) -> None:
+    """Refuse states (variables at ``positions``) whose dtype a step changes; ``count`` heads come
+    before the new states.
+    """
     if None in variables:
         return
-    _, heads = bodies.types(number, variables, [])  # known heads would keep their dtypes, even if the body computes others
+    _, heads = bodies.types(
+        number, variables, []
+    )  # known heads would keep their dtypes, even if the body computes others
     for position, dtype in zip(positions, heads[count:], strict=False):
         if dtype not in (None, variables[position]):
             raise KernelError(f"a step turns a state of {variables[position]} into {dtype}")
@@ -151,21 +191,27 @@ def _places(attrs: Attrs, count: int) -> tuple[int, ...]:
     places = foreach_places(attrs)
     if sorted(places) != list(range(count)):
         raise KernelError(
-            f"in_data_locs, in_state_locs and remain_locs map {format_count(len(places), 'input')}, but there are {count}"
+            f"in_data_locs, in_state_locs and remain_locs map "
+            f"{format_count(len(places), 'input')}, but there are {count}"
             if len(places) != count
-            else f"in_data_locs, in_state_locs and remain_locs do not name each of the {format_count(count, 'variable')} once"
+            else "in_data_locs, in_state_locs and remain_locs do not name "
+            f"each of the {format_count(count, 'variable')} once"
         )
     return places
 
 
-def _infer_body(infer: Any, number: int, places: Sequence[int], values: Sequence[Any], heads: Sequence[Any]) -> Any:
+def _infer_body(
+    infer: Any, number: int, places: Sequence[int], values: Sequence[Any], heads: Sequence[Any]
+) -> Any:
     variables: list[Any] = [None] * len(places)
     for place, value in zip(places, values, strict=True):
         variables[place] = value
     return infer(number, variables, heads)
 
 
-def _split_heads(heads: Sequence[Any], count: int, states: int) -> tuple[Sequence[Any], Sequence[Any]]:
+def _split_heads(
+    heads: Sequence[Any], count: int, states: int
+) -> tuple[Sequence[Any], Sequence[Any]]:
     """Return the ``count`` heads of a step that are stacked, and the heads that are the next states."""
     if len(heads) != count + states:
         raise KernelError(
@@ -184,25 +230,38 @@ def _unify_heads(results: list[Shape], heads: Shapes, count: int, length: Dim) -
             results[i] = unify(results[i], (length, *head))
 
 
-def while_body_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes, bodies: Bodies) -> tuple[Shapes, Shapes]:
+def while_body_shapes(
+    attrs: Attrs, inputs: Shapes, outputs: Shapes, bodies: Bodies
+) -> tuple[Shapes, Shapes]:
     """Infer as :func:`while_shapes`, and through the condition and a step of the body."""
     operands, results = map(list, while_shapes(attrs, inputs, outputs))
     count = attrs["num_out_data"]
-    variables, _ = bodies.shapes(0, [operands[i] for i in _inputs(attrs, "cond_input_locs", operands)], [])
+    variables, _ = bodies.shapes(
+        0, [operands[i] for i in _inputs(attrs, "cond_input_locs", operands)], []
+    )
     _unify_variables(operands, attrs["cond_input_locs"], variables)
-    heads: list[Shape] = [*(None if x is None else x[1:] for x in results[:count]), *results[count:]]
-    variables, step_heads = bodies.shapes(1, [operands[i] for i in _inputs(attrs, "func_input_locs", operands)], heads)
+    heads: list[Shape] = [
+        *(None if x is None else x[1:] for x in results[:count]),
+        *results[count:],
+    ]
+    variables, step_heads = bodies.shapes(
+        1, [operands[i] for i in _inputs(attrs, "func_input_locs", operands)], heads
+    )
     _unify_variables(operands, attrs["func_input_locs"], variables)
     _split_heads(step_heads, count, len(attrs["func_var_locs"]))
     _unify_heads(results, step_heads, count, attrs["max_iterations"])
     return while_shapes(attrs, operands, results)
 
 
-def while_body_types(attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodies) -> tuple[Types, Types]:
+def while_body_types(
+    attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodies
+) -> tuple[Types, Types]:
     """Infer as :func:`while_types`, and through the condition and a step of the body."""
     operands, results = map(list, while_types(attrs, inputs, outputs))
     for number, key, heads in ((0, "cond_input_locs", []), (1, "func_input_locs", results)):
-        variables, step_heads = bodies.types(number, [operands[i] for i in _inputs(attrs, key, operands)], heads)
+        variables, step_heads = bodies.types(
+            number, [operands[i] for i in _inputs(attrs, key, operands)], heads
+        )
         for i, dtype in zip(attrs[key], variables, strict=True):
             operands[i] = operands[i] or dtype
         if number:
@@ -211,7 +270,9 @@ def while_body_types(attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodies
     return while_types(attrs, operands, results)
 
 
-def _infer_cond(attrs: Attrs, inputs: Sequence[Any], outputs: Sequence[Any], infer: Any, merge: Any) -> tuple[Any, Any]:
+def _infer_cond(
+    attrs: Attrs, inputs: Sequence[Any], outputs: Sequence[Any], infer: Any, merge: Any
+) -> tuple[Any, Any]:
     """Infer shapes or dtypes through the condition and both branches; heads of branches are the same as outputs."""
     operands, results = list(inputs), list(outputs)
     for number, key in enumerate(("cond_input_locs", "then_input_locs", "else_input_locs")):
@@ -228,7 +289,9 @@ def _infer_cond(attrs: Attrs, inputs: Sequence[Any], outputs: Sequence[Any], inf
 def _inputs(attrs: Attrs, key: str, operands: Sequence[Any]) -> Sequence[int]:
     places: Sequence[int] = attrs[key]
     if any(not 0 <= place < len(operands) for place in places):
-        raise KernelError(f"{key} {tuple(places)} names inputs beyond the {len(operands)} of the node")
+        raise KernelError(
+            f"{key} {tuple(places)} names inputs beyond the {len(operands)} of the node"
+        )
     return places
 
 
@@ -251,19 +314,23 @@ def _run(context: Context, number: int, arrays: Sequence[Array | None]) -> list[
 
 def _is_true(heads: Sequence[Array]) -> bool:
     if len(heads) != 1 or heads[0].size != 1:
-        raise KernelError("the condition must be one number, not " + ", ".join(str(x.shape) for x in heads))
+        raise KernelError(
+            "the condition must be one number, not " + ", ".join(str(x.shape) for x in heads)
+        )
     return bool(heads[0].reshape(-1)[0])
 
 
 def foreach(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Array, ...]:
-    """Run subgraph 0 for each step along axis 0 of the data, passing states on; inputs are data, states, and all others.
+    """Run subgraph 0 for each step along axis 0 of the data, passing states on; inputs are data,
+    states, and all others.
 
     Return the first ``num_out_data`` heads of the body, stacked, then the last states.
     """
     places = foreach_places(attrs)
     if len(places) != len(inputs):
         raise KernelError(
-            f"in_data_locs, in_state_locs and remain_locs map {format_count(len(places), 'input')}, but there are {len(inputs)}"
+            f"in_data_locs, in_state_locs and remain_locs map "
+            f"{format_count(len(places), 'input')}, but there are {len(inputs)}"
         )
     data, states = len(attrs["in_data_locs"]), len(attrs["in_state_locs"])
     lengths = {x.shape[0] for x in inputs[:data]}
@@ -280,7 +347,9 @@ def foreach(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Array, ...]
     for step in range(length):
         # Without NumPy shapes an array has at least one axis, so a step of a single axis keeps it.
         current[:data] = [x[step] if x.ndim > 1 else x[step : step + 1] for x in inputs[:data]]
-        heads, current[data : data + states] = _split_heads(_run(context, 0, _order_inputs(places, current)), count, states)
+        heads, current[data : data + states] = _split_heads(
+            _run(context, 0, _order_inputs(places, current)), count, states
+        )
         for kept, head in zip(collected, heads, strict=True):
             kept.append(head)
     return (*map(np.stack, collected), *current[data : data + states])
@@ -296,11 +365,16 @@ def _order_inputs(places: Sequence[int], arrays: Sequence[Array]) -> list[Array 
 def while_loop(context: Context, attrs: Attrs, *inputs: Array) -> KernelResult:
     """Run subgraph 1 while subgraph 0 is true, at most ``max_iterations`` times.
 
-    Return the first ``num_out_data`` heads of the body, stacked to ``max_iterations`` (zeros after the last step, where MXNet
-    leaves memory uninitialised), then the loop variables. The residual is the number of steps.
+    Return the first ``num_out_data`` heads of the body, stacked to ``max_iterations`` (zeros after
+    the last step, where MXNet leaves memory uninitialised), then the loop variables. The residual
+    is the number of steps.
     """
-    values = list(inputs)  # loop variables replace the inputs that they start from, for the condition
-    fed = [inputs[place] for place in attrs["func_input_locs"]]  # variables that start from one input part in the first step
+    values = list(
+        inputs
+    )  # loop variables replace the inputs that they start from, for the condition
+    fed = [
+        inputs[place] for place in attrs["func_input_locs"]
+    ]  # variables that start from one input part in the first step
     count: int = attrs["num_out_data"]
     collected: list[list[Array]] = [[] for _ in range(count)]
     steps = 0
@@ -312,14 +386,18 @@ def while_loop(context: Context, attrs: Attrs, *inputs: Array) -> KernelResult:
             kept.append(head)
         for position, head in zip(attrs["func_var_locs"], states, strict=True):
             if head.shape != fed[position].shape:
-                raise KernelError(f"the shape of a loop variable changed from {fed[position].shape} to {head.shape}")
+                raise KernelError(
+                    f"the shape of a loop variable changed from {fed[position].shape} to {head.shape}"
+                )
             fed[position] = values[attrs["func_input_locs"][position]] = head
         steps += 1
     # Without a step only a run of the body gives the shapes of its outputs.
     if count and not steps:
         collected = [[head] for head in _run(context, 1, fed)[:count]]
     filled = (_pad_steps(kept, steps, attrs["max_iterations"]) for kept in collected)
-    return KernelResult((*filled, *(fed[position] for position in attrs["func_var_locs"])), residuals=steps)
+    return KernelResult(
+        (*filled, *(fed[position] for position in attrs["func_var_locs"])), residuals=steps
+    )
 
 
 def _pad_steps(heads: Sequence[Array], steps: int, length: int) -> Array:
@@ -344,21 +422,34 @@ def _foreach_cost(attrs: Attrs, inputs: Shapes, cost_of: CostOf) -> int | None:
     data, places = len(attrs["in_data_locs"]), foreach_places(attrs)
     length = inputs[0][0] if inputs and inputs[0] else None
     step = [x if i >= data or not x else x[1:] or (1,) for i, x in enumerate(inputs)]
-    body = cost_of(0, [shape for _, shape in sorted(zip(places, step, strict=True), key=lambda pair: pair[0])])
+    body = cost_of(
+        0, [shape for _, shape in sorted(zip(places, step, strict=True), key=lambda pair: pair[0])]
+    )
     return None if length is None or body is None else length * body
 
 
 def _while_cost(attrs: Attrs, inputs: Shapes, cost_of: CostOf) -> int | None:
     """Count condition and body ``max_iterations`` times."""
-    costs = [cost_of(i, [inputs[p] for p in attrs[key]]) for i, key in enumerate(("cond_input_locs", "func_input_locs"))]
-    return None if None in costs else int(attrs["max_iterations"]) * sum(cost for cost in costs if cost is not None)
+    costs = [
+        cost_of(i, [inputs[p] for p in attrs[key]])
+        for i, key in enumerate(("cond_input_locs", "func_input_locs"))
+    ]
+    return (
+        None
+        if None in costs
+        else int(attrs["max_iterations"]) * sum(cost for cost in costs if cost is not None)
+    )
 
 
 def _cond_cost(attrs: Attrs, inputs: Shapes, cost_of: CostOf) -> int | None:
     """Count the condition and the more expensive branch."""
     keys = ("cond_input_locs", "then_input_locs", "else_input_locs")
-    condition, then, other = (cost_of(i, [inputs[p] for p in attrs[key]]) for i, key in enumerate(keys))
-    return None if condition is None or then is None or other is None else condition + max(then, other)
+    condition, then, other = (
+        cost_of(i, [inputs[p] for p in attrs[key]]) for i, key in enumerate(keys)
+    )
+    return (
+        None if condition is None or then is None or other is None else condition + max(then, other)
+    )
 
 
 KERNELS = (
@@ -385,7 +476,9 @@ KERNELS = (
         cond,
         infer_nothing,
         infer_nothing,
-        body_shapes=lambda attrs, inputs, outputs, bodies: _infer_cond(attrs, inputs, outputs, bodies.shapes, unify),
+        body_shapes=lambda attrs, inputs, outputs, bodies: _infer_cond(
+            attrs, inputs, outputs, bodies.shapes, unify
+        ),
         body_types=lambda attrs, inputs, outputs, bodies: _infer_cond(
             attrs, inputs, outputs, bodies.types, lambda a, b: a or b
         ),
@@ -405,10 +498,16 @@ def _slice_step(dys: Sequence[Array | None], step: int) -> list[Array | None]:
 
 
 def foreach_gradient(entry: TapeEntry, *dys: Array | None) -> Gradients:
-    """Return the gradients of data by step, of states passed back from step to step, and of all others summed over steps."""
+    """Return the gradients of data by step, of states passed back from step to step, and of all
+    others summed over steps.
+    """
     attrs = entry.attrs
     places = foreach_places(attrs)
-    data, states, count = len(attrs["in_data_locs"]), len(attrs["in_state_locs"]), attrs["num_out_data"]
+    data, states, count = (
+        len(attrs["in_data_locs"]),
+        len(attrs["in_state_locs"]),
+        attrs["num_out_data"],
+    )
     totals: list[Array | None] = [np.zeros_like(x) for x in entry.inputs[:data]]
     totals += [None] * (len(entry.inputs) - data)
     current = [*dys[count:], *[None] * states][:states]

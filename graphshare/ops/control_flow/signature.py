@@ -47,7 +47,14 @@ def _read_body(text: str) -> tuple[Graph, ...]:
         body = msgspec.json.decode(text, type=_Body)
         for record in body.nodes:
             op = "" if record.op == VARIABLE_OP else record.op
-            nodes.append(Node(op, record.name, record.attrs or EMPTY, tuple(Entry(nodes[i], k) for i, k, *_ in record.inputs)))
+            nodes.append(
+                Node(
+                    op,
+                    record.name,
+                    record.attrs or EMPTY,
+                    tuple(Entry(nodes[i], k) for i, k, *_ in record.inputs),
+                )
+            )
         return (Graph(tuple(nodes), tuple(Entry(nodes[i], k) for i, k, *_ in body.heads)),)
     except (ValueError, IndexError):
         return ()
@@ -58,17 +65,28 @@ def _find_body(attrs: Attributes, subgraphs: Sequence[Any]) -> Sequence[Any]:
     return _read_body(attrs["subgraph"]) if "subgraph" in attrs else subgraphs[:1]
 
 
-def name_cached_inputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
+def name_cached_inputs(
+    signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]
+) -> tuple[str, ...]:
     """Return the names of the variables of the body."""
-    return tuple(node.name for body in _find_body(attrs, subgraphs) for node in reachable(body) if node.is_variable)
+    return tuple(
+        node.name
+        for body in _find_body(attrs, subgraphs)
+        for node in reachable(body)
+        if node.is_variable
+    )
 
 
-def find_cached_slots(signature: Signature, attrs: Attributes, num_inputs: int, subgraphs: Sequence[Any]) -> tuple[int, ...]:
+def find_cached_slots(
+    signature: Signature, attrs: Attributes, num_inputs: int, subgraphs: Sequence[Any]
+) -> tuple[int, ...]:
     """Return the inputs at the positions of the auxiliary variables of the body."""
     return inner_slots(signature, attrs, num_inputs, _find_body(attrs, subgraphs))
 
 
-def list_cached_outputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> OutputList | None:
+def list_cached_outputs(
+    signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]
+) -> OutputList | None:
     """Return one output for each head of the body, labelled with its name; None without a subgraph body."""
     labels = [tuple(map(output_name, body.heads)) for body in _find_body(attrs, subgraphs)]
     return OutputList(len(labels[0]), len(labels[0]), labels[0]) if labels and labels[0] else None
@@ -89,7 +107,9 @@ def body_inputs(*bodies: str) -> InputRule:
 
 _opaque = partial(define, results=not_knowable, registers_inputs=False, no_kernel=NO_KERNEL)
 _cached = partial(_opaque, results=list_cached_outputs, mutable=find_cached_slots)
-_foreign_code = partial(define, results=not_knowable, no_kernel="it is the user's own code, which the graph only names")
+_foreign_code = partial(
+    define, results=not_knowable, no_kernel="it is the user's own code, which the graph only names"
+)
 
 OPERATORS = (
     *_cached(

@@ -22,20 +22,30 @@ def translate_foreach(t: Translation) -> list[str]:
     places = foreach_places(t.attrs)
     if not data_count:
         t.refuse("it has no data to run along")
-    data, states = [_with_steps(t, x) for x in t.inputs[:data_count]], t.inputs[data_count : data_count + state_count]
+    data, states = (
+        [_with_steps(t, x) for x in t.inputs[:data_count]],
+        t.inputs[data_count : data_count + state_count],
+    )
     rest = t.inputs[data_count + state_count :]
     if not data[0].shape[0]:  # onnxruntime has no Scan without steps
-        return [*(t.constant(np.zeros(x.shape), x.dtype) for x in t.outputs[:out_count]), *(x.name for x in states)]
+        return [
+            *(t.constant(np.zeros(x.shape), x.dtype) for x in t.outputs[:out_count]),
+            *(x.name for x in states),
+        ]
 
     def step(inputs: Sequence[Value]) -> list[Value]:
         # Scan passes states first, MXNet's attributes number data first.
         operands = (*inputs[state_count:], *inputs[:state_count], *rest)
-        heads = t.inline(0, [x for _, x in sorted(zip(places, operands, strict=True), key=lambda pair: pair[0])])
+        heads = t.inline(
+            0, [x for _, x in sorted(zip(places, operands, strict=True), key=lambda pair: pair[0])]
+        )
         return [*heads[out_count:], *heads[:out_count]]
 
     steps = [msgspec.structs.replace(x, name="step", shape=x.shape[1:]) for x in data]
     body = t.body([*(_make_state(x) for x in states), *steps], step)
-    outputs = t.emit_several("Scan", len(body.heads), *states, *data, body=body, num_scan_inputs=data_count)
+    outputs = t.emit_several(
+        "Scan", len(body.heads), *states, *data, body=body, num_scan_inputs=data_count
+    )
     # Scan returns the final states first, MXNet returns them last.
     return [*outputs[state_count:], *outputs[:state_count]]
 
@@ -75,7 +85,9 @@ def translate_while(t: Translation) -> list[str]:
     counter = [Value("iteration", (), "int64"), Value("condition", (), "bool")]
     body = t.body([*counter, *map(_make_state, begins)], step)
     count = len(body.heads) - 1
-    outputs = t.emit_several("Loop", count, t.number(limit, "int64"), is_true(t.inputs), *begins, body=body)
+    outputs = t.emit_several(
+        "Loop", count, t.number(limit, "int64"), is_true(t.inputs), *begins, body=body
+    )
     # Loop returns the final states first, MXNet returns them last.
     collected = zip(outputs[len(begins) :], t.outputs, strict=False)
     return [*(_fill_up(t, x, out) for x, out in collected), *outputs[: len(begins)]]

@@ -1,9 +1,10 @@
 """Cross-correlation of images (N, C, spatial axes) with filters, as matrix products.
 
-In general the cells under all taps are copied side by side for one product ("im2col"). Whole rows are copied, so the product
-has a few surplus columns in each; they are dropped when the result is copied. For few filters on many channels it is cheaper to
-multiply the image in place by each tap and add the results; a filter for each channel is in :mod:`depthwise`. All images are
-reshaped to three spatial axes.
+In general the cells under all taps are copied side by side for one product ("im2col"). Whole rows
+are copied, so the product has a few surplus columns in each; they are dropped when the result is
+copied. For few filters on many channels it is cheaper to multiply the image in place by each tap
+and add the results; a filter for each channel is in :mod:`depthwise`. All images are reshaped to
+three spatial axes.
 """
 
 from __future__ import annotations
@@ -35,14 +36,24 @@ _WIDE = 1024
 """Number of columns with which a matrix product runs at full speed."""
 
 
-def correlate(x: Array, weight: Array, epilogue: Epilogue, window: Window, groups: int, empty: Empty = np.empty) -> Array:
+def correlate(
+    x: Array,
+    weight: Array,
+    epilogue: Epilogue,
+    window: Window,
+    groups: int,
+    empty: Empty = np.empty,
+) -> Array:
     """Return the convolution (N, C, spatial) in the dtype of ``x``, with ``epilogue`` applied."""
     # The usual 1 x 1 convolution needs no windows.
     if max(window.extent) == 1 and not any(window.pad):
         return _pointwise(x, weight, epilogue, window.stride, groups, empty)
     lift = 3 - len(window.kernel)
     window = Window(
-        (1,) * lift + window.kernel, (1,) * lift + window.stride, (1,) * lift + window.dilate, (0,) * lift + window.pad
+        (1,) * lift + window.kernel,
+        (1,) * lift + window.stride,
+        (1,) * lift + window.dilate,
+        (0,) * lift + window.pad,
     )
     lifted = x.reshape(x.shape[:2] + (1,) * lift + x.shape[2:])
     grid = make_grid(lifted.shape[2:], window)
@@ -50,10 +61,16 @@ def correlate(x: Array, weight: Array, epilogue: Epilogue, window: Window, group
     result = empty((len(x), filters, *grid.out), x.dtype)
     # One filter for each channel; with several for one channel the groups are ordinary ones.
     is_depthwise = weight.shape[1] == 1 and filters == groups
-    matrix = np.ascontiguousarray(weight).reshape(filters, -1) if is_depthwise else _group_filters(weight, groups)
+    matrix = (
+        np.ascontiguousarray(weight).reshape(filters, -1)
+        if is_depthwise
+        else _group_filters(weight, groups)
+    )
     together = 1 if is_depthwise else _count_together(len(x), prod(grid.out))
     if lift and together > 1:
-        _images_together(lifted[:, :, 0], matrix, window, result[:, :, 0], epilogue, together, empty)
+        _images_together(
+            lifted[:, :, 0], matrix, window, result[:, :, 0], epilogue, together, empty
+        )
         return result.reshape(len(x), filters, *grid.out[lift:])
     for number, image in enumerate(lifted):
         if is_depthwise:
@@ -86,7 +103,9 @@ def _count_together(count: int, cells: int) -> int:
     return max(1, min(count, _WIDE // max(1, cells))) if cells <= _SMALL else 1
 
 
-def _pointwise(x: Array, weight: Array, epilogue: Epilogue, stride: tuple[int, ...], groups: int, empty: Empty) -> Array:
+def _pointwise(
+    x: Array, weight: Array, epilogue: Epilogue, stride: tuple[int, ...], groups: int, empty: Empty
+) -> Array:
     """Return the convolution with windows of one cell: a product over the channels."""
     if max(stride) > 1:
         steps = (slice(None), slice(None), *(slice(None, None, s) for s in stride))
@@ -115,8 +134,12 @@ def _pointwise(x: Array, weight: Array, epilogue: Epilogue, stride: tuple[int, .
     return shaped
 
 
-def _pointwise_together(images: Array, matrix: Array, out: Array, epilogue: Epilogue, together: int, empty: Empty) -> None:
-    """Multiply ``images`` (N, C, cells) by ``matrix`` (filters, C) into ``out`` (N, filters, cells), several in one product."""
+def _pointwise_together(
+    images: Array, matrix: Array, out: Array, epilogue: Epilogue, together: int, empty: Empty
+) -> None:
+    """Multiply ``images`` (N, C, cells) by ``matrix`` (filters, C) into ``out`` (N, filters,
+    cells), several in one product.
+    """
     for first in range(0, len(images), together):
         block = images[first : first + together].swapaxes(0, 1)
         cells = empty(block.shape, block.dtype)
@@ -128,7 +151,13 @@ def _pointwise_together(images: Array, matrix: Array, out: Array, epilogue: Epil
 
 
 def _images_together(
-    images: Array, matrix: Array, window: Window, result: Array, epilogue: Epilogue, together: int, empty: Empty
+    images: Array,
+    matrix: Array,
+    window: Window,
+    result: Array,
+    epilogue: Epilogue,
+    together: int,
+    empty: Empty,
 ) -> None:
     """Correlate ``images`` (N, C, H, W) into ``result`` (N, filters, H, W): several as the planes of one image."""
     for first in range(0, len(images), together):
@@ -145,7 +174,15 @@ def _images_together(
                     epilogue.apply(number, result[number], rows[:, i] if whole else None)
 
 
-def _one_image(image: Array, matrix: Array, grid: Grid, result: Array, epilogue: Epilogue, number: int, empty: Empty) -> None:
+def _one_image(
+    image: Array,
+    matrix: Array,
+    grid: Grid,
+    result: Array,
+    epilogue: Epilogue,
+    number: int,
+    empty: Empty,
+) -> None:
     """Correlate image ``number`` (C, D, H, W) into ``result``."""
     for plane, first, rows in _by_columns(image, matrix, grid, empty):
         if rows.shape == result.shape:
@@ -155,10 +192,13 @@ def _one_image(image: Array, matrix: Array, grid: Grid, result: Array, epilogue:
     epilogue.apply(number, result)
 
 
-def _by_columns(image: Array, matrix: Array, grid: Grid, empty: Empty) -> Iterator[tuple[int, int, Array]]:
+def _by_columns(
+    image: Array, matrix: Array, grid: Grid, empty: Empty
+) -> Iterator[tuple[int, int, Array]]:
     """Yield the correlation of ``image`` (C, D, H, W) with ``matrix`` (groups, filters, C of a group * taps) in parts.
 
-    A part has its first plane and row, and the cells (filters, planes, rows, W): rows of one plane, or several whole planes.
+    A part has its first plane and row, and the cells (filters, planes, rows, W): rows of one plane,
+    or several whole planes.
     """
     is_sparse, by_window = _is_sparse(grid), _has_wide_windows(grid)
     phases = {} if by_window else split_phases(image, grid, empty)
@@ -177,14 +217,23 @@ def _by_columns(image: Array, matrix: Array, grid: Grid, empty: Empty) -> Iterat
         else:
             columns = empty((channels, len(grid.taps), *shape), image.dtype)
             for t, (phase, deeper, offset) in enumerate(grid.taps):
-                columns[:, t] = _cells(phases[phase], plane + deeper, first * grid.pitch + offset, shape, grid.pitch)
+                columns[:, t] = _cells(
+                    phases[phase], plane + deeper, first * grid.pitch + offset, shape, grid.pitch
+                )
             windows = columns.reshape(groups, -1, prod(shape))
-        wide = np.matmul(matrix, windows, out=empty((groups, matrix.shape[1], prod(shape)), image.dtype))
+        wide = np.matmul(
+            matrix, windows, out=empty((groups, matrix.shape[1], prod(shape)), image.dtype)
+        )
         yield plane, first, wide.reshape(-1, *shape)[..., :width]
 
 
 def _copy_windows(
-    padded: Array, window: Window, begin: tuple[int, int], shape: tuple[int, int, int], groups: int, empty: Empty
+    padded: Array,
+    window: Window,
+    begin: tuple[int, int],
+    shape: tuple[int, int, int],
+    groups: int,
+    empty: Empty,
 ) -> Array:
     """Return the windows (groups, C of a group * taps, positions) of ``shape`` positions from plane and row ``begin``.
 
@@ -212,7 +261,9 @@ def _cells(phase: Array, plane: int, start: int, shape: tuple[int, int, int], pi
     """Return a view of ``shape`` cells of each channel from ``start``, in rows of ``pitch``; rows may overlap."""
     channel_stride, plane_stride, item = phase.strides
     strides = (channel_stride, plane_stride, pitch * item, item)
-    cells: Array = np.ndarray((len(phase), *shape), phase.dtype, phase, plane * plane_stride + start * item, strides)
+    cells: Array = np.ndarray(
+        (len(phase), *shape), phase.dtype, phase, plane * plane_stride + start * item, strides
+    )
     return cells
 
 
@@ -236,16 +287,22 @@ def _by_shifted_sums(image: Array, weight: Array, grid: Grid, result: Array, emp
         total.fill(0)
         for (phase, deeper), taps in taps_by_plane.items():
             offsets = [grid.taps[t][2] for t in taps]
-            cells = phases[phase][:, plane + deeper, begin + min(offsets) : begin + max(offsets) + span]
+            cells = phases[phase][
+                :, plane + deeper, begin + min(offsets) : begin + max(offsets) + span
+            ]
             chosen = matrices if len(taps) == len(matrices) else matrices[taps]
             products = empty((len(taps) * filters, cells.shape[1]), image.dtype)
             np.matmul(chosen.reshape(-1, channels), cells, out=products)
             for offset, part in zip(offsets, products.reshape(len(taps), filters, -1), strict=True):
                 total += part[:, offset - min(offsets) :][:, :span]
-        result[:, plane, first : first + count] = total.reshape(filters, count, grid.pitch)[:, :, :width]
+        result[:, plane, first : first + count] = total.reshape(filters, count, grid.pitch)[
+            :, :, :width
+        ]
 
 
-def convolution(context: Context, attrs: Attrs, x: Array, weight: Array, bias: Array | None = None) -> Array:
+def convolution(
+    context: Context, attrs: Attrs, x: Array, weight: Array, bias: Array | None = None
+) -> Array:
     """Return the cross-correlation of ``x`` (N, C, spatial) with ``weight`` (num_filter, C / num_group, kernel)."""
     last = is_channels_last(attrs["layout"])
     x, weight, dtype = to_compute_dtype(x), to_compute_dtype(weight), x.dtype

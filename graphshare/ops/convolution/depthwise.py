@@ -1,8 +1,8 @@
 """Cross-correlation with one filter for each channel, as products with banded matrices.
 
-The cells of a row times a matrix with the row of a filter on its diagonals are the sums of that row of taps over a strip of
-positions. This is several times the necessary arithmetic, but at the speed of a matrix product: faster than one pass over the
-image for each tap.
+The cells of a row times a matrix with the row of a filter on its diagonals are the sums of that row
+of taps over a strip of positions. This is several times the necessary arithmetic, but at the speed
+of a matrix product: faster than one pass over the image for each tap.
 """
 
 from __future__ import annotations
@@ -25,13 +25,24 @@ _PART = 1 << 16
 """Number of elements of the image at a time, so that they stay in the cache."""
 
 
-def depthwise(image: Array, weight: Array, grid: Grid, result: Array, epilogue: Epilogue, number: int, empty: Empty) -> None:
+def depthwise(
+    image: Array,
+    weight: Array,
+    grid: Grid,
+    result: Array,
+    epilogue: Epilogue,
+    number: int,
+    empty: Empty,
+) -> None:
     """Correlate each channel of image ``number`` (C, D, H, W) with its taps of ``weight`` (C, taps) into ``result``.
 
     The zeros of a band turn infinity into NaN, so channels with such a result are computed again tap by tap.
     """
     channels, width = len(image), grid.out[2]
-    if grid.window.kernel[2] == 1 or _STRIP * grid.window.stride[2] + grid.window.extent[2] > _CELLS:
+    if (
+        grid.window.kernel[2] == 1
+        or _STRIP * grid.window.stride[2] + grid.window.extent[2] > _CELLS
+    ):
         _by_channel_blocks(image, weight, grid, result)
         epilogue.apply(number, result)
         return
@@ -80,10 +91,16 @@ class _Bands:
         # Equal strips leave fewer surplus positions than full ones and a short rest.
         self.strip = -(-width // self.strips)
         positions = (*grid.out[:2], self.strips * self.strip)
-        padded = tuple((n - 1) * s + e for n, s, e in zip(positions, stride, grid.window.extent, strict=True))
-        counts = tuple(max(0, min(n, room - p)) for n, room, p in zip(grid.size, padded, pad, strict=True))
+        padded = tuple(
+            (n - 1) * s + e for n, s, e in zip(positions, stride, grid.window.extent, strict=True)
+        )
+        counts = tuple(
+            max(0, min(n, room - p)) for n, room, p in zip(grid.size, padded, pad, strict=True)
+        )
         self.source = (slice(None), *(slice(0, n) for n in counts))
-        self._rows = [(t * dilate[0], u * dilate[1]) for t, u in product(range(kernel[0]), range(kernel[1]))]
+        self._rows = [
+            (t * dilate[0], u * dilate[1]) for t, u in product(range(kernel[0]), range(kernel[1]))
+        ]
         self._cells = (self.strip - 1) * stride[2] + grid.window.extent[2]
         self._matrices = self._band_matrix(weight, kernel[2], stride[2], dilate[2], empty)
         if self.strips == 1 and counts[2]:
@@ -94,7 +111,9 @@ class _Bands:
         self.padded = padded
         self.inside = (slice(None), *(slice(p, p + n) for p, n in zip(starts, counts, strict=True)))
 
-    def _band_matrix(self, weight: Array, taps: int, stride: int, dilate: int, empty: Empty) -> Array:
+    def _band_matrix(
+        self, weight: Array, taps: int, stride: int, dilate: int, empty: Empty
+    ) -> Array:
         """Return the matrices (rows of taps, C, 1, cells, positions of a strip)."""
         channels, size = len(weight), weight.itemsize
         bands = empty((len(self._rows), channels, 1, self._cells, self.strip), weight.dtype)
@@ -113,15 +132,32 @@ class _Bands:
         return bands
 
     def sum_taps(self, padded: Array, channels: slice, total: Array, term: Array) -> None:
-        """Write the sums over all taps of ``channels`` to ``total`` (C, D, H, strips, strip); ``term`` is scratch memory."""
+        """Write the sums over all taps of ``channels`` to ``total`` (C, D, H, strips, strip);
+        ``term`` is scratch memory.
+        """
         (depth, height), size = self._grid.out[:2], padded.itemsize
-        strides = (padded.strides[0], self.strip * self._stride[2] * size, padded.strides[2] * self._stride[1], size)
+        strides = (
+            padded.strides[0],
+            self.strip * self._stride[2] * size,
+            padded.strides[2] * self._stride[1],
+            size,
+        )
         for plane in range(depth):
             for i, (deeper, lower) in enumerate(self._rows):
-                start = (plane * self._stride[0] + deeper) * padded.strides[1] + lower * padded.strides[2]
-                cells: Array = np.ndarray((len(padded), self.strips, height, self._cells), padded.dtype, padded, start, strides)
+                start = (plane * self._stride[0] + deeper) * padded.strides[
+                    1
+                ] + lower * padded.strides[2]
+                cells: Array = np.ndarray(
+                    (len(padded), self.strips, height, self._cells),
+                    padded.dtype,
+                    padded,
+                    start,
+                    strides,
+                )
                 target = term if i else total
-                np.matmul(cells, self._matrices[i, channels], out=target[:, plane].transpose(0, 2, 1, 3))
+                np.matmul(
+                    cells, self._matrices[i, channels], out=target[:, plane].transpose(0, 2, 1, 3)
+                )
                 if i:
                     total[:, plane] += term[:, plane]
 

@@ -32,7 +32,9 @@ class Chain(msgspec.Struct, frozen=True):
 
 
 def run_chain(context: Context, attrs: Attrs, *inputs: Array) -> Array:
-    """Run ``attrs["chain"]`` on the inputs of the convolution, BatchNorm's inputs after its first, and the other branch."""
+    """Run ``attrs["chain"]`` on the inputs of the convolution, BatchNorm's inputs after its first,
+    and the other branch.
+    """
     chain: Chain = attrs["chain"]
     x, weight, *rest = inputs
     addend = rest.pop() if chain.adds else None
@@ -46,14 +48,29 @@ def run_chain(context: Context, attrs: Attrs, *inputs: Array) -> Array:
         if bias is not None:
             term = term + bias * factor
     operands = (weight, term, addend)
-    if x.dtype not in (np.float32, np.float64) or any(a is not None and a.dtype != x.dtype for a in operands):
+    if x.dtype not in (np.float32, np.float64) or any(
+        a is not None and a.dtype != x.dtype for a in operands
+    ):
         return _run_separately(context, chain, x, weight, bias, rest, addend)
     epilogue = Epilogue(factor, term, addend, chain.low, chain.high)
-    return correlate(x, weight, epilogue, read_window(chain.convolution), chain.convolution["num_group"], context.empty)
+    return correlate(
+        x,
+        weight,
+        epilogue,
+        read_window(chain.convolution),
+        chain.convolution["num_group"],
+        context.empty,
+    )
 
 
 def _run_separately(
-    context: Context, chain: Chain, x: Array, weight: Array, bias: Array | None, statistics: list[Array], addend: Array | None
+    context: Context,
+    chain: Chain,
+    x: Array,
+    weight: Array,
+    bias: Array | None,
+    statistics: list[Array],
+    addend: Array | None,
 ) -> Array:
     """Run the operators separately, where fusion would round differently."""
     alone = Context(empty=context.empty)

@@ -1,7 +1,7 @@
 """Gradients of convolutions, as matrix products over copied windows. Transposed convolution is one of them.
 
-The gradient of the data is the transposed convolution of the output gradient; the gradient of a filter is the product of the
-output gradient with the windows.
+The gradient of the data is the transposed convolution of the output gradient; the gradient of a
+filter is the product of the output gradient with the windows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ Of = Callable[[Array, Array, Array], Array]
 """Computes one gradient from data, weight and the output's gradient, with channels first."""
 
 
-def layer_gradients(attrs: Attrs, entry: TapeEntry, dy: Array, of_data: Of, of_weight: Of) -> Gradients:
+def layer_gradients(
+    attrs: Attrs, entry: TapeEntry, dy: Array, of_data: Of, of_weight: Of
+) -> Gradients:
     """Return the gradients of data, weight and bias of a layer in any layout."""
     dtype, last = entry.inputs[0].dtype, is_channels_last(attrs["layout"])
     x, weight, dy = (to_compute_dtype(a) for a in (*entry.inputs[:2], dy))
@@ -41,7 +43,9 @@ def layer_gradients(attrs: Attrs, entry: TapeEntry, dy: Array, of_data: Of, of_w
     for function, requested in ((of_data, entry.requested[0]), (of_weight, entry.requested[1])):
         gradient = function(x, weight, dy) if requested else None
         if gradient is not None:
-            gradient = np.ascontiguousarray(np.moveaxis(gradient, 1, -1) if last else gradient, dtype=dtype)
+            gradient = np.ascontiguousarray(
+                np.moveaxis(gradient, 1, -1) if last else gradient, dtype=dtype
+            )
         gradients.append(gradient)
     if len(entry.inputs) > 2:
         gradients.append(dy.sum(axis=(0, *range(2, dy.ndim))).astype(dtype, copy=False))
@@ -60,7 +64,9 @@ def convolution(entry: TapeEntry, dy: Array) -> Gradients:
     )
 
 
-def data_gradient(dy: Array, weight: Array, shape: tuple[int, ...], window: Window, groups: int) -> Array:
+def data_gradient(
+    dy: Array, weight: Array, shape: tuple[int, ...], window: Window, groups: int
+) -> Array:
     """Return the gradient of data of ``shape`` (N, C, spatial): the transposed convolution of ``dy``.
 
     Without a stride it is a convolution with flipped filters: faster for large images.
@@ -73,9 +79,14 @@ def data_gradient(dy: Array, weight: Array, shape: tuple[int, ...], window: Wind
     pad = tuple(e - 1 - p for e, p in zip(window.extent, window.pad, strict=True))
     if max(window.stride) == 1 and min(pad) >= 0 and (depthwise or share > 1 or groups == 1):
         split = weight.reshape(groups, filters // groups, share, *weight.shape[2:]).swapaxes(1, 2)
-        flipped = np.flip(split.reshape(groups * share, filters // groups, *weight.shape[2:]), tuple(range(2, weight.ndim)))
+        flipped = np.flip(
+            split.reshape(groups * share, filters // groups, *weight.shape[2:]),
+            tuple(range(2, weight.ndim)),
+        )
         flipped = np.ascontiguousarray(flipped)
-        return correlate(np.ascontiguousarray(dy), flipped, Epilogue(), window._replace(pad=pad), groups)
+        return correlate(
+            np.ascontiguousarray(dy), flipped, Epilogue(), window._replace(pad=pad), groups
+        )
     # A stride may leave cells at the end that no window reached: their gradient is 0.
     sizes = zip(shape[2:], window.pad, dy.shape[2:], window.stride, window.extent, strict=True)
     rest = tuple(n + 2 * p - ((o - 1) * s + e) for n, p, o, s, e in sizes)
@@ -88,7 +99,10 @@ def _scatter_taps(dy: Array, weight: Array, shape: tuple[int, ...], window: Wind
     channels, cells = shape[1], prod(out)
     matrix = weight.reshape(filters, -1).T
     taps = tap_slices(window, out)
-    canvas = np.zeros((count, channels, *(n + 2 * p for n, p in zip(shape[2:], window.pad, strict=True))), dy.dtype)
+    canvas = np.zeros(
+        (count, channels, *(n + 2 * p for n, p in zip(shape[2:], window.pad, strict=True))),
+        dy.dtype,
+    )
     for part in _portions(count, channels * len(taps) * cells):
         rows = np.ascontiguousarray(dy[part].swapaxes(0, 1)).reshape(filters, -1)
         tapped = np.matmul(matrix, rows).reshape(channels, len(taps), -1, *out).swapaxes(0, 2)
@@ -101,7 +115,9 @@ def _scatter_taps(dy: Array, weight: Array, shape: tuple[int, ...], window: Wind
 Index = tuple[Any, ...]
 
 
-def transpose_convolve(x: Array, weight: Array, window: Window, extra: tuple[int, ...], groups: int) -> Array:
+def transpose_convolve(
+    x: Array, weight: Array, window: Window, extra: tuple[int, ...], groups: int
+) -> Array:
     """Return the transposed convolution (N, C, spatial); ``extra`` cells are added at the end of each axis."""
     count, channels, *size = x.shape
     kernel, stride, dilate, pad = window
@@ -109,15 +125,24 @@ def transpose_convolve(x: Array, weight: Array, window: Window, extra: tuple[int
     if channels == groups and share == 1 and max(dilate) == 1:
         return _transpose_depthwise(x, weight, window, extra)
     matrix = weight.reshape(groups, channels // groups, -1).swapaxes(1, 2)
-    whole = [(n - 1) * s + e + a for n, s, e, a in zip(size, stride, window.extent, extra, strict=True)]
+    whole = [
+        (n - 1) * s + e + a for n, s, e, a in zip(size, stride, window.extent, extra, strict=True)
+    ]
     inner = (slice(None), *(slice(p, n - p) for p, n in zip(pad, whole, strict=True)))
-    result = np.empty((count, groups * share, *(n - 2 * p for n, p in zip(whole, pad, strict=True))), x.dtype)
+    result = np.empty(
+        (count, groups * share, *(n - 2 * p for n, p in zip(whole, pad, strict=True))), x.dtype
+    )
     for image, target in zip(x, result, strict=True):
-        products = np.matmul(matrix, image.reshape(groups, channels // groups, -1)).reshape(groups * share, -1, *size)
+        products = np.matmul(matrix, image.reshape(groups, channels // groups, -1)).reshape(
+            groups * share, -1, *size
+        )
         canvas = np.zeros((groups * share, *whole), x.dtype)
         for t, tap in enumerate(product(*map(range, kernel))):
             corner = tuple(k * d for k, d in zip(tap, dilate, strict=True))
-            cells = (slice(a, a + (n - 1) * s + 1, s) for a, n, s in zip(corner, size, stride, strict=True))
+            cells = (
+                slice(a, a + (n - 1) * s + 1, s)
+                for a, n, s in zip(corner, size, stride, strict=True)
+            )
             index = (slice(None), *cells)
             canvas[index] += products[:, t]
         target[...] = canvas[inner]
@@ -137,7 +162,9 @@ def _transpose_depthwise(x: Array, weight: Array, window: Window, extra: tuple[i
     by_tap = weight.reshape(len(weight), -1, *(1,) * len(kernel))
     for phase in product(*(range(min(s, k)) for s, k in zip(stride, kernel, strict=True))):
         counts = [-(-(k - r) // s) for r, s, k in zip(phase, stride, kernel, strict=True)]
-        total: Array = np.zeros((*x.shape[:2], *(n + c - 1 for n, c in zip(size, counts, strict=True))), x.dtype)
+        total: Array = np.zeros(
+            (*x.shape[:2], *(n + c - 1 for n, c in zip(size, counts, strict=True))), x.dtype
+        )
         for steps in product(*map(range, counts)):
             tap = [r + s * m for r, s, m in zip(phase, stride, steps, strict=True)]
             np.multiply(x, by_tap[:, np.ravel_multi_index(tap, kernel)], out=term)
@@ -150,11 +177,15 @@ def _transpose_depthwise(x: Array, weight: Array, window: Window, extra: tuple[i
     return canvas[inner]
 
 
-def weight_gradient(x: Array, dy: Array, shape: tuple[int, ...], window: Window, groups: int) -> Array:
+def weight_gradient(
+    x: Array, dy: Array, shape: tuple[int, ...], window: Window, groups: int
+) -> Array:
     """Return the gradient of filters of ``shape``: for each tap the output gradient times its cells."""
     channels, (filters, share) = x.shape[1], shape[:2]
     if any(window.pad):
-        require(min(window.pad) >= 0, "the gradient of the weight is not supported for negative padding")
+        require(
+            min(window.pad) >= 0, "the gradient of the weight is not supported for negative padding"
+        )
         x = np.pad(x, ((0, 0), (0, 0), *((p, p) for p in window.pad)))
     out = dy.shape[2:]
     taps = tap_slices(window, out)
@@ -175,7 +206,9 @@ def weight_gradient(x: Array, dy: Array, shape: tuple[int, ...], window: Window,
 def _pointwise_weight_gradient(x: Array, dy: Array, shape: tuple[int, ...]) -> Array:
     """Return the gradient of filters of one cell."""
     count, channels = x.shape[:2]
-    products = np.matmul(dy.reshape(count, shape[0], -1), x.reshape(count, channels, -1).swapaxes(1, 2))
+    products = np.matmul(
+        dy.reshape(count, shape[0], -1), x.reshape(count, channels, -1).swapaxes(1, 2)
+    )
     total: Array = products.sum(axis=0)
     return total.reshape(shape)
 
@@ -185,7 +218,10 @@ def tap_slices(window: Window, out: Sequence[int]) -> list[tuple[slice, ...]]:
     cells = []
     for tap in product(*map(range, window.kernel)):
         first = (t * d for t, d in zip(tap, window.dilate, strict=True))
-        under = (slice(a, a + (n - 1) * s + 1, s) for a, n, s in zip(first, out, window.stride, strict=True))
+        under = (
+            slice(a, a + (n - 1) * s + 1, s)
+            for a, n, s in zip(first, out, window.stride, strict=True)
+        )
         cells.append((slice(None), slice(None), *under))
     return cells
 

@@ -1,8 +1,9 @@
-"""The cells under each tap of a window, and operations on the result: the parts that all ways of correlating images share.
+"""The cells under each tap of a window, and operations on the result: the parts that all ways of
+correlating images share.
 
-An image is first copied into rows that are padded on one side only: the padding of the next row follows the end of a row, so
-the cells under a tap over all positions are contiguous. For a stride, the image is split into its phases first. There are three
-spatial axes (D, H, W).
+An image is first copied into rows that are padded on one side only: the padding of the next row
+follows the end of a row, so the cells under a tap over all positions are contiguous. For a stride,
+the image is split into its phases first. There are three spatial axes (D, H, W).
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ Empty = Callable[[Sequence[int], Any], Array]
 class Grid(NamedTuple):
     """The first cell under each tap.
 
-    ``size`` and ``out`` are the spatial axes of image and result; ``pitch`` is the length of a row and ``rows`` the number of
-    rows of a phase of the padded image, ``taps`` the phase of the stride, the plane and the first cell of each tap.
+    ``size`` and ``out`` are the spatial axes of image and result; ``pitch`` is the length of a row
+    and ``rows`` the number of rows of a phase of the padded image, ``taps`` the phase of the
+    stride, the plane and the first cell of each tap.
     """
 
     size: tuple[int, ...]
@@ -40,7 +42,10 @@ class Grid(NamedTuple):
 def make_grid(size: tuple[int, ...], window: Window) -> Grid:
     """Return the grid for images of this size (D, H, W)."""
     kernel, stride, dilate, pad = window
-    out = tuple((n + 2 * p - e) // s + 1 for n, p, e, s in zip(size, pad, window.extent, stride, strict=True))
+    out = tuple(
+        (n + 2 * p - e) // s + 1
+        for n, p, e, s in zip(size, pad, window.extent, stride, strict=True)
+    )
     reach = tuple((e - 1) // s for e, s in zip(window.extent, stride, strict=True))
     cells = tuple(-(-(n + p) // s) for n, p, s in zip(size, pad, stride, strict=True))
     # With much padding there are more windows than cells of a padded row.
@@ -56,14 +61,23 @@ def make_grid(size: tuple[int, ...], window: Window) -> Grid:
     return Grid(size, out, window, pitch, out[1] + reach[1], out[0] + reach[0], tuple(taps))
 
 
-def split_phases(image: Array, grid: Grid, empty: Empty = np.empty) -> dict[tuple[int, int, int], Array]:
-    """Return the padded image (C, planes, rows * pitch and a margin for the last taps), split by phase of the stride."""
+def split_phases(
+    image: Array, grid: Grid, empty: Empty = np.empty
+) -> dict[tuple[int, int, int], Array]:
+    """Return the padded image (C, planes, rows * pitch and a margin for the last taps), split by
+    phase of the stride.
+    """
     _, stride, _, pad = grid.window
     channels, *size = image.shape
     span = grid.rows * grid.pitch
     margin = grid.window.extent[2]
     # Taps that never leave their row need no cells after the last one, so the image itself serves.
-    if not any(pad) and max(stride) == 1 and grid.window.extent[2] == 1 and image.flags.c_contiguous:
+    if (
+        not any(pad)
+        and max(stride) == 1
+        and grid.window.extent[2] == 1
+        and image.flags.c_contiguous
+    ):
         return {(0, 0, 0): image.reshape(channels, size[0], -1)}
     phases = {}
     for phase in {phase for phase, _, _ in grid.taps}:
@@ -72,7 +86,9 @@ def split_phases(image: Array, grid: Grid, empty: Empty = np.empty) -> dict[tupl
         rows = flat[:, :, :span].reshape(channels, grid.planes, grid.rows, grid.pitch)
         source, goal = [slice(None)], [slice(None)]
         for f, s, p, n, room in zip(phase, stride, pad, size, rows.shape[1:], strict=True):
-            first = -(-(p - f) // s) if p > f else 0  # the first cell of this phase that lies in the image
+            first = (
+                -(-(p - f) // s) if p > f else 0
+            )  # the first cell of this phase that lies in the image
             begin = first * s + f - p
             count = max(0, min(room - first, -(-(n - begin) // s)))
             source.append(slice(begin, begin + (count - 1) * s + 1 if count else begin, s))
@@ -98,7 +114,9 @@ class Epilogue(NamedTuple):
     low: float | None = None
     high: float | None = None
 
-    def apply(self, number: int, result: Array, source: Array | None = None, channel: int = 0) -> None:
+    def apply(
+        self, number: int, result: Array, source: Array | None = None, channel: int = 0
+    ) -> None:
         """Write the epilogue of ``source`` (default: ``result``) to ``result`` (C, ..., cells) of sample ``number``.
 
         Both have the same shape; their first channel is number ``channel``.
@@ -106,7 +124,9 @@ class Epilogue(NamedTuple):
         if source is None:
             source = result
         channels = slice(channel, channel + len(result))
-        addend = None if self.addend is None else self.addend[number, channels].reshape(result.shape)
+        addend = (
+            None if self.addend is None else self.addend[number, channels].reshape(result.shape)
+        )
         step = max(1, _PART * len(result) // max(1, result.size))
         tail = (-1, *(1,) * (result.ndim - 1))
         factor = None if self.factor is None else self.factor[channels].reshape(tail)
@@ -122,7 +142,9 @@ class Epilogue(NamedTuple):
             if addend is not None:
                 values = np.add(values, addend[part], out=cells)
             if ends is not None:
-                values = np.clip(values, *ends, out=cells)  # one pass, and faster than maximum even without an upper bound
+                values = np.clip(
+                    values, *ends, out=cells
+                )  # one pass, and faster than maximum even without an upper bound
             if values is not cells and source is not result:
                 cells[...] = values
 

@@ -1,8 +1,9 @@
 """The operators Convolution, Deconvolution, ``im2col`` and ``col2im``: rules for shapes, costs, and kernels.
 
-A transposed convolution multiplies each cell of the image by all taps of the filters in one matrix product and adds the results
-of a tap to the output at distances of ``stride``, as the gradient of a convolution's data does. The columns of ``im2col``
-are the windows of an image; ``col2im`` adds columns at their windows, for one to three spatial axes.
+A transposed convolution multiplies each cell of the image by all taps of the filters in one matrix
+product and adds the results of a tap to the output at distances of ``stride``, as the gradient of a
+convolution's data does. The columns of ``im2col`` are the windows of an image; ``col2im`` adds
+columns at their windows, for one to three spatial axes.
 """
 
 from __future__ import annotations
@@ -13,11 +14,26 @@ import numpy as np
 
 from graphshare.ops.convolution.correlation import convolution, correlate
 from graphshare.ops.convolution.fused import begin_chain
-from graphshare.ops.convolution.gradient import layer_gradients, tap_slices, transpose_convolve, weight_gradient
+from graphshare.ops.convolution.gradient import (
+    layer_gradients,
+    tap_slices,
+    transpose_convolve,
+    weight_gradient,
+)
 from graphshare.ops.convolution.grid import Epilogue
 from graphshare.ops.folding import LinearLayer, misfit, scale_filters
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Dims, Kernel, KernelError, Shapes, Sizes
+from graphshare.ops.kernel import (
+    Array,
+    Attrs,
+    Context,
+    Dim,
+    Dims,
+    Kernel,
+    KernelError,
+    Shapes,
+    Sizes,
+)
 from graphshare.ops.limits import Limits, check_filters, require, with_limits
 from graphshare.ops.permutation import permutation_vjp
 from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
@@ -37,8 +53,12 @@ from graphshare.ops.windows import (
 from graphshare.text.format import format_count
 
 
-def deconvolution(context: Context, attrs: Attrs, x: Array, weight: Array, bias: Array | None = None) -> Array:
-    """Return the transposed convolution of ``x`` (N, C, spatial) with ``weight`` (C, num_filter / num_group, kernel)."""
+def deconvolution(
+    context: Context, attrs: Attrs, x: Array, weight: Array, bias: Array | None = None
+) -> Array:
+    """Return the transposed convolution of ``x`` (N, C, spatial) with ``weight`` (C, num_filter /
+    num_group, kernel).
+    """
     last = is_channels_last(attrs["layout"])
     data, weight = to_compute_dtype(x), to_compute_dtype(weight)
     if last:
@@ -63,21 +83,29 @@ def fit_window(attrs: Attrs, size: Dims) -> tuple[Window, tuple[int, ...]]:
         )
     if not any(target):
         if any(e >= s for e, s in zip(extra, window.stride, strict=True)):
-            raise KernelError(f"adj {extra} must be smaller than stride {window.stride} on every axis")
+            raise KernelError(
+                f"adj {extra} must be smaller than stride {window.stride} on every axis"
+            )
         return window, extra
     if None in size:
         return window, extra
     sizes = [n for n in size if n is not None]
-    largest = tuple(s * (n - 1) + e for s, n, e in zip(window.stride, sizes, window.extent, strict=True))
+    largest = tuple(
+        s * (n - 1) + e for s, n, e in zip(window.stride, sizes, window.extent, strict=True)
+    )
     surplus = [n - t for n, t in zip(largest, target, strict=True)]
     if min(surplus) < 0:
-        raise KernelError(f"target_shape {target} is too large for kernel and stride, expected at most {largest}")
+        raise KernelError(
+            f"target_shape {target} is too large for kernel and stride, expected at most {largest}"
+        )
     # MXNet's rule: half of the surplus, rounded up, is padding, and the odd cell is given back at the end.
     return window._replace(pad=tuple(-(-s // 2) for s in surplus)), tuple(s % 2 for s in surplus)
 
 
 def _with_channels_first(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> list[Dims]:
-    """Return data, weight and output of a layer, each with channels first and the number of axes that the kernel requires."""
+    """Return data, weight and output of a layer, each with channels first and the number of axes
+    that the kernel requires.
+    """
     last, rank = is_channels_last(attrs["layout"]), len(attrs["kernel"]) + 2
     check_layout(attrs["layout"], rank)
     named = ((inputs[0], "data"), (inputs[1], "weight"), (outputs[0], "the output"))
@@ -86,11 +114,20 @@ def _with_channels_first(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> list[
     return shapes
 
 
-def _in_layout(attrs: Attrs, data: Dims, weight: Dims, biases: Shapes, out: Dims, what: str = "") -> tuple[Shapes, Shapes]:
+def _in_layout(
+    attrs: Attrs, data: Dims, weight: Dims, biases: Shapes, out: Dims, what: str = ""
+) -> tuple[Shapes, Shapes]:
     """Return the shapes of a layer in its layout; a bias has one number for each filter."""
     last, filters = is_channels_last(attrs["layout"]), attrs["num_filter"]
-    lengths = [(unify_dims(dims_of_rank(x, 1, what)[0], filters, "length of bias against num_filter"),) for x in biases[:1]]
-    output = (out[0], unify_dims(out[1], filters, "channels of the output against num_filter"), *out[2:])
+    lengths = [
+        (unify_dims(dims_of_rank(x, 1, what)[0], filters, "length of bias against num_filter"),)
+        for x in biases[:1]
+    ]
+    output = (
+        out[0],
+        unify_dims(out[1], filters, "channels of the output against num_filter"),
+        *out[2:],
+    )
     return [to_layout(data, last), to_layout(weight, last), *lengths], [to_layout(output, last)]
 
 
@@ -102,9 +139,16 @@ def deconvolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
     has_target = any(attrs.get("target_shape") or ())
     channels = unify_dims(data[1], weight[0], "channels of data against axis 0 of weight")
     if channels is not None and channels % groups:
-        raise KernelError(f"{format_count(channels, 'channel')} cannot be split into num_group {groups}")
-    share = unify_dims(weight[1], filters // groups, "axis 1 of weight against num_filter / num_group")
-    taps = tuple(unify_dims(w, k, "kernel axes of weight") for w, k in zip(weight[2:], window.kernel, strict=True))
+        raise KernelError(
+            f"{format_count(channels, 'channel')} cannot be split into num_group {groups}"
+        )
+    share = unify_dims(
+        weight[1], filters // groups, "axis 1 of weight against num_filter / num_group"
+    )
+    taps = tuple(
+        unify_dims(w, k, "kernel axes of weight")
+        for w, k in zip(weight[2:], window.kernel, strict=True)
+    )
     size: list[Dim] = []
     positions: list[Dim] = []
     for i, (n, o) in enumerate(zip(data[2:], out[2:], strict=True)):
@@ -113,7 +157,13 @@ def deconvolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
         if n is None and o is not None and not has_target and (o - surplus) % window.stride[i] == 0:
             n = (o - surplus) // window.stride[i] + 1
         size.append(n)
-        expected = attrs["target_shape"][i] if has_target else None if n is None else (n - 1) * window.stride[i] + surplus
+        expected = (
+            attrs["target_shape"][i]
+            if has_target
+            else None
+            if n is None
+            else (n - 1) * window.stride[i] + surplus
+        )
         positions.append(unify_dims(o, expected, "spatial axis of the output"))
     batch = unify_dims(data[0], out[0], "samples of data and output")
     result = (batch, out[1], *positions)
@@ -127,7 +177,12 @@ def scale_shares(attrs: Attrs, weight: Array, factor: Array) -> Array:
     """
     groups, last = attrs["num_group"], is_channels_last(attrs["layout"])
     channels_first = np.moveaxis(weight, -1, 1) if last else weight
-    if weight.ndim < 2 or groups < 1 or weight.shape[0] % groups or channels_first.shape[1] * groups != len(factor):
+    if (
+        weight.ndim < 2
+        or groups < 1
+        or weight.shape[0] % groups
+        or channels_first.shape[1] * groups != len(factor)
+    ):
         raise KernelError(misfit(weight, factor))
     parts = channels_first.reshape(groups, -1, *channels_first.shape[1:])
     tail = (1,) * (weight.ndim - 2)
@@ -159,16 +214,23 @@ def convolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
     batch = unify_dims(data[0], out[0], "samples of data and output")
     channels, share = unify_group_channels(data[1], weight[1], groups)
     require(channels != 0, "data has no channels")
-    taps = tuple(unify_dims(w, k, "kernel axes of weight") for w, k in zip(weight[2:], window.kernel, strict=True))
+    taps = tuple(
+        unify_dims(w, k, "kernel axes of weight")
+        for w, k in zip(weight[2:], window.kernel, strict=True)
+    )
     first = unify_dims(weight[0], filters, "axis 0 of weight against num_filter")
     size: list[Dim] = []
     positions: list[Dim] = []
-    for n, o, e, s, p in zip(data[2:], out[2:], window.extent, window.stride, window.pad, strict=True):
+    for n, o, e, s, p in zip(
+        data[2:], out[2:], window.extent, window.stride, window.pad, strict=True
+    ):
         n = input_size(o, e, s, p) if n is None else n
         size.append(n)
         positions.append(unify_dims(o, output_size(n, e, s, p), "spatial axis of the output"))
     result = (batch, out[1], *positions)
-    return _in_layout(attrs, (batch, channels, *size), (first, share, *taps), inputs[2:], result, "bias")
+    return _in_layout(
+        attrs, (batch, channels, *size), (first, share, *taps), inputs[2:], result, "bias"
+    )
 
 
 def _first_channels_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -183,7 +245,9 @@ def unify_group_channels(channels: Dim, share: Dim, groups: int) -> tuple[Dim, D
     if channels is None:
         return (None if share is None else share * groups), share
     if channels % groups:
-        raise KernelError(f"{format_count(channels, 'channel')} cannot be split into num_group {groups}")
+        raise KernelError(
+            f"{format_count(channels, 'channel')} cannot be split into num_group {groups}"
+        )
     return channels, unify_dims(share, channels // groups, "channels of weight")
 
 
@@ -196,7 +260,10 @@ _LINEAR = LinearLayer(channel_axes, scale_filters)
 
 
 def _positions(window: Window, size: Dims) -> list[Dim]:
-    return [output_size(n, e, s, p) for n, e, s, p in zip(size, window.extent, window.stride, window.pad, strict=True)]
+    return [
+        output_size(n, e, s, p)
+        for n, e, s, p in zip(size, window.extent, window.stride, window.pad, strict=True)
+    ]
 
 
 def im2col(context: Context, attrs: Attrs, x: Array) -> Array:
@@ -209,15 +276,23 @@ def im2col(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def col2im(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return the image (N, C, spatial) of size ``output_size``: each cell is the sum over the windows that contain it."""
+    """Return the image (N, C, spatial) of size ``output_size``: each cell is the sum over the
+    windows that contain it.
+    """
     window, size = _read_window(attrs)
     positions = tuple(n or 0 for n in _positions(window, size))
     taps = prod(window.kernel)
     columns = x.reshape(x.shape[0], x.shape[1] // taps, taps, *positions)
-    padded = np.zeros((*columns.shape[:2], *(n + 2 * p for n, p in zip(size, window.pad, strict=True))), x.dtype)
+    padded = np.zeros(
+        (*columns.shape[:2], *(n + 2 * p for n, p in zip(size, window.pad, strict=True))), x.dtype
+    )
     for tap, part in enumerate(tap_slices(window, positions)):
         padded[part] += columns[:, :, tap]
-    inner = (slice(None), slice(None), *(slice(p, p + n) for n, p in zip(size, window.pad, strict=True)))
+    inner = (
+        slice(None),
+        slice(None),
+        *(slice(p, p + n) for n, p in zip(size, window.pad, strict=True)),
+    )
     return np.ascontiguousarray(padded[inner])
 
 
@@ -225,7 +300,8 @@ def _read_window(attrs: Attrs) -> tuple[Window, tuple[int, ...]]:
     window, size = read_window(attrs), tuple(attrs["output_size"])
     if len(size) != len(window.kernel):
         raise KernelError(
-            f"output_size {size} has {format_count(len(size), 'number')}, but kernel {window.kernel} has {len(window.kernel)}"
+            f"output_size {size} has {format_count(len(size), 'number')}, but kernel "
+            f"{window.kernel} has {len(window.kernel)}"
         )
     return window, size
 
@@ -244,7 +320,9 @@ def _infer_col2im_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
     positions = _positions(window, size)
     batch, rows, _ = dims_of_rank(inputs[0], 3, "data")
     if rows is not None and rows % prod(window.kernel):
-        raise KernelError(f"the number of rows, {rows}, is not a multiple of the {format_count(prod(window.kernel), 'tap')}")
+        raise KernelError(
+            f"the number of rows, {rows}, is not a multiple of the {format_count(prod(window.kernel), 'tap')}"
+        )
     channels = None if rows is None else rows // prod(window.kernel)
     count = prod(n for n in positions if n is not None)
     return [unify(inputs[0], (batch, rows, count))], [unify((batch, channels, *size), outputs[0])]
@@ -252,7 +330,11 @@ def _infer_col2im_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
 
 KERNELS = (
     *with_limits(
-        Limits(elements=True, positive=("num_group", "num_filter", "kernel", "stride", "dilate"), not_negative=("pad", "adj")),
+        Limits(
+            elements=True,
+            positive=("num_group", "num_filter", "kernel", "stride", "dilate"),
+            not_negative=("pad", "adj"),
+        ),
         Kernel(
             "Deconvolution",
             deconvolution,
@@ -273,7 +355,14 @@ KERNELS = (
             linear=_LINEAR,
             begin=begin_chain,
         ),
-        Kernel("Convolution_v1", convolution, _first_channels_shapes, same_dtypes, cost=convolution_cost, linear=_LINEAR),
+        Kernel(
+            "Convolution_v1",
+            convolution,
+            _first_channels_shapes,
+            same_dtypes,
+            cost=convolution_cost,
+            linear=_LINEAR,
+        ),
         *with_limits(
             Limits(elements=True, not_negative=("pad",)),
             Kernel("im2col", im2col, _infer_im2col_shapes, same_dtypes),
@@ -284,7 +373,16 @@ KERNELS = (
 
 
 GRADIENTS = (
-    Gradient("Deconvolution", lambda entry, dy: deconvolution_gradients(entry.attrs, entry, dy), reads_outputs=False),
-    Gradient("col2im", lambda entry, dy: im2col(Context(), entry.attrs, dy), reads_inputs=False, reads_outputs=False),
+    Gradient(
+        "Deconvolution",
+        lambda entry, dy: deconvolution_gradients(entry.attrs, entry, dy),
+        reads_outputs=False,
+    ),
+    Gradient(
+        "col2im",
+        lambda entry, dy: im2col(Context(), entry.attrs, dy),
+        reads_inputs=False,
+        reads_outputs=False,
+    ),
     Gradient("im2col", permutation_vjp("im2col"), reads_outputs=False),
 )

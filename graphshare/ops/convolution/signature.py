@@ -56,7 +56,10 @@ OPERATORS = (
         "num_filter:uint[1:]=!; num_group:uint=1; workspace:uint64=512; no_bias:bool=True; "
         "cudnn_tune:{None/fastest/limited_workspace/off}=None; cudnn_off:bool=False; "
         "layout:{None/NCDHW/NCHW/NCW/NDHWC/NHWC}=None",
-        load_checks=(require_kernel_rank(1, 2, 3), require_same_rank("stride", "dilate", "pad", "adj")),
+        load_checks=(
+            require_kernel_rank(1, 2, 3),
+            require_same_rank("stride", "dilate", "pad", "adj"),
+        ),
         couples_batch="never",
         size_attributes=_SIZES,
     ),

@@ -1,7 +1,7 @@
 """Convolutions in ONNX: ``Conv`` and ``ConvTranspose``, with the channels first.
 
-Weights are (filters, channels / groups, ...), of transposed convolutions (channels, filters / groups, ...). ``im2col`` and
-``col2im`` are gathers of the cells under each tap.
+Weights are (filters, channels / groups, ...), of transposed convolutions (channels, filters /
+groups, ...). ``im2col`` and ``col2im`` are gathers of the cells under each tap.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from graphshare.ops.windows import Window, is_channels_last, read_window
 
 
 def translate_convolution(t: Translation) -> str:
-    """Emit ``Conv``, between transposes where the channels come last; for float64 a product: onnxruntime lacks its ``Conv``."""
+    """Emit ``Conv``, between transposes where the channels come last; for float64 a product:
+    onnxruntime lacks its ``Conv``.
+    """
     rank, last = len(t.attrs["kernel"]), is_channels_last(t.attrs["layout"])
     t.require_floats()
     first = (0, rank + 1, *range(1, rank + 1))
@@ -60,7 +62,11 @@ def _emit_product(t: Translation, data: str, weight: str, bias: list[str]) -> st
 def _shapes_with_channels_first(t: Translation, attrs: Attrs) -> list[tuple[int, ...]]:
     """Return the shapes of the data and of the output in the order (N, C, spatial)."""
     shapes = [x.shape for x in (t.inputs[0], t.outputs[0])]
-    return [(shape[0], shape[-1], *shape[1:-1]) for shape in shapes] if is_channels_last(attrs["layout"]) else shapes
+    return (
+        [(shape[0], shape[-1], *shape[1:-1]) for shape in shapes]
+        if is_channels_last(attrs["layout"])
+        else shapes
+    )
 
 
 def translate_im2col(t: Translation) -> str:
@@ -68,7 +74,10 @@ def translate_im2col(t: Translation) -> str:
     x, window = t.inputs[0], read_window(t.attrs)
     front = (0, 0, *window.pad)
     data = t.pad(x, front, front, 0, x.dtype)
-    return t.reshape(gather_columns(t, data, place_taps(window, _positions(window, x.shape[2:]))), t.outputs[0].shape)
+    return t.reshape(
+        gather_columns(t, data, place_taps(window, _positions(window, x.shape[2:]))),
+        t.outputs[0].shape,
+    )
 
 
 def translate_col2im(t: Translation) -> str:
@@ -78,13 +87,18 @@ def translate_col2im(t: Translation) -> str:
     wide = t.widen(x)
     shape = (x.shape[0], x.shape[1] // prod(window.kernel))
     return t.cast(
-        fold_columns(t, wide.name, window, shape, _positions(window, size), size, wide.dtype), x.dtype, dtype=wide.dtype
+        fold_columns(t, wide.name, window, shape, _positions(window, size), size, wide.dtype),
+        x.dtype,
+        dtype=wide.dtype,
     )
 
 
 def _positions(window: Window, sizes: tuple[int, ...]) -> list[int]:
     """Return the number of positions of the window along each axis."""
-    return [(n + 2 * p - e) // s + 1 for n, p, e, s in zip(sizes, window.pad, window.extent, window.stride, strict=True)]
+    return [
+        (n + 2 * p - e) // s + 1
+        for n, p, e, s in zip(sizes, window.pad, window.extent, window.stride, strict=True)
+    ]
 
 
 def emit_deconvolution(t: Translation, attrs: Attrs) -> str:
@@ -105,12 +119,17 @@ def emit_deconvolution(t: Translation, attrs: Attrs) -> str:
     return t.transpose(out, (0, *range(2, rank + 2), 1)) if last else out
 
 
-def _emit_deconvolution(t: Translation, data: str, weight: str, window: Window, extra: tuple[int, ...], groups: int) -> str:
+def _emit_deconvolution(
+    t: Translation, data: str, weight: str, window: Window, extra: tuple[int, ...], groups: int
+) -> str:
     """Emit ``ConvTranspose`` with ``output_padding`` for the ``extra`` cells at the end.
 
     Where they are as many as a stride (PyTorch refuses that), they take from the padding there first.
     """
-    taken = [0 if max(extra) < min(window.stride) else min(p, a) for p, a in zip(window.pad, extra, strict=True)]
+    taken = [
+        0 if max(extra) < min(window.stride) else min(p, a)
+        for p, a in zip(window.pad, extra, strict=True)
+    ]
     return t.emit(
         "ConvTranspose",
         data,
@@ -125,11 +144,17 @@ def _emit_deconvolution(t: Translation, data: str, weight: str, window: Window, 
     )
 
 
-def _emit_transposed_product(t: Translation, data: str, weight: str, window: Window, attrs: Attrs) -> str:
-    """Return the products of each cell with all taps of the filters, added where they meet; onnxruntime lacks float64."""
+def _emit_transposed_product(
+    t: Translation, data: str, weight: str, window: Window, attrs: Attrs
+) -> str:
+    """Return the products of each cell with all taps of the filters, added where they meet;
+    onnxruntime lacks float64.
+    """
     x, groups, filters = t.inputs[0], attrs["num_group"], attrs["num_filter"]
     (samples, channels, *counts), (_, _, *sizes) = _shapes_with_channels_first(t, attrs)
-    matrix = t.reshape(weight, (groups, channels // groups, filters // groups * prod(window.kernel)))
+    matrix = t.reshape(
+        weight, (groups, channels // groups, filters // groups * prod(window.kernel))
+    )
     cells = t.reshape(data, (samples, groups, channels // groups, prod(counts)))
     products = t.emit("MatMul", t.transpose(matrix, (0, 2, 1)), cells)
     out = fold_columns(t, products, window, (samples, filters), counts, sizes, x.dtype)

@@ -1,7 +1,8 @@
 """Arrays created only from attributes, or from the shape of another array. Their gradients are zero.
 
-A dimension 0 (or -1) in ``shape`` is unknown; inference completes it from the uses of the array, and a run passes the shape in
-``context.shapes``. Under NumPy shapes 0 is a size, and a shape may be empty.
+A dimension 0 (or -1) in ``shape`` is unknown; inference completes it from the uses of the array,
+and a run passes the shape in ``context.shapes``. Under NumPy shapes 0 is a size, and a shape may be
+empty.
 """
 
 from __future__ import annotations
@@ -14,7 +15,19 @@ import numpy as np
 
 from graphshare.ops.conversion import NO_BFLOAT16
 from graphshare.ops.gradient import no_gradient
-from graphshare.ops.kernel import NP_SHAPE, Array, Attrs, Context, Dim, Dims, Kernel, KernelError, Shape, Shapes, Types
+from graphshare.ops.kernel import (
+    NP_SHAPE,
+    Array,
+    Attrs,
+    Context,
+    Dim,
+    Dims,
+    Kernel,
+    KernelError,
+    Shape,
+    Shapes,
+    Types,
+)
 from graphshare.ops.limits import Limits, require, with_limits
 from graphshare.ops.unification import (
     attribute_rule,
@@ -58,12 +71,16 @@ def complete_shape(context: Context, attrs: Attrs, shape_of: ShapeOf) -> tuple[i
     inferred = context.shapes[0] if context.shapes else None
     shape = inferred if inferred is not None and is_known(inferred) else shape_of(attrs)
     if shape is None or not is_known(shape):
-        raise KernelError(f"the shape {format_shape(shape)} is not fully known; specify the shapes of the graph's inputs")
+        raise KernelError(
+            f"the shape {format_shape(shape)} is not fully known; specify the shapes of the graph's inputs"
+        )
     return tuple(d for d in shape if d is not None)
 
 
 def _creation_kernel(operator: str, shape_of: ShapeOf, values: Values) -> Kernel:
-    """Return a kernel without inputs that computes ``values(attrs, shape, dtype)`` for the shape ``shape_of(attrs)``."""
+    """Return a kernel without inputs that computes ``values(attrs, shape, dtype)`` for the shape
+    ``shape_of(attrs)``.
+    """
 
     def forward(context: Context, attrs: Attrs) -> Array:
         return values(attrs, complete_shape(context, attrs, shape_of), read_dtype(attrs))
@@ -77,7 +94,9 @@ def attribute_shape(attrs: Attrs) -> Shape:
     Under NumPy shapes only -1 is unknown.
     """
     if attrs.get(NP_SHAPE):
-        return None if attrs["shape"] is None else tuple(d if d >= 0 else None for d in attrs["shape"])
+        return (
+            None if attrs["shape"] is None else tuple(d if d >= 0 else None for d in attrs["shape"])
+        )
     return tuple(d if d > 0 else None for d in attrs["shape"]) if attrs["shape"] else None
 
 
@@ -88,7 +107,10 @@ _FLAGS = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "b
 def _name_dtype(attrs: Attrs) -> str:
     """Return the name of the dtype with the number ``dtype``; -1 (undetermined) becomes float32."""
     flag = attrs["dtype"]
-    require(-1 <= flag < len(_FLAGS), f"dtype {flag} is not a number of a dtype, expected -1 to {len(_FLAGS) - 1}")
+    require(
+        -1 <= flag < len(_FLAGS),
+        f"dtype {flag} is not a number of a dtype, expected -1 to {len(_FLAGS) - 1}",
+    )
     return _FLAGS[max(flag, 0)]
 
 
@@ -129,7 +151,9 @@ def _arange_shape(attrs: Attrs) -> Shape:
 def _npi_arange_shape(attrs: Attrs) -> Shape:
     """Return the shape of a range; under NumPy shapes it may be empty."""
     require(attrs["repeat"] == 1, f"repeat is {attrs['repeat']}, expected 1")
-    start, stop = (attrs["start"], attrs["stop"]) if attrs["stop"] is not None else (0.0, attrs["start"])
+    start, stop = (
+        (attrs["start"], attrs["stop"]) if attrs["stop"] is not None else (0.0, attrs["start"])
+    )
     if attrs.get(NP_SHAPE) and attrs["step"] and (stop - start) / attrs["step"] <= 0:
         return (0,)
     return _arange_shape(attrs)
@@ -165,11 +189,17 @@ def _make_spaced_kernel(operator: str, function: Callable[[Attrs, Array], Array]
 
 def _window(operator: str, function: Callable[[int], Any]) -> Kernel:
     """Return the kernel for a window of ``M`` numbers, as used in signal processing."""
-    return _creation_kernel(operator, _window_shape, lambda attrs, shape, dtype: np.asarray(function(shape[0])).astype(dtype))
+    return _creation_kernel(
+        operator,
+        _window_shape,
+        lambda attrs, shape, dtype: np.asarray(function(shape[0])).astype(dtype),
+    )
 
 
 def _even_steps(attrs: Attrs, count: int) -> Array:
-    """Return ``count`` numbers from ``start`` on in float64, as MXNet computes them: each is ``start`` plus whole steps."""
+    """Return ``count`` numbers from ``start`` on in float64, as MXNet computes them: each is
+    ``start`` plus whole steps.
+    """
     steps = count - 1 if attrs["endpoint"] else count
     step = (attrs["stop"] - attrs["start"]) / steps if steps > 0 else 0.0
     with np.errstate(all="ignore"):
@@ -181,7 +211,9 @@ def _identity(attrs: Attrs, shape: tuple[int, ...], dtype: Any) -> Array:
     if 0 in shape:
         return result
     require(len(shape) >= 2, f"shape is {shape}, expected the rows and columns of a matrix")
-    result.reshape(-1)[: shape[0] ** 2 : shape[0] + 1] = 1  # as in MXNet, also where the shape is not of a square matrix
+    result.reshape(-1)[: shape[0] ** 2 : shape[0] + 1] = (
+        1  # as in MXNet, also where the shape is not of a square matrix
+    )
     return result
 
 
@@ -199,17 +231,23 @@ def diagonal_indices(context: Context, attrs: Attrs, x: Array) -> Array:
 
 def _diagonal_shape(attrs: Attrs, x: Dims) -> Shape:
     if len(x) < 2 or len({d for d in x if d is not None}) > 1:
-        raise KernelError(f"the shape is {format_shape(x)}, expected at least two axes of the same size")
+        raise KernelError(
+            f"the shape is {format_shape(x)}, expected at least two axes of the same size"
+        )
     return len(x), x[0]
 
 
 def arange_like(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return numbers from ``start`` by ``step`` in the shape of ``x``, or as many as its size along ``axis``."""
     shape = x.shape if attrs["axis"] is None else (x.shape[attrs["axis"]],)
-    return _count_from(attrs["start"], attrs["step"], attrs["repeat"], int(np.prod(shape)), x.dtype).reshape(shape)
+    return _count_from(
+        attrs["start"], attrs["step"], attrs["repeat"], int(np.prod(shape)), x.dtype
+    ).reshape(shape)
 
 
-def _infer_arange_like_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _infer_arange_like_shapes(
+    attrs: Attrs, inputs: Shapes, outputs: Shapes
+) -> tuple[Shapes, Shapes]:
     require(attrs["repeat"] > 0, f"repeat is {attrs['repeat']}, expected at least 1")
     if attrs["axis"] is None:
         return same_shapes(attrs, inputs, outputs)
@@ -240,7 +278,12 @@ KERNELS = with_limits(
         _creation_kernel(name, attribute_shape, lambda attrs, shape, dtype: fill(shape, 1, dtype))
         for name in ("_ones", "_npi_ones")
     ),
-    Kernel("_zeros_without_dtype", zeros_without_dtype, attribute_rule(attribute_shape), _infer_undetermined_dtypes),
+    Kernel(
+        "_zeros_without_dtype",
+        zeros_without_dtype,
+        attribute_rule(attribute_shape),
+        _infer_undetermined_dtypes,
+    ),
     _creation_kernel(
         "_full",
         attribute_shape,
@@ -251,7 +294,9 @@ KERNELS = with_limits(
     _creation_kernel("_npi_identity", attribute_shape, _identity),
     *map(_eye, ("_eye", "_npi_eye")),
     _make_spaced_kernel("_linspace", lambda attrs, steps: steps),
-    _make_spaced_kernel("_npi_logspace", lambda attrs, steps: np.power(float(attrs["base"]), steps)),
+    _make_spaced_kernel(
+        "_npi_logspace", lambda attrs, steps: np.power(float(attrs["base"]), steps)
+    ),
     _window("_npi_blackman", np.blackman),
     _window("_npi_hamming", np.hamming),
     _window("_npi_hanning", np.hanning),
@@ -260,7 +305,12 @@ KERNELS = with_limits(
         lambda attrs: (len(attrs["dimensions"]), *attrs["dimensions"]),
         lambda attrs, shape, dtype: np.indices(shape[1:], dtype=dtype),
     ),
-    Kernel("_npi_diag_indices_from", diagonal_indices, output_rule(_diagonal_shape), dtype_rule("int64")),
+    Kernel(
+        "_npi_diag_indices_from",
+        diagonal_indices,
+        output_rule(_diagonal_shape),
+        dtype_rule("int64"),
+    ),
     Kernel("_contrib_arange_like", arange_like, _infer_arange_like_shapes, same_dtypes),
     Kernel("_npi_full_like", full_like, same_shapes, _infer_full_like_dtypes),
 )

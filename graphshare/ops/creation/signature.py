@@ -35,7 +35,8 @@ OPERATORS = (
     *define(
         "_npi_full_like",
         "a",
-        "fill_value:double=!; ctx:string=; dtype:{None/bfloat16/bool/float16/float32/float64/int32/int64/int8/uint8}=None",
+        "fill_value:double=!; ctx:string=; "
+        "dtype:{None/bfloat16/bool/float16/float32/float64/int32/int64/int8/uint8}=None",
     ),
     *define("_npi_identity _npi_ones _npi_zeros", "", _FILLED),
     *define(
@@ -43,7 +44,9 @@ OPERATORS = (
         "",
         "dimensions:shape=!; dtype:{bfloat16/float16/float32/float64/int32/int64/int8/uint8}=int32; ctx:string=",
     ),
-    *define("_npi_logspace", "", f"{_SPACED}; base:double=10; {_NUMBERS}", couples_batch="elementwise"),
+    *define(
+        "_npi_logspace", "", f"{_SPACED}; base:double=10; {_NUMBERS}", couples_batch="elementwise"
+    ),
 )
 
 

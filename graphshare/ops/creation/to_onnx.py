@@ -34,6 +34,10 @@ def translate_created(t: Translation) -> str:
 
 TRANSLATIONS = (
     *(Translator(name, translate_filled) for name in ("_full", *_ONE_VALUE)),
-    *(Translator(name, translate_created) for name in _FORWARD if name not in ("_full", "_npi_full_like", *_ONE_VALUE)),
+    *(
+        Translator(name, translate_created)
+        for name in _FORWARD
+        if name not in ("_full", "_npi_full_like", *_ONE_VALUE)
+    ),
     Translator("_npi_full_like", lambda t: fill_like(t, t.attrs["fill_value"], t.outputs[0].dtype)),
 )

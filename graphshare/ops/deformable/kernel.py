@@ -12,9 +12,24 @@ from typing import NamedTuple
 import numpy as np
 
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Dims, Kernel, KernelError, Shapes, Sizes
+from graphshare.ops.kernel import (
+    Array,
+    Attrs,
+    Context,
+    Dim,
+    Dims,
+    Kernel,
+    KernelError,
+    Shapes,
+    Sizes,
+)
 from graphshare.ops.limits import FLOATS, Limits, require, require_memory, with_limits
-from graphshare.ops.spatial_transform.kernel import bilinear_gradient, sample_bilinear, sample_clamped, window_pairs
+from graphshare.ops.spatial_transform.kernel import (
+    bilinear_gradient,
+    sample_bilinear,
+    sample_clamped,
+    window_pairs,
+)
 from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
 from graphshare.text.format import format_count
 
@@ -24,7 +39,9 @@ def _output_sizes(attrs: Attrs, sizes: Dims) -> Dims:
     for size, k, stride, dilate, pad in zip(sizes, *window_pairs(attrs), strict=True):
         room = None if size is None else size + 2 * pad - dilate * (k - 1) - 1
         if room is not None and room < 0:
-            raise KernelError(f"an axis of size {size} with padding {pad} is smaller than the kernel")
+            raise KernelError(
+                f"an axis of size {size} with padding {pad} is smaller than the kernel"
+            )
         result.append(None if room is None else room // stride + 1)
     return tuple(result)
 
@@ -33,23 +50,35 @@ def _place_taps(attrs: Attrs, samples: int, offset: Array) -> tuple[Array, Array
     """Return the offsets ``(N, G, kh, kw, 2, h, w)``, and the rows and columns of the taps without them."""
     (kh, kw), *_ = window_pairs(attrs)
     h, w = offset.shape[2:]
-    return offset.reshape(samples, attrs["num_deformable_group"], kh, kw, 2, h, w), *regular_taps(attrs, h, w)
+    return offset.reshape(samples, attrs["num_deformable_group"], kh, kw, 2, h, w), *regular_taps(
+        attrs, h, w
+    )
 
 
 def regular_taps(attrs: Attrs, height: int, width: int) -> tuple[Array, Array]:
     """Return the rows and the columns of the unmoved taps; they broadcast to ``(kh, kw, h, w)``."""
     (kh, kw), stride, dilate, pad = window_pairs(attrs)
-    rows = np.arange(kh).reshape(kh, 1, 1, 1) * dilate[0] + (np.arange(height) * stride[0] - pad[0]).reshape(height, 1)
-    return rows, np.arange(kw).reshape(1, kw, 1, 1) * dilate[1] + np.arange(width) * stride[1] - pad[1]
+    rows = np.arange(kh).reshape(kh, 1, 1, 1) * dilate[0] + (
+        np.arange(height) * stride[0] - pad[0]
+    ).reshape(height, 1)
+    return rows, np.arange(kw).reshape(1, kw, 1, 1) * dilate[1] + np.arange(width) * stride[
+        1
+    ] - pad[1]
 
 
-def deformable_convolution(context: Context, attrs: Attrs, x: Array, offset: Array, weight: Array, *bias: Array) -> Array:
+def deformable_convolution(
+    context: Context, attrs: Attrs, x: Array, offset: Array, weight: Array, *bias: Array
+) -> Array:
     """Return a convolution whose taps are moved by ``offset`` ``(N, 2*G*kh*kw, h, w)``, (y, x) for each tap."""
     return _convolve_deformed(attrs, x, offset, None, weight, *bias)
 
 
-def _convolve_deformed(attrs: Attrs, x: Array, offset: Array, mask: Array | None, weight: Array, *bias: Array) -> Array:
-    """Return :func:`deformable_convolution`; a mask ``(N, G*kh*kw, h, w)`` scales samples; they are 0 outside of the data."""
+def _convolve_deformed(
+    attrs: Attrs, x: Array, offset: Array, mask: Array | None, weight: Array, *bias: Array
+) -> Array:
+    """Return :func:`deformable_convolution`; a mask ``(N, G*kh*kw, h, w)`` scales samples; they are
+    0 outside of the data.
+    """
     places, rows, columns = _place_taps(attrs, len(x), offset)
     (n, shifts, kh, kw, _, h, w), channels, groups = places.shape, x.shape[1], attrs["num_group"]
     require_memory(n * channels * kh * kw * h * w * x.itemsize)
@@ -59,18 +88,27 @@ def _convolve_deformed(attrs: Attrs, x: Array, offset: Array, mask: Array | None
     for sample, group in np.ndindex(n, shifts):
         part = slice(group * each, group * each + each)
         at = places[sample, group]
-        cells[sample, part] = interpolate(x[sample, part], rows + at[:, :, 0], columns + at[:, :, 1])
+        cells[sample, part] = interpolate(
+            x[sample, part], rows + at[:, :, 0], columns + at[:, :, 1]
+        )
         if mask is not None:
             cells[sample, part] *= mask[sample].reshape(shifts, kh, kw, h, w)[group]
     kernels = weight.reshape(groups, weight.shape[0] // groups, -1)
-    out: Array = (kernels @ cells.reshape(n, groups, kernels.shape[2], h * w)).reshape(n, weight.shape[0], h, w)
+    out: Array = (kernels @ cells.reshape(n, groups, kernels.shape[2], h * w)).reshape(
+        n, weight.shape[0], h, w
+    )
     if bias:
         out += bias[0].reshape(-1, 1, 1)
     return out
 
 
-def _infer_convolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    require(attrs["layout"] in (None, "NCHW"), f"layout {attrs['layout']} is not supported, expected NCHW")
+def _infer_convolution_shapes(
+    attrs: Attrs, inputs: Shapes, outputs: Shapes
+) -> tuple[Shapes, Shapes]:
+    require(
+        attrs["layout"] in (None, "NCHW"),
+        f"layout {attrs['layout']} is not supported, expected NCHW",
+    )
     n, channels, *sizes = dims_of_rank(inputs[0], 4)
     kernel, filters, groups = tuple(attrs["kernel"]), attrs["num_filter"], attrs["num_group"]
     weight = dims_of_rank(inputs[2], 4)
@@ -83,7 +121,9 @@ def _infer_convolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> 
             f"{format_count(channels, 'channel')} cannot be divided into num_group and num_deformable_group equal parts"
         )
     if filters % attrs["num_deformable_group"]:
-        raise KernelError(f"num_filter {filters} is not a multiple of num_deformable_group {attrs['num_deformable_group']}")
+        raise KernelError(
+            f"num_filter {filters} is not a multiple of num_deformable_group {attrs['num_deformable_group']}"
+        )
     output = dims_of_rank(unify((n, filters, *_output_sizes(attrs, tuple(sizes))), outputs[0]), 4)
     shapes = (
         (output[0], channels, *sizes),
@@ -111,8 +151,9 @@ def _count_taps(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
 class Bin(NamedTuple):
     """One bin of one region: its index in the result, sample and channel of the image, and the sampled points.
 
-    ``rows`` and ``columns`` are the points inside the image, clamped to its pixels. ``extent`` is the width and height of the
-    region, ``shift`` the index in ``trans`` of the offsets along x and y, or None.
+    ``rows`` and ``columns`` are the points inside the image, clamped to its pixels. ``extent`` is
+    the width and height of the region, ``shift`` the index in ``trans`` of the offsets along x and
+    y, or None.
     """
 
     place: tuple[int, int, int, int]
@@ -146,13 +187,18 @@ def shift_bins(attrs: Attrs, shape: tuple[int, ...], rois: Array, *trans: Array)
         corners = np.copysign(np.floor(np.abs(region[1:]) + number(0.5)), region[1:])
         start = corners[:2] * number(attrs["spatial_scale"]) - number(0.5)
         # Corners are part of their region; as in MXNet no region is smaller than 0.1 cells.
-        extent = np.maximum((corners[2:] + 1) * number(attrs["spatial_scale"]) - number(0.5) - start, number(0.1))
+        extent = np.maximum(
+            (corners[2:] + 1) * number(attrs["spatial_scale"]) - number(0.5) - start, number(0.1)
+        )
         each = extent / number(size)
         for channel, i, j in np.ndindex(count, size, size):
             first = np.array([j, i], rois.dtype) * each + start
             place = None
             if shifted:
-                require(count >= classes, f"{format_count(classes, 'class')} of offsets for {format_count(count, 'channel')}")
+                require(
+                    count >= classes,
+                    f"{format_count(classes, 'class')} of offsets for {format_count(count, 'channel')}",
+                )
                 # The channels are shared out evenly among the classes of offsets.
                 begin = 2 * (channel // (count // classes))
                 place = (r, slice(begin, begin + 2), int(parts[i]), int(parts[j]))
@@ -166,10 +212,13 @@ def shift_bins(attrs: Attrs, shape: tuple[int, ...], rois: Array, *trans: Array)
             yield Bin((r, channel, i, j), sample, plane, rows, columns, extent, place)
 
 
-def deformable_ps_roi_pooling(context: Context, attrs: Attrs, x: Array, rois: Array, *trans: Array) -> tuple[Array, Array]:
+def deformable_ps_roi_pooling(
+    context: Context, attrs: Attrs, x: Array, rois: Array, *trans: Array
+) -> tuple[Array, Array]:
     """Return the mean of the points in each bin ``(R, output_dim, p, p)``, 0 without any, and their number.
 
-    A region is a row (sample, x1, y1, x2, y2); ``trans`` ``(R, 2 * classes, part, part)`` moves its bins in units of its size.
+    A region is a row (sample, x1, y1, x2, y2); ``trans`` ``(R, 2 * classes, part, part)`` moves its
+    bins in units of its size.
     """
     size = attrs["pooled_size"]
     out = np.zeros((len(rois), attrs["output_dim"], size, size), x.dtype)
@@ -177,7 +226,9 @@ def deformable_ps_roi_pooling(context: Context, attrs: Attrs, x: Array, rois: Ar
     for part in shift_bins(attrs, x.shape, rois, *trans):
         inside[part.place] = part.rows.size
         if part.rows.size:
-            out[part.place] = sample_bilinear(x[part.sample, part.channel][None], part.rows, part.columns).mean()
+            out[part.place] = sample_bilinear(
+                x[part.sample, part.channel][None], part.rows, part.columns
+            ).mean()
     return out, inside
 
 
@@ -191,13 +242,28 @@ def _infer_pooling_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tupl
     for shift in shifts:
         pairs = None if shift is None else shift[1]
         fits = pairs is None or 2 <= pairs <= 2 * attrs["output_dim"] + 1
-        require(fits, f"trans has {pairs} channels, expected two for each class, and at most output_dim classes")
-    return [unify(inputs[0], (None, channels, None, None)), (count, 5), *shifts], [unify(pooled, y) for y in outputs]
+        require(
+            fits,
+            f"trans has {pairs} channels, expected two for each class, and at most output_dim classes",
+        )
+    return [unify(inputs[0], (None, channels, None, None)), (count, 5), *shifts], [
+        unify(pooled, y) for y in outputs
+    ]
 
 
 KERNELS = with_limits(
-    Limits(dtypes=FLOATS, elements=True, positive=("kernel", "stride", "dilate", "num_group", "num_deformable_group")),
-    Kernel("_contrib_DeformableConvolution", deformable_convolution, _infer_convolution_shapes, same_dtypes, cost=_count_taps),
+    Limits(
+        dtypes=FLOATS,
+        elements=True,
+        positive=("kernel", "stride", "dilate", "num_group", "num_deformable_group"),
+    ),
+    Kernel(
+        "_contrib_DeformableConvolution",
+        deformable_convolution,
+        _infer_convolution_shapes,
+        same_dtypes,
+        cost=_count_taps,
+    ),
     Kernel(
         "_contrib_ModulatedDeformableConvolution",
         lambda context, attrs, *inputs: _convolve_deformed(attrs, *inputs),
@@ -206,13 +272,25 @@ KERNELS = with_limits(
         cost=_count_taps,
     ),
     *with_limits(
-        Limits(dtypes=FLOATS, elements=True, finite=True, positive=("pooled_size", "group_size", "output_dim")),
-        Kernel("_contrib_DeformablePSROIPooling", deformable_ps_roi_pooling, _infer_pooling_shapes, same_dtypes),
+        Limits(
+            dtypes=FLOATS,
+            elements=True,
+            finite=True,
+            positive=("pooled_size", "group_size", "output_dim"),
+        ),
+        Kernel(
+            "_contrib_DeformablePSROIPooling",
+            deformable_ps_roi_pooling,
+            _infer_pooling_shapes,
+            same_dtypes,
+        ),
     ),
 )
 
 
-def deformable_ps_roi_pooling_gradient(entry: TapeEntry, dy: Array, dinside: Array | None = None) -> Gradients:
+def deformable_ps_roi_pooling_gradient(
+    entry: TapeEntry, dy: Array, dinside: Array | None = None
+) -> Gradients:
     """Return the gradients of data and offsets; the offset of a sample exactly on a pixel has none along that axis."""
     x, rois, *trans = entry.inputs
     dx, dtrans = np.zeros_like(x), [np.zeros_like(shift) for shift in trans]
@@ -226,7 +304,10 @@ def deformable_ps_roi_pooling_gradient(entry: TapeEntry, dy: Array, dinside: Arr
         dx[part.sample, part.channel] += dplane[0]
         if part.shift is not None:
             # On a pixel the two slopes differ, and MXNet takes neither.
-            along = [(d * (at != np.floor(at))).sum() for d, at in ((dcolumns, part.columns), (drows, part.rows))]
+            along = [
+                (d * (at != np.floor(at))).sum()
+                for d, at in ((dcolumns, part.columns), (drows, part.rows))
+            ]
             dtrans[0][part.shift] += np.array(along, x.dtype) * factor * part.extent
     return [dx, None, *dtrans]
 
@@ -237,7 +318,9 @@ def deformable_convolution_gradient(entry: TapeEntry, dy: Array) -> Gradients:
     With a mask MXNet computes them on GPUs only.
     """
     x, offset, *mask, weight = entry.inputs[: len(entry.inputs) - (not entry.attrs["no_bias"])]
-    dx, doffset, dmask, dweight = _gradients(entry.attrs, x, offset, mask[0] if mask else None, weight, dy)
+    dx, doffset, dmask, dweight = _gradients(
+        entry.attrs, x, offset, mask[0] if mask else None, weight, dy
+    )
     bias = [] if entry.attrs["no_bias"] else [dy.sum(axis=(0, 2, 3))]
     return [dx, doffset, *([dmask] if mask else []), dweight, *bias]
 
@@ -252,7 +335,11 @@ def _gradients(
     kernels = weight.reshape(groups, weight.shape[0] // groups, -1)
     gradient = dy.reshape(n, groups, kernels.shape[1], h * w)
     dcells = (kernels.swapaxes(1, 2) @ gradient).reshape(n, channels, kh, kw, h, w)
-    dx, doffset, dmasks = np.zeros_like(x), np.zeros_like(places), None if masks is None else np.zeros_like(masks)
+    dx, doffset, dmasks = (
+        np.zeros_like(x),
+        np.zeros_like(places),
+        None if masks is None else np.zeros_like(masks),
+    )
     cells = np.empty_like(dcells)
     each = channels // shifts
     for sample, group in np.ndindex(n, shifts):
@@ -264,25 +351,47 @@ def _gradients(
         else:
             whole, factor = sample_bilinear(x[sample, part], r, c), masks[sample, group]
             dmasks[sample, group] = (back * whole).sum(axis=0)
-            cells[sample, part], gradients = whole * factor, bilinear_gradient(x[sample, part], r, c, back * factor)
+            cells[sample, part], gradients = (
+                whole * factor,
+                bilinear_gradient(x[sample, part], r, c, back * factor),
+            )
         dx[sample, part] += gradients[0]
         doffset[sample, group, :, :, 0], doffset[sample, group, :, :, 1] = gradients[1:]
     laid = cells.reshape(n, groups, kernels.shape[2], h * w)
     dweight = (gradient @ laid.swapaxes(2, 3)).sum(axis=0).reshape(weight.shape)
-    return dx, doffset.reshape(offset.shape), None if dmasks is None or mask is None else dmasks.reshape(mask.shape), dweight
+    return (
+        dx,
+        doffset.reshape(offset.shape),
+        None if dmasks is None or mask is None else dmasks.reshape(mask.shape),
+        dweight,
+    )
 
 
-def _clamp_gradient(x: Array, rows: Array, columns: Array, dy: Array) -> tuple[Array, tuple[Array, Array, Array]]:
+def _clamp_gradient(
+    x: Array, rows: Array, columns: Array, dy: Array
+) -> tuple[Array, tuple[Array, Array, Array]]:
     """Return the result of ``sample_clamped``, and the gradients of ``x`` and of the positions."""
     height, width = x.shape[1:]
     inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
     r, c = rows.clip(0, height - 1), columns.clip(0, width - 1)
     dx, drows, dcolumns = bilinear_gradient(x, r, c, dy * inside)
-    return sample_bilinear(x, r, c) * inside, (dx, drows * (rows <= height - 1), dcolumns * (columns <= width - 1))
+    return sample_bilinear(x, r, c) * inside, (
+        dx,
+        drows * (rows <= height - 1),
+        dcolumns * (columns <= width - 1),
+    )
 
 
 GRADIENTS = (
-    Gradient("_contrib_DeformablePSROIPooling", deformable_ps_roi_pooling_gradient, reads_outputs=False),
-    Gradient("_contrib_DeformableConvolution", deformable_convolution_gradient, reads_outputs=False),
-    Gradient("_contrib_ModulatedDeformableConvolution", deformable_convolution_gradient, reads_outputs=False),
+    Gradient(
+        "_contrib_DeformablePSROIPooling", deformable_ps_roi_pooling_gradient, reads_outputs=False
+    ),
+    Gradient(
+        "_contrib_DeformableConvolution", deformable_convolution_gradient, reads_outputs=False
+    ),
+    Gradient(
+        "_contrib_ModulatedDeformableConvolution",
+        deformable_convolution_gradient,
+        reads_outputs=False,
+    ),
 )

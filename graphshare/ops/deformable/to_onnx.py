@@ -1,6 +1,7 @@
 """Deformable convolutions and deformable, position-sensitive pooling in ONNX, from bilinear samples.
 
-Convolutions are the samples at the moved taps and a product with the filters; a bin is the mean of its samples that are inside.
+Convolutions are the samples at the moved taps and a product with the filters; a bin is the mean of
+its samples that are inside.
 """
 
 from __future__ import annotations
@@ -23,15 +24,26 @@ def _convolve(t: Translation, mask: Value | None, weight: Value, *bias: Value) -
         t.refuse("its data has no elements")
     wide = wide_dtype(x.dtype)
     count, channels, *_ = x.shape
-    places, shifts, groups = offset.shape[2] * offset.shape[3], t.attrs["num_deformable_group"], t.attrs["num_group"]
+    places, shifts, groups = (
+        offset.shape[2] * offset.shape[3],
+        t.attrs["num_deformable_group"],
+        t.attrs["num_group"],
+    )
     taps, filters = weight.shape[2] * weight.shape[3], weight.shape[0]
     cells = _sample(t, mask, wide)  # (N, G, taps * places, C / G)
     cells = t.reshape(cells, (count, shifts, taps, places, channels // shifts))
-    cells = t.reshape(t.transpose(cells, (0, 1, 4, 2, 3)), (count, groups, channels // groups * taps, places))
-    kernels = t.reshape(Value(t.cast(weight, wide), weight.shape, wide), (groups, filters // groups, channels // groups * taps))
+    cells = t.reshape(
+        t.transpose(cells, (0, 1, 4, 2, 3)), (count, groups, channels // groups * taps, places)
+    )
+    kernels = t.reshape(
+        Value(t.cast(weight, wide), weight.shape, wide),
+        (groups, filters // groups, channels // groups * taps),
+    )
     out = t.reshape(t.emit("MatMul", kernels, cells), (count, filters, *offset.shape[2:]))
     for term in bias:
-        out = t.emit("Add", out, t.reshape(Value(t.cast(term, wide), term.shape, wide), (filters, 1, 1)))
+        out = t.emit(
+            "Add", out, t.reshape(Value(t.cast(term, wide), term.shape, wide), (filters, 1, 1))
+        )
     return t.cast(out, x.dtype, dtype=wide)
 
 
@@ -68,13 +80,17 @@ def _taps(t: Translation, dtype: str) -> tuple[str, str]:
     (kh, kw), *_ = window_pairs(t.attrs)
     count, _, h, w = offset.shape
     shifts = t.attrs["num_deformable_group"]
-    moved = t.reshape(Value(t.cast(offset, dtype), offset.shape, dtype), (count, shifts, kh * kw, 2, h, w))
+    moved = t.reshape(
+        Value(t.cast(offset, dtype), offset.shape, dtype), (count, shifts, kh * kw, 2, h, w)
+    )
     down, right = regular_taps(t.attrs, h, w)
     whole = (kh, kw, h, w)
 
     def move(axis: int, start: Array) -> str:
         shift = t.emit("Gather", moved, t.number(axis, "int64"), axis=3)
-        place = t.emit("Add", shift, t.constant(np.broadcast_to(start, whole).reshape(kh * kw, h, w), dtype))
+        place = t.emit(
+            "Add", shift, t.constant(np.broadcast_to(start, whole).reshape(kh * kw, h, w), dtype)
+        )
         return t.reshape(place, (count, shifts, kh * kw * h * w))
 
     return move(0, down), move(1, right)
@@ -122,7 +138,9 @@ def _points(t: Translation, dtype: str) -> tuple[str, str]:
         shift = _shift(t, axis, dtype)
         if shift:
             first = t.emit("Add", first, t.emit("Mul", shift, extent))
-        steps = np.arange(points).reshape((1, 1, 1, 1, 1, points) if axis == 0 else (1, 1, 1, 1, points, 1))
+        steps = np.arange(points).reshape(
+            (1, 1, 1, 1, 1, points) if axis == 0 else (1, 1, 1, 1, points, 1)
+        )
         step = t.emit("Unsqueeze", t.emit("Div", each, t.number(points, dtype)), t.integers([4, 5]))
         places = t.emit("Mul", t.constant(steps, dtype), step)
         places = t.emit("Add", t.emit("Unsqueeze", first, t.integers([4, 5])), places)
@@ -135,7 +153,9 @@ def _extent(t: Translation, axis: int, dtype: str) -> tuple[str, str]:
     rois, scale, half = t.inputs[1], t.number(t.attrs["spatial_scale"], dtype), t.number(0.5, dtype)
     corners = t.cast(rois, dtype)
     rounded = Term(t, corners, dtype).round_half_away().name
-    first, last = (t.emit("Gather", rounded, t.integers([1 + axis + 2 * i]), axis=1) for i in (0, 1))
+    first, last = (
+        t.emit("Gather", rounded, t.integers([1 + axis + 2 * i]), axis=1) for i in (0, 1)
+    )
     start = t.emit("Sub", t.emit("Mul", first, scale), half)
     end = t.emit("Sub", t.emit("Mul", t.emit("Add", last, t.number(1, dtype)), scale), half)
     size = t.emit("Max", t.emit("Sub", end, start), t.number(0.1, dtype))
@@ -168,13 +188,25 @@ def _planes(t: Translation) -> str:
     channels = (np.arange(count)[:, None, None] * group + cells[:, None]) * group + cells
     pixels = x.shape[2] * x.shape[3]
     sample = t.cast(t.emit("Gather", rois, t.integers([0]), axis=1), "int64", dtype=rois.dtype)
-    begin = t.emit("Mul", t.reshape(sample, (rois.shape[0], 1, 1, 1, 1, 1)), t.number(x.shape[1] * pixels, "int64"))
+    begin = t.emit(
+        "Mul",
+        t.reshape(sample, (rois.shape[0], 1, 1, 1, 1, 1)),
+        t.number(x.shape[1] * pixels, "int64"),
+    )
     return t.emit("Add", begin, t.constant((channels * pixels)[None, :, :, :, None, None], "int64"))
 
 
 _FLOATS = "its data has elements, and is floating point"
 TRANSLATIONS = (
-    Translator("_contrib_DeformableConvolution", lambda t: _convolve(t, None, *t.inputs[2:]), _FLOATS),
-    Translator("_contrib_ModulatedDeformableConvolution", lambda t: _convolve(t, *t.inputs[2:]), _FLOATS),
-    Translator("_contrib_DeformablePSROIPooling", translate_regions, "its data has elements, its sample_per_part is positive"),
+    Translator(
+        "_contrib_DeformableConvolution", lambda t: _convolve(t, None, *t.inputs[2:]), _FLOATS
+    ),
+    Translator(
+        "_contrib_ModulatedDeformableConvolution", lambda t: _convolve(t, *t.inputs[2:]), _FLOATS
+    ),
+    Translator(
+        "_contrib_DeformablePSROIPooling",
+        translate_regions,
+        "its data has elements, its sample_per_part is positive",
+    ),
 )

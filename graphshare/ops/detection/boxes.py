@@ -1,8 +1,8 @@
 """Boxes: overlaps, non-maximum suppression with its gradient, decoding; matches, and the offsets between boxes.
 
-A box is (left, top, right, bottom), or (x, y, width, height) in the format ``center``. Formulas on :class:`Functions` also
-translate boxes to ONNX.
-Suppression compares a box only with those whose left edge is near its own, so the time grows with the pairs of neighbours.
+A box is (left, top, right, bottom), or (x, y, width, height) in the format ``center``. Formulas on
+:class:`Functions` also translate boxes to ONNX. Suppression compares a box only with those whose
+left edge is near its own, so the time grows with the pairs of neighbours.
 """
 
 from __future__ import annotations
@@ -15,7 +15,13 @@ from graphshare.ops.formulas import ARRAYS, Functions
 from graphshare.ops.gradient import Gradient, TapeEntry, no_gradient
 from graphshare.ops.kernel import Array, Attrs, Context, Dims, Kernel, KernelError, Shape, Shapes
 from graphshare.ops.limits import SIGNED, Limits, refuse_invalid_call, require, with_limits
-from graphshare.ops.unification import dims_of_rank, output_rule, same_dtypes, same_floating_dtypes, unify
+from graphshare.ops.unification import (
+    dims_of_rank,
+    output_rule,
+    same_dtypes,
+    same_floating_dtypes,
+    unify,
+)
 from graphshare.text.format import format_count, format_shape
 
 
@@ -44,7 +50,9 @@ def _measure_area(f: Functions, left: Any, top: Any, right: Any, bottom: Any, pi
     return width * height
 
 
-def measure_overlap(f: Functions, a: BoxSides, b: BoxSides, pixels: bool = False) -> tuple[Any, Any]:
+def measure_overlap(
+    f: Functions, a: BoxSides, b: BoxSides, pixels: bool = False
+) -> tuple[Any, Any]:
     """Return the areas of intersections of boxes that broadcast, and intersection over union (NaN if both are 0)."""
     low = f.maximum(a.left, b.left), f.maximum(a.top, b.top)
     high = f.minimum(a.right, b.right), f.minimum(a.bottom, b.bottom)
@@ -65,8 +73,11 @@ def to_centers(f: Functions, boxes: Any) -> tuple[Any, Any]:
     return low + size / 2, size
 
 
-def decode_offsets(f: Functions, centers: tuple[Any, ...], offsets: Any, scales: Any, clip: float = -1) -> Any:
-    """Return the corners of boxes at ``offsets`` from anchors (centre, size) in units of ``scales``, an array of 4 numbers.
+def decode_offsets(
+    f: Functions, centers: tuple[Any, ...], offsets: Any, scales: Any, clip: float = -1
+) -> Any:
+    """Return the corners of boxes at ``offsets`` from anchors (centre, size) in units of
+    ``scales``, an array of 4 numbers.
 
     A positive ``clip`` bounds scaled sizes.
     """
@@ -80,7 +91,9 @@ def decode_offsets(f: Functions, centers: tuple[Any, ...], offsets: Any, scales:
     return f.join(center - half, center + half)
 
 
-def encode_offsets(f: Functions, centers: tuple[Any, Any], targets: tuple[Any, Any], scales: Any) -> Any:
+def encode_offsets(
+    f: Functions, centers: tuple[Any, Any], targets: tuple[Any, Any], scales: Any
+) -> Any:
     """Return the offsets from anchors (centre, size) to ``targets`` in units of ``scales``, an array of 4 numbers."""
     (middle, size), (center, extent) = centers, targets
     first, second = (center - middle) / size, f.log(extent / size)
@@ -100,24 +113,38 @@ _TOGETHER = 64
 def compute_iou(a: Array, b: Array, *, pixels: bool = False) -> Array:
     """Return intersection over union of boxes ``(..., 4)`` that broadcast; ``pixels`` as in :func:`measure_sides`."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        both, share = measure_overlap(ARRAYS, measure_sides(ARRAYS, a, pixels), measure_sides(ARRAYS, b, pixels), pixels)
-    return np.asarray(np.where(both > 0, share, both))  # 0 also where neither box has an area, and the union is 0
+        both, share = measure_overlap(
+            ARRAYS, measure_sides(ARRAYS, a, pixels), measure_sides(ARRAYS, b, pixels), pixels
+        )
+    return np.asarray(
+        np.where(both > 0, share, both)
+    )  # 0 also where neither box has an area, and the union is 0
 
 
 def suppress_overlaps(
-    boxes: Array, limit: float, *, most: int | None = None, classes: Array | None = None, pixels: bool = False
+    boxes: Array,
+    limit: float,
+    *,
+    most: int | None = None,
+    classes: Array | None = None,
+    pixels: bool = False,
 ) -> list[int]:
     """Return the indices of the boxes that no better box overlaps by more than ``limit``.
 
-    ``boxes`` are in order of descending score. With ``classes`` only boxes of the same class suppress each other. At most
-    ``most`` remain. With ``pixels`` a box includes the pixels at right and bottom.
+    ``boxes`` are in order of descending score. With ``classes`` only boxes of the same class
+    suppress each other. At most ``most`` remain. With ``pixels`` a box includes the pixels at right
+    and bottom.
     """
     # NaN is not equal to itself, but np.unique would put all NaN into one class.
     if classes is not None and not np.isnan(classes).any():
         return _suppress_by_class(boxes, limit, most, classes, pixels)
     if classes is None and len(boxes) <= _FEW:
         return _suppress_few(boxes, limit, most, pixels)
-    more, bound, nothing = boxes.dtype.type(1 if pixels else 0), boxes.dtype.type(limit), boxes.dtype.type(0)
+    more, bound, nothing = (
+        boxes.dtype.type(1 if pixels else 0),
+        boxes.dtype.type(limit),
+        boxes.dtype.type(0),
+    )
     order = np.argsort(boxes[:, 0], kind="stable")
     places = np.argsort(order, kind="stable").tolist()
     left, top, right, bottom = np.ascontiguousarray(boxes[order].T)
@@ -134,8 +161,12 @@ def suppress_overlaps(
                 break
             chosen.append(i)
             near = slice(starts[place], ends[place])
-            width = np.minimum(right[near], right[place]) - np.maximum(left[near], left[place]) + more
-            height = np.minimum(bottom[near], bottom[place]) - np.maximum(top[near], top[place]) + more
+            width = (
+                np.minimum(right[near], right[place]) - np.maximum(left[near], left[place]) + more
+            )
+            height = (
+                np.minimum(bottom[near], bottom[place]) - np.maximum(top[near], top[place]) + more
+            )
             both = np.maximum(width, nothing) * np.maximum(height, nothing)
             over = np.where(both > 0, both / (areas[place] + areas[near] - both), both) > bound
             if kinds is not None:
@@ -145,7 +176,9 @@ def suppress_overlaps(
     return chosen
 
 
-def _suppress_by_class(boxes: Array, limit: float, most: int | None, classes: Array, pixels: bool) -> list[int]:
+def _suppress_by_class(
+    boxes: Array, limit: float, most: int | None, classes: Array, pixels: bool
+) -> list[int]:
     """Return the indices of the boxes that remain if only boxes of the same class suppress each other."""
     chosen: list[int] = []
     for kind in np.unique(classes):
@@ -169,19 +202,30 @@ def _suppress_few(boxes: Array, limit: float, most: int | None, pixels: bool) ->
     return chosen
 
 
-def find_neighbours(left: Array, widths: Array, areas: Array, limit: float) -> tuple[list[int], list[int]]:
+def find_neighbours(
+    left: Array, widths: Array, areas: Array, limit: float
+) -> tuple[list[int], list[int]]:
     """Return for each box the index of the first box that it can suppress, and the index after the last.
 
-    Boxes are sorted by their left edges. If intersection over union exceeds ``limit``, the intersection is wider than ``limit``
-    times the width of either box. The left edges are therefore at most ``(1 - limit)`` times the width of the left box apart,
-    and neither box is more than ``1 / limit`` times as wide as the other. A box without an area overlaps none.
+    Boxes are sorted by their left edges. If intersection over union exceeds ``limit``, the
+    intersection is wider than ``limit`` times the width of either box. The left edges are therefore
+    at most ``(1 - limit)`` times the width of the left box apart, and neither box is more than ``1
+    / limit`` times as wide as the other. A box without an area overlaps none.
     """
     count, kind = len(left), np.finfo(left.dtype)
     positive = areas[areas > 0]
     # Near denormal numbers rounding errors are not relative, and a negative limit is exceeded without an overlap.
-    if limit < 0 or not np.isfinite(widths).all() or (positive.size and positive.min() < kind.tiny / kind.eps):
+    if (
+        limit < 0
+        or not np.isfinite(widths).all()
+        or (positive.size and positive.min() < kind.tiny / kind.eps)
+    ):
         return [0] * count, [count] * count
-    edges, spans, largest = left.astype(np.float64), np.maximum(widths, 0).astype(np.float64), float(widths.max(initial=0))
+    edges, spans, largest = (
+        left.astype(np.float64),
+        np.maximum(widths, 0).astype(np.float64),
+        float(widths.max(initial=0)),
+    )
     share = min(1.0, limit * (1 - _SLACK * float(kind.eps)))
     error = _SLACK * float(kind.eps) * (np.abs(edges) + spans + largest + 1)
     before = np.minimum(largest, spans * ((1 - share) / share)) if share > 0 else largest
@@ -209,7 +253,9 @@ def box_nms(context: Context, attrs: Attrs, x: Array) -> Array:
     if attrs["topk"] == 0:
         return x
     out: Array = np.full_like(x, -1)
-    for rows, result in zip(x.reshape(-1, *x.shape[-2:]), out.reshape(-1, *x.shape[-2:]), strict=True):
+    for rows, result in zip(
+        x.reshape(-1, *x.shape[-2:]), out.reshape(-1, *x.shape[-2:]), strict=True
+    ):
         chosen = survivors(attrs, rows)
         result[: len(chosen)] = rows[chosen]
     if attrs["in_format"] != attrs["out_format"]:
@@ -230,7 +276,11 @@ def survivors(attrs: Attrs, rows: Array) -> Array:
     rows = rows[candidates]
     classes = rows[:, number] if number >= 0 and not attrs["force_suppress"] else None
     result: Array = candidates[
-        suppress_overlaps(corners(rows[:, first : first + 4], attrs["in_format"]), attrs["overlap_thresh"], classes=classes)
+        suppress_overlaps(
+            corners(rows[:, first : first + 4], attrs["in_format"]),
+            attrs["overlap_thresh"],
+            classes=classes,
+        )
     ]
     return result
 
@@ -242,7 +292,9 @@ def _convert_format(attrs: Attrs, rows: Array) -> None:
     if attrs["out_format"] == "corner":
         other = corners(boxes, "center")
     else:
-        other = np.concatenate([(boxes[..., :2] + boxes[..., 2:]) / 2, boxes[..., 2:] - boxes[..., :2]], axis=-1)
+        other = np.concatenate(
+            [(boxes[..., :2] + boxes[..., 2:]) / 2, boxes[..., 2:] - boxes[..., :2]], axis=-1
+        )
     boxes[...] = np.where(boxes[..., :1] < 0, boxes, other)
 
 
@@ -251,7 +303,12 @@ def _infer_nms_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
     if shape is not None:
         width = shape[-1] if len(shape) >= 2 else 0
         first, score, number = attrs["coord_start"], attrs["score_index"], attrs["id_index"]
-        if min(first, score) < 0 or first <= score <= first + 3 or first <= number <= first + 3 or score == number:
+        if (
+            min(first, score) < 0
+            or first <= score <= first + 3
+            or first <= number <= first + 3
+            or score == number
+        ):
             raise KernelError(
                 f"coord_start {first}, score_index {score} and id_index {number} must name different numbers of a row"
             )
@@ -285,8 +342,14 @@ def _iou_shape(attrs: Attrs, *shapes: Dims) -> Shape:
 
 def box_decode(context: Context, attrs: Attrs, x: Array, anchors: Array) -> Array:
     """Return the corners of boxes at offsets ``(B, N, 4)`` from ``anchors`` ``(1, N, 4)``."""
-    centers = to_centers(ARRAYS, anchors) if attrs["format"] == "corner" else (anchors[..., :2], anchors[..., 2:])
-    return np.asarray(decode_offsets(ARRAYS, centers, x, read_scales(attrs, x.dtype), attrs["clip"]))
+    centers = (
+        to_centers(ARRAYS, anchors)
+        if attrs["format"] == "corner"
+        else (anchors[..., :2], anchors[..., 2:])
+    )
+    return np.asarray(
+        decode_offsets(ARRAYS, centers, x, read_scales(attrs, x.dtype), attrs["clip"])
+    )
 
 
 def read_scales(attrs: Attrs, dtype: Any) -> Array:
@@ -308,7 +371,10 @@ def bipartite_matching(context: Context, attrs: Attrs, x: Array) -> tuple[Array,
     """
     rows, columns = x.shape[-2:]
     scores = x.reshape(-1, rows * columns)
-    of_rows, of_columns = np.full((len(scores), rows), -1, x.dtype), np.full((len(scores), columns), -1, x.dtype)
+    of_rows, of_columns = (
+        np.full((len(scores), rows), -1, x.dtype),
+        np.full((len(scores), columns), -1, x.dtype),
+    )
     sign = 1 if attrs["is_ascend"] else -1
     for line, row, column in zip(scores, of_rows, of_columns, strict=True):
         count = 0
@@ -329,14 +395,25 @@ def _infer_matching_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tup
     shape = inputs[0]
     if shape is None:
         return inputs, outputs
-    require(len(shape) >= 2, f"{format_shape(shape)} has {len(shape)} axis, expected rows and columns of scores")
+    require(
+        len(shape) >= 2,
+        f"{format_shape(shape)} has {len(shape)} axis, expected rows and columns of scores",
+    )
     return inputs, [unify(shape[:-1], outputs[0]), unify((*shape[:-2], shape[-1]), outputs[1])]
 
 
 def box_encode(
-    context: Context, attrs: Attrs, samples: Array, matches: Array, anchors: Array, refs: Array, means: Array, stds: Array
+    context: Context,
+    attrs: Attrs,
+    samples: Array,
+    matches: Array,
+    anchors: Array,
+    refs: Array,
+    means: Array,
+    stds: Array,
 ) -> tuple[Array, Array]:
-    """Return the offsets of the matched boxes ``refs`` from ``anchors`` in units of their size, and a mask of positive samples.
+    """Return the offsets of the matched boxes ``refs`` from ``anchors`` in units of their size, and
+    a mask of positive samples.
 
     Samples and matches ``(B, N)``, anchors ``(B, N, 4)`` and refs ``(B, M, 4)`` as corners; both results ``(B, N, 4)``.
     """
@@ -389,5 +466,9 @@ def box_nms_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
 GRADIENTS = (
     Gradient("_contrib_box_nms", box_nms_gradient, reads_outputs=False),
     *no_gradient("boxes are chosen, not computed", "_contrib_box_iou", "_contrib_box_decode"),
-    *no_gradient("the result is counted, compared or constant", "_contrib_bipartite_matching", "_contrib_box_encode"),
+    *no_gradient(
+        "the result is counted, compared or constant",
+        "_contrib_bipartite_matching",
+        "_contrib_box_encode",
+    ),
 )

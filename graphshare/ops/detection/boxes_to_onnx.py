@@ -1,8 +1,9 @@
 """Boxes in ONNX: overlaps, non-maximum suppression, decoding, matching.
 
-``NonMaxSuppression`` does not support classes of boxes with one score each, nor MXNet's pixels and limits. A ``Loop`` takes the
-best remaining box in each sample until no box remains. onnxruntime computes float16 in float32, where an overlap may be above a
-limit that it equals when rounded. Greedy matching of rows and columns is a ``Loop`` too.
+``NonMaxSuppression`` does not support classes of boxes with one score each, nor MXNet's pixels and
+limits. A ``Loop`` takes the best remaining box in each sample until no box remains. onnxruntime
+computes float16 in float32, where an overlap may be above a limit that it equals when rounded.
+Greedy matching of rows and columns is a ``Loop`` too.
 """
 
 from __future__ import annotations
@@ -73,8 +74,16 @@ def emit_survivors(t: Translation, candidates: RankedBoxes, rule: Suppression) -
     shape, count = candidates.shape, candidates.shape[1]
     boxes = measure_sides(TERMS, Term(t, candidates.boxes, candidates.dtype), rule.pixels)
     no = t.number(False, "bool")
-    nothing = t.emit("And", candidates.alive, no) if t.is_open else t.emit("Expand", no, t.integers(shape))
-    total = t.emit("Gather", t.emit("Shape", candidates.alive), t.number(1, "int64")) if t.is_open else ""
+    nothing = (
+        t.emit("And", candidates.alive, no)
+        if t.is_open
+        else t.emit("Expand", no, t.integers(shape))
+    )
+    total = (
+        t.emit("Gather", t.emit("Shape", candidates.alive), t.number(1, "int64"))
+        if t.is_open
+        else ""
+    )
     places = t.emit("Range", t.number(0, "int64"), total, t.number(1, "int64")) if t.is_open else ""
 
     def build(inputs: Sequence[Value]) -> list[Value]:
@@ -87,7 +96,10 @@ def emit_survivors(t: Translation, candidates: RankedBoxes, rule: Suppression) -
         # ReduceMax takes booleans only from opset 20 on.
         most = t.reduce("ReduceMax", t.cast(rest, "int32", "bool"), (0, 1))
         names = t.cast(most, "bool", "int32"), rest, t.emit("Or", kept, here)
-        return [msgspec.structs.replace(x, name=name) for x, name in zip((going, left, kept), names, strict=True)]
+        return [
+            msgspec.structs.replace(x, name=name)
+            for x, name in zip((going, left, kept), names, strict=True)
+        ]
 
     states = [Value("left", shape, "bool"), Value("kept", shape, "bool")]
     body = t.body([Value("step", (), "int64"), Value("going", (), "bool"), *states], build)
@@ -99,13 +111,22 @@ def emit_survivors(t: Translation, candidates: RankedBoxes, rule: Suppression) -
     return t.emit_several("Loop", 2, *initial, body=body)[1]
 
 
-def _emit_hits(t: Translation, candidates: RankedBoxes, boxes: BoxSides, rule: Suppression, best: str) -> str:
+def _emit_hits(
+    t: Translation, candidates: RankedBoxes, boxes: BoxSides, rule: Suppression, best: str
+) -> str:
     """Return which boxes the one at ``best`` ``(B, 1)`` overlaps too much."""
     hits = t.number(True, "bool")
     if rule.limit >= 0:  # otherwise boxes that have nothing in common overlap too much already
-        this = BoxSides(*(Term(t, t.emit("GatherElements", x.name, best, axis=1), candidates.dtype) for x in boxes))
+        this = BoxSides(
+            *(
+                Term(t, t.emit("GatherElements", x.name, best, axis=1), candidates.dtype)
+                for x in boxes
+            )
+        )
         _, share = measure_overlap(TERMS, this, boxes, rule.pixels)
-        limit = share.number(rule.limit)  # OpenVINO takes NaN, of two boxes without area, for greater than a number
+        limit = share.number(
+            rule.limit
+        )  # OpenVINO takes NaN, of two boxes without area, for greater than a number
         hits = (limit <= share if rule.inclusive else limit < share).name
     if candidates.classes:
         mine = t.emit("GatherElements", candidates.classes, best, axis=1)
@@ -114,9 +135,15 @@ def _emit_hits(t: Translation, candidates: RankedBoxes, boxes: BoxSides, rule: S
 
 
 def emit_compact_order(t: Translation, chosen: str, count: int) -> tuple[str, str]:
-    """Return the places of ``chosen`` ``(B, K)`` in their order, then the others, and which of the result are chosen."""
-    flags, order = t.emit_several("TopK", 2, t.cast(chosen, "int32", "bool"), t.integers([count]), axis=1, largest=1, sorted=1)
-    return order, t.emit("Greater", flags, t.number(0, "int32"))  # OpenVINO does not take TopK before a Cast to bool
+    """Return the places of ``chosen`` ``(B, K)`` in their order, then the others, and which of the
+    result are chosen.
+    """
+    flags, order = t.emit_several(
+        "TopK", 2, t.cast(chosen, "int32", "bool"), t.integers([count]), axis=1, largest=1, sorted=1
+    )
+    return order, t.emit(
+        "Greater", flags, t.number(0, "int32")
+    )  # OpenVINO does not take TopK before a Cast to bool
 
 
 def emit_rows(t: Translation, rows: Value | str, places: str, shape: tuple[int, int]) -> str:
@@ -146,7 +173,9 @@ def translate_box_nms(t: Translation) -> str:
     survivors = emit_survivors(t, candidates, Suppression(attrs["overlap_thresh"]))
     order, is_row = emit_compact_order(t, survivors, kept)
     none = t.number(-1, x.dtype)
-    result = t.emit("Where", t.reshape(is_row, (batch, kept, 1)), emit_rows(t, rows, order, (batch, kept)), none)
+    result = t.emit(
+        "Where", t.reshape(is_row, (batch, kept, 1)), emit_rows(t, rows, order, (batch, kept)), none
+    )
     if attrs["in_format"] != attrs["out_format"]:
         result = _emit_other_format(t, result, x)
     if kept < count:
@@ -160,7 +189,11 @@ def _emit_best_rows(t: Translation, data: str, shape: tuple[int, int]) -> tuple[
     score = emit_column(t, data, attrs["score_index"])
     valid = t.emit("Greater", score, t.number(attrs["valid_thresh"], dtype))
     if attrs["id_index"] >= 0:
-        background = t.emit("Equal", emit_column(t, data, attrs["id_index"]), t.number(attrs["background_id"], dtype))
+        background = t.emit(
+            "Equal",
+            emit_column(t, data, attrs["id_index"]),
+            t.number(attrs["background_id"], dtype),
+        )
         valid = t.emit("And", valid, t.emit("Not", background))
     # -inf puts all other rows after the candidates.
     key = t.emit("Where", valid, score, t.number(-np.inf, dtype))
@@ -188,7 +221,9 @@ def translate_box_iou(t: Translation) -> str:
     """Emit the overlaps of each box with each."""
     a, b = t.inputs
     one = t.reshape(emit_corners(t, a.name, t.attrs["format"], a.dtype), (prod(a.shape[:-1]), 1, 4))
-    other = t.reshape(emit_corners(t, b.name, t.attrs["format"], a.dtype), (1, prod(b.shape[:-1]), 4))
+    other = t.reshape(
+        emit_corners(t, b.name, t.attrs["format"], a.dtype), (1, prod(b.shape[:-1]), 4)
+    )
     return t.reshape(emit_overlaps(t, one, other, a.dtype), t.outputs[0].shape)
 
 
@@ -201,8 +236,14 @@ def translate_box_decode(t: Translation) -> str:
     """Emit the corners of boxes at offsets from anchors."""
     x, anchors = term(t), term(t, 1)
     is_corner = t.attrs["format"] == "corner"
-    centers = to_centers(TERMS, anchors) if is_corner else tuple(TERMS.columns(anchors, i, i + 2) for i in (0, 2))
-    return str(decode_offsets(TERMS, centers, x, read_scales(t.attrs, x.dtype), t.attrs["clip"]).name)
+    centers = (
+        to_centers(TERMS, anchors)
+        if is_corner
+        else tuple(TERMS.columns(anchors, i, i + 2) for i in (0, 2))
+    )
+    return str(
+        decode_offsets(TERMS, centers, x, read_scales(t.attrs, x.dtype), t.attrs["clip"]).name
+    )
 
 
 def translate_box_encode(t: Translation) -> list[str]:
@@ -220,7 +261,9 @@ def translate_box_encode(t: Translation) -> list[str]:
     first = t.emit("Div", t.emit("Sub", middle, origin), base)
     offsets = t.emit("Concat", first, t.emit("Log", t.emit("Div", size, base)), axis=-1)
     offsets = t.emit("Div", t.emit("Sub", offsets, means), stds)
-    positive = t.reshape(t.emit("Greater", samples, t.number(0.5, samples.dtype)), (*samples.shape, 1))
+    positive = t.reshape(
+        t.emit("Greater", samples, t.number(0.5, samples.dtype)), (*samples.shape, 1)
+    )
     mask = t.emit("Expand", t.cast(positive, dtype, "bool"), t.integers(anchors.shape))
     return [t.emit("Where", positive, offsets, t.number(0, dtype)), mask]
 
@@ -237,7 +280,10 @@ def translate_bipartite_matching(t: Translation) -> list[str]:
     if t.attrs["topk"] > 0:
         most = min(most, t.attrs["topk"] + 1)
     matches = emit_matches(t, Value(scores, (batch, rows, columns), x.dtype), limit, most)
-    return [t.cast(t.reshape(y, out.shape), x.dtype, "int64") for y, out in zip(matches, t.outputs, strict=True)]
+    return [
+        t.cast(t.reshape(y, out.shape), x.dtype, "int64")
+        for y, out in zip(matches, t.outputs, strict=True)
+    ]
 
 
 _INTEGERS = "integers are refused"
@@ -254,23 +300,37 @@ def emit_matches(t: Translation, scores: Value, limit: float, most: int) -> tupl
         Value("of_rows", (batch, rows), "int64"),
         Value("of_columns", (batch, columns), "int64"),
     ]
-    unmatched = [t.emit("Expand", t.number(-1, "int64"), t.integers(state.shape)) for state in states[1:]]
+    unmatched = [
+        t.emit("Expand", t.number(-1, "int64"), t.integers(state.shape)) for state in states[1:]
+    ]
 
     def build(inputs: Sequence[Value]) -> list[Value]:
         _, going, free, of_rows, of_columns = inputs
         flat = t.reshape(free, (batch, rows * columns))
         at = t.emit("ArgMax", flat, axis=1, keepdims=1)
-        good = t.emit("Greater", t.reduce("ReduceMax", flat, (1,), keepdims=True), t.number(limit, scores.dtype))
+        good = t.emit(
+            "Greater",
+            t.reduce("ReduceMax", flat, (1,), keepdims=True),
+            t.number(limit, scores.dtype),
+        )
         row, column = (t.emit(op, at, t.number(columns, "int64")) for op in ("Div", "Mod"))
         in_row = t.emit("And", good, t.emit("Equal", t.integers(range(rows)), row))
         in_column = t.emit("And", good, t.emit("Equal", t.integers(range(columns)), column))
-        gone = t.emit("Or", t.reshape(in_row, (batch, rows, 1)), t.reshape(in_column, (batch, 1, columns)))
+        gone = t.emit(
+            "Or", t.reshape(in_row, (batch, rows, 1)), t.reshape(in_column, (batch, 1, columns))
+        )
         names = (
             t.emit("Where", gone, t.number(-np.inf, free.dtype), free),
             t.emit("Where", in_row, column, of_rows),
             t.emit("Where", in_column, row, of_columns),
         )
-        return [going, *(msgspec.structs.replace(x, name=name) for x, name in zip(inputs[2:], names, strict=True))]
+        return [
+            going,
+            *(
+                msgspec.structs.replace(x, name=name)
+                for x, name in zip(inputs[2:], names, strict=True)
+            ),
+        ]
 
     body = t.body([Value("step", (), "int64"), Value("going", (), "bool"), *states], build)
     _, of_rows, of_columns = t.emit_several(

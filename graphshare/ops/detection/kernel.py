@@ -1,11 +1,11 @@
 """Single-shot detection, targets and results of anchors; and region proposals. They have no gradients.
 
-Anchors are corners in relative coordinates ``(1, N, 4)``; labels are rows (class, left, top, right, bottom), -1 after the last
-one. Class 0 of the predictions is the background.
+Anchors are corners in relative coordinates ``(1, N, 4)``; labels are rows (class, left, top, right,
+bottom), -1 after the last one. Class 0 of the predictions is the background.
 
-Proposals are the best boxes of a region proposal network, in pixels of the image, corners included. MXNet's sort of scores is
-unstable, so its order of boxes with equal scores (such as all boxes that are too small) may differ; here it is the order of the
-anchors.
+Proposals are the best boxes of a region proposal network, in pixels of the image, corners included.
+MXNet's sort of scores is unstable, so its order of boxes with equal scores (such as all boxes that
+are too small) may differ; here it is the order of the anchors.
 """
 
 from __future__ import annotations
@@ -17,7 +17,13 @@ import numpy as np
 
 from graphshare.ops.detection.boxes import GRADIENTS as BOX_GRADIENTS
 from graphshare.ops.detection.boxes import KERNELS as BOX_KERNELS
-from graphshare.ops.detection.boxes import compute_iou, decode_offsets, encode_offsets, suppress_overlaps, to_centers
+from graphshare.ops.detection.boxes import (
+    compute_iou,
+    decode_offsets,
+    encode_offsets,
+    suppress_overlaps,
+    to_centers,
+)
 from graphshare.ops.formulas import ARRAYS
 from graphshare.ops.gradient import no_gradient
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Dims, Kernel, KernelError, Shapes
@@ -42,10 +48,15 @@ def multi_box_prior(context: Context, attrs: Attrs, x: Array) -> Array:
     """
     height, width = x.shape[2:]
     sizes, ratios = attrs["sizes"], attrs["ratios"]
-    step_y, step_x = (step if step > 0 else 1 / count for step, count in zip(attrs["steps"], (height, width), strict=True))
+    step_y, step_x = (
+        step if step > 0 else 1 / count
+        for step, count in zip(attrs["steps"], (height, width), strict=True)
+    )
     pairs = [(size, ratios[0]) for size in sizes] + [(sizes[0], ratio) for ratio in ratios[1:]]
     # Sizes are shares of the height; a relative width is scaled by the aspect of the image.
-    half = np.array([[size * height / width * ratio**0.5 / 2, size / ratio**0.5 / 2] for size, ratio in pairs])
+    half = np.array(
+        [[size * height / width * ratio**0.5 / 2, size / ratio**0.5 / 2] for size, ratio in pairs]
+    )
     y = (np.arange(height) + attrs["offsets"][0]) * step_y
     c = (np.arange(width) + attrs["offsets"][1]) * step_x
     result = context.empty((height, width, len(pairs), 4), x.dtype)
@@ -70,7 +81,9 @@ def _infer_prior_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
     return inputs, [unify((1, count, 4), outputs[0])]
 
 
-def multi_box_detection(context: Context, attrs: Attrs, scores: Array, offsets: Array, anchors: Array) -> Array:
+def multi_box_detection(
+    context: Context, attrs: Attrs, scores: Array, offsets: Array, anchors: Array
+) -> Array:
     """Return rows (class, score, left, top, right, bottom) ``(B, N, 6)`` by descending score; -1 without a detection.
 
     A suppressed row keeps score and box, its class becomes -1.
@@ -78,15 +91,22 @@ def multi_box_detection(context: Context, attrs: Attrs, scores: Array, offsets: 
     require(scores.shape[1] > 1, "the scores have no class except the background")
     out: Array = np.full((scores.shape[0], scores.shape[2], 6), -1, scores.dtype)
     boxes = decode_offsets(
-        ARRAYS, to_centers(ARRAYS, anchors[0]), offsets.reshape(len(scores), -1, 4), variances(attrs, scores.dtype)
+        ARRAYS,
+        to_centers(ARRAYS, anchors[0]),
+        offsets.reshape(len(scores), -1, 4),
+        variances(attrs, scores.dtype),
     )
     if attrs["clip"]:
         boxes = boxes.clip(0, 1)
     for result, each, box in zip(out, scores, boxes, strict=True):
         best = each[1:].argmax(axis=0)
         score = each[1:].max(axis=0)
-        chosen = np.flatnonzero((score >= score.dtype.type(attrs["threshold"])) & (score > -1))  # -1 stands for no class
-        rows = np.concatenate([best[chosen, None].astype(score.dtype), score[chosen, None], box[chosen]], axis=1)
+        chosen = np.flatnonzero(
+            (score >= score.dtype.type(attrs["threshold"])) & (score > -1)
+        )  # -1 stands for no class
+        rows = np.concatenate(
+            [best[chosen, None].astype(score.dtype), score[chosen, None], box[chosen]], axis=1
+        )
         result[: len(rows)] = _suppress(attrs, rows)
     return out
 
@@ -120,7 +140,10 @@ def variances(attrs: Attrs, dtype: Any) -> Array:
 
 def _infer_detection_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     batch, classes, count = dims_of_rank(inputs[0], 3)
-    (batch_again, wide), anchors = dims_of_rank(inputs[1], 2), dims_of_rank(unify(inputs[2], (1, None, 4)), 3)
+    (batch_again, wide), anchors = (
+        dims_of_rank(inputs[1], 2),
+        dims_of_rank(unify(inputs[2], (1, None, 4)), 3),
+    )
     per_anchor = None if wide is None else wide // 4
     output = dims_of_rank(unify((batch, count, 6), outputs[0]), 3)
     for known in ((batch_again, anchors[1], 6), (None, per_anchor, 6)):
@@ -129,12 +152,17 @@ def _infer_detection_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tu
     return [(output[0], classes, n), (output[0], None if n is None else 4 * n), (1, n, 4)], [output]
 
 
-def multi_box_target(context: Context, attrs: Attrs, anchors: Array, labels: Array, scores: Array) -> tuple[Array, ...]:
+def multi_box_target(
+    context: Context, attrs: Attrs, anchors: Array, labels: Array, scores: Array
+) -> tuple[Array, ...]:
     """Return the targets of each anchor: offsets ``(B, 4N)``, a mask of the same shape, and classes ``(B, N)``.
 
     Classes are the labels' classes plus 1, 0 for background, ``ignore_label`` for ignored anchors.
     """
-    require(labels.ndim == 3 and labels.shape[2] >= 5, f"labels are {format_shape(labels.shape)}, expected (B, N, 5) or more")
+    require(
+        labels.ndim == 3 and labels.shape[2] >= 5,
+        f"labels are {format_shape(labels.shape)}, expected (B, N, 5) or more",
+    )
     boxes, batch = anchors[0], len(labels)
     offsets: Array = np.zeros((batch, len(boxes), 4), anchors.dtype)
     mask: Array = np.zeros((batch, len(boxes), 4), anchors.dtype)
@@ -143,7 +171,8 @@ def multi_box_target(context: Context, attrs: Attrs, anchors: Array, labels: Arr
         ends = np.flatnonzero(rows[:, 0] == -1)
         if len(ends):
             require(
-                (rows[ends[0], 1:5] == -1).all(), "a label of the class -1 ends the labels, and its box must be -1 throughout"
+                (rows[ends[0], 1:5] == -1).all(),
+                "a label of the class -1 ends the labels, and its box must be -1 throughout",
             )
             rows = rows[: ends[0]]
         if not len(rows):
@@ -169,7 +198,9 @@ def multi_box_target(context: Context, attrs: Attrs, anchors: Array, labels: Arr
 
 
 def _match_anchors(attrs: Attrs, shared: Array) -> tuple[Array, Array]:
-    """Return which anchors have a label, and which one: for each label the best free anchor, then all over the threshold."""
+    """Return which anchors have a label, and which one: for each label the best free anchor, then
+    all over the threshold.
+    """
     positive, match = np.zeros(len(shared), bool), shared.argmax(axis=1)
     free = shared.copy()
     for _ in range(shared.shape[1]):
@@ -190,8 +221,13 @@ def _hard_negatives(attrs: Attrs, best: Array, positive: Array, scores: Array) -
     chosen: Array = np.zeros(len(best), bool)
     if count <= 0:
         return chosen
-    candidates = np.flatnonzero(~positive & (best < best.dtype.type(attrs["negative_mining_thresh"])))
-    require(len(candidates) >= count, f"{count} negative samples are needed, but only {len(candidates)} anchors qualify")
+    candidates = np.flatnonzero(
+        ~positive & (best < best.dtype.type(attrs["negative_mining_thresh"]))
+    )
+    require(
+        len(candidates) >= count,
+        f"{count} negative samples are needed, but only {len(candidates)} anchors qualify",
+    )
     powers = np.exp(scores - scores.max(axis=0))
     background = powers[0] / powers.sum(axis=0)
     chosen[candidates[np.argsort(background[candidates], kind="stable")[:count]]] = True
@@ -201,7 +237,10 @@ def _hard_negatives(attrs: Attrs, best: Array, positive: Array, scores: Array) -
 def _infer_target_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     anchors = dims_of_rank(unify(inputs[0], (1, None, 4)), 3)
     labels, scores = dims_of_rank(inputs[1], 3), dims_of_rank(inputs[2], 3)
-    require(labels[1] != 0, "there are no labels, expected at least one for each sample, which may be -1")
+    require(
+        labels[1] != 0,
+        "there are no labels, expected at least one for each sample, which may be -1",
+    )
     last = outputs[2] if len(outputs) > 2 else None
     batch, n = dims_of_rank(unify(unify((labels[0], anchors[1]), (scores[0], scores[2])), last), 2)
     wide = None if n is None else 4 * n
@@ -243,13 +282,22 @@ def _propose(attrs: Attrs, scores: Array, deltas: Array, info: Array) -> tuple[A
     number, height, width = scores.shape[0] // 2, *scores.shape[1:]
     if number != len(attrs["ratios"]) * len(attrs["scales"]):
         expected = len(attrs["ratios"]) * len(attrs["scales"])
-        raise KernelError(f"{scores.shape[0]} scores are for {number} anchors, but ratios and scales give {expected}")
+        raise KernelError(
+            f"{scores.shape[0]} scores are for {number} anchors, but ratios and scales give {expected}"
+        )
     score = scores[number:].transpose(1, 2, 0).reshape(-1).copy()
-    boxes = _apply_deltas(attrs, make_anchors(attrs, height, width), deltas.transpose(1, 2, 0).reshape(-1, 4))
+    boxes = _apply_deltas(
+        attrs, make_anchors(attrs, height, width), deltas.transpose(1, 2, 0).reshape(-1, 4)
+    )
     boxes = np.clip(boxes, 0, np.array([info[1], info[0], info[1], info[0]], boxes.dtype) - 1)
-    real_height, real_width = int(info[0] / attrs["feature_stride"]), int(info[1] / attrs["feature_stride"])
+    real_height, real_width = (
+        int(info[0] / attrs["feature_stride"]),
+        int(info[1] / attrs["feature_stride"]),
+    )
     if real_height > height or real_width > width:
-        raise KernelError(f"an image of {info[0]:g} by {info[1]:g} pixels has more cells than {height} by {width}")
+        raise KernelError(
+            f"an image of {info[0]:g} by {info[1]:g} pixels has more cells than {height} by {width}"
+        )
     # The images of a batch are padded to one size; cells beyond an image's own size give no proposals.
     padding = np.ones((height, width, number), bool)
     padding[:real_height, :real_width] = False
@@ -268,11 +316,14 @@ def _propose(attrs: Attrs, scores: Array, deltas: Array, info: Array) -> tuple[A
     return boxes[chosen], score[chosen]
 
 
-def proposals(context: Context, attrs: Attrs, scores: Array, deltas: Array, info: Array) -> Array | tuple[Array, ...]:
-    """Return rows (image, left, top, right, bottom), ``rpn_post_nms_top_n`` for each image; with ``output_score`` the scores.
+def proposals(
+    context: Context, attrs: Attrs, scores: Array, deltas: Array, info: Array
+) -> Array | tuple[Array, ...]:
+    """Return rows (image, left, top, right, bottom), ``rpn_post_nms_top_n`` for each image; with
+    ``output_score`` the scores.
 
-    ``scores`` are ``(B, 2A, H, W)``, the background's first; ``deltas`` ``(B, 4A, H, W)``; ``info`` ``(B, 3)``: height, width
-    and scale of the images.
+    ``scores`` are ``(B, 2A, H, W)``, the background's first; ``deltas`` ``(B, 4A, H, W)``; ``info``
+    ``(B, 3)``: height, width and scale of the images.
     """
     count = attrs["rpn_post_nms_top_n"]
     rows: Array = np.empty((len(scores), count, 5), scores.dtype)
@@ -280,19 +331,28 @@ def proposals(context: Context, attrs: Attrs, scores: Array, deltas: Array, info
     for i in range(len(scores)):
         rows[i, :, 0] = i
         rows[i, :, 1:], best[i] = _propose(attrs, scores[i], deltas[i], info[i])
-    return (rows.reshape(-1, 5), best.reshape(-1, 1)) if attrs["output_score"] else rows.reshape(-1, 5)
+    return (
+        (rows.reshape(-1, 5), best.reshape(-1, 1)) if attrs["output_score"] else rows.reshape(-1, 5)
+    )
 
 
-def proposal(context: Context, attrs: Attrs, scores: Array, deltas: Array, info: Array) -> Array | tuple[Array, ...]:
+def proposal(
+    context: Context, attrs: Attrs, scores: Array, deltas: Array, info: Array
+) -> Array | tuple[Array, ...]:
     """Return :func:`proposals` of a single image."""
-    require(len(scores) == 1, f"_contrib_Proposal takes one image, not {len(scores)}; _contrib_MultiProposal takes several")
+    require(
+        len(scores) == 1,
+        f"_contrib_Proposal takes one image, not {len(scores)}; _contrib_MultiProposal takes several",
+    )
     return proposals(context, attrs, scores, deltas, info)
 
 
 def _infer_proposal_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     batch, number, height, width = dims_of_rank(inputs[0], 4)
     if number is not None and number % 2:
-        raise KernelError(f"expected a background and a foreground score for each anchor, not {number} scores")
+        raise KernelError(
+            f"expected a background and a foreground score for each anchor, not {number} scores"
+        )
     deltas: Dims = (batch, None if number is None else 2 * number, height, width)
     count = None if batch is None else batch * attrs["rpn_post_nms_top_n"]
     results = [unify(a, b) for a, b in zip(((count, 5), (count, 1)), outputs, strict=False)]
@@ -303,14 +363,30 @@ KERNELS = (
     *BOX_KERNELS,
     *with_limits(
         Limits(dtypes=SIGNED, elements=True, finite=True),
-        *(Kernel(f"{prefix}MultiBoxPrior", multi_box_prior, _infer_prior_shapes, same_dtypes) for prefix in PREFIXES),
         *(
-            Kernel(f"{prefix}MultiBoxDetection", multi_box_detection, _infer_detection_shapes, same_dtypes)
+            Kernel(f"{prefix}MultiBoxPrior", multi_box_prior, _infer_prior_shapes, same_dtypes)
             for prefix in PREFIXES
         ),
-        *(Kernel(f"{prefix}MultiBoxTarget", multi_box_target, _infer_target_shapes, same_dtypes) for prefix in PREFIXES),
+        *(
+            Kernel(
+                f"{prefix}MultiBoxDetection",
+                multi_box_detection,
+                _infer_detection_shapes,
+                same_dtypes,
+            )
+            for prefix in PREFIXES
+        ),
+        *(
+            Kernel(f"{prefix}MultiBoxTarget", multi_box_target, _infer_target_shapes, same_dtypes)
+            for prefix in PREFIXES
+        ),
         *with_limits(
-            Limits(dtypes=SIGNED, elements=True, finite=True, positive=("rpn_post_nms_top_n", "feature_stride")),
+            Limits(
+                dtypes=SIGNED,
+                elements=True,
+                finite=True,
+                positive=("rpn_post_nms_top_n", "feature_stride"),
+            ),
             Kernel("_contrib_Proposal", proposal, _infer_proposal_shapes, same_dtypes),
             Kernel("_contrib_MultiProposal", proposals, _infer_proposal_shapes, same_dtypes),
         ),
@@ -321,7 +397,11 @@ GRADIENTS = (
     *BOX_GRADIENTS,
     *no_gradient(
         "boxes are chosen, not computed",
-        *(f"{prefix}MultiBox{name}" for prefix in PREFIXES for name in ("Prior", "Detection", "Target")),
+        *(
+            f"{prefix}MultiBox{name}"
+            for prefix in PREFIXES
+            for name in ("Prior", "Detection", "Target")
+        ),
         "_contrib_Proposal",
         "_contrib_MultiProposal",
     ),

@@ -61,7 +61,9 @@ OPERATORS = (
         "std0:float=1; std1:float=1; std2:float=1; std3:float=1; clip:float=-1; format:{center/corner}=center",
         couples_batch="never",
     ),
-    *define("_contrib_box_encode", "samples matches anchors refs means stds", results="output0 output1"),
+    *define(
+        "_contrib_box_encode", "samples matches anchors refs means stds", results="output0 output1"
+    ),
     *define("_contrib_box_iou", "lhs rhs", "format:{center/corner}=corner"),
     *define(
         "_contrib_box_nms(_contrib_box_non_maximum_suppression)",
@@ -74,10 +76,21 @@ OPERATORS = (
         registers_inputs=False,
         couples_batch="never",
     ),
-    *define("_contrib_MultiBoxPrior(_npx_multibox_prior)", "data", PRIOR, is_operator_property=True),
+    *define(
+        "_contrib_MultiBoxPrior(_npx_multibox_prior)", "data", PRIOR, is_operator_property=True
+    ),
     *define("MultiBoxPrior", "data", PRIOR, **_OLD),
-    *define("MultiBoxTarget", "anchor label cls_pred", TARGET, results=TARGETS, couples_batch="never", **_OLD),
-    *define("MultiBoxDetection", "cls_prob loc_pred anchor", DETECTION, couples_batch="never", **_OLD),
+    *define(
+        "MultiBoxTarget",
+        "anchor label cls_pred",
+        TARGET,
+        results=TARGETS,
+        couples_batch="never",
+        **_OLD,
+    ),
+    *define(
+        "MultiBoxDetection", "cls_prob loc_pred anchor", DETECTION, couples_batch="never", **_OLD
+    ),
 )
 
 RULES: dict[str, Rule] = {

@@ -30,11 +30,16 @@ from graphshare.ops.translation import FAR, Translation, Translator, Value, wide
 
 
 def translate_multi_box_prior(t: Translation) -> str:
-    """Return the anchors as a constant: only the shape of the data counts, from which they are computed where it is open."""
+    """Return the anchors as a constant: only the shape of the data counts, from which they are
+    computed where it is open.
+    """
     x = t.inputs[0]
     if t.is_open:
         return _emit_anchors(t, x)
-    return t.constant(multi_box_prior(Context(), t.attrs, np.broadcast_to(np.zeros((), x.dtype), x.shape)), x.dtype)
+    return t.constant(
+        multi_box_prior(Context(), t.attrs, np.broadcast_to(np.zeros((), x.dtype), x.shape)),
+        x.dtype,
+    )
 
 
 def _emit_anchors(t: Translation, x: Value) -> str:
@@ -44,23 +49,45 @@ def _emit_anchors(t: Translation, x: Value) -> str:
     wide = "float64"  # as in the kernel: suppression compares anchors of equal overlap
     shape = t.emit("Shape", x)
     counts, middles = [], []
-    for axis, step, offset, spread in zip((2, 3), t.attrs["steps"], t.attrs["offsets"], ((-1, 1, 1), (1, -1, 1)), strict=True):
+    for axis, step, offset, spread in zip(
+        (2, 3), t.attrs["steps"], t.attrs["offsets"], ((-1, 1, 1), (1, -1, 1)), strict=True
+    ):
         count = t.emit("Gather", shape, t.number(axis, "int64"))
-        places = t.cast(t.emit("Range", t.number(0, "int64"), count, t.number(1, "int64")), wide, "int64")
+        places = t.cast(
+            t.emit("Range", t.number(0, "int64"), count, t.number(1, "int64")), wide, "int64"
+        )
         counts.append(t.cast(count, wide, "int64"))
         scale = t.number(step, wide) if step > 0 else t.emit("Div", t.number(1, wide), counts[-1])
-        middles.append(t.reshape(t.emit("Mul", t.emit("Add", places, t.number(offset, wide)), scale), spread))
+        middles.append(
+            t.reshape(t.emit("Mul", t.emit("Add", places, t.number(offset, wide)), scale), spread)
+        )
     # Sizes are shares of the height; a relative width is scaled by the aspect of the image.
-    shares = [t.constant(np.array([f(size, ratio**0.5) / 2 for size, ratio in pairs]), wide) for f in (truediv, mul)]
+    shares = [
+        t.constant(np.array([f(size, ratio**0.5) / 2 for size, ratio in pairs]), wide)
+        for f in (truediv, mul)
+    ]
     half = shares[0], t.emit("Mul", shares[1], t.emit("Div", *counts))
-    grid = t.emit("Concat", t.emit("Slice", shape, t.integers([2]), t.integers([4])), t.integers([len(pairs)]), axis=0)
+    grid = t.emit(
+        "Concat",
+        t.emit("Slice", shape, t.integers([2]), t.integers([4])),
+        t.integers([len(pairs)]),
+        axis=0,
+    )
     sides = [
-        t.emit("Unsqueeze", t.emit("Expand", t.emit(op, middles[axis], half[axis]), grid), t.integers([-1]))
+        t.emit(
+            "Unsqueeze",
+            t.emit("Expand", t.emit(op, middles[axis], half[axis]), grid),
+            t.integers([-1]),
+        )
         for op in ("Sub", "Add")
         for axis in (1, 0)
     ]
     anchors = t.cast(t.reshape(t.emit("Concat", *sides, axis=-1), (1, -1, 4)), x.dtype, wide)
-    return t.emit("Clip", anchors, t.number(0, x.dtype), t.number(1, x.dtype)) if t.attrs["clip"] else anchors
+    return (
+        t.emit("Clip", anchors, t.number(0, x.dtype), t.number(1, x.dtype))
+        if t.attrs["clip"]
+        else anchors
+    )
 
 
 def translate_multi_box_detection(t: Translation) -> str:
@@ -101,19 +128,25 @@ def _top(t: Translation) -> int:
 
 
 def _emit_falling_order(t: Translation, valid: str, score: str, order: str) -> str:
-    """Return the order by descending score of the best ``nms_topk`` rows; after them, as in MXNet, rows stay in ``order``."""
+    """Return the order by descending score of the best ``nms_topk`` rows; after them, as in MXNet,
+    rows stay in ``order``.
+    """
     top, dtype = _top(t), t.inputs[0].dtype
     count = t.inputs[0].shape[2]
     key = t.emit("Where", valid, score, t.number(-np.inf, dtype))
     is_open = t.is_open and t.attrs["nms_topk"] > 0
-    _, falling = t.emit_several("TopK", 2, key, t.integers([count if is_open else top]), axis=1, largest=1, sorted=1)
+    _, falling = t.emit_several(
+        "TopK", 2, key, t.integers([count if is_open else top]), axis=1, largest=1, sorted=1
+    )
     if is_open:  # as many as there are may be fewer at other sizes, where Slice takes what there is
         top = t.attrs["nms_topk"]
         falling = t.slice(falling, [1], [0], [top])
     return (
         falling
         if top == count and not is_open
-        else t.emit("Concat", falling, t.slice(order, [1], [top], [FAR if is_open else count]), axis=1)
+        else t.emit(
+            "Concat", falling, t.slice(order, [1], [top], [FAR if is_open else count]), axis=1
+        )
     )
 
 
@@ -132,7 +165,12 @@ def _emit_suppressed(t: Translation, classes: str, boxes: str, is_row: str) -> s
         others = t.slice(is_row, [1], [t.attrs["nms_topk"]], [FAR])
         left = t.emit("Concat", left, t.emit("And", others, t.number(False, "bool")), axis=1)
     elif top < count:
-        left = t.emit("Concat", left, t.emit("Expand", t.number(False, "bool"), t.integers((batch, count - top))), axis=1)
+        left = t.emit(
+            "Concat",
+            left,
+            t.emit("Expand", t.number(False, "bool"), t.integers((batch, count - top))),
+            axis=1,
+        )
     return t.emit("Where", left, classes, t.number(-1, dtype))
 
 
@@ -143,7 +181,9 @@ def translate_multi_box_target(t: Translation) -> list[str]:
     batch, _, count = scores.shape
     dtype, anchor_count = anchors.dtype, anchors.shape[1]
     shared, has_labels = _emit_shared(t)
-    of_rows, _ = emit_matches(t, Value(shared, (batch, anchor_count, labels.shape[1]), dtype), 1e-6, labels.shape[1])
+    of_rows, _ = emit_matches(
+        t, Value(shared, (batch, anchor_count, labels.shape[1]), dtype), 1e-6, labels.shape[1]
+    )
     matched = t.emit("Greater", of_rows, t.number(-1, "int64"))
     best = t.reduce("ReduceMax", shared, (2,))
     match = t.emit("Where", matched, of_rows, t.emit("ArgMax", shared, axis=2, keepdims=0))
@@ -160,7 +200,9 @@ def translate_multi_box_target(t: Translation) -> list[str]:
     number = t.emit("Add", emit_column(t, rows, 0), t.number(1, dtype))
     classes = t.emit("Where", positive, number, classes)
     chosen = t.reshape(positive, (batch, count, 1))
-    offsets = t.emit("Where", chosen, _emit_offsets(t, emit_columns(t, rows, 1, 5)), t.number(0, dtype))
+    offsets = t.emit(
+        "Where", chosen, _emit_offsets(t, emit_columns(t, rows, 1, 5)), t.number(0, dtype)
+    )
     mask = t.emit("Expand", t.cast(chosen, dtype, "bool"), t.integers((batch, count, 4)))
     return [t.reshape(offsets, (batch, 4 * count)), t.reshape(mask, (batch, 4 * count)), classes]
 
@@ -172,13 +214,17 @@ def _emit_shared(t: Translation) -> tuple[str, str]:
     """
     anchors, labels, _ = t.inputs
     batch, rows, _ = labels.shape
-    ends = t.cast(t.emit("Equal", emit_column(t, labels, 0), t.number(-1, labels.dtype)), "int32", "bool")
+    ends = t.cast(
+        t.emit("Equal", emit_column(t, labels, 0), t.number(-1, labels.dtype)), "int32", "bool"
+    )
     # The first label of class -1 ends the labels: before it the sum of the ends is 0.
     real = t.emit("Equal", t.emit("CumSum", ends, t.number(1, "int64")), t.number(0, "int32"))
     boxes = t.reshape(emit_columns(t, labels, 1, 5), (batch, 1, rows, 4))
     each = t.reshape(anchors, (1, anchors.shape[1], 1, 4))
     shared = emit_overlaps(t, each, boxes, anchors.dtype)
-    counted = t.emit("Where", t.reshape(real, (batch, 1, rows)), shared, t.number(-1, anchors.dtype))
+    counted = t.emit(
+        "Where", t.reshape(real, (batch, 1, rows)), shared, t.number(-1, anchors.dtype)
+    )
     return counted, t.slice(real, [1], [0], [1])
 
 
@@ -193,7 +239,9 @@ def _emit_hard_negatives(t: Translation, best: str, positive: str) -> str:
     wanted = t.emit("Min", wanted, t.emit("Sub", t.number(count, "int64"), numbers))
     limit = t.number(t.attrs["negative_mining_thresh"], dtype)
     candidates = t.emit("And", t.emit("Not", positive), t.emit("Less", best, limit))
-    powers = t.emit("Exp", t.emit("Sub", scores, t.reduce("ReduceMax", scores, (1,), keepdims=True)))
+    powers = t.emit(
+        "Exp", t.emit("Sub", scores, t.reduce("ReduceMax", scores, (1,), keepdims=True))
+    )
     first = t.emit("Gather", powers, t.number(0, "int64"), axis=1)
     background = t.emit("Div", first, t.reduce("ReduceSum", powers, (1,)))
     key = t.emit("Where", candidates, background, t.number(np.inf, dtype))
@@ -211,7 +259,9 @@ def _emit_offsets(t: Translation, targets: str) -> str:
 
 
 def translate_proposals(t: Translation) -> str | list[str]:
-    """Emit the boxes at the offsets, the best of them, the suppression, and the first ones, repeated where they are too few."""
+    """Emit the boxes at the offsets, the best of them, the suppression, and the first ones,
+    repeated where they are too few.
+    """
     refuse_integers(t)
     scores, attrs = t.inputs[0], t.attrs
     batch, twice, height, width = scores.shape
@@ -231,7 +281,9 @@ def translate_proposals(t: Translation) -> str | list[str]:
     left = emit_survivors(t, RankedBoxes(boxes, everyone, (batch, top), dtype), rule)
     first, is_left = emit_compact_order(t, left, top)
     numbers = t.reduce("ReduceSum", t.cast(is_left, "int64", "bool"), (1,), keepdims=True)
-    chosen = t.emit("GatherElements", first, t.emit("Mod", t.integers(range(count)), numbers), axis=1)
+    chosen = t.emit(
+        "GatherElements", first, t.emit("Mod", t.integers(range(count)), numbers), axis=1
+    )
     wide = wide_dtype(dtype) if t.opset < 14 else dtype  # CumSum takes float16 from opset 14 on
     ones = t.emit("Expand", t.number(1, wide), t.integers((batch, count, 1)))
     # Numbers 0, 1, 2... of as many images as the batch has; the caller may choose the batch size.
@@ -244,7 +296,9 @@ def translate_proposals(t: Translation) -> str | list[str]:
 
 
 def _emit_boxes(t: Translation, total: int) -> tuple[str, str]:
-    """Return the boxes ``(B, N, 4)`` within the images and their scores ``(B, N)``, -1 if too small or in the padding."""
+    """Return the boxes ``(B, N, 4)`` within the images and their scores ``(B, N)``, -1 if too small
+    or in the padding.
+    """
     scores, deltas, info = t.inputs
     batch, twice, height, width = scores.shape
     dtype, number = scores.dtype, twice // 2
@@ -260,7 +314,9 @@ def _emit_boxes(t: Translation, total: int) -> tuple[str, str]:
     narrow = t.emit("Less", t.emit("Add", extent, t.number(1, dtype)), least)
     small = t.reduce("ReduceMax", t.cast(narrow, "int32", "bool"), (2,), keepdims=True)
     small = t.cast(small, "bool", "int32")
-    growth = t.emit("Mul", t.constant([-1, -1, 1, 1], dtype), t.emit("Div", least, t.number(2, dtype)))
+    growth = t.emit(
+        "Mul", t.constant([-1, -1, 1, 1], dtype), t.emit("Div", least, t.number(2, dtype))
+    )
     boxes = t.emit("Where", small, t.emit("Add", boxes, growth), boxes)
     outside = t.emit("Or", _emit_padding(t), t.reshape(small, (batch, height, width, number)))
     return boxes, t.reshape(t.emit("Where", outside, t.number(-1, dtype), score), (batch, total))
@@ -298,8 +354,14 @@ _INTEGERS = "integers are refused"
 TRANSLATIONS = (
     *BOX_TRANSLATIONS,
     *(Translator(f"{prefix}MultiBoxPrior", translate_multi_box_prior) for prefix in PREFIXES),
-    *(Translator(f"{prefix}MultiBoxDetection", translate_multi_box_detection, _INTEGERS) for prefix in PREFIXES),
-    *(Translator(f"{prefix}MultiBoxTarget", translate_multi_box_target, _INTEGERS) for prefix in PREFIXES),
+    *(
+        Translator(f"{prefix}MultiBoxDetection", translate_multi_box_detection, _INTEGERS)
+        for prefix in PREFIXES
+    ),
+    *(
+        Translator(f"{prefix}MultiBoxTarget", translate_multi_box_target, _INTEGERS)
+        for prefix in PREFIXES
+    ),
     Translator("_contrib_Proposal", translate_proposals, _INTEGERS),
     Translator("_contrib_MultiProposal", translate_proposals, _INTEGERS),
 )

@@ -20,7 +20,8 @@ OPERATORS = (
     *_foreign(
         "QConvolution QConvolution_v1",
         _BIASED,
-        CONVOLUTION + "; act_bit:int=1; binarized_weights_only:bool=False; scaling_factor:bool=False",
+        CONVOLUTION
+        + "; act_bit:int=1; binarized_weights_only:bool=False; scaling_factor:bool=False",
     ),
     *_foreign(
         "QFullyConnected",

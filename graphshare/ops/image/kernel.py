@@ -11,7 +11,17 @@ import numpy as np
 
 from graphshare.ops.conversion import convert, to_floating
 from graphshare.ops.gradient import Gradient, TapeEntry
-from graphshare.ops.kernel import Array, Attrs, Context, Dims, Forward, Kernel, KernelError, Shape, Shapes
+from graphshare.ops.kernel import (
+    Array,
+    Attrs,
+    Context,
+    Dims,
+    Forward,
+    Kernel,
+    KernelError,
+    Shape,
+    Shapes,
+)
 from graphshare.ops.limits import NUMBERS, Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.permutation import permutation_vjp
 from graphshare.ops.unary.kernel import factor_vjp
@@ -31,7 +41,9 @@ _COLOURS = np.array(
 
 def to_tensor(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return the image with channels first, as float32 from 0 to 1."""
-    return np.asarray(np.ascontiguousarray(np.moveaxis(x, -1, -3)).astype(np.float32) / np.float32(255))
+    return np.asarray(
+        np.ascontiguousarray(np.moveaxis(x, -1, -3)).astype(np.float32) / np.float32(255)
+    )
 
 
 def _tensor_shape(attrs: Attrs, image: Dims) -> Shape:
@@ -64,7 +76,9 @@ def normalize(context: Context, attrs: Attrs, x: Array) -> Array:
 def by_channel(values: Sequence[float], channels: int) -> Array:
     """Return one number for each channel: ``(channels, 1, 1)``."""
     numbers = np.array(values, np.float32)
-    return (np.resize(numbers, channels) if len(numbers) == 1 else numbers[:channels]).reshape(-1, 1, 1)
+    return (np.resize(numbers, channels) if len(numbers) == 1 else numbers[:channels]).reshape(
+        -1, 1, 1
+    )
 
 
 def _infer_normalize_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -84,7 +98,10 @@ def _infer_image_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
     """Infer equal shapes of a single image ``(H, W, C)`` of one or three channels."""
     shape = inputs[0]
     if shape is not None:
-        require(len(shape) == 3, f"{format_shape(shape)} has {format_count(len(shape), 'axis')}, expected 3 for an image")
+        require(
+            len(shape) == 3,
+            f"{format_shape(shape)} has {format_count(len(shape), 'axis')}, expected 3 for an image",
+        )
         _check_channels(shape, -1)
     return same_shapes(attrs, inputs, outputs)
 
@@ -92,7 +109,9 @@ def _infer_image_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
 def _check_channels(shape: Dims, axis: int) -> None:
     channels = shape[axis]
     if channels is not None and channels not in (1, 3):
-        raise KernelError(f"{format_shape(shape)} has {format_count(channels, 'channel')}, expected 1 or 3")
+        raise KernelError(
+            f"{format_shape(shape)} has {format_count(channels, 'channel')}, expected 1 or 3"
+        )
 
 
 def _flip(axis: int) -> Forward:
@@ -103,15 +122,22 @@ def _flip(axis: int) -> Forward:
 def crop(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return the part of ``width`` and ``height`` whose upper left corner is ``x``, ``y``."""
     top, left = attrs["y"], attrs["x"]
-    return np.ascontiguousarray(x[..., top : top + attrs["height"], left : left + attrs["width"], :])
+    return np.ascontiguousarray(
+        x[..., top : top + attrs["height"], left : left + attrs["width"], :]
+    )
 
 
 def _crop_shape(attrs: Attrs, shape: Dims) -> Shape:
     _check_image(shape)
     _check_channels(shape, -1)
-    for size, start, length in ((shape[-3], attrs["y"], attrs["height"]), (shape[-2], attrs["x"], attrs["width"])):
+    for size, start, length in (
+        (shape[-3], attrs["y"], attrs["height"]),
+        (shape[-2], attrs["x"], attrs["width"]),
+    ):
         if start < 0 or length < 1 or (size is not None and start + length > size):
-            raise KernelError(f"a part of size {length} from {start} is not inside an axis of size {size}")
+            raise KernelError(
+                f"a part of size {length} from {start} is not inside an axis of size {size}"
+            )
     return (*shape[:-3], attrs["height"], attrs["width"], shape[-1])
 
 
@@ -122,7 +148,9 @@ def compute_shift(attrs: Attrs) -> Array:
         KernelError: ``alpha`` does not have three numbers.
     """
     require(len(attrs["alpha"]) == 3, f"alpha is {attrs['alpha']}, expected three numbers")
-    return np.asarray((_COLOURS * np.array(attrs["alpha"], np.float32)).sum(axis=1, dtype=np.float32))
+    return np.asarray(
+        (_COLOURS * np.array(attrs["alpha"], np.float32)).sum(axis=1, dtype=np.float32)
+    )
 
 
 def adjust_lighting(context: Context, attrs: Attrs, x: Array) -> Array:

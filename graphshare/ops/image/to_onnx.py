@@ -21,7 +21,8 @@ def translate_normalize(t: Translation) -> str:
     """Emit (x - mean) / std by channel."""
     x = t.inputs[0]
     mean, deviation = (
-        Term(t, t.constant(by_channel(t.attrs[key], x.shape[-3]), "float32"), "float32") for key in ("mean", "std")
+        Term(t, t.constant(by_channel(t.attrs[key], x.shape[-3]), "float32"), "float32")
+        for key in ("mean", "std")
     )
     wide = "float64" if x.dtype == "float64" else "float32"
     return ((term(t).cast(wide) - mean.cast(wide)) / deviation.cast(wide)).convert(x.dtype).name
@@ -37,7 +38,9 @@ def translate_flip(t: Translation) -> str:
 def translate_crop(t: Translation) -> str:
     """Emit ``Slice`` of rows and columns."""
     top, left = t.attrs["y"], t.attrs["x"]
-    return t.slice(t.inputs[0], [-3, -2], [top, left], [top + t.attrs["height"], left + t.attrs["width"]])
+    return t.slice(
+        t.inputs[0], [-3, -2], [top, left], [top + t.attrs["height"], left + t.attrs["width"]]
+    )
 
 
 def translate_adjust_lighting(t: Translation) -> str:

@@ -12,7 +12,17 @@ import numpy as np
 from graphshare.ops.binary.kernel import fit_to
 from graphshare.ops.conversion import convert
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry, no_gradient
-from graphshare.ops.kernel import Array, Attrs, Context, Dims, Kernel, KernelError, Shape, Shapes, Types
+from graphshare.ops.kernel import (
+    Array,
+    Attrs,
+    Context,
+    Dims,
+    Kernel,
+    KernelError,
+    Shape,
+    Shapes,
+    Types,
+)
 from graphshare.ops.limits import Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.unification import (
     dims_of_rank,
@@ -35,7 +45,9 @@ def limit_indices(index: Array, size: int, mode: str = "clip") -> Array:
         return np.mod(places, size)
     # The index itself and not its whole part, because -0.5 is below 0.
     if mode == "raise" and places.size and not (index.min() >= 0 and places.max() < size):
-        raise KernelError(f"index {places.min() if places.min() < 0 else places.max()} is out of range for size {size}")
+        raise KernelError(
+            f"index {places.min() if places.min() < 0 else places.max()} is out of range for size {size}"
+        )
     return np.clip(places, 0, size - 1)
 
 
@@ -50,11 +62,15 @@ def embedding_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sha
     try:
         weight = unify(inputs[1], size)
     except KernelError:
-        raise KernelError(f"weight is {format_shape(inputs[1])}, but (input_dim, output_dim) is {format_shape(size)}") from None
+        raise KernelError(
+            f"weight is {format_shape(inputs[1])}, but (input_dim, output_dim) is {format_shape(size)}"
+        ) from None
     data = inputs[0]
     if data is None and outputs[0] is not None:
         data = outputs[0][:-1]
-    return [data, weight], [None if data is None else unify((*data, attrs["output_dim"]), outputs[0])]
+    return [data, weight], [
+        None if data is None else unify((*data, attrs["output_dim"]), outputs[0])
+    ]
 
 
 def embedding_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
@@ -81,7 +97,9 @@ def batch_take(context: Context, attrs: Attrs, a: Array, indices: Array) -> Arra
     return np.take_along_axis(rows, places, 1).reshape(indices.shape)
 
 
-def _infer_batch_take_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _infer_batch_take_shapes(
+    attrs: Attrs, inputs: Shapes, outputs: Shapes
+) -> tuple[Shapes, Shapes]:
     a, indices = dims_of_rank(inputs[0], 2), dims_of_rank(unify(inputs[1], outputs[0]), 1)
     rows = unify((a[0],), indices)
     return [(None if rows is None else rows[0], a[1]), rows], [rows]
@@ -115,7 +133,9 @@ def _infer_pick_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
     try:
         index = unify(index, expected)
     except KernelError:
-        raise KernelError(f"index is {format_shape(index)}, expected {format_shape(without)} or {format_shape(kept)}") from None
+        raise KernelError(
+            f"index is {format_shape(index)}, expected {format_shape(without)} or {format_shape(kept)}"
+        ) from None
     return [data, index], [unify(kept if attrs["keepdims"] else (without or (1,)), outputs[0])]
 
 
@@ -125,7 +145,9 @@ def gather_nd(context: Context, attrs: Attrs, data: Array, indices: Array) -> Ar
     for row, size in zip(places, data.shape, strict=False):
         # As in MXNet negative coordinates count from the end.
         if row.size and not (row.min() >= -size and row.max() < size):
-            raise KernelError(f"index {row.max() if row.max() >= size else row.min()} is out of range for size {size}")
+            raise KernelError(
+                f"index {row.max() if row.max() >= size else row.min()} is out of range for size {size}"
+            )
     return np.asarray(data[tuple(places)])
 
 
@@ -133,9 +155,15 @@ def _infer_gather_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
     data, indices = inputs
     if data is None or indices is None or indices[0] is None:
         return inputs, outputs
-    require(len(indices) >= 2, f"indices {format_shape(indices)} need at least two axes: coordinates, then elements")
+    require(
+        len(indices) >= 2,
+        f"indices {format_shape(indices)} need at least two axes: coordinates, then elements",
+    )
     require(indices[0] > 0, "there are no coordinates, expected at least one")
-    require(indices[0] <= len(data), f"{indices[0]} coordinates for an array with {format_count(len(data), 'axis')}")
+    require(
+        indices[0] <= len(data),
+        f"{indices[0]} coordinates for an array with {format_count(len(data), 'axis')}",
+    )
     return inputs, [unify((*indices[1:], *data[indices[0] :]) or (1,), outputs[0])]
 
 
@@ -153,12 +181,17 @@ def _infer_scatter_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tupl
         raise KernelError("expected indices of at least 2 axes: coordinates along the first")
     if indices is None or indices[0] is None or result is None:
         return inputs, [result]
-    require(indices[0] <= len(result), f"{indices[0]} coordinates for an array with {format_count(len(result), 'axis')}")
+    require(
+        indices[0] <= len(result),
+        f"{indices[0]} coordinates for an array with {format_count(len(result), 'axis')}",
+    )
     return [unify(inputs[0], (*indices[1:], *result[indices[0] :])), indices], [result]
 
 
 def one_hot(context: Context, attrs: Attrs, indices: Array) -> Array:
-    """Return ``on_value`` at the index along a new last axis and ``off_value`` elsewhere; indices may be out of range."""
+    """Return ``on_value`` at the index along a new last axis and ``off_value`` elsewhere; indices
+    may be out of range.
+    """
     on, off = (convert(np.asarray(attrs[key]), attrs["dtype"]) for key in ("on_value", "off_value"))
     return np.where(convert(indices, np.int64)[..., None] == np.arange(attrs["depth"]), on, off)
 
@@ -188,7 +221,8 @@ def _infer_where_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
             data, condition = (*(rows or ()), *data[1:]), rows
         else:
             raise KernelError(
-                f"condition is {format_shape(condition)}, expected the shape of x, {format_shape(data)}, or one value per row"
+                f"condition is {format_shape(condition)}, expected the shape of x, "
+                f"{format_shape(data)}, or one value per row"
             )
     return [condition, data, data], [data]
 
@@ -209,7 +243,9 @@ def _infer_mask_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
 def ravel(context: Context, attrs: Attrs, data: Array) -> Array:
     """Return indices into the flattened array for coordinates (M, N)."""
     steps = [prod(attrs["shape"][i + 1 :]) for i in range(len(attrs["shape"]))]
-    return convert(np.tensordot(np.asarray(steps, np.int64), convert(data, np.int64), 1), data.dtype)
+    return convert(
+        np.tensordot(np.asarray(steps, np.int64), convert(data, np.int64), 1), data.dtype
+    )
 
 
 def unravel(context: Context, attrs: Attrs, data: Array) -> Array:
@@ -237,7 +273,11 @@ def _infer_unravel_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tupl
 
 def index_array(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return the index of each element along ``axes`` (default: all) on a new last axis."""
-    axes = range(x.ndim) if attrs["axes"] is None else [normalize_axis(axis, x.ndim) for axis in attrs["axes"]]
+    axes = (
+        range(x.ndim)
+        if attrs["axes"] is None
+        else [normalize_axis(axis, x.ndim) for axis in attrs["axes"]]
+    )
     require(axes, "axes is empty")
     grid = np.indices(x.shape, dtype=np.int64, sparse=True)
     return np.stack([np.broadcast_to(grid[axis], x.shape) for axis in axes], axis=-1)
@@ -251,13 +291,17 @@ def index_copy(context: Context, attrs: Attrs, old: Array, index: Array, new: Ar
     """Return ``old`` with the rows of ``new`` at the indices ``index``."""
     places = index.astype(np.intp)
     if places.size and not (places.min() >= 0 and places.max() < len(old)):
-        raise KernelError(f"indices are from {places.min()} to {places.max()}, expected 0 to {len(old) - 1}")
+        raise KernelError(
+            f"indices are from {places.min()} to {places.max()}, expected 0 to {len(old) - 1}"
+        )
     out: Array = old.copy()
     out[places] = new
     return out
 
 
-def _infer_index_copy_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _infer_index_copy_shapes(
+    attrs: Attrs, inputs: Shapes, outputs: Shapes
+) -> tuple[Shapes, Shapes]:
     (old,), _ = same_shapes(attrs, inputs[:1], outputs)
     (count,) = dims_of_rank(inputs[1], 1)
     new = inputs[2] if old is None else unify(inputs[2], (count, *old[1:]))
@@ -281,10 +325,17 @@ KERNELS = with_limits(
     Kernel("scatter_nd", scatter_nd, _infer_scatter_shapes, first_dtype),
     Kernel("one_hot", one_hot, _infer_one_hot_shapes, dtype_from_attribute),
     Kernel("where", where, _infer_where_shapes, _infer_where_dtypes),
-    Kernel("_contrib_boolean_mask", lambda context, attrs, data, index: data[index != 0], _infer_mask_shapes, first_dtype),
+    Kernel(
+        "_contrib_boolean_mask",
+        lambda context, attrs, data, index: data[index != 0],
+        _infer_mask_shapes,
+        first_dtype,
+    ),
     Kernel("_ravel_multi_index", ravel, _infer_ravel_shapes, same_dtypes),
     Kernel("_unravel_index", unravel, _infer_unravel_shapes, same_dtypes),
-    Kernel("_contrib_index_array", index_array, output_rule(_index_array_shape), dtype_rule("int64")),
+    Kernel(
+        "_contrib_index_array", index_array, output_rule(_index_array_shape), dtype_rule("int64")
+    ),
     Kernel("_contrib_index_copy", index_copy, _infer_index_copy_shapes, _infer_index_copy_dtypes),
     Kernel("_contrib_SparseEmbedding", embedding, embedding_shapes, embedding_types),
 )
@@ -346,7 +397,9 @@ def batch_take_gradient(entry: TapeEntry, dy: Array) -> Array:
     a, indices = entry.inputs
     dx: Array = np.zeros_like(a)
     rows = dx.reshape(-1, a.shape[-1])
-    np.put_along_axis(rows, limit_indices(indices, rows.shape[1]).reshape(-1, 1), dy.reshape(-1, 1), 1)
+    np.put_along_axis(
+        rows, limit_indices(indices, rows.shape[1]).reshape(-1, 1), dy.reshape(-1, 1), 1
+    )
     return np.asarray(rows.reshape(a.shape))
 
 
@@ -382,7 +435,11 @@ GRADIENTS = (
     Gradient("pick", pick_gradient, reads_outputs=False),
     Gradient("batch_take", batch_take_gradient, reads_outputs=False),
     Gradient("gather_nd", gather_nd_gradient, reads_outputs=False),
-    Gradient("scatter_nd", lambda entry, dy: np.asarray(dy[tuple(convert(entry.inputs[1], np.int64))]), reads_outputs=False),
+    Gradient(
+        "scatter_nd",
+        lambda entry, dy: np.asarray(dy[tuple(convert(entry.inputs[1], np.int64))]),
+        reads_outputs=False,
+    ),
     Gradient("_contrib_index_copy", index_copy_gradient, reads_outputs=False),
     Gradient("_contrib_boolean_mask", boolean_mask_gradient, reads_outputs=False),
     *no_gradient("indices have none", "one_hot", "_ravel_multi_index", "_unravel_index"),

@@ -8,7 +8,8 @@ from graphshare.ops.signature import define
 NO_KERNEL = "MXNet runs it only imperatively, in place on its arguments"
 
 EMBEDDING = (
-    "input_dim:int[1:]=!; output_dim:int[1:]=!; dtype:{bfloat16/float16/float32/float64/int32/int64/int8/uint8}=float32; "
+    "input_dim:int[1:]=!; output_dim:int[1:]=!; "
+    "dtype:{bfloat16/float16/float32/float64/int32/int64/int8/uint8}=float32; "
     "sparse_grad:bool=False"
 )
 
@@ -23,8 +24,17 @@ OPERATORS = (
         "deterministic:bool=False",
     ),
     *define("_onehot_encode", "lhs rhs", registers_inputs=False, no_kernel=NO_KERNEL),
-    *define("_ravel_multi_index(ravel_multi_index) _unravel_index(unravel_index)", "data", "shape:shape=None"),
-    *define("_scatter_set_nd(_npi_scatter_set_nd)", "lhs rhs indices", "shape:shape=!", no_kernel=NO_KERNEL),
+    *define(
+        "_ravel_multi_index(ravel_multi_index) _unravel_index(unravel_index)",
+        "data",
+        "shape:shape=None",
+    ),
+    *define(
+        "_scatter_set_nd(_npi_scatter_set_nd)",
+        "lhs rhs indices",
+        "shape:shape=!",
+        no_kernel=NO_KERNEL,
+    ),
     *define("batch_take", "a indices", couples_batch="never"),
     *define(
         "Embedding(_npx_embedding,_sparse_Embedding)",
@@ -50,7 +60,12 @@ OPERATORS = (
         couples_batch="never",
     ),
     *define("scatter_nd", "data indices", "shape:shape=!"),
-    *define("take(_npi_take)", "a indices", "axis:int=0; mode:{clip/raise/wrap}=clip", couples_batch="axis"),
+    *define(
+        "take(_npi_take)",
+        "a indices",
+        "axis:int=0; mode:{clip/raise/wrap}=clip",
+        couples_batch="axis",
+    ),
     *define("where(_sparse_where)", "condition x y", couples_batch="elementwise"),
     *define("_npi_boolean_mask_assign_scalar", "data mask", no_kernel=NO_KERNEL),
     *define("_npi_boolean_mask_assign_tensor", "data mask value", no_kernel=NO_KERNEL),
@@ -66,7 +81,11 @@ def _take(use: Use) -> Outcome:
     data, indices, axis = use.input(0), use.input(1), use.value("axis")
     # Indices with samples select from constants: their axes replace ``axis``.
     if data is None and indices is not None:
-        return At(indices.axis + axis) if axis >= 0 else "takes along an axis whose position is not known"
+        return (
+            At(indices.axis + axis)
+            if axis >= 0
+            else "takes along an axis whose position is not known"
+        )
     if data is None or data.is_axis(axis) or indices is not None or data.count_before((axis,)):
         return "selects elements along the batch axis"
     return At(data.axis)
@@ -80,7 +99,9 @@ def _pick(use: Use) -> Outcome:
 
 
 RULES: dict[str, Rule] = {
-    "Embedding": lambda use: "has a weight that depends on the batch" if use.input(1) is not None else one_hot_rule(use),
+    "Embedding": lambda use: (
+        "has a weight that depends on the batch" if use.input(1) is not None else one_hot_rule(use)
+    ),
     "take": _take,
     "pick": _pick,
     "one_hot": one_hot_rule,

@@ -1,4 +1,7 @@
-"""Selection by index in ONNX. MXNet's indices may have any dtype; ONNX takes int64, and negative ones as from the end."""
+"""Selection by index in ONNX.
+
+MXNet's indices may have any dtype; ONNX takes int64, and negative ones as from the end.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,12 @@ def translate_pick(t: Translation) -> str:
     axis = normalize_axis(t.attrs["axis"], data.rank)
     kept = (*data.shape[:axis], 1, *data.shape[axis + 1 :])
     places = emit_indices(t, index, data.shape[axis], t.attrs["mode"])
-    chosen = t.emit("GatherElements", data, places if index.shape == kept else t.reshape(places, kept), axis=axis)
+    chosen = t.emit(
+        "GatherElements",
+        data,
+        places if index.shape == kept else t.reshape(places, kept),
+        axis=axis,
+    )
     return chosen if t.outputs[0].shape == kept else t.reshape(chosen, t.outputs[0].shape)
 
 
@@ -69,7 +77,10 @@ def translate_one_hot(t: Translation) -> str:
         t.refuse("it has the dtype bfloat16")
     places = t.reshape(t.cast(indices, "int64"), (*indices.shape, 1))
     hit = t.emit("Equal", places, t.integers(range(t.attrs["depth"])))
-    on, off = (t.constant(convert(np.asarray(t.attrs[key]), dtype), dtype) for key in ("on_value", "off_value"))
+    on, off = (
+        t.constant(convert(np.asarray(t.attrs[key]), dtype), dtype)
+        for key in ("on_value", "off_value")
+    )
     return emit_where(t, hit, on, off, dtype)
 
 
@@ -97,17 +108,25 @@ def translate_unravel(t: Translation) -> str:
     steps = [[max(1, prod(shape[i + 1 :]))] for i in range(len(shape))]
     sizes = [[FAR], *([max(1, size)] for size in shape[1:])]
     index = t.reshape(t.cast(data, "int64"), (1, *data.shape))
-    places = t.emit("Mod", t.emit("Div", index, t.constant(steps, "int64")), t.constant(sizes, "int64"))
+    places = t.emit(
+        "Mod", t.emit("Div", index, t.constant(steps, "int64")), t.constant(sizes, "int64")
+    )
     return t.cast(places, data.dtype, "int64")
 
 
 def translate_index_array(t: Translation) -> str:
     """Emit 0, 1, 2... along each axis, expanded to the shape of the array."""
     x = t.inputs[0]
-    axes = range(x.rank) if t.attrs["axes"] is None else [normalize_axis(axis, x.rank) for axis in t.attrs["axes"]]
+    axes = (
+        range(x.rank)
+        if t.attrs["axes"] is None
+        else [normalize_axis(axis, x.rank) for axis in t.attrs["axes"]]
+    )
     parts = []
     for axis in axes:
-        places = np.arange(x.shape[axis]).reshape([-1 if i == axis else 1 for i in range(x.rank + 1)])
+        places = np.arange(x.shape[axis]).reshape(
+            [-1 if i == axis else 1 for i in range(x.rank + 1)]
+        )
         parts.append(t.emit("Expand", t.constant(places, "int64"), t.integers((*x.shape, 1))))
     return t.emit("Concat", *parts, axis=x.rank)
 
@@ -134,7 +153,9 @@ def emit_indices(t: Translation, index: Value, size: int, mode: str = "clip") ->
         return t.emit("Mod", places, count)
     if mode == "raise":
         return t.emit("Where", t.emit("Less", places, t.number(0, "int64")), count, places)
-    places = t.emit("Max", places, t.number(0, "int64"))  # Clip makes floats of integers in onnx2torch
+    places = t.emit(
+        "Max", places, t.number(0, "int64")
+    )  # Clip makes floats of integers in onnx2torch
     return t.emit("Min", places, t.number(size - 1, "int64"))
 
 

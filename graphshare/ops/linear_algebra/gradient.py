@@ -7,7 +7,14 @@ from math import prod
 
 import numpy as np
 
-from graphshare.ops.gradient import Gradient, GradientError, Gradients, TapeEntry, no_gradient, sum_to_shape
+from graphshare.ops.gradient import (
+    Gradient,
+    GradientError,
+    Gradients,
+    TapeEntry,
+    no_gradient,
+    sum_to_shape,
+)
 from graphshare.ops.kernel import Array, Attrs
 from graphshare.ops.limits import require
 from graphshare.ops.linear_algebra.kernel import triangular_factor
@@ -52,10 +59,16 @@ def det(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
     return np.asarray(_per_matrix(dy * entry.outputs[0], a) * _transpose(_inverse_or_zeros(a)))
 
 
-def slogdet(entry: TapeEntry, dsign: Array, dlog: Array | None = None, *_: Array | None) -> Array | None:
+def slogdet(
+    entry: TapeEntry, dsign: Array, dlog: Array | None = None, *_: Array | None
+) -> Array | None:
     """Return the transposed inverse times the gradient of the logarithm; the sign has none."""
     (a,) = entry.inputs
-    return None if dlog is None else np.asarray(_per_matrix(dlog, a) * _transpose(_inverse_or_zeros(a)))
+    return (
+        None
+        if dlog is None
+        else np.asarray(_per_matrix(dlog, a) * _transpose(_inverse_or_zeros(a)))
+    )
 
 
 def inverse(entry: TapeEntry, dy: Array) -> Array:
@@ -67,11 +80,13 @@ def inverse(entry: TapeEntry, dy: Array) -> Array:
 def potrf(entry: TapeEntry, dy: Array) -> Array:
     """Return the symmetric gradient of the matrix, whichever triangle was read."""
     lower = entry.attrs["lower"]
-    factor, gradient = (entry.outputs[0], dy) if lower else (_transpose(entry.outputs[0]), _transpose(dy))
-    back = _inverse(factor)
-    return np.asarray(0.5 * (_transpose(back) @ _mirror_lower(_transpose(factor) @ gradient) @ back)).astype(
-        dy.dtype, copy=False
+    factor, gradient = (
+        (entry.outputs[0], dy) if lower else (_transpose(entry.outputs[0]), _transpose(dy))
     )
+    back = _inverse(factor)
+    return np.asarray(
+        0.5 * (_transpose(back) @ _mirror_lower(_transpose(factor) @ gradient) @ back)
+    ).astype(dy.dtype, copy=False)
 
 
 def potri(entry: TapeEntry, dy: Array) -> Array:
@@ -85,7 +100,11 @@ def potri(entry: TapeEntry, dy: Array) -> Array:
 def sumlogdiag(entry: TapeEntry, dy: Array) -> Array:
     """Return ``dy`` divided by the diagonal, as a diagonal matrix."""
     (a,) = entry.inputs
-    return np.asarray(_per_matrix(dy, a) * np.eye(a.shape[-1], dtype=a.dtype) / np.where(np.eye(a.shape[-1]) == 1, a, 1))
+    return np.asarray(
+        _per_matrix(dy, a)
+        * np.eye(a.shape[-1], dtype=a.dtype)
+        / np.where(np.eye(a.shape[-1]) == 1, a, 1)
+    )
 
 
 def syrk(entry: TapeEntry, dy: Array) -> Array:
@@ -106,7 +125,10 @@ def trmm(entry: TapeEntry, dy: Array) -> Gradients:
     a, b = entry.inputs
     factor, scaled = triangular_factor(entry.attrs, a), dy * dy.dtype.type(entry.attrs["alpha"])
     if entry.attrs["rightside"]:
-        return [_triangle_gradient(entry.attrs, _transpose(b) @ scaled), scaled @ _transpose(factor)]
+        return [
+            _triangle_gradient(entry.attrs, _transpose(b) @ scaled),
+            scaled @ _transpose(factor),
+        ]
     return [_triangle_gradient(entry.attrs, scaled @ _transpose(b)), _transpose(factor) @ scaled]
 
 
@@ -150,7 +172,10 @@ def matmul(entry: TapeEntry, dy: Array) -> Gradients:
     shape = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
     gradient = dy.reshape(*shape, left.shape[-2], right.shape[-1])
     gradients = (gradient @ _transpose(right), _transpose(left) @ gradient)
-    return [sum_to_shape(g, x.shape).reshape(y.shape) for g, x, y in zip(gradients, (left, right), (a, b), strict=True)]
+    return [
+        sum_to_shape(g, x.shape).reshape(y.shape)
+        for g, x, y in zip(gradients, (left, right), (a, b), strict=True)
+    ]
 
 
 def solve(entry: TapeEntry, dy: Array) -> Gradients:
@@ -171,9 +196,17 @@ def contraction(entry: TapeEntry, dy: Array) -> Gradients:
     if multiplies_by_scalar(entry.attrs, a.ndim, b.ndim):
         return [sum_to_shape(dy * b, a.shape), sum_to_shape(dy * a, b.shape)]
     left, right = find_summed_axes(entry.attrs, a.ndim, b.ndim)
-    first, second = [normalize_axis(i, a.ndim) for i in left], [normalize_axis(i, b.ndim) for i in right]
-    rows, columns = [i for i in range(a.ndim) if i not in first], [i for i in range(b.ndim) if i not in second]
-    gradient = to_compute_dtype(dy).reshape([a.shape[i] for i in rows] + [b.shape[i] for i in columns])
+    first, second = (
+        [normalize_axis(i, a.ndim) for i in left],
+        [normalize_axis(i, b.ndim) for i in right],
+    )
+    rows, columns = (
+        [i for i in range(a.ndim) if i not in first],
+        [i for i in range(b.ndim) if i not in second],
+    )
+    gradient = to_compute_dtype(dy).reshape(
+        [a.shape[i] for i in rows] + [b.shape[i] for i in columns]
+    )
     count = len(rows)
     da = np.tensordot(gradient, to_compute_dtype(b), (range(count, gradient.ndim), columns))
     db = np.tensordot(to_compute_dtype(a), gradient, (rows, range(count)))
@@ -191,7 +224,10 @@ def _terms(subscripts: str, arrays: Sequence[Array]) -> tuple[list[str], str]:
     operands, arrow, result = subscripts.replace(" ", "").partition("->")
     terms = operands.split(",")
     free = [letter for letter in _LETTERS if letter not in subscripts]
-    ranks = [x.ndim - len(term.replace("...", "")) if "..." in term else 0 for term, x in zip(terms, arrays, strict=True)]
+    ranks = [
+        x.ndim - len(term.replace("...", "")) if "..." in term else 0
+        for term, x in zip(terms, arrays, strict=True)
+    ]
     if max(ranks) > len(free):
         raise GradientError(f"no letters are left for the axes of ... in {subscripts}")
     ellipsis = "".join(free[: max(ranks)])
@@ -200,7 +236,10 @@ def _terms(subscripts: str, arrays: Sequence[Array]) -> tuple[list[str], str]:
         once = sorted(letter for letter in set(operands) - set(".,") if operands.count(letter) == 1)
         result = ("..." if "..." in operands else "") + "".join(once)
     # the axes of "..." are aligned at the last one, as in broadcasting
-    named = [term.replace("...", ellipsis[len(ellipsis) - rank :]) for term, rank in zip(terms, ranks, strict=True)]
+    named = [
+        term.replace("...", ellipsis[len(ellipsis) - rank :])
+        for term, rank in zip(terms, ranks, strict=True)
+    ]
     return named, result.replace("...", ellipsis)
 
 
@@ -211,11 +250,17 @@ def einsum(entry: TapeEntry, dy: Array) -> Gradients:
     gradients: list[Array | None] = []
     for i, (term, x) in enumerate(zip(terms, entry.inputs, strict=True)):
         others = [(t, a) for j, (t, a) in enumerate(zip(terms, arrays, strict=True)) if j != i]
-        gradients.append(_operand_gradient(to_compute_dtype(dy), result, others, term, x) if entry.requested[i] else None)
+        gradients.append(
+            _operand_gradient(to_compute_dtype(dy), result, others, term, x)
+            if entry.requested[i]
+            else None
+        )
     return gradients
 
 
-def _operand_gradient(dy: Array, result: str, others: Sequence[tuple[str, Array]], term: str, x: Array) -> Array:
+def _operand_gradient(
+    dy: Array, result: str, others: Sequence[tuple[str, Array]], term: str, x: Array
+) -> Array:
     """Return the gradient of one array with the axes ``term``."""
     sizes = dict(zip(term, x.shape, strict=True))
     known = "".join(c for c in sizes if c in result or any(c in t for t, _ in others))
@@ -223,7 +268,9 @@ def _operand_gradient(dy: Array, result: str, others: Sequence[tuple[str, Array]
     total = np.einsum(text, dy, *(a for _, a in others), optimize=True)
     if any(sizes[c] < size and c in result for c, size in zip(known, total.shape, strict=True)):
         raise GradientError("MXNet sums only a part of the gradient of a broadcast axis of size 1")
-    total = sum_to_shape(total, tuple(min(sizes[c], size) for c, size in zip(known, total.shape, strict=True)))
+    total = sum_to_shape(
+        total, tuple(min(sizes[c], size) for c, size in zip(known, total.shape, strict=True))
+    )
     whole = total.reshape([total.shape[known.index(c)] if c in known else 1 for c in sizes])
     if len(sizes) == x.ndim:
         return np.asarray(np.broadcast_to(whole, x.shape), x.dtype)
@@ -240,7 +287,9 @@ def tensorinv(entry: TapeEntry, dy: Array) -> Array:
     split = max(0, y.ndim - entry.attrs["ind"])
     side = prod(y.shape[:split])
     transposed = y.reshape(side, -1).T
-    return np.asarray(-(transposed @ dy.reshape(side, -1) @ transposed).reshape(y.shape[split:] + y.shape[:split]))
+    return np.asarray(
+        -(transposed @ dy.reshape(side, -1) @ transposed).reshape(y.shape[split:] + y.shape[:split])
+    )
 
 
 def tensorsolve(entry: TapeEntry, dy: Array) -> Gradients:
@@ -255,18 +304,30 @@ def tensorsolve(entry: TapeEntry, dy: Array) -> Gradients:
     return [da, db.reshape(b.shape)]
 
 
-def svd(entry: TapeEntry, dleft: Array, dvalues: Array | None = None, dright: Array | None = None) -> Array:
-    """Return the gradient from gradients of both factors and the values; differences of values are at least MXNet's minimum."""
+def svd(
+    entry: TapeEntry, dleft: Array, dvalues: Array | None = None, dright: Array | None = None
+) -> Array:
+    """Return the gradient from gradients of both factors and the values; differences of values are
+    at least MXNet's minimum.
+    """
     left, values, right = entry.outputs
     least = 1e-30 if values.dtype == np.float32 else 1e-100
-    scaled = np.zeros_like(right) if dright is None else dright / np.maximum(values, least)[..., None]
+    scaled = (
+        np.zeros_like(right) if dright is None else dright / np.maximum(values, least)[..., None]
+    )
     inner = scaled @ right.swapaxes(-1, -2)
     diagonal = np.diagonal(inner, axis1=-2, axis2=-1)
     mixed = inner * values[..., None, :] + dleft.swapaxes(-1, -2) @ left
     upper = np.triu(np.ones(left.shape[-2:], values.dtype), 1)
     differences = np.maximum(np.abs(values[..., :, None] - values[..., None, :]), least)
     sums = np.maximum(values[..., :, None] + values[..., None, :], least)
-    middle = (mixed - mixed.swapaxes(-1, -2)) * (upper - upper.T) / differences / sums * values[..., None, :]
+    middle = (
+        (mixed - mixed.swapaxes(-1, -2))
+        * (upper - upper.T)
+        / differences
+        / sums
+        * values[..., None, :]
+    )
     slope = -diagonal if dvalues is None else dvalues - diagonal
     middle = middle + slope[..., None] * np.eye(values.shape[-1], dtype=values.dtype)
     return np.asarray(left @ (scaled + middle @ right))
@@ -286,9 +347,17 @@ GRADIENTS = (
     Gradient("_linalg_syevd", syevd, reads_inputs=False),
     *(
         Gradient(name, permutation_vjp(name), reads_outputs=False)
-        for name in ("_linalg_makediag", "_linalg_maketrian", "_linalg_extractdiag", "_linalg_extracttrian")
+        for name in (
+            "_linalg_makediag",
+            "_linalg_maketrian",
+            "_linalg_extractdiag",
+            "_linalg_extracttrian",
+        )
     ),
-    *(Gradient(name, contraction, reads_outputs=False) for name in ("_np_dot", "_npi_tensordot", "_npi_tensordot_int_axes")),
+    *(
+        Gradient(name, contraction, reads_outputs=False)
+        for name in ("_np_dot", "_npi_tensordot", "_npi_tensordot_int_axes")
+    ),
     Gradient("_npi_einsum", einsum, reads_outputs=False),
     Gradient("_npi_cholesky", potrf, reads_inputs=False),
     Gradient("_npi_tensorinv", tensorinv, reads_inputs=False),

@@ -7,7 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from graphshare.ops.kernel import NP_SHAPE, Array, Attrs, Context, Dim, Dims, Kernel, KernelError, Shape, Shapes
+from graphshare.ops.kernel import (
+    NP_SHAPE,
+    Array,
+    Attrs,
+    Context,
+    Dim,
+    Dims,
+    Kernel,
+    KernelError,
+    Shape,
+    Shapes,
+)
 from graphshare.ops.limits import LAPACK, Limits, require, with_limits
 from graphshare.ops.unification import output_rule, same_dtypes, same_shapes, unify
 from graphshare.ops.windows import unify_dims
@@ -16,13 +27,22 @@ from graphshare.text.format import format_count, format_shape
 
 def det(context: Context, attrs: Attrs, a: Array) -> tuple[Array, ...]:
     """Return the determinant, and zeros for the LU factors and pivots: only MXNet's gradient needs those."""
-    return (_numbers(context, np.linalg.det(a), a), np.zeros_like(a), np.zeros(a.shape[:-1], np.int32))
+    return (
+        _numbers(context, np.linalg.det(a), a),
+        np.zeros_like(a),
+        np.zeros(a.shape[:-1], np.int32),
+    )
 
 
 def slogdet(context: Context, attrs: Attrs, a: Array) -> tuple[Array, ...]:
     """Return the sign of the determinant and the logarithm of its absolute value, then zeros as :func:`det`."""
     sign, logarithm = np.linalg.slogdet(a)
-    return (_numbers(context, sign, a), _numbers(context, logarithm, a), np.zeros_like(a), np.zeros(a.shape[:-1], np.int32))
+    return (
+        _numbers(context, sign, a),
+        _numbers(context, logarithm, a),
+        np.zeros_like(a),
+        np.zeros(a.shape[:-1], np.int32),
+    )
 
 
 def _numbers(context: Context, x: Any, a: Array) -> Array:
@@ -64,14 +84,19 @@ def _call_lapack(function: Callable[..., Any], *arrays: Array) -> Any:
     # MXNet takes any dtype where there are no elements; numpy makes it float64.
     dtype = arrays[-1].dtype
     return (
-        tuple(x.astype(dtype, copy=False) for x in results) if isinstance(results, tuple) else results.astype(dtype, copy=False)
+        tuple(x.astype(dtype, copy=False) for x in results)
+        if isinstance(results, tuple)
+        else results.astype(dtype, copy=False)
     )
 
 
 def require_lapack(*arrays: Array) -> None:
     """Refuse arrays of another dtype than LAPACK's that have elements."""
     for x in arrays:
-        require(str(x.dtype) in LAPACK or not x.size, f"{x.dtype} is not supported, expected {' or '.join(LAPACK)}")
+        require(
+            str(x.dtype) in LAPACK or not x.size,
+            f"{x.dtype} is not supported, expected {' or '.join(LAPACK)}",
+        )
 
 
 def check_finite(a: Array) -> Array:
@@ -220,11 +245,15 @@ def _syrk_shape(attrs: Attrs, shape: Dims) -> Shape:
     return (*shape[:-2], side, side)
 
 
-def _infer_triangular_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _infer_triangular_shapes(
+    attrs: Attrs, inputs: Shapes, outputs: Shapes
+) -> tuple[Shapes, Shapes]:
     a, b = inputs
     b = unify(b, outputs[0])
     if b is not None and len(b) < 2:
-        raise KernelError(f"{format_shape(b)} has {format_count(len(b), 'axis')}, expected matrices")
+        raise KernelError(
+            f"{format_shape(b)} has {format_count(len(b), 'axis')}, expected matrices"
+        )
     if b is not None:
         side = b[-1] if attrs["rightside"] else b[-2]
         a = unify(a, (*b[:-2], side, side))

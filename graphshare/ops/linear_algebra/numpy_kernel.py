@@ -7,9 +7,26 @@ from typing import Any
 
 import numpy as np
 
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Dims, Kernel, KernelError, Shape, Shapes, TypeRule, Types
+from graphshare.ops.kernel import (
+    Array,
+    Attrs,
+    Context,
+    Dim,
+    Dims,
+    Kernel,
+    KernelError,
+    Shape,
+    Shapes,
+    TypeRule,
+    Types,
+)
 from graphshare.ops.limits import LAPACK, Limits, refuse_invalid_call, require, with_limits
-from graphshare.ops.linear_algebra.kernel import check_finite, infer_matrix_shapes, require_lapack, square
+from graphshare.ops.linear_algebra.kernel import (
+    check_finite,
+    infer_matrix_shapes,
+    require_lapack,
+    square,
+)
 from graphshare.ops.unification import (
     broadcast_shapes,
     count_elements,
@@ -40,8 +57,8 @@ def _forward(function: Callable[..., Any], types: TypeRule = same_dtypes) -> Cal
 def find_summed_axes(attrs: Attrs, a: int, b: int) -> tuple[Sequence[int], Sequence[int]]:
     """Return the axes of arrays with ``a`` and ``b`` axes that a product sums over.
 
-    They are the axes that the attributes name; or the last ``axes`` of the first array and the first of the second; or the axes
-    of ``dot``.
+    They are the axes that the attributes name; or the last ``axes`` of the first array and the
+    first of the second; or the axes of ``dot``.
     """
     if "a_axes_summed" in attrs:
         return attrs["a_axes_summed"], attrs["b_axes_summed"]
@@ -61,12 +78,17 @@ def _contraction_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
         # One of the shapes is ().
         return inputs, [unify((*a, *b), outputs[0])]
     if a is not None and "axes" in attrs:
-        require(attrs["axes"] <= len(a), f"axes is {attrs['axes']}, of an array with {format_count(len(a), 'axis')}")
+        require(
+            attrs["axes"] <= len(a),
+            f"axes is {attrs['axes']}, of an array with {format_count(len(a), 'axis')}",
+        )
     if a is None or b is None:
         return inputs, outputs
     left, right = find_summed_axes(attrs, len(a), len(b))
     require(len(left) == len(right), f"axes {tuple(left)} and {tuple(right)} differ in number")
-    first, second = ([normalize_axis(i, len(shape)) for i in axes] for shape, axes in ((a, left), (b, right)))
+    first, second = (
+        [normalize_axis(i, len(shape)) for i in axes] for shape, axes in ((a, left), (b, right))
+    )
     if len(set(first)) < len(first) or len(set(second)) < len(second):
         raise KernelError(f"axes {tuple(left)} and {tuple(right)} name an axis twice")
     for i, j in zip(first, second, strict=True):
@@ -108,10 +130,13 @@ def _einsum_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
         dims = shape or ()
         if len(term) != len(dims):
             raise KernelError(
-                f"{term} of {attrs['subscripts']} does not name the {format_count(len(dims), 'axis')} of {format_shape(shape)}"
+                f"{term} of {attrs['subscripts']} does not name the "
+                f"{format_count(len(dims), 'axis')} of {format_shape(shape)}"
             )
         for letter, size in zip(term, dims, strict=True):
-            sizes[letter] = unify_dims(sizes.get(letter), size, f"axis {letter} of {attrs['subscripts']}")
+            sizes[letter] = unify_dims(
+                sizes.get(letter), size, f"axis {letter} of {attrs['subscripts']}"
+            )
     if any(letter not in sizes for letter in result):
         raise KernelError(f"{attrs['subscripts']} names axes that no array has")
     return inputs, [unify(tuple(sizes[letter] for letter in result), outputs[0])]
@@ -127,7 +152,11 @@ def _cholesky(attrs: Attrs, a: Array) -> Any:
 
 def _solve(attrs: Attrs, a: Array, b: Array) -> Any:
     with refuse_invalid_call():
-        return np.linalg.solve(a, b[..., None])[..., 0] if b.ndim == a.ndim - 1 else np.linalg.solve(a, b)
+        return (
+            np.linalg.solve(a, b[..., None])[..., 0]
+            if b.ndim == a.ndim - 1
+            else np.linalg.solve(a, b)
+        )
 
 
 def _pinv(attrs: Attrs, a: Array, rcond: Array | None = None) -> Any:
@@ -135,13 +164,17 @@ def _pinv(attrs: Attrs, a: Array, rcond: Array | None = None) -> Any:
         raise KernelError(f"{a.dtype} is not supported, expected {' or '.join(LAPACK)}")
     limit = attrs["rcond"] if rcond is None else rcond
     if rcond is not None and not _broadcasts_to(rcond.shape, a.shape[:-2]):
-        raise KernelError(f"rcond {format_shape(rcond.shape)} does not broadcast to one number for each matrix")
+        raise KernelError(
+            f"rcond {format_shape(rcond.shape)} does not broadcast to one number for each matrix"
+        )
     with refuse_invalid_call():
         return np.linalg.pinv(check_finite(a), limit, attrs["hermitian"])
 
 
 def _broadcasts_to(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
-    return len(shape) <= len(wanted) and all(d in (1, e) for d, e in zip(reversed(shape), reversed(wanted), strict=False))
+    return len(shape) <= len(wanted) and all(
+        d in (1, e) for d, e in zip(reversed(shape), reversed(wanted), strict=False)
+    )
 
 
 def _tensorinv(attrs: Attrs, a: Array) -> Any:
@@ -152,11 +185,15 @@ def _tensorinv(attrs: Attrs, a: Array) -> Any:
 
 def _tensorsolve(attrs: Attrs, a: Array, b: Array) -> Any:
     with refuse_invalid_call():
-        return np.linalg.tensorsolve(a, b, tuple(normalize_axis(axis, a.ndim) for axis in attrs["a_axes"] or ()) or None)
+        return np.linalg.tensorsolve(
+            a, b, tuple(normalize_axis(axis, a.ndim) for axis in attrs["a_axes"] or ()) or None
+        )
 
 
 def eigh(context: Context, attrs: Attrs, a: Array) -> tuple[Array, Array]:
-    """Return ascending eigenvalues of a symmetric matrix and eigenvectors in columns, whose largest element is positive."""
+    """Return ascending eigenvalues of a symmetric matrix and eigenvectors in columns, whose largest
+    element is positive.
+    """
     values, vectors = np.linalg.eigh(a, _triangle(attrs))
     largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=-2)[..., None, :], axis=-2)
     return values, np.ascontiguousarray(vectors * np.sign(largest))
@@ -203,7 +240,9 @@ def _solve_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes
     a, b = None if inputs[0] is None else square(inputs[0]), unify(inputs[1], outputs[0])
     if a is not None and b is not None:
         if len(b) not in (len(a), len(a) - 1):
-            raise KernelError(f"{format_shape(b)} is neither one right side nor several for each matrix of {format_shape(a)}")
+            raise KernelError(
+                f"{format_shape(b)} is neither one right side nor several for each matrix of {format_shape(a)}"
+            )
         unify(a[:-1], b[: len(a) - 1])
     return [a, b], [b]
 
@@ -269,7 +308,9 @@ def _tensorsolve_shape(attrs: Attrs, a: Dims, b: Dims) -> Shape:
     order = [*(d for i, d in enumerate(a) if i not in last), *(a[i] for i in last)]
     rows, columns = count_elements(tuple(order[: len(b)])), count_elements(tuple(order[len(b) :]))
     if rows is not None and columns is not None and rows != columns:
-        raise KernelError(f"{format_shape(a)} has {rows} equations for {columns} unknowns, expected the same number")
+        raise KernelError(
+            f"{format_shape(a)} has {rows} equations for {columns} unknowns, expected the same number"
+        )
     # With as many axes as the right side, all with one element, numpy takes all of them for axes of the unknowns.
     return tuple(order[len(b) :] if len(order) > len(b) else order)
 
@@ -277,21 +318,35 @@ def _tensorsolve_shape(attrs: Attrs, a: Dims, b: Dims) -> Shape:
 KERNELS = with_limits(
     Limits(dtypes=LAPACK, rank=2, elements=True, finite=True),
     Kernel("_np_dot", _forward(lambda attrs, a, b: np.dot(a, b)), _contraction_shapes, same_dtypes),
-    Kernel("_npi_matmul", _forward(lambda attrs, a, b: np.matmul(a, b)), output_rule(_matmul_shape), same_dtypes),
+    Kernel(
+        "_npi_matmul",
+        _forward(lambda attrs, a, b: np.matmul(a, b)),
+        output_rule(_matmul_shape),
+        same_dtypes,
+    ),
     Kernel(
         "_npi_tensordot",
-        _forward(lambda attrs, a, b: np.tensordot(a, b, (attrs["a_axes_summed"], attrs["b_axes_summed"]))),
+        _forward(
+            lambda attrs, a, b: np.tensordot(a, b, (attrs["a_axes_summed"], attrs["b_axes_summed"]))
+        ),
         _contraction_shapes,
         same_dtypes,
     ),
-    Kernel("_npi_tensordot_int_axes", _forward(_tensordot_by_count), _contraction_shapes, same_dtypes),
+    Kernel(
+        "_npi_tensordot_int_axes", _forward(_tensordot_by_count), _contraction_shapes, same_dtypes
+    ),
     Kernel("_npi_einsum", _forward(_einsum), _einsum_shapes, same_dtypes),
     Kernel("_npi_cholesky", _forward(_cholesky), infer_matrix_shapes, same_dtypes),
     Kernel("_npi_solve", _forward(_solve, _solution_types), _solve_shapes, _solution_types),
     Kernel("_npi_pinv", _forward(_pinv), _transpose_shapes, same_dtypes),
     Kernel("_npi_pinv_scalar_rcond", _forward(_pinv), _transpose_shapes, same_dtypes),
     Kernel("_npi_tensorinv", _forward(_tensorinv), output_rule(_tensorinv_shape), same_dtypes),
-    Kernel("_npi_tensorsolve", _forward(_tensorsolve, _solution_types), output_rule(_tensorsolve_shape), _solution_types),
+    Kernel(
+        "_npi_tensorsolve",
+        _forward(_tensorsolve, _solution_types),
+        output_rule(_tensorsolve_shape),
+        _solution_types,
+    ),
     Kernel("_npi_eigh", eigh, _values_shapes, _values_types),
     Kernel("_npi_eigvalsh", _forward(_eigvalsh, _values_types), _values_shapes, _values_types),
     Kernel("_npi_eig", eig, _values_shapes, _values_types),

@@ -1,4 +1,5 @@
-"""Linear algebra in ONNX: products, triangles and diagonals on the last two axes, and the products of the numpy interface.
+"""Linear algebra in ONNX: products, triangles and diagonals on the last two axes, and the products
+of the numpy interface.
 
 ONNX has no operator for equations, determinants and Cholesky factors: these are ``Scan`` over columns, in float64.
 """
@@ -17,7 +18,14 @@ from graphshare.ops.linear_algebra.kernel import diagonal_cells, triangle_cells
 from graphshare.ops.linear_algebra.numpy_kernel import find_summed_axes, multiplies_by_scalar
 from graphshare.ops.matmul.to_onnx import widen_factors
 from graphshare.ops.onnx_terms import Term, term
-from graphshare.ops.translation import NoTranslation, Outputs, Translate, Translation, Translator, Value
+from graphshare.ops.translation import (
+    NoTranslation,
+    Outputs,
+    Translate,
+    Translation,
+    Translator,
+    Value,
+)
 from graphshare.ops.unification import normalize_axis
 
 
@@ -48,9 +56,13 @@ def unit_matrices(t: Translation, like: Matrices) -> Matrices:
 
 
 def solve(t: Translation, a: Matrices, b: Matrices) -> Term:
-    """Return X of A X = B (batch, rows, columns of b), by elimination with pivots; NaN or infinities where A is singular."""
+    """Return X of A X = B (batch, rows, columns of b), by elimination with pivots; NaN or
+    infinities where A is singular.
+    """
     (batch, n, _), columns = a.shape, b.shape[2]
-    both = Value(t.emit("Concat", a.term.name, b.term.name, axis=2), (batch, n, n + columns), "float64")
+    both = Value(
+        t.emit("Concat", a.term.name, b.term.name, axis=2), (batch, n, n + columns), "float64"
+    )
 
     def step(inputs: Sequence[Value]) -> list[Value]:
         state, number = inputs
@@ -81,7 +93,9 @@ def cholesky(t: Translation, a: Matrices) -> Term:
     def step(inputs: Sequence[Value]) -> list[Value]:
         factor, k = Term(t, inputs[0].name, "float64"), Term(t, inputs[1].name, "int64")
         # Columns from k on are still zeros, so this is the sum over the finished ones.
-        done = factor.apply("MatMul", factor.apply("Gather", k, axis=1).reshape((batch, n, 1))).reshape((batch, n))
+        done = factor.apply(
+            "MatMul", factor.apply("Gather", k, axis=1).reshape((batch, n, 1))
+        ).reshape((batch, n))
         column = a.term.apply("Gather", k, axis=2) - done
         corner = column.apply("Gather", k, axis=1).apply("Sqrt").reshape((batch, 1))
         lower = (rows < k).choose(0.0, column / corner).reshape((batch, n, 1))
@@ -91,13 +105,24 @@ def cholesky(t: Translation, a: Matrices) -> Term:
     return Term(t, _scan(t, n, [Value(begin.name, a.shape, "float64")], step)[0], "float64")
 
 
-def _scan(t: Translation, count: int, states: Sequence[Value], step: Callable[[Sequence[Value]], Sequence[Value]]) -> list[str]:
+def _scan(
+    t: Translation,
+    count: int,
+    states: Sequence[Value],
+    step: Callable[[Sequence[Value]], Sequence[Value]],
+) -> list[str]:
     """Return the last states of a loop over the numbers below ``count``, and the further outputs of its steps."""
-    body = t.body([*(Value("state", x.shape, x.dtype) for x in states), Value("number", (), "int64")], step)
-    return t.emit_several("Scan", len(body.heads), *states, t.integers(range(count)), body=body, num_scan_inputs=1)
+    body = t.body(
+        [*(Value("state", x.shape, x.dtype) for x in states), Value("number", (), "int64")], step
+    )
+    return t.emit_several(
+        "Scan", len(body.heads), *states, t.integers(range(count)), body=body, num_scan_inputs=1
+    )
 
 
-def _eliminate(t: Translation, state: Value, number: Value, *, stop_at_zero: bool) -> tuple[Value, Value]:
+def _eliminate(
+    t: Translation, state: Value, number: Value, *, stop_at_zero: bool
+) -> tuple[Value, Value]:
     """Return the rows with column ``number`` eliminated, and the pivot (batch, 1).
 
     The row with the largest number becomes the pivot's. With ``stop_at_zero`` a column of zeros stays unchanged.
@@ -111,7 +136,11 @@ def _eliminate(t: Translation, state: Value, number: Value, *, stop_at_zero: boo
 
     column = take(Term(t, state.name, "float64"), 2)
     # Rows above the pivot are done; -1 is below every absolute value.
-    best = (rows < k).choose(-1.0, column.apply("Abs")).apply("ArgMax", dtype="int64", axis=1, keepdims=1)
+    best = (
+        (rows < k)
+        .choose(-1.0, column.apply("Abs"))
+        .apply("ArgMax", dtype="int64", axis=1, keepdims=1)
+    )
     order = rows.equals(k).choose(best, rows.equals(best).choose(k, rows))
     places = t.emit("Unsqueeze", order.name, t.integers([2]))
     swapped = Term(t, t.emit("GatherND", state.name, places, batch_dims=1), "float64")
@@ -142,7 +171,9 @@ def translate_syrk(t: Translation) -> str:
 def take_triangle(t: Translation, a: Value, *, lower: bool) -> str:
     """Return a triangle of the matrices, zeros elsewhere."""
     inside = np.tri(a.shape[-1]).astype(bool)
-    return t.emit("Where", t.constant(inside if lower else inside.T, "bool"), a, t.number(0, a.dtype))
+    return t.emit(
+        "Where", t.constant(inside if lower else inside.T, "bool"), a, t.number(0, a.dtype)
+    )
 
 
 def translate_trmm(t: Translation) -> str:
@@ -181,7 +212,11 @@ def translate_make(t: Translation) -> str:
 
 
 def _list_cells(t: Translation, size: int) -> tuple[Array, Array]:
-    return triangle_cells(t.attrs, size) if "lower" in t.attrs else diagonal_cells(t.attrs["offset"], size)
+    return (
+        triangle_cells(t.attrs, size)
+        if "lower" in t.attrs
+        else diagonal_cells(t.attrs["offset"], size)
+    )
 
 
 def _take_cells(t: Translation, a: Value, rows: Array, columns: Array) -> str:
@@ -199,7 +234,11 @@ def _invert(t: Translation, x: Value, shape: Sequence[int] = ()) -> str:
 def translate_solve_triangular(t: Translation) -> str:
     """Emit the solution of equations with a triangle; those from the right are transposed."""
     a, b = t.inputs
-    factor, right, shape = take_triangle(t, a, lower=t.attrs["lower"]), term(t, b) * float(t.attrs["alpha"]), b.shape
+    factor, right, shape = (
+        take_triangle(t, a, lower=t.attrs["lower"]),
+        term(t, b) * float(t.attrs["alpha"]),
+        b.shape,
+    )
     if t.attrs["transpose"] != t.attrs["rightside"]:
         factor = transpose_matrices(t, factor, a.rank)
     if t.attrs["rightside"]:
@@ -264,7 +303,9 @@ def _of_floats(translate: Translate) -> Translate:
 
     def translate_floats(t: Translation) -> Outputs:
         if any(x.dtype not in LAPACK for x in t.inputs):
-            t.refuse(f"its data is {t.inputs[0].dtype}, and MXNet computes it only in {' and '.join(LAPACK)}")
+            t.refuse(
+                f"its data is {t.inputs[0].dtype}, and MXNet computes it only in {' and '.join(LAPACK)}"
+            )
         return translate(t)
 
     return translate_floats
@@ -287,13 +328,22 @@ def translate_contraction(t: Translation) -> str:
     if multiplies_by_scalar(t.attrs, a.rank, b.rank):
         return t.emit("Mul", a, b)
     left, right = find_summed_axes(t.attrs, a.rank, b.rank)
-    first, second = [normalize_axis(i, a.rank) for i in left], [normalize_axis(i, b.rank) for i in right]
-    rest_a, rest_b = ([i for i in range(x.rank) if i not in axes] for x, axes in ((a, first), (b, second)))
+    first, second = (
+        [normalize_axis(i, a.rank) for i in left],
+        [normalize_axis(i, b.rank) for i in right],
+    )
+    rest_a, rest_b = (
+        [i for i in range(x.rank) if i not in axes] for x, axes in ((a, first), (b, second))
+    )
     a, b = widen_factors(t)
     inner = prod(a.shape[i] for i in first)
     rows = t.reshape(t.transpose(a, (*rest_a, *first)), (prod(a.shape[i] for i in rest_a), inner))
-    columns = t.reshape(t.transpose(b, (*second, *rest_b)), (inner, prod(b.shape[i] for i in rest_b)))
-    return t.cast(t.reshape(t.emit("MatMul", rows, columns), t.outputs[0].shape), t.outputs[0].dtype, a.dtype)
+    columns = t.reshape(
+        t.transpose(b, (*second, *rest_b)), (inner, prod(b.shape[i] for i in rest_b))
+    )
+    return t.cast(
+        t.reshape(t.emit("MatMul", rows, columns), t.outputs[0].shape), t.outputs[0].dtype, a.dtype
+    )
 
 
 def translate_einsum(t: Translation) -> str:
@@ -364,5 +414,8 @@ TRANSLATIONS = (
     Translator("_npi_solve", translate_solve, "sides of different batches are refused"),
     Translator("_npi_tensorinv", _of_floats(translate_tensorinv), _FLOATS),
     Translator("_npi_tensorsolve", translate_tensorsolve),
-    *(NoTranslation(f"_npi_{name}", _NO_SPECTRUM) for name in "pinv pinv_scalar_rcond eigh eigvalsh eig eigvals svd".split()),
+    *(
+        NoTranslation(f"_npi_{name}", _NO_SPECTRUM)
+        for name in "pinv pinv_scalar_rcond eigh eigvalsh eig eigvals svd".split()
+    ),
 )

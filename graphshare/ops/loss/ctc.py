@@ -16,8 +16,9 @@ from graphshare.text.format import format_count
 def ctc_loss(context: Context, attrs: Attrs, data: Array, label: Array, *lengths: Array) -> Array:
     """Return minus the logarithm of the probability of each label over all alignments; 0 if the label is too long.
 
-    ``data`` is (T, N, C) before the softmax, ``label`` (N, L), the result (N,). With ``blank_label`` first, class 0 is the
-    blank and pads labels; with last, class C - 1 is the blank and -1 pads them.
+    ``data`` is (T, N, C) before the softmax, ``label`` (N, L), the result (N,). With
+    ``blank_label`` first, class 0 is the blank and pads labels; with last, class C - 1 is the blank
+    and -1 pads them.
     """
     logs = log_softmax_along(data.astype(np.float64), 2)
     times, words, blank = read_labels(attrs, data, label, *lengths)
@@ -25,7 +26,9 @@ def ctc_loss(context: Context, attrs: Attrs, data: Array, label: Array, *lengths
     return np.array(losses, data.dtype)
 
 
-def read_labels(attrs: Attrs, data: Array, label: Array, *lengths: Array) -> tuple[Array, list[Array], int]:
+def read_labels(
+    attrs: Attrs, data: Array, label: Array, *lengths: Array
+) -> tuple[Array, list[Array], int]:
     """Return the number of steps and the unpadded label of each sample, and the class of the blank.
 
     Raises:
@@ -35,8 +38,14 @@ def read_labels(attrs: Attrs, data: Array, label: Array, *lengths: Array) -> tup
     times = _round_half_away(lengths[0]) if attrs["use_data_lengths"] else np.full(samples, steps)
     counts = _round_half_away(lengths[-1]) if attrs["use_label_lengths"] else None
     for named, numbers, size in (("data", times, steps), ("label", counts, label.shape[1])):
-        if numbers is not None and numbers.size and not (numbers.min() >= 0 and numbers.max() <= size):
-            raise KernelError(f"{named} lengths are {numbers.min()} to {numbers.max()}, expected 0 to {size}")
+        if (
+            numbers is not None
+            and numbers.size
+            and not (numbers.min() >= 0 and numbers.max() <= size)
+        ):
+            raise KernelError(
+                f"{named} lengths are {numbers.min()} to {numbers.max()}, expected 0 to {size}"
+            )
     blank, padding = (0, 0) if attrs["blank_label"] == "first" else (classes - 1, -1)
     labels = _round_half_away(label)
     words = []
@@ -52,7 +61,11 @@ def read_labels(attrs: Attrs, data: Array, label: Array, *lengths: Array) -> tup
 
 def _round_half_away(x: Array) -> Array:
     """Return the nearest whole numbers, as MXNet rounds labels and lengths."""
-    return x.astype(np.int64) if x.dtype.kind != "f" else convert(np.trunc(x + np.copysign(x.dtype.type(0.5), x)), np.int64)
+    return (
+        x.astype(np.int64)
+        if x.dtype.kind != "f"
+        else convert(np.trunc(x + np.copysign(x.dtype.type(0.5), x)), np.int64)
+    )
 
 
 def extend_label(word: Array, blank: int) -> tuple[Array, Array]:

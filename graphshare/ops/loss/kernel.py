@@ -1,4 +1,5 @@
-"""Output layers and losses. Labels usually affect only the gradients, and output layers ignore the gradient of their output.
+"""Output layers and losses. Labels usually affect only the gradients, and output layers ignore the
+gradient of their output.
 
 A Hawkes process is a sequence of marked events that excite each other.
 """
@@ -15,7 +16,18 @@ from graphshare.ops.activation.kernel import sigmoid
 from graphshare.ops.activation.softmax import log_softmax_along, softmax_along
 from graphshare.ops.conversion import convert, to_floating
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
-from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel, KernelError, Shape, Shapes, Types, reuse_buffer
+from graphshare.ops.kernel import (
+    Array,
+    Attrs,
+    Context,
+    Forward,
+    Kernel,
+    KernelError,
+    Shape,
+    Shapes,
+    Types,
+    reuse_buffer,
+)
 from graphshare.ops.limits import LAPACK, Limits, require, with_limits
 from graphshare.ops.loss.ctc import GRADIENTS as CTC_GRADIENTS
 from graphshare.ops.loss.ctc import KERNELS as CTC_KERNELS
@@ -35,15 +47,19 @@ def require_one_dtype(dtypes: Sequence[str]) -> None:
     """Refuse dtypes that MXNet does not accept for the inputs of a log likelihood."""
     real = {dtype for i, dtype in enumerate(dtypes) if i != 5}
     names = ", ".join(sorted(real))
-    require(len(real) == 1 and dtypes[0].startswith("float"), f"dtypes {names}, expected one floating-point dtype")
+    require(
+        len(real) == 1 and dtypes[0].startswith("float"),
+        f"dtypes {names}, expected one floating-point dtype",
+    )
     require(dtypes[5] == "int32", f"marks are {dtypes[5]}, expected int32")
 
 
 def log_likelihood(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Array, Array]:
     """Return the log likelihood of each sequence ``(N,)``, and the memory of each mark at the end ``(N, K)``.
 
-    Inputs are rates ``(N, K)``, branching ratios and decays ``(K,)``, memories at the start ``(N, K)``, waiting times and marks
-    ``(N, T)``, and for each sequence the number of events and the end of the observation.
+    Inputs are rates ``(N, K)``, branching ratios and decays ``(K,)``, memories at the start ``(N,
+    K)``, waiting times and marks ``(N, T)``, and for each sequence the number of events and the end
+    of the observation.
     """
     require_one_dtype([str(x.dtype) for x in inputs])
     rates, ratios, decays, state, lags, marks, counts, ends = inputs
@@ -54,7 +70,9 @@ def log_likelihood(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Arra
         # A count is a floating-point number, and MXNet compares the number of the event with it: 2.5 are three events.
         for lag, mark in zip(lags[i, : ceil(counts[i])], marks[i], strict=False):
             if not 0 <= mark < rates.shape[1]:
-                raise KernelError(f"mark {mark} is out of range for {format_count(rates.shape[1], 'mark')}")
+                raise KernelError(
+                    f"mark {mark} is out of range for {format_count(rates.shape[1], 'mark')}"
+                )
             now = now + lag
             wait = now - last[mark]
             fading = np.exp(-decays[mark] * wait)
@@ -77,7 +95,10 @@ def _infer_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes
     count = dims_of_rank(steps, 2)[0]
     each, by_mark = (count, marks), (marks,)
     shapes = [each, by_mark, by_mark, each, steps, steps, (count,), (count,)]
-    return [unify(a, b) for a, b in zip(shapes, inputs, strict=True)], [unify((count,), outputs[0]), each]
+    return [unify(a, b) for a, b in zip(shapes, inputs, strict=True)], [
+        unify((count,), outputs[0]),
+        each,
+    ]
 
 
 def _infer_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
@@ -102,7 +123,9 @@ def log_likelihood_gradient(entry: TapeEntry, dy: Array, dmemory: Array | None =
             by_rate[k] += 1 / rate - wait
             by_ratio[k] += decays[k] * memory[k] * fading / rate - memory[k] * (1 - fading)
             excited = memory[k] * (1 - decays[k] * wait) + decays[k] * slope[k]
-            by_decay[k] += ratios[k] * (fading * excited / rate - slope[k] * (1 - fading) - memory[k] * wait * fading)
+            by_decay[k] += ratios[k] * (
+                fading * excited / rate - slope[k] * (1 - fading) - memory[k] * wait * fading
+            )
             slope[k] = fading * (slope[k] - wait * memory[k])
             memory[k] = 1 + memory[k] * fading
             last[k] = now
@@ -120,11 +143,13 @@ def log_likelihood_gradient(entry: TapeEntry, dy: Array, dmemory: Array | None =
 def softmax_output(context: Context, attrs: Attrs, x: Array, label: Array) -> Array:
     """Return the softmax over axis 1 (``multi_output``), the last axis (``preserve_shape``), or each sample as a whole.
 
-    Without either flag the fast path of MXNet's default build, for inference on float32 with 1, 2 or 4 axes, takes the softmax
-    over the last axis instead of each sample. For two axes there is no difference.
+    Without either flag the fast path of MXNet's default build, for inference on float32 with 1, 2
+    or 4 axes, takes the softmax over the last axis instead of each sample. For two axes there is no
+    difference.
 
     Raises:
-        KernelError: ``multi_output`` is set and data has one axis, which shape inference accepts for a label of that shape.
+        KernelError: ``multi_output`` is set and data has one axis, which shape inference accepts
+            for a label of that shape.
     """
     if attrs["multi_output"]:
         _require_axis(x.shape)
@@ -142,10 +167,14 @@ def _require_axis(data: Sequence[int | None]) -> None:
 
 def _softmax(context: Context, x: Array, axis: int) -> Array:
     data = to_floating(x)
-    return convert(softmax_along(data, axis, reuse_buffer(context, x) if data is x else None), x.dtype)
+    return convert(
+        softmax_along(data, axis, reuse_buffer(context, x) if data is x else None), x.dtype
+    )
 
 
-def _infer_softmax_output_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _infer_softmax_output_shapes(
+    attrs: Attrs, inputs: Shapes, outputs: Shapes
+) -> tuple[Shapes, Shapes]:
     """Infer the label: the shape of the data (probabilities) or one class for each softmax."""
     data, label = unify(inputs[0], outputs[0]), inputs[1]
     if data is None:
@@ -163,7 +192,8 @@ def _infer_softmax_output_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) 
     if any(_fits(label, form) for form in forms):
         return [data, label], [data]
     raise KernelError(
-        f"label is {format_shape(label)}, expected {format_shape(forms[0])}, {format_shape(forms[1])} or the shape of data, "
+        f"label is {format_shape(label)}, expected {format_shape(forms[0])}, "
+        f"{format_shape(forms[1])} or the shape of data, "
         f"{format_shape(data)}"
     )
 
@@ -186,7 +216,9 @@ def _return_data(context: Context, attrs: Attrs, x: Array, label: Array) -> Arra
     return x
 
 
-def _infer_regression_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _infer_regression_shapes(
+    attrs: Attrs, inputs: Shapes, outputs: Shapes
+) -> tuple[Shapes, Shapes]:
     """Infer the shape of the label: the shape of the data, but ``(N,)`` for data ``(N, 1)``."""
     data, label = unify(inputs[0], outputs[0]), inputs[1]
     if data is None:
@@ -213,13 +245,17 @@ def softmax_cross_entropy(context: Context, attrs: Attrs, x: Array, label: Array
     """Return the sum over the samples of -log(probability of the label), with probabilities of at least 1e-8."""
     classes = convert(label, np.int64)
     if classes.size and not (classes.min() >= 0 and classes.max() < x.shape[1]):
-        raise KernelError(f"labels are from {classes.min()} to {classes.max()}, expected 0 to {x.shape[1] - 1}")
+        raise KernelError(
+            f"labels are from {classes.min()} to {classes.max()}, expected 0 to {x.shape[1] - 1}"
+        )
     chosen = np.take_along_axis(log_softmax_along(to_floating(x), 1), classes[:, None], 1)
     least = np.log(np.asarray(1e-8, chosen.dtype))
     return convert(-np.sum(np.maximum(chosen, least), dtype=np.float64).reshape(1), x.dtype)
 
 
-def _infer_cross_entropy_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def _infer_cross_entropy_shapes(
+    attrs: Attrs, inputs: Shapes, outputs: Shapes
+) -> tuple[Shapes, Shapes]:
     data, label = dims_of_rank(inputs[0], 2), dims_of_rank(inputs[1], 1)
     (samples,) = _unify_label(label, data[:1]) or (None,)
     return [(samples, data[1]), (samples,)], [(1,)]
@@ -234,7 +270,11 @@ KERNELS = with_limits(
     _kernel("SoftmaxOutput", softmax_output, _infer_softmax_output_shapes),
     _kernel("LinearRegressionOutput", _return_data, _infer_regression_shapes),
     _kernel("MAERegressionOutput", _return_data, _infer_regression_shapes),
-    _kernel("LogisticRegressionOutput", lambda context, attrs, x, label: sigmoid(context, attrs, x), _infer_regression_shapes),
+    _kernel(
+        "LogisticRegressionOutput",
+        lambda context, attrs, x, label: sigmoid(context, attrs, x),
+        _infer_regression_shapes,
+    ),
     _kernel("SVMOutput", _return_data, _infer_svm_shapes),
     _kernel("MakeLoss", lambda context, attrs, x: x, same_shapes),
     _kernel("softmax_cross_entropy", softmax_cross_entropy, _infer_cross_entropy_shapes),
@@ -276,7 +316,10 @@ def _class_gradient(attrs: Attrs, p: Array, label: Array) -> Array:
     """Return the gradient for labels that are class numbers, computed in the shape (samples, classes, positions)."""
     view: Array = p.reshape(shape_classes(attrs, p.shape))
     classes = view_labels(attrs, label, len(view))
-    count, alpha = view.shape[1], 0.0 if attrs["multi_output"] else attrs["smooth_alpha"]  # as in MXNet
+    count, alpha = (
+        view.shape[1],
+        0.0 if attrs["multi_output"] else attrs["smooth_alpha"],
+    )  # as in MXNet
     hit = np.arange(count).reshape(1, -1, 1) == classes
     target = np.where(hit, 1 - alpha, alpha / (count - 1) if count > 1 else 0).astype(p.dtype)
     result: Array = view - target
@@ -314,7 +357,10 @@ def _sign_of_difference(x: Array, label: Array) -> Array:
 def svm_output_gradient(entry: TapeEntry, dy: Array) -> Array:
     """Return the gradient of the hinge loss, squared unless ``use_linear``; classes are on the last axis."""
     x, label = entry.inputs
-    margin, scale = x.dtype.type(entry.attrs["margin"]), x.dtype.type(entry.attrs["regularization_coefficient"])
+    margin, scale = (
+        x.dtype.type(entry.attrs["margin"]),
+        x.dtype.type(entry.attrs["regularization_coefficient"]),
+    )
     shape, x = x.shape, x.reshape(-1, x.shape[-1])
     hit = np.arange(x.shape[1]) == convert(label, np.int64).reshape(-1, 1)
     if entry.attrs["use_linear"]:

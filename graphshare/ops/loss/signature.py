@@ -42,7 +42,8 @@ OPERATORS = (
         "SoftmaxOutput(Softmax)",
         "data label",
         "grad_scale:float=1; ignore_label:float=-1; multi_output:bool=False; use_ignore:bool=False; "
-        "preserve_shape:bool=False; normalization:{batch/null/valid}=null; out_grad:bool=False; smooth_alpha:float[0:1]=0",
+        "preserve_shape:bool=False; normalization:{batch/null/valid}=null; out_grad:bool=False; "
+        "smooth_alpha:float[0:1]=0",
         couples_batch="never",
     ),
     *define(

@@ -1,7 +1,8 @@
 """Losses in ONNX: their outputs at inference. Most do not depend on the label.
 
-Connectionist temporal classification is the forward recursion of all samples at once as ``Scan`` over the steps, the log
-likelihood of marked events a ``Scan`` over the events of all sequences at once.
+Connectionist temporal classification is the forward recursion of all samples at once as ``Scan``
+over the steps, the log likelihood of marked events a ``Scan`` over the events of all sequences at
+once.
 """
 
 from __future__ import annotations
@@ -49,9 +50,13 @@ def translate_ctc_loss(t: Translation) -> str:
     steps, samples, _ = t.inputs[0].shape
     width = t.inputs[1].shape[1]
     if not width:  # as labels of padding alone
-        padding = t.constant(np.full((samples, 1), 0 if t.attrs["blank_label"] == "first" else -1), "int32")
+        padding = t.constant(
+            np.full((samples, 1), 0 if t.attrs["blank_label"] == "first" else -1), "int32"
+        )
         labels = Value(padding, (samples, 1), "int32")
-        return translate_ctc_loss(t.derive(t.attrs, [t.inputs[0], labels, *t.inputs[2:]], t.outputs))
+        return translate_ctc_loss(
+            t.derive(t.attrs, [t.inputs[0], labels, *t.inputs[2:]], t.outputs)
+        )
     size = 2 * width + 1
     times, label, lengths, blank = _read_labels(t)
     inside = _constant(t, np.arange(width)[None]) < _column(lengths)
@@ -63,10 +68,15 @@ def translate_ctc_loss(t: Translation) -> str:
     start = (_constant(t, np.arange(size)) < 2).choose(first, -np.inf)
     after = _advance(t, start, emitted, path, times, blank) if steps > 1 else start
     last = 2 * lengths
-    ends = [after.apply("GatherElements", _column(place.apply("Max", 0)), axis=1) for place in (last - 1, last)]
+    ends = [
+        after.apply("GatherElements", _column(place.apply("Max", 0)), axis=1)
+        for place in (last - 1, last)
+    ]
     # An empty word has one end only, its single blank.
     ends[0] = _column(lengths > 0).choose(ends[0], -np.inf)
-    loss = -Term(t, t.emit("Concat", *(end.name for end in ends), axis=1), _WIDE).reduce("ReduceLogSumExp", [1])
+    loss = -Term(t, t.emit("Concat", *(end.name for end in ends), axis=1), _WIDE).reduce(
+        "ReduceLogSumExp", [1]
+    )
     fits = (times >= lengths + _count_repeats(t, word, inside, width)) & (times > 0)
     return fits.choose(loss, 0.0).cast(t.inputs[0].dtype).name
 
@@ -77,7 +87,11 @@ def _read_labels(t: Translation) -> tuple[Term, Term, Term, int]:
     steps, samples, classes = data.shape
     labels = _round(term(t, 1))
     blank, padding = (0, 0) if t.attrs["blank_label"] == "first" else (classes - 1, -1)
-    times = _round(term(t, 2)) if t.attrs["use_data_lengths"] else labels.number(steps).expand((samples,))
+    times = (
+        _round(term(t, 2))
+        if t.attrs["use_data_lengths"]
+        else labels.number(steps).expand((samples,))
+    )
     if t.attrs["use_label_lengths"]:
         return times, labels, _round(term(t, len(t.inputs) - 1)), blank
     width = label.shape[1]
@@ -85,7 +99,9 @@ def _read_labels(t: Translation) -> tuple[Term, Term, Term, int]:
     return times, labels, places.reduce("ReduceMin", [1]), blank
 
 
-def _advance(t: Translation, start: Term, emitted: Term, path: Term, times: Term, blank: int) -> Term:
+def _advance(
+    t: Translation, start: Term, emitted: Term, path: Term, times: Term, blank: int
+) -> Term:
     """Emit ``Scan``: the log probabilities of the paths after the last step of each sample."""
     steps, samples, size = t.inputs[0].shape[0], t.inputs[0].shape[1], 2 * t.inputs[1].shape[1] + 1
     before = t.pad(t.slice(path.name, [1], [0], [-2]), (0, 2), (0, 0), blank, "int64")
@@ -102,7 +118,9 @@ def _advance(t: Translation, start: Term, emitted: Term, path: Term, times: Term
         return [Value(out.name, (samples, size), _WIDE)]
 
     state = Value("ahead", (samples, size), _WIDE)
-    body = t.body([state, Value("emitted", (samples, size), _WIDE), Value("step", (1,), "int64")], step)
+    body = t.body(
+        [state, Value("emitted", (samples, size), _WIDE), Value("step", (1,), "int64")], step
+    )
     rest = t.slice(emitted.name, [0], [1], [FAR])
     places = t.constant(np.arange(1, steps)[:, None], "int64")
     (out,) = t.emit_several("Scan", 1, start.name, rest, places, body=body, num_scan_inputs=2)
@@ -118,12 +136,16 @@ def _with_blanks(t: Translation, word: Term, blank: int, size: int) -> Term:
     """Return the words with blanks between and around (N, 2 * L + 1)."""
     samples, width = t.inputs[1].shape
     pairs = t.pad(word.unsqueeze(2).name, (0, 0, 1), (0, 0, 0), blank, "int64")
-    return Term(t, t.pad(t.reshape(pairs, (samples, 2 * width)), (0, 0), (0, 1), blank, "int64"), "int64")
+    return Term(
+        t, t.pad(t.reshape(pairs, (samples, 2 * width)), (0, 0), (0, 1), blank, "int64"), "int64"
+    )
 
 
 def _count_repeats(t: Translation, word: Term, inside: Term, width: int) -> Term:
     """Return the number of classes that follow the same one in each word."""
-    later, earlier = (Term(t, t.slice(word.name, [1], [a], [b]), "int64") for a, b in ((1, width), (0, width - 1)))
+    later, earlier = (
+        Term(t, t.slice(word.name, [1], [a], [b]), "int64") for a, b in ((1, width), (0, width - 1))
+    )
     both = Term(t, t.slice(inside.name, [1], [1], [width]), "bool")
     return (later.equals(earlier) & both).cast("int64").reduce("ReduceSum", [1])
 
@@ -157,11 +179,14 @@ def translate_log_likelihood(t: Translation) -> list[str]:
         now = now + _column(lag)
         at = _column(mark.cast("int64"))
         rate, past, ratio, decay, then = (
-            x.expand((samples, number)).apply("GatherElements", at, axis=1) for x in (rates, memory, ratios, decays, last)
+            x.expand((samples, number)).apply("GatherElements", at, axis=1)
+            for x in (rates, memory, ratios, decays, last)
         )
         wait = now - then
         fading = (-decay * wait).apply("Exp")
-        gain = (rate + ratio * decay * past * fading).apply("Log") - (rate * wait + ratio * past * (1 - fading))
+        gain = (rate + ratio * decay * past * fading).apply("Log") - (
+            rate * wait + ratio * past * (1 - fading)
+        )
         goes_on = place < limit
         is_mark = columns.equals(at) & goes_on
         results = [
@@ -173,11 +198,17 @@ def translate_log_likelihood(t: Translation) -> list[str]:
         return [Value(x.name, shape, dtype) for x, shape in zip(results, shapes, strict=True)]
 
     zeros = [rates.number(0).expand(shape).name for shape in shapes[1:]]
-    scanned = [Value("lag", (samples,), dtype), Value("mark", (samples,), "int32"), Value("place", (1,), dtype)]
+    scanned = [
+        Value("lag", (samples,), dtype),
+        Value("mark", (samples,), "int32"),
+        Value("place", (1,), dtype),
+    ]
     body = t.body([*(Value("state", shape, dtype) for shape in shapes), *scanned], step)
     rows = [t.transpose(x.name, (1, 0)) for x in (lags, marks)]
     places = t.constant(np.arange(steps)[:, None], dtype)
-    outputs = t.emit_several("Scan", 4, memory.name, *zeros, *rows, places, body=body, num_scan_inputs=3)
+    outputs = t.emit_several(
+        "Scan", 4, memory.name, *zeros, *rows, places, body=body, num_scan_inputs=3
+    )
     end, last, likelihood = (Term(t, name, dtype) for name in outputs[:3])
     wait = _column(ends) - last
     fading = (-decays * wait).apply("Exp")
@@ -186,10 +217,19 @@ def translate_log_likelihood(t: Translation) -> list[str]:
 
 
 TRANSLATIONS = (
-    Translator("SoftmaxOutput", translate_softmax_output, "its data has an axis 1, with multi_output"),
-    *(Translator(name, keep_input) for name in ("LinearRegressionOutput", "MAERegressionOutput", "SVMOutput", "MakeLoss")),
+    Translator(
+        "SoftmaxOutput", translate_softmax_output, "its data has an axis 1, with multi_output"
+    ),
+    *(
+        Translator(name, keep_input)
+        for name in ("LinearRegressionOutput", "MAERegressionOutput", "SVMOutput", "MakeLoss")
+    ),
     Translator("LogisticRegressionOutput", lambda t: t.emit("Sigmoid", t.inputs[0])),
     Translator("softmax_cross_entropy", translate_softmax_cross_entropy),
     Translator("CTCLoss", translate_ctc_loss),
-    Translator("_contrib_hawkesll", translate_log_likelihood, "its sequences have elements and its dtype is floating point"),
+    Translator(
+        "_contrib_hawkesll",
+        translate_log_likelihood,
+        "its sequences have elements and its dtype is floating point",
+    ),
 )

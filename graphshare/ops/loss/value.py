@@ -43,7 +43,9 @@ def shape_classes(attrs: Attrs, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def view_labels(attrs: Attrs, label: Array, samples: int) -> Array:
     """Return labels that are classes as (samples, 1, positions), as many as there are samples."""
-    labels = label if attrs["multi_output"] or attrs["preserve_shape"] else label.reshape(-1)[:samples]
+    labels = (
+        label if attrs["multi_output"] or attrs["preserve_shape"] else label.reshape(-1)[:samples]
+    )
     return convert(labels, np.int64).reshape(samples, 1, -1)
 
 
@@ -67,6 +69,12 @@ def _binary_cross_entropy(attrs: Attrs, p: Array, label: Array, floor: float) ->
 _MEASURES: dict[str, tuple[str, Callable[[Attrs, Array, Array, float], Any]]] = {
     "SoftmaxOutput": ("cross entropy", _softmax_cross_entropy),
     "LogisticRegressionOutput": ("cross entropy", _binary_cross_entropy),
-    "LinearRegressionOutput": ("squared error", lambda attrs, p, label, floor: np.square(p - label.reshape(p.shape)).mean()),
-    "MAERegressionOutput": ("absolute error", lambda attrs, p, label, floor: np.abs(p - label.reshape(p.shape)).mean()),
+    "LinearRegressionOutput": (
+        "squared error",
+        lambda attrs, p, label, floor: np.square(p - label.reshape(p.shape)).mean(),
+    ),
+    "MAERegressionOutput": (
+        "absolute error",
+        lambda attrs, p, label, floor: np.abs(p - label.reshape(p.shape)).mean(),
+    ),
 }

@@ -9,7 +9,19 @@ from math import prod, sqrt
 import numpy as np
 
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
-from graphshare.ops.kernel import Array, Attrs, Context, Cost, Dim, Forward, Kernel, KernelError, ShapeRule, Shapes, Sizes
+from graphshare.ops.kernel import (
+    Array,
+    Attrs,
+    Context,
+    Cost,
+    Dim,
+    Forward,
+    Kernel,
+    KernelError,
+    ShapeRule,
+    Shapes,
+    Sizes,
+)
 from graphshare.ops.limits import Limits, with_limits
 from graphshare.ops.unification import dims_of_rank, same_floating_dtypes, unify
 from graphshare.ops.windows import unify_dims
@@ -26,7 +38,11 @@ def split_interleaved(attrs: Attrs, x: Array, count: int) -> list[Array]:
 def _split_projections(attrs: Attrs, projections: Sequence[Array]) -> list[Array]:
     """Return queries, keys and values: from one array with all three, or queries from one and the rest from another."""
     counts = (3,) if len(projections) == 1 else (1, 2)
-    return [part for x, count in zip(projections, counts, strict=True) for part in split_interleaved(attrs, x, count)]
+    return [
+        part
+        for x, count in zip(projections, counts, strict=True)
+        for part in split_interleaved(attrs, x, count)
+    ]
 
 
 def scores(context: Context, attrs: Attrs, *projections: Array) -> Array:
@@ -38,7 +54,9 @@ def scores(context: Context, attrs: Attrs, *projections: Array) -> Array:
     return result
 
 
-def weigh_values(context: Context, attrs: Attrs, projected: Array, attention: Array, *, parts: int) -> Array:
+def weigh_values(
+    context: Context, attrs: Attrs, projected: Array, attention: Array, *, parts: int
+) -> Array:
     """Return the weighted values (queries, batch, heads * depth); values are the last of ``parts`` in ``projected``."""
     values = split_interleaved(attrs, projected, parts)[-1]
     length, heads = attention.shape[1], len(values)
@@ -76,12 +94,17 @@ def self_values_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
     length, batch, width = dims_of_rank(inputs[0], 3)
     depth = _divide(width, 3 * attrs["heads"], "the last axis of queries_keys_values")
     attention = unify((_multiply(batch, attrs["heads"]), length, length), inputs[1])
-    return [inputs[0], attention], [unify((length, batch, _multiply(depth, attrs["heads"])), outputs[0])]
+    return [inputs[0], attention], [
+        unify((length, batch, _multiply(depth, attrs["heads"])), outputs[0])
+    ]
 
 
 def cross_scores_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     """Infer the scores from both projections."""
-    (queries, batch, width), (keys, other, doubled) = dims_of_rank(inputs[0], 3), dims_of_rank(inputs[1], 3)
+    (queries, batch, width), (keys, other, doubled) = (
+        dims_of_rank(inputs[0], 3),
+        dims_of_rank(inputs[1], 3),
+    )
     _divide(width, attrs["heads"], "the last axis of queries")
     _divide(doubled, 2 * attrs["heads"], "the last axis of keys_values")
     batch = unify_dims(batch, other, "samples of queries and keys")
@@ -97,11 +120,15 @@ def cross_values_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
     (keys, batch, doubled), (_, queries, _) = dims_of_rank(inputs[0], 3), dims_of_rank(inputs[1], 3)
     depth = _divide(doubled, 2 * attrs["heads"], "the last axis of keys_values")
     attention = unify((_multiply(batch, attrs["heads"]), queries, keys), inputs[1])
-    return [inputs[0], attention], [unify((queries, batch, _multiply(depth, attrs["heads"])), outputs[0])]
+    return [inputs[0], attention], [
+        unify((queries, batch, _multiply(depth, attrs["heads"])), outputs[0])
+    ]
 
 
 def self_scores_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
-    """Count for each score a product over the width of a head; queries, keys and values share the last axis of the data."""
+    """Count for each score a product over the width of a head; queries, keys and values share the
+    last axis of the data.
+    """
     return prod(outputs[0]) * (inputs[0][2] // 3 // int(attrs["heads"]))
 
 
@@ -115,7 +142,9 @@ def values_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
 
 
 def _kernel(name: str, forward: Forward, shapes: ShapeRule, cost: Cost) -> Kernel:
-    return Kernel(f"_contrib_interleaved_matmul_{name}", forward, shapes, same_floating_dtypes, cost=cost)
+    return Kernel(
+        f"_contrib_interleaved_matmul_{name}", forward, shapes, same_floating_dtypes, cost=cost
+    )
 
 
 KERNELS = with_limits(
@@ -130,7 +159,9 @@ KERNELS = with_limits(
 def _interleave(like: Array, heads: int, parts: list[Array | None]) -> Array:
     """Return gradients (batch * heads, length, depth), None for zeros, interleaved as in the projections ``like``."""
     length, batch, _ = like.shape
-    result: Array = np.zeros((length, batch * heads, len(parts), like.shape[2] // (heads * len(parts))), like.dtype)
+    result: Array = np.zeros(
+        (length, batch * heads, len(parts), like.shape[2] // (heads * len(parts))), like.dtype
+    )
     for i, part in enumerate(parts):
         if part is not None:
             result[:, :, i] = part.swapaxes(0, 1)
@@ -145,7 +176,10 @@ def scores_gradient(entry: TapeEntry, dy: Array) -> Gradients:
     dqueries, dkeys = np.matmul(scaled, keys), np.matmul(scaled.swapaxes(1, 2), queries)
     if len(projections) == 1:
         return [_interleave(projections[0], heads, [dqueries, dkeys, None])]
-    return [_interleave(projections[0], heads, [dqueries]), _interleave(projections[1], heads, [dkeys, None])]
+    return [
+        _interleave(projections[0], heads, [dqueries]),
+        _interleave(projections[1], heads, [dkeys, None]),
+    ]
 
 
 def values_gradient(entry: TapeEntry, dy: Array, *, parts: int) -> Gradients:
@@ -153,13 +187,24 @@ def values_gradient(entry: TapeEntry, dy: Array, *, parts: int) -> Gradients:
     (projected, attention), heads = entry.inputs, entry.attrs["heads"]
     values = split_interleaved(entry.attrs, projected, parts)[-1]
     gradient = dy.reshape(dy.shape[0], -1, values.shape[-1]).swapaxes(0, 1)
-    dattention, dvalues = np.matmul(gradient, values.swapaxes(1, 2)), np.matmul(attention.swapaxes(1, 2), gradient)
+    dattention, dvalues = (
+        np.matmul(gradient, values.swapaxes(1, 2)),
+        np.matmul(attention.swapaxes(1, 2), gradient),
+    )
     return [_interleave(projected, heads, [*[None] * (parts - 1), dvalues]), dattention]
 
 
 GRADIENTS = (
     Gradient("_contrib_interleaved_matmul_selfatt_qk", scores_gradient, reads_outputs=False),
-    Gradient("_contrib_interleaved_matmul_selfatt_valatt", partial(values_gradient, parts=3), reads_outputs=False),
+    Gradient(
+        "_contrib_interleaved_matmul_selfatt_valatt",
+        partial(values_gradient, parts=3),
+        reads_outputs=False,
+    ),
     Gradient("_contrib_interleaved_matmul_encdec_qk", scores_gradient, reads_outputs=False),
-    Gradient("_contrib_interleaved_matmul_encdec_valatt", partial(values_gradient, parts=2), reads_outputs=False),
+    Gradient(
+        "_contrib_interleaved_matmul_encdec_valatt",
+        partial(values_gradient, parts=2),
+        reads_outputs=False,
+    ),
 )

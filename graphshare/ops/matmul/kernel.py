@@ -8,16 +8,37 @@ import numpy as np
 
 from graphshare.ops.folding import LinearLayer, scale_filters
 from graphshare.ops.gradient import Gradient, TapeEntry
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Dims, Kernel, KernelError, Shape, Shapes, Sizes
+from graphshare.ops.kernel import (
+    Array,
+    Attrs,
+    Context,
+    Dim,
+    Dims,
+    Kernel,
+    KernelError,
+    Shape,
+    Shapes,
+    Sizes,
+)
 from graphshare.ops.limits import FLOATS, Limits, require, with_limits
 from graphshare.ops.matmul.attention import GRADIENTS as ATTENTION_GRADIENTS
 from graphshare.ops.matmul.attention import KERNELS as ATTENTION_KERNELS
-from graphshare.ops.unification import count_elements, dims_of_rank, normalize_axis, same_dtypes, same_shapes, unify, with_dim
+from graphshare.ops.unification import (
+    count_elements,
+    dims_of_rank,
+    normalize_axis,
+    same_dtypes,
+    same_shapes,
+    unify,
+    with_dim,
+)
 from graphshare.ops.windows import to_compute_dtype, unify_dims
 from graphshare.text.format import format_count, format_shape
 
 
-def fully_connected(context: Context, attrs: Attrs, x: Array, weight: Array, bias: Array | None = None) -> Array:
+def fully_connected(
+    context: Context, attrs: Attrs, x: Array, weight: Array, bias: Array | None = None
+) -> Array:
     """Return x @ weight.T + bias, weight (num_hidden, inputs); ``flatten`` merges all axes of ``x`` but the first."""
     axes = 1 if attrs["flatten"] else x.ndim - 1
     lead = x.shape[:axes]
@@ -45,16 +66,29 @@ def fully_connected_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tup
         out = unify((None, hidden), out)
     shapes: list[Shape] = [data, (hidden, width)]
     if len(inputs) > 2:
-        shapes.append((unify_dims(dims_of_rank(inputs[2], 1)[0], hidden, "length of bias against num_hidden"),))
+        shapes.append(
+            (
+                unify_dims(
+                    dims_of_rank(inputs[2], 1)[0], hidden, "length of bias against num_hidden"
+                ),
+            )
+        )
     return shapes, [out]
 
 
 def _unify_dense(data: Dims, out: Shape, width: Dim, flatten: bool) -> tuple[Dims, Dims, Dim]:
     if not flatten:
         lead = dims_of_rank(out, len(data))[:-1]
-        front = tuple(unify_dims(a, b, "leading axes of data and output") for a, b in zip(data[:-1], lead, strict=True))
+        front = tuple(
+            unify_dims(a, b, "leading axes of data and output")
+            for a, b in zip(data[:-1], lead, strict=True)
+        )
         inner = unify_dims(data[-1], width, "last axis of data against axis 1 of weight")
-        return (*front, inner), (*front, dims_of_rank(out, len(data))[-1]), unify_dims(width, inner, "axis 1 of weight")
+        return (
+            (*front, inner),
+            (*front, dims_of_rank(out, len(data))[-1]),
+            unify_dims(width, inner, "axis 1 of weight"),
+        )
     batch, hidden = dims_of_rank(out, 2)
     batch = unify_dims(data[0], batch, "samples of data and output")
     rest = data[1:]
@@ -63,21 +97,27 @@ def _unify_dense(data: Dims, out: Shape, width: Dim, flatten: bool) -> tuple[Dim
     # With another axis of size 0, any size gives the width 0.
     if len(unknown) == 1 and width is not None and known:
         if width % known:
-            raise KernelError(f"{format_shape(rest)} cannot have the {format_count(width, 'element')} that weight expects")
+            raise KernelError(
+                f"{format_shape(rest)} cannot have the {format_count(width, 'element')} that weight expects"
+            )
         rest = with_dim(rest, unknown[0], width // known)
     width = unify_dims(width, count_elements(rest), "axis 1 of weight (the inputs of a sample)")
     return (batch, *rest), (batch, hidden), width
 
 
 def dot(context: Context, attrs: Attrs, a: Array, b: Array) -> Array:
-    """Return the product over the last axis of ``a`` (transposed: the first) and the first of ``b`` (transposed: the last)."""
+    """Return the product over the last axis of ``a`` (transposed: the first) and the first of ``b``
+    (transposed: the last).
+    """
     if a.ndim == b.ndim == 1:
         # MXNet has no arrays without axes: the product of two vectors has the shape (1,).
         return np.full(1, np.dot(to_compute_dtype(a), to_compute_dtype(b)), a.dtype)
     inner_a, inner_b = _inner_axes(attrs, a.ndim, b.ndim)
     left, right = to_compute_dtype(a), to_compute_dtype(b)
     if a.ndim == b.ndim == 2:  # the result of tensordot, in a third of the time
-        return np.asarray(np.dot(left if inner_a else left.T, right.T if inner_b else right), a.dtype)
+        return np.asarray(
+            np.dot(left if inner_a else left.T, right.T if inner_b else right), a.dtype
+        )
     out: Array = np.tensordot(left, right, axes=(inner_a, inner_b))
     return out.astype(a.dtype, copy=False)
 
@@ -162,12 +202,16 @@ def matrix_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes
     batch = [i for i in range(rank) if i not in (row, rank - 1)]
     sides = [list(a), list(b), list(out)]
     for i in batch:
-        size = unify_dims(unify_dims(a[i], b[i], "batch axes of both sides"), out[i], "batch axes of the output")
+        size = unify_dims(
+            unify_dims(a[i], b[i], "batch axes of both sides"), out[i], "batch axes of the output"
+        )
         for side in sides:
             side[i] = size
     sides[0][inner_a] = sides[1][inner_b] = inner
     sides[0][outer_a] = sides[2][row] = unify_dims(out[row], a[outer_a], "rows of the output")
-    sides[1][outer_b] = sides[2][rank - 1] = unify_dims(out[rank - 1], b[outer_b], "columns of the output")
+    sides[1][outer_b] = sides[2][rank - 1] = unify_dims(
+        out[rank - 1], b[outer_b], "columns of the output"
+    )
     result = tuple(sides[2])
     return [tuple(sides[0]), tuple(sides[1]), *([result] if len(inputs) > 2 else [])], [result]
 
@@ -192,7 +236,9 @@ def khatri_rao_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
     for shape in inputs:
         rows.append(dims_of_rank(shape, 2)[0])
         columns = unify_dims(columns, dims_of_rank(shape, 2)[1], "columns")
-    return [(row, columns) for row in rows], [unify((count_elements(tuple(rows)), columns), outputs[0])]
+    return [(row, columns) for row in rows], [
+        unify((count_elements(tuple(rows)), columns), outputs[0])
+    ]
 
 
 def fully_connected_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
@@ -238,10 +284,16 @@ def fully_connected_gradient(entry: TapeEntry, dy: Array) -> tuple[Array | None,
     x, weight = entry.inputs[:2]
     lead = x.shape[:1] if entry.attrs["flatten"] else x.shape[:-1]
     rows = to_compute_dtype(dy).reshape(prod(lead), len(weight))
-    dx = np.matmul(rows, to_compute_dtype(weight)).reshape(x.shape).astype(x.dtype, copy=False) if entry.requested[0] else None
+    dx = (
+        np.matmul(rows, to_compute_dtype(weight)).reshape(x.shape).astype(x.dtype, copy=False)
+        if entry.requested[0]
+        else None
+    )
     dw = None
     if entry.requested[1]:
-        dw = np.matmul(rows.T, to_compute_dtype(x).reshape(prod(lead), weight.shape[1])).astype(weight.dtype, copy=False)
+        dw = np.matmul(rows.T, to_compute_dtype(x).reshape(prod(lead), weight.shape[1])).astype(
+            weight.dtype, copy=False
+        )
     if len(entry.inputs) == 2:
         return dx, dw
     return dx, dw, rows.sum(axis=0).astype(entry.inputs[2].dtype, copy=False)
@@ -252,12 +304,20 @@ def dot_gradient(entry: TapeEntry, dy: Array) -> tuple[Array, Array]:
     a, b = (to_compute_dtype(x) for x in entry.inputs)
     if a.ndim == b.ndim == 1:
         scalar = dy.reshape(())
-        return (scalar * b).astype(entry.inputs[0].dtype), (scalar * a).astype(entry.inputs[1].dtype)
+        return (scalar * b).astype(entry.inputs[0].dtype), (scalar * a).astype(
+            entry.inputs[1].dtype
+        )
     inner_a, inner_b = _inner_axes(entry.attrs, a.ndim, b.ndim)
     dy = dy.reshape(*np.delete(a.shape, inner_a), *np.delete(b.shape, inner_b))
     left = a.ndim - 1
-    da = np.tensordot(to_compute_dtype(dy), b, axes=(range(left, dy.ndim), [i for i in range(b.ndim) if i != inner_b]))
-    db = np.tensordot(a, to_compute_dtype(dy), axes=([i for i in range(a.ndim) if i != inner_a], range(left)))
+    da = np.tensordot(
+        to_compute_dtype(dy),
+        b,
+        axes=(range(left, dy.ndim), [i for i in range(b.ndim) if i != inner_b]),
+    )
+    db = np.tensordot(
+        a, to_compute_dtype(dy), axes=([i for i in range(a.ndim) if i != inner_a], range(left))
+    )
     return (
         np.moveaxis(da, -1, inner_a).astype(entry.inputs[0].dtype),
         np.moveaxis(db, 0, inner_b).astype(entry.inputs[1].dtype),
@@ -281,14 +341,18 @@ def batch_dot_gradient(entry: TapeEntry, dy: Array) -> tuple[Array, ...]:
     """Return the gradients of both sides."""
     a, b = entry.inputs
     both = _matrix_gradients(entry.attrs, a, b, dy)
-    return tuple(np.ascontiguousarray(g, dtype=x.dtype) for g, x in zip(both, entry.inputs, strict=True))
+    return tuple(
+        np.ascontiguousarray(g, dtype=x.dtype) for g, x in zip(both, entry.inputs, strict=True)
+    )
 
 
 def gemm2_gradient(entry: TapeEntry, dy: Array) -> tuple[Array, ...]:
     """Return the gradients of both sides, with rows on ``axis``."""
     axis = entry.attrs["axis"]
     a, b, gradient = (np.moveaxis(x, axis, -2) for x in (*entry.inputs[:2], dy))
-    both = _matrix_gradients(entry.attrs, a, b, gradient * gradient.dtype.type(entry.attrs["alpha"]))
+    both = _matrix_gradients(
+        entry.attrs, a, b, gradient * gradient.dtype.type(entry.attrs["alpha"])
+    )
     return tuple(np.ascontiguousarray(np.moveaxis(g, -2, axis), dtype=dy.dtype) for g in both)
 
 
@@ -327,6 +391,8 @@ GRADIENTS = (
     Gradient("batch_dot", batch_dot_gradient, reads_outputs=False),
     Gradient("_linalg_gemm", gemm_gradient, reads_outputs=False),
     Gradient("_linalg_gemm2", gemm2_gradient, reads_outputs=False),
-    Gradient("_contrib_div_sqrt_dim", div_sqrt_dim_gradient, reads_inputs=False, reads_outputs=False),
+    Gradient(
+        "_contrib_div_sqrt_dim", div_sqrt_dim_gradient, reads_inputs=False, reads_outputs=False
+    ),
     Gradient("khatri_rao", khatri_rao_gradient, reads_outputs=False),
 )

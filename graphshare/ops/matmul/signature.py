@@ -16,7 +16,9 @@ OPERATORS = (
         "transpose_a:bool=False; transpose_b:bool=False; alpha:double=1; beta:double=1; axis:int=-2",
     ),
     *define(
-        "_linalg_gemm2(linalg_gemm2)", "A B", "transpose_a:bool=False; transpose_b:bool=False; alpha:double=1; axis:int=-2"
+        "_linalg_gemm2(linalg_gemm2)",
+        "A B",
+        "transpose_a:bool=False; transpose_b:bool=False; alpha:double=1; axis:int=-2",
     ),
     *define("batch_dot(_npx_batch_dot)", "lhs rhs", _DOT, couples_batch="never"),
     *define("dot(_sparse_dot)", "lhs rhs", _DOT, couples_batch="always"),
@@ -32,7 +34,9 @@ OPERATORS = (
     *define("_contrib_interleaved_matmul_encdec_qk", "queries keys_values", "heads:int=!"),
     *define("_contrib_interleaved_matmul_encdec_valatt", "keys_values attention", "heads:int=!"),
     *define("_contrib_interleaved_matmul_selfatt_qk", "queries_keys_values", "heads:int=!"),
-    *define("_contrib_interleaved_matmul_selfatt_valatt", "queries_keys_values attention", "heads:int=!"),
+    *define(
+        "_contrib_interleaved_matmul_selfatt_valatt", "queries_keys_values attention", "heads:int=!"
+    ),
 )
 
 
@@ -41,7 +45,11 @@ def _fully_connected(use: Use) -> Outcome:
         return "has a weight that depends on the batch"
     if use.value("flatten") is False:
         return use.first
-    return At(0, 2) if not use.first.axis else f"takes axis 0 for the batch axis, which is axis {use.first.axis}"
+    return (
+        At(0, 2)
+        if not use.first.axis
+        else f"takes axis 0 for the batch axis, which is axis {use.first.axis}"
+    )
 
 
 def _dot(use: Use) -> Outcome:

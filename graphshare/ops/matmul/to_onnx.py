@@ -26,7 +26,9 @@ def translate_fully_connected(t: Translation) -> str:
 def widen_factors(t: Translation) -> list[Value]:
     """Return the inputs in the dtype of their sums of products; ONNX does not multiply matrices of 8-bit integers."""
     if any(x.dtype in ("int8", "uint8", "bool") for x in t.inputs):
-        t.refuse(f"it multiplies matrices of {t.inputs[0].dtype}, which neither MXNet nor ONNX supports")
+        t.refuse(
+            f"it multiplies matrices of {t.inputs[0].dtype}, which neither MXNet nor ONNX supports"
+        )
     if any(0 in x.shape for x in t.inputs):
         t.refuse("its matrices have no elements")
     return [t.widen(x) for x in t.inputs]
@@ -72,7 +74,11 @@ def translate_matrix_product(t: Translation) -> str:
     # Like the kernel, round to float16 before the sum, after it, and in beta * c.
     out = t.cast(out, narrow, dtype)
     if len(values) > 2:
-        addend = t.cast(t.emit("Mul", values[2], t.number(_round(t.attrs["beta"], narrow), dtype)), narrow, dtype)
+        addend = t.cast(
+            t.emit("Mul", values[2], t.number(_round(t.attrs["beta"], narrow), dtype)),
+            narrow,
+            dtype,
+        )
         wide = t.emit("Add", *(t.cast(x, dtype, narrow) for x in (out, addend)))
         out = t.cast(wide, narrow, dtype)
     return out
@@ -107,7 +113,11 @@ _FLOATS = "8-bit integers, booleans and matrices without elements are refused"
 def translate_scores(t: Translation) -> str:
     """Emit the scaled products of queries and keys, (queries / sqrt(depth)) @ keys, of one sequence or of two."""
     projections, counts = [t.widen(x) for x in t.inputs], (3,) if len(t.inputs) == 1 else (1, 2)
-    parts = [part for x, count in zip(projections, counts, strict=True) for part in split_interleaved(t, x, count)]
+    parts = [
+        part
+        for x, count in zip(projections, counts, strict=True)
+        for part in split_interleaved(t, x, count)
+    ]
     queries, keys, _ = parts
     dtype, x = t.outputs[0].dtype, projections[-1]
     if 0 in x.shape:
@@ -134,7 +144,11 @@ def split_interleaved(t: Translation, x: Value, count: int) -> list[str]:
     heads = t.attrs["heads"]
     depth = width // heads // count
     split = t.transpose(t.reshape(x, (length, batch * heads, count * depth)), (1, 0, 2))
-    return [split] if count == 1 else t.emit_several("Split", count, split, t.integers([depth] * count), axis=2)
+    return (
+        [split]
+        if count == 1
+        else t.emit_several("Split", count, split, t.integers([depth] * count), axis=2)
+    )
 
 
 def _zeros(t: Translation) -> str:

@@ -15,7 +15,15 @@ import numpy as np
 from graphshare.ops.arrays import Array, Attrs, Dim, KernelError, Shape, Shapes, Types
 from graphshare.ops.folding import ChannelScaling
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
-from graphshare.ops.kernel import RELU, Context, Kernel, KernelResult, Normalize, Operation, result_buffer
+from graphshare.ops.kernel import (
+    RELU,
+    Context,
+    Kernel,
+    KernelResult,
+    Normalize,
+    Operation,
+    result_buffer,
+)
 from graphshare.ops.limits import FLOATS, Limits, require, with_limits
 from graphshare.ops.unification import dims_of_rank, normalize_axis, same_dtypes, unify, with_dim
 from graphshare.ops.windows import to_compute_dtype, unify_dims
@@ -28,7 +36,9 @@ _LARGEST_SHIFT = 16
 """The largest mean * scale for x * scale + shift instead of (x - mean) * scale + beta."""
 
 
-def channel_terms(attrs: Attrs, gamma: Array, beta: Array, moving_mean: Array, moving_var: Array) -> tuple[Array, Array]:
+def channel_terms(
+    attrs: Attrs, gamma: Array, beta: Array, moving_mean: Array, moving_var: Array
+) -> tuple[Array, Array]:
     """Return factor and term by channel of BatchNorm with moving statistics, in float64."""
     factor = 1 / np.sqrt(moving_var.astype(np.float64) + attrs["eps"])
     if not attrs["fix_gamma"]:
@@ -49,7 +59,8 @@ def plain_scaling(
 def batch_norm(
     context: Context, attrs: Attrs, *inputs: Array, inverse: bool = True, relu: bool = False
 ) -> KernelResult | Array:
-    """Return (x - mean) / sqrt(variance + eps) * gamma + beta, with ``relu`` at least 0; then the mean and the variance.
+    """Return (x - mean) / sqrt(variance + eps) * gamma + beta, with ``relu`` at least 0; then the
+    mean and the variance.
 
     With ``inverse`` the last one is 1 / sqrt(variance + eps) instead of the variance.
     """
@@ -72,7 +83,10 @@ def batch_norm(
     updates: dict[int, Array] = {}
     if not fixed:
         momentum = moving_mean.dtype.type(attrs["momentum"])
-        updates = {3: moving_mean * momentum + mean * (1 - momentum), 4: moving_var * momentum + variance * (1 - momentum)}
+        updates = {
+            3: moving_mean * momentum + mean * (1 - momentum),
+            4: moving_var * momentum + variance * (1 - momentum),
+        }
     return KernelResult(outputs, updates, (mean, factor.astype(mean.dtype)))
 
 
@@ -93,7 +107,14 @@ def _statistics(x: Array, axis: int, dtype: Any) -> tuple[Array, Array]:
 
 
 def _scale_and_shift(
-    context: Context, x: Array, axis: int, mean: Array, scale: Array, beta: Array, *, relu: bool = False
+    context: Context,
+    x: Array,
+    axis: int,
+    mean: Array,
+    scale: Array,
+    beta: Array,
+    *,
+    relu: bool = False,
 ) -> Array:
     """Return (x - mean) * scale + beta, with ``relu`` at least 0, in the buffer of ``x`` if it is reusable.
 
@@ -117,7 +138,9 @@ def _scale_and_shift(
             target *= factor[channels]
         target += shift[channels]
         if relu:
-            np.clip(target, target.dtype.type(0), target.dtype.type(np.inf), out=target)  # faster than maximum
+            np.clip(
+                target, target.dtype.type(0), target.dtype.type(np.inf), out=target
+            )  # faster than maximum
         if target.dtype != out.dtype:
             out[index] = target
     return out
@@ -142,9 +165,16 @@ def batch_norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
         channels = unify_dims(dims_of_rank(shape, 1)[0], channels, "numbers by channel")
     if data is not None:
         axis = attrs.get("axis", 1)
-        require(-len(data) <= axis < len(data), f"the channel axis is {axis}, but data is {format_shape(data)}")
+        require(
+            -len(data) <= axis < len(data),
+            f"the channel axis is {axis}, but data is {format_shape(data)}",
+        )
         axis %= len(data)
-        channels = unify_dims(channels, data[axis], f"length of gamma, beta and statistics, compared with axis {axis} of data")
+        channels = unify_dims(
+            channels,
+            data[axis],
+            f"length of gamma, beta and statistics, compared with axis {axis} of data",
+        )
         data = with_dim(data, axis, channels)
     vector: Shape = (channels,)
     return [data, *[vector] * (len(inputs) - 1)], [data, *[vector] * (len(outputs) - 1)]
@@ -165,7 +195,9 @@ def batch_norm_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types
     statistics = "float32" if data == "float16" else data
     for dtype in rest:
         if dtype is not None and statistics is not None and dtype != statistics:
-            raise KernelError(f"gamma, beta and statistics are {dtype}, expected {statistics} for data of {data}")
+            raise KernelError(
+                f"gamma, beta and statistics are {dtype}, expected {statistics} for data of {data}"
+            )
     if statistics is None:
         statistics = next((dtype for dtype in rest if dtype is not None), None)
         # float32 statistics belong to data of float32 or of float16.
@@ -177,13 +209,17 @@ _SCALING = ChannelScaling(lambda attrs: attrs.get("axis", 1), channel_terms)
 
 
 def _by_channel(
-    operator: str, forward: Callable[..., KernelResult | Array], scaling: ChannelScaling | None = _SCALING
+    operator: str,
+    forward: Callable[..., KernelResult | Array],
+    scaling: ChannelScaling | None = _SCALING,
 ) -> Kernel:
     return Kernel(operator, forward, batch_norm_shapes, batch_norm_types, scaling=scaling)
 
 
 # With the ReLU it is more than a scaling that could be folded into weights.
-BATCH_NORM_RELU = _by_channel("_contrib_BatchNormWithReLU", partial(batch_norm, relu=True), scaling=None)  # more than scaling
+BATCH_NORM_RELU = _by_channel(
+    "_contrib_BatchNormWithReLU", partial(batch_norm, relu=True), scaling=None
+)  # more than scaling
 
 
 def rectify(attrs: Attrs, operation: Operation, place: int) -> tuple[Kernel, Attrs] | None:
@@ -193,8 +229,13 @@ def rectify(attrs: Attrs, operation: Operation, place: int) -> tuple[Kernel, Att
 
 KERNELS = with_limits(
     Limits(dtypes=FLOATS),
-    msgspec.structs.replace(_by_channel("BatchNorm", batch_norm), epilogue=Normalize, extend=rectify),
-    msgspec.structs.replace(_by_channel("BatchNorm_v1", partial(batch_norm, inverse=False)), shapes=_matrix_or_image_shapes),
+    msgspec.structs.replace(
+        _by_channel("BatchNorm", batch_norm), epilogue=Normalize, extend=rectify
+    ),
+    msgspec.structs.replace(
+        _by_channel("BatchNorm_v1", partial(batch_norm, inverse=False)),
+        shapes=_matrix_or_image_shapes,
+    ),
     _by_channel("_contrib_SyncBatchNorm", partial(batch_norm, inverse=False)),
     BATCH_NORM_RELU,
 )
@@ -213,7 +254,11 @@ def batch_norm_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Gradie
     fixed = not entry.training or attrs["use_global_stats"]
     mean = (moving_mean if fixed else wide.mean(axis=others)).astype(wide.dtype, copy=False)
     standard = wide - mean.reshape(tail)
-    variance = moving_var.astype(np.float64) if fixed else np.square(standard).mean(axis=others, dtype=np.float64)
+    variance = (
+        moving_var.astype(np.float64)
+        if fixed
+        else np.square(standard).mean(axis=others, dtype=np.float64)
+    )
     inverse = 1 / np.sqrt(variance + attrs["eps"])
     standard *= inverse.astype(wide.dtype).reshape(tail)
     dbeta = gradient.sum(axis=others)

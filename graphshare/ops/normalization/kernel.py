@@ -5,7 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, KernelResult, Shape, Shapes, reuse_buffer
+from graphshare.ops.kernel import (
+    Array,
+    Attrs,
+    Context,
+    Dim,
+    Kernel,
+    KernelError,
+    KernelResult,
+    Shape,
+    Shapes,
+    reuse_buffer,
+)
 from graphshare.ops.limits import FLOATS, Limits, require, with_limits
 from graphshare.ops.normalization.batch_norm import GRADIENTS as BATCH_NORM_GRADIENTS
 from graphshare.ops.normalization.batch_norm import KERNELS as BATCH_NORM_KERNELS
@@ -16,7 +27,9 @@ from graphshare.text.format import format_count, format_shape
 
 def _standardize(x: Array, axes: tuple[int, ...], eps: float) -> tuple[Array, Array, Array]:
     """Return (x - mean) / deviation over ``axes``, the mean and the deviation sqrt(variance + eps), their axes kept."""
-    x = np.ascontiguousarray(x)  # the order of the sums, and so the last bits, follow the memory layout
+    x = np.ascontiguousarray(
+        x
+    )  # the order of the sums, and so the last bits, follow the memory layout
     mean = x.mean(axis=axes, keepdims=True)
     out = x - mean
     deviation = np.sqrt(np.square(out).mean(axis=axes, keepdims=True) + x.dtype.type(eps))
@@ -33,17 +46,27 @@ def instance_norm(context: Context, attrs: Attrs, x: Array, gamma: Array, beta: 
     return out.astype(x.dtype, copy=False)
 
 
-def layer_norm(context: Context, attrs: Attrs, x: Array, gamma: Array, beta: Array) -> tuple[Array, Array, Array]:
-    """Normalize along one axis, whose length gamma and beta have; return mean and deviation too, that axis kept as 1."""
+def layer_norm(
+    context: Context, attrs: Attrs, x: Array, gamma: Array, beta: Array
+) -> tuple[Array, Array, Array]:
+    """Normalize along one axis, whose length gamma and beta have; return mean and deviation too,
+    that axis kept as 1.
+    """
     axis = normalize_axis(attrs["axis"], x.ndim)
     out, mean, deviation = _standardize(to_compute_dtype(x), (axis,), attrs["eps"])
     tail = (-1, *(1,) * (x.ndim - 1 - axis))
     out *= gamma.reshape(tail)
     out += beta.reshape(tail)
-    return out.astype(x.dtype, copy=False), mean.astype(x.dtype, copy=False), deviation.astype(x.dtype, copy=False)
+    return (
+        out.astype(x.dtype, copy=False),
+        mean.astype(x.dtype, copy=False),
+        deviation.astype(x.dtype, copy=False),
+    )
 
 
-def group_norm(context: Context, attrs: Attrs, x: Array, gamma: Array, beta: Array) -> tuple[Array, Array, Array]:
+def group_norm(
+    context: Context, attrs: Attrs, x: Array, gamma: Array, beta: Array
+) -> tuple[Array, Array, Array]:
     """Normalize groups of channels (N, C, ...) of each sample; gamma and beta have one number for each group."""
     groups = attrs["num_groups"]
     split = to_compute_dtype(x).reshape(len(x), groups, -1)
@@ -51,7 +74,11 @@ def group_norm(context: Context, attrs: Attrs, x: Array, gamma: Array, beta: Arr
     out *= gamma.reshape(-1, 1)
     out += beta.reshape(-1, 1)
     mean, deviation = mean.reshape(len(x), groups), deviation.reshape(len(x), groups)
-    return out.reshape(x.shape).astype(x.dtype, copy=False), mean.astype(x.dtype), deviation.astype(x.dtype)
+    return (
+        out.reshape(x.shape).astype(x.dtype, copy=False),
+        mean.astype(x.dtype),
+        deviation.astype(x.dtype),
+    )
 
 
 def sum_nearby_channels(x: Array, size: int) -> Array:
@@ -84,7 +111,11 @@ def l2_normalization(context: Context, attrs: Attrs, x: Array) -> Array:
 
 def length_along_axes(attrs: Attrs, x: Array) -> tuple[tuple[int, ...], Array]:
     """Return the axes that ``mode`` names and sqrt(sum of squares + eps) over them, those axes kept as 1."""
-    axes = {"instance": tuple(range(1, x.ndim)), "channel": (1,), "spatial": tuple(range(2, x.ndim))}[attrs["mode"]]
+    axes = {
+        "instance": tuple(range(1, x.ndim)),
+        "channel": (1,),
+        "spatial": tuple(range(2, x.ndim)),
+    }[attrs["mode"]]
     return axes, np.sqrt(np.square(x).sum(axis=axes, keepdims=True) + x.dtype.type(attrs["eps"]))
 
 
@@ -103,7 +134,9 @@ def dropout(context: Context, attrs: Attrs, x: Array) -> Array | KernelResult:
     return KernelResult((result, mask), {}, mask)
 
 
-def sparse_regularization(context: Context, attrs: Attrs, x: Array, moving_avg: Array) -> Array | KernelResult:
+def sparse_regularization(
+    context: Context, attrs: Attrs, x: Array, moving_avg: Array
+) -> Array | KernelResult:
     """Return ``x``; in training update the running mean of each unit, for the penalty in the backward pass."""
     return KernelResult((x,), {1: update_average(attrs, x, moving_avg)}) if context.training else x
 
@@ -123,7 +156,9 @@ def _vectors(inputs: Shapes, length: Dim, what: str) -> tuple[Dim, list[tuple[Di
     return length, [(length,)] * len(inputs)
 
 
-def infer_instance_norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def infer_instance_norm_shapes(
+    attrs: Attrs, inputs: Shapes, outputs: Shapes
+) -> tuple[Shapes, Shapes]:
     """Infer equal shapes of data and output; gamma and beta have one number for each channel."""
     _require_channels(unify(inputs[0], outputs[0]))
     return infer_layer_norm_shapes({"axis": 1}, inputs, outputs)
@@ -131,7 +166,9 @@ def infer_instance_norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) ->
 
 def _require_channels(data: Shape) -> None:
     if data is not None and len(data) < 3:
-        raise KernelError(f"data is {format_shape(data)}, expected at least three axes: samples, channels, spatial axes")
+        raise KernelError(
+            f"data is {format_shape(data)}, expected at least three axes: samples, channels, spatial axes"
+        )
 
 
 def infer_layer_norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -140,13 +177,17 @@ def infer_layer_norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tu
     if data is None:
         return [data, *_vectors(inputs[1:], None, "gamma and beta")[1]], outputs
     axis = normalize_axis(attrs["axis"], len(data))
-    length, vectors = _vectors(inputs[1:], data[axis], f"gamma and beta against axis {axis} of data")
+    length, vectors = _vectors(
+        inputs[1:], data[axis], f"gamma and beta against axis {axis} of data"
+    )
     data = (*data[:axis], length, *data[axis + 1 :])
     kept = (*data[:axis], 1, *data[axis + 1 :])
     return [data, *vectors], [data, *(unify(shape, kept) for shape in outputs[1:])]
 
 
-def infer_l2_normalization_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def infer_l2_normalization_shapes(
+    attrs: Attrs, inputs: Shapes, outputs: Shapes
+) -> tuple[Shapes, Shapes]:
     """Infer equal shapes of data and output, the norms' too; channels and spatial axes need three axes."""
     if attrs["mode"] != "instance":
         _require_channels(unify(inputs[0], outputs[0]))
@@ -161,15 +202,21 @@ def infer_group_norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tu
         return [data, *vectors], outputs
     _require_channels(data)
     if data[1] is not None and (groups < 1 or data[1] % groups):
-        raise KernelError(f"{format_count(data[1], 'channel')} cannot be split into num_groups {groups}")
+        raise KernelError(
+            f"{format_count(data[1], 'channel')} cannot be split into num_groups {groups}"
+        )
     return [data, *vectors], [data, *(unify(shape, (data[0], groups)) for shape in outputs[1:])]
 
 
-def infer_response_norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def infer_response_norm_shapes(
+    attrs: Attrs, inputs: Shapes, outputs: Shapes
+) -> tuple[Shapes, Shapes]:
     """Infer equal shapes ``(N, C, H, W)`` of data and output."""
     data = unify(inputs[0], outputs[0])
     if data is not None and len(data) != 4:
-        raise KernelError(f"data is {format_shape(data)}, expected four axes: samples, channels, height, width")
+        raise KernelError(
+            f"data is {format_shape(data)}, expected four axes: samples, channels, height, width"
+        )
     return [data], [data, *outputs[1:]]
 
 
@@ -178,7 +225,10 @@ def infer_sparse_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
     data = unify(inputs[0], outputs[0])
     if data is None:
         return [data, inputs[1]], [data]
-    require(len(data) >= 2, f"data is {format_shape(data)}, expected at least two axes: samples and units")
+    require(
+        len(data) >= 2,
+        f"data is {format_shape(data)}, expected at least two axes: samples and units",
+    )
     return [data, unify((data[1],), inputs[1])], [data]
 
 
@@ -192,13 +242,19 @@ KERNELS = (
         Kernel("LRN", local_response_norm, infer_response_norm_shapes, same_dtypes),
         Kernel("L2Normalization", l2_normalization, infer_l2_normalization_shapes, same_dtypes),
         Kernel("Dropout", dropout, same_shapes, same_dtypes),
-        Kernel("IdentityAttachKLSparseReg", sparse_regularization, infer_sparse_shapes, same_dtypes),
+        Kernel(
+            "IdentityAttachKLSparseReg", sparse_regularization, infer_sparse_shapes, same_dtypes
+        ),
     ),
 )
 
 
-def standardize_gradient(x: Array, dy: Array, axes: tuple[int, ...], eps: float) -> tuple[Array, Array]:
-    """Return the gradient of ``x`` from the gradient of (x - mean) / deviation over ``axes``, and the standardized values."""
+def standardize_gradient(
+    x: Array, dy: Array, axes: tuple[int, ...], eps: float
+) -> tuple[Array, Array]:
+    """Return the gradient of ``x`` from the gradient of (x - mean) / deviation over ``axes``, and
+    the standardized values.
+    """
     centred = x - x.mean(axis=axes, keepdims=True)
     inverse = 1 / np.sqrt(np.square(centred).mean(axis=axes, keepdims=True) + x.dtype.type(eps))
     standard = centred * inverse
@@ -234,8 +290,14 @@ def group_norm_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Gradie
     x, gamma, _beta = entry.inputs
     groups = entry.attrs["num_groups"]
     split, gradient = (to_compute_dtype(a).reshape(len(x), groups, -1) for a in (x, dy))
-    dx, standard = standardize_gradient(split, gradient * gamma.reshape(-1, 1), (2,), entry.attrs["eps"])
-    gradients = (dx.reshape(x.shape), (gradient * standard).sum(axis=(0, 2)), gradient.sum(axis=(0, 2)))
+    dx, standard = standardize_gradient(
+        split, gradient * gamma.reshape(-1, 1), (2,), entry.attrs["eps"]
+    )
+    gradients = (
+        dx.reshape(x.shape),
+        (gradient * standard).sum(axis=(0, 2)),
+        gradient.sum(axis=(0, 2)),
+    )
     return [g.astype(x.dtype, copy=False) for g in gradients]
 
 
@@ -244,10 +306,14 @@ def local_response_norm_gradient(entry: TapeEntry, dy: Array) -> Array:
     (x,), attrs = entry.inputs, entry.attrs
     wide, gradient, size = to_compute_dtype(x), to_compute_dtype(dy), attrs["nsize"]
     number = wide.dtype.type
-    scale = sum_nearby_channels(np.square(wide), size) * number(np.divide(attrs["alpha"], size)) + number(attrs["knorm"])
+    scale = sum_nearby_channels(np.square(wide), size) * number(
+        np.divide(attrs["alpha"], size)
+    ) + number(attrs["knorm"])
     power = np.power(scale, number(-attrs["beta"]))
     sums = sum_nearby_channels(gradient * wide * power / scale, size)
-    result: Array = gradient * power - number(np.divide(2 * attrs["alpha"] * attrs["beta"], size)) * wide * sums
+    result: Array = (
+        gradient * power - number(np.divide(2 * attrs["alpha"] * attrs["beta"], size)) * wide * sums
+    )
     return result.astype(x.dtype, copy=False)
 
 
@@ -268,7 +334,9 @@ def dropout_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
 
 
 def sparse_regularization_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return ``dy`` plus the penalty's ``penalty * (-t / m + (1 - t) / (1 - m))`` with the running mean ``m`` of each unit."""
+    """Return ``dy`` plus the penalty's ``penalty * (-t / m + (1 - t) / (1 - m))`` with the running
+    mean ``m`` of each unit.
+    """
     x, moving_avg = entry.inputs
     attrs = entry.attrs
     if not entry.training:
@@ -277,7 +345,9 @@ def sparse_regularization_gradient(entry: TapeEntry, dy: Array) -> Array:
     target = x.dtype.type(attrs["sparseness_target"])
     slope = x.dtype.type(attrs["penalty"]) * (-target / mean + (1 - target) / (1 - mean))
     shape = (1, -1, *(1,) * (x.ndim - 2))
-    return np.asarray(dy + (slope.reshape(shape) if slope.size == x.shape[1] else slope.reshape(1, *x.shape[1:])))
+    return np.asarray(
+        dy + (slope.reshape(shape) if slope.size == x.shape[1] else slope.reshape(1, *x.shape[1:]))
+    )
 
 
 GRADIENTS = (
@@ -288,5 +358,10 @@ GRADIENTS = (
     Gradient("LRN", local_response_norm_gradient, reads_outputs=False),
     Gradient("L2Normalization", l2_normalization_gradient, reads_outputs=False),
     Gradient("Dropout", dropout_gradient, reads_inputs=False),
-    Gradient("IdentityAttachKLSparseReg", sparse_regularization_gradient, reads_outputs=False, adds_penalty=True),
+    Gradient(
+        "IdentityAttachKLSparseReg",
+        sparse_regularization_gradient,
+        reads_outputs=False,
+        adds_penalty=True,
+    ),
 )

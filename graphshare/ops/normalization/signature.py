@@ -9,7 +9,8 @@ from graphshare.ops.signature import define
 
 BATCH_NORM = (
     "eps:double=0.0010000000474974513; momentum:float=0.899999976; fix_gamma:bool=True; use_global_stats:bool=False; "
-    "output_mean_var:bool=False; axis:int=1; cudnn_off:bool=False; min_calib_range:float?=None; max_calib_range:float?=None"
+    "output_mean_var:bool=False; axis:int=1; cudnn_off:bool=False; min_calib_range:float?=None; "
+    "max_calib_range:float?=None"
 )
 
 
@@ -93,7 +94,9 @@ OPERATORS = (
         visible=1,
         couples_batch="never",
     ),
-    *_batch_norm("_contrib_BatchNormWithReLU", attributes=BATCH_NORM, results="output mean var workspace"),
+    *_batch_norm(
+        "_contrib_BatchNormWithReLU", attributes=BATCH_NORM, results="output mean var workspace"
+    ),
     *_batch_norm(
         "_contrib_SyncBatchNorm",
         attributes=f"{_OLD_BATCH_NORM}; ndev:int=1; key:string=!",
@@ -101,7 +104,12 @@ OPERATORS = (
         is_operator_property=True,
     ),
     *_batch_norm("BatchNorm(_npx_batch_norm)", attributes=BATCH_NORM, results="output mean var"),
-    *_batch_norm("BatchNorm_v1", attributes=_OLD_BATCH_NORM, results="output mean var", is_operator_property=True),
+    *_batch_norm(
+        "BatchNorm_v1",
+        attributes=_OLD_BATCH_NORM,
+        results="output mean var",
+        is_operator_property=True,
+    ),
 )
 
 
@@ -118,5 +126,8 @@ def _batch_norm_rule(use: Use) -> Outcome:
 RULES: dict[str, Rule] = {
     "LayerNorm": along_axis_rule,
     "IdentityAttachKLSparseReg": mixing_rule("keeps an average of the whole batch while training"),
-    **dict.fromkeys(("BatchNorm", "BatchNorm_v1", "_contrib_SyncBatchNorm", "_contrib_BatchNormWithReLU"), _batch_norm_rule),
+    **dict.fromkeys(
+        ("BatchNorm", "BatchNorm_v1", "_contrib_SyncBatchNorm", "_contrib_BatchNormWithReLU"),
+        _batch_norm_rule,
+    ),
 }

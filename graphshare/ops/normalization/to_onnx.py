@@ -1,8 +1,8 @@
 """Normalization in ONNX, and operators that are the identity at inference.
 
-``BatchNormalization`` normalizes axis 1 by moving statistics. Where ONNX has no operator of the same meaning, means and
-variances within a sample are plain arithmetic: it exists in every opset and dtype, and gives the statistics that MXNet has as
-outputs.
+``BatchNormalization`` normalizes axis 1 by moving statistics. Where ONNX has no operator of the
+same meaning, means and variances within a sample are plain arithmetic: it exists in every opset and
+dtype, and gives the statistics that MXNet has as outputs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ def translate_instance_norm(t: Translation) -> str:
 
 
 def translate_layer_norm(t: Translation) -> list[str]:
-    """Emit ``LayerNormalization`` for the last axis, arithmetic for another; the mean and the deviation keep it as 1."""
+    """Emit ``LayerNormalization`` for the last axis, arithmetic for another; the mean and the
+    deviation keep it as 1.
+    """
     t.require_floats()
     x = t.inputs[0]
     if 0 in x.shape:
@@ -41,7 +43,10 @@ def translate_layer_norm(t: Translation) -> list[str]:
         return [t.emit("LayerNormalization", *t.inputs, axis=-1, epsilon=float(t.attrs["eps"]))]
     out, mean, deviation = _standardize(t, x, [axis])
     wide = wide_dtype(t.inputs[0].dtype)
-    return [_scale(t, out, x.rank - 1 - axis), *(t.cast(y, x.dtype, dtype=wide) for y in (mean, deviation))]
+    return [
+        _scale(t, out, x.rank - 1 - axis),
+        *(t.cast(y, x.dtype, dtype=wide) for y in (mean, deviation)),
+    ]
 
 
 def translate_group_norm(t: Translation) -> list[str]:
@@ -69,23 +74,31 @@ def translate_local_response_norm(t: Translation) -> str:
     alpha, beta, bias = t.attrs["alpha"] / t.attrs["nsize"], t.attrs["beta"], t.attrs["knorm"]
     # onnxruntime has no LRN of float64, and takes only a positive alpha and beta.
     if x.dtype != "float64" and alpha > 0 and beta > 0:  # what onnxruntime demands
-        return t.emit("LRN", x, size=size, alpha=float(alpha * size), beta=float(beta), bias=float(bias))
+        return t.emit(
+            "LRN", x, size=size, alpha=float(alpha * size), beta=float(beta), bias=float(bias)
+        )
     wide, reach = wide_dtype(t.inputs[0].dtype), size // 2
     data = t.cast(x, wide)
     padded = t.pad(t.emit("Mul", data, data), (0, reach, 0, 0), (0, reach, 0, 0), 0, wide)
     total = padded
     for shift in range(size):
-        part = t.emit("Slice", padded, t.integers([shift]), t.integers([shift + x.shape[1]]), t.integers([1]))
+        part = t.emit(
+            "Slice", padded, t.integers([shift]), t.integers([shift + x.shape[1]]), t.integers([1])
+        )
         total = part if shift == 0 else t.emit("Add", total, part)
     base = t.emit("Add", t.emit("Mul", total, t.number(alpha, wide)), t.number(bias, wide))
-    return t.cast(t.emit("Mul", t.emit("Pow", base, t.number(-beta, wide)), data), x.dtype, dtype=wide)
+    return t.cast(
+        t.emit("Mul", t.emit("Pow", base, t.number(-beta, wide)), data), x.dtype, dtype=wide
+    )
 
 
 def translate_l2_normalization(t: Translation) -> str:
     """Emit x / sqrt(sum of squares + eps) by sample, across its channels, or by channel."""
     t.require_floats()
     x, wide = t.inputs[0], wide_dtype(t.inputs[0].dtype)
-    axes = {"instance": range(1, x.rank), "channel": (1,), "spatial": range(2, x.rank)}[t.attrs["mode"]]
+    axes = {"instance": range(1, x.rank), "channel": (1,), "spatial": range(2, x.rank)}[
+        t.attrs["mode"]
+    ]
     data = t.cast(x, wide)
     total = t.reduce("ReduceSumSquare", data, list(axes), keepdims=True)
     length = t.emit("Sqrt", t.emit("Add", total, t.number(t.attrs["eps"], wide)))
@@ -95,7 +108,9 @@ def translate_l2_normalization(t: Translation) -> str:
 def translate_dropout(t: Translation) -> str:
     """Return the data; the mode ``always`` would draw random numbers."""
     if t.attrs["mode"] == "always" and t.attrs["p"] != 0:
-        t.refuse("it has the mode always, which draws random numbers at inference; without this mode it is the identity")
+        t.refuse(
+            "it has the mode always, which draws random numbers at inference; without this mode it is the identity"
+        )
     return t.inputs[0].name
 
 
@@ -114,22 +129,27 @@ def _scale(t: Translation, x: str, axes: int) -> str:
     """Return x * gamma + beta in the dtype of the data; gamma and beta get this many axes of size 1 at their end."""
     wide = wide_dtype(t.inputs[0].dtype)
     for op_type, vector in zip(("Mul", "Add"), t.inputs[1:3], strict=True):
-        term = t.reshape(Value(t.cast(vector, wide), vector.shape, wide), (*vector.shape, *(1,) * axes))
+        term = t.reshape(
+            Value(t.cast(vector, wide), vector.shape, wide), (*vector.shape, *(1,) * axes)
+        )
         x = t.emit(op_type, x, term)
     return t.cast(x, t.inputs[0].dtype, dtype=wide)
 
 
 def translate_batch_norm(t: Translation) -> list[str]:
-    """Emit ``BatchNormalization``; a fixed gamma is a constant of ones. Mean and deviation are returned if they are read.
+    """Emit ``BatchNormalization``; a fixed gamma is a constant of ones. Mean and deviation are
+    returned if they are read.
 
-    Data with one axis, a negative eps or one that float32 cannot hold beside float64 data, and means far from 0 need plain
-    arithmetic.
+    Data with one axis, a negative eps or one that float32 cannot hold beside float64 data, and
+    means far from 0 need plain arithmetic.
     """
     t.require_floats()
     x, mean = t.inputs[0], t.inputs[3]
     axis, eps = normalize_axis(t.attrs.get("axis", 1), x.rank), t.attrs["eps"]
     inexact = x.dtype == "float64" and float(np.float32(eps)) != eps
-    emit = _scale_channels if x.rank == 1 or eps < 0 or inexact or _cancels(t) else _normalize_channels
+    emit = (
+        _scale_channels if x.rank == 1 or eps < 0 or inexact or _cancels(t) else _normalize_channels
+    )
     results = [emit(t, axis)]
     if t.used - {0}:
         results.append(t.emit("Identity", mean))
@@ -139,7 +159,9 @@ def translate_batch_norm(t: Translation) -> list[str]:
 
 
 def _cancels(t: Translation) -> bool:
-    """Return whether known statistics are so far from 0 that x * factor + term, as runtimes compute it, loses digits."""
+    """Return whether known statistics are so far from 0 that x * factor + term, as runtimes compute
+    it, loses digits.
+    """
     arrays = [x.read() for x in t.inputs[1:] if x.read is not None]
     return len(arrays) == 4 and plain_scaling(t.attrs, *arrays)[0] is None
 
@@ -150,7 +172,9 @@ def _normalize_channels(t: Translation, axis: int) -> str:
     swapped = _swap(x.rank, axis)
     wide = mean.dtype  # float32 for float16
     data = t.transpose(t.cast(x, wide), swapped)
-    out = t.emit("BatchNormalization", data, scale, beta, mean, variance, epsilon=float(t.attrs["eps"]))
+    out = t.emit(
+        "BatchNormalization", data, scale, beta, mean, variance, epsilon=float(t.attrs["eps"])
+    )
     return t.cast(t.transpose(_rectify(t, out), swapped), x.dtype, dtype=wide)
 
 
@@ -162,7 +186,9 @@ def _scale_channels(t: Translation, axis: int) -> str:
     if not t.attrs["fix_gamma"]:
         factor = t.emit("Mul", factor, gamma)
     shape = (mean.shape[0], *tail[1:])
-    out = t.emit("Mul", t.emit("Sub", t.cast(x, wide), t.reshape(mean, shape)), t.reshape(factor, shape))
+    out = t.emit(
+        "Mul", t.emit("Sub", t.cast(x, wide), t.reshape(mean, shape)), t.reshape(factor, shape)
+    )
     return t.cast(_rectify(t, t.emit("Add", out, t.reshape(beta, shape))), x.dtype, dtype=wide)
 
 
@@ -191,7 +217,9 @@ def _swap(rank: int, axis: int) -> list[int]:
 
 
 TRANSLATIONS = (
-    Translator("InstanceNorm", translate_instance_norm, "its data is floating point, its eps not negative"),
+    Translator(
+        "InstanceNorm", translate_instance_norm, "its data is floating point, its eps not negative"
+    ),
     Translator("LayerNorm", translate_layer_norm, "its data is floating point and has elements"),
     Translator("GroupNorm", translate_group_norm, "its data is floating point and has elements"),
     Translator("LRN", translate_local_response_norm, "its nsize is not 0"),
@@ -200,6 +228,11 @@ TRANSLATIONS = (
     Translator("IdentityAttachKLSparseReg", keep_input),
     *tuple(
         Translator(name, translate_batch_norm, "its data is floating point")
-        for name in ("BatchNorm", "BatchNorm_v1", "_contrib_SyncBatchNorm", "_contrib_BatchNormWithReLU")
+        for name in (
+            "BatchNorm",
+            "BatchNorm_v1",
+            "_contrib_SyncBatchNorm",
+            "_contrib_BatchNormWithReLU",
+        )
     ),
 )

@@ -20,7 +20,15 @@ from graphshare.ops.gradient import Gradient, Gradients, TapeEntry, Vjp, no_grad
 from graphshare.ops.kernel import Array, Attrs, Context, Forward, Kernel, KernelError, Types
 from graphshare.ops.limits import NUMBERS, Limits, with_limits
 from graphshare.ops.unary import kernel as unary
-from graphshare.ops.unary.kernel import FACTORS, SLOPES_BY_INPUT, SLOPES_BY_OUTPUT, STEPS, factor_vjp, sign, slope_gradient
+from graphshare.ops.unary.kernel import (
+    FACTORS,
+    SLOPES_BY_INPUT,
+    SLOPES_BY_OUTPUT,
+    STEPS,
+    factor_vjp,
+    sign,
+    slope_gradient,
+)
 from graphshare.ops.unification import broadcast_shapes, compare_dtypes, same_dtypes, same_shapes
 from graphshare.text.format import format_count
 
@@ -53,7 +61,9 @@ _REAL: dict[str, Any] = {"arctan2": np.arctan2, "copysign": _copysign, "ldexp": 
 def _integer_scalar(function: Any) -> Forward:
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         # MXNet truncates the number to the array's dtype first: the bitwise and of 3 and 2.7 is 2.
-        return np.asarray(function(x, convert(np.asarray(attrs["scalar"], np.float64), x.dtype))).astype(x.dtype)
+        return np.asarray(
+            function(x, convert(np.asarray(attrs["scalar"], np.float64), x.dtype))
+        ).astype(x.dtype)
 
     return forward
 
@@ -64,7 +74,9 @@ def _real_scalar(function: Any, reverse: bool) -> Forward:
         number = convert(np.asarray(attrs["scalar"], np.float64), name).astype(np.float64)
         data = convert(x, name).astype(np.float64)
         with np.errstate(all="ignore"):
-            return convert(np.asarray(function(number, data) if reverse else function(data, number)), name)
+            return convert(
+                np.asarray(function(number, data) if reverse else function(data, number)), name
+            )
 
     return forward
 
@@ -85,7 +97,9 @@ def _real_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Typ
 def _pair(function: Any) -> Forward:
     def forward(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
         with np.errstate(all="ignore"):
-            return convert(np.asarray(function(x.astype(np.float64), y.astype(np.float64))), x.dtype)
+            return convert(
+                np.asarray(function(x.astype(np.float64), y.astype(np.float64))), x.dtype
+            )
 
     return forward
 
@@ -100,7 +114,9 @@ def around(context: Context, attrs: Attrs, x: Array) -> Array:
 
 def nan_to_num(context: Context, attrs: Attrs, x: Array) -> Array:
     """Replace NaN and infinities, by default with 0 and the limits of the dtype."""
-    return np.nan_to_num(x, copy=True, nan=attrs["nan"], posinf=attrs["posinf"], neginf=attrs["neginf"])
+    return np.nan_to_num(
+        x, copy=True, nan=attrs["nan"], posinf=attrs["posinf"], neginf=attrs["neginf"]
+    )
 
 
 def polyval(context: Context, attrs: Attrs, p: Array, x: Array) -> Array:
@@ -121,7 +137,10 @@ def _where(left: str | None, right: str | None) -> Forward:
     def forward(context: Context, attrs: Attrs, condition: Array, *arrays: Array) -> Array:
         dtype = arrays[0].dtype if arrays else np.dtype(np.float32)
         rest = iter(arrays)
-        parts = [next(rest) if key is None else np.asarray(attrs[key]).astype(dtype) for key in (left, right)]
+        parts = [
+            next(rest) if key is None else np.asarray(attrs[key]).astype(dtype)
+            for key in (left, right)
+        ]
         return np.where(condition != 0, *parts)
 
     return forward
@@ -214,9 +233,15 @@ def _arithmetic_kernel(name: str, word: str, types: Any = _arithmetic_types) -> 
         (name,) = types(attrs, [str(x.dtype), str(y.dtype)], [None])[1]
         # An array of another dtype than the result cannot hold it.
         reusable = context.reusable if x.dtype == y.dtype else ()
-        return function(Context(training=context.training, reusable=reusable), convert(x, name), convert(y, name))
+        return function(
+            Context(training=context.training, reusable=reusable),
+            convert(x, name),
+            convert(y, name),
+        )
 
-    return Kernel(f"_npi_{name}", forward, broadcast_shapes, types, direct=binary.direct_function(word))
+    return Kernel(
+        f"_npi_{name}", forward, broadcast_shapes, types, direct=binary.direct_function(word)
+    )
 
 
 def _divide_scalar(reverse: bool) -> Forward:
@@ -245,27 +270,56 @@ KERNELS = with_limits(
     activation.activation_kernel("_npi_tanh", activation.tanh),
     activation.activation_kernel("_npx_relu", activation.relu),
     activation.activation_kernel("_npx_sigmoid", activation.sigmoid),
-    *(Kernel(f"_npi_{name}", _plain(f), same_shapes, compare_dtypes("bool")) for name, f in _TESTS.items()),
+    *(
+        Kernel(f"_npi_{name}", _plain(f), same_shapes, compare_dtypes("bool"))
+        for name, f in _TESTS.items()
+    ),
     *(_arithmetic_kernel(name, word) for name, word in ARITHMETIC.items()),
     _arithmetic_kernel("true_divide", "div", _division_types),
-    *(Kernel(f"_npi_{name}", _plain(f), broadcast_shapes, compare_dtypes("bool")) for name, f in COMPARISONS.items()),
-    *(Kernel(f"_npi_{name}", _plain(f), broadcast_shapes, _float_types) for name, f in _FLOAT_FUNCTIONS.items()),
-    *(Kernel(f"_npi_{name}", _plain(f), broadcast_shapes, integer_types) for name, f in INTEGER_FUNCTIONS.items()),
+    *(
+        Kernel(f"_npi_{name}", _plain(f), broadcast_shapes, compare_dtypes("bool"))
+        for name, f in COMPARISONS.items()
+    ),
+    *(
+        Kernel(f"_npi_{name}", _plain(f), broadcast_shapes, _float_types)
+        for name, f in _FLOAT_FUNCTIONS.items()
+    ),
+    *(
+        Kernel(f"_npi_{name}", _plain(f), broadcast_shapes, integer_types)
+        for name, f in INTEGER_FUNCTIONS.items()
+    ),
     Kernel("_npi_where", _where(None, None), broadcast_shapes, where_types),
-    *(binary.scalar_kernel(f"_npi_{name}_scalar", word, False) for name, word in ARITHMETIC.items()),
-    *(binary.scalar_kernel(f"_npi_r{name}_scalar", ARITHMETIC[name], True) for name in ("subtract", "mod", "power")),
+    *(
+        binary.scalar_kernel(f"_npi_{name}_scalar", word, False)
+        for name, word in ARITHMETIC.items()
+    ),
+    *(
+        binary.scalar_kernel(f"_npi_r{name}_scalar", ARITHMETIC[name], True)
+        for name in ("subtract", "mod", "power")
+    ),
     *(
         Kernel(f"_npi_{name}_scalar", _compare_scalar(f), same_shapes, compare_dtypes("bool"))
         for name, f in COMPARISONS.items()
     ),
     Kernel("_npi_true_divide_scalar", _divide_scalar(False), same_shapes, _division_types),
     Kernel("_npi_rtrue_divide_scalar", _divide_scalar(True), same_shapes, _division_types),
-    *(Kernel(f"_npi_{name}_scalar", _integer_scalar(f), same_shapes, integer_types) for name, f in INTEGER_FUNCTIONS.items()),
-    *(Kernel(f"_npi_{name}_scalar", _real_scalar(f, False), same_shapes, _real_types) for name, f in _REAL.items()),
-    *(Kernel(f"_npi_r{name}_scalar", _real_scalar(f, True), same_shapes, _real_types) for name, f in _REAL.items()),
+    *(
+        Kernel(f"_npi_{name}_scalar", _integer_scalar(f), same_shapes, integer_types)
+        for name, f in INTEGER_FUNCTIONS.items()
+    ),
+    *(
+        Kernel(f"_npi_{name}_scalar", _real_scalar(f, False), same_shapes, _real_types)
+        for name, f in _REAL.items()
+    ),
+    *(
+        Kernel(f"_npi_r{name}_scalar", _real_scalar(f, True), same_shapes, _real_types)
+        for name, f in _REAL.items()
+    ),
     Kernel("_npi_copysign", _pair(_copysign), broadcast_shapes, same_dtypes),
     Kernel("_npi_ldexp", _pair(_ldexp_scalar), broadcast_shapes, same_dtypes),
-    Kernel("_npi_bitwise_not", lambda context, attrs, x: np.bitwise_not(x), same_shapes, integer_types),
+    Kernel(
+        "_npi_bitwise_not", lambda context, attrs, x: np.bitwise_not(x), same_shapes, integer_types
+    ),
     Kernel("_npi_around", around, same_shapes, same_dtypes),
     Kernel("_npi_nan_to_num", nan_to_num, same_shapes, same_dtypes),
     Kernel("_npi_polyval", polyval, _polyval_shapes, same_dtypes),
@@ -278,7 +332,11 @@ KERNELS = with_limits(
 def broadcast_where_gradient(entry: TapeEntry, dy: Array) -> Gradients:
     """Return the gradients of ``x`` where the condition is not 0 and of ``y`` elsewhere, in their own shapes."""
     condition, x, y = entry.inputs
-    return [None, fit_to(np.where(condition != 0, dy, 0), x), fit_to(np.where(condition != 0, 0, dy), y)]
+    return [
+        None,
+        fit_to(np.where(condition != 0, dy, 0), x),
+        fit_to(np.where(condition != 0, 0, dy), y),
+    ]
 
 
 _LN2 = log(2.0)
@@ -340,8 +398,9 @@ def polyval_gradient(entry: TapeEntry, dy: Array) -> Gradients:
 def _where_scalar_vjp(*, left: bool) -> Vjp:
     """Return the gradient of the array of a ``where`` with a number on the ``left`` or on the right.
 
-    A number on the left leaves the array where the condition is 0, one on the right where it is not; but MXNet computes both
-    the wrong way round, except for an array on the left that was broadcast.
+    A number on the left leaves the array where the condition is 0, one on the right where it is
+    not; but MXNet computes both the wrong way round, except for an array on the left that was
+    broadcast.
     """
 
     def vjp(entry: TapeEntry, dy: Array) -> Gradients:
@@ -357,9 +416,15 @@ _BINARY = {**ARITHMETIC, "true_divide": "div"}
 
 def _unary_gradient(name: str) -> Gradient:
     if name in FACTORS:
-        return Gradient(f"_npi_{name}", factor_vjp(FACTORS[name]), reads_inputs=False, reads_outputs=False)
+        return Gradient(
+            f"_npi_{name}", factor_vjp(FACTORS[name]), reads_inputs=False, reads_outputs=False
+        )
     by_input = name in SLOPES_BY_INPUT
-    return slope_gradient(f"_npi_{name}", SLOPES_BY_INPUT[name] if by_input else SLOPES_BY_OUTPUT[name], by_input=by_input)
+    return slope_gradient(
+        f"_npi_{name}",
+        SLOPES_BY_INPUT[name] if by_input else SLOPES_BY_OUTPUT[name],
+        by_input=by_input,
+    )
 
 
 GRADIENTS = (
@@ -374,8 +439,16 @@ GRADIENTS = (
     Gradient("_npi_where_lscalar", _where_scalar_vjp(left=True), reads_outputs=False),
     Gradient("_npi_where_rscalar", _where_scalar_vjp(left=False), reads_outputs=False),
     *no_gradient("MXNet's gradient of it is zero everywhere", "_npi_where_scalar2"),
-    *no_gradient("MXNet's backward pass of it always fails", "_npi_copysign_scalar", "_npi_rcopysign_scalar", is_zero=False),
-    *(binary_gradient(f"_npi_{name}", word) for name, word in (*_BINARY.items(), ("arctan2", "arctan2"), ("hypot", "hypot"))),
+    *no_gradient(
+        "MXNet's backward pass of it always fails",
+        "_npi_copysign_scalar",
+        "_npi_rcopysign_scalar",
+        is_zero=False,
+    ),
+    *(
+        binary_gradient(f"_npi_{name}", word)
+        for name, word in (*_BINARY.items(), ("arctan2", "arctan2"), ("hypot", "hypot"))
+    ),
     *(scalar_gradient(f"_npi_{name}_scalar", word) for name, word in _BINARY.items()),
     *(
         scalar_gradient(f"_npi_r{name}_scalar", _BINARY[name], reverse=True)
@@ -392,9 +465,20 @@ GRADIENTS = (
         *(f"_npi_{name}{suffix}" for name in COMPARISONS for suffix in ("", "_scalar")),
     ),
     *no_gradient(
-        "a test is constant almost everywhere", "_npi_isfinite", "_npi_isinf", "_npi_isnan", "_npi_isneginf", "_npi_isposinf"
+        "a test is constant almost everywhere",
+        "_npi_isfinite",
+        "_npi_isinf",
+        "_npi_isnan",
+        "_npi_isneginf",
+        "_npi_isposinf",
     ),
-    *no_gradient("it computes integers", "_npi_bitwise_and", "_npi_bitwise_or", "_npi_bitwise_xor", "_npi_lcm"),
+    *no_gradient(
+        "it computes integers",
+        "_npi_bitwise_and",
+        "_npi_bitwise_or",
+        "_npi_bitwise_xor",
+        "_npi_lcm",
+    ),
     *no_gradient(
         "its derivative is 0 wherever there is one",
         *(f"_npi_{name}" for name in UNARY.split() if name in STEPS),

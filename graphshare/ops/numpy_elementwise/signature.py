@@ -35,7 +35,9 @@ OPERATORS = (
     *define("_npi_where", "condition x y", couples_batch="elementwise"),
     *define("_npi_where_lscalar", "condition x", "scalar:double=0", couples_batch="elementwise"),
     *define("_npi_where_rscalar", "condition y", "scalar:double=0", couples_batch="elementwise"),
-    *define("_npi_where_scalar2", "condition", "x:double=0; y:double=0", couples_batch="elementwise"),
+    *define(
+        "_npi_where_scalar2", "condition", "x:double=0; y:double=0", couples_batch="elementwise"
+    ),
     *elementwise(
         "_npi_add_scalar _npi_arctan2_scalar _npi_bitwise_and_scalar _npi_bitwise_or_scalar "
         "_npi_bitwise_xor_scalar _npi_copysign_scalar _npi_lcm_scalar _npi_ldexp_scalar _npi_mod_scalar "

@@ -1,7 +1,7 @@
 """The numpy interface's elementwise operators in ONNX: dtypes are promoted, comparisons give booleans.
 
-Bitwise functions are a loop over the bits, as ONNX has operators for bits from opset 18 on; the least common multiple is
-Euclid's algorithm.
+Bitwise functions are a loop over the bits, as ONNX has operators for bits from opset 18 on; the
+least common multiple is Euclid's algorithm.
 """
 
 from __future__ import annotations
@@ -88,7 +88,9 @@ def _bitwise(x: Term, y: Term, *, op_type: str) -> Term:
         return x.apply(op_type, y)
     if x.t.opset >= 18:
         return x.apply(f"Bitwise{op_type}", y)
-    return _loop_over_bits(x.cast("int64"), y.cast("int64"), op_type, _WIDTHS[x.dtype]).cast(x.dtype)
+    return _loop_over_bits(x.cast("int64"), y.cast("int64"), op_type, _WIDTHS[x.dtype]).cast(
+        x.dtype
+    )
 
 
 def _loop_over_bits(x: Term, y: Term, op_type: str, width: int) -> Term:
@@ -96,8 +98,8 @@ def _loop_over_bits(x: Term, y: Term, op_type: str, width: int) -> Term:
 
     def step(states: Sequence[Term]) -> list[Term]:
         a, b, total, weight = states
-        # ONNX's Mod takes the divisor's sign, so these are bits of two's complement; the weight of the highest one overflows to
-        # the weight of the sign.
+        # ONNX's Mod takes the divisor's sign, so these are bits of two's complement; the weight of
+        # the highest one overflows to the weight of the sign.
         low, other = a.apply("Mod", 2), b.apply("Mod", 2)
         bit = low.is_true().apply(op_type, other.is_true()).cast("int64")
         return [(a - low) / 2, (b - other) / 2, total + bit * weight, weight * 2]
@@ -107,7 +109,9 @@ def _loop_over_bits(x: Term, y: Term, op_type: str, width: int) -> Term:
     return _repeat(width, [*both, both[0] * 0, both[0] * 0 + 1], step)[2]
 
 
-def _repeat(count: int, states: Sequence[Term], step: Callable[[Sequence[Term]], Sequence[Term]]) -> list[Term]:
+def _repeat(
+    count: int, states: Sequence[Term], step: Callable[[Sequence[Term]], Sequence[Term]]
+) -> list[Term]:
     """Emit a ``Loop`` that applies ``step`` to states of the output's shape ``count`` times."""
     t, shape = states[0].t, states[0].t.outputs[0].shape
 
@@ -119,7 +123,9 @@ def _repeat(count: int, states: Sequence[Term], step: Callable[[Sequence[Term]],
     counter = [Value("iteration", (), "int64"), Value("condition", (), "bool")]
     body = t.body([*counter, *(Value("state", shape, x.dtype) for x in states)], build)
     names = [x.name for x in states]
-    outputs = t.emit_several("Loop", len(states), t.number(count, "int64"), t.number(True, "bool"), *names, body=body)
+    outputs = t.emit_several(
+        "Loop", len(states), t.number(count, "int64"), t.number(True, "bool"), *names, body=body
+    )
     return [Term(t, name, x.dtype) for name, x in zip(outputs, states, strict=True)]
 
 
@@ -189,7 +195,9 @@ def translate_real_scalar(t: Translation, name: str, reverse: bool = False) -> s
     number = data.number(read_scalar(t, data.dtype))
     if reverse:
         # copysign of uint8 is its first operand, broadcast to the shape of the output.
-        return _REAL[name](number.expand(t.outputs[0].shape) if name == "copysign" else number, data).name
+        return _REAL[name](
+            number.expand(t.outputs[0].shape) if name == "copysign" else number, data
+        ).name
     return _REAL[name](data, number).name
 
 
@@ -245,7 +253,10 @@ def translate_where(t: Translation, keys: Sequence[str | None]) -> str:
     condition, *arrays = terms(t)
     dtype = arrays[0].dtype if arrays else "float32"
     rest = iter(arrays)
-    yes, no = (next(rest) if key is None else condition.number(_as(t.attrs[key], dtype), dtype) for key in keys)
+    yes, no = (
+        next(rest) if key is None else condition.number(_as(t.attrs[key], dtype), dtype)
+        for key in keys
+    )
     return condition.is_true().choose(yes, no).name
 
 
@@ -261,14 +272,26 @@ TRANSLATIONS = (
     Translator("_npx_relu", translate_terms(partial(activate, name="relu"))),
     Translator("_npx_sigmoid", translate_terms(partial(activate, name="sigmoid"))),
     *(Translator(f"_npi_{name}", translate_terms(test)) for name, test in _TESTS.items()),
-    *(Translator(f"_npi_{name}", partial(translate_arithmetic, name=word)) for name, word in ARITHMETIC.items()),
+    *(
+        Translator(f"_npi_{name}", partial(translate_arithmetic, name=word))
+        for name, word in ARITHMETIC.items()
+    ),
     Translator("_npi_true_divide", partial(translate_arithmetic, name="div")),
-    *(Translator(f"_npi_{name}", translate_terms(binary.COMPARISONS[word])) for name, word in _COMPARISONS.items()),
+    *(
+        Translator(f"_npi_{name}", translate_terms(binary.COMPARISONS[word]))
+        for name, word in _COMPARISONS.items()
+    ),
     Translator("_npi_arctan2", translate_terms(arctan2)),
     Translator("_npi_hypot", translate_terms(binary.hypot)),
-    *(Translator(f"_npi_{name}_scalar", partial(binary.translate_scalar, name=word)) for name, word in ARITHMETIC.items()),
     *(
-        Translator(f"_npi_r{name}_scalar", partial(binary.translate_scalar, name=ARITHMETIC[name], reverse=True))
+        Translator(f"_npi_{name}_scalar", partial(binary.translate_scalar, name=word))
+        for name, word in ARITHMETIC.items()
+    ),
+    *(
+        Translator(
+            f"_npi_r{name}_scalar",
+            partial(binary.translate_scalar, name=ARITHMETIC[name], reverse=True),
+        )
         for name in ("subtract", "mod", "power")
     ),
     *(
@@ -278,9 +301,18 @@ TRANSLATIONS = (
     Translator("_npi_true_divide_scalar", partial(translate_division, reverse=False)),
     Translator("_npi_rtrue_divide_scalar", partial(translate_division, reverse=True)),
     *(Translator(f"_npi_{name}", translate_terms(f)) for name, f in INTEGER_FUNCTIONS.items()),
-    *(Translator(f"_npi_{name}_scalar", partial(translate_integer_scalar, name=name)) for name in INTEGER_FUNCTIONS),
-    *(Translator(f"_npi_{name}_scalar", partial(translate_real_scalar, name=name)) for name in _REAL),
-    *(Translator(f"_npi_r{name}_scalar", partial(translate_real_scalar, name=name, reverse=True)) for name in _REAL),
+    *(
+        Translator(f"_npi_{name}_scalar", partial(translate_integer_scalar, name=name))
+        for name in INTEGER_FUNCTIONS
+    ),
+    *(
+        Translator(f"_npi_{name}_scalar", partial(translate_real_scalar, name=name))
+        for name in _REAL
+    ),
+    *(
+        Translator(f"_npi_r{name}_scalar", partial(translate_real_scalar, name=name, reverse=True))
+        for name in _REAL
+    ),
     *(Translator(f"_npi_{name}", translate_terms(_REAL[name])) for name in ("copysign", "ldexp")),
     Translator("_npi_bitwise_not", translate_bitwise_not),
     Translator("_npi_around", translate_around),

@@ -1,9 +1,10 @@
 """Convolutions that oneDNN fuses with the layers after them, in floats or in 8-bit integers.
 
-The operator's flags and the operators of its subgraph state which operators are fused. In floats the subgraph is run. In
-integers the operator quantizes its weights itself, by filter where its own range is calibrated; a BatchNorm is folded into them
-first. Rounding happens where oneDNN rounds: weights and bias to integers, the sum of products to float32 before it is scaled,
-the result to integers, half to even. Values beyond the limits of a dtype become the limit.
+The operator's flags and the operators of its subgraph state which operators are fused. In floats
+the subgraph is run. In integers the operator quantizes its weights itself, by filter where its own
+range is calibrated; a BatchNorm is folded into them first. Rounding happens where oneDNN rounds:
+weights and bias to integers, the sum of products to float32 before it is scaled, the result to
+integers, half to even. Values beyond the limits of a dtype become the limit.
 """
 
 from __future__ import annotations
@@ -40,13 +41,23 @@ from graphshare.ops.onednn.products import (
     sum_by_channel,
     sum_products,
 )
-from graphshare.ops.quantization.kernel import ENDS, find_magnitude, product_range, range_end, round_to, with_ranges
+from graphshare.ops.quantization.kernel import (
+    ENDS,
+    find_magnitude,
+    product_range,
+    range_end,
+    round_to,
+    with_ranges,
+)
 from graphshare.ops.unification import infer_nothing, require_dtypes
 
 _LARGEST = float(np.finfo(np.float32).max)
 
 _ACTIVATIONS = ("Activation", "LeakyReLU", "clip")
-_ACT_TYPES = {"Activation": ("relu", "sigmoid", "softrelu", "tanh"), "LeakyReLU": ("leaky", "elu", "gelu")}
+_ACT_TYPES = {
+    "Activation": ("relu", "sigmoid", "softrelu", "tanh"),
+    "LeakyReLU": ("leaky", "elu", "gelu"),
+}
 """The activations of oneDNN; MXNet ends with "unknown activation type" for any other."""
 
 
@@ -62,15 +73,21 @@ def _is_positive(operator: str, attrs: Attrs) -> bool:
     return operator == "clip" or attrs["act_type"] in ("relu", "sigmoid", "softrelu")
 
 
-def split_activations(attrs: Attrs, inner: Inner) -> tuple[list[tuple[str, Attrs]], list[tuple[str, Attrs]]]:
+def split_activations(
+    attrs: Attrs, inner: Inner
+) -> tuple[list[tuple[str, Attrs]], list[tuple[str, Attrs]]]:
     """Return the activations before the sum and after it."""
     activations = [item for item in inner if item[0] in _ACTIVATIONS]
     first = activations[:1] if attrs["with_act"] else []
     return first, activations[len(first) :] if attrs["with_postsum_act"] else []
 
 
-def list_applied_activations(attrs: Attrs, inner: Inner) -> tuple[list[tuple[str, Attrs]], list[tuple[str, Attrs]]]:
-    """Return the activations that are computed before the sum and after it; without a sum the limit of the dtype clips."""
+def list_applied_activations(
+    attrs: Attrs, inner: Inner
+) -> tuple[list[tuple[str, Attrs]], list[tuple[str, Attrs]]]:
+    """Return the activations that are computed before the sum and after it; without a sum the limit
+    of the dtype clips.
+    """
     before, after = split_activations(attrs, inner)
     is_clip = bool(before) and before[0][0] == "clip"
     return [] if is_clip and not attrs["with_sum"] else before, after
@@ -98,9 +115,10 @@ def make_fused_kernel(
 ) -> Kernel:
     """Return the kernel of a fused layer: its subgraph in floats, or ``integers`` where it is quantized.
 
-    ``count_arrays(attrs, inputs, bodies)`` is the number of inputs before the ends of ranges (one element each). ``types``
-    infers the dtypes that MXNet demands of a quantized layer. ``shapes`` is a rule by the attributes of the layer; the subgraph
-    must agree with it. ``refuses(attrs, inner)`` says why the operators of the subgraph cannot be computed in integers.
+    ``count_arrays(attrs, inputs, bodies)`` is the number of inputs before the ends of ranges (one
+    element each). ``types`` infers the dtypes that MXNet demands of a quantized layer. ``shapes``
+    is a rule by the attributes of the layer; the subgraph must agree with it. ``refuses(attrs,
+    inner)`` says why the operators of the subgraph cannot be computed in integers.
     """
 
     def forward(context: Context, attrs: Attrs, *inputs: Array) -> Any:
@@ -110,13 +128,17 @@ def make_fused_kernel(
             raise KernelError("the node has no subgraph to run")
         return context.run_subgraph(0, inputs)[0]
 
-    def body_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes, bodies: Bodies) -> tuple[Shapes, Shapes]:
+    def body_shapes(
+        attrs: Attrs, inputs: Shapes, outputs: Shapes, bodies: Bodies
+    ) -> tuple[Shapes, Shapes]:
         arrays, results = inputs[: count_arrays(attrs, inputs, bodies)], outputs[:1]
         if shapes is not None:
             arrays, results = shapes(attrs, arrays, results)
         return with_ranges(bodies.shapes(0, arrays, results), inputs, outputs)
 
-    def body_types(attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodies) -> tuple[Types, Types]:
+    def body_types(
+        attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodies
+    ) -> tuple[Types, Types]:
         if not attrs["quantized"]:
             return bodies.types(0, inputs, outputs)
         wanted, results = types(attrs, inputs, outputs, bodies)
@@ -127,15 +149,26 @@ def make_fused_kernel(
         return refuses(attrs, bodies.operators(0)) if attrs["quantized"] else None
 
     limits = Limits(elements=True)  # oneDNN has no layer without elements
-    return Kernel(operator, forward, infer_nothing, infer_nothing, body_shapes, body_types, refuses_node, cost, limits=limits)
+    return Kernel(
+        operator,
+        forward,
+        infer_nothing,
+        infer_nothing,
+        body_shapes,
+        body_types,
+        refuses_node,
+        cost,
+        limits=limits,
+    )
 
 
 class _Layer(NamedTuple):
     """The part of an integer convolution that follows only from parameters and ranges.
 
-    The sums are multiplied by ``scale``, one number for each filter, the added array by ``factor``. Between the activations
-    ``before`` and ``after`` it is added. The result is clipped to ``limits``, None where it may be NaN, and written as integers
-    of dtype ``written``, then read as ``dtype``. ``low`` and ``high`` are the range of the result.
+    The sums are multiplied by ``scale``, one number for each filter, the added array by ``factor``.
+    Between the activations ``before`` and ``after`` it is added. The result is clipped to
+    ``limits``, None where it may be NaN, and written as integers of dtype ``written``, then read as
+    ``dtype``. ``low`` and ``high`` are the range of the result.
     """
 
     filters: Filters
@@ -161,7 +194,9 @@ def convolve_integers(context: Context, attrs: Attrs, *inputs: Array) -> tuple[A
     dtypes = (x.dtype, None if other is None else other.dtype)
     key = (dtypes, *(end.item(0) for end in ends))
     # In a bound graph a layer is prepared once for data of equal dtypes and ranges.
-    layer = context.once(range(1, 1 + count), key, lambda: _prepare_layer(attrs, inner, weights, dtypes, ends))
+    layer = context.once(
+        range(1, 1 + count), key, lambda: _prepare_layer(attrs, inner, weights, dtypes, ends)
+    )
     out = _sum_products(context, conv, x, layer.filters)
     if layer.scale is not None:
         out *= layer.scale.reshape(-1, *(1,) * (out.ndim - 2))
@@ -181,15 +216,23 @@ def convolve_integers(context: Context, attrs: Attrs, *inputs: Array) -> tuple[A
 
 
 def _prepare_layer(
-    attrs: Attrs, inner: Inner, weights: Sequence[Array], dtypes: Sequence[Any], ends: Sequence[Array]
+    attrs: Attrs,
+    inner: Inner,
+    weights: Sequence[Array],
+    dtypes: Sequence[Any],
+    ends: Sequence[Array],
 ) -> _Layer:
-    """Prepare the layer from its parameters, and the dtypes and ranges of the data and of the added array, if there is one."""
+    """Prepare the layer from its parameters, and the dtypes and ranges of the data and of the added
+    array, if there is one.
+    """
     data, other = dtypes
     data_unit, dtype = per_unit(str(data), *ends[:2]), _output_dtype(attrs, inner)
     # A 32-bit result has one range, so its filters share one scale.
     filters = quantize_filters(attrs, inner, weights, data_unit, data, by_filter=dtype != "int32")
     if dtype == "int32":
-        low, high = product_range(find_magnitude(*ends[:2]), 127 if data == np.int8 else 255, float(filters.reach), 127)
+        low, high = product_range(
+            find_magnitude(*ends[:2]), 127 if data == np.int8 else 255, float(filters.reach), 127
+        )
         unit, scale = data_unit * filters.units[0], None
     else:
         low, high = np.float32(attrs["min_calib_range"]), np.float32(attrs["max_calib_range"])
@@ -201,11 +244,29 @@ def _prepare_layer(
     written = dtype if other is None or dtype == "int32" else str(other)
     limits = None
     # A ReLU at the end becomes the lower limit of the values that are written.
-    if scale is not None and all(_is_relu(*item) for item in (*before, *after)) and _is_finite(filters, scale, factor):
+    if (
+        scale is not None
+        and all(_is_relu(*item) for item in (*before, *after))
+        and _is_finite(filters, scale, factor)
+    ):
         is_positive = bool(after or (before and other is None))
-        limits = (np.float32(max(0, ENDS[written][0]) if is_positive else ENDS[written][0]), np.float32(ENDS[written][1]))
+        limits = (
+            np.float32(max(0, ENDS[written][0]) if is_positive else ENDS[written][0]),
+            np.float32(ENDS[written][1]),
+        )
         before, after = ([] if other is None else before), []
-    return _Layer(filters, scale, factor, before, after, limits, written, dtype, range_end(low), range_end(high))
+    return _Layer(
+        filters,
+        scale,
+        factor,
+        before,
+        after,
+        limits,
+        written,
+        dtype,
+        range_end(low),
+        range_end(high),
+    )
 
 
 def _is_relu(operator: str, attrs: Attrs) -> bool:
@@ -215,7 +276,9 @@ def _is_relu(operator: str, attrs: Attrs) -> bool:
 def _is_finite(filters: Filters, scale: Array, factor: Any) -> bool:
     """Return whether float32 holds all results, so that none is infinite or NaN."""
     # Sums of products fit into int32, and an added number is one of 8 bits.
-    largest = 1 << 31 if filters.bias is None else (1 << 31) + float(np.abs(filters.bias).max(initial=0))
+    largest = (
+        1 << 31 if filters.bias is None else (1 << 31) + float(np.abs(filters.bias).max(initial=0))
+    )
     return largest * float(np.abs(scale).max(initial=0)) + 255 * abs(float(factor or 0)) < _LARGEST
 
 
@@ -233,7 +296,9 @@ def _sum_products(context: Context, conv: Attrs, x: Array, filters: Filters) -> 
         wide = convolution(context, {**conv, "no_bias": True}, x.astype(weights.dtype), weights)
     tail = (1,) * (wide.ndim - 2)
     if filters.shift is not None:
-        wide += filters.shift.reshape(-1, *tail).astype(wide.dtype)  # both are exact in the dtype of the sums
+        wide += filters.shift.reshape(-1, *tail).astype(
+            wide.dtype
+        )  # both are exact in the dtype of the sums
     sums: Array = wide.astype(np.float32, copy=False)
     if filters.shift is not None:
         sums -= filters.shift.reshape(-1, *tail).astype(np.float32)
@@ -260,16 +325,23 @@ def _range_inputs(attrs: Attrs) -> int:
     return 4 if attrs["with_sum"] else 2
 
 
-def convolution_types(attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodies) -> tuple[Types, Types]:
+def convolution_types(
+    attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodies
+) -> tuple[Types, Types]:
     """Infer float weights and statistics; the data, the added array and the output are integers."""
     count = len(inputs) - _range_inputs(attrs)
     own = {0: inputs[0], count - 1: inputs[count - 1]} if attrs["with_sum"] else {0: inputs[0]}
     variables = [None if i in own else x for i, x in enumerate(inputs[:count])]
     # The subgraph is one of floats, so the data and the added array count as float32 in it.
-    inferred, _ = bodies.types(0, [("float32" if i in own else x) for i, x in enumerate(variables)], [None])
+    inferred, _ = bodies.types(
+        0, [("float32" if i in own else x) for i, x in enumerate(variables)], [None]
+    )
     known = [own.get(i, x) for i, x in enumerate(inferred)]
     dtype = _output_dtype(attrs, bodies.operators(0))
-    return [*known, *["float32"] * (len(inputs) - count)], [dtype, *["float32"] * (len(outputs) - 1)]
+    return [*known, *["float32"] * (len(inputs) - count)], [
+        dtype,
+        *["float32"] * (len(outputs) - 1),
+    ]
 
 
 def convolution_refusal(attrs: Attrs, inner: Inner) -> str | None:
@@ -281,7 +353,9 @@ def convolution_refusal(attrs: Attrs, inner: Inner) -> str | None:
 
 
 def refusal(inner: Inner, layer: str, known: Collection[str]) -> str | None:
-    """Return why the subgraph cannot compute integers: it lacks its ``layer``, or has operators that are not ``known``."""
+    """Return why the subgraph cannot compute integers: it lacks its ``layer``, or has operators
+    that are not ``known``.
+    """
     operators = [name for name, _ in inner]
     unknown = sorted(set(operators) - set(known))
     unknown += [
@@ -298,7 +372,9 @@ KERNELS = (
     make_fused_kernel(
         "_sg_mkldnn_conv",
         convolve_integers,
-        lambda attrs, inputs, bodies: len(inputs) - (_range_inputs(attrs) if attrs["quantized"] else 0),
+        lambda attrs, inputs, bodies: (
+            len(inputs) - (_range_inputs(attrs) if attrs["quantized"] else 0)
+        ),
         convolution_types,
         convolution_cost,
         convolution_refusal,

@@ -1,7 +1,8 @@
 """Dense layers and self-attention as oneDNN fuses them, and the tables of all its layers. They have no gradients.
 
-A subgraph is computed in floats, or as one scaled product in 8-bit integers. Weights and bias of an integer dense layer are
-integers of one range each, or, with ``channel_wise_quantize``, floats that the operator quantizes by unit.
+A subgraph is computed in floats, or as one scaled product in 8-bit integers. Weights and bias of an
+integer dense layer are integers of one range each, or, with ``channel_wise_quantize``, floats that
+the operator quantizes by unit.
 """
 
 from __future__ import annotations
@@ -12,7 +13,18 @@ from typing import Any
 import numpy as np
 
 from graphshare.ops.gradient import no_gradient
-from graphshare.ops.kernel import Array, Attrs, Bodies, Context, Cost, Forward, Kernel, ShapeRule, Shapes, Types
+from graphshare.ops.kernel import (
+    Array,
+    Attrs,
+    Bodies,
+    Context,
+    Cost,
+    Forward,
+    Kernel,
+    ShapeRule,
+    Shapes,
+    Types,
+)
 from graphshare.ops.limits import require
 from graphshare.ops.matmul.attention import (
     self_scores_cost,
@@ -24,7 +36,14 @@ from graphshare.ops.matmul.attention import (
 from graphshare.ops.matmul.kernel import fully_connected_cost
 from graphshare.ops.onednn.convolution import KERNELS as CONVOLUTION_KERNELS
 from graphshare.ops.onednn.convolution import activate, is_calibrated, make_fused_kernel, refusal
-from graphshare.ops.onednn.products import Inner, find_attributes, per_unit, quantize_bias, quantize_weight, weight_units
+from graphshare.ops.onednn.products import (
+    Inner,
+    find_attributes,
+    per_unit,
+    quantize_bias,
+    quantize_weight,
+    weight_units,
+)
 from graphshare.ops.quantization.kernel import find_magnitude, product_range, range_end, round_to
 from graphshare.ops.roi.kernel import round_half_away
 
@@ -50,7 +69,8 @@ def _output_dtype(attrs: Attrs, inner: Inner) -> str:
     if not is_calibrated(attrs):
         return "int32"
     positive = any(
-        name in ("clip", *POINTWISE) or activation.get("act_type") in ("relu", "sigmoid", "softrelu", "leaky")
+        name in ("clip", *POINTWISE)
+        or activation.get("act_type") in ("relu", "sigmoid", "softrelu", "leaky")
         for name, activation in list_activations(attrs, inner)[:1]
     )
     return "uint8" if positive else "int8"
@@ -77,7 +97,12 @@ def dense_integers(context: Context, attrs: Attrs, *inputs: Array) -> Array | tu
     follow = list_activations(attrs, inner)
     if dtype == "int32":
         # oneDNN reads the data's range as a range of int8, and the weights' range as a range of the data's dtype.
-        ends = product_range(find_magnitude(*rest[:2]), 127, find_magnitude(*rest[2:4]), 127 if x.dtype == np.int8 else 255)
+        ends = product_range(
+            find_magnitude(*rest[:2]),
+            127,
+            find_magnitude(*rest[2:4]),
+            127 if x.dtype == np.int8 else 255,
+        )
         return round_to(_apply_activations(follow, sums), dtype), *ends
     if dtype == "float32" and not is_calibrated(attrs):
         return _apply_activations(follow, sums * (np.float32(1) / data_unit / units))
@@ -126,11 +151,14 @@ def _layer_inputs(bodies: Bodies) -> int:
     return 2 if find_attributes(bodies.operators(0), "FullyConnected")["no_bias"] else 3
 
 
-def _dense_types(attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodies) -> tuple[Types, Types]:
+def _dense_types(
+    attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodies
+) -> tuple[Types, Types]:
     """Infer int8 weights and bias, float32 where the operator quantizes them."""
     ranged = is_calibrated(attrs) or attrs["enable_float_output"]
     require(
-        ranged or not is_by_unit(attrs), "channel_wise_quantize needs min_calib_range and max_calib_range, or floats as output"
+        ranged or not is_by_unit(attrs),
+        "channel_wise_quantize needs min_calib_range and max_calib_range, or floats as output",
     )
     layer = _layer_inputs(bodies) - 1
     weights = ["float32" if is_by_unit(attrs) else "int8"] * layer
@@ -143,14 +171,20 @@ def dense_refusal(attrs: Attrs, inner: Inner) -> str | None:
     return refusal(inner, "FullyConnected", ("FullyConnected", *ACTIVATIONS))
 
 
-def scores(context: Context, attrs: Attrs, projected: Array, low: Array, high: Array) -> Array | tuple[Array, ...]:
+def scores(
+    context: Context, attrs: Attrs, projected: Array, low: Array, high: Array
+) -> Array | tuple[Array, ...]:
     """Return the products of queries and keys: (batch * heads, length, length)."""
     queries, keys, _ = split_interleaved(attrs, projected.astype(np.float64), 3)
     require(queries.shape[-1], "heads of width 0 have no scores")
     unit = per_unit("int8", low, high)
     products = np.matmul(queries, keys.swapaxes(1, 2)).astype(np.float32)
     factor = np.float32(1) / np.sqrt(np.float32(queries.shape[-1]))
-    no_range = (projected, np.zeros(1), np.zeros(1))  # MXNet does not read the range: 32-bit scores have the range 0
+    no_range = (
+        projected,
+        np.zeros(1),
+        np.zeros(1),
+    )  # MXNet does not read the range: 32-bit scores have the range 0
     return _requantize(attrs, products, unit * unit, factor, no_range, no_range)
 
 
@@ -160,13 +194,17 @@ def apply_attention(
     """Return the attention applied to the values: (length, batch, heads * depth)."""
     values = split_interleaved(attrs, projected.astype(np.float64), 3)[2]
     products = np.matmul(attention.astype(np.float64), values).swapaxes(0, 1)
-    rows = np.ascontiguousarray(products).reshape(len(products), -1, attrs["heads"] * values.shape[-1])
+    rows = np.ascontiguousarray(products).reshape(
+        len(products), -1, attrs["heads"] * values.shape[-1]
+    )
     unit = per_unit("int8", *ends[:2]) * per_unit(str(attention.dtype), *ends[2:4])
     ranges = ((projected, *ends[:2]), (attention, *ends[2:4]))
     return _requantize(attrs, rows.astype(np.float32), unit, np.float32(1), *ranges)
 
 
-def _requantize(attrs: Attrs, products: Array, unit: Any, factor: Any, *ranged: Sequence[Array]) -> Array | tuple[Array, ...]:
+def _requantize(
+    attrs: Attrs, products: Array, unit: Any, factor: Any, *ranged: Sequence[Array]
+) -> Array | tuple[Array, ...]:
     """Return integer products as floats, in the calibrated range, or as 32-bit integers."""
     if is_calibrated(attrs):
         low, high = np.float32(attrs["min_calib_range"]), np.float32(attrs["max_calib_range"])
@@ -175,15 +213,25 @@ def _requantize(attrs: Attrs, products: Array, unit: Any, factor: Any, *ranged: 
     elif attrs["enable_float_output"]:
         return np.asarray(products * np.float32(np.float32(1) / unit * factor))
     else:
-        reaches = [(find_magnitude(*ends), 127 if x.dtype == np.int8 else 255) for x, *ends in ranged]
-        (low, high), scaled, dtype = product_range(*reaches[0], *reaches[1]), products * factor, "int32"
+        reaches = [
+            (find_magnitude(*ends), 127 if x.dtype == np.int8 else 255) for x, *ends in ranged
+        ]
+        (low, high), scaled, dtype = (
+            product_range(*reaches[0], *reaches[1]),
+            products * factor,
+            "int32",
+        )
     if attrs["enable_float_output"]:
         return np.asarray(scaled)
     return round_to(scaled, dtype), range_end(low), range_end(high)
 
 
-def _attention_kernel(operator: str, integers: Forward, arrays: Types, shapes: ShapeRule, cost: Cost) -> Kernel:
-    """Return the kernel of an operator; quantized ``arrays`` have these dtypes and are followed by both ends of each range."""
+def _attention_kernel(
+    operator: str, integers: Forward, arrays: Types, shapes: ShapeRule, cost: Cost
+) -> Kernel:
+    """Return the kernel of an operator; quantized ``arrays`` have these dtypes and are followed by
+    both ends of each range.
+    """
 
     def types(attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodies) -> tuple[Types, Types]:
         known = [*arrays, *["float32"] * (2 * len(arrays))]
@@ -195,7 +243,9 @@ def _attention_kernel(operator: str, integers: Forward, arrays: Types, shapes: S
         require(attrs["heads"] > 0, f"heads is {attrs['heads']}, expected at least 1")
         return shapes(attrs, inputs, outputs)
 
-    return make_fused_kernel(operator, integers, lambda *_: len(arrays), types, cost, shapes=own_shapes)
+    return make_fused_kernel(
+        operator, integers, lambda *_: len(arrays), types, cost, shapes=own_shapes
+    )
 
 
 KERNELS = (
@@ -208,8 +258,16 @@ KERNELS = (
         fully_connected_cost,
         dense_refusal,
     ),
-    _attention_kernel("_sg_mkldnn_selfatt_qk", scores, ["int8"], self_scores_shapes, self_scores_cost),
-    _attention_kernel("_sg_mkldnn_selfatt_valatt", apply_attention, ["int8", "uint8"], self_values_shapes, values_cost),
+    _attention_kernel(
+        "_sg_mkldnn_selfatt_qk", scores, ["int8"], self_scores_shapes, self_scores_cost
+    ),
+    _attention_kernel(
+        "_sg_mkldnn_selfatt_valatt",
+        apply_attention,
+        ["int8", "uint8"],
+        self_values_shapes,
+        values_cost,
+    ),
 )
 
 GRADIENTS = (

@@ -1,11 +1,12 @@
 """Convolutions of 8-bit integers as sums of products in float32, exact up to 2**24.
 
-The image is copied into its padding with channels last, as bytes; there a row of a window is contiguous. All windows are then
-copied at once, and become float32 in the same pass. With a filter for each channel the windows are not copied. Other groups
-are left to :mod:`graphshare.ops.convolution`.
+The image is copied into its padding with channels last, as bytes; there a row of a window is
+contiguous. All windows are then copied at once, and become float32 in the same pass. With a filter
+for each channel the windows are not copied. Other groups are left to
+:mod:`graphshare.ops.convolution`.
 
-Filters are quantized from floats as oneDNN does: weights and bias are rounded to integers, half to even; a BatchNorm is folded
-into them first.
+Filters are quantized from floats as oneDNN does: weights and bias are rounded to integers, half to
+even; a BatchNorm is folded into them first.
 """
 
 from __future__ import annotations
@@ -36,12 +37,14 @@ Inner = Sequence[tuple[str, Attrs]]
 class Filters(NamedTuple):
     """The integer weights of a convolution, in float32, or in float64 where only that adds them exactly.
 
-    ``weights`` are (filters, taps, C), for products of which each of ``parts``, columns (taps, C), has sums that float32 holds
-    exactly; or (taps, C) with a filter for each channel; otherwise they have the shape of the operator's input, and no parts.
-    ``window`` is the window of the convolution.
+    ``weights`` are (filters, taps, C), for products of which each of ``parts``, columns (taps, C),
+    has sums that float32 holds exactly; or (taps, C) with a filter for each channel; otherwise they
+    have the shape of the operator's input, and no parts. ``window`` is the window of the
+    convolution.
 
-    ``units`` are their steps per 1.0, ``reach`` is the largest absolute weight before. ``bias`` is in steps of the products,
-    ``shift`` is the amount by which 128 added to all data raises each filter's sums; None where that is exact, without effect.
+    ``units`` are their steps per 1.0, ``reach`` is the largest absolute weight before. ``bias`` is
+    in steps of the products, ``shift`` is the amount by which 128 added to all data raises each
+    filter's sums; None where that is exact, without effect.
     """
 
     weights: Array
@@ -73,9 +76,17 @@ def per_unit(dtype: str, low: Any, high: Any) -> Any:
 
 
 def quantize_filters(
-    attrs: Attrs, inner: Inner, weights: Sequence[Array], data_unit: Any, dtype: Any, *, by_filter: bool
+    attrs: Attrs,
+    inner: Inner,
+    weights: Sequence[Array],
+    data_unit: Any,
+    dtype: Any,
+    *,
+    by_filter: bool,
 ) -> Filters:
-    """Return the integer filters for data of ``dtype`` from weight, bias (if any) and BatchNorm's statistics (if any)."""
+    """Return the integer filters for data of ``dtype`` from weight, bias (if any) and BatchNorm's
+    statistics (if any).
+    """
     conv = find_attributes(inner, "Convolution")
     weight, *rest = weights
     bias = None if conv["no_bias"] else rest.pop(0)
@@ -97,13 +108,19 @@ def quantize_filters(
     # Other layouts and negative padding are left to the general convolution.
     is_plain = not is_channels_last(conv["layout"]) and min(window.pad) >= 0
     if is_plain and exact and conv["num_group"] == len(whole) >= _MANY and whole.shape[1] == 1:
-        return Filters(np.ascontiguousarray(matrix[:, :, 0].T), [], window, units, term, shift, reach)
+        return Filters(
+            np.ascontiguousarray(matrix[:, :, 0].T), [], window, units, term, shift, reach
+        )
     if conv["num_group"] > 1 or not is_plain:
-        return Filters(whole if exact else whole.astype(np.float64), [], window, units, term, shift, reach)
+        return Filters(
+            whole if exact else whole.astype(np.float64), [], window, units, term, shift, reach
+        )
     return Filters(matrix, parts, window, units, term, shift, reach)
 
 
-def fold_batch_norm(weight: Array, bias: Array | None, attrs: Attrs, statistics: Sequence[Array]) -> tuple[Array, Array]:
+def fold_batch_norm(
+    weight: Array, bias: Array | None, attrs: Attrs, statistics: Sequence[Array]
+) -> tuple[Array, Array]:
     """Return the weight and bias of a convolution with a BatchNorm folded into them."""
     gamma, beta, mean, variance = statistics
     scale = np.ones_like(gamma) if attrs["fix_gamma"] else gamma
@@ -158,15 +175,19 @@ _BLOCK = 1 << 22
 def exact_parts(matrix: Array, dtype: Any) -> list[slice]:
     """Return columns of the weights (filters, columns) in parts with exact sums, for data of ``dtype``.
 
-    A sum of some of the products is largest where the data are at one end for positive weights, at the other for negative ones.
+    A sum of some of the products is largest where the data are at one end for positive weights, at
+    the other for negative ones.
     """
     columns = matrix.shape[1]
     starts = range(0, columns, _COLUMNS)
     ends = np.iinfo(dtype)
     positive, negative = (
-        np.add.reduceat(np.maximum(signed, 0), starts, axis=1, dtype=np.float64) for signed in (matrix, -matrix)
+        np.add.reduceat(np.maximum(signed, 0), starts, axis=1, dtype=np.float64)
+        for signed in (matrix, -matrix)
     )
-    sums = np.concatenate([ends.max * positive - ends.min * negative, ends.max * negative - ends.min * positive])
+    sums = np.concatenate(
+        [ends.max * positive - ends.min * negative, ends.max * negative - ends.min * positive]
+    )
     if sums.sum(axis=1).max(initial=0) <= EXACT:
         return [slice(0, columns)]
     # A part ends where the next columns could make a sum inexact.
@@ -202,22 +223,32 @@ def _plan_layout(size: tuple[int, ...], window: Window) -> _Layout:
     axes, taps, narrow = [], range(prod(window.kernel)), True
     for n, kernel, stride, dilate, pad, extent in zip(size, *window, window.extent, strict=True):
         count = (n + 2 * pad - extent) // stride + 1
-        inside = [t for t in range(kernel) if any(0 <= i * stride + t * dilate - pad < n for i in range(count))]
+        inside = [
+            t
+            for t in range(kernel)
+            if any(0 <= i * stride + t * dilate - pad < n for i in range(count))
+        ]
         chosen = range(inside[0], inside[-1] + 1) if narrow and inside else range(kernel)
         if narrow:
             taps = taps[chosen.start * len(taps) // kernel : chosen.stop * len(taps) // kernel]
         # The last axis runs fastest: once an axis keeps several taps, those chosen on later axes are not one run.
         narrow = narrow and len(chosen) == 1
-        begin = chosen.start * dilate - pad  # the cell of the image at the first cell of the padded image
+        begin = (
+            chosen.start * dilate - pad
+        )  # the cell of the image at the first cell of the padded image
         room = (count - 1) * stride + (len(chosen) - 1) * dilate + 1
         first = min(n, max(0, begin))
         last = max(first, min(n, begin + room))
-        axes.append((count, len(chosen), room, slice(first, last), slice(first - begin, last - begin)))
+        axes.append(
+            (count, len(chosen), room, slice(first, last), slice(first - begin, last - begin))
+        )
     counts, kernels, rooms, source, goal = zip(*axes, strict=True)
     return _Layout(counts, kernels, rooms, slice(taps.start, taps.stop), source, goal)
 
 
-def sum_products(x: Array, weights: Array, parts: Sequence[slice], window: Window, empty: Empty) -> Array:
+def sum_products(
+    x: Array, weights: Array, parts: Sequence[slice], window: Window, empty: Empty
+) -> Array:
     """Return the convolution of integers (N, C, spatial) with ``weights`` (filters, taps, C), as (filters, N, spatial).
 
     The sums are float32, or float64 if there are several ``parts`` of the columns of the weights.
@@ -244,7 +275,9 @@ def sum_products(x: Array, weights: Array, parts: Sequence[slice], window: Windo
     rows = height if images > 1 else max(1, min(height, _BLOCK // (line * matrix.shape[1])))
     sums = empty((len(weights), count * height * line), dtype)
     for first, row in product(range(0, count, images), range(0, height, rows)):
-        windows = _windows(padded, layout, window, slice(first, first + images), slice(row, row + rows))
+        windows = _windows(
+            padded, layout, window, slice(first, first + images), slice(row, row + rows)
+        )
         columns = empty((windows.size // matrix.shape[1], matrix.shape[1]), matrix.dtype)
         # This copy gathers the windows and turns their bytes into float32 in one pass.
         columns.reshape(windows.shape)[...] = windows
@@ -254,9 +287,17 @@ def sum_products(x: Array, weights: Array, parts: Sequence[slice], window: Windo
 
 
 def sum_by_channel(x: Array, weights: Array, window: Window, empty: Empty) -> Array:
-    """Return the convolution of integers (N, C, spatial) with a filter for each channel (taps, C), as (C, N, spatial)."""
+    """Return the convolution of integers (N, C, spatial) with a filter for each channel (taps, C),
+    as (C, N, spatial).
+    """
     layout = _plan_layout(x.shape[2:], window)
-    windows = _windows(_pad(x, layout, weights.dtype, empty), layout, window, slice(0, len(x)), slice(0, layout.counts[0]))
+    windows = _windows(
+        _pad(x, layout, weights.dtype, empty),
+        layout,
+        window,
+        slice(0, len(x)),
+        slice(0, layout.counts[0]),
+    )
     rank = len(layout.kernel)
     axes, taps = range(2 * rank + 2), weights[layout.taps].reshape(*layout.kernel, -1)
     # einsum adds over the view of the windows, without a copy.
@@ -278,15 +319,25 @@ def _windows(padded: Array, layout: _Layout, window: Window, images: slice, rows
     item, strides = padded.strides[0], padded.strides[1:]
     steps = [size * step for size, step in zip(strides, window.stride, strict=False)]
     reach = [size * step for size, step in zip(strides, window.dilate, strict=False)]
-    counts = (len(range(len(padded))[images]), len(range(layout.counts[0])[rows]), *layout.counts[1:])
+    counts = (
+        len(range(len(padded))[images]),
+        len(range(layout.counts[0])[rows]),
+        *layout.counts[1:],
+    )
     start = images.start * item + rows.start * steps[0]
     shape = (*counts, *layout.kernel, padded.shape[-1])
-    windows: Array = np.ndarray(shape, padded.dtype, padded, start, (item, *steps, *reach, strides[-1]))
+    windows: Array = np.ndarray(
+        shape, padded.dtype, padded, start, (item, *steps, *reach, strides[-1])
+    )
     return windows
 
 
-def _multiply(matrix: Array, columns: Array, parts: Sequence[slice], first: int, out: Array) -> None:
-    """Write the product to ``out``, in float64 if there are several parts; ``first`` is the number of the first column."""
+def _multiply(
+    matrix: Array, columns: Array, parts: Sequence[slice], first: int, out: Array
+) -> None:
+    """Write the product to ``out``, in float64 if there are several parts; ``first`` is the number
+    of the first column.
+    """
     if len(parts) == 1:
         np.matmul(matrix, columns, out=out)
         return

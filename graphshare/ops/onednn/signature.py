@@ -1,7 +1,7 @@
 """Signatures and batch-axis rules of the layers that oneDNN fuses, whose inputs follow from their subgraph.
 
-An outer input stands for the variable at the same position in the topological order of the subgraph. Control flow is not
-covered: it passes auxiliary states on as plain arguments.
+An outer input stands for the variable at the same position in the topological order of the
+subgraph. Control flow is not covered: it passes auxiliary states on as plain arguments.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from graphshare.ops.signature import Attributes, Signature
 
 
-def convolution_inputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
+def convolution_inputs(
+    signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]
+) -> tuple[str, ...]:
     """Return the inputs of ``_sg_mkldnn_conv``: the inner Convolution decides the bias, the flags decide the rest."""
     attrs = signature.current_attributes(attrs)
     quantized, with_sum = signature.value(attrs, "quantized"), signature.value(attrs, "with_sum")
@@ -46,19 +48,27 @@ def _lacks_bias(subgraphs: Sequence[Any], op: str) -> bool:
     return False
 
 
-def dense_inputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
-    """Return the inputs of ``_sg_mkldnn_fully_connected``: the subgraph's variables, then ranges of data, weight, bias."""
+def dense_inputs(
+    signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]
+) -> tuple[str, ...]:
+    """Return the inputs of ``_sg_mkldnn_fully_connected``: the subgraph's variables, then ranges of
+    data, weight, bias.
+    """
     names = tuple(node.name for node in _walk(subgraphs) if node.is_variable)
     attrs = signature.current_attributes(attrs)
     if signature.value(attrs, "quantized"):
         names += ("min_data", "max_data")
-        if signature.value(attrs, "channel_wise_quantize") is None:  # else the operator quantizes weight and bias itself
+        if (
+            signature.value(attrs, "channel_wise_quantize") is None
+        ):  # else the operator quantizes weight and bias itself
             names += ("min_weight", "max_weight")
             names += () if _lacks_bias(subgraphs, "FullyConnected") else ("min_bias", "max_bias")
     return names
 
 
-def inner_slots(signature: Signature, attrs: Attributes, num_inputs: int, subgraphs: Sequence[Any]) -> tuple[int, ...]:
+def inner_slots(
+    signature: Signature, attrs: Attributes, num_inputs: int, subgraphs: Sequence[Any]
+) -> tuple[int, ...]:
     """Return the outer inputs at the positions of the subgraph's auxiliary variables."""
     nodes = _walk(subgraphs)
     auxiliary: set[int] = set()
@@ -66,7 +76,9 @@ def inner_slots(signature: Signature, attrs: Attributes, num_inputs: int, subgra
         inner = lookup(node.op)
         if inner is None:
             continue
-        slots = inner.auxiliary_slots(node.attrs, len(node.inputs), subgraphs=getattr(node, "subgraphs", ()))
+        slots = inner.auxiliary_slots(
+            node.attrs, len(node.inputs), subgraphs=getattr(node, "subgraphs", ())
+        )
         auxiliary.update(id(node.inputs[slot].node) for slot in slots)
     variables = [node for node in nodes if node.is_variable]
     return tuple(i for i, variable in enumerate(variables) if id(variable) in auxiliary)
@@ -88,11 +100,15 @@ def _walk(subgraphs: Sequence[Any]) -> list[Any]:
             order[id(node)] = node
             continue
         stack.append((node, True))
-        stack.extend((entry.node, False) for entry in reversed(node.inputs) if id(entry.node) not in order)
+        stack.extend(
+            (entry.node, False) for entry in reversed(node.inputs) if id(entry.node) not in order
+        )
     return list(order.values())
 
 
-_RANGED = "output min_output[quantized&!enable_float_output] max_output[quantized&!enable_float_output]"
+_RANGED = (
+    "output min_output[quantized&!enable_float_output] max_output[quantized&!enable_float_output]"
+)
 _ATTENTION = (
     "heads:int=!; quantized:bool=False; enable_float_output:bool=False; min_calib_range:float?=None; "
     "max_calib_range:float?=None"
@@ -102,7 +118,8 @@ OPERATORS = (
     *define(
         "_sg_mkldnn_conv",
         convolution_inputs,
-        "with_bn:bool=False; with_act:bool=False; with_sum:bool=False; with_postsum_act:bool=False; quantized:bool=False; "
+        "with_bn:bool=False; with_act:bool=False; with_sum:bool=False; "
+        "with_postsum_act:bool=False; quantized:bool=False; "
         "min_calib_range:float?=None; max_calib_range:float?=None",
         results="output output_min[quantized] output_max[quantized]",
         mutable=inner_slots,
@@ -117,10 +134,16 @@ OPERATORS = (
         mutable=inner_slots,
         renamed_attributes={"with_relu": "with_eltwise"},
     ),
-    *define("_sg_mkldnn_selfatt_qk", "queries_keys_values min_qkv[quantized] max_qkv[quantized]", _ATTENTION, results=_RANGED),
+    *define(
+        "_sg_mkldnn_selfatt_qk",
+        "queries_keys_values min_qkv[quantized] max_qkv[quantized]",
+        _ATTENTION,
+        results=_RANGED,
+    ),
     *define(
         "_sg_mkldnn_selfatt_valatt",
-        "queries_keys_values attention min_qkv[quantized] max_qkv[quantized] min_attention[quantized] max_attention[quantized]",
+        "queries_keys_values attention min_qkv[quantized] max_qkv[quantized] "
+        "min_attention[quantized] max_attention[quantized]",
         _ATTENTION,
         results=_RANGED,
     ),

@@ -10,7 +10,11 @@ import numpy as np
 from graphshare.ops.activation.to_onnx import activate, translate_leaky_relu
 from graphshare.ops.kernel import Attrs
 from graphshare.ops.matmul.to_onnx import split_interleaved
-from graphshare.ops.onednn.convolution import convolution_refusal, is_calibrated, list_applied_activations
+from graphshare.ops.onednn.convolution import (
+    convolution_refusal,
+    is_calibrated,
+    list_applied_activations,
+)
 from graphshare.ops.onednn.kernel import ROOM, dense_refusal, is_by_unit, list_activations
 from graphshare.ops.onednn.products import LEVELS, Inner, find_attributes
 from graphshare.ops.onednn.products import per_unit as kernel_per_unit
@@ -44,7 +48,11 @@ def calibration_ends(t: Translation) -> list[str]:
 
 def calibration_unit(t: Translation, dtype: str) -> float:
     """Return how many integer steps represent 1.0 in the calibrated range."""
-    return float(kernel_per_unit(dtype, *(np.float32(t.attrs[key]) for key in ("min_calib_range", "max_calib_range"))))
+    return float(
+        kernel_per_unit(
+            dtype, *(np.float32(t.attrs[key]) for key in ("min_calib_range", "max_calib_range"))
+        )
+    )
 
 
 def per_unit(dtype: str, low: Term, high: Term) -> Term:
@@ -54,12 +62,20 @@ def per_unit(dtype: str, low: Term, high: Term) -> Term:
     return divide_or(float(LEVELS[dtype]), largest(low, high), _LARGEST)
 
 
-def weight_units(weight: Term, rank: int, bias: Term | None, data_unit: Term, *, by_filter: bool) -> Term:
+def weight_units(
+    weight: Term, rank: int, bias: Term | None, data_unit: Term, *, by_filter: bool
+) -> Term:
     """Return the steps per 1.0 of each filter's weights, fewer where its bias would overflow; or one for all."""
     absolute = weight.apply("Abs")
     if not by_filter:
-        return divide_or(float(LEVELS["int8"]), absolute.reduce("ReduceMax", list(range(rank))).reshape((1,)), _LARGEST)
-    units = divide_or(float(LEVELS["int8"]), absolute.reduce("ReduceMax", list(range(1, rank))), _LARGEST)
+        return divide_or(
+            float(LEVELS["int8"]),
+            absolute.reduce("ReduceMax", list(range(rank))).reshape((1,)),
+            _LARGEST,
+        )
+    units = divide_or(
+        float(LEVELS["int8"]), absolute.reduce("ReduceMax", list(range(1, rank))), _LARGEST
+    )
     if bias is None:
         return units
     room = bias.number(_ROOM) / bias.apply("Abs") / data_unit
@@ -115,7 +131,9 @@ def translate_convolution(t: Translation) -> str | list[str]:
     sums = _convolve(t, conv, kernel, units)
     channels = (1 if dtype == "int32" else weight.shape[0], *[1] * (weight.rank - 2))
     if bias is not None:
-        sums = sums + quantize_bias(bias, units, data_unit).reshape((weight.shape[0], *channels[1:]))
+        sums = sums + quantize_bias(bias, units, data_unit).reshape(
+            (weight.shape[0], *channels[1:])
+        )
     if dtype == "int32":
         reach = kernel.apply("Abs").reduce("ReduceMax", list(range(weight.rank))).reshape((1,))
         ends = product_range(largest(*rest[:2]), 127 if x.dtype == "int8" else 255, reach, 127)
@@ -123,7 +141,11 @@ def translate_convolution(t: Translation) -> str | list[str]:
     else:
         ends, unit = calibration_ends(t), data_unit.number(calibration_unit(t, dtype))
         sums = sums * (unit / data_unit / units).reshape(channels)
-    added = None if other is None else (unit / per_unit(other.dtype, *rest[2:4])) * other.cast("float32")
+    added = (
+        None
+        if other is None
+        else (unit / per_unit(other.dtype, *rest[2:4])) * other.cast("float32")
+    )
     out = _add_between_activations(t, sums, added)
     # The sum is written over the added array, in its dtype; the bytes are then read as the operator's own dtype.
     written = dtype if other is None or dtype == "int32" else other.dtype
@@ -138,7 +160,13 @@ def _convolve(t: Translation, conv: Attrs, kernel: Term, units: Term) -> Term:
         numbers = t.integers(np.repeat(np.arange(groups), filters // groups).tolist())
         units = Term(t, t.emit("Gather", units.name, numbers), "float32")
     whole = quantize_weight(kernel, units, (count, *[1] * (weight.rank - 1)))
-    return convolve(t, conv, term(t, x), whole, {"x": x.shape, "weight": weight.shape, "out": t.outputs[0].shape})
+    return convolve(
+        t,
+        conv,
+        term(t, x),
+        whole,
+        {"x": x.shape, "weight": weight.shape, "out": t.outputs[0].shape},
+    )
 
 
 def _add_between_activations(t: Translation, sums: Term, added: Term | None) -> Term:
@@ -148,7 +176,9 @@ def _add_between_activations(t: Translation, sums: Term, added: Term | None) -> 
     return apply_activations(t, after, out if added is None else out + added)
 
 
-def _fold_batch_norm(t: Translation, weight: Term, bias: Term | None, statistics: list[Term]) -> tuple[Term, Term]:
+def _fold_batch_norm(
+    t: Translation, weight: Term, bias: Term | None, statistics: list[Term]
+) -> tuple[Term, Term]:
     """Return the weight and bias of a convolution with a BatchNorm folded into them."""
     gamma, beta, mean, variance = statistics
     attrs, shape = find_attributes(t.inner, "BatchNorm"), t.inputs[1].shape
@@ -164,13 +194,17 @@ def translate_scores(t: Translation) -> str | list[str]:
         return translate_subgraph(t)
     x = t.inputs[0]
     queries, keys, _ = split_interleaved(t, Value(t.cast(x, "float32"), x.shape, "float32"), 3)
-    products = Term(t, t.emit("MatMul", queries, t.transpose(keys, (0, 2, 1))), "float32").apply("Round")
+    products = Term(t, t.emit("MatMul", queries, t.transpose(keys, (0, 2, 1))), "float32").apply(
+        "Round"
+    )
     unit = per_unit("int8", term(t, 1), term(t, 2))
     depth = x.shape[2] // 3 // t.attrs["heads"]
     if not depth:
         t.refuse("its heads have the width 0")
     ends = [constant_end(t, 0)] * 2  # MXNet does not read the range: 32-bit scores have the range 0
-    return _requantize(t, products, unit * unit, float(np.float32(1) / np.sqrt(np.float32(depth))), ends)
+    return _requantize(
+        t, products, unit * unit, float(np.float32(1) / np.sqrt(np.float32(depth))), ends
+    )
 
 
 def translate_values(t: Translation) -> str | list[str]:
@@ -184,14 +218,25 @@ def translate_values(t: Translation) -> str | list[str]:
     ends = [term(t, i) for i in range(2, 6)]
     unit = per_unit("int8", *ends[:2]) * per_unit(attention.dtype, *ends[2:])
     levels = [127 if value.dtype == "int8" else 255 for value in (x, attention)]
-    return _requantize(t, products, unit, 1.0, product_range(largest(*ends[:2]), levels[0], largest(*ends[2:]), levels[1]))
+    return _requantize(
+        t,
+        products,
+        unit,
+        1.0,
+        product_range(largest(*ends[:2]), levels[0], largest(*ends[2:]), levels[1]),
+    )
 
 
-def _requantize(t: Translation, products: Term, unit: Term, factor: float, ends: list[str]) -> str | list[str]:
+def _requantize(
+    t: Translation, products: Term, unit: Term, factor: float, ends: list[str]
+) -> str | list[str]:
     """Return integer products as floats, in the calibrated range, or as 32-bit integers in the range ``ends``."""
     floats = t.attrs["enable_float_output"]
     if is_calibrated(t.attrs):
-        scaled, dtype = products * (unit.number(calibration_unit(t, "int8")) / unit * factor), "int8"
+        scaled, dtype = (
+            products * (unit.number(calibration_unit(t, "int8")) / unit * factor),
+            "int8",
+        )
         ends = calibration_ends(t)
     elif floats:
         return (products * (unit.number(1) / unit * factor)).name
@@ -233,7 +278,9 @@ def translate_dense(t: Translation) -> str | list[str]:
 
     if dtype == "int32":
         # oneDNN reads the data's range as a range of int8, and the weights' range as a range of the data's dtype.
-        ends = product_range(largest(*rest[:2]), 127, largest(*rest[2:4]), 127 if x.dtype == "int8" else 255)
+        ends = product_range(
+            largest(*rest[:2]), 127, largest(*rest[2:4]), 127 if x.dtype == "int8" else 255
+        )
         return [to_output(round_to(follow_up(sums), dtype)), *ends]
     if not is_calibrated(t.attrs):
         return to_output(follow_up(sums * (1 / data_unit / units)))
@@ -241,10 +288,16 @@ def translate_dense(t: Translation) -> str | list[str]:
     scale = data_unit.number(1 if follow else unit)
     out = follow_up(sums * (scale / data_unit / units))
     out = out * unit if follow else out
-    return to_output(out) if dtype == "float32" else [to_output(round_to(out, dtype)), *calibration_ends(t)]
+    return (
+        to_output(out)
+        if dtype == "float32"
+        else [to_output(round_to(out, dtype)), *calibration_ends(t)]
+    )
 
 
-def _scale_weights(weight: Term, bias: Term | None, data_unit: Term, ends: Sequence[Term]) -> tuple[Term, Term, Term | None]:
+def _scale_weights(
+    weight: Term, bias: Term | None, data_unit: Term, ends: Sequence[Term]
+) -> tuple[Term, Term, Term | None]:
     """Return integer weights, their steps per 1.0, and the bias rescaled to the steps of the products.
 
     Where the bias would overflow, the weights are scaled down.
@@ -253,10 +306,17 @@ def _scale_weights(weight: Term, bias: Term | None, data_unit: Term, ends: Seque
     if bias is None:
         return weight, unit, None
     bias_unit = per_unit("int8", *ends[2:4])
-    factor, room = data_unit * unit / bias_unit, unit.number(float(ROOM)) / largest(*ends[2:4]) / bias_unit
+    factor, room = (
+        data_unit * unit / bias_unit,
+        unit.number(float(ROOM)) / largest(*ends[2:4]) / bias_unit,
+    )
     smaller = (factor > room).choose(room * bias_unit / data_unit / unit, 1)
     whole = (weight.cast("float64") * smaller.cast("float64")).round_half_away()
-    return whole, unit * smaller, (bias.cast("float32") * factor.apply("Min", room)).round_half_away()
+    return (
+        whole,
+        unit * smaller,
+        (bias.cast("float32") * factor.apply("Min", room)).round_half_away(),
+    )
 
 
 TRANSLATIONS = (

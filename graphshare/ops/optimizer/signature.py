@@ -20,7 +20,9 @@ _MOMENTUM = f"lr:float=!; momentum:float=0; {_DECAYED}"
 _BETAS = "beta1:float=0.899999976; beta2:float=0.999000013"
 _ADAM = f"{_BETAS}; epsilon:float=9.99999994e-09"
 _ADAMW = f"lr:float=!; {_ADAM}; wd:float=0; eta:float=!; clip_gradient:float=-1"
-_MULTI_ADAMW = f"lrs:floats=!; {_ADAM}; wds:floats=!; etas:floats=!; clip_gradient:float=-1; num_weights:int=1"
+_MULTI_ADAMW = (
+    f"lrs:floats=!; {_ADAM}; wds:floats=!; etas:floats=!; clip_gradient:float=-1; num_weights:int=1"
+)
 _BOUNDS = "lower_bound:float=-1; upper_bound:float=-1"
 _LAMB = f"{_BETAS}; epsilon:float=9.99999997e-07"
 _LAMB_PHASE1 = f"{_LAMB}; t:int=!; bias_correction:bool=True; wd:float=!; {_CLIPPED}"
@@ -32,12 +34,16 @@ _RATES = "lrs:floats=!; wds:floats=!"
 _MULTI_SGD = f"{_CLIPPED}; num_weights:int=1"
 _MULTI_MOMENTUM = f"momentum:float=0; {_MULTI_SGD}"
 
-_define = partial(define, no_kernel="it updates parameters or checks updates, which belongs to training")
+_define = partial(
+    define, no_kernel="it updates parameters or checks updates, which belongs to training"
+)
 _update = partial(_define, registers_inputs=False)
 
 
 def repeat_inputs(group: Sequence[str], tail: str) -> InputRule:
-    """Return a numbered group of inputs for every weight, then ``tail`` once: ``weight_0 grad_0 weight_1 grad_1 lrs``."""
+    """Return a numbered group of inputs for every weight, then ``tail`` once: ``weight_0 grad_0
+    weight_1 grad_1 lrs``.
+    """
 
     def rule(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
         weights = range(read_count(signature, attrs, "num_weights"))
@@ -49,13 +55,19 @@ def repeat_inputs(group: Sequence[str], tail: str) -> InputRule:
 def repeat_slots(width: int, slots: tuple[int, ...], count: str) -> SlotRule:
     """Return the same mutable places in every group of ``width`` inputs."""
 
-    def rule(signature: Signature, attrs: Attributes, num_inputs: int, subgraphs: Sequence[Any]) -> tuple[int, ...]:
-        return tuple(width * i + slot for i in range(read_count(signature, attrs, count)) for slot in slots)
+    def rule(
+        signature: Signature, attrs: Attributes, num_inputs: int, subgraphs: Sequence[Any]
+    ) -> tuple[int, ...]:
+        return tuple(
+            width * i + slot for i in range(read_count(signature, attrs, count)) for slot in slots
+        )
 
     return rule
 
 
-def all_slots(signature: Signature, attrs: Attributes, num_inputs: int, subgraphs: Sequence[Any]) -> tuple[int, ...]:
+def all_slots(
+    signature: Signature, attrs: Attributes, num_inputs: int, subgraphs: Sequence[Any]
+) -> tuple[int, ...]:
     """Return all inputs: the operator writes into each of them."""
     return tuple(range(num_inputs))
 
@@ -70,7 +82,9 @@ def name_fused_inputs(group: Sequence[str], count: str, tail: int) -> InputRule:
     return rule
 
 
-def _multi(name: str, names: str, attributes: str, slots: tuple[int, ...] = (), *, tail: str = "") -> list[Signature]:
+def _multi(
+    name: str, names: str, attributes: str, slots: tuple[int, ...] = (), *, tail: str = ""
+) -> list[Signature]:
     """Return an update of ``num_weights`` weights, each with the inputs ``names``."""
     group, count = names.split(), "num_weights"
     return _define(
@@ -104,12 +118,31 @@ OPERATORS = (
         f"lr:float=!; {_CLIPPED}; epsilon:float=9.99999975e-06",
         mutable=(2,),
     ),
-    *_update("_mp_adamw_update", "weight grad mean var weight32 rescale_grad", _ADAMW, mutable=(2, 3, 4)),
+    *_update(
+        "_mp_adamw_update", "weight grad mean var weight32 rescale_grad", _ADAMW, mutable=(2, 3, 4)
+    ),
     # These four misname their inputs, see name_fused_inputs.
-    *_define_group("_multi_adamw_update", "weight grad mean var", _MULTI_ADAMW, (2, 3), "num_weights", tail=1),
-    *_define_group("_multi_lamb_update", "weight grad mean var", _MULTI_LAMB, (2, 3), "num_tensors"),
-    *_define_group("_multi_mp_adamw_update", "weight grad mean var weight32", _MULTI_ADAMW, (2, 3, 4), "num_weights", tail=1),
-    *_define_group("_multi_mp_lamb_update", "weight grad mean var weight32", _MULTI_LAMB, (2, 3, 4), "num_tensors"),
+    *_define_group(
+        "_multi_adamw_update", "weight grad mean var", _MULTI_ADAMW, (2, 3), "num_weights", tail=1
+    ),
+    *_define_group(
+        "_multi_lamb_update", "weight grad mean var", _MULTI_LAMB, (2, 3), "num_tensors"
+    ),
+    *_define_group(
+        "_multi_mp_adamw_update",
+        "weight grad mean var weight32",
+        _MULTI_ADAMW,
+        (2, 3, 4),
+        "num_weights",
+        tail=1,
+    ),
+    *_define_group(
+        "_multi_mp_lamb_update",
+        "weight grad mean var weight32",
+        _MULTI_LAMB,
+        (2, 3, 4),
+        "num_tensors",
+    ),
     *_update(
         "_sparse_adagrad_update",
         "weight grad history",
@@ -126,7 +159,8 @@ OPERATORS = (
     *_update(
         "ftml_update",
         "weight grad d v z",
-        "lr:float=!; beta1:float[0:1]=0.600000024; beta2:float[0:1]=0.999000013; epsilon:double=9.9999999392252903e-09; "
+        "lr:float=!; beta1:float[0:1]=0.600000024; beta2:float[0:1]=0.999000013; "
+        "epsilon:double=9.9999999392252903e-09; "
         "t:int=!; wd:float=0; rescale_grad:float=1; clip_grad:float=-1",
         mutable=(2, 3, 4),
     ),
@@ -138,24 +172,53 @@ OPERATORS = (
     ),
     *_update("lamb_update_phase1", "weight grad mean var", _LAMB_PHASE1, mutable=(2, 3)),
     *_update("lamb_update_phase2", "weight g r1 r2", f"lr:float=!; {_BOUNDS}"),
-    *_update("mp_lamb_update_phase1", "weight grad mean var weight32", _LAMB_PHASE1, mutable=(2, 3)),
-    *_update("mp_lamb_update_phase2", "weight g r1 r2 weight32", f"lr:float=!; {_BOUNDS}", mutable=(4,)),
+    *_update(
+        "mp_lamb_update_phase1", "weight grad mean var weight32", _LAMB_PHASE1, mutable=(2, 3)
+    ),
+    *_update(
+        "mp_lamb_update_phase2", "weight g r1 r2 weight32", f"lr:float=!; {_BOUNDS}", mutable=(4,)
+    ),
     *_update("mp_nag_mom_update", "weight grad mom weight32", _MOMENTUM, mutable=(2, 3)),
-    *_update("mp_sgd_mom_update", "weight grad mom weight32", f"{_MOMENTUM}; {_LAZY}", mutable=(2, 3)),
-    *_update("mp_sgd_update", "weight grad weight32", f"lr:float=!; {_DECAYED}; {_LAZY}", mutable=(2,)),
+    *_update(
+        "mp_sgd_mom_update", "weight grad mom weight32", f"{_MOMENTUM}; {_LAZY}", mutable=(2, 3)
+    ),
+    *_update(
+        "mp_sgd_update", "weight grad weight32", f"lr:float=!; {_DECAYED}; {_LAZY}", mutable=(2,)
+    ),
     *_define("multi_all_finite", "array_*num_arrays", "num_arrays:int=1; init_output:bool=True"),
-    *_define("multi_lars", "lrs weights_sum_sq grads_sum_sq wds", "eta:float=!; eps:float=!; rescale_grad:float=1"),
-    *_multi("multi_mp_sgd_mom_update", "weight grad mom weight32", f"{_RATES}; {_MULTI_MOMENTUM}", (2, 3)),
+    *_define(
+        "multi_lars",
+        "lrs weights_sum_sq grads_sum_sq wds",
+        "eta:float=!; eps:float=!; rescale_grad:float=1",
+    ),
+    *_multi(
+        "multi_mp_sgd_mom_update",
+        "weight grad mom weight32",
+        f"{_RATES}; {_MULTI_MOMENTUM}",
+        (2, 3),
+    ),
     *_multi("multi_mp_sgd_update", "weight grad weight32", f"{_RATES}; {_MULTI_SGD}", (2,)),
     *_multi("multi_sgd_mom_update", "weight grad mom", f"{_RATES}; {_MULTI_MOMENTUM}", (2,)),
     *_multi("multi_sgd_update", "weight grad", f"{_RATES}; {_MULTI_SGD}"),
     *_define("multi_sum_sq", "array_*num_arrays", "num_arrays:int=!"),
     *_update("nag_mom_update", "weight grad mom", _MOMENTUM, mutable=(2,)),
-    *_multi("preloaded_multi_mp_sgd_mom_update", "weight grad mom weight32", _MULTI_MOMENTUM, (2, 3), tail="lrs wds"),
-    *_multi("preloaded_multi_mp_sgd_update", "weight grad weight32", _MULTI_SGD, (2,), tail="lrs wds"),
-    *_multi("preloaded_multi_sgd_mom_update", "weight grad mom", _MULTI_MOMENTUM, (2,), tail="lrs wds"),
+    *_multi(
+        "preloaded_multi_mp_sgd_mom_update",
+        "weight grad mom weight32",
+        _MULTI_MOMENTUM,
+        (2, 3),
+        tail="lrs wds",
+    ),
+    *_multi(
+        "preloaded_multi_mp_sgd_update", "weight grad weight32", _MULTI_SGD, (2,), tail="lrs wds"
+    ),
+    *_multi(
+        "preloaded_multi_sgd_mom_update", "weight grad mom", _MULTI_MOMENTUM, (2,), tail="lrs wds"
+    ),
     *_multi("preloaded_multi_sgd_update", "weight grad", _MULTI_SGD, tail="lrs wds"),
-    *_define("reset_arrays", "array_*num_arrays", "num_arrays:int=!", results="", mutable=all_slots),
+    *_define(
+        "reset_arrays", "array_*num_arrays", "num_arrays:int=!", results="", mutable=all_slots
+    ),
     *_update(
         "rmsprop_update",
         "weight grad n",
@@ -169,7 +232,12 @@ OPERATORS = (
         f"{_DECAYED}; clip_weights:float=-1",
         mutable=(2, 3, 4),
     ),
-    *_update("sgd_mom_update(_sparse_sgd_mom_update)", "weight grad mom", f"{_MOMENTUM}; {_LAZY}", mutable=(2,)),
+    *_update(
+        "sgd_mom_update(_sparse_sgd_mom_update)",
+        "weight grad mom",
+        f"{_MOMENTUM}; {_LAZY}",
+        mutable=(2,),
+    ),
     *_update("sgd_update(_sparse_sgd_update)", "weight grad", f"lr:float=!; {_DECAYED}; {_LAZY}"),
     *_update("signsgd_update", "weight grad", f"lr:float=!; {_DECAYED}"),
     *_update("signum_update", "weight grad mom", f"{_MOMENTUM}; wd_lh:float=0", mutable=(2,)),

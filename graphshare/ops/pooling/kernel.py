@@ -1,10 +1,11 @@
 """Pooling over windows: one spatial axis after the other, one tap of the window at a time.
 
-The sum of a window is the sum of its rows' sums, and the same holds for the maximum, so each axis is reduced separately; the
-cells of a tap are a slice of the image. Taps that reach into the padding are cropped, so nothing is padded.
+The sum of a window is the sum of its rows' sums, and the same holds for the maximum, so each axis
+is reduced separately; the cells of a tap are a slice of the image. Taps that reach into the padding
+are cropped, so nothing is padded.
 
-A gradient goes to the cells of each window, one tap of the window at a time. The maximum of a window belongs to its first cell,
-in the order of the axes, that has this value.
+A gradient goes to the cells of each window, one tap of the window at a time. The maximum of a
+window belongs to its first cell, in the order of the axes, that has this value.
 """
 
 from __future__ import annotations
@@ -60,18 +61,30 @@ def pooling(context: Context, attrs: Attrs, x: Array) -> Array:
     result = context.empty((*x.shape[:first], *counts, *x.shape[first + len(axes) :]), x.dtype)
     for part in _parts(x.shape, first):
         result[part] = pool(
-            x[part], attrs["pool_type"], axes, window, counts, attrs.get("count_include_pad") is not False, attrs.get("p_value")
+            x[part],
+            attrs["pool_type"],
+            axes,
+            window,
+            counts,
+            attrs.get("count_include_pad") is not False,
+            attrs.get("p_value"),
         )
     return result
 
 
 def _parts(shape: tuple[int, ...], first: int) -> list[tuple[slice, ...]]:
-    """Return slices of some channels of a sample, so that partial results stay in the cache; of all if they are last."""
+    """Return slices of some channels of a sample, so that partial results stay in the cache; of all
+    if they are last.
+    """
     inner = prod(shape[2:])
     if first == 1 or inner * shape[1] <= _PART:
         return [(slice(None),)]
     step = max(1, _PART // max(1, inner))
-    return [(slice(n, n + 1), slice(c, c + step)) for n in range(shape[0]) for c in range(0, shape[1], step)]
+    return [
+        (slice(n, n + 1), slice(c, c + step))
+        for n in range(shape[0])
+        for c in range(0, shape[1], step)
+    ]
 
 
 def pooling_v1(context: Context, attrs: Attrs, x: Array) -> Array:
@@ -116,7 +129,9 @@ def pool(
     total = _reduce_window(x, np.add, 0, axes, window, counts)
     if kind == "avg":
         for i, axis in enumerate(axes):
-            cells = tap_cells(x.shape[axis], window, i, counts[i], include_padding).astype(total.dtype)
+            cells = tap_cells(x.shape[axis], window, i, counts[i], include_padding).astype(
+                total.dtype
+            )
             total /= cells.reshape(-1, *(1,) * (total.ndim - 1 - axis))
     return total.astype(dtype, copy=False)
 
@@ -133,7 +148,9 @@ def _maximum(x: Array, axes: range, window: Window, counts: tuple[int, ...]) -> 
     return result
 
 
-def _reduce_window(x: Array, combine: Any, start: Any, axes: range, window: Window, counts: tuple[int, ...]) -> Array:
+def _reduce_window(
+    x: Array, combine: Any, start: Any, axes: range, window: Window, counts: tuple[int, ...]
+) -> Array:
     """Reduce the windows by ``combine``, axis by axis."""
     for i, axis in enumerate(axes):
         size, count = x.shape[axis], counts[i]
@@ -142,7 +159,10 @@ def _reduce_window(x: Array, combine: Any, start: Any, axes: range, window: Wind
         if count == 1 and pad == 0 and kernel >= size:
             x = combine.reduce(x, axis=axis, keepdims=True)
             continue
-        spans = [tap_range(size, tap - pad, stride, count) for tap in _taps(size, kernel, stride, pad, count)]
+        spans = [
+            tap_range(size, tap - pad, stride, count)
+            for tap in _taps(size, kernel, stride, pad, count)
+        ]
         # A tap that all windows have inside the image gives the first partial result, so nothing has to be filled.
         whole = next((span for span in spans if span[:2] == (0, count)), None)
         if whole is None:
@@ -165,7 +185,9 @@ def _taps(size: int, kernel: int, stride: int, pad: int, count: int) -> Iterable
     """
     if kernel <= count * size:
         return range(kernel)
-    inside = (range(max(0, pad - i * stride), min(kernel, pad - i * stride + size)) for i in range(count))
+    inside = (
+        range(max(0, pad - i * stride), min(kernel, pad - i * stride + size)) for i in range(count)
+    )
     return sorted(set().union(*inside))
 
 
@@ -195,15 +217,23 @@ def pooling_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
     _check_pooled_rank(attrs, rank)
     data = to_channels_first((None,) * rank if data is None else data, last)
     out = to_channels_first((None,) * rank if out is None else out, last)
-    require(len(data) == len(out), f"data has {format_count(len(data), 'axis')}, but the output has {len(out)}")
+    require(
+        len(data) == len(out),
+        f"data has {format_count(len(data), 'axis')}, but the output has {len(out)}",
+    )
     window = None if attrs["global_pool"] else read_window(attrs)
     spatial: list[Dim] = []
     for i, (size, count) in enumerate(zip(data[2:], out[2:], strict=True)):
         expected: Dim = 1
         if window is not None:
-            expected = None if size is None else _positions(size, window, i, attrs["pooling_convention"])
+            expected = (
+                None if size is None else _positions(size, window, i, attrs["pooling_convention"])
+            )
         spatial.append(unify_dims(count, expected, "spatial axis of the output"))
-    front = tuple(unify_dims(a, b, "samples or channels of data and output") for a, b in zip(data[:2], out[:2], strict=True))
+    front = tuple(
+        unify_dims(a, b, "samples or channels of data and output")
+        for a, b in zip(data[:2], out[:2], strict=True)
+    )
     return [to_layout((*front, *data[2:]), last)], [to_layout((*front, *spatial), last)]
 
 
@@ -217,14 +247,20 @@ def _check_pooled_rank(attrs: Attrs, rank: int) -> None:
     if attrs["pooling_convention"] == "same" and (rank != 3 or any(attrs["pad"] or ())):
         raise KernelError("pooling_convention same takes data with one spatial axis, and no pad")
     if not attrs["global_pool"] and len(attrs["kernel"]) != rank - 2:
-        raise KernelError(f"kernel {attrs['kernel']} does not fit data with {format_count(rank - 2, 'spatial axis')}")
+        raise KernelError(
+            f"kernel {attrs['kernel']} does not fit data with {format_count(rank - 2, 'spatial axis')}"
+        )
 
 
 def _pooling_v1_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     """Infer the shapes of Pooling over two or three spatial axes; where it is global, ``kernel`` may be missing."""
     ranks = {len(attrs["kernel"]) + 2} if attrs["kernel"] or not attrs["global_pool"] else {4, 5}
-    if not ranks <= {4, 5} or any(shape is not None and len(shape) not in ranks for shape in (*inputs, *outputs)):
-        raise KernelError(f"kernel {attrs['kernel']} needs two or three sizes, one for each spatial axis")
+    if not ranks <= {4, 5} or any(
+        shape is not None and len(shape) not in ranks for shape in (*inputs, *outputs)
+    ):
+        raise KernelError(
+            f"kernel {attrs['kernel']} needs two or three sizes, one for each spatial axis"
+        )
     return pooling_shapes(attrs, inputs, outputs)
 
 
@@ -246,7 +282,9 @@ def _data_gradient(attrs: Attrs, x: Array, y: Array, dy: Array, *, to_all: bool 
     kind = attrs["pool_type"]
     data, gradient = to_compute_dtype(x), to_compute_dtype(dy)
     if kind == "avg":
-        gradient = _divide_by_cells(gradient, x.shape, axes, window, attrs.get("count_include_pad") is not False)
+        gradient = _divide_by_cells(
+            gradient, x.shape, axes, window, attrs.get("count_include_pad") is not False
+        )
     if kind in ("avg", "sum") and attrs["global_pool"]:
         return np.broadcast_to(gradient, x.shape).astype(x.dtype, copy=False)
     dx = np.zeros(x.shape, data.dtype)
@@ -282,13 +320,19 @@ def _tap_slices(
     for tap in product(*map(range, window.kernel)):
         cells, windows = [slice(None)] * len(shape), [slice(None)] * len(shape)
         for i, axis in enumerate(axes):
-            first, last, under = tap_range(shape[axis], tap[i] - window.pad[i], window.stride[i], counts[axis])
-            cells[axis], windows[axis] = (under, slice(first, last)) if first < last else (slice(0, 0), slice(0, 0))
+            first, last, under = tap_range(
+                shape[axis], tap[i] - window.pad[i], window.stride[i], counts[axis]
+            )
+            cells[axis], windows[axis] = (
+                (under, slice(first, last)) if first < last else (slice(0, 0), slice(0, 0))
+            )
         pairs.append((tuple(cells), tuple(windows)))
     return pairs
 
 
-def _divide_by_cells(dy: Array, shape: tuple[int, ...], axes: range, window: Window, include_padding: bool) -> Array:
+def _divide_by_cells(
+    dy: Array, shape: tuple[int, ...], axes: range, window: Window, include_padding: bool
+) -> Array:
     """Return ``dy`` divided by the number of cells of each window."""
     for i, axis in enumerate(axes):
         count = tap_cells(shape[axis], window, i, dy.shape[axis], include_padding).astype(dy.dtype)
@@ -306,7 +350,9 @@ def pooling_v1_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
         return _data_gradient(attrs, x, y, dy, to_all=True)
     window = read_window(attrs)
     if attrs["pool_type"] == "avg":
-        return _data_gradient({**attrs, "pool_type": "sum"}, x, y, dy / dy.dtype.type(prod(window.kernel)))
+        return _data_gradient(
+            {**attrs, "pool_type": "sum"}, x, y, dy / dy.dtype.type(prod(window.kernel))
+        )
     padded = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in window.pad)])
     dx = _data_gradient({**attrs, "pad": ()}, padded, y, dy, to_all=True)
     inner = tuple(slice(p, n - p) for p, n in zip((0, 0, *window.pad), dx.shape, strict=True))

@@ -16,7 +16,12 @@ POOLING_CHECKS = (require_nonzero("kernel", "stride"), require_kernel_rank(1, 2,
 
 OPERATORS = (
     *define(
-        "Pooling(_npx_pooling)", "data", POOLING, results=pooling_outputs, load_checks=POOLING_CHECKS, couples_batch="never"
+        "Pooling(_npx_pooling)",
+        "data",
+        POOLING,
+        results=pooling_outputs,
+        load_checks=POOLING_CHECKS,
+        couples_batch="never",
     ),
     *define(
         "Pooling_v1",

@@ -1,7 +1,8 @@
-"""Pooling in ONNX: ``MaxPool`` and ``AveragePool``, with the channels first and padding at each end of an axis on its own.
+"""Pooling in ONNX: ``MaxPool`` and ``AveragePool``, with the channels first and padding at each end
+of an axis on its own.
 
-The conventions ``full`` and ``same`` are a padding at the end. Sums are means times the size of the window, and means that
-divide by other numbers than ONNX does are scaled by a constant.
+The conventions ``full`` and ``same`` are a padding at the end. Sums are means times the size of the
+window, and means that divide by other numbers than ONNX does are scaled by a constant.
 """
 
 from __future__ import annotations
@@ -36,7 +37,11 @@ class _Cells(NamedTuple):
     @property
     def fits(self) -> bool:
         """Return whether every window has a cell of the image: ONNX requires a padding smaller than the window."""
-        return all(p < k for pads in (self.begin, self.end) for p, k in zip(pads, self.window.kernel, strict=True))
+        return all(
+            p < k
+            for pads in (self.begin, self.end)
+            for p, k in zip(pads, self.window.kernel, strict=True)
+        )
 
 
 def translate_pooling_v1(t: Translation) -> str:
@@ -52,10 +57,19 @@ def translate_pooling_v1(t: Translation) -> str:
     data = _pad_apart(t, x, front, front, 0)
     window = cells.window._replace(pad=(0,) * len(cells.begin))
     sizes = tuple(n + 2 * p for n, p in zip(cells.sizes, cells.begin, strict=True))
-    counts = tuple(min(c, -(-n // s)) for c, n, s in zip(cells.counts, sizes, window.stride, strict=True))
-    ends = tuple(max(0, (c - 1) * s + k - n) for c, s, k, n in zip(counts, window.stride, window.kernel, sizes, strict=True))
+    counts = tuple(
+        min(c, -(-n // s)) for c, n, s in zip(cells.counts, sizes, window.stride, strict=True)
+    )
+    ends = tuple(
+        max(0, (c - 1) * s + k - n)
+        for c, s, k, n in zip(counts, window.stride, window.kernel, sizes, strict=True)
+    )
     out = _maximum(t, data, x.dtype, _Cells(window, sizes, counts, ends))
-    beyond = (0, 0, *(c - d for c, d in zip(cells.counts, counts, strict=True)))  # windows without any cell
+    beyond = (
+        0,
+        0,
+        *(c - d for c, d in zip(cells.counts, counts, strict=True)),
+    )  # windows without any cell
     return t.pad(out, (0,) * len(beyond), beyond, -np.inf, x.dtype)
 
 
@@ -77,7 +91,9 @@ def translate_pooling(t: Translation) -> str:
     for _ in range(power - 1):
         data = t.emit("Mul", data, factors)
     value = Value(data, x.shape, wide)
-    out = _pool_globally(t, value, kind) if t.attrs["global_pool"] else _pool_windows(t, value, kind)
+    out = (
+        _pool_globally(t, value, kind) if t.attrs["global_pool"] else _pool_windows(t, value, kind)
+    )
     return t.cast(_root(t, out, power, wide), x.dtype, dtype=wide)
 
 
@@ -121,20 +137,30 @@ def _find_windows(t: Translation) -> _Cells:
     axes, window = axes_and_window(t.attrs, shape)
     if any(pad < 0 for pad in window.pad):
         t.refuse(f"its pad is {window.pad}, and windows in ONNX have no negative padding")
-    sizes, counts = (tuple(sizes_by_axis[a] for a in axes) for sizes_by_axis in (shape, t.outputs[0].shape))
+    sizes, counts = (
+        tuple(sizes_by_axis[a] for a in axes) for sizes_by_axis in (shape, t.outputs[0].shape)
+    )
     ends = tuple(
         # Where rounding down gives MXNet's number of windows both ends have the same padding.
         p if (n + 2 * p - k) // s + 1 == count else (count - 1) * s + k - n - p
-        for n, count, k, s, p in zip(sizes, counts, window.kernel, window.stride, window.pad, strict=True)
+        for n, count, k, s, p in zip(
+            sizes, counts, window.kernel, window.stride, window.pad, strict=True
+        )
     )
     return _Cells(window, sizes, counts, ends)
 
 
 def _pool_cells(t: Translation, x: Value, kind: str, cells: _Cells) -> str:
     if kind == "max":
-        return _maximum_of_ceiling(t, x, cells) if _can_round_up(t, cells.window) else _maximum(t, x, x.dtype, cells)
+        return (
+            _maximum_of_ceiling(t, x, cells)
+            if _can_round_up(t, cells.window)
+            else _maximum(t, x, x.dtype, cells)
+        )
     if kind == "sum":
-        return t.emit("Mul", _average_all(t, x, cells), t.number(prod(cells.window.kernel), x.dtype))
+        return t.emit(
+            "Mul", _average_all(t, x, cells), t.number(prod(cells.window.kernel), x.dtype)
+        )
     include = t.attrs.get("count_include_pad") is not False and any((*cells.begin, *cells.end))
     # ONNX counts all padding; MXNet does not count the cells that `full` adds beyond pad at the end.
     if x.dtype != "float64" and cells.fits and (not include or cells.begin == cells.end):
@@ -143,7 +169,9 @@ def _pool_cells(t: Translation, x: Value, kind: str, cells: _Cells) -> str:
 
 
 def _can_round_up(t: Translation, window: Window) -> bool:
-    """Return whether ONNX's ``ceil_mode`` is MXNet's ``full`` for data of every size: no window begins after the data."""
+    """Return whether ONNX's ``ceil_mode`` is MXNet's ``full`` for data of every size: no window
+    begins after the data.
+    """
     steps = zip(window.kernel, window.stride, window.pad, strict=True)
     return t.attrs["pooling_convention"] == "full" and all(s + p <= k for k, s, p in steps)
 
@@ -152,14 +180,24 @@ def _maximum_of_ceiling(t: Translation, x: Value, cells: _Cells) -> str:
     """Emit ``MaxPool`` with attributes that do not depend on the size of the data."""
     window = cells.window
     pads = (*window.pad, *window.pad)
-    return t.emit("MaxPool", x, kernel_shape=window.kernel, strides=window.stride, pads=pads, ceil_mode=1)
+    return t.emit(
+        "MaxPool", x, kernel_shape=window.kernel, strides=window.stride, pads=pads, ceil_mode=1
+    )
 
 
 def _maximum(t: Translation, x: Value | str, dtype: str, cells: _Cells) -> str:
     if not cells.fits:
-        x, cells = _pad_all(t, Value(x, (), dtype) if isinstance(x, str) else x, cells, -float(np.finfo(dtype).max))
+        x, cells = _pad_all(
+            t, Value(x, (), dtype) if isinstance(x, str) else x, cells, -float(np.finfo(dtype).max)
+        )
     window = cells.window
-    return t.emit("MaxPool", x, kernel_shape=window.kernel, strides=window.stride, pads=(*cells.begin, *cells.end))
+    return t.emit(
+        "MaxPool",
+        x,
+        kernel_shape=window.kernel,
+        strides=window.stride,
+        pads=(*cells.begin, *cells.end),
+    )
 
 
 def _average_all(t: Translation, x: Value, cells: _Cells) -> str:
@@ -169,7 +207,11 @@ def _average_all(t: Translation, x: Value, cells: _Cells) -> str:
         padded, inner = _pad_all(t, x, cells, 0)
         total = sum_windows(t, padded, place_taps(window, inner.counts))
         return t.emit("Div", total, t.number(prod(window.kernel), x.dtype))
-    return _average(t, x, cells, include=True) if cells.fits else _average(t, *_pad_all(t, x, cells, 0), include=True)
+    return (
+        _average(t, x, cells, include=True)
+        if cells.fits
+        else _average(t, *_pad_all(t, x, cells, 0), include=True)
+    )
 
 
 def _average(t: Translation, x: Value | str, cells: _Cells, *, include: bool) -> str:
@@ -193,16 +235,22 @@ def _pad_all(t: Translation, x: Value, cells: _Cells, value: float) -> tuple[str
     return padded, _Cells(cells.window._replace(pad=none), sizes, cells.counts, none)
 
 
-def _pad_apart(t: Translation, x: Value, before: Sequence[int], after: Sequence[int], value: float) -> str:
+def _pad_apart(
+    t: Translation, x: Value, before: Sequence[int], after: Sequence[int], value: float
+) -> str:
     """Return padded data through an axis of its own.
 
-    onnxruntime would join a ``Pad`` and the pooling after it, even where the padding is as large as the window (which it
-    then refuses) or is not -inf for a maximum (which it then becomes).
+    onnxruntime would join a ``Pad`` and the pooling after it, even where the padding is as large as
+    the window (which it then refuses) or is not -inf for a maximum (which it then becomes).
     """
     if not any((*before, *after)):
         return x.name
     first = t.integers([0])
-    return t.emit("Squeeze", t.pad(t.emit("Unsqueeze", x, first), (0, *before), (0, *after), value, x.dtype), first)
+    return t.emit(
+        "Squeeze",
+        t.pad(t.emit("Unsqueeze", x, first), (0, *before), (0, *after), value, x.dtype),
+        first,
+    )
 
 
 def _average_by_weight(t: Translation, x: Value, cells: _Cells, *, include: bool) -> str:
@@ -210,7 +258,9 @@ def _average_by_weight(t: Translation, x: Value, cells: _Cells, *, include: bool
     wide = wide_dtype(x.dtype)
     mean = _average_all(t, Value(t.cast(x, wide), x.shape, wide), cells)
     factor = np.ones((1, 1, *(1,) * len(cells.counts)))
-    for i, (size, count, kernel) in enumerate(zip(cells.sizes, cells.counts, cells.window.kernel, strict=True)):
+    for i, (size, count, kernel) in enumerate(
+        zip(cells.sizes, cells.counts, cells.window.kernel, strict=True)
+    ):
         number = tap_cells(size, cells.window, i, count, include)
         factor = factor * (kernel / number).reshape(-1, *(1,) * (len(cells.counts) - 1 - i))
     return t.cast(t.emit("Mul", mean, t.constant(factor, wide)), x.dtype, dtype=wide)
@@ -219,5 +269,7 @@ def _average_by_weight(t: Translation, x: Value, cells: _Cells, *, include: bool
 _POOLED = "its data is floating point (of max also int8 or uint8), its pad not negative, the p_value of lp at most 3"
 TRANSLATIONS = (
     Translator("Pooling", translate_pooling, _POOLED),
-    Translator("Pooling_v1", translate_pooling_v1, "its data is floating point, and its pad not negative"),
+    Translator(
+        "Pooling_v1", translate_pooling_v1, "its data is floating point, and its pad not negative"
+    ),
 )

@@ -1,12 +1,13 @@
 """Layers of 8-bit integers with ranges, as oneDNN computes them. They have no gradients.
 
-Every quantized array has the two ends of its range as further arrays. The largest absolute value of the range is represented
-by 127.5 (int8) or 255.5 (uint8), but by 127 or 255 when 32-bit integers are narrowed; products are int32 sums with the range of
-32 bits. Rounding is half to even.
+Every quantized array has the two ends of its range as further arrays. The largest absolute value of
+the range is represented by 127.5 (int8) or 255.5 (uint8), but by 127 or 255 when 32-bit integers
+are narrowed; products are int32 sums with the range of 32 bits. Rounding is half to even.
 
-Sums of products are exact int32 sums, modulo 2**32, on every processor; in :mod:`graphshare.ops.onednn` they are exact until
-they are rounded to float32. oneDNN's depend on the processor: only VNNI instructions add exactly; all others first add two
-products in int16, and so clip the pair to -32768 and 32767. ``tests/oracle/int8_sums.py`` derives the largest difference.
+Sums of products are exact int32 sums, modulo 2**32, on every processor; in
+:mod:`graphshare.ops.onednn` they are exact until they are rounded to float32. oneDNN's depend on
+the processor: only VNNI instructions add exactly; all others first add two products in int16, and
+so clip the pair to -32768 and 32767. ``tests/oracle/int8_sums.py`` derives the largest difference.
 """
 
 from __future__ import annotations
@@ -23,13 +24,30 @@ from graphshare.ops.convolution.grid import Epilogue
 from graphshare.ops.convolution.kernel import convolution_cost, convolution_shapes
 from graphshare.ops.gradient import no_gradient
 from graphshare.ops.indexing.kernel import embedding, embedding_shapes
-from graphshare.ops.kernel import Array, Attrs, Context, Kernel, KernelError, ShapeRule, Shapes, TypeRule, Types
+from graphshare.ops.kernel import (
+    Array,
+    Attrs,
+    Context,
+    Kernel,
+    KernelError,
+    ShapeRule,
+    Shapes,
+    TypeRule,
+    Types,
+)
 from graphshare.ops.limits import QUANTIZED, Limits, require, with_limits
 from graphshare.ops.matmul.kernel import fully_connected_cost, fully_connected_shapes
 from graphshare.ops.normalization.batch_norm import batch_norm_shapes
 from graphshare.ops.pooling.kernel import pooling, pooling_shapes
 from graphshare.ops.quantization.rnn import KERNELS as RNN_KERNELS
-from graphshare.ops.unification import count_elements, demand_dtypes, normalize_axis, output_rule, same_shapes, unify
+from graphshare.ops.unification import (
+    count_elements,
+    demand_dtypes,
+    normalize_axis,
+    output_rule,
+    same_shapes,
+    unify,
+)
 from graphshare.ops.windows import is_channels_last, read_window
 
 ENDS = {"int8": (-128, 127), "uint8": (0, 255), "int32": (-(1 << 31), (1 << 31) - 1)}
@@ -53,15 +71,21 @@ def find_magnitude(low: Array, high: Array) -> float:
     return max(abs(float(low.ravel()[0])), abs(float(high.ravel()[0])))
 
 
-def product_range(data: float, data_levels: float, weight: float, weight_levels: float) -> tuple[Array, Array]:
+def product_range(
+    data: float, data_levels: float, weight: float, weight_levels: float
+) -> tuple[Array, Array]:
     """Return the range of 32-bit sums of products; the levels are the integers that represent the largest numbers."""
-    reach = np.float32(data / data_levels) * np.float32(weight / weight_levels) * np.float32(1 << 31)
+    reach = (
+        np.float32(data / data_levels) * np.float32(weight / weight_levels) * np.float32(1 << 31)
+    )
     return range_end(-reach), range_end(reach)
 
 
 def round_to(x: Array, dtype: str) -> Array:
     """Return ``x`` rounded half to even, within the limits of a dtype; NaN becomes the upper one, or 0 in uint8."""
-    wide = x.astype(np.float64) if dtype == "int32" else x  # float32 cannot hold the limits of int32
+    wide = (
+        x.astype(np.float64) if dtype == "int32" else x
+    )  # float32 cannot hold the limits of int32
     low, high = ENDS[dtype]
     if dtype == "uint8":
         return np.asarray(np.minimum(np.fmax(np.rint(wide), low), high).astype(dtype))
@@ -83,11 +107,17 @@ def quantize_in_range(context: Context, attrs: Attrs, x: Array, low: Array, high
     dtype, reach = attrs["out_type"], _reach(low, high)
     # This operator counts 127 or 255 steps, _contrib_quantize_v2 half a step more.
     whole = round_to(x * (np.float32(ENDS[dtype][1]) / reach), dtype)
-    return (whole, range_end(-reach), range_end(reach)) if dtype == "int8" else (whole, low.copy(), high.copy())
+    return (
+        (whole, range_end(-reach), range_end(reach))
+        if dtype == "int8"
+        else (whole, low.copy(), high.copy())
+    )
 
 
 def quantize_asymmetric(context: Context, attrs: Attrs, x: Array) -> Ranged:
-    """Return floats as uint8 over the calibrated range, else the data's range, with steps per 1.0 and the zero point."""
+    """Return floats as uint8 over the calibrated range, else the data's range, with steps per 1.0
+    and the zero point.
+    """
     if x.dtype == np.uint8:
         return x, range_end(1), range_end(0)
     require(x.dtype == np.float32, f"{x.dtype} is not supported, expected float32 or uint8")
@@ -103,7 +133,9 @@ def add(context: Context, attrs: Attrs, a: Array, b: Array, *ends: Array) -> Ran
     Of arrays of two dtypes the unsigned one is first rounded to the scale and dtype of the other.
     """
     first, second, calibrated = _reach(*ends[:2]), _reach(*ends[2:4]), calibration_range(attrs)
-    require(str(b.dtype) in QUANTIZED, f"{b.dtype} is not supported, expected {', '.join(QUANTIZED)}")
+    require(
+        str(b.dtype) in QUANTIZED, f"{b.dtype} is not supported, expected {', '.join(QUANTIZED)}"
+    )
     dtype = _sum_dtype(attrs, str(a.dtype), str(b.dtype))
     if calibrated is None:
         low, high = -(first + second), first + second
@@ -153,7 +185,9 @@ def normalize(context: Context, attrs: Attrs, x: Array, *rest: Array) -> Ranged:
     reach = np.float32(max(map(abs, calibrated)))
     inverse = (1.0 / np.sqrt(variance + attrs["eps"])).astype(np.float32)
     # oneDNN multiplies the variance in beforehand and passes 1 in its place, to which eps is added once more.
-    scale = gamma * inverse * _reach(*ends) / reach / np.sqrt(np.float32(1) + np.float32(attrs["eps"]))
+    scale = (
+        gamma * inverse * _reach(*ends) / reach / np.sqrt(np.float32(1) + np.float32(attrs["eps"]))
+    )
     shift = (beta - mean * gamma * inverse) * _STEPS["int8"] / reach
     shape = [1] * x.ndim
     shape[normalize_axis(attrs["axis"], x.ndim)] = -1
@@ -161,7 +195,9 @@ def normalize(context: Context, attrs: Attrs, x: Array, *rest: Array) -> Ranged:
     return round_to(out, "int8"), range_end(calibrated[0]), range_end(calibrated[1])
 
 
-def look_up(context: Context, attrs: Attrs, x: Array, weight: Array, low: Array, high: Array) -> Ranged:
+def look_up(
+    context: Context, attrs: Attrs, x: Array, weight: Array, low: Array, high: Array
+) -> Ranged:
     """Return rows of an integer weight, in its range."""
     return embedding(context, attrs, x, weight), low.copy(), high.copy()
 
@@ -180,7 +216,9 @@ def _output_dtype(attrs: Attrs) -> str:
     if dtype != "auto":
         return dtype
     low = attrs["min_calib_range"]
-    return "uint8" if low is not None and low >= 0 and attrs["max_calib_range"] is not None else "int8"
+    return (
+        "uint8" if low is not None and low >= 0 and attrs["max_calib_range"] is not None else "int8"
+    )
 
 
 def quantize(context: Context, attrs: Attrs, x: Array) -> Ranged:
@@ -200,23 +238,33 @@ def quantize(context: Context, attrs: Attrs, x: Array) -> Ranged:
 
 def dequantize(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) -> Array:
     """Return the floats that integers represent."""
-    require(str(x.dtype) in QUANTIZED, f"{x.dtype} is not supported, expected {', '.join(QUANTIZED)}")
+    require(
+        str(x.dtype) in QUANTIZED, f"{x.dtype} is not supported, expected {', '.join(QUANTIZED)}"
+    )
     return np.asarray(x * np.float32(find_magnitude(low, high) / LEVELS[str(x.dtype)]))
 
 
 def requantize(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) -> Ranged:
     """Return 32-bit sums as 8-bit integers; the range is the calibrated one, else the data's."""
     dtype, unit = _output_dtype(attrs), np.float32(find_magnitude(low, high) / LEVELS["int32"])
-    ends = calibration_range(attrs) or (float(np.float32(x.min()) * unit), float(np.float32(x.max()) * unit))
+    ends = calibration_range(attrs) or (
+        float(np.float32(x.min()) * unit),
+        float(np.float32(x.max()) * unit),
+    )
     reach = max(abs(ends[0]), abs(ends[1]))
-    with np.errstate(divide="ignore", invalid="ignore"):  # nothing represents a range of 0: infinities and NaN
+    with np.errstate(
+        divide="ignore", invalid="ignore"
+    ):  # nothing represents a range of 0: infinities and NaN
         scaled = x.astype(np.float32) * (unit * (np.float32(ENDS[dtype][1]) / np.float32(reach)))
     return round_to(scaled, dtype), range_end(0 if dtype == "uint8" else -reach), range_end(reach)
 
 
 def act_int8(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) -> Ranged:
     """Return max(x, 0) as int8 for any input dtype, in the same range; values above 127 become 127."""
-    require(attrs["act_type"] == "relu", f"act_type {attrs['act_type']} is not supported for integers, expected relu")
+    require(
+        attrs["act_type"] == "relu",
+        f"act_type {attrs['act_type']} is not supported for integers, expected relu",
+    )
     return np.clip(x, 0, 127).astype(np.int8), low, high
 
 
@@ -225,33 +273,46 @@ def pool_int8(context: Context, attrs: Attrs, x: Array, low: Array, high: Array)
     attrs = _full_windows(attrs)
     if attrs["pool_type"] == "max":
         return pooling(context, attrs, x), low, high
-    require(attrs["pool_type"] == "avg", f"pool_type {attrs['pool_type']} is not supported for integers, expected max or avg")
+    require(
+        attrs["pool_type"] == "avg",
+        f"pool_type {attrs['pool_type']} is not supported for integers, expected max or avg",
+    )
     if attrs["global_pool"] and prod(x.shape[2:]) <= _EXACT_CELLS:
         # BLAS adds the integers faster than a mean would, and exactly.
         cells = x.reshape(*x.shape[:2], -1).astype(np.float32)
-        means = np.matmul(cells, np.ones(cells.shape[2], np.float32)).reshape(*x.shape[:2], *(1,) * (x.ndim - 2))
+        means = np.matmul(cells, np.ones(cells.shape[2], np.float32)).reshape(
+            *x.shape[:2], *(1,) * (x.ndim - 2)
+        )
         # One axis after the other, to round as `pooling` does.
         for size in x.shape[2:]:
             means /= np.float32(size)
     elif attrs["global_pool"] or attrs["count_include_pad"] is False:
         means = pooling(context, attrs, x.astype(np.float32))
     else:  # all cells count, also those beyond the padding that the convention "full" adds
-        means = pooling(context, {**attrs, "pool_type": "sum"}, x.astype(np.float32)) / np.float32(prod(attrs["kernel"]))
+        means = pooling(context, {**attrs, "pool_type": "sum"}, x.astype(np.float32)) / np.float32(
+            prod(attrs["kernel"])
+        )
     return round_to(means, str(x.dtype)), low, high
 
 
 def concat_int8(context: Context, attrs: Attrs, *arrays: Array) -> Ranged:
-    """Concatenate along ``dim``, in the widest of the ranges, and of 0; the inputs are the arrays, then both ends of each."""
+    """Concatenate along ``dim``, in the widest of the ranges, and of 0; the inputs are the arrays,
+    then both ends of each.
+    """
     count = attrs["num_args"]
     parts, lows, highs = arrays[:count], arrays[count::2], arrays[count + 1 :: 2]
     low, high = min(0.0, *(float(x[0]) for x in lows)), max(0.0, *(float(x[0]) for x in highs))
-    require(all(str(x.dtype) in QUANTIZED for x in parts), f"arrays must be {' or '.join(QUANTIZED)}")
+    require(
+        all(str(x.dtype) in QUANTIZED for x in parts), f"arrays must be {' or '.join(QUANTIZED)}"
+    )
     dtype = "uint8" if all(x.dtype == np.uint8 for x in parts) else "int8"
     wide = max(abs(low), abs(high)) / LEVELS[dtype]
     scaled = []
     for x, begin, end in zip(parts, lows, highs, strict=True):
         factor = find_magnitude(begin, end) / LEVELS[str(x.dtype)] / wide if wide else 1.0
-        scaled.append(x if factor == 1 and str(x.dtype) == dtype else round_to(x * np.float32(factor), dtype))
+        scaled.append(
+            x if factor == 1 and str(x.dtype) == dtype else round_to(x * np.float32(factor), dtype)
+        )
     return np.concatenate(scaled, axis=attrs["dim"]), range_end(low), range_end(high)
 
 
@@ -261,13 +322,29 @@ def _int32(sums: Array) -> Array:
 
 
 def convolve_int8(context: Context, attrs: Attrs, x: Array, weight: Array, *rest: Array) -> Ranged:
-    """Convolve integers. The integers of a bias are added without scaling; the range of uint8 data is read as one of int8."""
+    """Convolve integers.
+
+    The integers of a bias are added without scaling; the range of uint8 data is read as one of
+    int8.
+    """
     require(min(attrs["pad"] or (0,)) >= 0, f"pad is {attrs['pad']}, expected at least 0")
-    require(not is_channels_last(attrs["layout"]), f"layout {attrs['layout']} is not supported for integers, expected NCHW")
+    require(
+        not is_channels_last(attrs["layout"]),
+        f"layout {attrs['layout']} is not supported for integers, expected NCHW",
+    )
     bias, ends = (None, rest) if attrs["no_bias"] else (rest[0].astype(np.float64), rest[1:])
     epilogue = Epilogue(term=bias)
-    wide = correlate(x.astype(np.float64), weight.astype(np.float64), epilogue, read_window(attrs), attrs["num_group"])
-    return (_int32(wide), *product_range(find_magnitude(*ends[:2]), 127, find_magnitude(*ends[2:4]), 127))
+    wide = correlate(
+        x.astype(np.float64),
+        weight.astype(np.float64),
+        epilogue,
+        read_window(attrs),
+        attrs["num_group"],
+    )
+    return (
+        _int32(wide),
+        *product_range(find_magnitude(*ends[:2]), 127, find_magnitude(*ends[2:4]), 127),
+    )
 
 
 def dense_int8(context: Context, attrs: Attrs, x: Array, weight: Array, *rest: Array) -> Ranged:
@@ -278,21 +355,34 @@ def dense_int8(context: Context, attrs: Attrs, x: Array, weight: Array, *rest: A
     data, other = find_magnitude(*ends[:2]), find_magnitude(*ends[2:4])
     if bias is not None:
         per_unit = _per_unit(data, str(x.dtype)) * _per_unit(other, "int8")
-        scale = per_unit * np.float32(find_magnitude(*ends[4:6])) / np.float32(LEVELS["int8"])  # in MXNet's order
+        scale = (
+            per_unit * np.float32(find_magnitude(*ends[4:6])) / np.float32(LEVELS["int8"])
+        )  # in MXNet's order
         wide += np.trunc(bias * scale)
     return (_int32(wide), *product_range(data, 127 if x.dtype == np.int8 else 255, other, 127))
 
 
 def _pool_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer the shapes of Pooling over two or three axes, with channels first; the convention ``same`` is read as ``full``."""
-    if len(attrs["kernel"]) not in (2, 3) or len(attrs["pad"] or attrs["kernel"]) != len(attrs["kernel"]):
-        raise KernelError(f"kernel is {attrs['kernel']}, expected two or three sizes, also for global_pool")
-    require(attrs["layout"] in (None, "NCHW", "NCDHW"), f"layout {attrs['layout']} is not supported, expected NCHW or NCDHW")
+    """Infer the shapes of Pooling over two or three axes, with channels first; the convention
+    ``same`` is read as ``full``.
+    """
+    if len(attrs["kernel"]) not in (2, 3) or len(attrs["pad"] or attrs["kernel"]) != len(
+        attrs["kernel"]
+    ):
+        raise KernelError(
+            f"kernel is {attrs['kernel']}, expected two or three sizes, also for global_pool"
+        )
+    require(
+        attrs["layout"] in (None, "NCHW", "NCDHW"),
+        f"layout {attrs['layout']} is not supported, expected NCHW or NCDHW",
+    )
     return pooling_shapes(_full_windows(attrs), inputs, outputs)
 
 
 def _full_windows(attrs: Attrs) -> Attrs:
-    return {**attrs, "pooling_convention": "full"} if attrs["pooling_convention"] == "same" else attrs
+    return (
+        {**attrs, "pooling_convention": "full"} if attrs["pooling_convention"] == "same" else attrs
+    )
 
 
 _ENDS = ("float32", "float32")
@@ -313,10 +403,15 @@ def _kernel(operator: str, forward: Any, shapes: ShapeRule, types: TypeRule, **m
     return Kernel(operator, forward, infer_shapes, demand_dtypes(infer_types), **more)
 
 
-def with_ranges(layer: tuple[Shapes, Shapes], inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
+def with_ranges(
+    layer: tuple[Shapes, Shapes], inputs: Shapes, outputs: Shapes
+) -> tuple[Shapes, Shapes]:
     """Return the inferred shapes of a layer, then ``(1,)`` for the ranges after its inputs and outputs."""
     ins, outs = layer
-    return [*ins, *(unify((1,), x) for x in inputs[len(ins) :])], [*outs, *(unify((1,), x) for x in outputs[len(outs) :])]
+    return [*ins, *(unify((1,), x) for x in inputs[len(ins) :])], [
+        *outs,
+        *(unify((1,), x) for x in outputs[len(outs) :]),
+    ]
 
 
 def _quantize_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
@@ -358,14 +453,30 @@ KERNELS = with_limits(
         Limits(elements=True),
         _kernel("_contrib_quantize_v2", quantize, same_shapes, _quantize_types),
         _kernel(
-            "_contrib_quantize", quantize_in_range, same_shapes, lambda attrs, *_: (["float32"], [attrs["out_type"], *_ENDS])
+            "_contrib_quantize",
+            quantize_in_range,
+            same_shapes,
+            lambda attrs, *_: (["float32"], [attrs["out_type"], *_ENDS]),
         ),
         _kernel(
-            "_contrib_quantize_asym", quantize_asymmetric, same_shapes, lambda attrs, inputs, _: (inputs[:1], ["uint8", *_ENDS])
+            "_contrib_quantize_asym",
+            quantize_asymmetric,
+            same_shapes,
+            lambda attrs, inputs, _: (inputs[:1], ["uint8", *_ENDS]),
         ),
-        _kernel("_contrib_requantize", requantize, same_shapes, lambda attrs, *_: (["int32"], [_output_dtype(attrs), *_ENDS])),
+        _kernel(
+            "_contrib_requantize",
+            requantize,
+            same_shapes,
+            lambda attrs, *_: (["int32"], [_output_dtype(attrs), *_ENDS]),
+        ),
     ),
-    _kernel("_contrib_dequantize", dequantize, same_shapes, lambda attrs, inputs, _: (inputs[:1], ["float32"])),
+    _kernel(
+        "_contrib_dequantize",
+        dequantize,
+        same_shapes,
+        lambda attrs, inputs, _: (inputs[:1], ["float32"]),
+    ),
     _kernel("_contrib_quantized_act", act_int8, same_shapes, _to_int8(lambda inputs: inputs[:1])),
     _kernel(
         "_contrib_quantized_flatten",
@@ -375,8 +486,20 @@ KERNELS = with_limits(
     ),
     _kernel("_contrib_quantized_pooling", pool_int8, _pool_shapes, _pass_dtypes),
     _kernel("_contrib_quantized_concat", concat_int8, infer_concat_shapes, _concat_types),
-    _kernel("_contrib_quantized_conv", convolve_int8, convolution_shapes, _layer_types, cost=convolution_cost),
-    _kernel("_contrib_quantized_fully_connected", dense_int8, fully_connected_shapes, _layer_types, cost=fully_connected_cost),
+    _kernel(
+        "_contrib_quantized_conv",
+        convolve_int8,
+        convolution_shapes,
+        _layer_types,
+        cost=convolution_cost,
+    ),
+    _kernel(
+        "_contrib_quantized_fully_connected",
+        dense_int8,
+        fully_connected_shapes,
+        _layer_types,
+        cost=fully_connected_cost,
+    ),
     *with_limits(
         Limits(first=QUANTIZED, elements=True),
         _kernel("_contrib_quantized_elemwise_add", add, same_shapes, _add_types),
@@ -387,12 +510,24 @@ KERNELS = with_limits(
             batch_norm_shapes,
             _to_int8(lambda inputs: [inputs[0], *["float32"] * 4]),
         ),
-        _kernel("_contrib_quantized_embedding", look_up, embedding_shapes, _to_int8(lambda inputs: [inputs[0], "int8"])),
+        _kernel(
+            "_contrib_quantized_embedding",
+            look_up,
+            embedding_shapes,
+            _to_int8(lambda inputs: [inputs[0], "int8"]),
+        ),
     ),
     *RNN_KERNELS,
 )
 
 GRADIENTS = (
-    *no_gradient("quantized layers are for inference", *(kernel.operator for kernel in KERNELS if kernel not in RNN_KERNELS)),
-    *no_gradient("MXNet registers no gradient of it and refuses its backward pass", "_contrib_quantized_rnn", is_zero=False),
+    *no_gradient(
+        "quantized layers are for inference",
+        *(kernel.operator for kernel in KERNELS if kernel not in RNN_KERNELS),
+    ),
+    *no_gradient(
+        "MXNet registers no gradient of it and refuses its backward pass",
+        "_contrib_quantized_rnn",
+        is_zero=False,
+    ),
 )

@@ -1,11 +1,13 @@
 """LSTM layers of 8-bit integers as oneDNN computes them: data and hidden states are uint8, weights int8.
 
-An integer of data or hidden state represents ``(q - shift) / scale``; layers pass integers on, and only the results are floats
-again. Cell states, biases and gates are float32. Rounding is half to even, and values beyond the limits of a dtype become the
-limit. Each row of each gate has one number of steps per 1.0, the same in all layers and directions.
+An integer of data or hidden state represents ``(q - shift) / scale``; layers pass integers on, and
+only the results are floats again. Cell states, biases and gates are float32. Rounding is half to
+even, and values beyond the limits of a dtype become the limit. Each row of each gate has one number
+of steps per 1.0, the same in all layers and directions.
 
-MXNet 1.9.1 refuses to run it on processors with special instructions for such products (VNNI), unless oneDNN must not use
-them (``DNNL_MAX_CPU_ISA=AVX2``). This kernel computes the same as MXNet without them.
+MXNet 1.9.1 refuses to run it on processors with special instructions for such products (VNNI),
+unless oneDNN must not use them (``DNNL_MAX_CPU_ISA=AVX2``). This kernel computes the same as MXNet
+without them.
 """
 
 from __future__ import annotations
@@ -48,7 +50,14 @@ class Steps(NamedTuple):
 
 
 def rnn_int8(
-    context: Context, attrs: Attrs, x: Array, parameters: Array, state: Array, cell: Array, scale: Array, shift: Array
+    context: Context,
+    attrs: Attrs,
+    x: Array,
+    parameters: Array,
+    state: Array,
+    cell: Array,
+    scale: Array,
+    shift: Array,
 ) -> Array | tuple[Array, ...]:
     """Run all layers over uint8 ``(T, N, in)``: float32 ``(T, N, directions*H)``, and the last states on request.
 
@@ -66,7 +75,9 @@ def rnn_int8(
             results = []
             for number in range(first, first + sides):
                 order = slice(None, None, -1 if number > first else 1)
-                out, c = _run(layers[number], units, steps, whole[order], hidden[number], cell[number])
+                out, c = _run(
+                    layers[number], units, steps, whole[order], hidden[number], cell[number]
+                )
                 last.append(out[-1])
                 last_c.append(c)
                 results.append(out[order])
@@ -75,7 +86,9 @@ def rnn_int8(
     return (y, steps.floats(np.stack(last)), np.stack(last_c)) if attrs["state_outputs"] else y
 
 
-def _run(cell: Cell, units: Array, steps: Steps, x: Array, h: Array, c: Array) -> tuple[Array, Array]:
+def _run(
+    cell: Cell, units: Array, steps: Steps, x: Array, h: Array, c: Array
+) -> tuple[Array, Array]:
     """Run one layer in one direction: return hidden states ``(T, N, H)`` as integers, and the last cell state."""
     w, u = (whole_weights(weight, units) for weight in (cell.w_input, cell.w_state))
     # The bias subtracts the share of the shift in every sum.
@@ -92,7 +105,9 @@ def _run(cell: Cell, units: Array, steps: Steps, x: Array, h: Array, c: Array) -
 
 
 class Weights(NamedTuple):
-    """Rows of weights as integers, in float64, and the neighbouring pairs whose sum of products may overflow 16 bits."""
+    """Rows of weights as integers, in float64, and the neighbouring pairs whose sum of products may
+    overflow 16 bits.
+    """
 
     whole: Array
     rows: Array
@@ -109,7 +124,10 @@ class Weights(NamedTuple):
         block = max(1, _BLOCK // max(1, len(x)))
         for first in range(0, len(self.rows), block):
             rows, pairs = (a[first : first + block] for a in (self.rows, self.pairs))
-            both = x[:, 2 * pairs] * self.whole[rows, 2 * pairs] + x[:, 2 * pairs + 1] * self.whole[rows, 2 * pairs + 1]
+            both = (
+                x[:, 2 * pairs] * self.whole[rows, 2 * pairs]
+                + x[:, 2 * pairs + 1] * self.whole[rows, 2 * pairs + 1]
+            )
             both -= np.clip(both, *PAIR_ENDS)
             # nonzero lists pairs row by row, so the pairs of a row are one run.
             starts = np.flatnonzero(np.diff(rows, prepend=-1))
@@ -141,8 +159,9 @@ def row_units(attrs: Attrs, inputs: int, vector: Array) -> Array:
 def _weights_in_range(attrs: Attrs, inputs: int, vector: Array) -> Iterator[Array]:
     """Yield the numbers, by rows, among which MXNet searches the largest weight.
 
-    In the first layer these are its weights. In later layers MXNet reads as many numbers as the state has weights, from the
-    computed start of each matrix; of layers that run as one only the first counts.
+    In the first layer these are its weights. In later layers MXNet reads as many numbers as the
+    state has weights, from the computed start of each matrix; of layers that run as one only the
+    first counts.
     """
     size, sides = attrs["state_size"], directions(attrs)
     rows, width = 4 * size, size * size * 4
@@ -158,7 +177,9 @@ def _weights_in_range(attrs: Attrs, inputs: int, vector: Array) -> Iterator[Arra
         first = each * sides + layer * later * sides
         second = first + (rows * inputs if layer == 0 else width)
         if second + width > vector.size:
-            raise KernelError(f"with inputs of {inputs} and states of {size} MXNet reads beyond the parameters of this layer")
+            raise KernelError(
+                f"with inputs of {inputs} and states of {size} MXNet reads beyond the parameters of this layer"
+            )
         yield vector[first : first + width].reshape(rows, size)
         yield vector[second : second + width].reshape(rows, size)
 
@@ -173,12 +194,23 @@ def _types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
 
 
 def _refuses(attrs: Attrs, bodies: Bodies) -> str | None:
-    if attrs["mode"] == "lstm" and not attrs["projection_size"] and not attrs["use_sequence_length"]:
+    if (
+        attrs["mode"] == "lstm"
+        and not attrs["projection_size"]
+        and not attrs["use_sequence_length"]
+    ):
         return None
     return "MXNet computes it only for an LSTM without projection and sequence lengths"
 
 
 KERNELS = with_limits(
     Limits(positive=("state_size",), elements=True),
-    Kernel("_contrib_quantized_rnn", rnn_int8, _shapes, demand_dtypes(_types), refuses=_refuses, cost=rnn_cost),
+    Kernel(
+        "_contrib_quantized_rnn",
+        rnn_int8,
+        _shapes,
+        demand_dtypes(_types),
+        refuses=_refuses,
+        cost=rnn_cost,
+    ),
 )

@@ -1,4 +1,6 @@
-"""LSTM layers of 8-bit integers in ONNX: ``Scan`` with products of integers in floats, whose pairs are clipped to 16 bits."""
+"""LSTM layers of 8-bit integers in ONNX: ``Scan`` with products of integers in floats, whose pairs
+are clipped to 16 bits.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,10 @@ def translate_quantized_rnn(t: Translation) -> list[str]:
         results = []
         for number in range(first, first + sides):
             place = source.number(number, "int64")
-            begins = [Value(state.apply("Gather", place, axis=0).name, shape, "float32") for state in states]
+            begins = [
+                Value(state.apply("Gather", place, axis=0).name, shape, "float32")
+                for state in states
+            ]
             *last, out = layers[number].run(source, begins, backwards=int(number > first))
             ends.append(last)
             results.append(out)
@@ -59,14 +64,19 @@ class _Layer:
         self.dtype = "float32" if columns * 255 * 128 < _EXACT else "float64"
         totals = sum(weight.whole.sum(axis=1) for weight in self.weights)
         self.product = self._constant(units) * steps.scale
-        self.bias = self._constant(cell.b_input + cell.b_state) - self._constant(totals) * steps.shift / self.product
+        self.bias = (
+            self._constant(cell.b_input + cell.b_state)
+            - self._constant(totals) * steps.shift / self.product
+        )
         self.matrices = [self._constant(weight.whole.T, self.dtype) for weight in self.weights]
 
     def _constant(self, values: object, dtype: str = "float32") -> Term:
         return Term(self.t, self.t.constant(values, dtype), dtype)
 
     def run(self, x: Term, begins: Sequence[Value], *, backwards: int) -> list[Term]:
-        """Return the last hidden and cell states, and the hidden states (steps, batch, size); hidden states are integers."""
+        """Return the last hidden and cell states, and the hidden states (steps, batch, size);
+        hidden states are integers.
+        """
         t = self.t
         step = Value("x", (begins[0].shape[0], self.weights[0].whole.shape[1]), "float32")
         body = t.body([*(Value("state", y.shape, y.dtype) for y in begins), step], self._step)
@@ -86,7 +96,9 @@ class _Layer:
         h, c, x = (Term(self.t, value.name, value.dtype) for value in inputs)
         sums = self._multiply(0, x) + self._multiply(1, h)
         gates = sums.cast("float32") / self.product + self.bias
-        parts = self.t.emit_several("Split", 4, gates.name, self.t.integers([self.size] * 4), axis=1)
+        parts = self.t.emit_several(
+            "Split", 4, gates.name, self.t.integers([self.size] * 4), axis=1
+        )
         enter, forget, new, leave = (Term(self.t, name, "float32") for name in parts)
         state = forget.apply("Sigmoid") * c + enter.apply("Sigmoid") * new.apply("Tanh")
         hidden = self.steps.whole(leave.apply("Sigmoid") * state.apply("Tanh"))
@@ -105,7 +117,9 @@ class _Layer:
         for side in (0, 1):
             columns = 2 * pairs + side
             chosen = x.apply("Gather", self._constant(columns, "int64"), axis=1)
-            one_row = Term(self.t, self.t.emit("Unsqueeze", chosen.name, self.t.integers([1])), "float32")
+            one_row = Term(
+                self.t, self.t.emit("Unsqueeze", chosen.name, self.t.integers([1])), "float32"
+            )
             products = one_row * self._constant(weight.whole[:, columns])
             both = products if both is None else both + products
         assert both is not None
@@ -114,5 +128,9 @@ class _Layer:
 
 
 TRANSLATIONS = (
-    Translator("_contrib_quantized_rnn", translate_quantized_rnn, "weights that are not among the parameters are refused"),
+    Translator(
+        "_contrib_quantized_rnn",
+        translate_quantized_rnn,
+        "weights that are not among the parameters are refused",
+    ),
 )

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from graphshare.ops.signature import Attributes, Signature
 
 
-def range_inputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
+def range_inputs(
+    signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]
+) -> tuple[str, ...]:
     """Return all arrays first, then the least and greatest value of each."""
     names = [f"arg{i}" for i in range(read_count(signature, attrs, "num_args"))]
     return (*names, *(f"{name}_{end}" for name in names for end in ("min", "max")))
@@ -44,12 +46,20 @@ OPERATORS = (
         no_kernel="it serves calibration, not inference",
     ),
     *define("_contrib_dequantize", "data min_range max_range", "out_type:{float32}=float32"),
-    *define("_contrib_quantize", "data min_range max_range", "out_type:{int8/uint8}=uint8", results="output0 output1 output2"),
+    *define(
+        "_contrib_quantize",
+        "data min_range max_range",
+        "out_type:{int8/uint8}=uint8",
+        results="output0 output1 output2",
+    ),
     *define("_contrib_quantize_asym", "data", _CALIBRATED, results="output scale shift"),
     *define("_contrib_quantize_v2", "data", _NARROWED, results="output0 output1 output2"),
     *_layer("_contrib_quantized_act", "data min_data max_data", ACTIVATION),
     *_layer(
-        "_contrib_quantized_batch_norm", "data gamma beta moving_mean moving_var min_data max_data", BATCH_NORM, mutable=(3, 4)
+        "_contrib_quantized_batch_norm",
+        "data gamma beta moving_mean moving_var min_data max_data",
+        BATCH_NORM,
+        mutable=(3, 4),
     ),
     *define(
         "_contrib_quantized_concat",
@@ -59,7 +69,9 @@ OPERATORS = (
         couples_batch="axis",
     ),
     *_layer("_contrib_quantized_conv", _BIASED, CONVOLUTION, load_checks=WINDOW_CHECKS),
-    *_layer("_contrib_quantized_elemwise_add", "lhs rhs lhs_min lhs_max rhs_min rhs_max", _CALIBRATED),
+    *_layer(
+        "_contrib_quantized_elemwise_add", "lhs rhs lhs_min lhs_max rhs_min rhs_max", _CALIBRATED
+    ),
     *define(
         "_contrib_quantized_elemwise_mul",
         "lhs rhs lhs_min lhs_max rhs_min rhs_max",
@@ -70,7 +82,9 @@ OPERATORS = (
     *_layer("_contrib_quantized_embedding", "data weight min_weight max_weight", EMBEDDING),
     *_layer("_contrib_quantized_flatten", "data min_data max_data"),
     *_layer("_contrib_quantized_fully_connected", _BIASED, FULLY_CONNECTED),
-    *_layer("_contrib_quantized_pooling", "data min_data max_data", POOLING, load_checks=POOLING_CHECKS),
+    *_layer(
+        "_contrib_quantized_pooling", "data min_data max_data", POOLING, load_checks=POOLING_CHECKS
+    ),
     *define(
         "_contrib_quantized_rnn",
         "data parameters state state_cell[mode=lstm] min_data max_data",
@@ -80,7 +94,12 @@ OPERATORS = (
         couples_batch="always",
         is_operator_property=True,
     ),
-    *define("_contrib_requantize", "data min_range max_range", _NARROWED, results="output0 output1 output2"),
+    *define(
+        "_contrib_requantize",
+        "data min_range max_range",
+        _NARROWED,
+        results="output0 output1 output2",
+    ),
 )
 
 
@@ -89,7 +108,11 @@ def apply_calibrated_rule(use: Use) -> Outcome:
     if use.first.axis and use.signature.name.startswith("_sg_"):
         return f"expects the samples on axis 0, but they are on axis {use.first.axis}"
     quantizes = not use.signature.name.startswith("_sg_") or use.value("quantized")
-    if quantizes and use.value("min_calib_range") is None and use.signature.parameter("min_calib_range") is not None:
+    if (
+        quantizes
+        and use.value("min_calib_range") is None
+        and use.signature.parameter("min_calib_range") is not None
+    ):
         return "takes one range for all samples (it is not calibrated)"
     return [use.first, None, None]
 

@@ -49,7 +49,9 @@ def divide_or(dividend: float, divisor: Term, otherwise: float) -> Term:
 
 
 def round_to(x: Term, dtype: str, *, may_be_nan: bool = False) -> Term:
-    """Return floats rounded half to even, within the limits of an integer dtype; NaN becomes the upper one, or 0 in uint8."""
+    """Return floats rounded half to even, within the limits of an integer dtype; NaN becomes the
+    upper one, or 0 in uint8.
+    """
     if may_be_nan:  # QuantizeLinear leaves its result for NaN open
         x = x.is_nan().choose(0.0 if dtype == "uint8" else float(ENDS[dtype][1]), x)
     if x.dtype == "float32" and dtype != "int32":  # a step of 1
@@ -65,19 +67,29 @@ def product_range(data: Term, data_levels: float, weight: Term, weight_levels: f
     return [(-reach).name, reach.name]
 
 
-def convolve(t: Translation, attrs: Attrs, x: Term, weight: Term, shapes: Mapping[str, tuple[int, ...]]) -> Term:
+def convolve(
+    t: Translation, attrs: Attrs, x: Term, weight: Term, shapes: Mapping[str, tuple[int, ...]]
+) -> Term:
     """Return the convolution of integers in float32: exact for sums below 2**24, else nearly so.
 
-    ``shapes`` are the shapes of ``x``, ``weight`` and ``out``. ``ConvInteger`` would not do: onnxruntime adds pairs of products
-    in 16 bits on processors without VNNI, and clips them. A ``Round`` after it keeps onnxruntime from multiplying later factors
-    into the weights, as they would not be integers then.
+    ``shapes`` are the shapes of ``x``, ``weight`` and ``out``. ``ConvInteger`` would not do:
+    onnxruntime adds pairs of products in 16 bits on processors without VNNI, and clips them. A
+    ``Round`` after it keeps onnxruntime from multiplying later factors into the weights, as they
+    would not be integers then.
     """
-    inputs = [Value(v.cast("float32").name, shapes[key], "float32") for key, v in (("x", x), ("weight", weight))]
+    inputs = [
+        Value(v.cast("float32").name, shapes[key], "float32")
+        for key, v in (("x", x), ("weight", weight))
+    ]
     out = Value("", shapes["out"], "float32")
-    return Term(t, translate_convolution(t.derive({**attrs, "no_bias": True}, inputs, [out])), "float32").apply("Round")
+    return Term(
+        t, translate_convolution(t.derive({**attrs, "no_bias": True}, inputs, [out])), "float32"
+    ).apply("Round")
 
 
-def multiply_rows(t: Translation, x: Term, weight: Term, shape: tuple[int, ...], weight_shape: tuple[int, ...]) -> Term:
+def multiply_rows(
+    t: Translation, x: Term, weight: Term, shape: tuple[int, ...], weight_shape: tuple[int, ...]
+) -> Term:
     """Return the exact products of integer rows (the last axis of ``shape``) and the rows of a weight (units, inputs).
 
     They are float64, or float32 where the sums fit.
@@ -93,7 +105,11 @@ def translate_quantize_in_range(t: Translation) -> list[str]:
     """Emit a product with the steps per 1.0 of the given range, and ``QuantizeLinear``."""
     x, dtype, reach = term(t), t.outputs[0].dtype, find_magnitude(t, 1)
     whole = round_to(x * (x.number(ENDS[dtype][1]) / reach), dtype, may_be_nan=True).name
-    return [whole, (-reach).name, reach.name] if dtype == "int8" else [whole, t.inputs[1].name, t.inputs[2].name]
+    return (
+        [whole, (-reach).name, reach.name]
+        if dtype == "int8"
+        else [whole, t.inputs[1].name, t.inputs[2].name]
+    )
 
 
 def translate_quantize_asymmetric(t: Translation) -> list[str]:
@@ -108,7 +124,11 @@ def translate_quantize_asymmetric(t: Translation) -> list[str]:
         low, high = _ends_of_data(x, t.inputs[0].rank)
     scale = 255 / (high - low)
     shift = 255 - high * scale
-    return [_without_axis(t, round_to(x * scale + shift, "uint8", may_be_nan=True)), scale.name, shift.name]
+    return [
+        _without_axis(t, round_to(x * scale + shift, "uint8", may_be_nan=True)),
+        scale.name,
+        shift.name,
+    ]
 
 
 def translate_add(t: Translation) -> list[str]:
@@ -117,7 +137,9 @@ def translate_add(t: Translation) -> list[str]:
     calibrated = calibration_range(t.attrs)
     if calibrated:
         ends = [constant_end(t, end) for end in calibrated]
-        unit = first.number(float(np.float32(LEVELS[dtype]) / np.float32(max(map(abs, calibrated)))))
+        unit = first.number(
+            float(np.float32(LEVELS[dtype]) / np.float32(max(map(abs, calibrated))))
+        )
     else:
         high = first + second
         ends = [(-high).name, high.name]
@@ -127,7 +149,9 @@ def translate_add(t: Translation) -> list[str]:
     _require_bytes(t, 2)
     for x, reach in zip(t.inputs, (first, second), strict=False):
         scaled = term(t, x).cast("float32") * (unit * reach / LEVELS[x.dtype])
-        parts.append(round_to(scaled, "int8").cast("float32") if mixed and x.dtype == "uint8" else scaled)
+        parts.append(
+            round_to(scaled, "int8").cast("float32") if mixed and x.dtype == "uint8" else scaled
+        )
     return [_without_axis(t, round_to(parts[0] + parts[1], dtype)), *ends]
 
 
@@ -151,7 +175,10 @@ def translate_multiply(t: Translation) -> str | list[str]:
         return [products.name, (-level).name, level.name]
     unit = a.number(float(np.float32(127.5) / np.float32(max(map(abs, calibrated)))))
     scaled = products.cast("float32") * (unit / units[0] / units[1])
-    return [_without_axis(t, scaled.cast("int64").cast("int8")), *(constant_end(t, end) for end in calibrated)]
+    return [
+        _without_axis(t, scaled.cast("int64").cast("int8")),
+        *(constant_end(t, end) for end in calibrated),
+    ]
 
 
 def translate_normalize(t: Translation) -> list[str]:
@@ -164,7 +191,9 @@ def translate_normalize(t: Translation) -> list[str]:
     data, gamma, beta, mean, variance = (term(t, i) for i in range(5))
     whole = data.cast("float32")
     if data.dtype == "uint8":
-        whole = round_to(whole * float(np.float32(127.5) / np.float32(255.5)), "int8").cast("float32")
+        whole = round_to(whole * float(np.float32(127.5) / np.float32(255.5)), "int8").cast(
+            "float32"
+        )
     reach, eps = float(np.float32(max(map(abs, calibrated)))), t.attrs["eps"]
     inverse = (variance + eps).apply("Sqrt").apply("Reciprocal")
     once_more = float(np.sqrt(np.float32(1) + np.float32(eps)))
@@ -180,7 +209,9 @@ def translate_normalize(t: Translation) -> list[str]:
 def translate_look_up(t: Translation) -> list[str]:
     """Emit the rows of an integer weight, in its range."""
     weight = t.inputs[1]
-    rows = translate_embedding(t.derive(t.attrs, [t.inputs[0], weight], [Value("", t.outputs[0].shape, weight.dtype)]))
+    rows = translate_embedding(
+        t.derive(t.attrs, [t.inputs[0], weight], [Value("", t.outputs[0].shape, weight.dtype)])
+    )
     return [rows, t.inputs[2].name, t.inputs[3].name]
 
 
@@ -197,7 +228,10 @@ def translate_quantize(t: Translation) -> list[str]:
         reach = float(np.float32(max(map(abs, calibrated))))
         ends = (-reach, reach) if dtype == "int8" else calibrated
         unit = float(np.float32(LEVELS[dtype] / reach)) if reach else np.inf
-        return [round_to(x * unit, dtype, may_be_nan=True).name, *(constant_end(t, end) for end in ends)]
+        return [
+            round_to(x * unit, dtype, may_be_nan=True).name,
+            *(constant_end(t, end) for end in ends),
+        ]
     low, high = _ends_of_data(x, t.inputs[0].rank)
     widest = largest(low, high)
     whole = round_to(x * divide_or(LEVELS[dtype], widest, np.inf), dtype, may_be_nan=True)
@@ -232,7 +266,9 @@ def translate_requantize(t: Translation) -> list[str]:
 def translate_act(t: Translation) -> list[str]:
     """Emit ``Clip`` from 0 to 127, as int8."""
     if t.attrs["act_type"] != "relu":
-        t.refuse(f"it has the act_type {t.attrs['act_type']}, and MXNet computes only relu of integers")
+        t.refuse(
+            f"it has the act_type {t.attrs['act_type']}, and MXNet computes only relu of integers"
+        )
     x = term(t).cast("int8") if t.inputs[0].dtype == "bool" else term(t)  # ONNX clips no booleans
     return [x.apply("Clip", 0, 127).cast("int8").name, *_ranges(t)]
 
@@ -247,7 +283,11 @@ def translate_pool(t: Translation) -> list[str]:
     x, kind = t.inputs[0], t.attrs["pool_type"]
     if kind not in ("max", "avg"):
         t.refuse(f"it has the pool_type {kind}, and MXNet computes only max and avg of integers")
-    attrs = {**t.attrs, "pooling_convention": "full"} if t.attrs["pooling_convention"] == "same" else t.attrs
+    attrs = (
+        {**t.attrs, "pooling_convention": "full"}
+        if t.attrs["pooling_convention"] == "same"
+        else t.attrs
+    )
     data = Value(t.cast(x, "float32"), x.shape, "float32")
 
     def pool(more: Attrs) -> Term:
@@ -260,7 +300,9 @@ def translate_pool(t: Translation) -> list[str]:
         means = pool({})
     else:  # a mean of integers that is half way between two must be so exactly
         axes, window = axes_and_window(attrs, x.shape)
-        cells = prod(x.shape[axis] for axis in axes) if attrs["global_pool"] else prod(window.kernel)
+        cells = (
+            prod(x.shape[axis] for axis in axes) if attrs["global_pool"] else prod(window.kernel)
+        )
         # The sum is a mean times the size of the window, and whole only after rounding.
         means = pool({"pool_type": "sum"}).apply("Round") / float(cells)
     return [round_to(means, x.dtype).name, *_ranges(t)]
@@ -291,11 +333,16 @@ def translate_quantized_convolution(t: Translation) -> list[str]:
     sums = convolve(t, t.attrs, term(t, 0), term(t, 1), shapes).cast("int32")
     if first == 3:
         sums = sums + term(t, 2).cast("int32").reshape((-1, *[1] * (x.rank - 2)))
-    return [sums.name, *product_range(find_magnitude(t, first), 127, find_magnitude(t, first + 2), 127)]
+    return [
+        sums.name,
+        *product_range(find_magnitude(t, first), 127, find_magnitude(t, first + 2), 127),
+    ]
 
 
 def translate_dense(t: Translation) -> list[str]:
-    """Emit ``Gemm`` of integers in floats, to int32; the bias is rescaled to the steps of the products and truncated."""
+    """Emit ``Gemm`` of integers in floats, to int32; the bias is rescaled to the steps of the
+    products and truncated.
+    """
     x, weight = t.inputs[:2]
     first = 2 if t.attrs["no_bias"] else 3
     _require_bytes(t, 2)
@@ -325,17 +372,36 @@ def _check_sums(t: Translation, count: int) -> None:
 
 
 TRANSLATIONS = (
-    Translator("_contrib_quantize_v2", translate_quantize, "integers of the other dtype are refused"),
+    Translator(
+        "_contrib_quantize_v2", translate_quantize, "integers of the other dtype are refused"
+    ),
     Translator("_contrib_requantize", translate_requantize),
     Translator("_contrib_dequantize", translate_dequantize),
     Translator(
-        "_contrib_quantized_act", translate_act, "an act_type other than relu, which MXNet does not compute, is refused"
+        "_contrib_quantized_act",
+        translate_act,
+        "an act_type other than relu, which MXNet does not compute, is refused",
     ),
-    Translator("_contrib_quantized_flatten", lambda t: [t.reshape(t.inputs[0], t.outputs[0].shape), *_ranges(t)]),
-    Translator("_contrib_quantized_pooling", translate_pool, "a pool_type that MXNet does not compute is refused"),
+    Translator(
+        "_contrib_quantized_flatten",
+        lambda t: [t.reshape(t.inputs[0], t.outputs[0].shape), *_ranges(t)],
+    ),
+    Translator(
+        "_contrib_quantized_pooling",
+        translate_pool,
+        "a pool_type that MXNet does not compute is refused",
+    ),
     Translator("_contrib_quantized_concat", translate_concat),
-    Translator("_contrib_quantized_conv", translate_quantized_convolution, "sums that may exceed 32 bits are refused"),
-    Translator("_contrib_quantized_fully_connected", translate_dense, "sums that may exceed 32 bits are refused"),
+    Translator(
+        "_contrib_quantized_conv",
+        translate_quantized_convolution,
+        "sums that may exceed 32 bits are refused",
+    ),
+    Translator(
+        "_contrib_quantized_fully_connected",
+        translate_dense,
+        "sums that may exceed 32 bits are refused",
+    ),
     *RNN,
     Translator("_contrib_quantize", translate_quantize_in_range),
     Translator("_contrib_quantize_asym", translate_quantize_asymmetric),

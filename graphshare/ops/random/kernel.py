@@ -1,11 +1,12 @@
 """Random numbers from ``context.rng``, and densities of random distributions.
 
-The distributions are MXNet's, the stream is not: no run gives the numbers that MXNet would draw. Without a generator in the
-context each run has a new one.
+The distributions are MXNet's, the stream is not: no run gives the numbers that MXNet would draw.
+Without a generator in the context each run has a new one.
 
-Densities are at samples ``(..., n)``; parameters ``(...)`` apply to the samples of a row. Gradients exist for the samples and
-for the parameters. In MXNet samples of discrete distributions have none. Each slope is the derivative of the density's
-logarithm by one input; the density is a factor unless ``is_log`` is set.
+Densities are at samples ``(..., n)``; parameters ``(...)`` apply to the samples of a row. Gradients
+exist for the samples and for the parameters. In MXNet samples of discrete distributions have none.
+Each slope is the derivative of the density's logarithm by one input; the density is a factor unless
+``is_log`` is set.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ _ARRAYS = DensityFunctions(np.log, gammaln)
 
 def _forward(density: Density) -> Forward:
     def forward(context: Context, attrs: Attrs, x: Array, *parameters: Array) -> Array:
-        wide = [p.astype(np.float64).reshape(p.shape + (1,) * (x.ndim - p.ndim)) for p in parameters]
+        wide = [
+            p.astype(np.float64).reshape(p.shape + (1,) * (x.ndim - p.ndim)) for p in parameters
+        ]
         with np.errstate(all="ignore"):
             logarithm = np.asarray(density(_ARRAYS, x.astype(np.float64), *wide))
             return convert(logarithm if attrs["is_log"] else np.exp(logarithm), x.dtype)
@@ -65,7 +68,11 @@ def dirichlet(context: Context, attrs: Attrs, x: Array, alpha: Array) -> Array:
     """Return the density at samples ``(..., n, k)`` of k shares each, with parameters ``(..., k)``."""
     wide, a = x.astype(np.float64), alpha.astype(np.float64)[..., None, :]
     with np.errstate(all="ignore"):
-        logarithm = ((a - 1) * np.log(wide)).sum(axis=-1) + gammaln(a.sum(axis=-1)) - gammaln(a).sum(axis=-1)
+        logarithm = (
+            ((a - 1) * np.log(wide)).sum(axis=-1)
+            + gammaln(a.sum(axis=-1))
+            - gammaln(a).sum(axis=-1)
+        )
         return convert(logarithm if attrs["is_log"] else np.exp(logarithm), x.dtype)
 
 
@@ -94,14 +101,24 @@ Slopes = Callable[..., "tuple[Array | None, ...]"]
 
 def _normal_slopes(x: Array, mu: Array, sigma: Array) -> tuple[Array | None, ...]:
     difference, variance = x - mu, sigma * sigma
-    return -difference / variance, difference / variance, (difference * difference - variance) / (variance * sigma)
+    return (
+        -difference / variance,
+        difference / variance,
+        (difference * difference - variance) / (variance * sigma),
+    )
 
 
 def _negative_binomial_slopes(x: Array, limit: Array, chance: Array) -> tuple[Array | None, ...]:
-    return None, digamma(x + limit) - digamma(limit) + np.log(chance), limit / chance - x / (1 - chance)
+    return (
+        None,
+        digamma(x + limit) - digamma(limit) + np.log(chance),
+        limit / chance - x / (1 - chance),
+    )
 
 
-def _generalized_negative_binomial_slopes(x: Array, mu: Array, alpha: Array) -> tuple[Array | None, ...]:
+def _generalized_negative_binomial_slopes(
+    x: Array, mu: Array, alpha: Array
+) -> tuple[Array | None, ...]:
     whole = mu * alpha + 1
     _, limit_slope, chance_slope = _negative_binomial_slopes(x, 1 / alpha, 1 / whole)
     assert limit_slope is not None
@@ -115,11 +132,15 @@ def _dirichlet_slopes(x: Array, alpha: Array) -> tuple[Array | None, ...]:
 
 
 def _vjp(slopes: Slopes, width: int) -> Vjp:
-    """Return the gradients of a density whose sample has ``width`` axes; a parameter applies to all samples of a row."""
+    """Return the gradients of a density whose sample has ``width`` axes; a parameter applies to all
+    samples of a row.
+    """
 
     def vjp(entry: TapeEntry, dy: Array) -> Gradients:
         x, *parameters = entry.inputs
-        first = parameters[0].ndim - width  # parameters apply to all samples along the axes from here on
+        first = (
+            parameters[0].ndim - width
+        )  # parameters apply to all samples along the axes from here on
         axes = tuple(range(first, x.ndim - width))
         wide = [np.expand_dims(p.astype(np.float64), axes) for p in parameters]
         weight = dy.astype(np.float64)
@@ -128,7 +149,9 @@ def _vjp(slopes: Slopes, width: int) -> Vjp:
         weight = weight.reshape(*weight.shape, *(1,) * width)
         with np.errstate(all="ignore"):
             sample_slope, *parameter_slopes = slopes(x.astype(np.float64), *wide)
-            gradients: list[Array | None] = [None if sample_slope is None else (weight * sample_slope).astype(x.dtype)]
+            gradients: list[Array | None] = [
+                None if sample_slope is None else (weight * sample_slope).astype(x.dtype)
+            ]
             for slope, parameter in zip(parameter_slopes, parameters, strict=True):
                 assert slope is not None
                 gradients.append((weight * slope).sum(axis=axes).astype(parameter.dtype))
@@ -144,7 +167,9 @@ def _generator(context: Context) -> np.random.Generator:
     return context.rng or np.random.default_rng()
 
 
-def _generalized_negative_binomial(rng: np.random.Generator, size: Any, mu: Any, alpha: Any) -> Array:
+def _generalized_negative_binomial(
+    rng: np.random.Generator, size: Any, mu: Any, alpha: Any
+) -> Array:
     """Draw Poisson numbers whose mean is random: their mean is ``mu`` and their variance ``mu + alpha * mu**2``."""
     # With alpha 0 the mean is not random, and 1 / alpha would be infinite.
     alpha = np.maximum(alpha, 1e-12)
@@ -187,8 +212,14 @@ DISTRIBUTIONS: dict[str, Distribution] = {
         ("alpha", "beta"),
         # MXNet draws with beta as the scale, and computes the density with beta as the rate.
         lambda rng, size, alpha, beta: rng.gamma(alpha, beta, size),
-        lambda f, x, alpha, beta: alpha * f.log(beta) + (alpha - 1) * f.log(x) - beta * x - f.gammaln(alpha),
-        lambda x, alpha, beta: ((alpha - 1) / x - beta, np.log(beta) + np.log(x) - digamma(alpha), alpha / beta - x),
+        lambda f, x, alpha, beta: (
+            alpha * f.log(beta) + (alpha - 1) * f.log(x) - beta * x - f.gammaln(alpha)
+        ),
+        lambda x, alpha, beta: (
+            (alpha - 1) / x - beta,
+            np.log(beta) + np.log(x) - digamma(alpha),
+            alpha / beta - x,
+        ),
     ),
     "poisson": Distribution(
         ("lam",),
@@ -221,7 +252,9 @@ def _choose_dtype(attrs: Attrs, otherwise: str) -> str:
     return otherwise if dtype == "None" else dtype
 
 
-def _draw_array(draw: Draw, context: Context, shape: Sequence[int], parameters: Sequence[Any], dtype: Any) -> Array:
+def _draw_array(
+    draw: Draw, context: Context, shape: Sequence[int], parameters: Sequence[Any], dtype: Any
+) -> Array:
     """Return numbers of one distribution. Where each takes two draws, all first draws come before the second ones."""
     rng = _generator(context)
     # In blocks, the two draws would alternate block by block.
@@ -230,12 +263,16 @@ def _draw_array(draw: Draw, context: Context, shape: Sequence[int], parameters: 
     return draw_in_blocks(lambda count: draw(rng, count, *parameters), shape, dtype)
 
 
-def _random_kernel(operator: str, draw: Draw, keys: tuple[str, ...], otherwise: str = "float32") -> Kernel:
+def _random_kernel(
+    operator: str, draw: Draw, keys: tuple[str, ...], otherwise: str = "float32"
+) -> Kernel:
     """Return the kernel for numbers of a given shape, with the parameters as attributes."""
 
     def forward(context: Context, attrs: Attrs) -> Array:
         size = complete_shape(context, attrs, attribute_shape)
-        return _draw_array(draw, context, size, [attrs[key] for key in keys], _choose_dtype(attrs, otherwise))
+        return _draw_array(
+            draw, context, size, [attrs[key] for key in keys], _choose_dtype(attrs, otherwise)
+        )
 
     def types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
         return inputs, same_dtypes(attrs, [_choose_dtype(attrs, otherwise)], outputs)[1]
@@ -258,7 +295,9 @@ def _sample_kernel(operator: str, draw: Draw) -> Kernel:
     def forward(context: Context, attrs: Attrs, *parameters: Array) -> Array:
         inner = tuple(attrs["shape"] or ())
         expanded = [x.reshape(x.shape + (1,) * len(inner)) for x in parameters]
-        return draw(_generator(context), parameters[0].shape + inner, *expanded).astype(_choose_dtype(attrs, "float32"))
+        return draw(_generator(context), parameters[0].shape + inner, *expanded).astype(
+            _choose_dtype(attrs, "float32")
+        )
 
     def shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
         inner = tuple(attrs["shape"] or ())
@@ -272,13 +311,17 @@ def _sample_kernel(operator: str, draw: Draw) -> Kernel:
 
     def types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
         require("bool" not in inputs, "its parameters are bool, expected numbers")
-        return same_dtypes(attrs, inputs, [])[0], same_dtypes(attrs, [_choose_dtype(attrs, "float32")], outputs)[1]
+        return same_dtypes(attrs, inputs, [])[0], same_dtypes(
+            attrs, [_choose_dtype(attrs, "float32")], outputs
+        )[1]
 
     return Kernel(operator, forward, shapes, types)
 
 
 def sample_multinomial(context: Context, attrs: Attrs, x: Array) -> Array | tuple[Array, ...]:
-    """Draw ``shape`` classes by the probabilities of each row (last axis); with ``get_prob`` return their logarithms too."""
+    """Draw ``shape`` classes by the probabilities of each row (last axis); with ``get_prob`` return
+    their logarithms too.
+    """
     inner = tuple(attrs["shape"] or ())
     require(x.shape[-1], "there are no classes")
     rows = x.reshape(-1, x.shape[-1])
@@ -308,7 +351,9 @@ def _multinomial_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
 
 def _multinomial_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     x = inputs[0]
-    require(x is None or x.startswith("float"), f"the probabilities are {x}, expected floating point")
+    require(
+        x is None or x.startswith("float"), f"the probabilities are {x}, expected floating point"
+    )
     return inputs, [attrs["dtype"], x][: len(outputs)]
 
 
@@ -318,10 +363,16 @@ def shuffle(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 KERNELS = (
-    *(Kernel(f"_random_pdf_{name}", _forward(how.density), _shapes, same_dtypes) for name, how in DISTRIBUTIONS.items()),
+    *(
+        Kernel(f"_random_pdf_{name}", _forward(how.density), _shapes, same_dtypes)
+        for name, how in DISTRIBUTIONS.items()
+    ),
     Kernel("_random_pdf_dirichlet", dirichlet, _dirichlet_shapes, same_dtypes),
     *(_random_kernel(f"_random_{name}", how.draw, how.keys) for name, how in DISTRIBUTIONS.items()),
-    *(_random_like_kernel(f"_random_{name}_like", how.draw, how.keys) for name, how in DISTRIBUTIONS.items()),
+    *(
+        _random_like_kernel(f"_random_{name}_like", how.draw, how.keys)
+        for name, how in DISTRIBUTIONS.items()
+    ),
     *(_sample_kernel(f"_sample_{name}", how.draw) for name, how in DISTRIBUTIONS.items()),
     _random_kernel("_random_randint", _draw_integers, ("low", "high"), "int32"),
     Kernel(
@@ -337,9 +388,14 @@ GRADIENTS = (
     *(Gradient(f"_random_pdf_{name}", _vjp(how.slopes, 0)) for name, how in DISTRIBUTIONS.items()),
     Gradient("_random_pdf_dirichlet", _vjp(_dirichlet_slopes, 1)),
     *no_gradient(
-        "it has no floating-point inputs", "_random_randint", *(f"_random_{distribution}" for distribution in DISTRIBUTIONS)
+        "it has no floating-point inputs",
+        "_random_randint",
+        *(f"_random_{distribution}" for distribution in DISTRIBUTIONS),
     ),
-    *no_gradient("it reads only the shape of its input", *(f"_random_{distribution}_like" for distribution in DISTRIBUTIONS)),
+    *no_gradient(
+        "it reads only the shape of its input",
+        *(f"_random_{distribution}_like" for distribution in DISTRIBUTIONS),
+    ),
     *no_gradient(
         "a random sample has no derivative by its parameters",
         *(f"_sample_{distribution}" for distribution in DISTRIBUTIONS),

@@ -14,14 +14,19 @@ if TYPE_CHECKING:
     from graphshare.ops.signature import Attributes, InputRule, Signature
 
 
-_numpy_random = partial(define, no_kernel="it draws random numbers in MXNet's own order, so its values cannot be compared")
+_numpy_random = partial(
+    define,
+    no_kernel="it draws random numbers in MXNet's own order, so its values cannot be compared",
+)
 _FLOAT = "dtype:{'None'/float16/float32/float64}=None"
 _DRAWN = f"shape:shape=None; ctx:string=; {_FLOAT}"
 _SAMPLED = f"shape:shape=[]; {_FLOAT}"
 
 
 def inputs_for_missing(*keys: str) -> InputRule:
-    """Return the rule for inputs ``input1``, ``input2``, one for each of these parameters that is None, without gaps."""
+    """Return the rule for inputs ``input1``, ``input2``, one for each of these parameters that is
+    None, without gaps.
+    """
 
     def rule(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
         missing = [key for key in keys if signature.value(attrs, key) is None]
@@ -61,7 +66,12 @@ OPERATORS = (
         results="output0 output1",
         visible=1,
     ),
-    *_numpy_random("_npi_multinomial", "a", "n:int=!; pvals:doubles?=None; size:tuple32?=None", registers_inputs=False),
+    *_numpy_random(
+        "_npi_multinomial",
+        "a",
+        "n:int=!; pvals:doubles?=None; size:tuple32?=None",
+        registers_inputs=False,
+    ),
     *_numpy_random(
         "_npi_normal _npi_normal_n",
         inputs_for_missing("loc", "scale"),
@@ -82,8 +92,17 @@ OPERATORS = (
         inputs_for_missing("low", "high"),
         "low:float?=!; high:float?=!; size:tuple32?=None; ctx:string=cpu; dtype:{float16/float32/float64}=float32",
     ),
-    *define("_random_exponential(random_exponential) _random_poisson(random_poisson)", "", f"lam:float=1; {_DRAWN}"),
-    *define("_random_exponential_like _random_poisson_like", "data", "lam:float=1", registers_inputs=False),
+    *define(
+        "_random_exponential(random_exponential) _random_poisson(random_poisson)",
+        "",
+        f"lam:float=1; {_DRAWN}",
+    ),
+    *define(
+        "_random_exponential_like _random_poisson_like",
+        "data",
+        "lam:float=1",
+        registers_inputs=False,
+    ),
     *define("_random_gamma(random_gamma)", "", f"alpha:float=1; beta:float=1; {_DRAWN}"),
     *define("_random_gamma_like", "data", "alpha:float=1; beta:float=1", registers_inputs=False),
     *define(
@@ -91,8 +110,15 @@ OPERATORS = (
         "",
         f"mu:float=1; alpha:float=1; {_DRAWN}",
     ),
-    *define("_random_generalized_negative_binomial_like", "data", "mu:float=1; alpha:float=1", registers_inputs=False),
-    *define("_random_negative_binomial(random_negative_binomial)", "", f"k:int=1; p:float=1; {_DRAWN}"),
+    *define(
+        "_random_generalized_negative_binomial_like",
+        "data",
+        "mu:float=1; alpha:float=1",
+        registers_inputs=False,
+    ),
+    *define(
+        "_random_negative_binomial(random_negative_binomial)", "", f"k:int=1; p:float=1; {_DRAWN}"
+    ),
     *define("_random_negative_binomial_like", "data", "k:int=1; p:float=1", registers_inputs=False),
     *define("_random_normal(normal,random_normal)", "", f"loc:float=0; scale:float=1; {_DRAWN}"),
     *define("_random_normal_like", "data", "loc:float=0; scale:float=1", registers_inputs=False),
@@ -103,9 +129,15 @@ OPERATORS = (
     ),
     *define("_random_uniform(random_uniform,uniform)", "", f"low:float=0; high:float=1; {_DRAWN}"),
     *define("_random_uniform_like", "data", "low:float=0; high:float=1", registers_inputs=False),
-    *define("_sample_exponential(sample_exponential) _sample_poisson(sample_poisson)", "lam", _SAMPLED),
+    *define(
+        "_sample_exponential(sample_exponential) _sample_poisson(sample_poisson)", "lam", _SAMPLED
+    ),
     *define("_sample_gamma(sample_gamma)", "alpha beta", _SAMPLED),
-    *define("_sample_generalized_negative_binomial(sample_generalized_negative_binomial)", "mu alpha", _SAMPLED),
+    *define(
+        "_sample_generalized_negative_binomial(sample_generalized_negative_binomial)",
+        "mu alpha",
+        _SAMPLED,
+    ),
     *define(
         "_sample_multinomial(sample_multinomial)",
         "data",
@@ -116,7 +148,9 @@ OPERATORS = (
     *define("_sample_negative_binomial(sample_negative_binomial)", "k p", _SAMPLED),
     *define("_sample_normal(sample_normal)", "mu sigma", _SAMPLED),
     *define("_sample_uniform(sample_uniform)", "low high", _SAMPLED),
-    *_numpy_random("_sample_unique_zipfian", "", "range_max:int=!; shape:shape=None", results="output0 output1"),
+    *_numpy_random(
+        "_sample_unique_zipfian", "", "range_max:int=!; shape:shape=None", results="output0 output1"
+    ),
     *define("_shuffle(_npi_shuffle,shuffle)", "data", registers_inputs=False),
     *define("_random_pdf_dirichlet(random_pdf_dirichlet)", "sample alpha", "is_log:bool=False"),
     *define(
@@ -130,7 +164,11 @@ OPERATORS = (
         "sample mu alpha",
         "is_log:bool=False",
     ),
-    *define("_random_pdf_negative_binomial(random_pdf_negative_binomial)", "sample k p", "is_log:bool=False"),
+    *define(
+        "_random_pdf_negative_binomial(random_pdf_negative_binomial)",
+        "sample k p",
+        "is_log:bool=False",
+    ),
     *define("_random_pdf_normal(random_pdf_normal)", "sample mu sigma", "is_log:bool=False"),
     *define("_random_pdf_uniform(random_pdf_uniform)", "sample low high", "is_log:bool=False"),
 )

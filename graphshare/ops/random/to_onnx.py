@@ -21,7 +21,9 @@ Transform = Callable[..., Term]
 
 
 class StandardDraw(NamedTuple):
-    """A way to draw in ONNX: the operator, its attributes for the parameters ``keys``, and a transform of standard numbers."""
+    """A way to draw in ONNX: the operator, its attributes for the parameters ``keys``, and a
+    transform of standard numbers.
+    """
 
     op_type: str
     keys: tuple[str, ...]
@@ -30,10 +32,19 @@ class StandardDraw(NamedTuple):
 
 
 _DRAWS = {
-    "uniform": StandardDraw("RandomUniform", ("low", "high"), ("low", "high"), lambda x, low, high: x * (high - low) + low),
-    "normal": StandardDraw("RandomNormal", ("loc", "scale"), ("mean", "scale"), lambda x, loc, scale: x * scale + loc),
+    "uniform": StandardDraw(
+        "RandomUniform",
+        ("low", "high"),
+        ("low", "high"),
+        lambda x, low, high: x * (high - low) + low,
+    ),
+    "normal": StandardDraw(
+        "RandomNormal", ("loc", "scale"), ("mean", "scale"), lambda x, loc, scale: x * scale + loc
+    ),
     # x may be 0 but not 1, so the logarithm of 1 - x is finite.
-    "exponential": StandardDraw("RandomUniform", ("lam",), (), lambda x, rate: -(1 - x).apply("Log") / rate),
+    "exponential": StandardDraw(
+        "RandomUniform", ("lam",), (), lambda x, rate: -(1 - x).apply("Log") / rate
+    ),
 }
 
 
@@ -52,7 +63,9 @@ def translate_random(t: Translation, name: str) -> str:
     known = dict(zip(how.attributes, parameters, strict=False))
     if t.inputs:
         # mypy would take a float in `known` for the domain, so it is stated.
-        drawn = t.emit(f"{how.op_type}Like", t.inputs[0], domain="", dtype=DTYPE_CODES[dtype], **known)
+        drawn = t.emit(
+            f"{how.op_type}Like", t.inputs[0], domain="", dtype=DTYPE_CODES[dtype], **known
+        )
     else:
         drawn = t.emit(how.op_type, domain="", shape=out.shape, dtype=DTYPE_CODES[dtype], **known)
     numbers = Term(t, drawn, dtype)
@@ -64,9 +77,14 @@ def translate_sample(t: Translation, name: str) -> str:
     how, out = _DRAWS[name], t.outputs[0]
     dtype = wide_dtype(out.dtype)
     parameters = [
-        Term(t, t.reshape(p, (*p.shape, *(1,) * (out.rank - p.rank))), p.dtype).cast(dtype).expand(out.shape) for p in t.inputs
+        Term(t, t.reshape(p, (*p.shape, *(1,) * (out.rank - p.rank))), p.dtype)
+        .cast(dtype)
+        .expand(out.shape)
+        for p in t.inputs
     ]
-    drawn = Term(t, t.emit(f"{how.op_type}Like", parameters[0].name, dtype=DTYPE_CODES[dtype]), dtype)
+    drawn = Term(
+        t, t.emit(f"{how.op_type}Like", parameters[0].name, dtype=DTYPE_CODES[dtype]), dtype
+    )
     return how.transform(drawn, *parameters).cast(out.dtype).name
 
 
@@ -84,7 +102,11 @@ def translate_multinomial(t: Translation) -> list[str]:
     rows = (prod(x.shape[:-1]), x.shape[-1])
     logarithms = term(t).widen().apply("Log").reshape(rows)
     count = prod(t.attrs["shape"] or ())
-    chosen = Term(t, t.emit("Multinomial", logarithms.name, sample_size=count, dtype=DTYPE_CODES["int64"]), "int64")
+    chosen = Term(
+        t,
+        t.emit("Multinomial", logarithms.name, sample_size=count, dtype=DTYPE_CODES["int64"]),
+        "int64",
+    )
     results = [chosen.reshape(out.shape).cast(out.dtype).name]
     if t.attrs["get_prob"]:
         drawn = logarithms.apply("GatherElements", chosen, axis=1)
@@ -102,7 +124,9 @@ def translate_shuffle(t: Translation) -> str:
     return t.emit("Gather", x, order, axis=0)
 
 
-_POSSIBLE = "its numbers are floating point, its low is at most its high, and its scale or lam is positive"
+_POSSIBLE = (
+    "its numbers are floating point, its low is at most its high, and its scale or lam is positive"
+)
 _NO_SAMPLER = "ONNX has no random numbers of this distribution"
 
 
@@ -117,18 +141,33 @@ def _finish(t: Translation, logarithm: Term) -> str:
 def translate_density(t: Translation) -> str:
     """Emit the density of samples; their parameters are the parameters of their row."""
     rank = t.inputs[0].rank
-    parameters = [Term(t, t.reshape(p, (*p.shape, *(1,) * (rank - p.rank))), p.dtype).cast("float64") for p in t.inputs[1:]]
-    return _finish(t, DISTRIBUTIONS[t.op.removeprefix(_PREFIX)].density(_TERMS, term(t).cast("float64"), *parameters))
+    parameters = [
+        Term(t, t.reshape(p, (*p.shape, *(1,) * (rank - p.rank))), p.dtype).cast("float64")
+        for p in t.inputs[1:]
+    ]
+    return _finish(
+        t,
+        DISTRIBUTIONS[t.op.removeprefix(_PREFIX)].density(
+            _TERMS, term(t).cast("float64"), *parameters
+        ),
+    )
 
 
 def translate_dirichlet(t: Translation) -> str:
     """Emit the density of samples of several shares each."""
     x, alpha = t.inputs
     wide = term(t).cast("float64")
-    a = Term(t, t.reshape(alpha, (*alpha.shape[:-1], 1, alpha.shape[-1])), alpha.dtype).cast("float64")
+    a = Term(t, t.reshape(alpha, (*alpha.shape[:-1], 1, alpha.shape[-1])), alpha.dtype).cast(
+        "float64"
+    )
     last = (x.rank - 1,)
     shares = ((a - 1) * wide.apply("Log")).reduce("ReduceSum", last)
-    return _finish(t, shares + gammaln_of_double(a.reduce("ReduceSum", last)) - gammaln_of_double(a).reduce("ReduceSum", last))
+    return _finish(
+        t,
+        shares
+        + gammaln_of_double(a.reduce("ReduceSum", last))
+        - gammaln_of_double(a).reduce("ReduceSum", last),
+    )
 
 
 TRANSLATIONS = (

@@ -13,9 +13,28 @@ import numpy as np
 
 from graphshare.ops.conversion import convert
 from graphshare.ops.gradient import Gradient, GradientError, TapeEntry, no_gradient
-from graphshare.ops.kernel import Array, Attrs, Context, Dims, Forward, Kernel, KernelError, Shape, Shapes, Types
+from graphshare.ops.kernel import (
+    Array,
+    Attrs,
+    Context,
+    Dims,
+    Forward,
+    Kernel,
+    KernelError,
+    Shape,
+    Shapes,
+    Types,
+)
 from graphshare.ops.limits import NUMBERS, Limits, require, with_limits
-from graphshare.ops.unification import count_elements, dtype_rule, normalize_axis, output_rule, same_dtypes, unify, without_axes
+from graphshare.ops.unification import (
+    count_elements,
+    dtype_rule,
+    normalize_axis,
+    output_rule,
+    same_dtypes,
+    unify,
+    without_axes,
+)
 from graphshare.text.format import format_count
 
 Reduce = Callable[[Array, tuple[int, ...], bool], Array]
@@ -39,11 +58,16 @@ def read_np_axes(attrs: Attrs, rank: int, key: str = "axis") -> tuple[int, ...]:
 
 
 def _axis_set(axes: Sequence[int], rank: int) -> set[int]:
-    if not rank and tuple(axes) in ((0,), (-1,)):  # an array without axes may be reduced along its first
+    if not rank and tuple(axes) in (
+        (0,),
+        (-1,),
+    ):  # an array without axes may be reduced along its first
         return set()
     distinct = {normalize_axis(axis, rank) for axis in axes}
     if len(distinct) < len(axes):
-        raise KernelError(f"axes {tuple(axes)} of an array with {format_count(rank, 'axis')} name one of them twice")
+        raise KernelError(
+            f"axes {tuple(axes)} of an array with {format_count(rank, 'axis')} name one of them twice"
+        )
     return distinct
 
 
@@ -53,8 +77,12 @@ def _reduce_shape(shape: Dims, axes: tuple[int, ...], keepdims: bool, scalar: Di
     return without_axes(shape, axes) or scalar
 
 
-_shapes = output_rule(lambda attrs, x: _reduce_shape(x, read_axes(attrs, len(x)), attrs["keepdims"], (1,)))
-np_shapes = output_rule(lambda attrs, x: _reduce_shape(x, read_np_axes(attrs, len(x)), attrs["keepdims"], ()))
+_shapes = output_rule(
+    lambda attrs, x: _reduce_shape(x, read_axes(attrs, len(x)), attrs["keepdims"], (1,))
+)
+np_shapes = output_rule(
+    lambda attrs, x: _reduce_shape(x, read_np_axes(attrs, len(x)), attrs["keepdims"], ())
+)
 """Infers the shape without the reduced axes; ``()`` for a reduction over all of them."""
 
 
@@ -74,7 +102,9 @@ def _accumulator_dtype(x: Array) -> Any:
 
 
 def _add(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
-    add: Any = np.add.reduce  # a third of the time of np.sum for small arrays; its types want a literal keepdims
+    add: Any = (
+        np.add.reduce
+    )  # a third of the time of np.sum for small arrays; its types want a literal keepdims
     return np.asarray(add(x, axis=axes, keepdims=keepdims, dtype=_accumulator_dtype(x)))
 
 
@@ -85,7 +115,9 @@ def reduce_sum(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
 
 def reduce_product(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
     """Return the product."""
-    return convert(np.asarray(np.prod(x, axis=axes, keepdims=keepdims, dtype=_accumulator_dtype(x))), x.dtype)
+    return convert(
+        np.asarray(np.prod(x, axis=axes, keepdims=keepdims, dtype=_accumulator_dtype(x))), x.dtype
+    )
 
 
 def reduce_mean(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
@@ -137,7 +169,11 @@ def _norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
 
 
 def _norm_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    return (inputs, [attrs["out_dtype"]]) if attrs["out_dtype"] else same_dtypes(attrs, inputs, outputs)
+    return (
+        (inputs, [attrs["out_dtype"]])
+        if attrs["out_dtype"]
+        else same_dtypes(attrs, inputs, outputs)
+    )
 
 
 def moments(context: Context, attrs: Attrs, x: Array) -> tuple[Array, Array]:
@@ -164,7 +200,9 @@ def _arg_extremum(function: Any, dtype: Any = None) -> Forward:
 
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         axis = attrs["axis"]
-        index = np.asarray(function(x.reshape(-1) if axis is None else x, axis=0 if axis is None else axis))
+        index = np.asarray(
+            function(x.reshape(-1) if axis is None else x, axis=0 if axis is None else axis)
+        )
         shapes = np_shapes if dtype else _shapes
         return index.astype(dtype or x.dtype).reshape(shapes(attrs, [x.shape], [None])[1][0])
 
@@ -231,7 +269,10 @@ _REDUCTIONS: dict[str, Reduce] = {
 
 KERNELS = with_limits(
     Limits(dtypes=NUMBERS, elements=True),
-    *(Kernel(operator, _forward(reduce), _shapes, same_dtypes) for operator, reduce in _REDUCTIONS.items()),
+    *(
+        Kernel(operator, _forward(reduce), _shapes, same_dtypes)
+        for operator, reduce in _REDUCTIONS.items()
+    ),
     Kernel("norm", norm, _norm_shapes, _norm_types),
     Kernel("moments", moments, _moments_shapes, same_dtypes),
     Kernel("argmax", _arg_extremum(np.argmax), _shapes, same_dtypes),
@@ -263,7 +304,9 @@ def restore_axes(x: Array, reduced: Array, axes: tuple[int, ...]) -> Array:
 def _restore_axes(entry: TapeEntry, reduced: Array, axes_rule: AxesRule = read_axes) -> Array:
     """Return an output (or its gradient) with the reduced axes as 1."""
     x = entry.inputs[0]
-    return restore_axes(x, reduced, axes_rule(entry.attrs, x.ndim, "axes" if "axes" in entry.attrs else "axis"))
+    return restore_axes(
+        x, reduced, axes_rule(entry.attrs, x.ndim, "axes" if "axes" in entry.attrs else "axis")
+    )
 
 
 def sum_gradient(entry: TapeEntry, dy: Array, *, axes_rule: AxesRule = read_axes) -> Array:
@@ -282,18 +325,24 @@ def mean_gradient(entry: TapeEntry, dy: Array, *, axes_rule: AxesRule = read_axe
 def extremum_gradient(entry: TapeEntry, dy: Array, *, axes_rule: AxesRule = read_axes) -> Array:
     """Return ``dy`` for every element that is the maximum (or minimum); each of several gets all of it."""
     x = entry.inputs[0]
-    result: Array = _restore_axes(entry, dy, axes_rule) * (x == _restore_axes(entry, entry.outputs[0], axes_rule))
+    result: Array = _restore_axes(entry, dy, axes_rule) * (
+        x == _restore_axes(entry, entry.outputs[0], axes_rule)
+    )
     return result.astype(x.dtype, copy=False)
 
 
 def product_gradient(entry: TapeEntry, dy: Array, *, axes_rule: AxesRule = read_axes) -> Array:
     """Return the product of the other elements, by division: NaN for an element that is 0, as in MXNet."""
     x = entry.inputs[0]
-    result: Array = _restore_axes(entry, dy, axes_rule) * (_restore_axes(entry, entry.outputs[0], axes_rule) / x)
+    result: Array = _restore_axes(entry, dy, axes_rule) * (
+        _restore_axes(entry, entry.outputs[0], axes_rule) / x
+    )
     return result.astype(x.dtype, copy=False)
 
 
-def skip_nan(entry: TapeEntry, dy: Array, *, gradient: Callable[[TapeEntry, Array], Array]) -> Array:
+def skip_nan(
+    entry: TapeEntry, dy: Array, *, gradient: Callable[[TapeEntry, Array], Array]
+) -> Array:
     """Return ``gradient(entry, dy)``, 0 for every element that is NaN."""
     x = entry.inputs[0]
     return np.where(np.isnan(x), x.dtype.type(0), gradient(entry, dy))
@@ -313,7 +362,13 @@ def moments_gradient(entry: TapeEntry, dmean: Array, dvariance: Array | None) ->
     count = x.size // max(1, dmean.size)
     result: Array = _restore_axes(entry, dmean) / count
     if dvariance is not None:
-        result = result + _restore_axes(entry, dvariance) * 2 * (x - _restore_axes(entry, entry.outputs[0])) / count
+        result = (
+            result
+            + _restore_axes(entry, dvariance)
+            * 2
+            * (x - _restore_axes(entry, entry.outputs[0]))
+            / count
+        )
     return np.broadcast_to(result, x.shape).astype(x.dtype, copy=False)
 
 
@@ -339,7 +394,10 @@ GRADIENTS = (
     Gradient("mean", mean_gradient, reads_outputs=False),
     Gradient("_npi_mean", partial(mean_gradient, axes_rule=read_np_axes), reads_outputs=False),
     *(Gradient(name, extremum_gradient) for name in ("max", "min")),
-    *(Gradient(name, partial(extremum_gradient, axes_rule=read_np_axes)) for name in ("_np_max", "_np_min")),
+    *(
+        Gradient(name, partial(extremum_gradient, axes_rule=read_np_axes))
+        for name in ("_np_max", "_np_min")
+    ),
     Gradient("prod", product_gradient),
     Gradient("_np_prod", np_product_gradient),
     Gradient("nansum", partial(skip_nan, gradient=sum_gradient), reads_outputs=False),
@@ -347,5 +405,12 @@ GRADIENTS = (
     Gradient("norm", norm_gradient),
     Gradient("moments", moments_gradient),
     Gradient("_np_cumsum", cumsum_gradient, reads_outputs=False),
-    *no_gradient("an index has no derivative", "argmax", "argmin", "argmax_channel", "_npi_argmax", "_npi_argmin"),
+    *no_gradient(
+        "an index has no derivative",
+        "argmax",
+        "argmin",
+        "argmax_channel",
+        "_npi_argmax",
+        "_npi_argmin",
+    ),
 )

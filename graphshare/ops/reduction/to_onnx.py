@@ -36,7 +36,11 @@ def _accumulate(op_type: str) -> Reduce:
     def compute(x: Term, over: Over) -> Term:
         if x.dtype == "bool":
             return _extremum("ReduceMin" if op_type == "ReduceProd" else "ReduceMax")(x, over)
-        return x.cast(_ACCUMULATORS.get(x.dtype, x.dtype)).reduce(op_type, over.axes, keepdims=over.keepdims).cast(x.dtype)
+        return (
+            x.cast(_ACCUMULATORS.get(x.dtype, x.dtype))
+            .reduce(op_type, over.axes, keepdims=over.keepdims)
+            .cast(x.dtype)
+        )
 
     return compute
 
@@ -50,7 +54,9 @@ def reduce_mean(x: Term, over: Over) -> Term:
     if x.is_float and not over.elements:
         return reduce_sum(x, over) / 0.0
     if x.dtype == "bool" and not over.elements:
-        return reduce_sum(x.cast("int32"), over).equals(0)  # NaN as a boolean is True, and the sum of nothing 0
+        return reduce_sum(x.cast("int32"), over).equals(
+            0
+        )  # NaN as a boolean is True, and the sum of nothing 0
     if x.is_float or x.dtype == "bool":
         return _accumulate("ReduceMean")(x, over)
     total = reduce_sum(x, over)
@@ -120,7 +126,9 @@ def translate_norm(t: Translation) -> str:
 def _norm_of_integers(size: Term, over: Over) -> Term:
     """Return the root of the sum of squares of those that are as large as the largest."""
     largest = size.reduce("ReduceMax", over.axes, keepdims=True)
-    count = size.equals(largest).cast("float64").reduce("ReduceSum", over.axes, keepdims=over.keepdims)
+    count = (
+        size.equals(largest).cast("float64").reduce("ReduceSum", over.axes, keepdims=over.keepdims)
+    )
     if not over.keepdims:
         largest = size.reduce("ReduceMax", over.axes)
     return (largest.cast("float64") * count.apply("Sqrt")).convert(size.dtype)
@@ -147,7 +155,11 @@ def translate_arg_extremum(t: Translation, op_type: str) -> str:
     else:
         at = normalize_axis(axis, x.rank)
     index = data.apply(op_type, dtype="int64", axis=at, keepdims=int(out.rank == x.rank))
-    return (index if axis is not None and x.rank > 1 else index.reshape(out.shape)).cast(out.dtype).name
+    return (
+        (index if axis is not None and x.rank > 1 else index.reshape(out.shape))
+        .cast(out.dtype)
+        .name
+    )
 
 
 def translate_cumulative_sum(t: Translation) -> str:
@@ -173,9 +185,14 @@ _REDUCTIONS: dict[str, Reduce] = {
 _INITIAL = "with an initial value, which MXNet does not support"
 
 TRANSLATIONS = (
-    *(Translator(name, partial(_translate_reduction, reduce=reduce)) for name, reduce in _REDUCTIONS.items()),
     *(
-        Translator(f"_np_{name}", partial(_translate_np_reduction, reduce=_REDUCTIONS[name]), _INITIAL)
+        Translator(name, partial(_translate_reduction, reduce=reduce))
+        for name, reduce in _REDUCTIONS.items()
+    ),
+    *(
+        Translator(
+            f"_np_{name}", partial(_translate_np_reduction, reduce=_REDUCTIONS[name]), _INITIAL
+        )
         for name in ("sum", "prod", "max", "min")
     ),
     Translator("_npi_mean", partial(_translate_np_reduction, reduce=reduce_mean), _INITIAL),
@@ -185,6 +202,9 @@ TRANSLATIONS = (
         Translator(name, partial(translate_arg_extremum, op_type="ArgMax"))
         for name in ("argmax", "argmax_channel", "_npi_argmax")
     ),
-    *(Translator(name, partial(translate_arg_extremum, op_type="ArgMin")) for name in ("argmin", "_npi_argmin")),
+    *(
+        Translator(name, partial(translate_arg_extremum, op_type="ArgMin"))
+        for name in ("argmin", "_npi_argmin")
+    ),
     Translator("_np_cumsum", translate_cumulative_sum),
 )

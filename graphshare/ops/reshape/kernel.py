@@ -11,7 +11,17 @@ from math import prod
 import numpy as np
 
 from graphshare.ops.gradient import Gradient, TapeEntry
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Dims, Kernel, KernelError, Shape, Shapes
+from graphshare.ops.kernel import (
+    Array,
+    Attrs,
+    Context,
+    Dim,
+    Dims,
+    Kernel,
+    KernelError,
+    Shape,
+    Shapes,
+)
 from graphshare.ops.limits import Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.permutation import permutation_vjp
 from graphshare.ops.unification import (
@@ -36,20 +46,25 @@ def _transpose_kernel(operator: str, order: Order) -> Kernel:
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         axes = order(attrs, x.ndim)
         require(
-            len(set(axes)) == x.ndim, f"axes {tuple(axes)} name an axis twice: MXNet leaves elements of the result unwritten"
+            len(set(axes)) == x.ndim,
+            f"axes {tuple(axes)} name an axis twice: MXNet leaves elements of the result unwritten",
         )
         return np.asarray(x.transpose(axes))
 
     def shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
         x, y = inputs[0], outputs[0]
-        rank = next((len(shape) for shape in (x, y, attrs.get("axes") or None) if shape is not None), None)
+        rank = next(
+            (len(shape) for shape in (x, y, attrs.get("axes") or None) if shape is not None), None
+        )
         if rank is None:
             return inputs, outputs
         axes = list(order(attrs, rank))
         known = dims_of_rank(x, rank)
         y = dims_of_rank(unify(tuple(known[axis] for axis in axes), y), rank)
         # Where an axis is named twice, a different axis is not named, and its size is known only from the input.
-        return [tuple(y[axes.index(axis)] if axis in axes else known[axis] for axis in range(rank))], [y]
+        return [
+            tuple(y[axes.index(axis)] if axis in axes else known[axis] for axis in range(rank))
+        ], [y]
 
     return Kernel(operator, forward, shapes, same_dtypes)
 
@@ -90,7 +105,9 @@ def reverse(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def depth_to_space(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return ``(N, C, b*H, b*W)``: channel ``(i*b + j)*C + c`` of ``(N, b*b*C, H, W)`` is pixel ``(i, j)`` of a block."""
+    """Return ``(N, C, b*H, b*W)``: channel ``(i*b + j)*C + c`` of ``(N, b*b*C, H, W)`` is pixel
+    ``(i, j)`` of a block.
+    """
     b, (n, c, h, w) = attrs["block_size"], x.shape
     blocks = x.reshape(n, b, b, c // (b * b), h, w)
     return np.asarray(blocks.transpose(0, 3, 4, 1, 5, 2).reshape(n, c // (b * b), h * b, w * b))
@@ -138,7 +155,9 @@ def transpose_gradient(entry: TapeEntry, dy: Array) -> Array:
     axes = entry.attrs["axes"]
     if not axes:
         return np.asarray(dy.transpose())
-    return np.asarray(dy.transpose(np.argsort([normalize_axis(axis, dy.ndim) for axis in axes]).tolist()))
+    return np.asarray(
+        dy.transpose(np.argsort([normalize_axis(axis, dy.ndim) for axis in axes]).tolist())
+    )
 
 
 def swap_axes_gradient(entry: TapeEntry, dy: Array) -> Array:
@@ -159,7 +178,9 @@ def _ratio(whole: Dim, part: Dim) -> Dim:
     if whole is None or not part:
         return None
     if whole % part:
-        raise KernelError(f"{format_count(whole, 'element')} cannot be divided into groups of {part}")
+        raise KernelError(
+            f"{format_count(whole, 'element')} cannot be divided into groups of {part}"
+        )
     return whole // part
 
 
@@ -173,7 +194,9 @@ def fill_by_size(shape: Shape, size: Dim) -> Shape:
         return shape
     unknown, elements = [i for i, d in enumerate(shape) if d is None], count_elements(shape)
     if elements is not None and elements != size:
-        raise KernelError(f"{format_shape(shape)} has {format_count(elements, 'element')}, expected {size}")
+        raise KernelError(
+            f"{format_shape(shape)} has {format_count(elements, 'element')}, expected {size}"
+        )
     if len(unknown) != 1:
         return shape
     rest = prod(d for d in shape if d is not None)
@@ -195,8 +218,9 @@ def _split(size: Dim, first: int, second: int) -> tuple[Dim, Dim]:
 def infer_shape(shape: Dims, codes: Sequence[int], *, reverse: bool = False) -> Dims:
     """Return the result of the codes of Reshape for ``shape``; it may be partly unknown.
 
-    A positive code is a size, 0 keeps the axis, -1 takes the remaining elements, -2 keeps all further axes, -3 merges two axes,
-    and -4 splits one into the next two sizes. ``reverse`` reads both from the right.
+    A positive code is a size, 0 keeps the axis, -1 takes the remaining elements, -2 keeps all
+    further axes, -3 merges two axes, and -4 splits one into the next two sizes. ``reverse`` reads
+    both from the right.
 
     Raises:
         KernelError: the codes ask for axes that are not there, or for sizes that do not fit.
@@ -210,7 +234,9 @@ def infer_shape(shape: Dims, codes: Sequence[int], *, reverse: bool = False) -> 
         code = codes[i]
         needed = {0: 1, -3: 2, -4: 1}.get(code, 0)
         if needed and at + needed > len(shape):
-            raise KernelError(f"code {code} at position {i} of {tuple(codes)} has no axis left in {format_shape(shape)}")
+            raise KernelError(
+                f"code {code} at position {i} of {tuple(codes)} has no axis left in {format_shape(shape)}"
+            )
         if code == -1:
             if inferred >= 0:
                 raise KernelError(f"only one size may be -1, not {tuple(codes)}")
@@ -236,10 +262,14 @@ def infer_shape(shape: Dims, codes: Sequence[int], *, reverse: bool = False) -> 
             sizes.append(code)
             at += 1
         else:
-            raise KernelError(f"{code} is not a code of Reshape; the codes are 0, -1, -2, -3 and -4")
+            raise KernelError(
+                f"{code} is not a code of Reshape; the codes are 0, -1, -2, -3 and -4"
+            )
         i += 1
     if inferred >= 0:
-        sizes[inferred] = _ratio(_product([d for axis, d in enumerate(shape) if axis not in covered]), stated)
+        sizes[inferred] = _ratio(
+            _product([d for axis, d in enumerate(shape) if axis not in covered]), stated
+        )
     return tuple(sizes)
 
 
@@ -252,7 +282,9 @@ def _by_target_shape(shape: Dims, attrs: Attrs) -> Dims:
         wanted[0] = shape[0]
     open_axes = [i for i in range(kept, len(wanted)) if wanted[i] == 0]
     if len(open_axes) == 1:
-        rest = _product([d for i, d in enumerate(wanted) if i != open_axes[0] and not (kept and i == 0)])
+        rest = _product(
+            [d for i, d in enumerate(wanted) if i != open_axes[0] and not (kept and i == 0)]
+        )
         wanted[open_axes[0]] = _ratio(_product(shape[1:] if kept else shape), rest)
     return tuple(wanted)
 
@@ -311,7 +343,9 @@ def _span(begin: int | None, end: int | None, rank: int) -> tuple[int, int]:
     first = 0 if begin is None else begin + rank * (begin < 0)
     last = rank if end is None else end + rank * (end < 0)
     if not 0 <= first < last <= rank:
-        raise KernelError(f"begin {begin} and end {end} select no axes of an array with {format_count(rank, 'axis')}")
+        raise KernelError(
+            f"begin {begin} and end {end} select no axes of an array with {format_count(rank, 'axis')}"
+        )
     return first, last
 
 
@@ -321,12 +355,16 @@ def _like(attrs: Attrs, x: Dims, y: Dims) -> Dims:
     first, last = _span(attrs["rhs_begin"], attrs["rhs_end"], len(y))
     replaced, by = _product(x[begin:end]), _product(y[first:last])
     if replaced is not None and by is not None and replaced != by:
-        raise KernelError(f"{format_shape(x[begin:end])} cannot take the shape {format_shape(y[first:last])}")
+        raise KernelError(
+            f"{format_shape(x[begin:end])} cannot take the shape {format_shape(y[first:last])}"
+        )
     return x[:begin] + y[first:last] + x[end:]
 
 
 def reshape_like(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
-    """Return the elements of ``x``, axes lhs_begin to lhs_end in the shape of the axes rhs_begin to rhs_end of ``y``."""
+    """Return the elements of ``x``, axes lhs_begin to lhs_end in the shape of the axes rhs_begin to
+    rhs_end of ``y``.
+    """
     return x.reshape([d or 0 for d in _like(attrs, x.shape, y.shape)])
 
 
@@ -351,7 +389,9 @@ def _expand_dims_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
     if y is None:
         return inputs, outputs
     at = normalize_axis(attrs["axis"], len(y))
-    return [unify(x, y[:at] + y[at + 1 :])], [unify(y, (None,) * at + (1,) + (None,) * (len(y) - at - 1))]
+    return [unify(x, y[:at] + y[at + 1 :])], [
+        unify(y, (None,) * at + (1,) + (None,) * (len(y) - at - 1))
+    ]
 
 
 def _axes_to_squeeze(attrs: Attrs, shape: Dims) -> list[int]:
@@ -417,8 +457,16 @@ GRADIENTS = (
     Gradient("transpose", transpose_gradient, reads_inputs=False, reads_outputs=False),
     Gradient("_np_transpose", transpose_gradient, reads_inputs=False, reads_outputs=False),
     Gradient("SwapAxis", swap_axes_gradient, reads_inputs=False, reads_outputs=False),
-    Gradient("reverse", lambda entry, dy: reverse(Context(), entry.attrs, dy), reads_inputs=False, reads_outputs=False),
-    *(Gradient(name, permutation_vjp(name), reads_outputs=False) for name in ("depth_to_space", "space_to_depth")),
+    Gradient(
+        "reverse",
+        lambda entry, dy: reverse(Context(), entry.attrs, dy),
+        reads_inputs=False,
+        reads_outputs=False,
+    ),
+    *(
+        Gradient(name, permutation_vjp(name), reads_outputs=False)
+        for name in ("depth_to_space", "space_to_depth")
+    ),
     *(
         Gradient(name, restore_shape, reads_outputs=False)
         for name in ("Reshape", "Flatten", "reshape_like", "expand_dims", "squeeze")

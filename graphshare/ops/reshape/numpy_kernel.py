@@ -10,7 +10,17 @@ import numpy as np
 
 from graphshare.ops.broadcast.kernel import sum_broadcast
 from graphshare.ops.gradient import Gradient, TapeEntry, no_gradient
-from graphshare.ops.kernel import Array, Attrs, Context, Dims, Kernel, KernelError, Shape, ShapeRule, Shapes
+from graphshare.ops.kernel import (
+    Array,
+    Attrs,
+    Context,
+    Dims,
+    Kernel,
+    KernelError,
+    Shape,
+    ShapeRule,
+    Shapes,
+)
 from graphshare.ops.limits import Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.permutation import permutation_vjp
 from graphshare.ops.reshape.kernel import restore_shape
@@ -81,7 +91,10 @@ def read_roll(attrs: Attrs, rank: int) -> tuple[tuple[int, ...], list[int] | Non
         return shift, None
     axes = [normalize_axis(axis, rank) for axis in attrs["axis"]]
     require(axes, "axis is (), expected an axis, or None for the flattened array")
-    require(len(shift) in (1, len(axes)), f"shift {shift} and axis {attrs['axis']} must have the same length")
+    require(
+        len(shift) in (1, len(axes)),
+        f"shift {shift} and axis {attrs['axis']} must have the same length",
+    )
     require(len(set(axes)) == len(axes), f"axis {attrs['axis']} names an axis twice")
     return shift, axes
 
@@ -102,21 +115,29 @@ def _tril_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
 
 
 def diag(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return the diagonal of two axes as the last axis; for one axis, return the matrix with ``x`` on diagonal ``k``."""
+    """Return the diagonal of two axes as the last axis; for one axis, return the matrix with ``x``
+    on diagonal ``k``.
+    """
     if x.ndim == 1:
         return np.diag(x, attrs["k"])
     with refuse_invalid_call():
-        return np.ascontiguousarray(np.diagonal(x, attrs["k"], attrs.get("axis1", 0), attrs.get("axis2", 1)))
+        return np.ascontiguousarray(
+            np.diagonal(x, attrs["k"], attrs.get("axis1", 0), attrs.get("axis2", 1))
+        )
 
 
 def _diag_shape(attrs: Attrs, shape: Dims) -> Shape:
     k = attrs["k"]
     if "axis1" not in attrs and len(shape) > 2:
-        raise KernelError(f"{format_shape(shape)} has {format_count(len(shape), 'axis')}, expected 1 or 2")
+        raise KernelError(
+            f"{format_shape(shape)} has {format_count(len(shape), 'axis')}, expected 1 or 2"
+        )
     if len(shape) == 1:
         side = None if shape[0] is None else shape[0] + abs(k)
         return side, side
-    first, second = (normalize_axis(attrs.get(key, i), len(shape)) for i, key in enumerate(("axis1", "axis2")))
+    first, second = (
+        normalize_axis(attrs.get(key, i), len(shape)) for i, key in enumerate(("axis1", "axis2"))
+    )
     rows, columns = shape[first], shape[second]
     length = None if rows is None or columns is None else min(rows + min(k, 0), columns - max(k, 0))
     if length is not None and (length < 0 or (length == 0 and 0 not in (rows, columns))):
@@ -132,11 +153,15 @@ def _diagflat_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sha
 
 def trace(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return the sum of a diagonal."""
-    return np.asarray(np.trace(x, clamp_offset(attrs, x.shape), attrs["axis1"], attrs["axis2"], dtype=x.dtype))
+    return np.asarray(
+        np.trace(x, clamp_offset(attrs, x.shape), attrs["axis1"], attrs["axis2"], dtype=x.dtype)
+    )
 
 
 def clamp_offset(attrs: Attrs, shape: tuple[int, ...]) -> int:
-    """Return the offset of a diagonal, moved to the nearest empty diagonal if it is farther out: numpy crashes there."""
+    """Return the offset of a diagonal, moved to the nearest empty diagonal if it is farther out:
+    numpy crashes there.
+    """
     return int(max(-shape[attrs["axis1"]], min(attrs["offset"], shape[attrs["axis2"]])))
 
 
@@ -164,12 +189,16 @@ def _infer_newshape(attrs: Attrs, shape: tuple[int, ...]) -> tuple[int, ...]:
         raise KernelError(f"newshape {tuple(codes)} has a negative size other than -1")
     step = -1 if attrs.get("reverse") else 1
     result = _apply_codes(codes[::step], shape[::step])[::step]
-    require(prod(result) == prod(shape), f"{format_shape(shape)} cannot become {format_shape(result)}")
+    require(
+        prod(result) == prod(shape), f"{format_shape(shape)} cannot become {format_shape(result)}"
+    )
     return result
 
 
 def _apply_codes(codes: Sequence[int], shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Apply codes: -1 infers a size, -2 keeps an axis, -3 drops one of size 1, -4 keeps the rest, -5 merges two, -6 splits."""
+    """Apply codes: -1 infers a size, -2 keeps an axis, -3 drops one of size 1, -4 keeps the rest,
+    -5 merges two, -6 splits.
+    """
     sizes: list[int] = []
     at, steps = 0, iter(codes)
     try:
@@ -195,7 +224,9 @@ def _apply_codes(codes: Sequence[int], shape: tuple[int, ...]) -> tuple[int, ...
             else:
                 raise KernelError(f"newshape has {code}; codes go from -1 to -6")
     except (IndexError, StopIteration):
-        raise KernelError(f"newshape {tuple(codes)} needs more axes than {format_shape(shape)} has") from None
+        raise KernelError(
+            f"newshape {tuple(codes)} needs more axes than {format_shape(shape)} has"
+        ) from None
     if sizes.count(-1) > 1:
         raise KernelError(f"only one size of newshape may be -1, not {tuple(codes)}")
     if -1 in sizes:
@@ -254,10 +285,17 @@ KERNELS = with_limits(
     *map(_at_least, (1, 2, 3)),
     Kernel("_np_copy", lambda context, attrs, x: x, same_shapes, same_dtypes),
     Kernel("_np_roll", roll, same_shapes, same_dtypes),
-    Kernel("_npi_tril", lambda context, attrs, x: np.tril(x, attrs["k"]), _tril_shapes, same_dtypes),
+    Kernel(
+        "_npi_tril", lambda context, attrs, x: np.tril(x, attrs["k"]), _tril_shapes, same_dtypes
+    ),
     Kernel("_np_diag", diag, output_rule(_diag_shape), same_dtypes),
     Kernel("diag", diag, output_rule(_diag_shape), same_dtypes),
-    Kernel("_np_diagflat", lambda context, attrs, x: np.diagflat(x, attrs["k"]), _diagflat_shapes, same_dtypes),
+    Kernel(
+        "_np_diagflat",
+        lambda context, attrs, x: np.diagflat(x, attrs["k"]),
+        _diagflat_shapes,
+        same_dtypes,
+    ),
     Kernel("_np_trace", trace, _trace_shapes, same_dtypes),
     Kernel("_np_reshape", reshape, _reshape_shapes, same_dtypes),
     Kernel("_npx_reshape", reshape, _reshape_shapes, same_dtypes),
@@ -292,5 +330,10 @@ GRADIENTS = (
     Gradient("_npi_rot90", rot90_vjp, reads_inputs=False, reads_outputs=False),
     Gradient("_npi_broadcast_to", sum_broadcast, reads_outputs=False),
     Gradient("_np_trace", trace_gradient, reads_outputs=False),
-    *no_gradient("MXNet's gradient of it is zero everywhere", "_np_atleast_1d", "_np_atleast_2d", "_np_atleast_3d"),
+    *no_gradient(
+        "MXNet's gradient of it is zero everywhere",
+        "_np_atleast_1d",
+        "_np_atleast_2d",
+        "_np_atleast_3d",
+    ),
 )

@@ -7,8 +7,16 @@ from graphshare.ops.signature import define
 from graphshare.ops.slot_rules import outputs_by_attribute
 
 OPERATORS = (
-    *define("expand_dims(_npi_expand_dims)", "data", "axis:int=!", registers_inputs=False, couples_batch="axis"),
-    *define("Flatten(_npx_batch_flatten,flatten)", "data", registers_inputs=False, couples_batch="never"),
+    *define(
+        "expand_dims(_npi_expand_dims)",
+        "data",
+        "axis:int=!",
+        registers_inputs=False,
+        couples_batch="axis",
+    ),
+    *define(
+        "Flatten(_npx_batch_flatten,flatten)", "data", registers_inputs=False, couples_batch="never"
+    ),
     *define(
         "Reshape(reshape)",
         "data",
@@ -27,7 +35,11 @@ OPERATORS = (
     *define("depth_to_space space_to_depth", "data", "block_size:int=!", couples_batch="never"),
     *define("reverse(flip)", "data", "axis:tuple32=!", couples_batch="axis"),
     *define(
-        "SwapAxis(_npi_swapaxes,swapaxes)", "data", "dim1:int=0; dim2:int=0", couples_batch="axis", is_operator_property=True
+        "SwapAxis(_npi_swapaxes,swapaxes)",
+        "data",
+        "dim1:int=0; dim2:int=0",
+        couples_batch="axis",
+        is_operator_property=True,
     ),
     *define("transpose", "data", "axes:shape=[]", registers_inputs=False, couples_batch="shape"),
     *define(
@@ -46,7 +58,9 @@ OPERATORS = (
     *define("_npi_broadcast_to", "array", "shape:shape=[]"),
     *define("_npi_flip", "data", "axis:tuple32=!"),
     *define("_npi_rot90", "data", "k:int=1; axes:shape?=None"),
-    *define("_npx_reshape(_npi_reshape)", "a", "newshape:shape=!; reverse:bool=False; order:string=C"),
+    *define(
+        "_npx_reshape(_npi_reshape)", "a", "newshape:shape=!; reverse:bool=False; order:string=C"
+    ),
     *define("diag", "data", "k:int=0; axis1:int=0; axis2:int=1", couples_batch="shape"),
 )
 
@@ -78,7 +92,11 @@ def _reshape(use: Use) -> Outcome:
     if use.value("reverse") and shape[0] != -1 and rank != at.rank:
         return "applies its shape from the last axis, so that the position of the batch axis is not known"
     if at.axis:
-        return At(at.axis, rank) if shape[: at.axis + 1] == (0,) * (at.axis + 1) else "folds the samples into another axis"
+        return (
+            At(at.axis, rank)
+            if shape[: at.axis + 1] == (0,) * (at.axis + 1)
+            else "folds the samples into another axis"
+        )
     if shape[0] > 0 or (shape[0] == -4 and shape[1:2] != (-1,)):
         return f"sets axis 0 to {max(shape[:2])}, whatever the batch size is"
     return At(0, rank)
@@ -91,11 +109,15 @@ def _reshape_to_target(use: Use) -> Outcome:
         return "moves the samples"
     if use.value("keep_highest") or target[:1] == (0,):
         return At(0, len(target))
-    return f"sets axis 0 to {target[0]}, whatever the batch size is" if target else "moves the samples"
+    return (
+        f"sets axis 0 to {target[0]}, whatever the batch size is" if target else "moves the samples"
+    )
 
 
 def _reshape_like(use: Use) -> Outcome:
-    partial = any(use.value(key) is not None for key in ("lhs_begin", "lhs_end", "rhs_begin", "rhs_end"))
+    partial = any(
+        use.value(key) is not None for key in ("lhs_begin", "lhs_end", "rhs_begin", "rhs_end")
+    )
     same = [at is not None and not at.axis for at in (use.input(0), use.input(1))]
     return At(0) if all(same) and not partial else "moves the samples"
 
@@ -112,14 +134,20 @@ def _transpose(use: Use) -> Outcome:
     if axes:
         places = [axis % len(axes) for axis in axes]
         return At(places.index(at.axis), len(axes)) if at.axis in places else UNKNOWN
-    return "reverses all axes, and their number is not known" if at.rank is None else At(at.rank - 1 - at.axis, at.rank)
+    return (
+        "reverses all axes, and their number is not known"
+        if at.rank is None
+        else At(at.rank - 1 - at.axis, at.rank)
+    )
 
 
 RULES: dict[str, Rule] = {
     "expand_dims": expand_dims_rule,
     "squeeze": _squeeze,
     "Reshape": _reshape,
-    "Flatten": lambda use: At(0, 2) if not use.first.axis else "folds the samples into another axis",
+    "Flatten": lambda use: (
+        At(0, 2) if not use.first.axis else "folds the samples into another axis"
+    ),
     "reshape_like": _reshape_like,
     "reverse": along_axis_rule,
     "SwapAxis": _swap_axes,

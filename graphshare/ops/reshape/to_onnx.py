@@ -100,7 +100,9 @@ def _roll_along(t: Translation, x: str, axis: int, shift: int, size: int) -> str
 
 
 def translate_tril(t: Translation) -> str:
-    """Emit ``Trilu``, or ``Where`` below opset 14; 8-bit integers as int32, because onnxruntime has no kernel for them."""
+    """Emit ``Trilu``, or ``Where`` below opset 14; 8-bit integers as int32, because onnxruntime has
+    no kernel for them.
+    """
     x = t.inputs[0]
     if t.opset < 14:
         rows, columns = t.outputs[0].shape[-2:]
@@ -113,7 +115,9 @@ def translate_tril(t: Translation) -> str:
     return t.cast(t.emit("Trilu", matrix, t.number(t.attrs["k"], "int64"), upper=0), x.dtype, dtype)
 
 
-def emit_diagonal(t: Translation, x: Value, offset: int, first: int, second: int) -> tuple[str, int]:
+def emit_diagonal(
+    t: Translation, x: Value, offset: int, first: int, second: int
+) -> tuple[str, int]:
     """Emit ``Gather`` of diagonal ``offset`` of two axes as the last axis; return it and the number of axes."""
     rows, columns = x.shape[first], x.shape[second]
     rest = [axis for axis in range(x.rank) if axis not in (first, second)]
@@ -150,16 +154,21 @@ def translate_diagonal(t: Translation) -> str:
 
 
 def translate_trace(t: Translation) -> str:
-    """Emit the sum of a diagonal; small integers are added as int32: the lower bits are equal to the bits of their sum."""
+    """Emit the sum of a diagonal; small integers are added as int32: the lower bits are equal to
+    the bits of their sum.
+    """
     x = t.inputs[0]
     first, second = (normalize_axis(t.attrs[key], x.rank) for key in ("axis1", "axis2"))
     diagonal, rank = emit_diagonal(t, x, clamp_offset(t.attrs, x.shape), first, second)
     dtype = "int32" if x.dtype in ("int8", "uint8", "bool") else x.dtype
-    return t.cast(t.reduce("ReduceSum", t.cast(diagonal, dtype, x.dtype), (rank - 1,)), x.dtype, dtype)
+    return t.cast(
+        t.reduce("ReduceSum", t.cast(diagonal, dtype, x.dtype), (rank - 1,)), x.dtype, dtype
+    )
 
 
 _RESHAPES = (
-    "Flatten Reshape expand_dims reshape_like squeeze _np_atleast_1d _np_atleast_2d _np_atleast_3d _np_reshape _np_squeeze "
+    "Flatten Reshape expand_dims reshape_like squeeze _np_atleast_1d _np_atleast_2d "
+    "_np_atleast_3d _np_reshape _np_squeeze "
     "_npx_reshape"
 ).split()
 
@@ -172,7 +181,9 @@ TRANSLATIONS = (
     Translator("space_to_depth", translate_space_to_depth),
     *(Translator(name, translate_reshapes) for name in _RESHAPES),
     Translator("_np_copy", copy_input),
-    Translator("_npi_broadcast_to", lambda t: t.emit("Expand", t.inputs[0], t.integers(t.outputs[0].shape))),
+    Translator(
+        "_npi_broadcast_to", lambda t: t.emit("Expand", t.inputs[0], t.integers(t.outputs[0].shape))
+    ),
     Translator("_np_moveaxis", translate_moveaxis),
     Translator("_npi_flip", translate_flip),
     Translator("_npi_rot90", translate_rot90),

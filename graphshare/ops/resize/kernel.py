@@ -1,4 +1,6 @@
-"""Resizing of images by means or by interpolation: a product along the height and one along the width; and the gradients."""
+"""Resizing of images by means or by interpolation: a product along the height and one along the
+width; and the gradients.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from graphshare.ops.convolution.kernel import deconvolution, deconvolution_gradients, deconvolution_shapes
+from graphshare.ops.convolution.kernel import (
+    deconvolution,
+    deconvolution_gradients,
+    deconvolution_shapes,
+)
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Dims, Kernel, KernelError, Shapes
 from graphshare.ops.limits import Limits, require, with_limits
@@ -38,9 +44,13 @@ def upsampling(context: Context, attrs: Attrs, *arrays: Array) -> Array:
     total = attrs["multi_input_mode"] == "sum"
     if len(arrays) == 1 or not total:
         channels = sum(x.shape[1] for x in arrays)
-        out = np.empty((len(arrays[0]), channels, height, arrays[0].shape[3] * attrs["scale"]), arrays[0].dtype)
+        out = np.empty(
+            (len(arrays[0]), channels, height, arrays[0].shape[3] * attrs["scale"]), arrays[0].dtype
+        )
     else:
-        out = np.zeros((*arrays[0].shape[:2], height, arrays[0].shape[3] * attrs["scale"]), arrays[0].dtype)
+        out = np.zeros(
+            (*arrays[0].shape[:2], height, arrays[0].shape[3] * attrs["scale"]), arrays[0].dtype
+        )
     first = 0
     for x in arrays:
         factor = height // x.shape[2]
@@ -71,7 +81,9 @@ def upsampling_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
         batch = unify_dims(shape[0], batch, "samples")
         for own, common, axis in ((shape[2], height, "height"), (shape[3], width, "width")):
             if own is not None and common is not None and common % own:
-                raise KernelError(f"the {axis} {own} of an input does not divide {common}, scale times the {axis} of the first")
+                raise KernelError(
+                    f"the {axis} {own} of an input does not divide {common}, scale times the {axis} of the first"
+                )
     if attrs["multi_input_mode"] == "sum":
         for shape in shapes:
             channels = unify_dims(shape[1], channels, "channels of images that are summed")
@@ -84,14 +96,18 @@ def upsampling_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
 def _bilinear_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     channels = dims_of_rank(inputs[0], 4)[1]
     if channels not in (None, attrs["num_filter"]):
-        raise KernelError(f"num_filter is {attrs['num_filter']}, expected the {format_count(channels, 'channel')} of data")
+        raise KernelError(
+            f"num_filter is {attrs['num_filter']}, expected the {format_count(channels, 'channel')} of data"
+        )
     return deconvolution_shapes(bilinear_attrs(attrs), inputs, outputs)
 
 
 def adaptive_average(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return means over ``output_size`` bins (N, C, H, W); bins overlap where they do not divide the image."""
     height, width = bin_counts(attrs)
-    return apply_separable(x, averaging_matrix(x.shape[2], height), averaging_matrix(x.shape[3], width))
+    return apply_separable(
+        x, averaging_matrix(x.shape[2], height), averaging_matrix(x.shape[3], width)
+    )
 
 
 def bilinear_resize(context: Context, attrs: Attrs, x: Array, like: Array | None = None) -> Array:
@@ -101,7 +117,9 @@ def bilinear_resize(context: Context, attrs: Attrs, x: Array, like: Array | None
     assert width is not None
     corners = attrs["align_corners"]
     return apply_separable(
-        x, interpolation_matrix(x.shape[2], height, corners), interpolation_matrix(x.shape[3], width, corners)
+        x,
+        interpolation_matrix(x.shape[2], height, corners),
+        interpolation_matrix(x.shape[3], width, corners),
     )
 
 
@@ -189,13 +207,23 @@ def resize_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes
 
 def _resize_shapes(inputs: Shapes, outputs: Shapes, size: tuple[Dim, Dim]) -> tuple[Shapes, Shapes]:
     data, out = dims_of_rank(inputs[0], 4), dims_of_rank(outputs[0], 4)
-    front = tuple(unify_dims(a, b, "samples or channels of data and output") for a, b in zip(data[:2], out[:2], strict=True))
-    spatial = tuple(unify_dims(a, b, "height or width of the output") for a, b in zip(out[2:], size, strict=True))
+    front = tuple(
+        unify_dims(a, b, "samples or channels of data and output")
+        for a, b in zip(data[:2], out[:2], strict=True)
+    )
+    spatial = tuple(
+        unify_dims(a, b, "height or width of the output")
+        for a, b in zip(out[2:], size, strict=True)
+    )
     return [(*front, *data[2:]), *inputs[1:]], [(*front, *spatial)]
 
 
 KERNELS = with_limits(
-    Limits(elements=True, positive=("height", "width", "num_filter", "scale"), above=("scale_height", "scale_width")),
+    Limits(
+        elements=True,
+        positive=("height", "width", "num_filter", "scale"),
+        above=("scale_height", "scale_width"),
+    ),
     Kernel("_contrib_AdaptiveAvgPooling2D", adaptive_average, adaptive_shapes, same_dtypes),
     Kernel("_contrib_BilinearResize2D", bilinear_resize, resize_shapes, same_dtypes),
     Kernel("UpSampling", upsampling, upsampling_shapes, same_dtypes),
@@ -221,13 +249,17 @@ def adaptive_average_gradient(entry: TapeEntry, dy: Array) -> Array:
     """Return ``dy`` shared among the cells of each mean."""
     (x,) = entry.inputs
     height, width = bin_counts(entry.attrs)
-    return apply_separable(dy, averaging_matrix(x.shape[2], height).T, averaging_matrix(x.shape[3], width).T)
+    return apply_separable(
+        dy, averaging_matrix(x.shape[2], height).T, averaging_matrix(x.shape[3], width).T
+    )
 
 
 def bilinear_resize_gradient(entry: TapeEntry, dy: Array) -> Array:
     """Return ``dy`` shared among the four pixels that each result was interpolated from."""
     x, corners = entry.inputs[0], entry.attrs["align_corners"]
-    rows, columns = (interpolation_matrix(x.shape[axis], dy.shape[axis], corners).T for axis in (2, 3))
+    rows, columns = (
+        interpolation_matrix(x.shape[axis], dy.shape[axis], corners).T for axis in (2, 3)
+    )
     return apply_separable(dy, rows, columns)
 
 

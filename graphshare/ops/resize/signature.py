@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from graphshare.ops.signature import Attributes, Signature
 
 
-def up_sampling_inputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
+def up_sampling_inputs(
+    signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]
+) -> tuple[str, ...]:
     """Return data and weight for bilinear sampling (``num_args`` does not count), else ``num_args`` images."""
     if signature.value(attrs, "sample_type") == "bilinear":
         return ("data", "weight")
@@ -36,5 +38,11 @@ OPERATORS = (
         initializers={1: '["bilinear", {}]'},
         couples_batch="never",
     ),
-    *define("_contrib_AdaptiveAvgPooling2D", "data", "output_size:tuple32=[]", registers_inputs=False, couples_batch="never"),
+    *define(
+        "_contrib_AdaptiveAvgPooling2D",
+        "data",
+        "output_size:tuple32=[]",
+        registers_inputs=False,
+        couples_batch="never",
+    ),
 )

@@ -1,6 +1,7 @@
 """Images resized in ONNX: ``Resize`` for nearest pixels, otherwise the products with weights that the kernel computes.
 
-``Resize`` leaves the rounding of coordinates open: between 224 and 299 pixels onnxruntime's linear mode is 1e-4 from MXNet.
+``Resize`` leaves the rounding of coordinates open: between 224 and 299 pixels onnxruntime's linear
+mode is 1e-4 from MXNet.
 """
 
 from __future__ import annotations
@@ -8,7 +9,12 @@ from __future__ import annotations
 from graphshare.ops.convolution.to_onnx import emit_deconvolution
 from graphshare.ops.kernel import Array
 from graphshare.ops.onnx_terms import Term
-from graphshare.ops.resize.kernel import averaging_matrix, bilinear_attrs, bin_counts, interpolation_matrix
+from graphshare.ops.resize.kernel import (
+    averaging_matrix,
+    bilinear_attrs,
+    bin_counts,
+    interpolation_matrix,
+)
 from graphshare.ops.translation import Translation, Translator, Value, wide_dtype
 
 
@@ -37,10 +43,18 @@ def _repeat(t: Translation, x: Value, factor: int) -> str:
     if x.dtype in ("float32", "float16", "int32", "int8", "uint8"):
         scales = t.constant([1, 1, factor, factor], "float32")
         return t.emit(
-            "Resize", x, "", scales, mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"
+            "Resize",
+            x,
+            "",
+            scales,
+            mode="nearest",
+            coordinate_transformation_mode="asymmetric",
+            nearest_mode="floor",
         )
     n, c, h, w = x.shape
-    cells = t.emit("Expand", t.reshape(x, (n, c, h, 1, w, 1)), t.integers([1, 1, 1, factor, 1, factor]))
+    cells = t.emit(
+        "Expand", t.reshape(x, (n, c, h, 1, w, 1)), t.integers([1, 1, 1, factor, 1, factor])
+    )
     return t.reshape(cells, (n, c, h * factor, w * factor))
 
 
@@ -55,7 +69,9 @@ def translate_adaptive_average(t: Translation) -> str:
         if all(n % count == 0 for n, count in zip(x.shape[2:], bins, strict=True)):
             window = [n // count for n, count in zip(x.shape[2:], bins, strict=True)]
             return t.emit("AveragePool", x, kernel_shape=window, strides=window)
-    return _multiply(t, averaging_matrix(x.shape[2], bins[0]), averaging_matrix(x.shape[3], bins[1]))
+    return _multiply(
+        t, averaging_matrix(x.shape[2], bins[0]), averaging_matrix(x.shape[3], bins[1])
+    )
 
 
 def translate_bilinear_resize(t: Translation) -> str:
@@ -64,7 +80,11 @@ def translate_bilinear_resize(t: Translation) -> str:
     corners = t.attrs["align_corners"]
     if 0 in (height, width):
         t.refuse("its result has no elements")
-    return _multiply(t, interpolation_matrix(x.shape[2], height, corners), interpolation_matrix(x.shape[3], width, corners))
+    return _multiply(
+        t,
+        interpolation_matrix(x.shape[2], height, corners),
+        interpolation_matrix(x.shape[3], width, corners),
+    )
 
 
 def _multiply(t: Translation, rows: Array, columns: Array) -> str:
@@ -78,7 +98,15 @@ def _multiply(t: Translation, rows: Array, columns: Array) -> str:
 
 
 TRANSLATIONS = (
-    Translator("_contrib_AdaptiveAvgPooling2D", translate_adaptive_average, "its data is floating point and has elements"),
-    Translator("_contrib_BilinearResize2D", translate_bilinear_resize, "its data is floating point"),
-    Translator("UpSampling", translate_upsampling, "its data is floating point, or sample_type is nearest"),
+    Translator(
+        "_contrib_AdaptiveAvgPooling2D",
+        translate_adaptive_average,
+        "its data is floating point and has elements",
+    ),
+    Translator(
+        "_contrib_BilinearResize2D", translate_bilinear_resize, "its data is floating point"
+    ),
+    Translator(
+        "UpSampling", translate_upsampling, "its data is floating point, or sample_type is nearest"
+    ),
 )

@@ -17,7 +17,9 @@ from graphshare.ops.rnn.kernel import Cell, cells, directions, project_inputs, s
 
 
 class Trace(NamedTuple):
-    """The values of one layer in one direction for its backward pass: inputs, states before each step, gates and outputs."""
+    """The values of one layer in one direction for its backward pass: inputs, states before each
+    step, gates and outputs.
+    """
 
     x: Array
     h: Array
@@ -45,7 +47,9 @@ def _plain_forward(act: Callable[[Array], Array]) -> Forward:
 
 
 def _plain_backward(slope: Callable[[Array], Array]) -> Backward:
-    def run(cell: Cell, into: Cell, trace: Trace, dout: Array, dh: Array, dc: Array) -> tuple[Array, Array, Array]:
+    def run(
+        cell: Cell, into: Cell, trace: Trace, dout: Array, dh: Array, dc: Array
+    ) -> tuple[Array, Array, Array]:
         dgates = np.empty_like(trace.gates)
         for t in reversed(range(len(trace.x))):
             dgates[t] = (dout[t] + dh) * slope(trace.out[t])
@@ -90,7 +94,9 @@ def _lstm_forward(cell: Cell, x: Array, h: Array, c: Array) -> Trace:
     return Trace(x, before, cells_before, gates, out, c)
 
 
-def _lstm_backward(cell: Cell, into: Cell, trace: Trace, dout: Array, dh: Array, dc: Array) -> tuple[Array, Array, Array]:
+def _lstm_backward(
+    cell: Cell, into: Cell, trace: Trace, dout: Array, dh: Array, dc: Array
+) -> tuple[Array, Array, Array]:
     size = trace.c.shape[2]
     dgates = np.empty_like(trace.gates)
     for t in reversed(range(len(trace.x))):
@@ -121,11 +127,15 @@ def _gru_forward(cell: Cell, x: Array, h: Array, c: Array) -> Trace:
         sigmoid(step[:, : 2 * size])
         inner[t] = state[:, 2 * size :]
         step[:, 2 * size :] = np.tanh(step[:, 2 * size :] + step[:, :size] * inner[t])
-        h = out[t] = (1 - step[:, size : 2 * size]) * step[:, 2 * size :] + step[:, size : 2 * size] * h
+        h = out[t] = (1 - step[:, size : 2 * size]) * step[:, 2 * size :] + step[
+            :, size : 2 * size
+        ] * h
     return Trace(x, before, c, gates, out, inner)
 
 
-def _gru_backward(cell: Cell, into: Cell, trace: Trace, dout: Array, dh: Array, dc: Array) -> tuple[Array, Array, Array]:
+def _gru_backward(
+    cell: Cell, into: Cell, trace: Trace, dout: Array, dh: Array, dc: Array
+) -> tuple[Array, Array, Array]:
     size = trace.h.shape[2]
     dgates, dstate = np.empty_like(trace.gates), np.empty_like(trace.gates)
     for t in reversed(range(len(trace.x))):
@@ -143,7 +153,10 @@ def _gru_backward(cell: Cell, into: Cell, trace: Trace, dout: Array, dh: Array, 
 
 
 _LAYERS: dict[str, tuple[Forward, Backward]] = {
-    "rnn_relu": (_plain_forward(lambda x: np.maximum(x, 0)), _plain_backward(lambda y: (y > 0).astype(y.dtype))),
+    "rnn_relu": (
+        _plain_forward(lambda x: np.maximum(x, 0)),
+        _plain_backward(lambda y: (y > 0).astype(y.dtype)),
+    ),
     "rnn_tanh": (_plain_forward(np.tanh), _plain_backward(lambda y: 1 - y * y)),
     "lstm": (_lstm_forward, _lstm_backward),
     "gru": (_gru_forward, _gru_backward),
@@ -164,7 +177,9 @@ def rnn(entry: TapeEntry, dy: Array, *dstates: Array | None) -> Gradients:
         for side in range(sides):
             number = first + side
             steps = source[::-1] if side else source
-            traces.append(forward(layers[number], np.ascontiguousarray(steps), state[number], c_state[number]))
+            traces.append(
+                forward(layers[number], np.ascontiguousarray(steps), state[number], c_state[number])
+            )
         source = _concatenate_directions([k.out for k in traces[first:]])
     flat = np.zeros_like(vector)
     # Views of the flat gradient for the backward pass to fill.
@@ -176,8 +191,12 @@ def rnn(entry: TapeEntry, dy: Array, *dstates: Array | None) -> Gradients:
         width = gradient.shape[2] // sides
         for side in range(sides):
             number = first + side
-            part = np.ascontiguousarray(gradient[:, :, side * width : (side + 1) * width][:: -1 if side else 1])
-            dx, dh[number], dc[number] = backward(layers[number], into[number], traces[number], part, dh[number], dc[number])
+            part = np.ascontiguousarray(
+                gradient[:, :, side * width : (side + 1) * width][:: -1 if side else 1]
+            )
+            dx, dh[number], dc[number] = backward(
+                layers[number], into[number], traces[number], part, dh[number], dc[number]
+            )
             below += dx[::-1] if side else dx
         gradient = below * masks[first] if first and masks else below
     return [gradient, flat, dh, *([dc] if lstm else [])]
@@ -185,7 +204,9 @@ def rnn(entry: TapeEntry, dy: Array, *dstates: Array | None) -> Gradients:
 
 def _concatenate_directions(outputs: list[Array]) -> Array:
     """Concatenate the outputs of both directions, in the order of time."""
-    return outputs[0] if len(outputs) == 1 else np.concatenate((outputs[0], outputs[1][::-1]), axis=2)
+    return (
+        outputs[0] if len(outputs) == 1 else np.concatenate((outputs[0], outputs[1][::-1]), axis=2)
+    )
 
 
 def _last_state_gradient(state: Array, dstates: tuple[Array | None, ...], number: int) -> Array:

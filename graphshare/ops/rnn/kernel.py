@@ -1,10 +1,11 @@
 """Recurrent layers, RNN in its four modes; and operators on padded sequences, with their gradients.
 
-The parameter vector holds, for every layer and then for every direction, the weights of the input ``(gates*H, in)``, of the
-state ``(gates*H, R)`` and, with a projection, of the projection ``(R, H)``; after all weights, in the same order, the two
-biases ``(gates*H,)``. ``H`` is ``state_size`` and ``R`` the size of the output: ``projection_size``, else ``H``. Gates are i,
-f, c, o in an LSTM and r, z, n in a GRU. MXNet's CPU kernels ignore ``lstm_state_clip_*`` and ``use_sequence_length``, and so
-does this one.
+The parameter vector holds, for every layer and then for every direction, the weights of the input
+``(gates*H, in)``, of the state ``(gates*H, R)`` and, with a projection, of the projection ``(R,
+H)``; after all weights, in the same order, the two biases ``(gates*H,)``. ``H`` is ``state_size``
+and ``R`` the size of the output: ``projection_size``, else ``H``. Gates are i, f, c, o in an LSTM
+and r, z, n in a GRU. MXNet's CPU kernels ignore ``lstm_state_clip_*`` and ``use_sequence_length``,
+and so does this one.
 
 Padded sequences have time along one of the first two axes, samples along the other; lengths have no gradient.
 """
@@ -19,7 +20,19 @@ import numpy as np
 
 from graphshare.ops.conversion import convert
 from graphshare.ops.gradient import Gradient, TapeEntry
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Kernel, KernelError, Shape, Shapes, Sizes, Types, reuse_buffer
+from graphshare.ops.kernel import (
+    Array,
+    Attrs,
+    Context,
+    Dim,
+    Kernel,
+    KernelError,
+    Shape,
+    Shapes,
+    Sizes,
+    Types,
+    reuse_buffer,
+)
 from graphshare.ops.limits import FLOATS, Limits, require, with_limits
 from graphshare.ops.permutation import permutation_vjp
 from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
@@ -29,11 +42,15 @@ from graphshare.text.format import format_count, format_shape
 def _lengths(length: Array, steps: int, least: int) -> Array:
     counts = convert(length, np.int64)
     if counts.size and not (counts.min() >= least and counts.max() <= steps):
-        raise KernelError(f"lengths are {counts.min()} to {counts.max()}, but sequences have {format_count(steps, 'step')}")
+        raise KernelError(
+            f"lengths are {counts.min()} to {counts.max()}, but sequences have {format_count(steps, 'step')}"
+        )
     return counts
 
 
-def sequence_mask(context: Context, attrs: Attrs, data: Array, length: Array | None = None) -> Array:
+def sequence_mask(
+    context: Context, attrs: Attrs, data: Array, length: Array | None = None
+) -> Array:
     """Return ``data`` with ``value`` from each sample's length on."""
     if length is None:
         return data
@@ -47,7 +64,9 @@ def sequence_mask(context: Context, attrs: Attrs, data: Array, length: Array | N
     return result
 
 
-def sequence_last(context: Context, attrs: Attrs, data: Array, length: Array | None = None) -> Array:
+def sequence_last(
+    context: Context, attrs: Attrs, data: Array, length: Array | None = None
+) -> Array:
     """Return the last step of each sample."""
     axis = attrs["axis"]
     if length is None:
@@ -57,7 +76,9 @@ def sequence_last(context: Context, attrs: Attrs, data: Array, length: Array | N
     return np.asarray(data[last, samples] if axis == 0 else data[samples, last])
 
 
-def sequence_reverse(context: Context, attrs: Attrs, data: Array, length: Array | None = None) -> Array:
+def sequence_reverse(
+    context: Context, attrs: Attrs, data: Array, length: Array | None = None
+) -> Array:
     """Return each sample's steps in reverse; those after its length are unchanged."""
     if length is None:
         return np.asarray(data[::-1].copy())
@@ -81,7 +102,10 @@ def _last_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
 
 
 def _reverse_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    require(attrs["axis"] == 0, f"SequenceReverse along axis {attrs['axis']}; MXNet supports only axis 0")
+    require(
+        attrs["axis"] == 0,
+        f"SequenceReverse along axis {attrs['axis']}; MXNet supports only axis 0",
+    )
     return _mask_shapes(attrs, inputs, outputs)
 
 
@@ -96,7 +120,9 @@ def _with_lengths(attrs: Attrs, inputs: Shapes) -> Shapes:
     try:
         return [data, *(unify(length, samples) for length in inputs[1:])]
     except KernelError:
-        raise KernelError(f"sequence_length is {format_shape(inputs[1])}, expected {format_shape(samples)}") from None
+        raise KernelError(
+            f"sequence_length is {format_shape(inputs[1])}, expected {format_shape(samples)}"
+        ) from None
 
 
 def _sequence_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
@@ -117,7 +143,10 @@ def sequence_mask_gradient(entry: TapeEntry, dy: Array) -> Array:
 
 GRADIENTS = (
     Gradient("SequenceMask", sequence_mask_gradient, reads_outputs=False),
-    *(Gradient(name, permutation_vjp(name), reads_outputs=False) for name in ("SequenceLast", "SequenceReverse")),
+    *(
+        Gradient(name, permutation_vjp(name), reads_outputs=False)
+        for name in ("SequenceLast", "SequenceReverse")
+    ),
 )
 
 
@@ -149,7 +178,12 @@ def output_width(attrs: Attrs) -> int:
 
 def parameter_size(attrs: Attrs, inputs: int) -> int:
     """Return the length of the parameter vector for inputs of this size."""
-    hidden, layers, sides, out = attrs["state_size"], attrs["num_layers"], directions(attrs), output_width(attrs)
+    hidden, layers, sides, out = (
+        attrs["state_size"],
+        attrs["num_layers"],
+        directions(attrs),
+        output_width(attrs),
+    )
     rows = GATES[attrs["mode"]] * hidden * sides
     size: int = rows * (inputs + out + 2) + (layers - 1) * rows * (sides * out + out + 2)
     return size + layers * sides * out * hidden if attrs["projection_size"] else size
@@ -168,7 +202,8 @@ def input_size(attrs: Attrs, size: int) -> int:
     more, rest = divmod(size - least, step)
     if rest or more < 0:
         raise KernelError(
-            f"{format_count(size, 'parameter')} do not fit any input size; size 1 needs {least}, each further size {step} more"
+            f"{format_count(size, 'parameter')} do not fit any input size; size 1 needs {least}, "
+            f"each further size {step} more"
         )
     return more + 1
 
@@ -177,7 +212,8 @@ def cells(attrs: Attrs, inputs: int, vector: Array) -> list[Cell]:
     """Return the cells by layer, then by direction."""
     if vector.shape != (parameter_size(attrs, inputs),):
         raise KernelError(
-            f"{format_count(vector.size, 'parameter')}, expected {parameter_size(attrs, inputs)} for inputs of size {inputs}"
+            f"{format_count(vector.size, 'parameter')}, expected {parameter_size(attrs, inputs)} "
+            f"for inputs of size {inputs}"
         )
     hidden, sides, out = attrs["state_size"], directions(attrs), output_width(attrs)
     rows, at = GATES[attrs["mode"]] * hidden, 0
@@ -192,13 +228,21 @@ def cells(attrs: Attrs, inputs: int, vector: Array) -> list[Cell]:
     weights = []
     for number in range(attrs["num_layers"] * sides):
         width = inputs if number < sides else out * sides
-        weights.append((take(rows, width), take(rows, out), take(out, hidden) if attrs["projection_size"] else None))
+        weights.append(
+            (
+                take(rows, width),
+                take(rows, out),
+                take(out, hidden) if attrs["projection_size"] else None,
+            )
+        )
     return [Cell(*three, take(rows), take(rows)) for three in weights]
 
 
 def sigmoid(x: Array) -> Array:
     """Compute 1 / (1 + exp(-x)) in place."""
-    np.multiply(x, x.dtype.type(-1), out=x)  # numpy 2.4's negative is wrong in place on columns that are 16 bytes apart
+    np.multiply(
+        x, x.dtype.type(-1), out=x
+    )  # numpy 2.4's negative is wrong in place on columns that are 16 bytes apart
     np.exp(x, out=x)
     x += 1
     return np.asarray(np.reciprocal(x, out=x))
@@ -270,7 +314,9 @@ _LAYERS: dict[str, Layer] = {
 }
 
 
-def rnn(context: Context, attrs: Attrs, x: Array, parameters: Array, state: Array, *more: Array) -> Array | tuple[Array, ...]:
+def rnn(
+    context: Context, attrs: Attrs, x: Array, parameters: Array, state: Array, *more: Array
+) -> Array | tuple[Array, ...]:
     """Run all layers over ``(T, N, in)``: ``(T, N, directions*R)``, with ``state_outputs`` the last states as well.
 
     In training, ``p`` is the share of values dropped between layers by ``context.rng``, another stream than MXNet's.
@@ -310,7 +356,10 @@ def _drop_out(context: Context, p: float, x: Array) -> Array:
 def rnn_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     """Infer data, parameters, states, results and sequence lengths from each other."""
     lstm, sides, out = attrs["mode"] == "lstm", directions(attrs), output_width(attrs)
-    require(lstm or not attrs["projection_size"], f"projection_size is for mode lstm only, not for {attrs['mode']}")
+    require(
+        lstm or not attrs["projection_size"],
+        f"projection_size is for mode lstm only, not for {attrs['mode']}",
+    )
     stacked, hidden = attrs["num_layers"] * sides, attrs["state_size"]
     steps, batch, width = dims_of_rank(inputs[0], 3)
     (size,) = dims_of_rank(inputs[1], 1)
@@ -318,7 +367,11 @@ def rnn_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, S
         (width,) = dims_of_rank(unify((width,), (input_size(attrs, size),)), 1)
     result = dims_of_rank(unify((steps, batch, out * sides), outputs[0]), 3)
     steps, batch = result[:2]
-    batches = [shape[1] for shape in (*inputs[2 : 3 + lstm], *outputs[1:]) if shape is not None and len(shape) == 3]
+    batches = [
+        shape[1]
+        for shape in (*inputs[2 : 3 + lstm], *outputs[1:])
+        if shape is not None and len(shape) == 3
+    ]
     for other in batches:
         (batch,) = dims_of_rank(unify((batch,), (other,)), 1)
     state, cell = (stacked, batch, out), (stacked, batch, hidden)
@@ -329,7 +382,9 @@ def rnn_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, S
         *[cell] * lstm,
         *[(batch,)] * attrs["use_sequence_length"],
     ]
-    require(len(known) == len(inputs), f"{format_count(len(inputs), 'input')}, expected {len(known)}")
+    require(
+        len(known) == len(inputs), f"{format_count(len(inputs), 'input')}, expected {len(known)}"
+    )
     results = [(steps, batch, out * sides), state, cell][: len(outputs)]
     return (
         [unify(a, b) for a, b in zip(known, inputs, strict=True)],
@@ -347,7 +402,9 @@ def _types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
 def rnn_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
     """Count each weight of the flat vector once for each step and sample; its biases are two rows a gate."""
     steps, batch = inputs[0][:2]
-    biases: int = attrs["num_layers"] * directions(attrs) * 2 * GATES[attrs["mode"]] * attrs["state_size"]
+    biases: int = (
+        attrs["num_layers"] * directions(attrs) * 2 * GATES[attrs["mode"]] * attrs["state_size"]
+    )
     return steps * batch * (prod(inputs[1]) - biases)
 
 

@@ -8,7 +8,8 @@ from graphshare.ops.batch_axis import At, Outcome, Rule, Use
 from graphshare.ops.signature import define
 
 RECURRENT = (
-    "state_size:uint=!; num_layers:uint=!; bidirectional:bool=False; mode:{gru/lstm/rnn_relu/rnn_tanh}=!; p:float[0:1]=0; "
+    "state_size:uint=!; num_layers:uint=!; bidirectional:bool=False; "
+    "mode:{gru/lstm/rnn_relu/rnn_tanh}=!; p:float[0:1]=0; "
     "state_outputs:bool=False; projection_size:int?=None; lstm_state_clip_min:double?=None; "
     "lstm_state_clip_max:double?=None; lstm_state_clip_nan:bool=False; use_sequence_length:bool=False"
 )
@@ -44,7 +45,9 @@ def _rnn(use: Use) -> Outcome:
         wanted = 0 if name == "sequence_length" else 1
         if at.axis != wanted:
             return f"expects the samples on axis {wanted} of its {name}, but they are on axis {at.axis}"
-    return At(1, 3) if "data" in names else "has states that depend on the batch, and data that do not"
+    return (
+        At(1, 3) if "data" in names else "has states that depend on the batch, and data that do not"
+    )
 
 
 def _sequence_rule(use: Use) -> Outcome:

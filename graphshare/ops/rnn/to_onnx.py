@@ -1,8 +1,9 @@
 """Sequences in ONNX: recurrent layers, and operators on padded sequences.
 
-Layers are ``RNN``, ``LSTM`` and ``GRU``, one node for each. An LSTM with a projection (ONNX has none) and layers in float64
-(onnxruntime has no kernel for it) are computed step by step: ``Scan`` with a cell of matrix products. Weights are parts of the
-flat parameter vector, constants where the vector can be read.
+Layers are ``RNN``, ``LSTM`` and ``GRU``, one node for each. An LSTM with a projection (ONNX has
+none) and layers in float64 (onnxruntime has no kernel for it) are computed step by step: ``Scan``
+with a cell of matrix products. Weights are parts of the flat parameter vector, constants where the
+vector can be read.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from graphshare.ops.translation import Translation, Translator, Value
 class WeightPart:
     """A matrix or vector of weights: an array while it is known, else a value of the ONNX graph."""
 
-    def __init__(self, t: Translation, content: Array | str, shape: Sequence[int], dtype: str) -> None:
+    def __init__(
+        self, t: Translation, content: Array | str, shape: Sequence[int], dtype: str
+    ) -> None:
         self.t = t
         self.content = content
         self.shape = tuple(shape)
@@ -31,7 +34,11 @@ class WeightPart:
     @property
     def name(self) -> str:
         """Return the name of the value; an array becomes a constant."""
-        return self.content if isinstance(self.content, str) else self.t.constant(self.content, self.dtype)
+        return (
+            self.content
+            if isinstance(self.content, str)
+            else self.t.constant(self.content, self.dtype)
+        )
 
     def reshape(self, *shape: int) -> WeightPart:
         """Return it with ``shape``."""
@@ -50,7 +57,9 @@ class WeightPart:
         """Return the blocks of rows, as many as ``order`` names, in that order."""
         blocks = self.reshape(len(order), self.shape[0] // len(order), *self.shape[1:])
         if isinstance(blocks.content, str):
-            ordered: Array | str = self.t.emit("Gather", blocks.content, self.t.integers(order), axis=0)
+            ordered: Array | str = self.t.emit(
+                "Gather", blocks.content, self.t.integers(order), axis=0
+            )
         else:
             ordered = blocks.content[list(order)]
         return self._with(ordered, blocks.shape).reshape(*self.shape)
@@ -66,7 +75,9 @@ def concatenate(parts: Sequence[WeightPart]) -> WeightPart:
     arrays = [part.content for part in parts if not isinstance(part.content, str)]
     if len(arrays) == len(parts):
         return WeightPart(first.t, np.concatenate(arrays), shape, first.dtype)
-    return WeightPart(first.t, first.t.emit("Concat", *(part.name for part in parts), axis=0), shape, first.dtype)
+    return WeightPart(
+        first.t, first.t.emit("Concat", *(part.name for part in parts), axis=0), shape, first.dtype
+    )
 
 
 class CellParts(NamedTuple):
@@ -105,14 +116,22 @@ def _slice_vector(t: Translation, vector: Value, width: int) -> list[CellParts]:
     weights = []
     for number in range(t.attrs["num_layers"] * sides):
         columns = width if number < sides else out * sides
-        weights.append((take(rows, columns), take(rows, out), take(out, hidden) if t.attrs["projection_size"] else None))
+        weights.append(
+            (
+                take(rows, columns),
+                take(rows, out),
+                take(out, hidden) if t.attrs["projection_size"] else None,
+            )
+        )
     return [CellParts(*three, take(rows), take(rows)) for three in weights]
 
 
 _OPERATORS = {"rnn_relu": "RNN", "rnn_tanh": "RNN", "lstm": "LSTM", "gru": "GRU"}
 
 _GATE_ORDER = {"rnn_relu": (0,), "rnn_tanh": (0,), "lstm": (0, 3, 1, 2), "gru": (1, 0, 2)}
-"""The places in MXNet's order of the gates that ONNX has first, second...: i, o, f, c of an LSTM and z, r, n of a GRU."""
+"""The places in MXNet's order of the gates that ONNX has first, second...: i, o, f, c of an LSTM
+and z, r, n of a GRU.
+"""
 
 
 def translate_rnn(t: Translation) -> list[str]:
@@ -127,7 +146,12 @@ def translate_rnn(t: Translation) -> list[str]:
     steps, batch, _ = x.shape
     source, ends = x.name, []
     for number in range(layers):
-        outputs = _layer(t, source, weights[number * sides : (number + 1) * sides], [state[number] for state in begins])
+        outputs = _layer(
+            t,
+            source,
+            weights[number * sides : (number + 1) * sides],
+            [state[number] for state in begins],
+        )
         ends.append(outputs[1:])
         if sides == 1:
             # ONNX keeps the axis of directions even if there is only one.
@@ -138,21 +162,32 @@ def translate_rnn(t: Translation) -> list[str]:
             source = t.reshape(both, (steps, batch, sides * output_width(t.attrs)))
     results = [source]
     if t.attrs["state_outputs"]:
-        results += [state[0] if layers == 1 else t.emit("Concat", *state, axis=0) for state in zip(*ends, strict=True)]
+        results += [
+            state[0] if layers == 1 else t.emit("Concat", *state, axis=0)
+            for state in zip(*ends, strict=True)
+        ]
     return [t.cast(result, t.outputs[0].dtype, x.dtype) for result in results]
 
 
 def _split(t: Translation, state: Value, layers: int, sides: int) -> list[str]:
     """Return the state of each layer (directions, batch, width)."""
-    return [state.name] if layers == 1 else t.emit_several("Split", layers, state, t.integers([sides] * layers), axis=0)
+    return (
+        [state.name]
+        if layers == 1
+        else t.emit_several("Split", layers, state, t.integers([sides] * layers), axis=0)
+    )
 
 
 def _layer(t: Translation, x: str, cells: Sequence[CellParts], states: Sequence[str]) -> list[str]:
     """Return the results (steps, directions, batch, width) and last states of a layer."""
     mode, hidden, sides = t.attrs["mode"], t.attrs["state_size"], len(cells)
     rows, order = GATES[mode] * hidden, _GATE_ORDER[mode]
-    w_input = concatenate([cell.w_input.reorder(order) for cell in cells]).reshape(sides, rows, cells[0].w_input.shape[1])
-    w_state = concatenate([cell.w_state.reorder(order) for cell in cells]).reshape(sides, rows, cells[0].w_state.shape[1])
+    w_input = concatenate([cell.w_input.reorder(order) for cell in cells]).reshape(
+        sides, rows, cells[0].w_input.shape[1]
+    )
+    w_state = concatenate([cell.w_state.reorder(order) for cell in cells]).reshape(
+        sides, rows, cells[0].w_state.shape[1]
+    )
     biases = [part.reorder(order) for cell in cells for part in (cell.b_input, cell.b_state)]
     bias = concatenate(biases).reshape(sides, 2 * rows)
     attributes: dict[str, Any] = {"direction": "bidirectional" if sides == 2 else "forward"}
@@ -164,7 +199,9 @@ def _layer(t: Translation, x: str, cells: Sequence[CellParts], states: Sequence[
         attributes["activations"] = ["Relu"] * sides
     # The empty one is sequence_lens: MXNet's CPU kernels ignore it.
     inputs = (x, w_input.name, w_state.name, bias.name, "", *states)
-    return t.emit_several(_OPERATORS[mode], 1 + len(states), *inputs, hidden_size=hidden, **attributes)
+    return t.emit_several(
+        _OPERATORS[mode], 1 + len(states), *inputs, hidden_size=hidden, **attributes
+    )
 
 
 Step = Callable[[str, Sequence[Value]], list[str]]
@@ -181,21 +218,35 @@ def translate_by_steps(t: Translation) -> list[str]:
         results = []
         for number in range(first, first + sides):
             begins = [
-                Value(t.emit("Gather", state, t.constant(number, "int64"), axis=0), state.shape[1:], x.dtype)
+                Value(
+                    t.emit("Gather", state, t.constant(number, "int64"), axis=0),
+                    state.shape[1:],
+                    x.dtype,
+                )
                 for state in states
             ]
-            *last, out = _scan(t, source, x.shape[0], weights[number], begins, backwards=int(number > first))
+            *last, out = _scan(
+                t, source, x.shape[0], weights[number], begins, backwards=int(number > first)
+            )
             ends.append(last)
             results.append(out)
         source = results[0] if sides == 1 else t.emit("Concat", *results, axis=2)
     outputs = [source]
     if t.attrs["state_outputs"]:
         for parts in zip(*ends, strict=True):
-            outputs.append(t.emit("Concat", *(t.emit("Unsqueeze", part, t.integers([0])) for part in parts), axis=0))
+            outputs.append(
+                t.emit(
+                    "Concat",
+                    *(t.emit("Unsqueeze", part, t.integers([0])) for part in parts),
+                    axis=0,
+                )
+            )
     return [t.cast(output, t.outputs[0].dtype, x.dtype) for output in outputs]
 
 
-def _scan(t: Translation, x: str, steps: int, cell: CellParts, begins: Sequence[Value], *, backwards: int) -> list[str]:
+def _scan(
+    t: Translation, x: str, steps: int, cell: CellParts, begins: Sequence[Value], *, backwards: int
+) -> list[str]:
     """Return the last states and the results (steps, batch, width) of one direction of a layer."""
     step = _STEPS[t.attrs["mode"]](t, cell)
     # The products of the inputs do not depend on the state, so they are computed for all steps before the loop.
@@ -254,7 +305,9 @@ def _gru(t: Translation, cell: CellParts) -> Step:
         h = states[0]
         sizes = t.integers([h.shape[1]] * 3)
         ours = t.emit_several("Split", 3, x, sizes, axis=1)
-        others = t.emit_several("Split", 3, t.emit("Add", t.emit("MatMul", h, w_state), b_state), sizes, axis=1)
+        others = t.emit_several(
+            "Split", 3, t.emit("Add", t.emit("MatMul", h, w_state), b_state), sizes, axis=1
+        )
         reset, update = (t.emit("Sigmoid", t.emit("Add", ours[i], others[i])) for i in (0, 1))
         new = t.emit("Tanh", t.emit("Add", ours[2], t.emit("Mul", reset, others[2])))
         rest = t.emit("Sub", t.number(1, h.dtype), update)
@@ -280,7 +333,9 @@ def translate_mask(t: Translation) -> str:
     ones = (1,) * (data.rank - 2)
     steps, samples = data.shape[axis], data.shape[1 - axis]
     numbers = np.arange(steps).reshape((steps, 1, *ones) if axis == 0 else (1, steps, *ones))
-    counts = t.reshape(t.cast(length, "int64"), (1, samples, *ones) if axis == 0 else (samples, 1, *ones))
+    counts = t.reshape(
+        t.cast(length, "int64"), (1, samples, *ones) if axis == 0 else (samples, 1, *ones)
+    )
     inside = t.emit("Less", t.constant(numbers, "int64"), counts)
     value = t.constant(convert(np.asarray(t.attrs["value"]), np.dtype(narrow)), data.dtype)
     return t.cast(t.emit("Where", inside, data, value), narrow, data.dtype)

@@ -29,14 +29,19 @@ def round_half_away(x: Array) -> Array:
 def _sample(x: Array, region: Array) -> Array:
     number = int(region[0])
     if not 0 <= number < x.shape[0]:
-        raise KernelError(f"a region refers to sample {number}, but the batch has {format_count(x.shape[0], 'sample')}")
+        raise KernelError(
+            f"a region refers to sample {number}, but the batch has {format_count(x.shape[0], 'sample')}"
+        )
     return np.asarray(x[number])
 
 
 def divide_bins(start: float, size: float, count: int, limit: int) -> list[tuple[int, int]]:
     """Return the begin and end of each of ``count`` bins, clipped to 0 and ``limit``."""
     each = np.float32(size) / np.float32(count)
-    edges = [(np.floor(np.float32(i) * each) + start, np.ceil(np.float32(i + 1) * each) + start) for i in range(count)]
+    edges = [
+        (np.floor(np.float32(i) * each) + start, np.ceil(np.float32(i + 1) * each) + start)
+        for i in range(count)
+    ]
     return [(int(min(max(a, 0), limit)), int(min(max(b, 0), limit))) for a, b in edges]
 
 
@@ -51,7 +56,9 @@ def roi_pooling(context: Context, attrs: Attrs, x: Array, rois: Array) -> Array:
         sample = _sample(x, region)
         # Bins smaller than a pixel repeat, and each distinct one is computed once.
         rows, row_numbers = _number_bins(divide_bins(y1, max(y2 - y1 + 1, 1), height, x.shape[2]))
-        columns, column_numbers = _number_bins(divide_bins(x1, max(x2 - x1 + 1, 1), width, x.shape[3]))
+        columns, column_numbers = _number_bins(
+            divide_bins(x1, max(x2 - x1 + 1, 1), width, x.shape[3])
+        )
         table: Array = np.zeros((x.shape[1], len(rows), len(columns)), x.dtype)
         for i, (top, bottom) in enumerate(rows):
             for j, (left, right) in enumerate(columns):
@@ -75,7 +82,8 @@ def ps_roi_pooling(context: Context, attrs: Attrs, x: Array, rois: Array) -> Arr
     out: Array = np.zeros((len(rois), count, size, size), x.dtype)
     for result, region in zip(out, rois, strict=True):
         require(
-            x.shape[1] == count * group * group, f"{format_count(x.shape[1], 'channel')}, expected {count} * {group} * {group}"
+            x.shape[1] == count * group * group,
+            f"{format_count(x.shape[1], 'channel')}, expected {count} * {group} * {group}",
         )
         sample = _sample(x, region).reshape(count, group, group, *x.shape[2:])
         for i, j, (top, bottom), (left, right) in sensitive_bins(attrs, region, x.shape[2:]):
@@ -83,7 +91,9 @@ def ps_roi_pooling(context: Context, attrs: Attrs, x: Array, rois: Array) -> Arr
     return out
 
 
-def sensitive_bins(attrs: Attrs, region: Array, limits: tuple[int, ...]) -> Iterator[tuple[Span, Span, Span, Span]]:
+def sensitive_bins(
+    attrs: Attrs, region: Array, limits: tuple[int, ...]
+) -> Iterator[tuple[Span, Span, Span, Span]]:
     """Yield the nonempty bins of a region: row and column, each of the bin and its channels, and the pixels of both."""
     size, scale = attrs["pooled_size"], attrs["spatial_scale"]
     group = attrs["group_size"] or size
@@ -100,7 +110,10 @@ def sensitive_bins(attrs: Attrs, region: Array, limits: tuple[int, ...]) -> Iter
 
 def _fractional_bins(start: float, size: float, count: int, limit: int) -> list[tuple[int, int]]:
     each = np.float32(size) / np.float32(count)
-    edges = [(np.floor(np.float32(i) * each + start), np.ceil(np.float32(i + 1) * each + start)) for i in range(count)]
+    edges = [
+        (np.floor(np.float32(i) * each + start), np.ceil(np.float32(i + 1) * each + start))
+        for i in range(count)
+    ]
     return [(int(min(max(a, 0), limit)), int(min(max(b, 0), limit))) for a, b in edges]
 
 
@@ -128,7 +141,9 @@ def roi_align(context: Context, attrs: Attrs, x: Array, rois: Array) -> Array:
     return out
 
 
-def align_axes(attrs: Attrs, size: tuple[int, ...], region: Array, dtype: Any) -> tuple[tuple[Array, int], tuple[Array, int]]:
+def align_axes(
+    attrs: Attrs, size: tuple[int, ...], region: Array, dtype: Any
+) -> tuple[tuple[Array, int], tuple[Array, int]]:
     """Return for both axes the weight of each pixel in each sample of a region's bins, and the first pixel used."""
     # Corners are float32 for data of every dtype, as in MXNet.
     shift = 0.5 if attrs["aligned"] else 0.0
@@ -149,7 +164,9 @@ def align_axes(attrs: Attrs, size: tuple[int, ...], region: Array, dtype: Any) -
 
 
 def _align_region(attrs: Attrs, sample: Array, region: Array) -> Array:
-    """Return all bins of one region: ``(C, h, w)``, as two products of matrices over all channels at once, in float64."""
+    """Return all bins of one region: ``(C, h, w)``, as two products of matrices over all channels
+    at once, in float64.
+    """
     (down, top), (along, left) = align_axes(attrs, sample.shape[1:], region, sample.dtype)
     height, width = attrs["pooled_size"]
     down, rows = _mean_by_bin(down, height)
@@ -161,13 +178,17 @@ def _align_region(attrs: Attrs, sample: Array, region: Array) -> Array:
     channels, count, across = cells.shape
     means = cells.reshape(channels * count, across) @ along.T
     # The columns of all channels side by side, so that the second product is a single one, too.
-    by_row = means.reshape(channels, count, width).transpose(1, 0, 2).reshape(count, channels * width)
+    by_row = (
+        means.reshape(channels, count, width).transpose(1, 0, 2).reshape(count, channels * width)
+    )
     bins: Array = (down @ by_row).reshape(height, channels, width).transpose(1, 0, 2)
     return bins
 
 
 def _mean_by_bin(matrix: Array, count: int) -> tuple[Array, Array]:
-    """Return the means of the rows (samples, pixels) of each of ``count`` bins for the pixels in use, and which those are."""
+    """Return the means of the rows (samples, pixels) of each of ``count`` bins for the pixels in
+    use, and which those are.
+    """
     samples = len(matrix) // count
     total = matrix.reshape(count, samples, matrix.shape[1]).sum(axis=1, dtype=np.float64)
     used = total.any(axis=0)
@@ -175,7 +196,9 @@ def _mean_by_bin(matrix: Array, count: int) -> tuple[Array, Array]:
 
 
 def _samples(start: Any, size: Any, count: int, ratio: int) -> Array:
-    """Return the coordinates of all samples along one axis, ``ratio`` in each bin (else one for each pixel, rounded up)."""
+    """Return the coordinates of all samples along one axis, ``ratio`` in each bin (else one for
+    each pixel, rounded up).
+    """
     real = type(size)
     each = size / real(count)
     number = ratio if ratio > 0 else int(np.ceil(each))
@@ -211,10 +234,14 @@ def _pool_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
 
 
 def _ps_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    return _infer_regions(inputs, outputs, (attrs["output_dim"], attrs["pooled_size"], attrs["pooled_size"]))
+    return _infer_regions(
+        inputs, outputs, (attrs["output_dim"], attrs["pooled_size"], attrs["pooled_size"])
+    )
 
 
-def _infer_regions(inputs: Shapes, outputs: Shapes, rest: tuple[int | None, ...]) -> tuple[Shapes, Shapes]:
+def _infer_regions(
+    inputs: Shapes, outputs: Shapes, rest: tuple[int | None, ...]
+) -> tuple[Shapes, Shapes]:
     regions = dims_of_rank(unify(inputs[1], (None, 5)), 2)
     output = dims_of_rank(unify((regions[0], *rest), outputs[0]), 4)
     return [dims_of_rank(inputs[0], 4), (output[0], 5)], [output]
@@ -230,13 +257,18 @@ def roi_align_rotated(context: Context, attrs: Attrs, x: Array, rois: Array) -> 
         sample = _sample(x, region)
         middle, size = region[1:3] * scale, np.maximum(region[3:5] * scale, 1)
         angle = x.dtype.type(np.float64(region[5]) * np.pi / 180)
-        down, right = _points(size[1], rows, attrs["sampling_ratio"]), _points(size[0], columns, attrs["sampling_ratio"])
+        down, right = (
+            _points(size[1], rows, attrs["sampling_ratio"]),
+            _points(size[0], columns, attrs["sampling_ratio"]),
+        )
         require_memory(64 * len(down) * len(right) + 16 * x.shape[1] * len(down) * len(right))
         yy, xx = np.meshgrid(down, right, indexing="ij")
         across = xx * np.cos(angle) + yy * np.sin(angle) + middle[0]
         along = yy * np.cos(angle) - xx * np.sin(angle) + middle[1]
         inside = (along >= -1) & (along <= height) & (across >= -1) & (across <= width)
-        samples = sample_bilinear(sample, along.clip(0, height - 1), across.clip(0, width - 1)) * inside
+        samples = (
+            sample_bilinear(sample, along.clip(0, height - 1), across.clip(0, width - 1)) * inside
+        )
         parts = samples.reshape(x.shape[1], rows, len(down) // rows, columns, len(right) // columns)
         result[...] = parts.mean(axis=(2, 4))
     return out
@@ -245,7 +277,8 @@ def roi_align_rotated(context: Context, attrs: Attrs, x: Array, rois: Array) -> 
 def _points(size: Any, bins: int, ratio: int) -> Array:
     """Return the coordinates of samples along an axis from the centre of the region, equally many in each bin.
 
-    Each step is computed in the dtype of ``size``, as in MXNet: the last bit decides whether a point on the edge is inside.
+    Each step is computed in the dtype of ``size``, as in MXNet: the last bit decides whether a
+    point on the edge is inside.
     """
     number = size.dtype.type
     each = ratio if ratio > 0 else int(np.ceil(size / bins))
@@ -257,7 +290,10 @@ def _points(size: Any, bins: int, ratio: int) -> Array:
 
 
 def _infer_rotated_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    channels, (count, _) = dims_of_rank(inputs[0], 4)[1], dims_of_rank(unify(inputs[1], (None, 6)), 2)
+    channels, (count, _) = (
+        dims_of_rank(inputs[0], 4)[1],
+        dims_of_rank(unify(inputs[1], (None, 6)), 2),
+    )
     return [inputs[0], (count, 6)], [unify((count, channels, *attrs["pooled_size"]), outputs[0])]
 
 
@@ -294,7 +330,9 @@ def roi_pooling_gradient(entry: TapeEntry, dy: Array) -> Array:
         for i, (top, bottom) in enumerate(divide_bins(y1, max(y2 - y1 + 1, 1), height, x.shape[2])):
             for j, (left, right) in enumerate(columns):
                 if top < bottom and left < right:
-                    best = x[number, :, top:bottom, left:right].reshape(x.shape[1], -1).argmax(axis=1)
+                    best = (
+                        x[number, :, top:bottom, left:right].reshape(x.shape[1], -1).argmax(axis=1)
+                    )
                     row, column = np.divmod(best, right - left)
                     np.add.at(dx[number], (channels, top + row, left + column), gradient[:, i, j])
     return np.asarray(dx)
@@ -316,7 +354,9 @@ def roi_align_gradient(entry: TapeEntry, dy: Array) -> Array:
             by_bin[:, i, j, i, j] = gradient
             whole = by_bin.reshape(-1, height, width)
         rows, columns = len(down) // height, len(along) // width
-        share = np.repeat(np.repeat(whole, rows, axis=1), columns, axis=2) / x.dtype.type(rows * columns)
+        share = np.repeat(np.repeat(whole, rows, axis=1), columns, axis=2) / x.dtype.type(
+            rows * columns
+        )
         part = dx[int(region[0]), :, top : top + down.shape[1], left : left + along.shape[1]]
         part += down.T @ share @ along
     return np.asarray(dx)
@@ -332,7 +372,11 @@ def ps_roi_pooling_gradient(entry: TapeEntry, dy: Array) -> Array:
         sample = dx[int(region[0])].reshape(count, group, group, *x.shape[2:])
         for i, j, (top, bottom), (left, right) in sensitive_bins(entry.attrs, region, x.shape[2:]):
             part = sample[:, i[1], j[1], top:bottom, left:right]
-            part += (gradient[:, i[0], j[0]] / ((bottom - top) * (right - left))).reshape(-1, 1, 1).astype(x.dtype)
+            part += (
+                (gradient[:, i[0], j[0]] / ((bottom - top) * (right - left)))
+                .reshape(-1, 1, 1)
+                .astype(x.dtype)
+            )
     return np.asarray(dx)
 
 
@@ -340,5 +384,9 @@ GRADIENTS = (
     Gradient("ROIPooling", roi_pooling_gradient, reads_outputs=False),
     Gradient("_contrib_ROIAlign", roi_align_gradient, reads_outputs=False),
     Gradient("_contrib_PSROIPooling", ps_roi_pooling_gradient, reads_outputs=False),
-    *no_gradient("MXNet registers no gradient of it and refuses its backward pass", "_contrib_RROIAlign", is_zero=False),
+    *no_gradient(
+        "MXNet registers no gradient of it and refuses its backward pass",
+        "_contrib_RROIAlign",
+        is_zero=False,
+    ),
 )

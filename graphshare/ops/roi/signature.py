@@ -18,7 +18,11 @@ def pairs_of_sizes(*keys: str) -> LoadCheck:
 
     def check(values: Mapping[str, Any]) -> AttributeFault | None:
         wrong = [key for key in keys if values[key] is None or len(values[key]) != 2]
-        return AttributeFault("constraint", wrong[0], str(values[wrong[0]]), "have 2 members") if wrong else None
+        return (
+            AttributeFault("constraint", wrong[0], str(values[wrong[0]]), "have 2 members")
+            if wrong
+            else None
+        )
 
     return check
 

@@ -9,7 +9,15 @@ import numpy as np
 from graphshare.ops.gradient import Gradient, Gradients, TapeEntry, Vjp
 from graphshare.ops.kernel import Array, Attrs, Context, Dim, Dims, Kernel, KernelError, Shapes
 from graphshare.ops.limits import require
-from graphshare.ops.unification import dims_of_rank, first_dtype, normalize_axis, output_rule, same_dtypes, unify, with_dim
+from graphshare.ops.unification import (
+    dims_of_rank,
+    first_dtype,
+    normalize_axis,
+    output_rule,
+    same_dtypes,
+    unify,
+    with_dim,
+)
 from graphshare.text.format import format_shape
 
 
@@ -25,7 +33,9 @@ def slices(attrs: Attrs, rank: int) -> tuple[slice, ...]:
     """
     begin, end, step = (attrs[key] or () for key in ("begin", "end", "step"))
     if len(begin) != len(end) or len(begin) > rank or (step and len(step) != len(begin)):
-        raise KernelError(f"begin {begin}, end {end} and step {step} must have the same length, at most {rank}")
+        raise KernelError(
+            f"begin {begin}, end {end} and step {step} must have the same length, at most {rank}"
+        )
     require(0 not in step, f"step {step} contains 0")
     return tuple(slice(_member(begin, i), _member(end, i), _member(step, i)) for i in range(rank))
 
@@ -64,7 +74,10 @@ def axis_span(attrs: Attrs, size: int) -> tuple[int, int]:
     """Return where slice_axis begins and ends on an axis of this size."""
     begin, end = attrs["begin"], size if attrs["end"] is None else attrs["end"]
     first, last = begin + size * (begin < 0), end + size * (end < 0)
-    require(0 <= first < last <= size, f"begin {begin} and end {attrs['end']} select nothing on an axis of size {size}")
+    require(
+        0 <= first < last <= size,
+        f"begin {begin} and end {attrs['end']} select nothing on an axis of size {size}",
+    )
     return first, last
 
 
@@ -90,7 +103,9 @@ def _slice_axis_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
 def _cut_like(attrs: Attrs, x: Dims, y: Dims) -> Dims:
     """Return ``x`` cut to the sizes of ``y`` along ``axes``, or along all axes."""
     if not attrs["axes"] and len(x) != len(y):
-        raise KernelError(f"{format_shape(x)} and {format_shape(y)} have different numbers of axes; name the axes to cut")
+        raise KernelError(
+            f"{format_shape(x)} and {format_shape(y)} have different numbers of axes; name the axes to cut"
+        )
     result = list(x)
     for axis in attrs["axes"] or range(len(x)):
         here = normalize_axis(axis, len(x))  # counted from the front in both
@@ -107,8 +122,18 @@ def slice_like(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
 
 
 KERNELS = (
-    Kernel("slice", lambda context, attrs, x: np.asarray(x[slices(attrs, x.ndim)]), output_rule(slice_shape), same_dtypes),
-    Kernel("slice_axis", lambda context, attrs, x: x[_axis_slices(attrs, x.shape)], _slice_axis_shapes, same_dtypes),
+    Kernel(
+        "slice",
+        lambda context, attrs, x: np.asarray(x[slices(attrs, x.ndim)]),
+        output_rule(slice_shape),
+        same_dtypes,
+    ),
+    Kernel(
+        "slice_axis",
+        lambda context, attrs, x: x[_axis_slices(attrs, x.shape)],
+        _slice_axis_shapes,
+        same_dtypes,
+    ),
     Kernel("slice_like", slice_like, output_rule(_cut_like), first_dtype),
     Kernel("_slice_assign", slice_assign, _slice_assign_shapes, same_dtypes),
     Kernel("_slice_assign_scalar", slice_assign_scalar, _slice_assign_shapes, same_dtypes),
@@ -116,7 +141,9 @@ KERNELS = (
 
 
 def _part_vjp(part_of: Callable[[TapeEntry, Array], tuple[slice, ...]]) -> Vjp:
-    """Return the gradient of an operator that takes a part: zeros with ``dy`` in the place of ``part_of(entry, dy)``."""
+    """Return the gradient of an operator that takes a part: zeros with ``dy`` in the place of
+    ``part_of(entry, dy)``.
+    """
 
     def vjp(entry: TapeEntry, dy: Array) -> Array:
         dx: Array = np.zeros_like(entry.inputs[0])
@@ -135,9 +162,21 @@ def slice_assign_gradient(entry: TapeEntry, dy: Array) -> Gradients:
 
 
 GRADIENTS = (
-    Gradient("slice", _part_vjp(lambda entry, _: slices(entry.attrs, entry.inputs[0].ndim)), reads_outputs=False),
-    Gradient("slice_axis", _part_vjp(lambda entry, _: _axis_slices(entry.attrs, entry.inputs[0].shape)), reads_outputs=False),
-    Gradient("slice_like", _part_vjp(lambda _, dy: tuple(map(slice, dy.shape))), reads_outputs=False),
+    Gradient(
+        "slice",
+        _part_vjp(lambda entry, _: slices(entry.attrs, entry.inputs[0].ndim)),
+        reads_outputs=False,
+    ),
+    Gradient(
+        "slice_axis",
+        _part_vjp(lambda entry, _: _axis_slices(entry.attrs, entry.inputs[0].shape)),
+        reads_outputs=False,
+    ),
+    Gradient(
+        "slice_like", _part_vjp(lambda _, dy: tuple(map(slice, dy.shape))), reads_outputs=False
+    ),
     Gradient("_slice_assign", slice_assign_gradient, reads_inputs=False, reads_outputs=False),
-    Gradient("_slice_assign_scalar", slice_assign_gradient, reads_inputs=False, reads_outputs=False),
+    Gradient(
+        "_slice_assign_scalar", slice_assign_gradient, reads_inputs=False, reads_outputs=False
+    ),
 )

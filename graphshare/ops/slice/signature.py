@@ -8,7 +8,9 @@ from graphshare.ops.signature import define
 SLICE = "begin:slice=!; end:slice=!; step:slice=[]"
 
 OPERATORS = (
-    *define("_slice_assign(_crop_assign,_npi_slice_assign)", "lhs rhs", SLICE, couples_batch="shape"),
+    *define(
+        "_slice_assign(_crop_assign,_npi_slice_assign)", "lhs rhs", SLICE, couples_batch="shape"
+    ),
     *define(
         "_slice_assign_scalar(_crop_assign_scalar,_npi_slice_assign_scalar)",
         "data",
@@ -16,8 +18,20 @@ OPERATORS = (
         registers_inputs=False,
         couples_batch="shape",
     ),
-    *define("slice(_npi_slice,_npx_slice,_sparse_slice,crop)", "data", SLICE, registers_inputs=False, couples_batch="shape"),
-    *define("slice_axis", "data", "axis:int=!; begin:int=!; end:int?=!", registers_inputs=False, couples_batch="axis"),
+    *define(
+        "slice(_npi_slice,_npx_slice,_sparse_slice,crop)",
+        "data",
+        SLICE,
+        registers_inputs=False,
+        couples_batch="shape",
+    ),
+    *define(
+        "slice_axis",
+        "data",
+        "axis:int=!; begin:int=!; end:int?=!",
+        registers_inputs=False,
+        couples_batch="axis",
+    ),
     *define("slice_like", "data shape_like", "axes:tuple32=[]", couples_batch="shape"),
 )
 
@@ -39,14 +53,18 @@ def _slice_like(use: Use) -> Outcome:
             else None
         )
     if not axes or any(map(data.is_axis, axes)):
-        return data if like is not None and like.axis == data.axis else "takes a part of the samples"
+        return (
+            data if like is not None and like.axis == data.axis else "takes a part of the samples"
+        )
     return data
 
 
 RULES: dict[str, Rule] = {
     "_slice_assign": mixing_rule("moves the samples"),
     "_slice_assign_scalar": mixing_rule("moves the samples"),
-    "slice_axis": lambda use: "takes a part of the samples" if use.first.is_axis(use.value("axis")) else use.first,
+    "slice_axis": lambda use: (
+        "takes a part of the samples" if use.first.is_axis(use.value("axis")) else use.first
+    ),
     "slice": _slice_part,
     "slice_like": _slice_like,
 }

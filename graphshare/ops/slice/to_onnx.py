@@ -15,13 +15,25 @@ def translate_slice(t: Translation) -> str:
     """Emit ``Slice`` along the axes that are cut; it counts from the end and clips as Python does."""
     x = t.inputs[0]
     parts = slices(t.attrs, x.rank)
-    cut = [axis for axis, part in enumerate(parts) if part != slice(None) and part != slice(None, None, 1)]
+    cut = [
+        axis
+        for axis, part in enumerate(parts)
+        if part != slice(None) and part != slice(None, None, 1)
+    ]
     bounds = [_onnx_bounds(parts[axis], x.shape[axis]) for axis in cut]
-    return t.slice(x, cut, [first for first, _, _ in bounds], [last for _, last, _ in bounds], [step for _, _, step in bounds])
+    return t.slice(
+        x,
+        cut,
+        [first for first, _, _ in bounds],
+        [last for _, last, _ in bounds],
+        [step for _, _, step in bounds],
+    )
 
 
 def _onnx_bounds(part: slice, size: int) -> tuple[int, int, int]:
-    """Return start, end and step of a slice; where nothing is left, (0, 0, 1), since ONNX clips starts to the last element."""
+    """Return start, end and step of a slice; where nothing is left, (0, 0, 1), since ONNX clips
+    starts to the last element.
+    """
     if not range(*part.indices(size)):
         return 0, 0, 1
     step = part.step or 1
@@ -36,27 +48,40 @@ def translate_slice_axis(t: Translation) -> str:
     axis = normalize_axis(t.attrs["axis"], x.rank)
     axis_span(t.attrs, x.shape[axis])  # raises an error for an empty part
     end = t.attrs["end"]
-    return t.slice(x, [axis], [t.attrs["begin"]], [FAR if end is None or end == x.shape[axis] else end])
+    return t.slice(
+        x, [axis], [t.attrs["begin"]], [FAR if end is None or end == x.shape[axis] else end]
+    )
 
 
 def translate_slice_like(t: Translation) -> str:
     """Emit ``Slice`` from the beginning along the axes that are cut."""
     x, shape = t.inputs[0], t.outputs[0].shape
-    chosen = [axis % x.rank for axis in t.attrs["axes"] or range(x.rank)] if t.is_open else range(x.rank)
+    chosen = (
+        [axis % x.rank for axis in t.attrs["axes"] or range(x.rank)] if t.is_open else range(x.rank)
+    )
     cut = [axis for axis in chosen if t.is_open or x.shape[axis] != shape[axis]]
     return t.slice(x, cut, [0] * len(cut), [shape[axis] for axis in cut])
 
 
 def translate_slice_assign(t: Translation) -> str:
-    """Emit ``Concat`` of the elements before, in and after the part along each axis; ``ScatterND`` if a step is not 1."""
+    """Emit ``Concat`` of the elements before, in and after the part along each axis; ``ScatterND``
+    if a step is not 1.
+    """
     x = t.inputs[0]
     shape = slice_shape(t.attrs, x.shape)
     sizes = [size or 0 for size in shape]
     if 0 in sizes:
         return t.emit("Identity", x)
     spread = len(t.inputs) == 1
-    part = t.emit("Expand", t.number(t.attrs["scalar"], x.dtype), t.integers(sizes)) if spread else t.inputs[1].name
-    spans = [range(*each.indices(size)) for each, size in zip(slices(t.attrs, x.rank), x.shape, strict=True)]
+    part = (
+        t.emit("Expand", t.number(t.attrs["scalar"], x.dtype), t.integers(sizes))
+        if spread
+        else t.inputs[1].name
+    )
+    spans = [
+        range(*each.indices(size))
+        for each, size in zip(slices(t.attrs, x.rank), x.shape, strict=True)
+    ]
     cut = [axis for axis in range(x.rank) if spans[axis] != range(x.shape[axis])]
     if all(spans[axis].step == 1 for axis in cut):
         return _replace(t, x.name, part, cut, spans) if cut else t.emit("Identity", part)

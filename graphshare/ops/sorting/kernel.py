@@ -35,7 +35,9 @@ def _order(x: Array, axis: int, ascending: bool) -> Array:
 
 def _with_axis(attrs: Attrs, x: Array) -> tuple[Array, int]:
     """Return the array to sort and its axis: the flattened array without an axis."""
-    return (x.reshape(-1), 0) if attrs["axis"] is None else (x, normalize_axis(attrs["axis"], x.ndim))
+    return (
+        (x.reshape(-1), 0) if attrs["axis"] is None else (x, normalize_axis(attrs["axis"], x.ndim))
+    )
 
 
 def sort(context: Context, attrs: Attrs, x: Array) -> Array:
@@ -60,7 +62,11 @@ def topk(context: Context, attrs: Attrs, x: Array) -> Array | tuple[Array, Array
         np.put_along_axis(mask, places, 1, axis)
         return mask.reshape(x.shape)
     indices = places.astype(attrs["dtype"])
-    return indices if attrs["ret_typ"] == "indices" else (np.take_along_axis(data, places, axis), indices)
+    return (
+        indices
+        if attrs["ret_typ"] == "indices"
+        else (np.take_along_axis(data, places, axis), indices)
+    )
 
 
 def _count(attrs: Attrs, size: Dim) -> Dim:
@@ -133,7 +139,11 @@ KERNELS = (
         limits=Limits(ranks=(1,)),
     ),
     Kernel(
-        "_npx_nonzero", nonzero, output_rule(lambda attrs, x: (None, len(x))), dtype_rule("int64"), limits=Limits(ranks=(1,))
+        "_npx_nonzero",
+        nonzero,
+        output_rule(lambda attrs, x: (None, len(x))),
+        dtype_rule("int64"),
+        limits=Limits(ranks=(1,)),
     ),
 )
 
@@ -163,5 +173,7 @@ GRADIENTS = (
     Gradient("topk", topk_gradient, reads_outputs=False),
     Gradient("sort", sort_gradient, reads_outputs=False),
     *no_gradient("an index has no derivative", "argsort"),
-    *no_gradient("its result is a count, a comparison or a constant", "_npi_unique", "_npx_nonzero"),
+    *no_gradient(
+        "its result is a count, a comparison or a constant", "_npi_unique", "_npx_nonzero"
+    ),
 )

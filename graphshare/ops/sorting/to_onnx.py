@@ -42,7 +42,9 @@ def _emit_mask(t: Translation, x: Value, places: str, axis: int) -> str:
     shape = (prod(x.shape),) if t.attrs["axis"] is None else x.shape
     count = t.attrs["k"] if t.attrs["k"] > 0 else shape[axis]
     zeros = t.emit("Expand", t.number(0, x.dtype), t.integers(shape))
-    ones = t.emit("Expand", t.number(1, x.dtype), t.integers((*shape[:axis], count, *shape[axis + 1 :])))
+    ones = t.emit(
+        "Expand", t.number(1, x.dtype), t.integers((*shape[:axis], count, *shape[axis + 1 :]))
+    )
     mask = t.emit("ScatterElements", zeros, places, ones, axis=axis)
     return mask if shape == x.shape else t.reshape(mask, x.shape)
 
@@ -50,7 +52,12 @@ def _emit_mask(t: Translation, x: Value, places: str, axis: int) -> str:
 _NUMBERS = "its data is not bool"
 TRANSLATIONS = (
     Translator("sort", lambda t: _emit_top(t, 0)[0], _NUMBERS),
-    Translator("argsort", lambda t: t.cast(_emit_top(t, 0)[1], t.attrs["dtype"], "int64"), _NUMBERS),
+    Translator(
+        "argsort", lambda t: t.cast(_emit_top(t, 0)[1], t.attrs["dtype"], "int64"), _NUMBERS
+    ),
     Translator("topk", translate_topk, _NUMBERS),
-    *(NoTranslation(name, "the shape of its output depends on values") for name in ("_npi_unique", "_npx_nonzero")),
+    *(
+        NoTranslation(name, "the shape of its output depends on values")
+        for name in ("_npi_unique", "_npx_nonzero")
+    ),
 )

@@ -25,7 +25,10 @@ def _divide_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, T
 
 def cast_storage(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return the array itself: it is always dense."""
-    require(attrs["stype"] == "default", f"stype {attrs['stype']} is not supported: only dense arrays can be computed")
+    require(
+        attrs["stype"] == "default",
+        f"stype {attrs['stype']} is not supported: only dense arrays can be computed",
+    )
     return x
 
 

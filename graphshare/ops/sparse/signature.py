@@ -24,25 +24,33 @@ def sample_outputs(arrays: int, others: int) -> OutputRule:
     )
 
 
-def subgraph_outputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> OutputList:
+def subgraph_outputs(
+    signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]
+) -> OutputList:
     """Return one subgraph for every list of vertices, and its mapping on request."""
     graphs = max(0, read_count(signature, attrs, "num_args") - 1)
     return number_outputs(graphs * 2 if signature.value(attrs, "return_mapping") else graphs)
 
 
-def compact_outputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> OutputList:
+def compact_outputs(
+    signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]
+) -> OutputList:
     """Return one graph for every input graph, and its mapping on request."""
     graphs = read_count(signature, attrs, "num_args") // 2
     return number_outputs(graphs * 2 if signature.value(attrs, "return_mapping") else graphs)
 
 
-def compact_inputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
+def compact_inputs(
+    signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]
+) -> tuple[str, ...]:
     """Return the graphs, then the vertices of each."""
     graphs = range(read_count(signature, attrs, "num_args") // 2)
     return (*(f"graph{i}" for i in graphs), *(f"varray{i}" for i in graphs))
 
 
-def subgraph_inputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
+def subgraph_inputs(
+    signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]
+) -> tuple[str, ...]:
     """Return the graph, then a list of vertices for every subgraph."""
     return ("graph", *(f"varray{i}" for i in range(read_count(signature, attrs, "num_args") - 1)))
 
@@ -69,12 +77,27 @@ OPERATORS = (
         "num_args:int[2:]=!; return_mapping:bool=!; graph_sizes:tuple64=!",
         results=compact_outputs,
     ),
-    *_sparse("_contrib_dgl_subgraph", subgraph_inputs, "num_args:int[2:]=!; return_mapping:bool=!", results=subgraph_outputs),
+    *_sparse(
+        "_contrib_dgl_subgraph",
+        subgraph_inputs,
+        "num_args:int[2:]=!; return_mapping:bool=!",
+        results=subgraph_outputs,
+    ),
     *_sparse("_contrib_edge_id", "data u v"),
     *_sparse("_contrib_getnnz", "data", "axis:int?=None", registers_inputs=False),
     *define("_scatter_elemwise_div", "lhs rhs"),
     *define("_scatter_minus_scalar _scatter_plus_scalar", "data", SCALAR, registers_inputs=False),
     *define("_sparse_retain", "data indices"),
-    *_sparse("_square_sum", "data", "axis:shape?=None; keepdims:bool=False; exclude:bool=False", registers_inputs=False),
-    *define("cast_storage(_sparse_cast_storage)", "data", "stype:{csr/default/row_sparse}=!", registers_inputs=False),
+    *_sparse(
+        "_square_sum",
+        "data",
+        "axis:shape?=None; keepdims:bool=False; exclude:bool=False",
+        registers_inputs=False,
+    ),
+    *define(
+        "cast_storage(_sparse_cast_storage)",
+        "data",
+        "stype:{csr/default/row_sparse}=!",
+        registers_inputs=False,
+    ),
 )

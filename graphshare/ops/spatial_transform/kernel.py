@@ -29,18 +29,30 @@ def sample_bilinear(x: Array, rows: Array, columns: Array) -> Array:
 
 
 def sample_clamped(x: Array, rows: Array, columns: Array) -> Array:
-    """Return the samples of :func:`sample_bilinear` with the last row and column extended by one, and 0 before the first."""
+    """Return the samples of :func:`sample_bilinear` with the last row and column extended by one,
+    and 0 before the first.
+    """
     height, width = x.shape[1:]
     inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
-    return np.where(inside, sample_bilinear(x, rows.clip(0, height - 1), columns.clip(0, width - 1)), x.dtype.type(0))
+    return np.where(
+        inside,
+        sample_bilinear(x, rows.clip(0, height - 1), columns.clip(0, width - 1)),
+        x.dtype.type(0),
+    )
 
 
 def unit_grid(height: int, width: int, dtype: np.dtype[np.generic]) -> Array:
     """Return x, y and 1 of every pixel, from -1 to 1 inclusive: ``(3, H*W)``."""
-    with np.errstate(all="ignore"):  # a single pixel has no distance to the next, and becomes NaN as in MXNet
+    with np.errstate(
+        all="ignore"
+    ):  # a single pixel has no distance to the next, and becomes NaN as in MXNet
         x = -1 + np.arange(width) * np.divide(2, width - 1)
         y = -1 + np.arange(height) * np.divide(2, height - 1)
-    return np.asarray(np.stack([*(a.reshape(-1) for a in np.meshgrid(x, y)), np.ones(height * width)]).astype(dtype))
+    return np.asarray(
+        np.stack([*(a.reshape(-1) for a in np.meshgrid(x, y)), np.ones(height * width)]).astype(
+            dtype
+        )
+    )
 
 
 def affine_grid(theta: Array, height: int, width: int) -> Array:
@@ -84,7 +96,9 @@ def _sample_grid(x: Array, grid: Array) -> Array:
     """Return ``(N, C, H, W)`` at the coordinates of a grid ``(N, 2, h, w)``: ``(N, C, h, w)``."""
     height, width = x.shape[2:]
     columns, rows = (grid[:, 0] + 1) * ((width - 1) / 2), (grid[:, 1] + 1) * ((height - 1) / 2)
-    out: Array = np.stack([sample_bilinear(*sample) for sample in zip(x, rows, columns, strict=True)])
+    out: Array = np.stack(
+        [sample_bilinear(*sample) for sample in zip(x, rows, columns, strict=True)]
+    )
     # sample_bilinear gives 0 at NaN, as outside of the image; MXNet gives NaN.
     nowhere = np.isnan(rows + columns)
     return np.where(nowhere[:, None], out.dtype.type(np.nan), out) if nowhere.any() else out
@@ -94,7 +108,9 @@ def _sampler_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
     n, c, height, width = dims_of_rank(inputs[0], 4)
     grid = dims_of_rank(unify(inputs[1], (n, 2, None, None)), 4)
     output = dims_of_rank(unify((grid[0], c, *grid[2:]), outputs[0]), 4)
-    return [(output[0], output[1], height, width), unify(grid, (output[0], 2, *output[2:]))], [output]
+    return [(output[0], output[1], height, width), unify(grid, (output[0], 2, *output[2:]))], [
+        output
+    ]
 
 
 def spatial_transformer(context: Context, attrs: Attrs, x: Array, theta: Array) -> Array:
@@ -121,7 +137,9 @@ def correlation_size(attrs: Attrs, height: Dim, width: Dim) -> tuple[Dim, Dim]:
     for size in (height, width):
         room = None if size is None else size + 2 * attrs["pad_size"] - 2 * margin
         if room is not None and room < 1:
-            raise KernelError(f"an axis of size {size} is too small for this displacement and kernel without a larger pad_size")
+            raise KernelError(
+                f"an axis of size {size} is too small for this displacement and kernel without a larger pad_size"
+            )
         result.append(None if room is None else -(-room // attrs["stride1"]))
     return result[0], result[1]
 
@@ -129,7 +147,8 @@ def correlation_size(attrs: Attrs, height: Dim, width: Dim) -> tuple[Dim, Dim]:
 def correlation(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
     """Return the correlation of patches of ``x`` and of displaced patches of ``y``: ``(N, D*D, h, w)``, by row first.
 
-    The sum over patch and channels of products (of absolute differences unless ``is_multiply``), divided by their number.
+    The sum over patch and channels of products (of absolute differences unless ``is_multiply``),
+    divided by their number.
     """
     kernel, stride, pad = attrs["kernel_size"], attrs["stride1"], attrs["pad_size"]
     require(kernel % 2, f"kernel_size {kernel} must be odd")
@@ -142,7 +161,9 @@ def correlation(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
     # The patch around the first centre begins here: the margin less half a kernel.
     first = attrs["max_displacement"]
     for channel in range(out.shape[1]):
-        down, right = (attrs["stride2"] * (place - reach) for place in divmod(channel, 2 * reach + 1))
+        down, right = (
+            attrs["stride2"] * (place - reach) for place in divmod(channel, 2 * reach + 1)
+        )
         for r in range(first, first + kernel):
             for c in range(first, first + kernel):
                 a = x[:, :, r : r + h : stride, c : c + w : stride]
@@ -155,7 +176,9 @@ def correlation(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
 def _correlation_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     both = dims_of_rank(unify(*inputs), 4)
     side = 2 * (attrs["max_displacement"] // attrs["stride2"]) + 1
-    output = dims_of_rank(unify((both[0], side * side, *correlation_size(attrs, *both[2:])), outputs[0]), 4)
+    output = dims_of_rank(
+        unify((both[0], side * side, *correlation_size(attrs, *both[2:])), outputs[0]), 4
+    )
     image = (output[0], *both[1:])
     return [image, image], [output]
 
@@ -165,7 +188,9 @@ _WINDOW = ("kernel", "stride", "dilate", "pad")
 
 def window_pairs(attrs: Attrs) -> tuple[tuple[int, int], ...]:
     """Return kernel, stride, dilate and pad, each by height and width."""
-    pairs = tuple(tuple(attrs[key] or (0, 0) if key == "pad" else attrs[key] or (1, 1)) for key in _WINDOW)
+    pairs = tuple(
+        tuple(attrs[key] or (0, 0) if key == "pad" else attrs[key] or (1, 1)) for key in _WINDOW
+    )
     for key, pair in zip(_WINDOW, pairs, strict=True):
         require(len(pair) == 2, f"{key} {pair} must be a height and a width")
     return pairs
@@ -174,13 +199,20 @@ def window_pairs(attrs: Attrs) -> tuple[tuple[int, int], ...]:
 KERNELS = with_limits(
     Limits(dtypes=FLOATS, elements=True, positive=("stride1", "stride2")),
     Kernel("GridGenerator", grid_generator, _grid_shapes, same_dtypes),
-    Kernel("BilinearSampler", lambda context, attrs, x, grid: _sample_grid(x, grid), _sampler_shapes, same_dtypes),
+    Kernel(
+        "BilinearSampler",
+        lambda context, attrs, x, grid: _sample_grid(x, grid),
+        _sampler_shapes,
+        same_dtypes,
+    ),
     Kernel("SpatialTransformer", spatial_transformer, _transformer_shapes, same_dtypes),
     Kernel("Correlation", correlation, _correlation_shapes, same_dtypes),
 )
 
 
-def bilinear_gradient(x: Array, rows: Array, columns: Array, dy: Array) -> tuple[Array, Array, Array]:
+def bilinear_gradient(
+    x: Array, rows: Array, columns: Array, dy: Array
+) -> tuple[Array, Array, Array]:
     """Return the gradients of ``x`` (C, H, W), and of the coordinates of the samples."""
     height, width = x.shape[1:]
     top, left = np.floor(rows), np.floor(columns)
@@ -238,7 +270,9 @@ def spatial_transformer_gradient(entry: TapeEntry, dy: Array) -> Gradients:
 def correlation_gradient(entry: TapeEntry, dy: Array) -> Gradients:
     """Return the gradients of both images."""
     (x, y), attrs = entry.inputs, entry.attrs
-    kernel, stride, pad, step = (attrs[key] for key in ("kernel_size", "stride1", "pad_size", "stride2"))
+    kernel, stride, pad, step = (
+        attrs[key] for key in ("kernel_size", "stride1", "pad_size", "stride2")
+    )
     height, width = correlation_size(attrs, *x.shape[2:])
     reach, first = attrs["max_displacement"] // step, attrs["max_displacement"]
     a, b = (np.pad(image, ((0, 0), (0, 0), (pad, pad), (pad, pad))) for image in (x, y))
@@ -250,13 +284,19 @@ def correlation_gradient(entry: TapeEntry, dy: Array) -> Gradients:
         for r in range(first, first + kernel):
             for c in range(first, first + kernel):
                 here = (slice(None), slice(None), slice(r, r + h, stride), slice(c, c + w, stride))
-                there = (*here[:2], slice(r + down, r + down + h, stride), slice(c + right, c + right + w, stride))
+                there = (
+                    *here[:2],
+                    slice(r + down, r + down + h, stride),
+                    slice(c + right, c + right + w, stride),
+                )
                 gradient = share[:, channel : channel + 1]
                 if attrs["is_multiply"]:
                     da[here] += gradient * b[there]
                     db[there] += gradient * a[here]
                 else:
-                    sign = np.where(a[here] >= b[there], x.dtype.type(1), x.dtype.type(-1))  # as in MXNet, 1 for 0
+                    sign = np.where(
+                        a[here] >= b[there], x.dtype.type(1), x.dtype.type(-1)
+                    )  # as in MXNet, 1 for 0
                     da[here] += gradient * sign
                     db[there] -= gradient * sign
     inner = (slice(None), slice(None), slice(pad, pad + x.shape[2]), slice(pad, pad + x.shape[3]))
@@ -265,7 +305,11 @@ def correlation_gradient(entry: TapeEntry, dy: Array) -> Gradients:
 
 GRADIENTS = (
     Gradient("GridGenerator", grid_generator_gradient, reads_inputs=False, reads_outputs=False),
-    Gradient("BilinearSampler", lambda entry, dy: _sample_gradient(entry.inputs[0], entry.inputs[1], dy), reads_outputs=False),
+    Gradient(
+        "BilinearSampler",
+        lambda entry, dy: _sample_gradient(entry.inputs[0], entry.inputs[1], dy),
+        reads_outputs=False,
+    ),
     Gradient("SpatialTransformer", spatial_transformer_gradient, reads_outputs=False),
     Gradient("Correlation", correlation_gradient, reads_outputs=False),
 )

@@ -13,10 +13,16 @@ OPERATORS = (
     *_sampler(
         "Correlation",
         "data1 data2",
-        "kernel_size:uint=1; max_displacement:uint=1; stride1:uint=1; stride2:uint=1; pad_size:uint=0; is_multiply:bool=True",
+        "kernel_size:uint=1; max_displacement:uint=1; stride1:uint=1; stride2:uint=1; "
+        "pad_size:uint=0; is_multiply:bool=True",
         results="output tmp1 tmp2",
     ),
-    *_sampler("GridGenerator", "data", "transform_type:{affine/warp}=!; target_shape:shape=[0,0]", results="output grid_dst"),
+    *_sampler(
+        "GridGenerator",
+        "data",
+        "transform_type:{affine/warp}=!; target_shape:shape=[0,0]",
+        results="output grid_dst",
+    ),
     *_sampler(
         "SpatialTransformer",
         "data loc",

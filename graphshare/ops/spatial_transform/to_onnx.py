@@ -1,6 +1,7 @@
 """Grids and the sampling of feature maps in ONNX: ``GridSample`` from opset 16 on, before it plain operators.
 
-Correlation of patches with displaced patches is one product with all displacements by columns, for each displacement by rows.
+Correlation of patches with displaced patches is one product with all displacements by columns, for
+each displacement by rows.
 """
 
 from __future__ import annotations
@@ -24,12 +25,19 @@ class _Line(NamedTuple):
 
 
 def sample_bilinear(
-    t: Translation, size: tuple[int, int], rows: str, columns: str, dtype: str, gather: Callable[[str], str], *, deep: bool
+    t: Translation,
+    size: tuple[int, int],
+    rows: str,
+    columns: str,
+    dtype: str,
+    gather: Callable[[str], str],
+    *,
+    deep: bool,
 ) -> str:
     """Return the samples at ``rows`` and ``columns`` of images of ``size`` (height, width), with zeros outside.
 
-    ``gather`` returns pixels by their numbers (row * width + column, int64, in the shape of ``rows``); with ``deep`` they have
-    an axis of channels after that shape.
+    ``gather`` returns pixels by their numbers (row * width + column, int64, in the shape of
+    ``rows``); with ``deep`` they have an axis of channels after that shape.
     """
     total = ""
     columns_beside = _lines_beside(t, columns, size[1], dtype)
@@ -38,12 +46,16 @@ def sample_bilinear(
         for column in columns_beside:
             weight = t.emit("Mul", row.weight, column.weight)
             pixels = gather(t.emit("Add", begin, column.number))
-            part = t.emit("Mul", pixels, t.emit("Unsqueeze", weight, t.integers([-1])) if deep else weight)
+            part = t.emit(
+                "Mul", pixels, t.emit("Unsqueeze", weight, t.integers([-1])) if deep else weight
+            )
             total = t.emit("Add", total, part) if total else part
     return total
 
 
-def is_within(t: Translation, places: str, low: float, high: float, dtype: str, *, closed: bool) -> str:
+def is_within(
+    t: Translation, places: str, low: float, high: float, dtype: str, *, closed: bool
+) -> str:
     """Return where low <= places < high (<= high if ``closed``); nowhere for NaN."""
     below = t.emit("LessOrEqual" if closed else "Less", places, t.number(high, dtype))
     return t.emit("And", t.emit("GreaterOrEqual", places, t.number(low, dtype)), below)
@@ -79,7 +91,11 @@ def translate_grid_generator(t: Translation) -> str:
     pixels = np.stack(np.meshgrid(np.arange(width), np.arange(height)))
     half = np.array([(width - 1) / 2, (height - 1) / 2]).reshape(1, 2, 1, 1)
     flow = t.emit("Add", t.cast(x, wide), t.constant(pixels[None], wide))
-    return t.cast(t.emit("Sub", t.emit("Div", flow, t.constant(half, wide)), t.number(1, wide)), x.dtype, dtype=wide)
+    return t.cast(
+        t.emit("Sub", t.emit("Div", flow, t.constant(half, wide)), t.number(1, wide)),
+        x.dtype,
+        dtype=wide,
+    )
 
 
 def translate_bilinear_sampler(t: Translation) -> str:
@@ -96,17 +112,26 @@ def translate_spatial_transformer(t: Translation) -> str:
     x, theta = t.inputs
     t.require_floats()
     height, width = read_target_shape(t.attrs)
-    several = 1 not in (height, width)  # MXNet divides by the number of distances between pixels: a single one becomes NaN
-    return _sample_grid(t, x, _affine_grid(t, theta, height, width), (height, width), is_somewhere=several)
+    several = 1 not in (
+        height,
+        width,
+    )  # MXNet divides by the number of distances between pixels: a single one becomes NaN
+    return _sample_grid(
+        t, x, _affine_grid(t, theta, height, width), (height, width), is_somewhere=several
+    )
 
 
 def _affine_grid(t: Translation, theta: Value, height: int, width: int) -> str:
     """Return x and y of each pixel: (N, 2, height * width)."""
     matrices = t.reshape(theta, (theta.shape[0], 2, 3))
-    return t.emit("MatMul", matrices, t.constant(unit_grid(height, width, np.dtype(theta.dtype)), theta.dtype))
+    return t.emit(
+        "MatMul", matrices, t.constant(unit_grid(height, width, np.dtype(theta.dtype)), theta.dtype)
+    )
 
 
-def _sample_grid(t: Translation, x: Value, grid: str, size: tuple[int, int], *, is_somewhere: bool) -> str:
+def _sample_grid(
+    t: Translation, x: Value, grid: str, size: tuple[int, int], *, is_somewhere: bool
+) -> str:
     """Return samples at a grid (N, 2, h * w) from -1 to 1; NaN stays NaN; with ``is_somewhere`` the grid has no NaN."""
     count, channels, height, width = x.shape
     points = t.transpose(grid, (0, 2, 1))
@@ -122,7 +147,9 @@ def _sample_grid(t: Translation, x: Value, grid: str, size: tuple[int, int], *, 
         return t.emit("Where", nowhere, t.number(np.nan, x.dtype), out)
     wide = wide_dtype(x.dtype)
     half = t.constant([(width - 1) / 2, (height - 1) / 2], wide)
-    pixels = t.emit("Mul", t.emit("Add", t.cast(points, wide, dtype=x.dtype), t.number(1, wide)), half)
+    pixels = t.emit(
+        "Mul", t.emit("Add", t.cast(points, wide, dtype=x.dtype), t.number(1, wide)), half
+    )
     columns, rows = (t.emit("Gather", pixels, t.number(i, "int64"), axis=2) for i in (0, 1))
     table = t.transpose(t.reshape(t.cast(x, wide), (count, channels, height * width)), (0, 2, 1))
 
@@ -132,7 +159,9 @@ def _sample_grid(t: Translation, x: Value, grid: str, size: tuple[int, int], *, 
     out = sample_bilinear(t, (height, width), rows, columns, wide, gather, deep=True)
     if not is_somewhere:
         nowhere = t.emit("IsNaN", t.emit("Add", rows, columns))
-        out = t.emit("Where", t.emit("Unsqueeze", nowhere, t.integers([-1])), t.number(np.nan, wide), out)
+        out = t.emit(
+            "Where", t.emit("Unsqueeze", nowhere, t.integers([-1])), t.number(np.nan, wide), out
+        )
     return t.reshape(t.cast(t.transpose(out, (0, 2, 1)), x.dtype, dtype=wide), t.outputs[0].shape)
 
 
@@ -155,8 +184,14 @@ def translate_correlation(t: Translation) -> str:
     for row in range(2 * reach + 1):
         begin = first + step * (row - reach)
         rows = _slice(t, right, (2,), (begin,), (begin + spans[0],))
-        others = t.emit("Gather", rows, t.constant(places, "int64"), axis=3)  # (N, C, rows, displacements, columns)
-        pairs = t.emit("Mul", patches, others) if t.attrs["is_multiply"] else t.emit("Abs", t.emit("Sub", patches, others))
+        others = t.emit(
+            "Gather", rows, t.constant(places, "int64"), axis=3
+        )  # (N, C, rows, displacements, columns)
+        pairs = (
+            t.emit("Mul", patches, others)
+            if t.attrs["is_multiply"]
+            else t.emit("Abs", t.emit("Sub", patches, others))
+        )
         parts.append(t.transpose(t.reduce("ReduceSum", pairs, [1]), (0, 2, 1, 3)))
     out = parts[0] if len(parts) == 1 else t.emit("Concat", *parts, axis=1)
     if max(kernel, stride) > 1 and wide == "float32":
@@ -169,7 +204,9 @@ def translate_correlation(t: Translation) -> str:
     return t.cast(t.emit("Div", out, t.number(x.shape[1], wide)), x.dtype, dtype=wide)
 
 
-def _slice(t: Translation, x: str, axes: Sequence[int], begin: Sequence[int], end: Sequence[int]) -> str:
+def _slice(
+    t: Translation, x: str, axes: Sequence[int], begin: Sequence[int], end: Sequence[int]
+) -> str:
     return t.emit("Slice", x, t.integers(begin), t.integers(end), t.integers(axes))
 
 

@@ -10,7 +10,18 @@ import numpy as np
 
 from graphshare.ops.conversion import convert
 from graphshare.ops.gradient import Gradient, GradientError, Gradients, TapeEntry, no_gradient
-from graphshare.ops.kernel import Array, Attrs, Context, Dim, Dims, Kernel, KernelError, Shape, Shapes, Types
+from graphshare.ops.kernel import (
+    Array,
+    Attrs,
+    Context,
+    Dim,
+    Dims,
+    Kernel,
+    KernelError,
+    Shape,
+    Shapes,
+    Types,
+)
 from graphshare.ops.limits import NUMBERS, Limits, refuse_invalid_call, require, with_limits
 from graphshare.ops.linear_algebra.kernel import check_finite
 from graphshare.ops.reduction.kernel import np_shapes, read_np_axes, restore_axes
@@ -32,7 +43,9 @@ from graphshare.text.format import format_count
 
 def _reduce_truth(function: Any) -> Any:
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
-        return np.asarray(function(x != 0, axis=read_np_axes(attrs, x.ndim), keepdims=attrs["keepdims"]))
+        return np.asarray(
+            function(x != 0, axis=read_np_axes(attrs, x.ndim), keepdims=attrs["keepdims"])
+        )
 
     return forward
 
@@ -65,8 +78,12 @@ def _attribute_dtype(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types
     return inputs, [name] * len(outputs)
 
 
-def average(context: Context, attrs: Attrs, x: Array, weights: Array | None = None) -> Array | tuple[Array, ...]:
-    """Return the weighted mean; with ``returned`` also the sum of weights, one number unless each element has a weight."""
+def average(
+    context: Context, attrs: Attrs, x: Array, weights: Array | None = None
+) -> Array | tuple[Array, ...]:
+    """Return the weighted mean; with ``returned`` also the sum of weights, one number unless each
+    element has a weight.
+    """
     axis = read_np_axes(attrs, x.ndim)
     of_axis = weights is not None and weights.ndim != x.ndim
     if weights is None:
@@ -96,11 +113,18 @@ def _average_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
         unify(array, weights)
     elif weights is not None:
         if len(weights) != 1:
-            raise KernelError(f"weights have {format_count(len(weights), 'axis')}, expected 1 or those of the array")
+            raise KernelError(
+                f"weights have {format_count(len(weights), 'axis')}, expected 1 or those of the array"
+            )
         axes = read_np_axes(attrs, len(array))
-        require(len(axes) == 1, f"weights of one axis need one axis to average over, not {format_count(len(axes), 'axis')}")
+        require(
+            len(axes) == 1,
+            f"weights of one axis need one axis to average over, not {format_count(len(axes), 'axis')}",
+        )
         unify_dims(array[axes[0]], weights[0], "weights against the axis they belong to")
-    return inputs, [unify(a, b) for a, b in zip((result, result if each else ()), outputs, strict=False)]
+    return inputs, [
+        unify(a, b) for a, b in zip((result, result if each else ()), outputs, strict=False)
+    ]
 
 
 def norm_axes(attrs: Attrs, rank: int) -> tuple[int, ...]:
@@ -132,22 +156,35 @@ def _vector_norm(x: Array, order: float, axes: tuple[int, ...], keep: bool) -> A
 
 def norm(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
     """Return a norm of vectors along one axis or of matrices over two; the other outputs are for the gradient."""
-    axes, keep, flag, order = norm_axes(attrs, x.ndim), attrs["keepdims"], attrs["flag"], attrs["ord"]
+    axes, keep, flag, order = (
+        norm_axes(attrs, x.ndim),
+        attrs["keepdims"],
+        attrs["flag"],
+        attrs["ord"],
+    )
     wide = x.astype(np.float64)
     if flag == -2 or (flag == 1 and len(axes) == 2):
         result = np.sqrt(np.square(wide).sum(axis=axes, keepdims=keep))
     elif len(axes) == 2:
         if order in (2, -2) and (x.dtype == np.float16 or x.shape[axes[0]] > x.shape[axes[1]]):
-            raise KernelError("singular values need float32 or float64 matrices with at most as many rows as columns")
+            raise KernelError(
+                "singular values need float32 or float64 matrices with at most as many rows as columns"
+            )
         named: Any = "nuc" if flag == 2 and order in (2, -2) else matrix_order(order)
-        result = np.linalg.norm(check_finite(wide) if named in ("nuc", 2, -2) else wide, named, axes, keep)
+        result = np.linalg.norm(
+            check_finite(wide) if named in ("nuc", 2, -2) else wide, named, axes, keep
+        )
     else:
         result = _vector_norm(wide, order, axes, keep)
     empty = np.zeros((0,), x.dtype)
     return convert(np.asarray(result), x.dtype), empty, empty, empty
 
 
-_TO_ELEMENTS: dict[str, Callable[[Any], Any]] = {"lower": np.floor, "higher": np.ceil, "nearest": lambda x: np.floor(x + 0.5)}
+_TO_ELEMENTS: dict[str, Callable[[Any], Any]] = {
+    "lower": np.floor,
+    "higher": np.ceil,
+    "nearest": lambda x: np.floor(x + 0.5),
+}
 """How a place between two elements is rounded to one of them: halves up."""
 
 
@@ -158,9 +195,12 @@ def percentile(context: Context, attrs: Attrs, x: Array, q: Array | None = None)
     require(bool(np.all((percent >= 0) & (percent <= 100))), "q must be from 0 to 100")
     steps = prod(x.shape[axis] for axis in axes) - 1
     if steps > 0:
-        # MXNet computes the place between two elements in the dtype of q, and rounds it to float32. numpy takes a percentage.
+        # MXNet computes the place between two elements in the dtype of q, and rounds it to float32.
+        # numpy takes a percentage.
         kind = percent.dtype.type if percent.dtype.kind == "f" else np.float64
-        place = (percent.astype(kind) * kind(steps) / kind(100)).astype(np.float32).astype(np.float64)
+        place = (
+            (percent.astype(kind) * kind(steps) / kind(100)).astype(np.float32).astype(np.float64)
+        )
         if method in _TO_ELEMENTS:  # numpy rounds half to even
             place, method = _TO_ELEMENTS[method](place), "nearest"
         percent = np.minimum(place * 100 / steps, 100)
@@ -184,7 +224,9 @@ def _percentile_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Type
 
 def diff(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return each element less the one before, ``n`` times."""
-    size = x.shape[normalize_axis(attrs["axis"], x.ndim)]  # n may be far larger: no element is left then
+    size = x.shape[
+        normalize_axis(attrs["axis"], x.ndim)
+    ]  # n may be far larger: no element is left then
     return np.diff(x, min(attrs["n"], size), attrs["axis"])
 
 
@@ -209,13 +251,20 @@ def _ediff1d_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
     sizes = [count_elements(shape) for shape in inputs]
     if None in sizes:
         return inputs, outputs
-    arrays = sizes[1 : 1 + sum(attrs[f"{k}_arr_given"] for k in ("to_begin", "to_end"))]  # MXNet ignores further ones
+    arrays = sizes[
+        1 : 1 + sum(attrs[f"{k}_arr_given"] for k in ("to_begin", "to_end"))
+    ]  # MXNet ignores further ones
     count = max(0, (sizes[0] or 0) - 1) + sum(size or 0 for size in arrays)
-    count += sum(attrs[f"{k}_scalar"] is not None and not attrs[f"{k}_arr_given"] for k in ("to_begin", "to_end"))
+    count += sum(
+        attrs[f"{k}_scalar"] is not None and not attrs[f"{k}_arr_given"]
+        for k in ("to_begin", "to_end")
+    )
     return inputs, [unify((count,), outputs[0])]
 
 
-def histogram(context: Context, attrs: Attrs, x: Array, bins: Array | None = None) -> tuple[Array, Array]:
+def histogram(
+    context: Context, attrs: Attrs, x: Array, bins: Array | None = None
+) -> tuple[Array, Array]:
     """Return the number of elements between edges, the last edge included, and the edges."""
     if bins is None:
         if attrs["bin_cnt"] is None or attrs["range"] is None:
@@ -260,7 +309,9 @@ def _allclose_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sha
 def _norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     if inputs[0] is None:
         return inputs, outputs
-    _, (result,) = np_shapes({**attrs, "axis": norm_axes(attrs, len(inputs[0]))}, inputs, outputs[:1])
+    _, (result,) = np_shapes(
+        {**attrs, "axis": norm_axes(attrs, len(inputs[0]))}, inputs, outputs[:1]
+    )
     return inputs, [result, *outputs[1:]]
 
 
@@ -268,9 +319,13 @@ def bincount(context: Context, attrs: Attrs, x: Array, weights: Array | None = N
     """Return the count, or the sum of the weights, of each number from 0; at least ``minlength`` numbers."""
     if x.size and x.min() < 0:
         raise KernelError(f"numbers must be 0 or more, not {x.min()}")
-    limit = attrs["minlength"] + 16 * x.size + (1 << 24)  # a single large number could request any length
+    limit = (
+        attrs["minlength"] + 16 * x.size + (1 << 24)
+    )  # a single large number could request any length
     if x.size and x.max() > limit:
-        raise KernelError(f"the largest number is {x.max()}, expected at most {limit} for {format_count(x.size, 'number')}")
+        raise KernelError(
+            f"the largest number is {x.max()}, expected at most {limit} for {format_count(x.size, 'number')}"
+        )
     with refuse_invalid_call():
         counts = np.bincount(x.astype(np.int64), weights, attrs["minlength"])
     return counts.astype(x.dtype if weights is None else weights.dtype)
@@ -303,10 +358,20 @@ KERNELS = with_limits(
     *with_limits(
         Limits(not_negative=("minlength",), ranks=(1,)),
         Kernel(
-            "_npi_bincount", bincount, attribute_rule(lambda attrs: (None,)), lambda attrs, inputs, _: (inputs, [inputs[-1]])
+            "_npi_bincount",
+            bincount,
+            attribute_rule(lambda attrs: (None,)),
+            lambda attrs, inputs, _: (inputs, [inputs[-1]]),
         ),
-        Kernel("_npx_constraint_check", constraint_check, attribute_rule(lambda attrs: ()), dtype_rule("bool")),
-        Kernel("_npi_share_memory", shares_memory, attribute_rule(lambda attrs: ()), dtype_rule("bool")),
+        Kernel(
+            "_npx_constraint_check",
+            constraint_check,
+            attribute_rule(lambda attrs: ()),
+            dtype_rule("bool"),
+        ),
+        Kernel(
+            "_npi_share_memory", shares_memory, attribute_rule(lambda attrs: ()), dtype_rule("bool")
+        ),
     ),
 )
 
@@ -321,7 +386,9 @@ def average_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Gradients
         return [np.broadcast_to(gradient / max(1, count), x.shape).astype(x.dtype, copy=False)]
     (weight,) = weights
     of_axis = weight.ndim != x.ndim
-    wide = weight.reshape([-1 if axis in axes else 1 for axis in range(x.ndim)]) if of_axis else weight
+    wide = (
+        weight.reshape([-1 if axis in axes else 1 for axis in range(x.ndim)]) if of_axis else weight
+    )
     share = gradient / wide.sum(axis=axes, keepdims=True)
     dx = np.broadcast_to(share * wide, x.shape)
     dw = share * (x - restore_axes(x, entry.outputs[0], axes))
@@ -331,7 +398,8 @@ def average_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Gradients
 
 
 def norm_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
-    """Return the gradient of a vector or matrix norm; each of several maximal (or minimal) rows or values gets all of it.
+    """Return the gradient of a vector or matrix norm; each of several maximal (or minimal) rows or
+    values gets all of it.
 
     MXNet multiplies by ``dy`` twice for all norms of matrices but the nuclear and the Frobenius norm.
     """
@@ -341,7 +409,13 @@ def norm_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
     if flag == -2 or (flag == 1 and len(axes) == 2):
         dx = gradient * x / whole
     elif len(axes) == 2:
-        rule = _sum_norm_gradient if order not in (2, -2) else _nuclear_gradient if flag == 2 else _spectral_gradient
+        rule = (
+            _sum_norm_gradient
+            if order not in (2, -2)
+            else _nuclear_gradient
+            if flag == 2
+            else _spectral_gradient
+        )
         dx = rule(x, axes, order, gradient)
     elif isinf(order):
         raise GradientError("MXNet does not support vector norms of infinite order")
@@ -349,13 +423,19 @@ def norm_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
         dx = gradient * np.sign(x)
     else:
         # The quotient first: powers of the elements alone could overflow.
-        slope = np.power(np.abs(x) / whole, x.dtype.type(order - 1)) * np.sign(x) if order else np.zeros_like(x)
+        slope = (
+            np.power(np.abs(x) / whole, x.dtype.type(order - 1)) * np.sign(x)
+            if order
+            else np.zeros_like(x)
+        )
         dx = gradient * slope
     return np.asarray(dx).astype(x.dtype, copy=False)
 
 
 def _sum_norm_gradient(x: Array, axes: tuple[int, ...], order: float, gradient: Array) -> Array:
-    """Return the signs in the column (or row) with the largest (or smallest) sum of absolute values, times ``dy`` squared."""
+    """Return the signs in the column (or row) with the largest (or smallest) sum of absolute
+    values, times ``dy`` squared.
+    """
     named = matrix_order(order)
     sums = np.abs(x).sum(axis=axes[0 if named in (1, -1) else 1], keepdims=True)
     chosen = sums.max(axis=axes, keepdims=True) if named > 0 else sums.min(axis=axes, keepdims=True)
@@ -371,18 +451,24 @@ def _nuclear_gradient(x: Array, axes: tuple[int, ...], order: float, gradient: A
 def _spectral_gradient(x: Array, axes: tuple[int, ...], order: float, gradient: Array) -> Array:
     """Return the product of the vectors of the largest (or smallest) singular value, times ``dy`` squared.
 
-    The values are weighted in the order of the input's axes, and MXNet reads the weights in the order of its matrices; the
-    orders differ unless these are the last two axes.
+    The values are weighted in the order of the input's axes, and MXNet reads the weights in the
+    order of its matrices; the orders differ unless these are the last two axes.
     """
     left, values, right = np.linalg.svd(np.moveaxis(x, axes, (-2, -1)), full_matrices=False)
     column = np.moveaxis(values[..., None], (-2, -1), axes)
-    chosen = column.max(axis=axes, keepdims=True) if order > 0 else column.min(axis=axes, keepdims=True)
+    chosen = (
+        column.max(axis=axes, keepdims=True) if order > 0 else column.min(axis=axes, keepdims=True)
+    )
     weights = np.where(column == chosen, gradient, 0).reshape(values.shape)
-    return np.asarray(gradient * np.moveaxis((left * weights[..., None, :]) @ right, (-2, -1), axes))
+    return np.asarray(
+        gradient * np.moveaxis((left * weights[..., None, :]) @ right, (-2, -1), axes)
+    )
 
 
 def _diff_gradient(dy: Array, axis: int) -> Array:
-    """Return the gradient of the array whose differences were computed: each element less the next one, 0 beyond the ends."""
+    """Return the gradient of the array whose differences were computed: each element less the next
+    one, 0 beyond the ends.
+    """
     widths = [(1, 1) if i == axis % dy.ndim else (0, 0) for i in range(dy.ndim)]
     return -np.diff(np.pad(dy, widths), axis=axis)
 
@@ -403,10 +489,16 @@ def ediff1d_gradient(entry: TapeEntry, dy: Array) -> Gradients:
     arrays = list(ends)
     for key in ("to_begin", "to_end"):
         is_array = entry.attrs[f"{key}_arr_given"]
-        sizes.append(arrays.pop(0).size if is_array else int(entry.attrs[f"{key}_scalar"] is not None))
+        sizes.append(
+            arrays.pop(0).size if is_array else int(entry.attrs[f"{key}_scalar"] is not None)
+        )
     begin, inner, end = np.split(dy, [sizes[0], dy.size - sizes[1]])
     dx = _diff_gradient(inner, 0).reshape(x.shape) if x.size else np.zeros_like(x)
-    outer = [part for key, part in (("to_begin", begin), ("to_end", end)) if entry.attrs[f"{key}_arr_given"]]
+    outer = [
+        part
+        for key, part in (("to_begin", begin), ("to_end", end))
+        if entry.attrs[f"{key}_arr_given"]
+    ]
     return [dx, *(part.reshape(side.shape) for part, side in zip(outer, ends, strict=True))]
 
 

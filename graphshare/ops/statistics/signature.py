@@ -5,23 +5,31 @@ from __future__ import annotations
 from graphshare.ops.signature import define
 from graphshare.ops.slot_rules import inputs_by_flags, number_outputs
 
-_DEVIATION = "axis:tuple32?=None; dtype:{None/float16/float32/float64/int32/int64/int8}=None; ddof:int=0; keepdims:bool=False"
+_DEVIATION = (
+    "axis:tuple32?=None; dtype:{None/float16/float32/float64/int32/int64/int8}=None; ddof:int=0; "
+    "keepdims:bool=False"
+)
 OPERATORS = (
     *define("_npi_share_memory", "a b"),
-    *define("_npi_bincount", "data weights[has_weights]", "minlength:int=0; has_weights:bool=False"),
+    *define(
+        "_npi_bincount", "data weights[has_weights]", "minlength:int=0; has_weights:bool=False"
+    ),
     *define("_npx_constraint_check", "input", "msg:string=Constraint violated."),
     *define("_np_all _np_any(_np_sometrue)", "data", "axis:tuple32?=None; keepdims:bool=False"),
     *define(
         "_npi_average",
         "a weights[weighted]",
         "axis:tuple32?=None; returned:bool=False; weighted:bool=True",
-        results=lambda signature, attrs, subgraphs: number_outputs(2, 2 if signature.value(attrs, "returned") else 1),
+        results=lambda signature, attrs, subgraphs: number_outputs(
+            2, 2 if signature.value(attrs, "returned") else 1
+        ),
     ),
     *define("_npi_diff", "a", "n:int=1; axis:int=-1"),
     *define(
         "_npi_ediff1d",
         inputs_by_flags("", "to_begin_arr_given", "to_end_arr_given"),
-        "to_begin_arr_given:bool=False; to_end_arr_given:bool=False; to_begin_scalar:double?=None; to_end_scalar:double?=None",
+        "to_begin_arr_given:bool=False; to_end_arr_given:bool=False; "
+        "to_begin_scalar:double?=None; to_end_scalar:double?=None",
     ),
     *define(
         "_npi_norm",

@@ -37,7 +37,9 @@ def translate_deviation(t: Translation, root: bool) -> list[str]:
         mean = mean.cast("int64").cast("float64")
     difference = wide - mean
     count = prod(t.inputs[0].shape[axis] for axis in axes)
-    variance = (difference * difference).reduce("ReduceSum", axes, keepdims=keep) / float(count - t.attrs["ddof"])
+    variance = (difference * difference).reduce("ReduceSum", axes, keepdims=keep) / float(
+        count - t.attrs["ddof"]
+    )
     result = variance.apply("Sqrt") if root else variance
     results = [result.convert(out.dtype).name]
     if 1 in t.used:
@@ -46,7 +48,9 @@ def translate_deviation(t: Translation, root: bool) -> list[str]:
 
 
 def translate_average(t: Translation) -> str | list[str]:
-    """Emit the weighted mean; with ``returned`` also the sum of weights, one number unless each element has a weight."""
+    """Emit the weighted mean; with ``returned`` also the sum of weights, one number unless each
+    element has a weight.
+    """
     x, axes = t.inputs[0], _axes(t)
     wide = term(t).cast("float64")
     if len(t.inputs) == 1:
@@ -66,7 +70,10 @@ def translate_average(t: Translation) -> str | list[str]:
 
 
 def _difference(x: Term, axis: int) -> Term:
-    ends = [Term(x.t, x.t.slice(x.name, [axis], [first], [last]), x.dtype) for first, last in ((1, FAR), (0, -1))]
+    ends = [
+        Term(x.t, x.t.slice(x.name, [axis], [first], [last]), x.dtype)
+        for first, last in ((1, FAR), (0, -1))
+    ]
     return ends[0].apply("Xor", ends[1]) if x.dtype == "bool" else ends[0] - ends[1]
 
 
@@ -177,7 +184,9 @@ def _power_but_of_zero(x: Term, exponent: float) -> Term:
 
 
 def translate_percentile(t: Translation) -> str:
-    """Emit the value that ``q`` percent of the elements do not exceed, for each member of ``q``; NaN where an element is."""
+    """Emit the value that ``q`` percent of the elements do not exceed, for each member of ``q``;
+    NaN where an element is.
+    """
     x, out = t.inputs[0], t.outputs[0]
     axes = read_np_axes(t.attrs, x.rank)
     rest = [axis for axis in range(x.rank) if axis not in axes]
@@ -226,14 +235,22 @@ TRANSLATIONS = (
     Translator("_npi_var", partial(translate_deviation, root=False)),
     Translator("_npi_average", translate_average),
     Translator(
-        "_npi_norm", translate_norm, "with singular values (ord 2 or -2 of matrices, or nuc), which ONNX does not compute"
+        "_npi_norm",
+        translate_norm,
+        "with singular values (ord 2 or -2 of matrices, or nuc), which ONNX does not compute",
     ),
     Translator("_npi_percentile", translate_percentile),
     Translator("_npi_diff", translate_diff),
     Translator("_npi_ediff1d", translate_ediff1d),
-    Translator("_histogram", translate_histogram, "its data is not bool, and it has bins, or bin_cnt and range"),
+    Translator(
+        "_histogram",
+        translate_histogram,
+        "its data is not bool, and it has bins, or bin_cnt and range",
+    ),
     Translator("_contrib_allclose", translate_allclose),
     Translator("_npi_share_memory", lambda t: t.number(False, "bool")),
     NoTranslation("_npi_bincount", "the shape of its output depends on values"),
-    NoTranslation("_npx_constraint_check", "ONNX has no operator that stops where a value is false"),
+    NoTranslation(
+        "_npx_constraint_check", "ONNX has no operator that stops where a value is false"
+    ),
 )

@@ -16,7 +16,16 @@ import numpy as np
 from graphshare.ops import special_functions as special
 from graphshare.ops.conversion import convert, to_floating
 from graphshare.ops.gradient import Gradient, TapeEntry, Vjp, no_gradient
-from graphshare.ops.kernel import Array, Attrs, Clip, Context, Forward, Kernel, Operation, result_buffer
+from graphshare.ops.kernel import (
+    Array,
+    Attrs,
+    Clip,
+    Context,
+    Forward,
+    Kernel,
+    Operation,
+    result_buffer,
+)
 from graphshare.ops.limits import FLOATS, NUMBERS, Limits, require, with_limits
 from graphshare.ops.special_functions import gamma
 from graphshare.ops.unification import dtype_rule, same_dtypes, same_shapes
@@ -57,7 +66,9 @@ def _float_function(function: Function) -> Forward:
 
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         with np.errstate(all="ignore"):
-            return convert(function(to_floating(x) if x.dtype.kind == "f" else x.astype(np.float64)), x.dtype)
+            return convert(
+                function(to_floating(x) if x.dtype.kind == "f" else x.astype(np.float64)), x.dtype
+            )
 
     return forward
 
@@ -74,7 +85,12 @@ def _double_function(function: Function) -> Forward:
 def erfinv(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return the inverse of the error function; NaN outside ``[-1, 1]``, 0 for integers."""
     result = special.erfinv(x.astype(np.float64))
-    return convert(result if x.dtype.kind == "f" else np.nan_to_num(result, nan=0.0, posinf=np.inf, neginf=-np.inf), x.dtype)
+    return convert(
+        result
+        if x.dtype.kind == "f"
+        else np.nan_to_num(result, nan=0.0, posinf=np.inf, neginf=-np.inf),
+        x.dtype,
+    )
 
 
 def _scale_by(factor: np.float32) -> Any:
@@ -139,7 +155,14 @@ _REAL: dict[str, Any] = {
 _OWN_DTYPE: dict[str, Any] = {"abs": np.absolute, "negative": np.negative, "square": np.square}
 
 
-IDENTITIES = ("_copy", "_copyto", "BlockGrad", "make_loss", "_contrib_gradientmultiplier", "_CrossDeviceCopy")
+IDENTITIES = (
+    "_copy",
+    "_copyto",
+    "BlockGrad",
+    "make_loss",
+    "_contrib_gradientmultiplier",
+    "_CrossDeviceCopy",
+)
 """Operators that return their input: there is only one device."""
 
 FORWARD: dict[str, Forward] = {
@@ -184,7 +207,9 @@ def clip(context: Context, attrs: Attrs, x: Array) -> Array:
     """Clip to ``a_min`` and ``a_max`` (truncated for integers)."""
     low, high = np.float32(attrs["a_min"]), np.float32(attrs["a_max"])
     if x.dtype.kind == "f" and low <= high:
-        return np.asarray(np.clip(x, x.dtype.type(low), x.dtype.type(high), out=result_buffer(context, x)))
+        return np.asarray(
+            np.clip(x, x.dtype.type(low), x.dtype.type(high), out=result_buffer(context, x))
+        )
     first, last = convert(np.asarray(low), x.dtype), convert(np.asarray(high), x.dtype)
     # The upper bound comes first: this matters where it is the smaller one.
     return np.where(x > high, last, np.where(x < low, first, x))
@@ -211,7 +236,11 @@ def smooth_l1(context: Context, attrs: Attrs, x: Array) -> Array:
     with np.errstate(all="ignore"):
         square = sigma * sigma
         size = np.abs(data)
-        result = np.where(size > 1 / square, size - data.dtype.type(0.5) / square, size * size * square * data.dtype.type(0.5))
+        result = np.where(
+            size > 1 / square,
+            size - data.dtype.type(0.5) / square,
+            size * size * square * data.dtype.type(0.5),
+        )
     return convert(result, x.dtype)
 
 
@@ -228,7 +257,9 @@ def _make_clip(attrs: Attrs) -> Operation | None:
 KERNELS = with_limits(
     Limits(dtypes=NUMBERS),
     *(unary_kernel(name, name) for name in FORWARD),
-    Kernel("clip", clip, same_shapes, same_dtypes, limits=Limits(dtypes=NUMBERS), epilogue=_make_clip),
+    Kernel(
+        "clip", clip, same_shapes, same_dtypes, limits=Limits(dtypes=NUMBERS), epilogue=_make_clip
+    ),
     Kernel("hard_sigmoid", hard_sigmoid, same_shapes, same_dtypes),
     Kernel("_contrib_quadratic", quadratic, same_shapes, same_dtypes),
     Kernel("smooth_l1", smooth_l1, same_shapes, same_dtypes),
@@ -238,7 +269,9 @@ KERNELS = with_limits(
         lambda attrs, inputs, _: (inputs, [None if inputs[0] is None else (len(inputs[0]),)]),
         dtype_rule("int64"),
     ),
-    Kernel("size_array", size_array, lambda attrs, inputs, _: (inputs, [(1,)]), dtype_rule("int64")),
+    Kernel(
+        "size_array", size_array, lambda attrs, inputs, _: (inputs, [(1,)]), dtype_rule("int64")
+    ),
 )
 
 
@@ -258,7 +291,9 @@ def digamma(x: Array) -> Array:
         result -= np.where(small, 1 / np.where(small, up, 1), 0)
         up = np.where(small, up + 1, up)
     square = 1 / (up * up)
-    series = square * (1 / 12 - square * (1 / 120 - square * (1 / 252 - square * (1 / 240 - square / 132))))
+    series = square * (
+        1 / 12 - square * (1 / 120 - square * (1 / 252 - square * (1 / 240 - square / 132)))
+    )
     result += np.log(up) - 0.5 / up - series
     return np.where(pole, np.inf, np.where(low, result - math.pi / np.tan(math.pi * x), result))
 
@@ -356,7 +391,9 @@ def hard_sigmoid_gradient(entry: TapeEntry, dy: Array) -> Array:
 def quadratic_gradient(entry: TapeEntry, dy: Array) -> Array:
     """Return ``dy`` times ``2 a x + b``."""
     x = entry.inputs[0]
-    return np.asarray(dy * (2 * x.dtype.type(entry.attrs["a"]) * x + x.dtype.type(entry.attrs["b"])))
+    return np.asarray(
+        dy * (2 * x.dtype.type(entry.attrs["a"]) * x + x.dtype.type(entry.attrs["b"]))
+    )
 
 
 def smooth_l1_gradient(entry: TapeEntry, dy: Array) -> Array:
@@ -379,14 +416,30 @@ def slope_gradient(name: str, slope: Slope, *, by_input: bool) -> Gradient:
 GRADIENTS = (
     *(slope_gradient(name, slope, by_input=True) for name, slope in SLOPES_BY_INPUT.items()),
     *(slope_gradient(name, slope, by_input=False) for name, slope in SLOPES_BY_OUTPUT.items()),
-    *(Gradient(name, factor_vjp(factor), reads_inputs=False, reads_outputs=False) for name, factor in FACTORS.items()),
-    Gradient("make_loss", lambda entry, dy: np.ones_like(entry.inputs[0]), reads_outputs=False, is_loss=True),
-    Gradient("_contrib_gradientmultiplier", multiply_scalar, reads_inputs=False, reads_outputs=False),
+    *(
+        Gradient(name, factor_vjp(factor), reads_inputs=False, reads_outputs=False)
+        for name, factor in FACTORS.items()
+    ),
+    Gradient(
+        "make_loss",
+        lambda entry, dy: np.ones_like(entry.inputs[0]),
+        reads_outputs=False,
+        is_loss=True,
+    ),
+    Gradient(
+        "_contrib_gradientmultiplier", multiply_scalar, reads_inputs=False, reads_outputs=False
+    ),
     Gradient("clip", clip_gradient, reads_outputs=False),
     Gradient("hard_sigmoid", hard_sigmoid_gradient, reads_inputs=False),
     Gradient("_contrib_quadratic", quadratic_gradient, reads_outputs=False),
     Gradient("smooth_l1", smooth_l1_gradient, reads_outputs=False),
     *no_gradient("its derivative is 0 wherever there is one", *STEPS, "logical_not"),
     *no_gradient("it stops gradients", "BlockGrad"),
-    *no_gradient("it does not read the values of its input", "zeros_like", "ones_like", "shape_array", "size_array"),
+    *no_gradient(
+        "it does not read the values of its input",
+        "zeros_like",
+        "ones_like",
+        "shape_array",
+        "size_array",
+    ),
 )

@@ -1,7 +1,8 @@
 """Functions that ONNX or onnxruntime lack, as formulas.
 
-ONNX has no gamma function, logarithm of it, or inverse of the error function. onnxruntime has kernels in float64 for Exp, Log,
-Sin, Cos and Sqrt; formulas of these are as accurate as float64 allows, a few units in the last place.
+ONNX has no gamma function, logarithm of it, or inverse of the error function. onnxruntime has
+kernels in float64 for Exp, Log, Sin, Cos and Sqrt; formulas of these are as accurate as float64
+allows, a few units in the last place.
 """
 
 from __future__ import annotations
@@ -153,7 +154,12 @@ def _lanczos(x: Term) -> Term:
         total = part if total is None else total + part
     assert total is not None
     half = z + 0.5
-    return half * ((half + 7).apply("Log") - 1) - 7 + 0.5 * math.log(2 * math.pi) + (total + _LANCZOS[0]).apply("Log")
+    return (
+        half * ((half + 7).apply("Log") - 1)
+        - 7
+        + 0.5 * math.log(2 * math.pi)
+        + (total + _LANCZOS[0]).apply("Log")
+    )
 
 
 def gammaln(x: Term) -> Term:
@@ -187,10 +193,17 @@ def _gamma_of_integers(x: Term) -> Term:
 
 
 def erf(x: Term) -> Term:
-    """Return the error function; of float64 as a formula, because more engines have kernels for it. Integers reach 1 at 6."""
+    """Return the error function; of float64 as a formula, because more engines have kernels for it.
+
+    Integers reach 1 at 6.
+    """
     if not x.is_float:
         one = int(special_functions.ONE_IN_FLOAT64)
-        ends = ((x >= one).cast("int32"), (x <= -one).cast("int32")) if x.dtype != "uint8" else ((x >= one).cast("int32"),)
+        ends = (
+            ((x >= one).cast("int32"), (x <= -one).cast("int32"))
+            if x.dtype != "uint8"
+            else ((x >= one).cast("int32"),)
+        )
         return (ends[0] - ends[1] if len(ends) > 1 else ends[0]).cast(x.dtype)
     return x.apply("Erf") if x.dtype != "float64" else _erf_of_double(x)
 
@@ -219,7 +232,11 @@ def erfinv(x: Term) -> Term:
     """Return the inverse of the error function; NaN outside ``[-1, 1]``, of integers 0 but at the ends."""
     if not x.is_float:
         least = float(conversion.convert(np.asarray(np.inf), x.dtype))
-        return (x.cast("float64").apply("Abs").equals(1).cast("float64") * least).cast("int64").cast(x.dtype)
+        return (
+            (x.cast("float64").apply("Abs").equals(1).cast("float64") * least)
+            .cast("int64")
+            .cast(x.dtype)
+        )
     wide = x.cast("float64")
     size = wide.apply("Abs")
     w = -((1 - size) * (1 + size)).apply("Log")
@@ -234,7 +251,9 @@ def erfinv(x: Term) -> Term:
 def _refine(x: Term, root: Term) -> Term:
     """Return a better root of ``erf(root) = x``, by two of Halley's steps."""
     for _ in range(2):
-        step = (_erf_of_double(root) - x) / ((-(root * root)).apply("Exp") * (2 / math.sqrt(math.pi)))
+        step = (_erf_of_double(root) - x) / (
+            (-(root * root)).apply("Exp") * (2 / math.sqrt(math.pi))
+        )
         root = root - step / (1 + root * step)
     return root
 

@@ -14,7 +14,9 @@ OPERATORS = (
     *elementwise("ones_like zeros_like(_sparse_zeros_like)", "data"),
     *define("shape_array(_npx_shape_array) size_array", "data", registers_inputs=False),
     *define("_CrossDeviceCopy", "data"),
-    *define("_contrib_quadratic", "data", "a:float=0; b:float=0; c:float=0", couples_batch="elementwise"),
+    *define(
+        "_contrib_quadratic", "data", "a:float=0; b:float=0; c:float=0", couples_batch="elementwise"
+    ),
     *elementwise(
         "_contrib_round_ste(_sparse__contrib_round_ste) _contrib_sign_ste(_sparse__contrib_sign_ste) "
         "_copy(identity) _copyto(_npi_copyto) abs(_sparse_abs) arccos(_sparse_arccos) arccosh(_sparse_arccosh) "
@@ -29,7 +31,9 @@ OPERATORS = (
         "data",
     ),
     *elementwise("clip(_npi_clip,_sparse_clip)", "data", "a_min:float=!; a_max:float=!"),
-    *define("_contrib_gradientmultiplier", "data", SCALAR, registers_inputs=False, couples_batch="never"),
+    *define(
+        "_contrib_gradientmultiplier", "data", SCALAR, registers_inputs=False, couples_batch="never"
+    ),
     *elementwise("smooth_l1(_npx_smooth_l1)", "data", SCALAR),
     *elementwise("BlockGrad(_sparse_stop_gradient,stop_gradient)", "data"),
     *elementwise("make_loss(_sparse_make_loss)", "data", results="loss"),

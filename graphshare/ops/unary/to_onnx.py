@@ -1,7 +1,7 @@
 """Functions of one array in ONNX, element by element.
 
-As in the kernels, real functions of integers are computed in float64, and the result is truncated. Formulas of float16 are
-computed in float32.
+As in the kernels, real functions of integers are computed in float64, and the result is truncated.
+Formulas of float16 are computed in float32.
 """
 
 from __future__ import annotations
@@ -86,7 +86,9 @@ def _parts_of_cube_root(x: Term) -> tuple[Term, Term]:
     ``Where`` need not keep the sign of a zero, so neither part is ever zero.
     """
     is_zero = x.equals(0)
-    return is_zero.choose(1.0, x.apply("Abs").apply("Pow", 1 / 3)), is_zero.choose(1 / x, x.apply("Sign"))
+    return is_zero.choose(1.0, x.apply("Abs").apply("Pow", 1 / 3)), is_zero.choose(
+        1 / x, x.apply("Sign")
+    )
 
 
 def _cube_root(x: Term) -> Term:
@@ -105,7 +107,9 @@ def _logarithm(base: float) -> Function:
 
 
 def _whole_part(function: Function, inverse: Callable[[Term], Term]) -> Function:
-    """Return an increasing function, truncated for integers: ``inverse`` shows whether the nearest integer is too large."""
+    """Return an increasing function, truncated for integers: ``inverse`` shows whether the nearest
+    integer is too large.
+    """
 
     def compute(x: Term) -> Term:
         if x.is_float:
@@ -130,18 +134,31 @@ def _cube_root_of_any(x: Term) -> Term:
         return _real(_cube_root)(x)
     size = x.cast("float64").apply("Abs")
     # An int64 in between, because _whole_part corrects only results of integers.
-    whole = _whole_part(_cube_root, lambda y: y * y * y)(Term(x.t, size.cast("int64").name, "int64")).cast("float64")
+    whole = _whole_part(_cube_root, lambda y: y * y * y)(
+        Term(x.t, size.cast("int64").name, "int64")
+    ).cast("float64")
     return (whole * x.cast("float64").apply("Sign")).convert(x.dtype)
 
 
 def _scale_by(factor: np.float32) -> Function:
     def scale(x: Term) -> Term:
-        return x * float(factor) if x.is_float else (x.cast("float64") * float(factor)).convert(x.dtype)
+        return (
+            x * float(factor)
+            if x.is_float
+            else (x.cast("float64") * float(factor)).convert(x.dtype)
+        )
 
     return scale
 
 
-_EVERYWHERE = {"cos": "Cos", "exp": "Exp", "log": "Log", "reciprocal": "Reciprocal", "sin": "Sin", "sqrt": "Sqrt"}
+_EVERYWHERE = {
+    "cos": "Cos",
+    "exp": "Exp",
+    "log": "Log",
+    "reciprocal": "Reciprocal",
+    "sin": "Sin",
+    "sqrt": "Sqrt",
+}
 
 
 _WITHOUT_DOUBLE = {
@@ -160,7 +177,10 @@ _WITHOUT_DOUBLE = {
 
 FUNCTIONS: dict[str, Function] = {
     **{name: _real_node(op_type) for name, op_type in _EVERYWHERE.items()},
-    **{name: _without_double(op_type, getattr(special, name)) for name, op_type in _WITHOUT_DOUBLE.items()},
+    **{
+        name: _without_double(op_type, getattr(special, name))
+        for name, op_type in _WITHOUT_DOUBLE.items()
+    },
     "cbrt": _cube_root_of_any,
     "degrees": _scale_by(np.float32(180) / np.float32(np.pi)),
     "expm1": _real(special.expm1),
@@ -209,7 +229,12 @@ def translate_clip(t: Translation) -> str:
     elif low <= high and _fits(low, x.dtype) and _fits(high, x.dtype):
         return x.apply("Clip", int(first), int(last)).name
     wide = x if x.is_float else x.cast("float64")
-    return (wide > float(high)).choose(last, (wide < float(low)).choose(first, wide)).convert(x.dtype).name
+    return (
+        (wide > float(high))
+        .choose(last, (wide < float(low)).choose(first, wide))
+        .convert(x.dtype)
+        .name
+    )
 
 
 def _fits(number: np.float32, dtype: str) -> bool:
@@ -243,7 +268,12 @@ def translate_smooth_l1(t: Translation) -> str:
         square = sigma * sigma
         border, offset, scale = number(1) / square, number(0.5) / square, square * number(0.5)
     size = wide.apply("Abs")
-    return (size > float(border)).choose(size - float(offset), size * size * float(scale)).convert(x.dtype).name
+    return (
+        (size > float(border))
+        .choose(size - float(offset), size * size * float(scale))
+        .convert(x.dtype)
+        .name
+    )
 
 
 _IDENTITIES = ("_copy", "_copyto", "BlockGrad", "make_loss", "_contrib_gradientmultiplier")

@@ -57,19 +57,32 @@ def fold(model: Checkpoint) -> FoldedGraph:
     for group, weight, bias in results:
         names = group[0].weight.name, biases[group[0].weight]
         arrays.update(zip(names, (weight, bias), strict=True))
-        folded.append(Folded(*names, tuple(p.layer.name for p in group), tuple(p.norm.name for p in group)))
-    order = dict.fromkeys(node for node in (*model.graph.nodes, *left) if node in left)  # those in bodies last
+        folded.append(
+            Folded(*names, tuple(p.layer.name for p in group), tuple(p.norm.name for p in group))
+        )
+    order = dict.fromkeys(
+        node for node in (*model.graph.nodes, *left) if node in left
+    )  # those in bodies last
     reasons = tuple(Unfolded(node.name, left[node]) for node in order)
     new = {first.weight: bias for (first, *_), _, bias in results if first.bias is None}
     make = find_format(model.graph).editing.make_parameter
-    variables = {weight: make(model.graph, biases[weight], str(bias.dtype), bias.shape) for weight, bias in new.items()}
+    variables = {
+        weight: make(model.graph, biases[weight], str(bias.dtype), bias.shape)
+        for weight, bias in new.items()
+    }
     rewrite = _fold_graph(model.graph, groups, variables)
-    return FoldedGraph(rewrite.graph, rewrite.branches, arrays=arrays, report=Folding(tuple(folded), reasons))
+    return FoldedGraph(
+        rewrite.graph, rewrite.branches, arrays=arrays, report=Folding(tuple(folded), reasons)
+    )
 
 
-def _name_biases(graph: Graph, groups: Sequence[Sequence[Pair]], held: Collection[str]) -> dict[Node, str]:
+def _name_biases(
+    graph: Graph, groups: Sequence[Sequence[Pair]], held: Collection[str]
+) -> dict[Node, str]:
     """Return a name for the bias of each group by the group's weight: its own, or a new one that nothing has."""
-    taken = {name for node in graph.nodes for name in (node.name, *node.details.outputs)} | set(held)
+    taken = {name for node in graph.nodes for name in (node.name, *node.details.outputs)} | set(
+        held
+    )
     names: dict[Node, str] = {}
     for first, *_ in groups:
         if first.bias is not None:
@@ -91,11 +104,14 @@ def _bias_names(weight: str) -> Iterator[str]:
         number += 1
 
 
-def _fold_graph(graph: Graph, groups: Sequence[Sequence[Pair]], variables: Mapping[Node, Node]) -> Rewrite:
+def _fold_graph(
+    graph: Graph, groups: Sequence[Sequence[Pair]], variables: Mapping[Node, Node]
+) -> Rewrite:
     """Return the graph with each layer of ``groups`` in the place of its BatchNorm, with a bias.
 
-    It has BatchNorm's name, because its output is BatchNorm's: heads and inner outputs keep their names and values. Parameters
-    that only BatchNorm used are removed. ``variables`` are the new biases by weight.
+    It has BatchNorm's name, because its output is BatchNorm's: heads and inner outputs keep their
+    names and values. Parameters that only BatchNorm used are removed. ``variables`` are the new
+    biases by weight.
     """
     format_ = find_format(graph)
     pairs = {pair.norm: pair for group in groups for pair in group}
@@ -133,7 +149,9 @@ def _find_unused(graph: Graph, norms: Collection[Node]) -> set[Node]:
 
 
 def _layer_in_place(pair: Pair, variables: Mapping[Node, Node], format_: ModelFormat) -> Node:
-    """Return the layer with BatchNorm's outputs and a bias; its inputs, except a new bias, are still nodes of the source."""
+    """Return the layer with BatchNorm's outputs and a bias; its inputs, except a new bias, are
+    still nodes of the source.
+    """
     layer, norm = format_.editing.take_outputs(pair.layer, pair.norm), pair.norm
     deps = tuple(dict.fromkeys((*layer.control_deps, *norm.control_deps)))
     if pair.bias is not None:
@@ -141,7 +159,9 @@ def _layer_in_place(pair: Pair, variables: Mapping[Node, Node], format_: ModelFo
     # Files of 2015 have two numbers for an entry, and the new one must look like the others.
     version = None if layer.inputs[1].version is None else 0
     inputs = (*layer.inputs, Entry(variables[pair.weight], 0, version))
-    details = replace(layer.details, absent=()) if layer.details.absent else layer.details  # the bias was
+    details = (
+        replace(layer.details, absent=()) if layer.details.absent else layer.details
+    )  # the bias was
     if layer.details.domain != MXNET_DOMAIN:
         return replace(layer, inputs=inputs, control_deps=deps, details=details)
     attrs = {**layer.attrs, _NO_BIAS: "False"}
@@ -154,7 +174,9 @@ def _layer_in_place(pair: Pair, variables: Mapping[Node, Node], format_: ModelFo
 
 
 class Folded(msgspec.Struct, frozen=True):
-    """``norms`` that are in ``weight`` and ``bias`` now; ``layers`` are the operators before them, in the same order."""
+    """``norms`` that are in ``weight`` and ``bias`` now; ``layers`` are the operators before them,
+    in the same order.
+    """
 
     weight: str
     bias: str
@@ -172,8 +194,8 @@ class Unfolded(msgspec.Struct, frozen=True):
 class FoldingProof(msgspec.Struct, frozen=True):
     """How many ``outputs`` and folded ``layers`` were compared with the source, and their largest differences.
 
-    ``max_abs`` is the largest difference of an output. ``of_largest`` is the largest difference of a layer, relative to its
-    largest number; None where no number is finite.
+    ``max_abs`` is the largest difference of an output. ``of_largest`` is the largest difference of
+    a layer, relative to its largest number; None where no number is finite.
     """
 
     outputs: int
@@ -185,8 +207,8 @@ class FoldingProof(msgspec.Struct, frozen=True):
 class Folding(ShortRepr, msgspec.Struct, frozen=True, omit_defaults=True):
     """The weights that changed, and the BatchNorms that were left; ``proof`` is None where nothing was computed.
 
-    ``by_weights`` is how many steps of their dtype the weights of both models are apart at most, where these show that both
-    models are the same for every input.
+    ``by_weights`` is how many steps of their dtype the weights of both models are apart at most,
+    where these show that both models are the same for every input.
     """
 
     folded: tuple[Folded, ...]

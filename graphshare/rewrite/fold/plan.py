@@ -1,7 +1,8 @@
 """Find the BatchNorms that can be folded, and the weights into which, from the graph only.
 
-A BatchNorm can be folded when it is all that uses the output of a linear layer (Convolution, FullyConnected, Deconvolution; in
-ONNX Conv, Gemm, ConvTranspose). Layers that share a weight are folded together or not at all.
+A BatchNorm can be folded when it is all that uses the output of a linear layer (Convolution,
+FullyConnected, Deconvolution; in ONNX Conv, Gemm, ConvTranspose). Layers that share a weight are
+folded together or not at all.
 """
 
 from __future__ import annotations
@@ -68,7 +69,10 @@ def plan_folding(graph: Graph) -> FoldPlan:
                 pairs[pair_or_reason.layer] = pair_or_reason
             else:
                 left[node] = pair_or_reason
-        left.update((norm, f"is in a body of {node.name!r}") for norm in _list_inner_norms(node, surroundings.operator_set))
+        left.update(
+            (norm, f"is in a body of {node.name!r}")
+            for norm in _list_inner_norms(node, surroundings.operator_set)
+        )
     groups: dict[Node, list[Pair]] = {}
     for pair in pairs.values():
         groups.setdefault(pair.weight, []).append(pair)
@@ -121,7 +125,9 @@ def _pair_up(norm: Node, scaling: Foldable, around: _Surroundings) -> Pair | str
         return f"is after {layer.name!r}, whose attributes cannot be read"
     axis = scaling.scaling.axis(scaling.attrs)
     if axis not in linear.linear.channel_axes(linear.attrs):
-        return f"works on axis {axis}, which is not the axis of the output channels of {layer.name!r}"
+        return (
+            f"works on axis {axis}, which is not the axis of the output channels of {layer.name!r}"
+        )
     pair = Pair(layer, norm, _list_statistics(norm, around), linear, scaling)
     return next(_list_obstacles(pair, around), pair)
 
@@ -130,7 +136,11 @@ def _list_obstacles(pair: Pair, around: _Surroundings) -> Iterator[str]:
     """Yield the reasons why the BatchNorm of a pair has to stay: uses of the two operators, and their variables."""
     layer, norm = pair.layer, pair.norm
     # Any other reader of the layer would get the values after the BatchNorm.
-    if around.list_consumers(layer) != [(norm, 0)] or layer in around.head_nodes or layer in around.awaited:
+    if (
+        around.list_consumers(layer) != [(norm, 0)]
+        or layer in around.head_nodes
+        or layer in around.awaited
+    ):
         yield f"is not the only use of the output of {layer.name!r}"
     if _uses_other_outputs(norm, around):
         yield "has a mean or variance that is used"
@@ -138,7 +148,9 @@ def _list_obstacles(pair: Pair, around: _Surroundings) -> Iterator[str]:
     if len(parameters) != (1 if pair.linear.attrs["no_bias"] else 2):
         yield f"is after {layer.name!r}, which {IMPLIED}"
     signature = find_signature(norm)
-    expected = len(signature.formal_inputs(norm.attrs)) - 1 if signature is not None else _STATISTICS
+    expected = (
+        len(signature.formal_inputs(norm.attrs)) - 1 if signature is not None else _STATISTICS
+    )
     if len(pair.statistics) != expected:
         yield f"has {format_count(len(pair.statistics) + 1, 'input')}, not {expected + 1}"
     for entry in (*parameters, *norm.inputs[1:]):
@@ -148,7 +160,9 @@ def _list_obstacles(pair: Pair, around: _Surroundings) -> Iterator[str]:
 def _uses_other_outputs(norm: Node, around: _Surroundings) -> bool:
     if any(node is norm and index > 0 for node, index in around.heads):
         return True
-    return any(consumer.inputs[position].index > 0 for consumer, position in around.list_consumers(norm))
+    return any(
+        consumer.inputs[position].index > 0 for consumer, position in around.list_consumers(norm)
+    )
 
 
 def _list_statistics(norm: Node, around: _Surroundings) -> tuple[str, ...]:
@@ -160,7 +174,11 @@ def _list_statistics(norm: Node, around: _Surroundings) -> tuple[str, ...]:
 def _list_variable_obstacles(node: Node, around: _Surroundings) -> Iterator[str]:
     """Yield the reasons why a parameter cannot be read or replaced."""
     if node.op:
-        what = "a constant that is too small for a weight" if node.op == "Constant" else "which is computed"
+        what = (
+            "a constant that is too small for a weight"
+            if node.op == "Constant"
+            else "which is computed"
+        )
         yield f"depends on {node.name!r}, {what}"
     if node in around.replaceable:
         yield f"depends on {node.name!r}, an input, to which the caller of the model gives a value"
@@ -192,7 +210,11 @@ def _other_use(group: list[Pair], pairs: Mapping[Node, Pair], around: _Surroundi
 
 
 def _describe_use(user: Node, pairs: Mapping[Node, Pair]) -> str:
-    return f"is also that of {user.name!r}" if user in pairs else f"is also used by {user.name!r}, which cannot be folded"
+    return (
+        f"is also that of {user.name!r}"
+        if user in pairs
+        else f"is also used by {user.name!r}, which cannot be folded"
+    )
 
 
 _WITH_BIAS = 3  # inputs of a layer
@@ -201,7 +223,8 @@ _FIRST_INFERENCE = 7
 
 
 class Foldable(msgspec.Struct, frozen=True, eq=False):
-    """A node that is linear in a weight, or that scales channels, with the attributes that ``linear`` or ``scaling`` reads.
+    """A node that is linear in a weight, or that scales channels, with the attributes that
+    ``linear`` or ``scaling`` reads.
 
     ``fault`` is why it cannot be folded, as the end of a sentence about it; empty where nothing is known against it.
     """
@@ -213,7 +236,9 @@ class Foldable(msgspec.Struct, frozen=True, eq=False):
 
 
 def find_foldable(node: Node, operator_set: int | None = None) -> Foldable | None:
-    """Return the facts of a node that a fold needs, None where it has no part in one; ``operator_set`` is ONNX's version."""
+    """Return the facts of a node that a fold needs, None where it has no part in one;
+    ``operator_set`` is ONNX's version.
+    """
     if not node.details.domain and node.op in _ONNX_OPERATORS:
         try:
             return _ONNX_OPERATORS[node.op](node, operator_set or 0)
@@ -223,11 +248,16 @@ def find_foldable(node: Node, operator_set: int | None = None) -> Foldable | Non
     if kernel is None or (kernel.linear is None and kernel.scaling is None):
         return None
     attrs = _parse_attributes(node)
-    return Foldable(attrs, kernel.linear, kernel.scaling, "" if attrs else "has attributes that cannot be read")
+    return Foldable(
+        attrs, kernel.linear, kernel.scaling, "" if attrs else "has attributes that cannot be read"
+    )
 
 
 def _parse_attributes(node: Node) -> dict[str, Any]:
-    """Return the typed attributes; none where one cannot be read. Old files have attributes that are not the operator's."""
+    """Return the typed attributes; none where one cannot be read.
+
+    Old files have attributes that are not the operator's.
+    """
     signature = find_signature(node)
     values, faults = signature.parse(node.attrs) if signature is not None else ({}, [])
     return {} if any(fault.kind != "unknown" for fault in faults) else values
@@ -243,7 +273,12 @@ def _read_convolution(node: Node, operator_set: int) -> Foldable:
     """Return Conv or ConvTranspose as MXNet's Convolution or Deconvolution."""
     kernel = find_kernel("Convolution" if node.op == "Conv" else "Deconvolution")
     groups = int(node.attrs.get("group", "1"))
-    attrs = {"kernel": (), "layout": None, "num_group": groups, "no_bias": len(node.inputs) < _WITH_BIAS}
+    attrs = {
+        "kernel": (),
+        "layout": None,
+        "num_group": groups,
+        "no_bias": len(node.inputs) < _WITH_BIAS,
+    }
     return Foldable(attrs, kernel.linear if kernel is not None else None)
 
 
@@ -255,7 +290,10 @@ def _read_gemm(node: Node, operator_set: int) -> Foldable:
 
 
 def _read_batch_normalization(node: Node, operator_set: int) -> Foldable:
-    """Return BatchNormalization as MXNet's BatchNorm with gamma. The attributes that state its mode changed three times."""
+    """Return BatchNormalization as MXNet's BatchNorm with gamma.
+
+    The attributes that state its mode changed three times.
+    """
     is_old = operator_set < _FIRST_INFERENCE and int(node.attrs.get("is_test", "0")) != 1
     fault = ""
     if is_old or int(node.attrs.get("training_mode", "0")) or any(node.details.outputs[1:]):

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from graphshare.ops.kernel import Array
 
 _FLOATS = ("float16", "float32", "float64")
-_SCRATCH = 16  # bytes for each number of a weight while it is folded: itself and the result in float64
+_SCRATCH = (
+    16  # bytes for each number of a weight while it is folded: itself and the result in float64
+)
 
 
 def check_fold_memory(groups: Iterable[tuple[Pair, ...]], records: Mapping[str, Record]) -> None:
@@ -40,29 +42,41 @@ def check_fold_memory(groups: Iterable[tuple[Pair, ...]], records: Mapping[str, 
         kept += record.dense_size
 
 
-def fold_group(group: tuple[Pair, ...], params: Mapping[str, Array], records: Mapping[str, Record]) -> tuple[Array, Array]:
+def fold_group(
+    group: tuple[Pair, ...], params: Mapping[str, Array], records: Mapping[str, Record]
+) -> tuple[Array, Array]:
     """Return the weight and bias that all layers of a group have once their BatchNorms are folded.
 
     Raises:
-        KernelError: an array is missing or does not fit, the result overflows, or the layers would need different weights; the
-            message is the end of a sentence about each BatchNorm.
+        KernelError: an array is missing or does not fit, the result overflows, or the layers would
+            need different weights; the message is the end of a sentence about each BatchNorm.
     """
     first = fold_pair(group[0], params, records)
     for other in group[1:]:
         if not is_same(first, fold_pair(other, params, records)):
             names = f"{group[0].norm.name!r} and {other.norm.name!r}"
-            raise KernelError(f"is after a layer that shares its weight {other.weight.name!r}: {names} differ")
+            raise KernelError(
+                f"is after a layer that shares its weight {other.weight.name!r}: {names} differ"
+            )
     return first
 
 
-def fold_pair(pair: Pair, params: Mapping[str, Array], records: Mapping[str, Record]) -> tuple[Array, Array]:
+def fold_pair(
+    pair: Pair, params: Mapping[str, Array], records: Mapping[str, Record]
+) -> tuple[Array, Array]:
     """Return the weight and bias of a layer with its BatchNorm folded. Raises KernelError as :func:`fold_group`."""
-    names = [pair.weight.name, *([pair.bias.name] if pair.bias is not None else []), *pair.statistics]
+    names = [
+        pair.weight.name,
+        *([pair.bias.name] if pair.bias is not None else []),
+        *pair.statistics,
+    ]
     for name in names:
         record = records.get(name)
         if record is None or record.shape is None:
             raise KernelError(f"needs {name!r}, which the parameter file does not hold")
-        dtype = record.layout.partition(" ")[2] or record.dtype  # arrays of other dtypes are listed as bytes
+        dtype = (
+            record.layout.partition(" ")[2] or record.dtype
+        )  # arrays of other dtypes are listed as bytes
         if dtype not in _FLOATS:
             raise KernelError(f"needs {name!r}, which is {dtype}")
     weight, *rest = (params[name] for name in names)
@@ -70,4 +84,6 @@ def fold_pair(pair: Pair, params: Mapping[str, Array], records: Mapping[str, Rec
     linear, scaling = pair.linear.linear, pair.scaling.scaling
     assert linear is not None
     assert scaling is not None
-    return fold_scaling(linear, scaling, (pair.linear.attrs, pair.scaling.attrs), weight, bias, rest)
+    return fold_scaling(
+        linear, scaling, (pair.linear.attrs, pair.scaling.attrs), weight, bias, rest
+    )

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from graphshare.analysis.name_lists import auxiliary_variables, list_by_name, list_numbered, output_name
+from graphshare.analysis.name_lists import (
+    auxiliary_variables,
+    list_by_name,
+    list_numbered,
+    output_name,
+)
 from graphshare.analysis.roles import Role
 from graphshare.errors import Fault
 from graphshare.ir.graph import Entry, Node
@@ -23,10 +28,11 @@ def resolve_names(
 ) -> tuple[dict[Place, Output], list[Fault]]:
     """Return the output that takes the place of each connected variable, and every fault of ``pairs``.
 
-    Names may be names in the result, with prefixes, or names in the graphs' own files. OUT names an output, or a node that has
-    one (in an ONNX model by the node's own name, too). Operators come before variables, and names in the result before names in
-    the files. IN names an input of every graph that has it. The graph of OUT itself counts only if no other graph has such an
-    input. A name in a file never means an input that a pair already names by its name in the result.
+    Names may be names in the result, with prefixes, or names in the graphs' own files. OUT names an
+    output, or a node that has one (in an ONNX model by the node's own name, too). Operators come
+    before variables, and names in the result before names in the files. IN names an input of every
+    graph that has it. The graph of OUT itself counts only if no other graph has such an input. A
+    name in a file never means an input that a pair already names by its name in the result.
     """
     if not pairs:
         return {}, []
@@ -43,7 +49,12 @@ def resolve_names(
             label = parts[place[0]].label
             if fed.setdefault(place, out) != out:
                 hint = "connect it once, or give the graphs prefixes so that the inputs have different names"
-                faults.append(Fault(f"{option}: input {name!r} of {label} is fed by {fed[place]!r} already", hint=hint))
+                faults.append(
+                    Fault(
+                        f"{option}: input {name!r} of {label} is fed by {fed[place]!r} already",
+                        hint=hint,
+                    )
+                )
             elif output is not None and output[1].node is place[1] and output[0] == place[0]:
                 faults.append(Fault(f"{option} connects an input with itself"))
             elif output is not None:
@@ -52,9 +63,14 @@ def resolve_names(
 
 
 class _Names:
-    """The names of all parts, with their prefixes and without. ``inputs`` are the names of inputs that are connected."""
+    """The names of all parts, with their prefixes and without.
 
-    def __init__(self, parts: Sequence[Member], roles: Sequence[Mapping[Node, Role]], inputs: Sequence[str]) -> None:
+    ``inputs`` are the names of inputs that are connected.
+    """
+
+    def __init__(
+        self, parts: Sequence[Member], roles: Sequence[Mapping[Node, Role]], inputs: Sequence[str]
+    ) -> None:
         self._parts = parts
         self._roles = roles
         self._guesses = _MOST_GUESSES
@@ -64,9 +80,13 @@ class _Names:
         self._states = [auxiliary_variables(part.graph.nodes) for part in parts]
         for number, part in enumerate(parts):
             for name, entry in list_numbered(part.graph.nodes, part.graph.heads):
-                self._outputs.setdefault(part.prefix + name if entry.node.name else name, []).append((number, entry))
+                self._outputs.setdefault(
+                    part.prefix + name if entry.node.name else name, []
+                ).append((number, entry))
             for name, same in list_by_name(part.graph.nodes, part.graph.heads).items():
-                self._nodes.setdefault(part.prefix + name, []).extend((number, node) for node in same)
+                self._nodes.setdefault(part.prefix + name, []).extend(
+                    (number, node) for node in same
+                )
             for node in part.graph.nodes:
                 if node.name and node.is_variable:
                     self._variables.setdefault(part.name(node), []).append((number, node))
@@ -78,11 +98,19 @@ class _Names:
 
     def _find_outputs(self, name: str) -> list[Output]:
         named = (self._outputs.get(name, []), self._own_outputs.get(name, []))
-        operators = ([output for output in matches if not output[1].node.is_variable] for matches in named)
-        matches = next(filter(None, (*operators, *named)), []) or _find_one(name, (self._outputs, self._own_outputs))
+        operators = (
+            [output for output in matches if not output[1].node.is_variable] for matches in named
+        )
+        matches = next(filter(None, (*operators, *named)), []) or _find_one(
+            name, (self._outputs, self._own_outputs)
+        )
         if matches:
             return matches
-        nodes = self._nodes.get(name) or self._own_nodes.get(name) or _find_one(name, (self._nodes, self._own_nodes))
+        nodes = (
+            self._nodes.get(name)
+            or self._own_nodes.get(name)
+            or _find_one(name, (self._nodes, self._own_nodes))
+        )
         return [(number, entry) for number, node in nodes for entry in visible_outputs(node)]
 
     def output(self, name: str, option: str) -> tuple[Output | None, Fault | None]:
@@ -91,27 +119,44 @@ class _Names:
         if len(matches) == 1:
             return matches[0], None
         if not matches:
-            hint = self._near(name, [*self._outputs, *self._nodes, *self._own_outputs, *self._own_nodes])
+            hint = self._near(
+                name, [*self._outputs, *self._nodes, *self._own_outputs, *self._own_nodes]
+            )
             return None, Fault(f"{option}: {name!r} names no output and no node", hint=hint)
         if len({(number, entry.node) for number, entry in matches}) == 1:
             listed = ", ".join(output_name(entry) for _, entry in matches)
-            return None, Fault(f"{option}: {name!r} has {format_count(len(matches), 'output')}", hint=f"name one of {listed}")
+            return None, Fault(
+                f"{option}: {name!r} has {format_count(len(matches), 'output')}",
+                hint=f"name one of {listed}",
+            )
         labels = ", ".join(dict.fromkeys(self._parts[number].label for number, _ in matches))
         names = dict.fromkeys(name_output(self._parts, each) for each in matches)
         distinct = f"name one of {', '.join(names)}" if len(names) == len(matches) else ""
         if len({number for number, _ in matches}) == 1:
             distinct = distinct or f"{name}#0 is the first of them, {name}#1 the second"
         hint = distinct or "give each file a `prefixes`, and name the output with it"
-        return None, Fault(f"{option}: {name!r} means {format_count(len(matches), 'output')} ({labels})", hint=hint)
+        return None, Fault(
+            f"{option}: {name!r} means {format_count(len(matches), 'output')} ({labels})", hint=hint
+        )
 
     def _find_inputs(self, name: str) -> list[Place]:
         # An input that another pair names by its number, or in full, is not meant a second time by its short name.
         numbered = self._find_numbered(name)
-        candidates = numbered or [place for place in self._variables.get(name, []) if place not in self._numbered]
-        own = [place for place in self._own_variables.get(name, []) if place not in self._named | self._numbered]
-        return candidates + ([place for place in own if self._refusal(place) is None] or ([] if candidates else own))
+        candidates = numbered or [
+            place for place in self._variables.get(name, []) if place not in self._numbered
+        ]
+        own = [
+            place
+            for place in self._own_variables.get(name, [])
+            if place not in self._named | self._numbered
+        ]
+        return candidates + (
+            [place for place in own if self._refusal(place) is None] or ([] if candidates else own)
+        )
 
-    def inputs(self, name: str, option: str, output: Output | None) -> tuple[list[Place], list[Fault]]:
+    def inputs(
+        self, name: str, option: str, output: Output | None
+    ) -> tuple[list[Place], list[Fault]]:
         """Return the input variables of that ``name`` which ``output`` is to feed, or the faults of the name."""
         candidates = self._find_inputs(name)
         if output is not None:
@@ -119,20 +164,36 @@ class _Names:
             candidates = [place for place in candidates if place[0] != output[0]] or candidates
         if not candidates:
             names = {**self._own_variables, **self._variables}
-            known = [n for n, places in names.items() if any(self._refusal(place) is None for place in places)]
+            known = [
+                n
+                for n, places in names.items()
+                if any(self._refusal(place) is None for place in places)
+            ]
             listed = f"inputs are {', '.join(known[:8])}" if known else ""
-            return [], [Fault(f"{option}: {name!r} names no variable", hint=self._near(name, known) or listed)]
+            return [], [
+                Fault(
+                    f"{option}: {name!r} names no variable", hint=self._near(name, known) or listed
+                )
+            ]
         faults = []
         for place in candidates:
             refusal = self._refusal(place)
             if refusal is not None:
                 why, hint = refusal
-                faults.append(Fault(f"{option}: {name!r} of {self._parts[place[0]].label} is {why}", hint=hint))
+                faults.append(
+                    Fault(
+                        f"{option}: {name!r} of {self._parts[place[0]].label} is {why}", hint=hint
+                    )
+                )
         return ([] if faults else candidates), faults
 
     def _find_numbered(self, name: str) -> list[Place]:
         """Return the variable that ``NAME#1`` means; none for other names."""
-        return [] if name in self._variables else _find_one(name, (self._variables, self._own_variables))
+        return (
+            []
+            if name in self._variables
+            else _find_one(name, (self._variables, self._own_variables))
+        )
 
     def _near(self, name: str, known: list[str]) -> str:
         """Return a hint for an unknown name. Only the first few unknown names are compared with known ones."""
@@ -146,7 +207,10 @@ class _Names:
             return "an auxiliary state, which its operator writes", "only inputs can be connected"
         role = self._roles[number][node]
         if role.is_parameter:
-            return f"a parameter ({role.reason})", f"if it is an input after all, add `as_input={node.name!r}`"
+            return (
+                f"a parameter ({role.reason})",
+                f"if it is an input after all, add `as_input={node.name!r}`",
+            )
         return None
 
 
@@ -174,7 +238,10 @@ def name_output(parts: Sequence[Member], output: Output) -> str:
 
 
 def find_forgotten_inputs(
-    parts: Sequence[Member], roles: Sequence[Mapping[Node, Role]], wired: Mapping[Place, Output], ties: Collection[Place]
+    parts: Sequence[Member],
+    roles: Sequence[Mapping[Node, Role]],
+    wired: Mapping[Place, Output],
+    ties: Collection[Place],
 ) -> list[tuple[Place, Place]]:
     """Return inputs that stay although one of their name in another graph is connected, each with that one.
 

@@ -1,7 +1,7 @@
 """Several graphs in one: outputs of some feed inputs of others, equal variables become one node.
 
-A variable that an output takes the place of is gone from the result, and so is the head that feeds it. Nodes that nothing
-changes keep their identity.
+A variable that an output takes the place of is gone from the result, and so is the head that feeds
+it. Nodes that nothing changes keep their identity.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ Output = tuple[int, Entry]
 class Member(msgspec.Struct, frozen=True, eq=False):
     """A graph of the group, with its parameter file where there is one.
 
-    ``prefix`` goes before every name in it; ``label`` is its name in messages, ``alignment`` a change of its operator set.
+    ``prefix`` goes before every name in it; ``label`` is its name in messages, ``alignment`` a
+    change of its operator set.
     """
 
     graph: Graph
@@ -56,17 +57,25 @@ class Collision(msgspec.Struct, frozen=True):
     what: str = ""
 
 
-def join(parts: Sequence[Member], *, connect: Mapping[Place, Output] = EMPTY, ties: Mapping[Place, Place] = EMPTY) -> Rewrite:
+def join(
+    parts: Sequence[Member],
+    *,
+    connect: Mapping[Place, Output] = EMPTY,
+    ties: Mapping[Place, Place] = EMPTY,
+) -> Rewrite:
     """Return one graph with the nodes and heads of all ``parts``, in their order.
 
-    ``connect`` maps a variable to the output that takes its place; heads that are connected are heads no more. ``ties`` maps a
-    variable to one of an earlier part that it becomes. The first part's source and attributes are the result's.
+    ``connect`` maps a variable to the output that takes its place; heads that are connected are
+    heads no more. ``ties`` maps a variable to one of an earlier part that it becomes. The first
+    part's source and attributes are the result's.
 
     Raises:
         RefusedError: names collide, connections go round in a circle, or no head is left; all are listed.
     """
     faults = [
-        Fault(f"{c.what or repr(c.name)} is in both {parts[c.first].label} and {parts[c.second].label}")
+        Fault(
+            f"{c.what or repr(c.name)} is in both {parts[c.first].label} and {parts[c.second].label}"
+        )
         for c in find_collisions(parts, connect, ties)
     ]
     RefusedError.raise_any(faults)
@@ -81,20 +90,34 @@ def join(parts: Sequence[Member], *, connect: Mapping[Place, Output] = EMPTY, ti
         nodes = tuple(post_order(nodes))
     heads = tuple(work.heads(used))
     if not heads:
-        raise RefusedError(Fault("no output is left: each of them feeds an input", hint="leave one of them unconnected"))
+        raise RefusedError(
+            Fault(
+                "no output is left: each of them feeds an input",
+                hint="leave one of them unconnected",
+            )
+        )
     first = parts[0].graph
     joined = first.source.after_join([part.graph.source for part in parts[1:]])
-    source = joined.after_rewrite(work.images[0], unchanged=len(first.nodes) if work.untouched else 0)
+    source = joined.after_rewrite(
+        work.images[0], unchanged=len(first.nodes) if work.untouched else 0
+    )
     extra: dict[str, Any] = {}  # of keys that several files have, the first one's
     for part in parts:
         extra = {**part.graph.extra, **extra}
     result = Graph(nodes, heads, first.attrs, source, freeze(extra))
-    branches = tuple(Branch(part.prefix, part.graph, images) for part, images in zip(parts, work.images, strict=True))
+    branches = tuple(
+        Branch(part.prefix, part.graph, images)
+        for part, images in zip(parts, work.images, strict=True)
+    )
     return Rewrite(result, branches, tuple(_rename_implied(parts)))
 
 
-def find_collisions(parts: Sequence[Member], connect: Mapping[Place, Output], ties: Mapping[Place, Place]) -> list[Collision]:
-    """Return every name that two parts would bring into the result: of nodes, implied states and SyncBatchNorm's barriers."""
+def find_collisions(
+    parts: Sequence[Member], connect: Mapping[Place, Output], ties: Mapping[Place, Place]
+) -> list[Collision]:
+    """Return every name that two parts would bring into the result: of nodes, implied states and
+    SyncBatchNorm's barriers.
+    """
     owner: dict[tuple[str, str], int] = {}
     collisions: dict[tuple[str, str], Collision] = {}
     for number, part in enumerate(parts):
@@ -103,7 +126,9 @@ def find_collisions(parts: Sequence[Member], connect: Mapping[Place, Output], ti
             first = owner.setdefault(key, number)
             if first != number:
                 kind, name = key
-                collisions.setdefault(key, Collision(name, first, number, kind and f"{kind} {name!r}"))
+                collisions.setdefault(
+                    key, Collision(name, first, number, kind and f"{kind} {name!r}")
+                )
     return list(collisions.values())
 
 
@@ -126,14 +151,23 @@ def _rename_implied(parts: Sequence[Member]) -> Iterator[Rename]:
                     yield Rename(part.prefix, variable.name, part.prefix + variable.name)
 
 
-def _order_places(parts: Sequence[Member], connect: Mapping[Place, Output], ties: Mapping[Place, Place]) -> Iterator[Place]:
+def _order_places(
+    parts: Sequence[Member], connect: Mapping[Place, Output], ties: Mapping[Place, Place]
+) -> Iterator[Place]:
     """Yield every node that stays, inputs before consumers, across the parts."""
     # Where outputs feed later graphs only, the graphs one after the other are an order of computation.
     if all(out[0] < place[0] for place, out in connect.items()):
         for number, part in enumerate(parts):
-            yield from ((number, node) for node in topological(part.graph) if (number, node) not in connect)
+            yield from (
+                (number, node) for node in topological(part.graph) if (number, node) not in connect
+            )
         return
-    places = [(number, node) for number, part in enumerate(parts) for node in part.graph.nodes if (number, node) not in connect]
+    places = [
+        (number, node)
+        for number, part in enumerate(parts)
+        for node in part.graph.nodes
+        if (number, node) not in connect
+    ]
 
     def refuse(cycle: Sequence[Place]) -> RefusedError:
         return _refuse_circle(cycle, list(_list_namesakes(parts, connect)))
@@ -142,7 +176,9 @@ def _order_places(parts: Sequence[Member], connect: Mapping[Place, Output], ties
 
 
 def _refuse_circle(places: Sequence[Place], others: Sequence[str] = ()) -> RefusedError:
-    """Return the error for places each of which needs the next, and the last the first; ``others`` may have been meant."""
+    """Return the error for places each of which needs the next, and the last the first; ``others``
+    may have been meant.
+    """
     circle = " -> ".join(repr(node.name or node.op) for _, node in (places[0], *reversed(places)))
     hint = f"did you mean {' or '.join(map(repr, others))}?" if others else "leave one of them out"
     return RefusedError(Fault(f"the connections go round in a circle: {circle}", hint=hint))
@@ -150,12 +186,22 @@ def _refuse_circle(places: Sequence[Place], others: Sequence[str] = ()) -> Refus
 
 def _list_namesakes(parts: Sequence[Member], connect: Mapping[Place, Output]) -> Iterator[str]:
     """Yield the names of outputs that are called in their files as one that feeds its own graph."""
-    own = {output_name(entry): number for (number, _), (source, entry) in connect.items() if number == source}
+    own = {
+        output_name(entry): number
+        for (number, _), (source, entry) in connect.items()
+        if number == source
+    }
     for number, part in enumerate(parts):
-        yield from (part.prefix + name for name, _ in internals(part.graph.nodes) if own.get(name, number) != number)
+        yield from (
+            part.prefix + name
+            for name, _ in internals(part.graph.nodes)
+            if own.get(name, number) != number
+        )
 
 
-def _list_needed(place: Place, connect: Mapping[Place, Output], ties: Mapping[Place, Place]) -> list[Place]:
+def _list_needed(
+    place: Place, connect: Mapping[Place, Output], ties: Mapping[Place, Place]
+) -> list[Place]:
     if place in ties:
         return [ties[place]]
     number, node = place
@@ -167,7 +213,8 @@ def _list_needed(place: Place, connect: Mapping[Place, Output], ties: Mapping[Pl
 
 
 def resolve_connections(connect: Mapping[Place, Output]) -> dict[Place, Output]:
-    """Return the output that takes the place of each connected variable, through variables that are connected themselves.
+    """Return the output that takes the place of each connected variable, through variables that are
+    connected themselves.
 
     Raises:
         RefusedError: variables are connected in a circle.
@@ -190,7 +237,9 @@ def resolve_connections(connect: Mapping[Place, Output]) -> dict[Place, Output]:
 class _Work:
     """The group while it is made: ``images`` of each part so far."""
 
-    def __init__(self, parts: Sequence[Member], connect: Mapping[Place, Output], ties: Mapping[Place, Place]) -> None:
+    def __init__(
+        self, parts: Sequence[Member], connect: Mapping[Place, Output], ties: Mapping[Place, Place]
+    ) -> None:
         self._parts = parts
         self._connect = connect
         self._ties = ties
@@ -206,7 +255,12 @@ class _Work:
         """Add the images of one part's nodes. Nodes of other parts that they need already have images."""
         images = self.images[number]
         if not isinstance(images, Kept):
-            rebuild(nodes, partial(self._change, number), redirect=partial(self._redirect, number), images=images)
+            rebuild(
+                nodes,
+                partial(self._change, number),
+                redirect=partial(self._redirect, number),
+                images=images,
+            )
             self._placed.update([images[node] for node in nodes])
 
     def _change(self, number: int, node: Node) -> Node:
@@ -219,13 +273,19 @@ class _Work:
         return replace(node) if node in self._placed else node  # two parts may have one node
 
     def _redirect(self, number: int, entry: Entry, _: Node | None = None) -> Entry | None:
-        """Return the entry in the result where it is more than the image of its node: a connected or a mutated variable."""
+        """Return the entry in the result where it is more than the image of its node: a connected
+        or a mutated variable.
+        """
         place = (number, entry.node)
         output = self._connect.get(place)
         if output is not None:
             return Entry(self.images[output[0]][output[1].node], output[1].index, entry.version)
         earlier = self._mutations.get(place, 0) if entry.version else 0
-        return Entry(self.images[number][entry.node], entry.index, (entry.version or 0) + earlier) if earlier else None
+        return (
+            Entry(self.images[number][entry.node], entry.index, (entry.version or 0) + earlier)
+            if earlier
+            else None
+        )
 
     def heads(self, used: Collection[tuple[int, Node, int]]) -> Iterator[Entry]:
         """Yield the heads of all parts but those that are ``used`` as inputs."""
@@ -236,7 +296,9 @@ class _Work:
 
 
 def _count_mutations(parts: Sequence[Member], ties: Mapping[Place, Place]) -> dict[Place, int]:
-    """Return how often earlier parts mutate the variable that a tied one becomes: the highest versions of its entries."""
+    """Return how often earlier parts mutate the variable that a tied one becomes: the highest
+    versions of its entries.
+    """
     if not ties:
         return {}
     last = {
@@ -252,7 +314,9 @@ def _count_mutations(parts: Sequence[Member], ties: Mapping[Place, Place]) -> di
     return counts
 
 
-def _in_file_order(parts: Sequence[Member], images: Sequence[Mapping[Node, Node]]) -> Iterator[Node]:
+def _in_file_order(
+    parts: Sequence[Member], images: Sequence[Mapping[Node, Node]]
+) -> Iterator[Node]:
     """Yield the nodes of the result, part by part, each in its file's order; a tied one where it is first."""
     placed: set[Node] = set()
     for number, part in enumerate(parts):

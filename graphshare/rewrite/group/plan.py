@@ -21,7 +21,15 @@ from graphshare.ir.graph import Branch, Entry, Graph, Node, Rewrite
 from graphshare.ops.normalization.signature import BARRIER_KEYS
 from graphshare.rewrite.choices import check_prefixes
 from graphshare.rewrite.group.connections import name_output, resolve_names
-from graphshare.rewrite.group.join import Collision, Member, Output, Place, find_collisions, join, resolve_connections
+from graphshare.rewrite.group.join import (
+    Collision,
+    Member,
+    Output,
+    Place,
+    find_collisions,
+    join,
+    resolve_connections,
+)
 from graphshare.text.patterns import compile_pattern
 
 OnCollision = Literal["error", "prefix", "tie-if-equal"]
@@ -30,8 +38,9 @@ OnCollision = Literal["error", "prefix", "tie-if-equal"]
 class Grouping(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
     """A rewrite of several graphs to one.
 
-    ``parts`` are the graphs with the prefixes that they got, ``connect`` the variables that an output took the place of,
-    ``tied`` the variables of later parts that became one of an earlier part.
+    ``parts`` are the graphs with the prefixes that they got, ``connect`` the variables that an
+    output took the place of, ``tied`` the variables of later parts that became one of an earlier
+    part.
     """
 
     parts: tuple[Member, ...]
@@ -51,27 +60,39 @@ def plan_group(
 ) -> Grouping:
     """Return one graph of the nodes and heads of all ``members``.
 
-    ``connect`` has pairs of an output and the input that it feeds, named as in the result (with prefixes) or as in their files;
-    the input is gone from the result, in every other member that has one of that name. ``share_inputs`` are patterns of inputs
-    and labels, by their own names, that all members use together. Any other name that two members share is a collision: an
-    error; or the later member gets a prefix from its file's name; or parameters that are equal byte for byte become one node.
-    ``as_input`` and ``as_parameter`` name variables as their own files do.
+    ``connect`` has pairs of an output and the input that it feeds, named as in the result (with
+    prefixes) or as in their files; the input is gone from the result, in every other member that
+    has one of that name. ``share_inputs`` are patterns of inputs and labels, by their own names,
+    that all members use together. Any other name that two members share is a collision: an error;
+    or the later member gets a prefix from its file's name; or parameters that are equal byte for
+    byte become one node. ``as_input`` and ``as_parameter`` name variables as their own files do.
 
     Raises:
-        RefusedError: members do not fit together, names mean nothing or too much, an input is fed twice, or names collide; all
-            that is found before the graphs are joined is listed.
+        RefusedError: members do not fit together, names mean nothing or too much, an input is fed
+            twice, or names collide; all that is found before the graphs are joined is listed.
     """
     if len({id(member.graph) for member in members}) < max(2, len(members)):
         raise RefusedError(
-            Fault("a group takes at least two graphs, each of them once", hint="load a file twice to use it twice")
+            Fault(
+                "a group takes at least two graphs, each of them once",
+                hint="load a file twice to use it twice",
+            )
         )
     # Functions with the same name and different bodies get other names first, or one of them would be lost.
     separated = list(find_format(members[0].graph).separate([member.graph for member in members]))
-    parts = [msgspec.structs.replace(m, graph=graph) for m, (graph, _) in zip(members, separated, strict=True)]
+    parts = [
+        msgspec.structs.replace(m, graph=graph)
+        for m, (graph, _) in zip(members, separated, strict=True)
+    ]
     faults = find_incompatibilities(parts)
     faults += _prefix_faults([part.prefix for part in parts if part.prefix])
     roles = [
-        assign_roles(m.graph, held=list_parameter_names(m.params), as_input=as_input, as_parameter=as_parameter)
+        assign_roles(
+            m.graph,
+            held=list_parameter_names(m.params),
+            as_input=as_input,
+            as_parameter=as_parameter,
+        )
         for m in members
     ]
     wired, problems = resolve_names(parts, roles, connect)
@@ -90,7 +111,10 @@ def plan_group(
     _refuse_collisions(find_collisions(parts, wired, ties), parts, on_collision, unequal)
     rewrite = join(parts, connect=wired, ties=ties)
     _check_result(rewrite, wired)
-    branches = [follow_member(branch, member) for branch, member in zip(rewrite.branches, members, strict=True)]
+    branches = [
+        follow_member(branch, member)
+        for branch, member in zip(rewrite.branches, members, strict=True)
+    ]
     notes = list_renamed_functions(members, separated)
     unknown = find_format(rewrite.graph).types.explain_unknown_types(untyped) if untyped else ""
     notes += [f"connected without a comparison of types: {unknown}"] if unknown else []
@@ -103,7 +127,9 @@ def plan_group(
     )
 
 
-def list_renamed_functions(members: Sequence[Member], separated: Sequence[tuple[Graph, Mapping[str, str]]]) -> list[str]:
+def list_renamed_functions(
+    members: Sequence[Member], separated: Sequence[tuple[Graph, Mapping[str, str]]]
+) -> list[str]:
     """Return a note on each function that got a new name, because an earlier graph has a different one of that name."""
     return [
         f"{member.label}: function {old} is called {new} in the result, where {old} is another one"
@@ -117,7 +143,11 @@ def follow_member(branch: Branch, member: Member) -> Branch:
     if branch.source is member.graph:
         return branch
     pairs = zip(member.graph.nodes, branch.source.nodes, strict=True)
-    return Branch(branch.label, member.graph, {node: branch.images[twin] for node, twin in pairs if twin in branch.images})
+    return Branch(
+        branch.label,
+        member.graph,
+        {node: branch.images[twin] for node, twin in pairs if twin in branch.images},
+    )
 
 
 def _prefix_faults(prefixes: Sequence[str]) -> list[Fault]:
@@ -129,7 +159,10 @@ def _prefix_faults(prefixes: Sequence[str]) -> list[Fault]:
 
 
 def _tie_shared_inputs(
-    parts: Sequence[Member], roles: Sequence[Mapping[Node, Role]], wired: Mapping[Place, Output], patterns: Sequence[str]
+    parts: Sequence[Member],
+    roles: Sequence[Mapping[Node, Role]],
+    wired: Mapping[Place, Output],
+    patterns: Sequence[str],
 ) -> tuple[dict[Place, Place], list[Fault]]:
     """Return the inputs that become one node with an earlier one of their name, each with the first, and the faults."""
     ties: dict[Place, Place] = {}
@@ -148,11 +181,19 @@ def _tie_shared_inputs(
                     continue
                 if differing := _describe_difference(keeper[1], node):
                     labels = f"{parts[keeper[0]].label} and {parts[number].label}"
-                    faults.append(Fault(f"`share_inputs` {pattern!r}: {node.name!r} of {labels} differ in {differing}"))
+                    faults.append(
+                        Fault(
+                            f"`share_inputs` {pattern!r}: {node.name!r} of {labels} differ in {differing}"
+                        )
+                    )
                 ties[place] = keeper
         if len(ties) == count:
             hint = "inputs are shared by the names that their own files give them; `connect` joins different ones"
-            faults.append(Fault(f"`share_inputs` {pattern!r} matches no input that two graphs have", hint=hint))
+            faults.append(
+                Fault(
+                    f"`share_inputs` {pattern!r} matches no input that two graphs have", hint=hint
+                )
+            )
     return ties, faults
 
 
@@ -166,20 +207,38 @@ def _compare_types(
         wanted.setdefault(number, []).append(Entry(node))
         wanted.setdefault(other, []).append(entry)
     types = {
-        number: find_format(parts[number].graph).types.find_types(parts[number].graph, wanted[number]) for number in wanted
+        number: find_format(parts[number].graph).types.find_types(
+            parts[number].graph, wanted[number]
+        )
+        for number in wanted
     }
     faults: list[Fault] = []
     unknown: dict[str, None] = {}
     for (number, node), (other, entry) in pairs.items():
-        input_type, output_type = types[number].get((node, 0)), types[other].get((entry.node, entry.index))
-        name, output, label = parts[number].name(node), name_output(parts, (other, entry)), parts[number].label
+        input_type, output_type = (
+            types[number].get((node, 0)),
+            types[other].get((entry.node, entry.index)),
+        )
+        name, output, label = (
+            parts[number].name(node),
+            name_output(parts, (other, entry)),
+            parts[number].label,
+        )
         if input_type is None or output_type is None:
-            unknown.update({n: None for n, known in ((output, output_type), (name, input_type)) if known is None})
+            unknown.update(
+                {
+                    n: None
+                    for n, known in ((output, output_type), (name, input_type))
+                    if known is None
+                }
+            )
         elif input_type.contradicts(output_type):
             option = "`connect`" if (number, node) in wired else "`share_inputs`"
             message = f"{option}: {output!r} of {parts[other].label} is {output_type}"
             hint = "a Cast or a Reshape between them makes them fit"
-            faults.append(Fault(f"{message}, and input {name!r} of {label} is {input_type}", hint=hint))
+            faults.append(
+                Fault(f"{message}, and input {name!r} of {label} is {input_type}", hint=hint)
+            )
     return faults, list(unknown)
 
 
@@ -191,16 +250,22 @@ def _describe_difference(a: Node, b: Node) -> str:
     return ", ".join(f"{key} ({a.attrs.get(key)} and {b.attrs.get(key)})" for key in keys)
 
 
-def _add_prefixes(parts: Sequence[Member], wired: Mapping[Place, Output], ties: Mapping[Place, Place]) -> list[Member]:
+def _add_prefixes(
+    parts: Sequence[Member], wired: Mapping[Place, Output], ties: Mapping[Place, Place]
+) -> list[Member]:
     """Return the parts; one that collides with an earlier one has a prefix from its file's name."""
     members = list(parts)
     while True:
-        open_ = [c.second for c in find_collisions(members, wired, ties) if not members[c.second].prefix]
+        open_ = [
+            c.second for c in find_collisions(members, wired, ties) if not members[c.second].prefix
+        ]
         if not open_:
             return members
         # A prefix can create new collisions with later parts, so they are searched again after each one.
         number = min(open_)
-        members[number] = msgspec.structs.replace(members[number], prefix=_make_prefix(members, number))
+        members[number] = msgspec.structs.replace(
+            members[number], prefix=_make_prefix(members, number)
+        )
 
 
 def _make_prefix(parts: Sequence[Member], number: int) -> str:
@@ -213,7 +278,10 @@ def _make_prefix(parts: Sequence[Member], number: int) -> str:
 
 
 def _refuse_collisions(
-    collisions: Sequence[Collision], parts: Sequence[Member], on_collision: OnCollision, unequal: Mapping[str, str]
+    collisions: Sequence[Collision],
+    parts: Sequence[Member],
+    on_collision: OnCollision,
+    unequal: Mapping[str, str],
 ) -> None:
     hints = {
         "error": "give a file a `prefixes`, share an input with `share_inputs`, or choose another `on_collision`",
@@ -236,10 +304,18 @@ def _check_result(rewrite: Rewrite, wired: Mapping[Place, Output]) -> None:
     """
     branches = rewrite.branches
     for number, branch in enumerate(branches):
-        if any(node not in branch.images and (number, node) not in wired for node in branch.source.nodes):
-            raise SelfCheckError(f"a node of graph {number + 1} was lost; this is a bug in graphshare")
+        if any(
+            node not in branch.images and (number, node) not in wired
+            for node in branch.source.nodes
+        ):
+            raise SelfCheckError(
+                f"a node of graph {number + 1} was lost; this is a bug in graphshare"
+            )
     connected = resolve_connections(wired).items()
-    replaced = {place: Entry(branches[number].images[out.node], out.index) for place, (number, out) in connected}
+    replaced = {
+        place: Entry(branches[number].images[out.node], out.index)
+        for place, (number, out) in connected
+    }
     check_isomorphic(rewrite, replaced=replaced, exempt=BARRIER_KEYS)
     used = {(number, out.node, out.index) for number, out in wired.values()}
     wanted = []
@@ -247,7 +323,11 @@ def _check_result(rewrite: Rewrite, wired: Mapping[Place, Output]) -> None:
         for head in branch.source.heads:
             if (number, head.node, head.index) not in used:
                 entry = replaced.get((number, head.node))
-                wanted.append((branch.images[head.node], head.index) if entry is None else (entry.node, entry.index))
+                wanted.append(
+                    (branch.images[head.node], head.index)
+                    if entry is None
+                    else (entry.node, entry.index)
+                )
     heads = [(head.node, head.index) for head in rewrite.graph.heads]
     if heads != wanted:
         raise SelfCheckError("the heads are not those of the graphs; this is a bug in graphshare")
@@ -256,19 +336,28 @@ def _check_result(rewrite: Rewrite, wired: Mapping[Place, Output]) -> None:
 def _equal_parameters(
     parts: Sequence[Member], roles: Sequence[Mapping[Node, Role]], taken: Collection[Place]
 ) -> tuple[dict[Place, Place], dict[str, str]]:
-    """Return parameters and auxiliary states of later parts with the earlier one that each is equal to, and why others are not.
+    """Return parameters and auxiliary states of later parts with the earlier one that each is equal
+    to, and why others are not.
 
-    Names are names in the graphs' own files. Equal means the same kind, attributes, shape, dtype and bytes. The keys of the
-    reasons are names in the result. Arrays are compared piece by piece.
+    Names are names in the graphs' own files. Equal means the same kind, attributes, shape, dtype
+    and bytes. The keys of the reasons are names in the result. Arrays are compared piece by piece.
     """
-    inputs = {node for part in parts for node in find_format(part.graph).types.list_replaceable(part.graph)}
+    inputs = {
+        node
+        for part in parts
+        for node in find_format(part.graph).types.list_replaceable(part.graph)
+    }
     outputs = {head.node for part in parts if part.prefix for head in part.graph.heads}
     first: dict[str, _Parameter] = {}
     equal: dict[Place, Place] = {}
     reasons: dict[str, str] = {}
     with ExitStack() as files:
         for number, (part, own) in enumerate(zip(parts, roles, strict=True)):
-            file = None if part.params is None else (RecordsByName(part.params), files.enter_context(ArrayReader(part.params)))
+            file = (
+                None
+                if part.params is None
+                else (RecordsByName(part.params), files.enter_context(ArrayReader(part.params)))
+            )
             for node, role in own.items():
                 if not role.is_parameter or (number, node) in taken or not node.name:
                     continue
@@ -296,7 +385,11 @@ class _Parameter(NamedTuple):
 
     def find_record(self) -> Record | None:
         """Return the record of the array."""
-        return None if self.file is None else self.file[0].of(self.node, auxiliary=self.role.kind is Kind.AUXILIARY)
+        return (
+            None
+            if self.file is None
+            else self.file[0].of(self.node, auxiliary=self.role.kind is Kind.AUXILIARY)
+        )
 
 
 def _explain_difference(left: _Parameter, right: _Parameter) -> str:
@@ -311,7 +404,11 @@ def _explain_difference(left: _Parameter, right: _Parameter) -> str:
     x, y = left.find_record(), right.find_record()
     if x is None or y is None or left.file is None or right.file is None:
         return "and its values are not known from parameter files"
-    difference = "" if x.shape is None and y.shape is None else describe_difference(left.file[1], x, right.file[1], y)
+    difference = (
+        ""
+        if x.shape is None and y.shape is None
+        else describe_difference(left.file[1], x, right.file[1], y)
+    )
     return difference and f"with different {difference}"
 
 
@@ -321,11 +418,21 @@ def find_incompatibilities(members: Sequence[Member]) -> list[Fault]:
     A parameter file is read under np-shape (V3 records) or not.
     """
     first = members[0]
-    faults = [fault for m in members[1:] for fault in list_mismatches(first.label, first.graph, m.label, m.graph)]
-    files = [m.params for m in members if m.params is not None and m.params.format == "params" and m.params.records]
+    faults = [
+        fault
+        for m in members[1:]
+        for fault in list_mismatches(first.label, first.graph, m.label, m.graph)
+    ]
+    files = [
+        m.params
+        for m in members
+        if m.params is not None and m.params.format == "params" and m.params.records
+    ]
     modern = [file.path for file in files if any(record.layout == "V3" for record in file.records)]
     plain = [file.path for file in files if file.path not in modern]
     if modern and plain:
         hint = "MXNet reads a file with np-shape or without; write one anew with `gs.convert`"
-        faults.append(Fault(f"{modern[0]} holds V3 arrays (np-shape) and {plain[0]} does not", hint=hint))
+        faults.append(
+            Fault(f"{modern[0]} holds V3 arrays (np-shape) and {plain[0]} does not", hint=hint)
+        )
     return faults

@@ -1,4 +1,6 @@
-"""``group --switch``: two graphs as the bodies of one If, on one copy of the weights that both have; and one of them again."""
+"""``group --switch``: two graphs as the bodies of one If, on one copy of the weights that both
+have; and one of them again.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,11 @@ from graphshare.ir.rebuild import rebuild, relink, relink_all, rename_node
 from graphshare.ir.walk import Body, topological
 from graphshare.rewrite.extract import extract_entries
 from graphshare.rewrite.group.join import Member
-from graphshare.rewrite.group.plan import find_incompatibilities, follow_member, list_renamed_functions
+from graphshare.rewrite.group.plan import (
+    find_incompatibilities,
+    follow_member,
+    list_renamed_functions,
+)
 from graphshare.rewrite.tie import assign_sharing_roles
 from graphshare.text.format import format_count, format_names
 from graphshare.text.names import TakenNames
@@ -37,7 +43,9 @@ class Switching(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
 
 
 class _Side(NamedTuple):
-    """One of the two graphs, with its ``variables`` (True for an input), by kind too, and the types of inputs and outputs."""
+    """One of the two graphs, with its ``variables`` (True for an input), by kind too, and the types
+    of inputs and outputs.
+    """
 
     member: Member
     graph: Graph
@@ -54,24 +62,33 @@ class _Side(NamedTuple):
 def plan_switch(members: Sequence[Member], name: str) -> Switching:
     """Return one graph that computes the first of two where the input ``name`` is true, and else the second.
 
-    Inputs of one name become one input, outputs of one name one output. Other outputs are paired by position and get the names
-    of the first graph. Parameters of equal dtype, shape and bytes become one initializer, even under different names. If
-    different parameters have one name, the second gets a number.
+    Inputs of one name become one input, outputs of one name one output. Other outputs are paired by
+    position and get the names of the first graph. Parameters of equal dtype, shape and bytes become
+    one initializer, even under different names. If different parameters have one name, the second
+    gets a number.
 
     Raises:
         RefusedError: the graphs do not fit together; all that is found is listed.
     """
     format_ = find_format(members[0].graph)
-    switches = format_.demand(format_.switches, Operation.SWITCH, what=OPTION, where=members[0].label)
+    switches = format_.demand(
+        format_.switches, Operation.SWITCH, what=OPTION, where=members[0].label
+    )
     separated = list(format_.separate([member.graph for member in members]))
-    faults = find_incompatibilities([replace(m, graph=graph) for m, (graph, _) in zip(members, separated, strict=True)])
+    faults = find_incompatibilities(
+        [replace(m, graph=graph) for m, (graph, _) in zip(members, separated, strict=True)]
+    )
     if len(members) != 2:
-        hint = "an If has two branches; switch between the result and a third graph under another name"
+        hint = (
+            "an If has two branches; switch between the result and a third graph under another name"
+        )
         faults.append(Fault(f"{OPTION} takes two graphs, not {len(members)}", hint=hint))
     RefusedError.raise_any(faults)
     graphs = [graph for graph, _ in separated]
     graphs[1], by_position, unpaired = _pair_outputs(members, graphs)
-    left, right = sides = [_describe_side(member, graph) for member, graph in zip(members, graphs, strict=True)]
+    left, right = sides = [
+        _describe_side(member, graph) for member, graph in zip(members, graphs, strict=True)
+    ]
     heads = [] if unpaired else list(zip(left.graph.heads, right.graph.heads, strict=True))
     faults = [*unpaired, *_find_faults(left, right, name, heads, switches)]
     RefusedError.raise_any(faults)
@@ -87,10 +104,15 @@ def plan_switch(members: Sequence[Member], name: str) -> Switching:
     results = tuple(Entry(operator, index) for index in range(len(outputs)))
     source = graphs[0].source.after_join([graphs[1].source]).after_rewrite()
     graph = replace(graphs[0], nodes=(*top, operator), heads=results, source=source)
-    branches = [follow_member(Branch("", side.graph, own), side.member) for side, own in zip(sides, images, strict=True)]
+    branches = [
+        follow_member(Branch("", side.graph, own), side.member)
+        for side, own in zip(sides, images, strict=True)
+    ]
     notes = [f"outputs are paired by position: {', '.join(by_position)}"] if by_position else []
     notes += list_renamed_functions(members, separated)
-    switching = Switching(graph, tuple(branches), notes=tuple(notes), members=tuple(members), shared=shared)
+    switching = Switching(
+        graph, tuple(branches), notes=tuple(notes), members=tuple(members), shared=shared
+    )
     _check_result(switching, graphs)
     return switching
 
@@ -100,11 +122,21 @@ def _describe_side(member: Member, graph: Graph) -> _Side:
     parameters = dict.fromkeys(list_parameters(roles))
     inputs = {node.name: node for node in roles if node not in parameters}
     types = find_format(graph).types.find_types(graph, [*graph.heads, *map(Entry, inputs.values())])
-    return _Side(member, graph, {node: node not in parameters for node in roles}, inputs, list(parameters), types)
+    return _Side(
+        member,
+        graph,
+        {node: node not in parameters for node in roles},
+        inputs,
+        list(parameters),
+        types,
+    )
 
 
-def _pair_outputs(members: Sequence[Member], graphs: Sequence[Graph]) -> tuple[Graph, list[str], list[Fault]]:
-    """Return the second graph with its outputs in the order of the first, those paired by position in words, and the faults.
+def _pair_outputs(
+    members: Sequence[Member], graphs: Sequence[Graph]
+) -> tuple[Graph, list[str], list[Fault]]:
+    """Return the second graph with its outputs in the order of the first, those paired by position
+    in words, and the faults.
 
     Names that only one graph has fit by position if they are at the same ones: else nothing says which belong together.
     """
@@ -116,15 +148,31 @@ def _pair_outputs(members: Sequence[Member], graphs: Sequence[Graph]) -> tuple[G
     rest = [place for place, name in enumerate(left) if name not in right]
     others = [place for place, name in enumerate(right) if name not in left]
     if rest != others:
-        first, second = (format_names([names[i] for i in own]) for names, own in ((left, rest), (right, others)))
-        message = f"which outputs belong together is not clear: {first} of {one} and {second} of {other}"
-        return graphs[1], [], [Fault(message, hint="`gs.rename` gives outputs that belong together one name")]
-    heads = [graphs[1].heads[place if place in rest else right.index(name)] for place, name in enumerate(left)]
-    return replace(graphs[1], heads=tuple(heads)), [f"{left[i]!r} and {right[i]!r}" for i in rest], []
+        first, second = (
+            format_names([names[i] for i in own]) for names, own in ((left, rest), (right, others))
+        )
+        message = (
+            f"which outputs belong together is not clear: {first} of {one} and {second} of {other}"
+        )
+        return (
+            graphs[1],
+            [],
+            [Fault(message, hint="`gs.rename` gives outputs that belong together one name")],
+        )
+    heads = [
+        graphs[1].heads[place if place in rest else right.index(name)]
+        for place, name in enumerate(left)
+    ]
+    return (
+        replace(graphs[1], heads=tuple(heads)),
+        [f"{left[i]!r} and {right[i]!r}" for i in rest],
+        [],
+    )
 
 
 def take_branch(graph: Graph, name: str, value: bool) -> Rewrite:
-    """Return the graph that is computed where the input ``name`` has a value: each If on that input gives way to its body.
+    """Return the graph that is computed where the input ``name`` has a value: each If on that input
+    gives way to its body.
 
     Raises:
         RefusedError: no If switches on an input of that name.
@@ -132,11 +180,21 @@ def take_branch(graph: Graph, name: str, value: bool) -> Rewrite:
     format_ = find_format(graph)
     format_.require(Operation.SWITCH, what="`branch`")
     switches = _find_input_switches(graph)
-    chosen = {node: bodies[int(not value)] for node, (entry, bodies) in switches.items() if entry.node.name == name}
+    chosen = {
+        node: bodies[int(not value)]
+        for node, (entry, bodies) in switches.items()
+        if entry.node.name == name
+    }
     if not chosen:
         known = format_names(dict.fromkeys(entry.node.name for entry, _ in switches.values()))
-        hint = f"inputs that an If switches on: {known}" if known else "the graph has no If on an input"
-        raise RefusedError(Fault(f"`branch` {name!r} is not an input that an If switches on", hint=hint))
+        hint = (
+            f"inputs that an If switches on: {known}"
+            if known
+            else "the graph has no If on an input"
+        )
+        raise RefusedError(
+            Fault(f"`branch` {name!r} is not an input that an If switches on", hint=hint)
+        )
     images: dict[Node, Node] = {}
     taken: dict[tuple[Node, int], Entry] = {}
     nodes: list[Node] = []
@@ -144,12 +202,20 @@ def take_branch(graph: Graph, name: str, value: bool) -> Rewrite:
         if node in chosen:
             nodes += _take_body(node, chosen[node], taken, images)
         else:
-            rebuild([node], redirect=lambda entry, _: taken.get((entry.node, entry.index)), images=images)
+            rebuild(
+                [node],
+                redirect=lambda entry, _: taken.get((entry.node, entry.index)),
+                images=images,
+            )
             nodes.append(images[node])
-    heads = tuple(taken.get((head.node, head.index)) or relink(head, images) for head in graph.heads)
+    heads = tuple(
+        taken.get((head.node, head.index)) or relink(head, images) for head in graph.heads
+    )
     own = {node: image for node, image in images.items() if node not in chosen}
     source = graph.source.after_rewrite()
-    whole = Rewrite(replace(graph, nodes=tuple(nodes), heads=heads, source=source), (Branch("", graph, own),))
+    whole = Rewrite(
+        replace(graph, nodes=tuple(nodes), heads=heads, source=source), (Branch("", graph, own),)
+    )
     # The body that is gone leaves inputs and parameters behind which nothing needs.
     return whole.then(extract_entries(whole.graph, heads))
 
@@ -161,14 +227,24 @@ def _find_input_switches(graph: Graph) -> dict[Node, tuple[Entry, Sequence[Body]
     return {node: switch for node, switch in switches.items() if switch[0].node.is_variable}
 
 
-def _take_body(node: Node, body: Body, taken: dict[tuple[Node, int], Entry], images: Mapping[Node, Node]) -> list[Node]:
+def _take_body(
+    node: Node, body: Body, taken: dict[tuple[Node, int], Entry], images: Mapping[Node, Node]
+) -> list[Node]:
     """Return the nodes of a body in the place of its operator, whose outputs become its heads (``taken``)."""
-    around = {v: taken.get((e.node, e.index)) or Entry(images[e.node], e.index) for v, e in body.captured.items()}
-    names = {(head.node, head.index): output for head, output in zip(body.graph.heads, node.details.outputs, strict=True)}
+    around = {
+        v: taken.get((e.node, e.index)) or Entry(images[e.node], e.index)
+        for v, e in body.captured.items()
+    }
+    names = {
+        (head.node, head.index): output
+        for head, output in zip(body.graph.heads, node.details.outputs, strict=True)
+    }
     inner: dict[Node, Node] = {variable: entry.node for variable, entry in around.items()}
 
     def rename(own: Node) -> Node:
-        outputs = tuple([names.get((own, index), output) for index, output in enumerate(own.details.outputs)])
+        outputs = tuple(
+            [names.get((own, index), output) for index, output in enumerate(own.details.outputs)]
+        )
         if outputs == own.details.outputs:
             return own
         first = next(filter(None, outputs), "")
@@ -187,11 +263,17 @@ def _find_faults(
     """Yield every reason why two graphs, of which ``heads`` are the pairs of outputs, cannot be bodies of one If."""
     for side in (left, right):
         yield from _check_side(side, name)
-    inputs = [(node, right.inputs[each]) for each, node in left.inputs.items() if each in right.inputs]
+    inputs = [
+        (node, right.inputs[each]) for each, node in left.inputs.items() if each in right.inputs
+    ]
     for a, b in inputs:
-        yield from _compare_types(left, right, f"input {a.name!r}", (Entry(a), Entry(b)), is_input=True)
+        yield from _compare_types(
+            left, right, f"input {a.name!r}", (Entry(a), Entry(b)), is_input=True
+        )
     for pair in heads:
-        yield from _compare_types(left, right, f"output {output_name(pair[0])!r}", pair, is_input=False)
+        yield from _compare_types(
+            left, right, f"output {output_name(pair[0])!r}", pair, is_input=False
+        )
     yield from _compare_defaults(left, right, inputs)
     yield from _check_operator_set(left, right, heads, switches)
     for side, other in ((left, right), (right, left)):
@@ -210,42 +292,68 @@ def _check_side(side: _Side, name: str) -> Iterator[Fault]:
         if head.node.is_variable:
             output = f"output {output_name(head)!r} of {side.member.label}"
             message = f"{output} is an input or a parameter itself, which no body can return"
-            yield Fault(message, hint="extract the other outputs first, or put an Identity behind it")
+            yield Fault(
+                message, hint="extract the other outputs first, or put an Identity behind it"
+            )
 
 
-def _check_operator_set(left: _Side, right: _Side, heads: Sequence[tuple[Entry, Entry]], switches: Switches) -> Iterator[Fault]:
+def _check_operator_set(
+    left: _Side, right: _Side, heads: Sequence[tuple[Entry, Entry]], switches: Switches
+) -> Iterator[Fault]:
     """Yield the outputs that no If of the graphs' operator set returns."""
     version = find_format(left.graph).operator_set(left.graph)
     if version is None:
         hint = "add one with onnx: model.opset_import.add(version=17)"
-        yield Fault("the models import no version of ONNX's own operators, to which If belongs", hint=hint)
-    for side, head in ((side, head) for pair in heads for side, head in zip((left, right), pair, strict=True)):
+        yield Fault(
+            "the models import no version of ONNX's own operators, to which If belongs", hint=hint
+        )
+    for side, head in (
+        (side, head) for pair in heads for side, head in zip((left, right), pair, strict=True)
+    ):
         kind = side.find_type(head)
         first = 1 if kind is None else switches.find_switch_version(kind)
         if first is None or (version or first) < first:
-            message = f"output {output_name(head)!r} of {side.member.label} is {kind}, which no If of opset {version} returns"
-            hint = "extract the other outputs first" if first is None else f"convert both models to opset {first} or later"
+            message = (
+                f"output {output_name(head)!r} of {side.member.label} is {kind}, which no If of "
+                f"opset {version} returns"
+            )
+            hint = (
+                "extract the other outputs first"
+                if first is None
+                else f"convert both models to opset {first} or later"
+            )
             yield Fault(message, hint=hint)
 
 
-def _compare_types(left: _Side, right: _Side, what: str, pair: tuple[Entry, Entry], *, is_input: bool) -> Iterator[Fault]:
+def _compare_types(
+    left: _Side, right: _Side, what: str, pair: tuple[Entry, Entry], *, is_input: bool
+) -> Iterator[Fault]:
     kind, other = left.find_type(pair[0]), right.find_type(pair[1])
     if kind is None or other is None or not kind.contradicts(other):
         return
     # An output has the sizes of the branch that is computed.
     if is_input or not _differ_in_sizes(kind, other):
         hint = "a Cast or a Reshape makes them fit; `gs.rename` separates inputs that are not meant to be one"
-        yield Fault(f"{what} is {kind} in {left.member.label} and {other} in {right.member.label}", hint=hint)
+        yield Fault(
+            f"{what} is {kind} in {left.member.label} and {other} in {right.member.label}",
+            hint=hint,
+        )
 
 
-def _compare_defaults(left: _Side, right: _Side, inputs: Iterable[tuple[Node, Node]]) -> Iterator[Fault]:
+def _compare_defaults(
+    left: _Side, right: _Side, inputs: Iterable[tuple[Node, Node]]
+) -> Iterator[Fault]:
     """Yield a fault for each input of both graphs that has a default in one of them only, or two."""
     pairs = [pair for pair in inputs if any(node.details.holds_value for node in pair)]
     files = (left.member.params, right.member.params)
     first, second = (None if file is None else RecordsByName(file) for file in files)
     for pair in compare_parameters(pairs, lambda node: False, first, second):
         if pair.how in ("different", "missing"):
-            what = f"defaults of different {pair.detail}" if pair.how == "different" else "a default in one of them only"
+            what = (
+                f"defaults of different {pair.detail}"
+                if pair.how == "different"
+                else "a default in one of them only"
+            )
             message = f"input {pair.left.name!r} of {left.member.label} and {right.member.label} has {what}"
             yield Fault(message, hint="`gs.rename` separates inputs that are not meant to be one")
 
@@ -253,7 +361,12 @@ def _compare_defaults(left: _Side, right: _Side, inputs: Iterable[tuple[Node, No
 def _differ_in_sizes(left: StaticType, right: StaticType) -> bool:
     """Return whether two types have one dtype and one rank, so that only sizes can differ."""
     (dtype, shape), (other_dtype, other_shape) = left.parts, right.parts
-    return dtype == other_dtype and shape is not None and other_shape is not None and len(shape) == len(other_shape)
+    return (
+        dtype == other_dtype
+        and shape is not None
+        and other_shape is not None
+        and len(shape) == len(other_shape)
+    )
 
 
 def _find_equal(left: _Side, right: _Side) -> dict[Node, Node]:
@@ -281,7 +394,9 @@ def _list_records(side: _Side) -> list[tuple[Node, Record]]:
         return []
     records = RecordsByName(side.member.params)
     pairs = [(node, records.of(node)) for node in side.parameters]
-    return [(node, record) for node, record in pairs if record is not None and record.shape is not None]
+    return [
+        (node, record) for node, record in pairs if record is not None and record.shape is not None
+    ]
 
 
 def _describe_form(record: Record) -> tuple[object, ...]:
@@ -300,16 +415,22 @@ def _hash_records(
                 yield node, (*_describe_form(record), hash_array(reader, record))
 
 
-def _place_variables(left: _Side, right: _Side, shared: Mapping[Node, Node], name: str) -> list[dict[Node, Node]]:
+def _place_variables(
+    left: _Side, right: _Side, shared: Mapping[Node, Node], name: str
+) -> list[dict[Node, Node]]:
     """Return for each graph what its variables become in the graph around the If."""
     format_ = find_format(left.graph)
     variables = [*left.variables, *right.variables]
-    taken = TakenNames([name, *map(output_name, left.graph.heads), *(node.name for node in variables)])
+    taken = TakenNames(
+        [name, *map(output_name, left.graph.heads), *(node.name for node in variables)]
+    )
     first = {node: node for node in left.variables}
     for node in left.inputs.values():
         twin = right.inputs.get(node.name)
         if twin is not None:
-            first[node] = format_.editing.open_input(node, [left.find_type(Entry(node)), right.find_type(Entry(twin))])
+            first[node] = format_.editing.open_input(
+                node, [left.find_type(Entry(node)), right.find_type(Entry(twin))]
+            )
     by_name = {node.name: image for node, image in first.items()}
     second: dict[Node, Node] = {}
     for node, is_input in right.variables.items():
@@ -330,7 +451,9 @@ def _enclose(graph: Graph, variables: Mapping[Node, Node]) -> tuple[Graph, list[
     operators = [node for node in graph.nodes if node.op]
     captures: dict[Node, Node] = {}
     by_image: dict[Node, Node] = {}
-    for entry in (entry for node in graph.nodes for entry in node.inputs if entry.node in variables):
+    for entry in (
+        entry for node in graph.nodes for entry in node.inputs if entry.node in variables
+    ):
         image = variables[entry.node]
         if image not in by_image:
             details = NodeDetails("", (image.name,), holds_value=False)
@@ -339,7 +462,9 @@ def _enclose(graph: Graph, variables: Mapping[Node, Node]) -> tuple[Graph, list[
     images = rebuild(operators, images=captures)
     inner = list(map(images.__getitem__, operators))
     own = tuple(by_image.values())
-    return Graph((*own, *inner), relink_all(graph.heads, images), source=graph.source, captures=own), list(by_image)
+    return Graph(
+        (*own, *inner), relink_all(graph.heads, images), source=graph.source, captures=own
+    ), list(by_image)
 
 
 def _check_result(switching: Switching, graphs: Sequence[Graph]) -> None:

@@ -30,7 +30,10 @@ class ExplainedStep(msgspec.Struct, frozen=True):
 
 
 class Explanation(ShortRepr, msgspec.Struct, frozen=True):
-    """The effect of rules on a name. ``effect`` is ``kept``, ``renamed`` or ``tied``, or ``unknown`` without a graph."""
+    """The effect of rules on a name.
+
+    ``effect`` is ``kept``, ``renamed`` or ``tied``, or ``unknown`` without a graph.
+    """
 
     name: str
     kind: NameKind
@@ -55,11 +58,18 @@ _KINDS: dict[NameKind, frozenset[Only]] = {
 }
 
 
-def explain(name: Text, rules: Ruleset | StrPath, *, kind: NameKind = "parameter", model: Model | None = None) -> Explanation:
+def explain(
+    name: Text,
+    rules: Ruleset | StrPath,
+    *,
+    kind: NameKind = "parameter",
+    model: Model | None = None,
+) -> Explanation:
     """Explain step by step how ``rules`` (a file, or the result of :func:`load_rules`) change ``name``.
 
-    With ``model``, ``name`` is one of its nodes or a key of its parameter file. The kind comes from the model, and the answer
-    says whether the name is tied. Without ``model``, ``kind`` is ``parameter``, ``input`` or ``operator``.
+    With ``model``, ``name`` is one of its nodes or a key of its parameter file. The kind comes from
+    the model, and the answer says whether the name is tied. Without ``model``, ``kind`` is
+    ``parameter``, ``input`` or ``operator``.
 
     Raises:
         InputError: the rules file cannot be read or has faults.
@@ -77,15 +87,22 @@ def explain(name: Text, rules: Ruleset | StrPath, *, kind: NameKind = "parameter
         kind = next(word for word, its in _KINDS.items() if its == kinds)
         resolver = Resolver(ruleset, {n.name for n, role in roles.items() if role.is_parameter})
         named, steps = _follow(node.name, resolver, kinds)
-        return Explanation(node.name, kind, named, _effect(node.name, named, kind, resolver, roles), steps)
+        return Explanation(
+            node.name, kind, named, _effect(node.name, named, kind, resolver, roles), steps
+        )
 
 
-def _follow(name: str, resolver: Resolver, kinds: frozenset[Only]) -> tuple[str, list[ExplainedStep]]:
+def _follow(
+    name: str, resolver: Resolver, kinds: frozenset[Only]
+) -> tuple[str, list[ExplainedStep]]:
     """Return the new name, and the steps to it."""
     # Sharing comes first, and naming sees the name that it left.
     steps = list(resolver.steps(name).steps) if "parameters" in kinds else []
     named = resolver.name_node(steps[-1].after if steps else name, kinds)
-    taken = [ExplainedStep(str(step.rule), step.rule.place, step.before, step.after) for step in (*steps, *named.steps)]
+    taken = [
+        ExplainedStep(str(step.rule), step.rule.place, step.before, step.after)
+        for step in (*steps, *named.steps)
+    ]
     return named.name, taken
 
 
@@ -95,12 +112,16 @@ def _node(graph: Graph, name: str) -> Node:
         nodes = [node for node in graph.nodes if node.name == split_key(name)[1]]
     if not nodes:
         known = [node.name for node in graph.nodes]
-        raise RefusedError(Fault(f"the graph has no node named {name!r}", hint=did_you_mean(name, known)))
+        raise RefusedError(
+            Fault(f"the graph has no node named {name!r}", hint=did_you_mean(name, known))
+        )
     # An operator and a variable may share a name: then the variable is meant, as with `kind` by default.
     return next((node for node in nodes if node.is_variable), nodes[0])
 
 
-def _effect(name: str, result: str, kind: NameKind, resolver: Resolver, roles: dict[Node, Role]) -> str:
+def _effect(
+    name: str, result: str, kind: NameKind, resolver: Resolver, roles: dict[Node, Role]
+) -> str:
     if kind != "parameter":
         return "kept" if result == name else "renamed"
     others = {node.name for node, role in roles.items() if role.is_parameter and node.name != name}
@@ -113,7 +134,8 @@ def _final_name(resolver: Resolver, name: str) -> str:
 
 
 def check_rules(path: StrPath, *, model: Model | None = None) -> RulesReport:
-    """Check the rules file ``path``, alone or against ``model``: errors, rules that never fire or are shadowed by later ones.
+    """Check the rules file ``path``, alone or against ``model``: errors, rules that never fire or
+    are shadowed by later ones.
 
     Raises:
         InputError: the file cannot be read.
@@ -126,12 +148,19 @@ def check_rules(path: StrPath, *, model: Model | None = None) -> RulesReport:
     except InputError as error:
         return RulesReport(0, list(error.faults), [])
     errors: list[Fault] = []
-    warnings = [f"{rule.place}: {rule} is shadowed by {later.place}" for rule, later in find_shadowed(ruleset)]
+    warnings = [
+        f"{rule.place}: {rule} is shadowed by {later.place}"
+        for rule, later in find_shadowed(ruleset)
+    ]
     try:
         Resolver(ruleset)
         if source is not None:
             roles = assign_roles(source.graph, held=source.held)
-            warnings = list(dict.fromkeys([*warnings, *plan_names(source.graph, ruleset, roles, source.graph.nodes).notes]))
+            warnings = list(
+                dict.fromkeys(
+                    [*warnings, *plan_names(source.graph, ruleset, roles, source.graph.nodes).notes]
+                )
+            )
             plan_sharing(source.graph, ruleset, roles)
     except GraphshareError as error:
         errors += error.with_location(where).faults

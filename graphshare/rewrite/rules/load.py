@@ -1,13 +1,14 @@
 """Rules files: JSON, or TOML where Python can read it. Every fault names its place in the file.
 
-``schemas/rules.schema.json`` describes the same. TOML needs the ``tomllib`` of Python 3.11 or the package ``tomli``; JSON works
-everywhere.
+``schemas/rules.schema.json`` describes the same. TOML needs the ``tomllib`` of Python 3.11 or the
+package ``tomli``; JSON works everywhere.
 """
 
 from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, cast, get_args
 
@@ -64,7 +65,9 @@ def make_ruleset(
     reuse: Reuse | None = None,
 ) -> Ruleset:
     """Return rules, or those in a file, with ``more`` after them. Raises as :func:`load_rules`."""
-    ruleset = rules if isinstance(rules, Ruleset) else Ruleset() if rules is None else load_rules(rules)
+    ruleset = (
+        rules if isinstance(rules, Ruleset) else Ruleset() if rules is None else load_rules(rules)
+    )
     changes = {"separator": separator or ruleset.separator, "reuse": reuse or ruleset.reuse}
     return msgspec.structs.replace(ruleset, **changes).then(more)
 
@@ -79,12 +82,19 @@ def read_file(path: str) -> bytes:
         return read_bytes(path, most=MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         message = f"cannot be read: {getattr(error, 'strerror', None) or error}"
-        raise InputError(Fault(message, where=path, hint="name a file of rules, JSON or TOML")) from error
+        raise InputError(
+            Fault(message, where=path, hint="name a file of rules, JSON or TOML")
+        ) from error
 
 
 def read_rules(data: bytes, *, where: str) -> Ruleset:
-    """Return the rules in ``data``, a file called ``where``; TOML if that ends in ``.toml``. Raises as :func:`load_rules`."""
-    document = read_toml(data, where=where) if where.lower().endswith(".toml") else _read_json(data, where)
+    """Return the rules in ``data``, a file called ``where``; TOML if that ends in ``.toml``.
+
+    Raises as :func:`load_rules`.
+    """
+    document = (
+        read_toml(data, where=where) if where.lower().endswith(".toml") else _read_json(data, where)
+    )
     reader = _Reader(where)
     ruleset = reader.ruleset(document)
     if reader.faults:
@@ -98,9 +108,13 @@ def _read_json(data: bytes, where: str) -> Any:
         raise InputError(Fault(f"is larger than {MAX_BYTES >> 20} MiB", where=where, hint=hint))
     try:
         # Editors on Windows may begin a file with a byte order mark.
-        return json.loads(data.decode("utf-8-sig"), object_pairs_hook=_object, parse_constant=_no_constant)
+        return json.loads(
+            data.decode("utf-8-sig"), object_pairs_hook=_object, parse_constant=_no_constant
+        )
     except UnicodeDecodeError as error:
-        raise InputError(Fault(f"is not UTF-8: {error.reason}", where=where, path=f"byte {error.start}")) from None
+        raise InputError(
+            Fault(f"is not UTF-8: {error.reason}", where=where, path=f"byte {error.start}")
+        ) from None
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
         raise InputError(Fault(f"is not JSON: {error.msg}", where=where, path=place)) from None
@@ -115,9 +129,9 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     # json keeps the last of equal keys without a word; here a repeated key is a fault.
     if len(values) == len(pairs):
         return values
-    seen: set[str] = set()
     repeated = _Repeated(values)
-    repeated.keys_twice = tuple(dict.fromkeys(key for key, _ in pairs if key in seen or seen.add(key)))  # type: ignore[func-returns-value]
+    counts = Counter(key for key, _ in pairs)
+    repeated.keys_twice = tuple(key for key, count in counts.items() if count > 1)
     return repeated
 
 
@@ -137,13 +151,21 @@ class _Reader:
         if len(self.faults) < _MOST_FAULTS:
             self.faults.append(Fault(message, where=self.where, path=path, hint=hint))
         elif len(self.faults) == _MOST_FAULTS:
-            self.faults.append(Fault(f"and more: only the first {_MOST_FAULTS} faults are listed", where=self.where))
+            self.faults.append(
+                Fault(
+                    f"and more: only the first {_MOST_FAULTS} faults are listed", where=self.where
+                )
+            )
 
     def ruleset(self, document: Any) -> Ruleset:
         if not self.is_object("$", document):
             return Ruleset()
         for key in document.keys() - {"version", "separator", "reuse", "rules"}:
-            self.fault(f"$.{key}", "is not a key of a rules file", "the keys are version, separator, reuse and rules")
+            self.fault(
+                f"$.{key}",
+                "is not a key of a rules file",
+                "the keys are version, separator, reuse and rules",
+            )
         # type() and not isinstance(), because true is an int in Python and equal to 1.
         if type(document.get("version")) is not int or document["version"] != VERSION:
             self.fault("$.version", f"must be {VERSION}", f'add "version": {VERSION}')
@@ -160,7 +182,11 @@ class _Reader:
     def rules(self, path: str, entries: Any, within: str, depth: int) -> Iterator[Rule]:
         """Yield the rules of one list, and the rules of its blocks in their places."""
         if type(entries) is not list:
-            self.fault(f"{path}.rules", "is missing or not a list", 'rules are a list, as in "rules": [{"prefix": "sha-"}]')
+            self.fault(
+                f"{path}.rules",
+                "is missing or not a list",
+                'rules are a list, as in "rules": [{"prefix": "sha-"}]',
+            )
             return
         for i, one in enumerate(entries):
             place = f"{path}.rules[{i}]"
@@ -175,7 +201,11 @@ class _Reader:
             (kind,) = kinds
             for key in one.keys() - _MAY[kind] - {kind}:
                 known = ", ".join((kind, *sorted(_MAY[kind])))
-                self.fault(f"{place}.{key}", f"is not a key of a rule {kind!r}", f"the keys of such a rule are {known}")
+                self.fault(
+                    f"{place}.{key}",
+                    f"is not a key of a rule {kind!r}",
+                    f"the keys of such a rule are {known}",
+                )
             if kind == "within":
                 begin = self.text(place, one, kind)
                 if depth >= MAX_DEPTH:
@@ -183,7 +213,10 @@ class _Reader:
                 elif begin:
                     begin = begin.removesuffix(self.separator)
                     yield from self.rules(
-                        place, one.get("rules"), f"{within}{self.separator}{begin}" if within else begin, depth + 1
+                        place,
+                        one.get("rules"),
+                        f"{within}{self.separator}{begin}" if within else begin,
+                        depth + 1,
                     )
             else:
                 yield from self.rule(place, one, cast("Kind", kind), within)
@@ -211,7 +244,9 @@ class _Reader:
             return
         yield Rule(kind, text, to, within, only, reuse, f"{self.where}: {place}")
 
-    def map_rules(self, path: str, names: Any, within: str, only: tuple[Only, ...]) -> Iterator[Rule]:
+    def map_rules(
+        self, path: str, names: Any, within: str, only: tuple[Only, ...]
+    ) -> Iterator[Rule]:
         """Yield a rule for each pair of an old name and a new one."""
         for old, new in names.items() if self.is_object(path, names) else ():
             place = f"{path}[{json.dumps(old)}]"
@@ -231,11 +266,21 @@ class _Reader:
     def is_name(self, path: str, value: Any) -> bool:
         fits = isinstance(value, str) and bool(value) and "\0" not in value
         if not fits:
-            self.fault(path, f"is {_kind(value)}, not a name", "names are texts without NUL characters, and not empty")
+            self.fault(
+                path,
+                f"is {_kind(value)}, not a name",
+                "names are texts without NUL characters, and not empty",
+            )
         return fits
 
     def text(
-        self, path: str, owner: dict[str, Any], key: str, default: str | None = None, *, empty: bool = False
+        self,
+        path: str,
+        owner: dict[str, Any],
+        key: str,
+        default: str | None = None,
+        *,
+        empty: bool = False,
     ) -> str | None:
         value = owner.get(key, default)
         if isinstance(value, str) and (value or empty) and "\0" not in value:

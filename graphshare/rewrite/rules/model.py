@@ -1,8 +1,8 @@
 """The rules of every sharing system as one model, from options or from a file.
 
-A rule is about names, never about nodes; :mod:`graphshare.rewrite.rules.resolve` turns old names into new ones, and
-:mod:`graphshare.rewrite.rules.plan` applies them to a graph. Rules are ordered: rules in a file come before rules given as
-options. Where two match one name, the later one wins.
+A rule is about names, never about nodes; :mod:`graphshare.rewrite.rules.resolve` turns old names
+into new ones, and :mod:`graphshare.rewrite.rules.plan` applies them to a graph. Rules are ordered:
+rules in a file come before rules given as options. Where two match one name, the later one wins.
 """
 
 from __future__ import annotations
@@ -43,8 +43,9 @@ class Rule(msgspec.Struct, frozen=True, eq=False):
     - ``strip``: a prefix that is taken away; ``prefix``: one that is put before.
     - ``variable_scope``: a scope put before every name; ``name_scope``: one put before all but parameters.
 
-    ``within`` is the scope that a block of rules begins at: the rule sees the rest of a name after it, and puts the scope back.
-    ``place`` says where the rule was given; ``only`` limits it (empty: all); ``reuse`` is None where the plan's own holds.
+    ``within`` is the scope that a block of rules begins at: the rule sees the rest of a name after
+    it, and puts the scope back. ``place`` says where the rule was given; ``only`` limits it (empty:
+    all); ``reuse`` is None where the plan's own holds.
     """
 
     kind: Kind
@@ -71,7 +72,11 @@ class Rule(msgspec.Struct, frozen=True, eq=False):
         """Return the one name that the rule matches, without ``within``; None for a rule that may match several."""
         if self.kind == "map":
             return self.text
-        return self.text.removeprefix("=") if self.kind in ("alias", "match") and is_literal(self.text) else None
+        return (
+            self.text.removeprefix("=")
+            if self.kind in ("alias", "match") and is_literal(self.text)
+            else None
+        )
 
 
 class Ruleset(ShortRepr, msgspec.Struct, frozen=True, eq=False):
@@ -87,7 +92,8 @@ class Ruleset(ShortRepr, msgspec.Struct, frozen=True, eq=False):
 
 
 def rule_from_option(kind: Kind, option: str, text: str) -> Rule:
-    r"""Return the rule that ``--override SRC=DST`` or ``--alias A=B`` gives, split at the first ``=``; ``\=`` is one in a name.
+    r"""Return the rule that ``--override SRC=DST`` or ``--alias A=B`` gives, split at the first
+    ``=``; ``\=`` is one in a name.
 
     An ``=`` right at the start says that the left side is a literal name.
 
@@ -98,12 +104,18 @@ def rule_from_option(kind: Kind, option: str, text: str) -> Rule:
     # The left side: an `=` that begins it, then pairs `\=`, other characters, and backslashes before anything else.
     match = re.match(r"(=?(?:\\=|[^=\\]|\\(?!=))*)=(.*)", text, re.DOTALL)
     if match is None:
-        raise UsageError(Fault("has no '=' between two names", where=place, hint=f"as in {option} OLD=NEW"))
+        raise UsageError(
+            Fault("has no '=' between two names", where=place, hint=f"as in {option} OLD=NEW")
+        )
     left, right = (side.replace("\\=", "=") for side in match.groups())
     if not left.removeprefix("=") or (kind == "alias" and not right):
-        raise UsageError(Fault("leaves one side empty", where=place, hint=f"as in {option} OLD=NEW"))
+        raise UsageError(
+            Fault("leaves one side empty", where=place, hint=f"as in {option} OLD=NEW")
+        )
     if kind == "alias" and is_literal(left) and left.removeprefix("=") == right:
-        raise UsageError(Fault(f"{right!r} cannot be an alias of itself", where=place, hint="leave it out"))
+        raise UsageError(
+            Fault(f"{right!r} cannot be an alias of itself", where=place, hint="leave it out")
+        )
     return Rule(kind, left, right, place=place, option=True)
 
 
@@ -118,9 +130,21 @@ def renames_of_arguments(texts: Iterable[str]) -> list[Rule]:
     for text in texts:
         old, new = split_pair(text) or ("", "")
         if not old or not new:
-            faults.append(Fault(r"is not OLD=NEW; \= stands for an = in OLD", where=text, hint="as in conv1=first"))
+            faults.append(
+                Fault(
+                    r"is not OLD=NEW; \= stands for an = in OLD",
+                    where=text,
+                    hint="as in conv1=first",
+                )
+            )
         elif rules.setdefault(old, Rule("map", old, new, place=text, option=True)).to != new:
-            faults.append(Fault(f"gives {old!r} a second new name", where=text, hint=f"the first is {rules[old].to!r}"))
+            faults.append(
+                Fault(
+                    f"gives {old!r} a second new name",
+                    where=text,
+                    hint=f"the first is {rules[old].to!r}",
+                )
+            )
     UsageError.raise_any(faults)
     return list(rules.values())
 
@@ -134,7 +158,9 @@ def matches_of_options(patterns: Iterable[str], targets: Iterable[str]) -> list[
     patterns, targets = list(patterns), list(targets)
     if len(patterns) != len(targets):
         hint = "each --match PATTERN needs a --to NAME of its own"
-        raise UsageError(Fault(f"there are {len(patterns)} --match and {len(targets)} --to", hint=hint))
+        raise UsageError(
+            Fault(f"there are {len(patterns)} --match and {len(targets)} --to", hint=hint)
+        )
     return [
         Rule("match", pattern, to, place=f"--match {pattern} --to {to}", option=True)
         for pattern, to in zip(patterns, targets, strict=True)

@@ -1,4 +1,6 @@
-"""Apply rules to a graph: one total plan, node to name and node to node, checked as a whole before anything is built."""
+"""Apply rules to a graph: one total plan, node to name and node to node, checked as a whole before
+anything is built.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,13 @@ from functools import cache, partial
 import msgspec
 
 from graphshare.analysis.name_lists import Implied, list_by_name, list_implied_variables, node_names
-from graphshare.analysis.roles import Kind, Role, list_implied_parameters, list_parameters, refuse_implied
+from graphshare.analysis.roles import (
+    Kind,
+    Role,
+    list_implied_parameters,
+    list_parameters,
+    refuse_implied,
+)
 from graphshare.errors import Fault, RefusedError
 from graphshare.ir.graph import EMPTY, Graph, Node
 from graphshare.ir.rebuild import StoredNames, rename_node
@@ -24,8 +32,9 @@ _SEPARATORS = "/_.-:"
 class Plan(msgspec.Struct, frozen=True, eq=False):
     """``names`` maps renamed nodes to new names, ``ties`` maps variables to the nodes that replace them.
 
-    ``why`` is the rule that decided about a node, ``notes`` are remarks for the user on the rules themselves. Rules that match
-    no value of an ONNX operator may match its own name: then it is in ``stored``.
+    ``why`` is the rule that decided about a node, ``notes`` are remarks for the user on the rules
+    themselves. Rules that match no value of an ONNX operator may match its own name: then it is in
+    ``stored``.
     """
 
     names: Mapping[Node, str]
@@ -40,12 +49,16 @@ class Plan(msgspec.Struct, frozen=True, eq=False):
 
 
 def plan_names(
-    graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role], nodes: Collection[Node], kept: Collection[str] = ()
+    graph: Graph,
+    ruleset: Ruleset,
+    roles: Mapping[Node, Role],
+    nodes: Collection[Node],
+    kept: Collection[str] = (),
 ) -> Plan:
     """Return new names for the ``nodes`` that rules match. Parameters move with aliases and overrides.
 
-    If a node has several stored names of outputs, each is matched by itself. Names in ``kept`` stay. Collisions are left to the
-    transform: it sees the whole graph.
+    If a node has several stored names of outputs, each is matched by itself. Names in ``kept``
+    stay. Collisions are left to the transform: it sees the whole graph.
 
     Raises:
         RefusedError: rules form a cycle, or an option matches nothing.
@@ -63,7 +76,9 @@ def plan_names(
 class _Naming:
     """The new names of nodes, found one after the other; the mappings are those of :class:`Plan`."""
 
-    def __init__(self, graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role], kept: Collection[str]) -> None:
+    def __init__(
+        self, graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role], kept: Collection[str]
+    ) -> None:
         self.resolver = Resolver(ruleset, _parameters(roles))
         self.names: dict[Node, str] = {}
         self.why: dict[Node, Rule] = {}
@@ -75,21 +90,30 @@ class _Naming:
 
     def add(self, node: Node) -> None:
         """Find the new names of a node and of its outputs."""
-        name, label, kinds = self._numbered.get(node, node.name), node.details.label, find_kinds(node, self._roles)
+        name, label, kinds = (
+            self._numbered.get(node, node.name),
+            node.details.label,
+            find_kinds(node, self._roles),
+        )
         new, rule = (name, None) if node.name in self._kept else self._resolve(name, kinds)
         if new != name:
             self.names[node] = new
         elif rule is None and label and label not in self._values:
             new, rule = _new_name(self.resolver, label, kinds)
             if rule is not None:
-                self.names[node], self.stored[node] = node.name, StoredNames(node.details.outputs, new)
+                self.names[node], self.stored[node] = (
+                    node.name,
+                    StoredNames(node.details.outputs, new),
+                )
         if rule is not None:
             self.why[node] = rule
         if len(node.details.outputs) > 1:
             self._name_outputs(node)
 
     def _name_outputs(self, node: Node) -> None:
-        """Find the names of an operator's outputs, where a rule or ``kept`` decides about one; others follow its own name."""
+        """Find the names of an operator's outputs, where a rule or ``kept`` decides about one;
+        others follow its own name.
+        """
         following = rename_node(node, self.names.get(node, node.name)).details
         outputs, is_decided = list(following.outputs), False
         for place, old in enumerate(node.details.outputs):
@@ -113,7 +137,11 @@ def _list_names(node: Node) -> list[str]:
 
 def _find_numbered_names(graph: Graph, ruleset: Ruleset) -> dict[Node, str]:
     """Return the names ``NAME#1`` that rules use for one of several nodes of one name."""
-    texts = [rule.text.removeprefix("=") for rule in ruleset.rules if rule.kind in ("map", "match") and "#" in rule.text]
+    texts = [
+        rule.text.removeprefix("=")
+        for rule in ruleset.rules
+        if rule.kind in ("map", "match") and "#" in rule.text
+    ]
     named = list_by_name(graph.nodes, graph.heads) if texts else {}
     return {node: text for text in texts if (node := find_numbered(text, named)) is not None}
 
@@ -124,13 +152,17 @@ def plan_sharing(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) -> 
     The node that has that name already stays, else the first in file order.
 
     Raises:
-        RefusedError: rules form a cycle, an option matches nothing, a reuse policy forbids the effect of a rule, or a new name
-            is also the name of a node that is not a parameter; all are listed.
+        RefusedError: rules form a cycle, an option matches nothing, a reuse policy forbids the
+            effect of a rule, or a new name is also the name of a node that is not a parameter; all
+            are listed.
     """
     implied = {variable.name for variable in list_implied_variables(graph)}
     # An alias may lead to an implied state: refuse_implied names it, so its name counts as known.
     resolver = Resolver(ruleset, _parameters(roles) | implied)
-    faults = [*_refuse_aliases(graph, ruleset, roles), *refuse_implied(_list_moved_states(graph, resolver))]
+    faults = [
+        *_refuse_aliases(graph, ruleset, roles),
+        *refuse_implied(_list_moved_states(graph, resolver)),
+    ]
     parameters = dict.fromkeys(list_parameters(roles))
     groups: dict[str, list[Node]] = {}
     why: dict[Node, Rule] = {}
@@ -154,14 +186,19 @@ def plan_sharing(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) -> 
             names[kept] = new
         ties.update(dict.fromkeys(rest, kept))  # a second one that stays is a fault
     RefusedError.raise_any(faults)
-    notes = (*_note_unknown(ruleset, roles), *_note_idle_rules(ruleset, resolver, (node.name for node in roles), roles))
+    notes = (
+        *_note_unknown(ruleset, roles),
+        *_note_idle_rules(ruleset, resolver, (node.name for node in roles), roles),
+    )
     return Plan(names, ties, why, notes)
 
 
 def _list_moved_states(graph: Graph, resolver: Resolver) -> list[Implied]:
     """Return the implied parameters that rules match."""
     states = list_implied_parameters(graph)
-    return [state for state in states if _new_name(resolver, state.name, _PARAMETER)[0] != state.name]
+    return [
+        state for state in states if _new_name(resolver, state.name, _PARAMETER)[0] != state.name
+    ]
 
 
 def _note_unknown(ruleset: Ruleset, roles: Mapping[Node, Role]) -> list[str]:
@@ -202,7 +239,12 @@ def _new_name(resolver: Resolver, name: str, kinds: frozenset[Only]) -> tuple[st
 
 
 def _refusals(
-    new: str, movers: list[Node], staying: list[Node], why: Mapping[Node, Rule], reuse: Reuse, others: Collection[str]
+    new: str,
+    movers: list[Node],
+    staying: list[Node],
+    why: Mapping[Node, Rule],
+    reuse: Reuse,
+    others: Collection[str],
 ) -> list[Fault]:
     """Return the reason not to turn ``movers`` into the parameter ``new``, now the name of ``staying`` nodes."""
     faults = []
@@ -216,25 +258,40 @@ def _refusals(
         )
     if not staying and new in others:
         hint = "a parameter can be tied to another parameter only; `as_parameter` says that a variable is one"
-        faults.append(Fault(f"{movers[0].name!r} would become {new!r}, a name that the graph already has", hint=hint))
+        faults.append(
+            Fault(
+                f"{movers[0].name!r} would become {new!r}, a name that the graph already has",
+                hint=hint,
+            )
+        )
     elif not new or "\0" in new:
         faults.append(Fault(f"{movers[0].name!r} would get the name {new!r}"))
     for number, node in enumerate(movers):
         rule = why[node]
         policy = rule.reuse or reuse
         if policy == "require" and not staying:
-            message = f"{node.name!r} would become {new!r}, which does not exist, and reuse is required"
-            faults.append(Fault(message, where=rule.place, hint="`reuse='auto'` renames it instead"))
+            message = (
+                f"{node.name!r} would become {new!r}, which does not exist, and reuse is required"
+            )
+            faults.append(
+                Fault(message, where=rule.place, hint="`reuse='auto'` renames it instead")
+            )
         # The first one takes a free name; from the second on the name exists.
         elif policy == "forbid" and (staying or number):
-            message = f"{node.name!r} would become {new!r}, which already exists; reuse is forbidden"
+            message = (
+                f"{node.name!r} would become {new!r}, which already exists; reuse is forbidden"
+            )
             faults.append(Fault(message, where=rule.place, hint="`reuse='auto'` ties the two"))
     return faults
 
 
 def _refuse_aliases(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) -> list[Fault]:
     """Return a fault for each alias that names a node that is not a parameter, on either side."""
-    literals = [(rule, rule.literal) for rule in ruleset.rules if rule.kind == "alias" and rule.literal is not None]
+    literals = [
+        (rule, rule.literal)
+        for rule in ruleset.rules
+        if rule.kind == "alias" and rule.literal is not None
+    ]
     if not literals:
         return []
     parameters = _parameters(roles)
@@ -247,13 +304,21 @@ def _refuse_aliases(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) 
             node = by_name.get(whole)
             if node is not None and whole not in parameters:
                 reason = roles[node].reason if node in roles else f"it is a {node.op}"
-                hint = f"if it is one after all, add `as_parameter={whole!r}`" if node in roles else ""
-                faults.append(Fault(f"{whole!r} is not a parameter ({reason})", where=rule.place, hint=hint))
+                hint = (
+                    f"if it is one after all, add `as_parameter={whole!r}`" if node in roles else ""
+                )
+                faults.append(
+                    Fault(f"{whole!r} is not a parameter ({reason})", where=rule.place, hint=hint)
+                )
     return faults
 
 
 def _note_idle_rules(
-    ruleset: Ruleset, resolver: Resolver, names: Iterable[str], roles: Mapping[Node, Role], matched: Iterable[str] | None = None
+    ruleset: Ruleset,
+    resolver: Resolver,
+    names: Iterable[str],
+    roles: Mapping[Node, Role],
+    matched: Iterable[str] | None = None,
 ) -> tuple[str, ...]:
     """Return notes on rules that decided nothing; such an option is refused.
 
@@ -278,9 +343,16 @@ def _note_idle_rules(
         elif not rule.option:
             notes.append(f"{rule.place}: {rule} never fires")
         elif rule.literal in left:
-            faults.append(Fault(f"{rule.literal!r} is a name that `only` or `keep` leaves as it is", where=rule.place))
+            faults.append(
+                Fault(
+                    f"{rule.literal!r} is a name that `only` or `keep` leaves as it is",
+                    where=rule.place,
+                )
+            )
         elif _is_overruled(rule, candidates):
-            notes.append(f"{rule.place}: has no effect: a later rule decides every name that it matches")
+            notes.append(
+                f"{rule.place}: has no effect: a later rule decides every name that it matches"
+            )
         else:
             near = suggest(rule.literal or rule.text, candidates, f"{what}s")
             if rule.kind == "scope":
@@ -293,12 +365,20 @@ def _note_idle_rules(
 def _suggest_separator(scope: str, separator: str, names: Iterable[str]) -> str:
     """Return a hint on the separator of names that begin with ``scope``, if it differs."""
     begin = scope.rstrip(_SEPARATORS)
-    rests = [name[len(begin) : len(begin) + 1] for name in names if begin and name.startswith(begin)]
+    rests = [
+        name[len(begin) : len(begin) + 1] for name in names if begin and name.startswith(begin)
+    ]
     used = next((rest for rest in rests if rest and rest in _SEPARATORS and rest != separator), "")
-    return f"names that begin with {begin!r} go on with {used!r}: `separator={used!r}` makes it a scope" if used else ""
+    return (
+        f"names that begin with {begin!r} go on with {used!r}: `separator={used!r}` makes it a scope"
+        if used
+        else ""
+    )
 
 
 def _is_overruled(rule: Rule, names: Sequence[str]) -> bool:
     """Whether a pattern matches any of the first few thousand names, though it decided about none."""
-    matches = compile_pattern(rule.text) if rule.kind in ("alias", "match") and not rule.within else None
+    matches = (
+        compile_pattern(rule.text) if rule.kind in ("alias", "match") and not rule.within else None
+    )
     return matches is not None and any(matches(name) for name in names[:5000])

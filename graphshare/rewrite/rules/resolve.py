@@ -1,9 +1,9 @@
 """Rules applied to one name, step by step.
 
-First sharing, for parameters: an alias, else a scope override, until no rule matches the name. Then naming: the last
-map or pattern that matches the name, the last prefix to strip, the last prefix to put, and the scopes, the first of them
-outermost. Every kind of rule starts from the name that the kind before it left, never from the result of its own kind: so swaps
-work.
+First sharing, for parameters: an alias, else a scope override, until no rule matches the name. Then
+naming: the last map or pattern that matches the name, the last prefix to strip, the last prefix to
+put, and the scopes, the first of them outermost. Every kind of rule starts from the name that the
+kind before it left, never from the result of its own kind: so swaps work.
 """
 
 from __future__ import annotations
@@ -31,8 +31,11 @@ MAX_NAME = 4096  # characters that rules may add to a name
 MAX_STEPS = 1000  # aliases that are followed where no graph says which names there are
 
 _State = tuple[str, bool]  # a name, and whether an override has just made it
-MAX_TRIALS = 100_000_000  # of patterns on names: under half a minute. Literal names and scopes are looked up and cost none.
-_MATCHING = 20  # what running a pattern counts for; what its literal ends already tell apart counts for one
+# of patterns on names: under half a minute. Literal names and scopes are looked up and cost none.
+MAX_TRIALS = 100_000_000
+_MATCHING = (
+    20  # what running a pattern counts for; what its literal ends already tell apart counts for one
+)
 
 
 class Resolved(msgspec.Struct, frozen=True, eq=False):
@@ -45,8 +48,8 @@ class Resolved(msgspec.Struct, frozen=True, eq=False):
 class Resolver:
     """Rules prepared for many names.
 
-    ``parameters`` are the names of a graph's parameters, or None without a graph: an alias of an alias is followed while its
-    target is one of them.
+    ``parameters`` are the names of a graph's parameters, or None without a graph: an alias of an
+    alias is followed while its target is one of them.
 
     Raises:
         RefusedError: overrides form a cycle or are invalid.
@@ -62,7 +65,9 @@ class Resolver:
         rules = ruleset.rules
         self._aliases = self._chooser(rules, "alias")
         self._given = self._chooser(rules, "map", "match")
-        self._affixes = {kind: [r for r in reversed(rules) if r.kind == kind] for kind in ("strip", "prefix")}
+        self._affixes = {
+            kind: [r for r in reversed(rules) if r.kind == kind] for kind in ("strip", "prefix")
+        }
         self._scopes = [r for r in reversed(rules) if r.kind in ("variable_scope", "name_scope")]
         self.names = any(rule.kind not in SHARING for rule in rules)  # whether any rule gives names
         self._overrides, self._rule_of = _table(ruleset)
@@ -117,7 +122,9 @@ class Resolver:
         return Resolved(state[0], tuple(steps))
 
     def _following(self, state: _State) -> _State | None:
-        """Return where a name leads in one step; overrides apply to names of the graph, not to names that an override made."""
+        """Return where a name leads in one step; overrides apply to names of the graph, not to
+        names that an override made.
+        """
         known = self._next.get(state)
         if known is None:
             known = self._next[state] = self._ask(state)
@@ -132,7 +139,9 @@ class Resolver:
         if step is not None and step.after != name:
             check_length(step.after, name)
             if self._parameters is None and len(self._next) > MAX_STEPS:
-                raise RefusedError(Fault(f"aliases of {name[:60]!r} never end", where=step.rule.place))
+                raise RefusedError(
+                    Fault(f"aliases of {name[:60]!r} never end", where=step.rule.place)
+                )
             return (step.after, False), step.rule
         if overridden or foreign or not self._overrides.rules:
             return None, None
@@ -140,7 +149,9 @@ class Resolver:
         return (None, None) if rule is None else ((new, True), rule)
 
     def _override(self, name: str) -> tuple[str, Rule | None]:
-        """Return the name that overrides give, and the first of them; names whose scopes begin alike are answered at once."""
+        """Return the name that overrides give, and the first of them; names whose scopes begin
+        alike are answered at once.
+        """
         parts = name.split(self._separator, self._overrides.depth)
         last = parts.pop()
         head = tuple(parts)
@@ -182,7 +193,14 @@ class Resolver:
             steps.append(named)
         for kind in ("strip", "prefix"):
             at = steps[-1].after if steps else name
-            affixed = next((s for rule in self._affixes[kind] if (s := self._apply_affix(rule, at, kinds)) is not None), None)
+            affixed = next(
+                (
+                    s
+                    for rule in self._affixes[kind]
+                    if (s := self._apply_affix(rule, at, kinds)) is not None
+                ),
+                None,
+            )
             if affixed is not None:
                 steps.append(affixed)
         for rule in self._scopes:
@@ -191,7 +209,9 @@ class Resolver:
             at = steps[-1].after if steps else name
             scope = rule.text.removesuffix(self._separator)
             affixed = self._apply_affix(
-                msgspec.structs.replace(rule, text=f"{scope}{self._separator}", kind="prefix"), at, kinds
+                msgspec.structs.replace(rule, text=f"{scope}{self._separator}", kind="prefix"),
+                at,
+                kinds,
             )
             if affixed is not None:
                 steps.append(NameStep(rule, affixed.before, affixed.after))
@@ -220,10 +240,16 @@ class Resolver:
         begin = name[: len(name) - len(rest)]
         if rule.kind == "prefix":
             return NameStep(rule, name, begin + rule.text + rest)
-        return NameStep(rule, name, begin + rest.removeprefix(rule.text)) if rest.startswith(rule.text) else None
+        return (
+            NameStep(rule, name, begin + rest.removeprefix(rule.text))
+            if rest.startswith(rule.text)
+            else None
+        )
 
     def _chooser(self, rules: Iterable[Rule], *kinds: Kind) -> Chooser:
-        return Chooser([rule for rule in rules if rule.kind in kinds], self._separator, self._trials)
+        return Chooser(
+            [rule for rule in rules if rule.kind in kinds], self._separator, self._trials
+        )
 
 
 def _table(ruleset: Ruleset) -> tuple[Overrides, dict[Override, Rule]]:
@@ -236,7 +262,11 @@ def _table(ruleset: Ruleset) -> tuple[Overrides, dict[Override, Rule]]:
         begin = split_scope(rule.within, ruleset.separator)
         try:
             (override,) = make_overrides(
-                [(rule.text, rule.to)], current=begin, within=begin, separator=ruleset.separator, places=[rule.place]
+                [(rule.text, rule.to)],
+                current=begin,
+                within=begin,
+                separator=ruleset.separator,
+                places=[rule.place],
             )
         except RefusedError as error:
             faults += error.faults
@@ -255,7 +285,9 @@ def find_shadowed(ruleset: Ruleset) -> Iterator[tuple[Rule, Rule]]:
             continue  # they nest
         group = "given" if rule.kind in ("map", "match") else rule.kind
         # Any prefix fits any name, so all prefixes compete; other rules compete only with rules of the same text.
-        text = "" if rule.kind == "prefix" else rule.literal if rule.literal is not None else rule.text
+        text = (
+            "" if rule.kind == "prefix" else rule.literal if rule.literal is not None else rule.text
+        )
         if rule.kind == "scope":
             text = join_scope(split_scope(rule.text, ruleset.separator), ruleset.separator)
         key = (group, rule.literal is None, text, rule.within)
@@ -274,12 +306,16 @@ def check_length(new: str, old: str) -> None:
         RefusedError: it has more than ``MAX_NAME`` characters more than the name it was made of.
     """
     if len(new) > len(old) + MAX_NAME:
-        raise RefusedError(Fault(f"{old[:60]!r} would get a name of {format_count(len(new), 'character')}"))
+        raise RefusedError(
+            Fault(f"{old[:60]!r} would get a name of {format_count(len(new), 'character')}")
+        )
 
 
 def _cycle(path: list[str], rule: Rule | None) -> RefusedError:
     names = path if len(path) <= 14 else [*path[:12], f"({len(path) - 13} more)", path[-1]]
-    return RefusedError(Fault(f"aliases form a cycle: {' -> '.join(names)}", where=rule.place if rule else ""))
+    return RefusedError(
+        Fault(f"aliases form a cycle: {' -> '.join(names)}", where=rule.place if rule else "")
+    )
 
 
 class NameStep(msgspec.Struct, frozen=True, eq=False):
@@ -304,7 +340,14 @@ class Chooser:
                 whole = f"{rule.within}{separator}{literal}" if rule.within else literal
                 self._literals.setdefault(whole, []).append((number, rule))
             else:
-                self._patterns.append((number, rule, *find_literal_ends(rule.text), compile_substitution(rule.text, rule.to)))
+                self._patterns.append(
+                    (
+                        number,
+                        rule,
+                        *find_literal_ends(rule.text),
+                        compile_substitution(rule.text, rule.to),
+                    )
+                )
         # The last rule wins, so patterns are tried from the end.
         self._patterns.reverse()
 

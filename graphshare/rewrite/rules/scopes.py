@@ -1,10 +1,11 @@
 """Scope overrides: a parameter of one scope is a parameter of another, resolved as Caffe2's ParameterSharing does.
 
-A scope is a tuple of whole components (``"g/b/"`` is ``("g", "b")``, the root is ``()``): a rule for ``fc`` does not match
-``fc_auto_0``. The deepest component with a rule decides. The target of this rule is resolved in turn, by itself; then the rest
-of the scope is appended and not resolved again. Overrides come in blocks that begin at some scope: both sides of a rule lie
-under the block's scope, and the rule applies only to parameters under that scope. Of two rules for the same scope the later
-one wins.
+A scope is a tuple of whole components (``"g/b/"`` is ``("g", "b")``, the root is ``()``): a rule
+for ``fc`` does not match ``fc_auto_0``. The deepest component with a rule decides. The target of
+this rule is resolved in turn, by itself; then the rest of the scope is appended and not resolved
+again. Overrides come in blocks that begin at some scope: both sides of a rule lie under the block's
+scope, and the rule applies only to parameters under that scope. Of two rules for the same scope the
+later one wins.
 
 This module deals with text only, not with graphs, so that rules files and the builder's context managers can share it.
 """
@@ -20,7 +21,9 @@ from graphshare.errors import Fault, RefusedError
 Scope = tuple[str, ...]
 
 SEPARATOR = "/"
-MAX_CHARACTERS = 1 << 26  # of resolved scopes kept in one table: a chain of growing targets cannot fill the memory
+MAX_CHARACTERS = (
+    1 << 26
+)  # of resolved scopes kept in one table: a chain of growing targets cannot fill the memory
 _STEP = 64  # added to the characters of a resolved scope: the memory that an entry takes
 _SHOWN = 12  # rules of a long cycle that a message lists
 
@@ -28,8 +31,8 @@ _SHOWN = 12  # rules of a long cycle that a message lists
 class Override(msgspec.Struct, frozen=True, eq=False):
     """One rule: parameters of the scope ``key`` are the parameters of ``target``.
 
-    Both are absolute. The rule applies to parameters under the scope ``within`` (``()``: all); ``place`` says in messages where
-    the rule was given.
+    Both are absolute. The rule applies to parameters under the scope ``within`` (``()``: all);
+    ``place`` says in messages where the rule was given.
     """
 
     key: Scope
@@ -39,7 +42,9 @@ class Override(msgspec.Struct, frozen=True, eq=False):
 
 
 class Step(msgspec.Struct, frozen=True, eq=False):
-    """One replacement: ``override`` turns the scope ``before`` into ``after``, its target; ``tail`` is appended at the end."""
+    """One replacement: ``override`` turns the scope ``before`` into ``after``, its target; ``tail``
+    is appended at the end.
+    """
 
     override: Override
     before: Scope
@@ -48,7 +53,10 @@ class Step(msgspec.Struct, frozen=True, eq=False):
 
 
 def split_scope(text: str, separator: str = SEPARATOR) -> Scope:
-    """Return the components of a scope. One separator at the end is ignored, so ``"a//"`` has an empty second component."""
+    """Return the components of a scope.
+
+    One separator at the end is ignored, so ``"a//"`` has an empty second component.
+    """
     parts = tuple(text.removesuffix(separator).split(separator))
     return () if parts == ("",) else parts
 
@@ -77,7 +85,8 @@ def make_overrides(
     separator: str = SEPARATOR,
     places: Sequence[str] = (),
 ) -> tuple[Override, ...]:
-    """Return the rules of one block, such as ``{"scope_b": "scope_a"}``; both sides are relative to the scope ``current``.
+    """Return the rules of one block, such as ``{"scope_b": "scope_a"}``; both sides are relative to
+    the scope ``current``.
 
     ``within`` limits the rules to parameters of that scope. ``places`` say where each pair was given.
 
@@ -92,13 +101,25 @@ def make_overrides(
         title = f"scope override {key!r} to {target!r}"
         if not old:
             hint = "name the scope whose parameters move; to move all of them give a prefix"
-            faults.append(Fault(f"{title}: the empty scope holds every other", where=place, hint=hint))
+            faults.append(
+                Fault(f"{title}: the empty scope holds every other", where=place, hint=hint)
+            )
         elif new == old:
-            faults.append(Fault(f"{title}: a scope cannot stand for itself", where=place, hint="leave the rule out"))
+            faults.append(
+                Fault(
+                    f"{title}: a scope cannot stand for itself",
+                    where=place,
+                    hint="leave the rule out",
+                )
+            )
         # Such an override would match its own result and never end.
         elif new[: len(old)] == old:
             hint = f"{target!r} lies inside {key!r}, so the rule would apply to its own result for ever"
-            faults.append(Fault(f"{title}: the target lies inside the scope it replaces", where=place, hint=hint))
+            faults.append(
+                Fault(
+                    f"{title}: the target lies inside the scope it replaces", where=place, hint=hint
+                )
+            )
         else:
             overrides.append(Override(current + old, current + new, within, place))
     RefusedError.raise_any(faults)
@@ -106,7 +127,9 @@ def make_overrides(
 
 
 class _Place:
-    """A scope in the tree of keys: the next components, the rules for this scope in order, and whether a block begins at it."""
+    """A scope in the tree of keys: the next components, the rules for this scope in order, and
+    whether a block begins at it.
+    """
 
     __slots__ = ("block", "next", "rules")
 
@@ -133,7 +156,9 @@ class Overrides:
         # By rule and innermost block: the scope that the rule's target resolves to, with the next rule; or the fault.
         self._resolved: dict[tuple[Override, Scope], tuple[Scope, Override | None]] = {}
         self._broken: dict[tuple[Override, Scope], Fault] = {}
-        self._everywhere: set[Override] = set()  # rules that resolve alike in every block; stored under the block ()
+        self._everywhere: set[Override] = (
+            set()
+        )  # rules that resolve alike in every block; stored under the block ()
         self.depth = max((max(len(rule.key), len(rule.within)) for rule in self.rules), default=0)
         for rule in self.rules:
             self._place(rule.key).rules.append(rule)
@@ -208,7 +233,9 @@ class Overrides:
                 break
             place = following
             if place.rules:
-                best = next((rule for rule in reversed(place.rules) if self._in_force(rule, block)), best)
+                best = next(
+                    (rule for rule in reversed(place.rules) if self._in_force(rule, block)), best
+                )
                 everywhere = everywhere and not any(rule.within for rule in place.rules)
         return best, everywhere
 
@@ -229,7 +256,9 @@ class Overrides:
         at: Override | None = rule
         while at is not None and self._look_up_resolved(at, block) is None:
             order = [*chain] if at in chain else []
-            fault = self._broken.get((at, block)) or (self._cycle(order[order.index(at) :]) if order else None)
+            fault = self._broken.get((at, block)) or (
+                self._cycle(order[order.index(at) :]) if order else None
+            )
             if fault is not None:
                 self._broken.update(((part, block), fault) for part in chain)
                 raise RefusedError(fault)
@@ -238,7 +267,10 @@ class Overrides:
         for done, (after, everywhere) in reversed(chain.items()):
             end = done.target
             if after is not None:
-                end = self._resolved[after, self.block_key(after, block)][0] + done.target[len(after.key) :]
+                end = (
+                    self._resolved[after, self.block_key(after, block)][0]
+                    + done.target[len(after.key) :]
+                )
                 everywhere = everywhere and after in self._everywhere
             self._characters += sum(map(len, end)) + len(end) + len(block) + _STEP
             if self._characters > MAX_CHARACTERS:
@@ -251,14 +283,21 @@ class Overrides:
             self._resolved[done, self.block_key(done, block)] = (end, after)
         return self._resolved[rule, self.block_key(rule, block)]
 
-    def _look_up_resolved(self, rule: Override, block: Scope) -> tuple[Scope, Override | None] | None:
+    def _look_up_resolved(
+        self, rule: Override, block: Scope
+    ) -> tuple[Scope, Override | None] | None:
         return self._resolved.get((rule, self.block_key(rule, block)))
 
     def _cycle(self, rules: Sequence[Override]) -> Fault:
-        # Each rule of a cycle reports it; started at the first rule, the faults are equal. Long cycles take too long to search.
+        # Each rule of a cycle reports it; started at the first rule, the faults are equal. Long
+        # cycles take too long to search.
         first = rules.index(min(rules, key=self.rules.index)) if len(rules) <= _SHOWN else 0
         turned = [*rules[first:], *rules[:first]]
         path = [join_scope(rule.key, self.separator) or "(root)" for rule in turned[:_SHOWN]]
         path += [f"({len(turned) - _SHOWN} more)"] if len(turned) > _SHOWN else []
         path.append(join_scope(turned[0].key, self.separator) or "(root)")
-        return Fault(f"scope overrides form a cycle: {' -> '.join(path)}", where=turned[0].place, hint="take one of them out")
+        return Fault(
+            f"scope overrides form a cycle: {' -> '.join(path)}",
+            where=turned[0].place,
+            hint="take one of them out",
+        )

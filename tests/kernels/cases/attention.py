@@ -3,7 +3,11 @@
 from tests.kernels.rounding import sum_rounding, with_atol
 
 CASES = [
-    {"op": "_contrib_interleaved_matmul_" + op, "attrs": {"heads": str(heads)}, "inputs": [{"shape": s} for s in shapes]}
+    {
+        "op": "_contrib_interleaved_matmul_" + op,
+        "attrs": {"heads": str(heads)},
+        "inputs": [{"shape": s} for s in shapes],
+    }
     for heads in (1, 2, 4)
     for batch in (1, 3)
     for op, shapes in (

@@ -9,7 +9,13 @@ def norm(op, shape, channels, dtype="float32", train=False, scale=1.0, shift=0.0
         attrs["key"] = "k"
     vector = {"shape": [channels], "dtype": "float32" if dtype == "float16" else dtype}
     variance = dict(vector, values=[0.5 + i for i in range(channels)])
-    inputs = [{"shape": shape, "dtype": dtype, "scale": scale, "shift": shift}, vector, vector, vector, variance]
+    inputs = [
+        {"shape": shape, "dtype": dtype, "scale": scale, "shift": shift},
+        vector,
+        vector,
+        vector,
+        variance,
+    ]
     # (x - mean) * scale + beta has three terms; that much of them is lost where they cancel.
     atol = sum_rounding(3, max(2.0, shift), dtype)
     return {"op": op, "attrs": attrs, "inputs": inputs, "train": train, "atol": atol}
@@ -44,12 +50,32 @@ CASES += [
 CASES += [norm("BatchNorm", [1, 3, 2, 4, 3], 3, train=train) for train in (True, False)]
 # MXNet rounds the variance of float16 data to float16 on the way, although it gives float32.
 CASES += [
-    dict(norm("BatchNorm", [2, 3, 4, 5], 3, dtype=dtype, train=train, output_mean_var="True", fix_gamma="False"), **more)
+    dict(
+        norm(
+            "BatchNorm",
+            [2, 3, 4, 5],
+            3,
+            dtype=dtype,
+            train=train,
+            output_mean_var="True",
+            fix_gamma="False",
+        ),
+        **more,
+    )
     for dtype, more in (("float16", {"atol": EPS["float16"]}), ("float64", {}))
     for train in (True, False)
 ]
 CASES += [
-    norm("BatchNorm", [2, 3, 4, 5], 3, scale=1.0, shift=100.0, train=True, cudnn_off="True", momentum="0.5"),
+    norm(
+        "BatchNorm",
+        [2, 3, 4, 5],
+        3,
+        scale=1.0,
+        shift=100.0,
+        train=True,
+        cudnn_off="True",
+        momentum="0.5",
+    ),
     norm("BatchNorm", [1, 3, 40, 40], 3, eps="0.001", min_calib_range="0.0", max_calib_range="1.0"),
 ]
 CASES += [
@@ -57,7 +83,10 @@ CASES += [
         "op": "_contrib_BatchNormWithReLU",
         "attrs": {"use_global_stats": "True", "fix_gamma": "False"},
         "inputs": [
-            {"shape": [1, 3, 2, 1], "values": [float("nan"), 1, -2, 3, float("inf"), float("-inf")]},
+            {
+                "shape": [1, 3, 2, 1],
+                "values": [float("nan"), 1, -2, 3, float("inf"), float("-inf")],
+            },
             *({"shape": [3], "values": [1, 2, 0.5]} for _ in range(4)),
         ],
     }

@@ -2,7 +2,9 @@
 
 NAMES = "mod power hypot maximum minimum equal not_equal greater greater_equal lesser lesser_equal"
 LOGICAL = "logical_and logical_or logical_xor"
-SAME = ["elemwise_" + n for n in "add sub mul div".split()] + ["_" + n for n in (NAMES + " " + LOGICAL).split()]
+SAME = ["elemwise_" + n for n in "add sub mul div".split()] + [
+    "_" + n for n in (NAMES + " " + LOGICAL).split()
+]
 SAME += ["_grad_add", "_identity_with_attr_like_rhs"]
 BROADCAST = ["broadcast_" + n for n in ("add sub mul div " + NAMES + " " + LOGICAL).split()]
 NAN, INF = float("nan"), float("inf")
@@ -14,8 +16,15 @@ def two(op, left, right):
     return {"op": op, "attrs": {}, "inputs": [left, right]}
 
 
-CASES = [two(op, {"shape": [9], "values": LEFT}, {"shape": [9], "values": RIGHT}) for op in SAME + BROADCAST]
-CASES += [two(op, {"shape": [2, 3], "dtype": d}, {"shape": [2, 3], "dtype": d}) for op in SAME for d in ("float16", "float64")]
+CASES = [
+    two(op, {"shape": [9], "values": LEFT}, {"shape": [9], "values": RIGHT})
+    for op in SAME + BROADCAST
+]
+CASES += [
+    two(op, {"shape": [2, 3], "dtype": d}, {"shape": [2, 3], "dtype": d})
+    for op in SAME
+    for d in ("float16", "float64")
+]
 CASES += [
     two(op, {"shape": a, "dtype": d}, {"shape": b, "dtype": d})
     for op in BROADCAST
@@ -42,7 +51,14 @@ CASES += [
     )
     for op in SAME
 ]
-CASES += [two(op, {"shape": [1], "dtype": "int32", "value": 7}, {"shape": [1], "dtype": "int32", "value": 9}) for op in SAME]
+CASES += [
+    two(
+        op,
+        {"shape": [1], "dtype": "int32", "value": 7},
+        {"shape": [1], "dtype": "int32", "value": 9},
+    )
+    for op in SAME
+]
 CASES += [
     {"op": "add_n", "attrs": {"num_args": str(n)}, "inputs": [{"shape": [2, 3], "dtype": d}] * n}
     for n in (1, 2, 4)

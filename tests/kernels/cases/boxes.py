@@ -35,13 +35,18 @@ CASES = [
     _nms(9, in_format="center", overlap_thresh="0.2"),
     _nms(10, in_format="center", out_format="center"),
     _nms(11, valid_thresh="2"),
-    _nms(12, batch=1, count=40, id_index="0", overlap_thresh="0.45", topk="20", valid_thresh="0.01"),
+    _nms(
+        12, batch=1, count=40, id_index="0", overlap_thresh="0.45", topk="20", valid_thresh="0.01"
+    ),
 ]
 CASES += [
     {
         "op": "_contrib_box_iou",
         "attrs": attrs,
-        "inputs": [{"shape": a, "values": _boxes[: a[0] * a[-1] * (a[1] if len(a) > 2 else 1)]}, {"shape": b, "values": other}],
+        "inputs": [
+            {"shape": a, "values": _boxes[: a[0] * a[-1] * (a[1] if len(a) > 2 else 1)]},
+            {"shape": b, "values": other},
+        ],
     }
     for _boxes in ([v for row in range(6) for v in _rows(6, 20)[row * 6 + 2 : row * 6 + 6]],)
     for other in ([v for row in range(5) for v in _rows(5, 21)[row * 6 + 2 : row * 6 + 6]],)
@@ -69,7 +74,12 @@ CASES += [
     {"op": "_contrib_MultiBoxPrior", "attrs": attrs, "inputs": [{"shape": [1, 2, 3, 5]}]}
     for attrs in (
         {},
-        {"sizes": "(0.5, 0.25)", "ratios": "(1, 2, 0.5)", "steps": "(-1, -1)", "offsets": "(0.5, 0.5)"},
+        {
+            "sizes": "(0.5, 0.25)",
+            "ratios": "(1, 2, 0.5)",
+            "steps": "(-1, -1)",
+            "offsets": "(0.5, 0.5)",
+        },
         {"sizes": "(0.5, 0.25)", "ratios": "(2, 0.5)", "clip": "True"},
         {"sizes": "(0.3)", "steps": "(0.2, 0.1)", "offsets": "(0.25, 0.75)"},
     )

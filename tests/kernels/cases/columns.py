@@ -14,8 +14,15 @@ def taps(attrs):
     return count
 
 
-CASES = [{"op": "im2col", "attrs": attrs, "inputs": [{"shape": [2, 3, *size]}]} for attrs, size, _ in WINDOWS]
+CASES = [
+    {"op": "im2col", "attrs": attrs, "inputs": [{"shape": [2, 3, *size]}]}
+    for attrs, size, _ in WINDOWS
+]
 CASES += [
-    {"op": "col2im", "attrs": dict(attrs, output_size=str(size)), "inputs": [{"shape": [2, 3 * taps(attrs), count]}]}
+    {
+        "op": "col2im",
+        "attrs": dict(attrs, output_size=str(size)),
+        "inputs": [{"shape": [2, 3 * taps(attrs), count]}],
+    }
     for attrs, size, count in WINDOWS
 ]

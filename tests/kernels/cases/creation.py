@@ -4,7 +4,11 @@ from tests.kernels.rounding import sum_rounding, with_atol
 
 
 def _case(op, attrs, shapes=(), dtype="float32"):
-    return {"op": op, "attrs": attrs, "inputs": [{"shape": shape, "dtype": dtype} for shape in shapes]}
+    return {
+        "op": op,
+        "attrs": attrs,
+        "inputs": [{"shape": shape, "dtype": dtype} for shape in shapes],
+    }
 
 
 CASES = [
@@ -24,13 +28,17 @@ CASES += [
     _case("_eye", {"N": "3", "M": "4", "k": "1"}),
     _case("_eye", {"N": "3"}),
     _case("_eye", {"N": "4", "M": "2", "k": "-1", "dtype": "int32"}),
-    _case("_arange", {"start": "1", "stop": "7", "step": "2", "repeat": "1", "infer_range": "False"}),
+    _case(
+        "_arange", {"start": "1", "stop": "7", "step": "2", "repeat": "1", "infer_range": "False"}
+    ),
     _case("_arange", {"start": "20", "stop": "None", "step": "1.0"}),
     _case("_arange", {"start": "2.5"}),
     _case("_arange", {"start": "0", "stop": "3", "repeat": "2"}),
     _case("_arange", {"start": "5", "stop": "0", "step": "-2"}),
     _case("_arange", {"start": "0", "stop": "1", "step": "0.1"}),
-    _case("_arange", {"start": "1", "stop": "3.3", "step": "0.5", "repeat": "3", "dtype": "float64"}),
+    _case(
+        "_arange", {"start": "1", "stop": "3.3", "step": "0.5", "repeat": "3", "dtype": "float64"}
+    ),
     _case("_arange", {"start": "0.5", "stop": "5", "dtype": "int32"}),
     _case("_arange", {"start": "1.5", "stop": "9", "step": "2.5", "dtype": "int64"}),
     _case("_npi_arange", {"start": "0", "stop": "3"}),
@@ -48,9 +56,18 @@ CASES += [
     _case("_npi_full_like", {"fill_value": "2.5", "dtype": "int64"}, [[2, 3]]),
 ]
 CASES += [
-    _case("_npi_logspace", {"start": "0", "stop": "2", "num": "5", **more}) for more in ({}, {"base": "2", "endpoint": "0"})
+    _case("_npi_logspace", {"start": "0", "stop": "2", "num": "5", **more})
+    for more in ({}, {"base": "2", "endpoint": "0"})
 ]
 # At the ends cosines cancel.
-CASES += with_atol([_case(f"_npi_{name}", {"M": "7"}) for name in ("blackman", "hamming", "hanning")], sum_rounding(3, 0.5))
-CASES += [_case("_npi_indices", {"dimensions": "(2, 3)"}), _case("_npi_diag_indices_from", {}, [[3, 3, 3]])]
-CASES += [_case("_zeros_without_dtype", {"shape": "(2, 3)", "dtype": dtype}) for dtype in ("0", "1", "4")]
+CASES += with_atol(
+    [_case(f"_npi_{name}", {"M": "7"}) for name in ("blackman", "hamming", "hanning")],
+    sum_rounding(3, 0.5),
+)
+CASES += [
+    _case("_npi_indices", {"dimensions": "(2, 3)"}),
+    _case("_npi_diag_indices_from", {}, [[3, 3, 3]]),
+]
+CASES += [
+    _case("_zeros_without_dtype", {"shape": "(2, 3)", "dtype": dtype}) for dtype in ("0", "1", "4")
+]

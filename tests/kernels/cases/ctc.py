@@ -22,13 +22,19 @@ CASES = [
         ({"blank_label": "last"}, [label(0, 0, 2, 1, dtype="int32")]),
         ({"use_data_lengths": "True"}, [label(1, 2, 1, 0), lengths(3, 5)]),
         ({"use_label_lengths": "True"}, [label(1, 2, 1, 1), lengths(2, 1)]),
-        ({"use_data_lengths": "True", "use_label_lengths": "True"}, [label(1, 2, 1, 1), lengths(3, 4), lengths(1, 2)]),
+        (
+            {"use_data_lengths": "True", "use_label_lengths": "True"},
+            [label(1, 2, 1, 1), lengths(3, 4), lengths(1, 2)],
+        ),
     )
 ]
 CASES += [
     {
         "op": "CTCLoss",
         "attrs": {},
-        "inputs": [{"shape": [5, 2, 4]}, {"shape": [2, 5], "values": [1, 2, 1, 0, 1, 2, 1, 0, 1, 2]}],
+        "inputs": [
+            {"shape": [5, 2, 4]},
+            {"shape": [2, 5], "values": [1, 2, 1, 0, 1, 2, 1, 0, 1, 2]},
+        ],
     }
 ]

@@ -4,7 +4,9 @@ ROIS = {"shape": [3, 5], "values": [0, 1, 2, 7, 8, 1, 0, 0, 3.5, 9.5, 0, 8, 8, 1
 CASES = [
     {
         "op": "_contrib_DeformablePSROIPooling",
-        "attrs": dict(attrs, output_dim="2", group_size=group, pooled_size="3", sample_per_part="2"),
+        "attrs": dict(
+            attrs, output_dim="2", group_size=group, pooled_size="3", sample_per_part="2"
+        ),
         "inputs": [{"shape": [2, 2 * int(group) ** 2, 9, 10]}, ROIS, *trans],
         "outputs": 1,
     }

@@ -70,7 +70,9 @@ CASES = [
 
 
 def rounding(case):
-    """Coordinates are up to 1; the distance of two centres is divided by a width of at least 0.15 and a variance of 0.1."""
+    """Coordinates are up to 1; the distance of two centres is divided by a width of at least 0.15
+    and a variance of 0.1.
+    """
     return EPS["float32"] / 2 / (0.15 * 0.1) if case["op"].endswith("Target") else sum_rounding(2)
 
 

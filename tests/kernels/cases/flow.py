@@ -12,7 +12,9 @@ def graph(nodes, heads):
             "inputs": [list(i) if isinstance(i, tuple) else [i, 0, 0] for i in inputs],
             **more,
         }
-        for op, name, attrs, inputs, more in (node if len(node) == 5 else (*node, {}) for node in nodes)
+        for op, name, attrs, inputs, more in (
+            node if len(node) == 5 else (*node, {}) for node in nodes
+        )
     ]
     variables = [i for i, node in enumerate(found) if node["op"] == "null"]
     heads = [list(h) if isinstance(h, tuple) else [h, 0, 0] for h in heads]
@@ -56,7 +58,10 @@ TWO = graph(
 )  # fmt: skip
 INNER = foreach(STEP, [0], [2], [1], [], 2)
 NESTED = graph(
-    [*variables("x", "w", "s"), ("_foreach", "inner", INNER["attrs"], [0, 2, 1], {"subgraphs": [STEP]})],
+    [
+        *variables("x", "w", "s"),
+        ("_foreach", "inner", INNER["attrs"], [0, 2, 1], {"subgraphs": [STEP]}),
+    ],
     [(3, 0, 0), (3, 1, 0)],
 )
 
@@ -88,13 +93,23 @@ def number(value):
 
 def cond(condition, then, other, places, inputs, heads):
     attrs = {"num_args": str(len(inputs) + 3), "num_outputs": str(heads)}
-    attrs.update(cond_input_locs=str(places[0]), then_input_locs=str(places[1]), else_input_locs=str(places[2]))
+    attrs.update(
+        cond_input_locs=str(places[0]),
+        then_input_locs=str(places[1]),
+        else_input_locs=str(places[2]),
+    )
     return {"op": "_cond", "attrs": attrs, "inputs": inputs, "subgraphs": [condition, then, other]}
 
 
 POSITIVE = graph([*variables("c"), ("_greater_scalar", "p", {"scalar": "0"}, [0])], [1])
-MINUS = graph([*variables("a", "b"), ("elemwise_sub", "d", {}, [0, 1]), ("elemwise_add", "e", {}, [0, 1])], [2, 3])
-TIMES = graph([*variables("b", "a"), ("elemwise_mul", "d", {}, [0, 1]), ("elemwise_sub", "e", {}, [0, 1])], [2, 3])
+MINUS = graph(
+    [*variables("a", "b"), ("elemwise_sub", "d", {}, [0, 1]), ("elemwise_add", "e", {}, [0, 1])],
+    [2, 3],
+)
+TIMES = graph(
+    [*variables("b", "a"), ("elemwise_mul", "d", {}, [0, 1]), ("elemwise_sub", "e", {}, [0, 1])],
+    [2, 3],
+)
 PAIR = [{"shape": [2, 3]}, {"shape": [2, 3]}]
 
 CASES = [

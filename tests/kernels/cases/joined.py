@@ -8,7 +8,12 @@ def end(value):
 
 
 def whole(shape, dtype):
-    return {"shape": shape, "dtype": dtype, "low": -127 if dtype == "int8" else 0, "high": 128 if dtype == "int8" else 256}
+    return {
+        "shape": shape,
+        "dtype": dtype,
+        "low": -127 if dtype == "int8" else 0,
+        "high": 128 if dtype == "int8" else 256,
+    }
 
 
 def positive(shape):
@@ -17,7 +22,8 @@ def positive(shape):
 
 def graph(nodes, head):
     found = [
-        {"op": op, "name": name, "attrs": attrs, "inputs": [[i, 0, 0] for i in inputs]} for op, name, attrs, inputs in nodes
+        {"op": op, "name": name, "attrs": attrs, "inputs": [[i, 0, 0] for i in inputs]}
+        for op, name, attrs, inputs in nodes
     ]
     variables = [i for i, node in enumerate(found) if node["op"] == "null"]
     return {"nodes": found, "arg_nodes": variables, "node_row_ptr": [], "heads": [[head, 0, 0]]}
@@ -53,7 +59,18 @@ def conv_graph(conv, bn=None, act=None, total=False, after=None):
     return graph(nodes, last)
 
 
-def conv_case(conv, data, other=None, bn=None, act=None, after=None, ends=("-1.5", "40.0"), bias=None, size=(6, 7), more=None):
+def conv_case(
+    conv,
+    data,
+    other=None,
+    bn=None,
+    act=None,
+    after=None,
+    ends=("-1.5", "40.0"),
+    bias=None,
+    size=(6, 7),
+    more=None,
+):
     filters, groups = int(conv["num_filter"]), int(conv.get("num_group", "1"))
     kernel = [int(k) for k in conv["kernel"].strip("()").split(",")]
     quantized = data in ("int8", "uint8")
@@ -62,7 +79,12 @@ def conv_case(conv, data, other=None, bn=None, act=None, after=None, ends=("-1.5
     if conv.get("no_bias") != "True":
         inputs.append(bias or {"shape": [filters]})
     if bn is not None:
-        inputs += [{"shape": [filters]}, {"shape": [filters]}, {"shape": [filters]}, positive([filters])]
+        inputs += [
+            {"shape": [filters]},
+            {"shape": [filters]},
+            {"shape": [filters]},
+            positive([filters]),
+        ]
     if other is not None:
         strides = [int(s) for s in conv.get("stride", "(1, 1)").strip("()").split(",")]
         pads = [int(p) for p in conv.get("pad", "(0, 0)").strip("()").split(",")]
@@ -73,7 +95,13 @@ def conv_case(conv, data, other=None, bn=None, act=None, after=None, ends=("-1.5
         inputs += [end(-2.0 if data == "int8" else 0.0), end(1.5)]
         if other is not None:
             inputs += [end(-9.0 if other == "int8" else 0.0), end(11.0)]
-    flags = {"with_bn": bn, "with_act": act, "with_sum": other, "with_postsum_act": after, "quantized": quantized or None}
+    flags = {
+        "with_bn": bn,
+        "with_act": act,
+        "with_sum": other,
+        "with_postsum_act": after,
+        "quantized": quantized or None,
+    }
     attrs = {name: "true" for name, value in flags.items() if value is not None}
     if quantized and ends:
         attrs.update(min_calib_range=ends[0], max_calib_range=ends[1])
@@ -100,11 +128,17 @@ CASES += [conv_case(conv, data, other, bn, None, after)
           for conv, bn in ((CONV, BATCH_NORM), (WIDE, None))]  # fmt: skip
 CASES += [conv_case(conv, data, None, None, act, ends=None) for data in ("uint8", "int8")
           for conv, act in ((CONV, None), (BARE, RELU))]  # fmt: skip
-CASES += [conv_case(CONV, "uint8", bias={"shape": [4], "scale": 1e9}), conv_case(BARE, "int8", ends=("0.0", "0.0"))]
+CASES += [
+    conv_case(CONV, "uint8", bias={"shape": [4], "scale": 1e9}),
+    conv_case(BARE, "int8", ends=("0.0", "0.0")),
+]
 
 
 def dense_graph(dense, act=None):
-    nodes = [("null", name, {}, ()) for name in ("x", "w", "b")[: 2 if dense.get("no_bias") == "True" else 3]]
+    nodes = [
+        ("null", name, {}, ())
+        for name in ("x", "w", "b")[: 2 if dense.get("no_bias") == "True" else 3]
+    ]
     nodes.append(("FullyConnected", "fc", dense, list(range(len(nodes)))))
     if act is not None:
         nodes.append((act[0], "act", act[1], [len(nodes) - 1]))
@@ -112,7 +146,14 @@ def dense_graph(dense, act=None):
 
 
 def dense_case(
-    dense, data, act=None, ends=("-1.5", "40.0"), by_unit=False, floats=False, shape=(3, 2, 5), bias_ends=(-3.0, 2.0)
+    dense,
+    data,
+    act=None,
+    ends=("-1.5", "40.0"),
+    by_unit=False,
+    floats=False,
+    shape=(3, 2, 5),
+    bias_ends=(-3.0, 2.0),
 ):
     quantized = data in ("int8", "uint8")
     has_bias = dense.get("no_bias") != "True"
@@ -126,7 +167,9 @@ def dense_case(
     if quantized:
         inputs += [end(-2.0 if data == "int8" else 0.0), end(1.5)]
         if not by_unit:
-            inputs += [end(-0.5), end(0.4)] + ([end(value) for value in bias_ends] if has_bias else [])
+            inputs += [end(-0.5), end(0.4)] + (
+                [end(value) for value in bias_ends] if has_bias else []
+            )
         if ends:
             attrs.update(min_calib_range=ends[0], max_calib_range=ends[1])
         if by_unit:
@@ -135,11 +178,20 @@ def dense_case(
             attrs["enable_float_output"] = "True"
     if act is not None:
         attrs["with_eltwise"] = "True"
-    return {"op": "_sg_mkldnn_fully_connected", "attrs": attrs, "inputs": inputs, "subgraphs": [dense_graph(dense, act)]}
+    return {
+        "op": "_sg_mkldnn_fully_connected",
+        "attrs": attrs,
+        "inputs": inputs,
+        "subgraphs": [dense_graph(dense, act)],
+    }
 
 
 DENSE = {"num_hidden": "4"}
-CASES += [dense_case(DENSE, "float32"), dense_case(DENSE, "float32", RELU), dense_case(dict(DENSE, flatten="False"), "float32")]
+CASES += [
+    dense_case(DENSE, "float32"),
+    dense_case(DENSE, "float32", RELU),
+    dense_case(dict(DENSE, flatten="False"), "float32"),
+]
 CASES += [dense_case(dense, data, act, by_unit=by_unit)
           for data in ("uint8", "int8")
           for by_unit in (False, True)
@@ -159,7 +211,10 @@ def attention_case(op, data, attention=None, ends=("-1.5", "40.0"), floats=False
     attrs, quantized = {"heads": "2"}, data == "int8"
     shapes = [[3, 2, 24]] + ([[4, 3, 3]] if attention else [])
     kinds = [data, attention]
-    inputs = [whole(shape, kind) if quantized else {"shape": shape} for shape, kind in zip(shapes, kinds)]  # noqa: B905
+    inputs = [
+        whole(shape, kind) if quantized else {"shape": shape}
+        for shape, kind in zip(shapes, kinds)  # noqa: B905
+    ]
     if quantized:
         attrs["quantized"] = "True"
         inputs += [end(-2.0), end(1.5)] + ([end(0.0), end(1.0)] if attention else [])
@@ -168,13 +223,24 @@ def attention_case(op, data, attention=None, ends=("-1.5", "40.0"), floats=False
         if floats:
             attrs["enable_float_output"] = "True"
     name = "_contrib_interleaved_matmul_selfatt_" + ("valatt" if attention else "qk")
-    nodes = [("null", f"x{i}", {}, ()) for i in range(len(shapes))] + [(name, "att", {"heads": "2"}, list(range(len(shapes))))]
-    return {"op": "_sg_mkldnn_" + op, "attrs": attrs, "inputs": inputs, "subgraphs": [graph(nodes, len(shapes))]}
+    nodes = [("null", f"x{i}", {}, ()) for i in range(len(shapes))] + [
+        (name, "att", {"heads": "2"}, list(range(len(shapes))))
+    ]
+    return {
+        "op": "_sg_mkldnn_" + op,
+        "attrs": attrs,
+        "inputs": inputs,
+        "subgraphs": [graph(nodes, len(shapes))],
+    }
 
 
-CASES += [attention_case("selfatt_qk", "int8", **more) for more in ({}, {"ends": None}, {"ends": None, "floats": True})]
 CASES += [
-    attention_case("selfatt_valatt", "int8", "uint8", **more) for more in ({}, {"ends": None}, {"ends": None, "floats": True})
+    attention_case("selfatt_qk", "int8", **more)
+    for more in ({}, {"ends": None}, {"ends": None, "floats": True})
+]
+CASES += [
+    attention_case("selfatt_valatt", "int8", "uint8", **more)
+    for more in ({}, {"ends": None}, {"ends": None, "floats": True})
 ]
 
 

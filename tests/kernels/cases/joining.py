@@ -2,7 +2,12 @@
 
 
 def _case(op, shapes, attrs, dtype="float32", **more):
-    return {"op": op, "attrs": attrs, "inputs": [{"shape": shape, "dtype": dtype} for shape in shapes], **more}
+    return {
+        "op": op,
+        "attrs": attrs,
+        "inputs": [{"shape": shape, "dtype": dtype} for shape in shapes],
+        **more,
+    }
 
 
 CASES = [
@@ -21,7 +26,12 @@ CASES = [
     _case("SliceChannel", [[2, 6, 4]], {"num_outputs": "3"}),
     _case("SliceChannel", [[2, 3, 4]], {"num_outputs": "3", "squeeze_axis": "True"}),
     _case("SliceChannel", [[4, 3]], {"num_outputs": "2", "axis": "0"}),
-    _case("SliceChannel", [[2, 3, 4]], {"num_outputs": "4", "axis": "-1", "squeeze_axis": "1"}, "float64"),
+    _case(
+        "SliceChannel",
+        [[2, 3, 4]],
+        {"num_outputs": "4", "axis": "-1", "squeeze_axis": "1"},
+        "float64",
+    ),
     _case("SliceChannel", [[3, 4]], {"num_outputs": "1", "axis": "0", "squeeze_axis": "False"}),
     _case("_split_v2", [[2, 7]], {"indices": "(0, 2, 3)", "axis": "1"}),
     _case("_split_v2", [[6, 2]], {"indices": "()", "axis": "0", "sections": "3"}),

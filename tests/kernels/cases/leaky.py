@@ -5,7 +5,11 @@ from tests.kernels.rounding import EPS
 TYPES = ("float32", "float64", "float16")
 
 CASES = [
-    {"op": "LeakyReLU", "attrs": attrs, "inputs": [{"shape": [2, 3, 4], "dtype": dtype, "scale": 2.0}]}
+    {
+        "op": "LeakyReLU",
+        "attrs": attrs,
+        "inputs": [{"shape": [2, 3, 4], "dtype": dtype, "scale": 2.0}],
+    }
     for attrs in (
         {},
         {"act_type": "leaky", "slope": "0.1"},
@@ -17,26 +21,42 @@ CASES = [
     for dtype in TYPES
 ]
 CASES += [
-    {"op": "LeakyReLU", "attrs": {"act_type": "gelu"}, "inputs": [{"shape": [5, 40], "dtype": dtype, "scale": 2.0}]}
+    {
+        "op": "LeakyReLU",
+        "attrs": {"act_type": "gelu"},
+        "inputs": [{"shape": [5, 40], "dtype": dtype, "scale": 2.0}],
+    }
     for dtype in TYPES
 ]
 CASES += [
     {"op": "LeakyReLU", "attrs": attrs, "inputs": [{"shape": [3, 4], "dtype": dtype}], "outputs": 1}
-    for attrs in ({"act_type": "rrelu"}, {"act_type": "rrelu", "lower_bound": "0.1", "upper_bound": "0.7"})
+    for attrs in (
+        {"act_type": "rrelu"},
+        {"act_type": "rrelu", "lower_bound": "0.1", "upper_bound": "0.7"},
+    )
     for dtype in TYPES
 ]
 CASES += [
-    {"op": "LeakyReLU", "attrs": {"act_type": "prelu"}, "inputs": [{"shape": s, "dtype": d}, {"shape": g, "dtype": d}]}
+    {
+        "op": "LeakyReLU",
+        "attrs": {"act_type": "prelu"},
+        "inputs": [{"shape": s, "dtype": d}, {"shape": g, "dtype": d}],
+    }
     for d in TYPES
     for s, g in (([2, 3, 4], [3]), ([2, 3], [3]), ([2, 3, 2, 2], [1]), ([4], [1]))
 ]
 CASES += [
-    {"op": "LeakyReLU", "attrs": {"slope": "0.5"}, "inputs": [{"shape": [4], "values": [float("nan"), float("-inf"), -2, 2]}]}
+    {
+        "op": "LeakyReLU",
+        "attrs": {"slope": "0.5"},
+        "inputs": [{"shape": [4], "values": [float("nan"), float("-inf"), -2, 2]}],
+    }
 ]
 
 
 def tolerance(case):
-    """Of float64 MXNet computes the part below 0 in float32; gelu as a whole, where 1 + erf(x / sqrt 2) cancels below 0.
+    """Of float64 MXNet computes the part below 0 in float32; gelu as a whole, where 1 + erf(x /
+    sqrt 2) cancels below 0.
 
     That sum is rounded by half an eps and multiplied by x / 2, which is up to 3.
     """

@@ -1,7 +1,11 @@
 """Cases for matching boxes. Plain data."""
 
 CASES = [
-    {"op": "_contrib_bipartite_matching", "attrs": dict(attrs, threshold=threshold), "inputs": [{"shape": shape}]}
+    {
+        "op": "_contrib_bipartite_matching",
+        "attrs": dict(attrs, threshold=threshold),
+        "inputs": [{"shape": shape}],
+    }
     for attrs in ({}, {"is_ascend": "True"}, {"topk": "1"})
     for threshold in ("-0.5", "0.3")
     for shape in ([3, 4], [2, 4, 3])

@@ -4,7 +4,11 @@ from tests.kernels.rounding import EPS, sum_rounding, with_atol
 
 
 def case(op, attrs, *shapes, **more):
-    return {"op": op, "attrs": attrs, "inputs": [dict({"shape": shape}, **more) for shape in shapes]}
+    return {
+        "op": op,
+        "attrs": attrs,
+        "inputs": [dict({"shape": shape}, **more) for shape in shapes],
+    }
 
 
 CASES = [
@@ -23,7 +27,9 @@ CASES += [
     for groups, shape in ((1, [2, 4, 3]), (2, [2, 4, 3, 5]), (4, [1, 4, 2, 3, 2]))
 ]
 CASES += [
-    case(op, attrs, [2, 4, 5], [4 if "Group" in op else 5], [4 if "Group" in op else 5], dtype=dtype)
+    case(
+        op, attrs, [2, 4, 5], [4 if "Group" in op else 5], [4 if "Group" in op else 5], dtype=dtype
+    )
     for op, attrs in (("LayerNorm", {}), ("GroupNorm", {"num_groups": "4"}))
     for dtype in ("float16", "float64")
 ]
@@ -44,11 +50,21 @@ CASES += [
     for shape in ([2, 4, 3], [2, 4, 3, 5])
 ]
 CASES += [case("L2Normalization", {}, [2, 3])]
-CASES += [case("L2Normalization", {"mode": "channel"}, [2, 4, 3, 5], dtype=dtype) for dtype in ("float16", "float64")]
-CASES += [case("Dropout", {"p": "0.3", "axes": "(1,)"}, [2, 3, 4], dtype=dtype) for dtype in ("float32", "float16", "float64")]
-CASES += [dict(case("Dropout", {"p": "0"}, [2, 3, 4]), train=True), case("Dropout", {"p": "0.0", "mode": "always"}, [2, 3, 4])]
 CASES += [
-    dict(case("IdentityAttachKLSparseReg", {}, [2, 3], [3], shift=0.5, scale=0.1), train=train) for train in (True, False)
+    case("L2Normalization", {"mode": "channel"}, [2, 4, 3, 5], dtype=dtype)
+    for dtype in ("float16", "float64")
+]
+CASES += [
+    case("Dropout", {"p": "0.3", "axes": "(1,)"}, [2, 3, 4], dtype=dtype)
+    for dtype in ("float32", "float16", "float64")
+]
+CASES += [
+    dict(case("Dropout", {"p": "0"}, [2, 3, 4]), train=True),
+    case("Dropout", {"p": "0.0", "mode": "always"}, [2, 3, 4]),
+]
+CASES += [
+    dict(case("IdentityAttachKLSparseReg", {}, [2, 3], [3], shift=0.5, scale=0.1), train=train)
+    for train in (True, False)
 ]
 CASES += [
     {
@@ -61,7 +77,9 @@ CASES += [
 
 
 def rounding(case):
-    """(x - mean) / deviation * gamma + beta has three terms about 2; of float16 MXNet rounds the mean and the deviation too."""
+    """(x - mean) / deviation * gamma + beta has three terms about 2; of float16 MXNet rounds the
+    mean and the deviation too.
+    """
     dtype = case["inputs"][0].get("dtype", "float32")
     if case["op"] not in ("InstanceNorm", "LayerNorm", "GroupNorm"):
         return None

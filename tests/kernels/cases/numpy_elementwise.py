@@ -25,18 +25,40 @@ CASES = [
     for op in UNARY + TESTS
     for d in ("float32", "float64")
 ]
-CASES += [case("_npi_" + op, {}, {"shape": [6], "dtype": "int32", "values": WHOLE}) for op in UNARY + TESTS]
-CASES += [case(op, {}, {"shape": [8], "values": VALUES[:8]}) for op in ("_npi_tanh", "_npx_relu", "_npx_sigmoid")]
+CASES += [
+    case("_npi_" + op, {}, {"shape": [6], "dtype": "int32", "values": WHOLE})
+    for op in UNARY + TESTS
+]
+CASES += [
+    case(op, {}, {"shape": [8], "values": VALUES[:8]})
+    for op in ("_npi_tanh", "_npx_relu", "_npx_sigmoid")
+]
 CASES += [
     case("_npi_" + op, {}, array([2, 3], a), array([3], b))
     for op in ARITHMETIC
-    for a, b in (("float32", "float32"), ("float64", "float64"), ("int32", "int32"), ("float32", "int32"), ("int64", "float32"))
+    for a, b in (
+        ("float32", "float32"),
+        ("float64", "float64"),
+        ("int32", "int32"),
+        ("float32", "int32"),
+        ("int64", "float32"),
+    )
 ]
-CASES += [case("_npi_" + op, {}, array([2, 3], d), array([2, 1], d)) for op in COMPARISONS for d in ("float32", "int32")]
 CASES += [
-    case("_npi_" + op, {}, array([2, 3], d), array([3], d)) for op in ("arctan2", "hypot") for d in ("float32", "float64")
+    case("_npi_" + op, {}, array([2, 3], d), array([2, 1], d))
+    for op in COMPARISONS
+    for d in ("float32", "int32")
 ]
-CASES += [case("_npi_" + op, {}, array([2, 3], d), array([3], d)) for op in INTEGERS for d in ("int32", "int64")]
+CASES += [
+    case("_npi_" + op, {}, array([2, 3], d), array([3], d))
+    for op in ("arctan2", "hypot")
+    for d in ("float32", "float64")
+]
+CASES += [
+    case("_npi_" + op, {}, array([2, 3], d), array([3], d))
+    for op in INTEGERS
+    for d in ("int32", "int64")
+]
 CASES += [
     case("_npi_" + op + "_scalar", {"scalar": s, "is_int": n}, array([2, 3], d))
     for op in [*ARITHMETIC, "rsubtract", "rmod", "rpower", "rtrue_divide", *COMPARISONS]

@@ -15,7 +15,9 @@ CASES = [
     )
     for a, b in pairs
 ]
-CASES += [case("_npi_stack", {"num_args": "2", "axis": axis}, (2, 3), (2, 3)) for axis in ("0", "1", "-1")]
+CASES += [
+    case("_npi_stack", {"num_args": "2", "axis": axis}, (2, 3), (2, 3)) for axis in ("0", "1", "-1")
+]
 CASES += [
     case(op, attrs, shape)
     for op, shape in (("_npi_hsplit", (6,)), ("_npi_hsplit", (2, 6)))
@@ -26,4 +28,7 @@ CASES += [
     case("_npi_pad", {"pad_width": WIDTHS, "mode": mode, "constant_value": "2"}, (3, 4))
     for mode in ("constant", "edge", "maximum", "minimum", "reflect", "symmetric")
 ]
-CASES += [case("_npi_pad", {"pad_width": "((1,), (2,))", "mode": mode}, (4,)) for mode in ("constant", "edge")]
+CASES += [
+    case("_npi_pad", {"pad_width": "((1,), (2,))", "mode": mode}, (4,))
+    for mode in ("constant", "edge")
+]

@@ -1,6 +1,19 @@
 """Cases for operators between arrays and numbers of the numpy interface. Plain data."""
 
-VALUES = [-2.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 3.5, float("nan"), float("inf"), -float("inf"), 0.125]
+VALUES = [
+    -2.5,
+    -1.0,
+    -0.5,
+    0.0,
+    0.5,
+    1.0,
+    1.5,
+    3.5,
+    float("nan"),
+    float("inf"),
+    -float("inf"),
+    0.125,
+]
 REAL = {"shape": [12], "values": VALUES}
 WHOLE = {"shape": [6], "values": [-2, -1, 0, 1, 2, 5], "dtype": "int32"}
 
@@ -25,9 +38,14 @@ CASES += [case(op, {}, {"shape": [2, 3]}, {"shape": [3]}) for op in ("copysign",
 CASES += [case("bitwise_not", {}, x) for x in (WHOLE, dict(WHOLE, dtype="bool"))]
 CASES += [case("around", {"decimals": n}, {"shape": [40], "scale": 20.0}) for n in ("0", "1", "-1")]
 CASES += [case("around", {}, REAL)]
-CASES += [case("nan_to_num", attrs, REAL) for attrs in ({}, {"nan": "2.5", "posinf": "9", "neginf": "-8"})]
+CASES += [
+    case("nan_to_num", attrs, REAL) for attrs in ({}, {"nan": "2.5", "posinf": "9", "neginf": "-8"})
+]
 CASES += [case("polyval", {}, {"shape": [4]}, {"shape": [2, 3]})]
-CASES += [case(op, {"scalar": "2.5"}, WHOLE, {"shape": [2, 6]}) for op in ("where_lscalar", "where_rscalar")]
+CASES += [
+    case(op, {"scalar": "2.5"}, WHOLE, {"shape": [2, 6]})
+    for op in ("where_lscalar", "where_rscalar")
+]
 CASES += [case("where_scalar2", {"x": "2.5", "y": "-1"}, WHOLE)]
 CASES += [
     {
@@ -40,7 +58,11 @@ CASES += [
     for dtype in ("int32", "uint8", "bool")
 ]
 CASES += [
-    {"op": op, "attrs": {}, "inputs": [{"shape": [2, 3], "dtype": dtype, "values": [2, 1, 0, 1, 2, 5]}] * 2}
+    {
+        "op": op,
+        "attrs": {},
+        "inputs": [{"shape": [2, 3], "dtype": dtype, "values": [2, 1, 0, 1, 2, 5]}] * 2,
+    }
     for op in ("_npi_copysign", "_npi_ldexp")
     for dtype in ("int32", "uint8")
 ]

@@ -2,7 +2,11 @@
 
 
 def case(op, attrs, *shapes, **more):
-    return {"op": op, "attrs": attrs, "inputs": [dict({"shape": list(shape)}, **more) for shape in shapes]}
+    return {
+        "op": op,
+        "attrs": attrs,
+        "inputs": [dict({"shape": list(shape)}, **more) for shape in shapes],
+    }
 
 
 CUBE = (2, 3, 4)
@@ -30,9 +34,18 @@ CASES = [
 ]
 CASES += [case("_npi_rot90", {"k": k, "axes": "(0, 1)"}, CUBE) for k in ("0", "1", "2", "3", "-1")]
 CASES += [case("_npi_rot90", {"k": "1", "axes": "(2, 1)"}, CUBE)]
-CASES += [case("_np_diagonal", {"offset": k, "axis1": "0", "axis2": "2"}, CUBE) for k in ("0", "1", "-1")]
-CASES += [case("_np_trace", {"offset": k, "axis1": "0", "axis2": "2"}, CUBE) for k in ("0", "1", "-1")]
-CASES += [case(op, {"k": k}, shape) for op in ("_np_diag", "diag") for k in ("0", "1", "-2") for shape in ((4,), (4, 5))]
+CASES += [
+    case("_np_diagonal", {"offset": k, "axis1": "0", "axis2": "2"}, CUBE) for k in ("0", "1", "-1")
+]
+CASES += [
+    case("_np_trace", {"offset": k, "axis1": "0", "axis2": "2"}, CUBE) for k in ("0", "1", "-1")
+]
+CASES += [
+    case(op, {"k": k}, shape)
+    for op in ("_np_diag", "diag")
+    for k in ("0", "1", "-2")
+    for shape in ((4,), (4, 5))
+]
 CASES += [case("diag", {"k": "1", "axis1": "2", "axis2": "0"}, CUBE)]
 CASES += [case("_np_diagflat", {"k": k}, (2, 2)) for k in ("0", "1", "-2")]
 CASES += [case(f"_np_atleast_{n}d", {"num_args": "3"}, (2,), (2, 3), CUBE) for n in (1, 2, 3)]

@@ -22,7 +22,14 @@ def _case(op, seed, batch=1, anchors=12, size=4, **attrs):
 
 CASES = [
     _case("_contrib_Proposal", 1, rpn_post_nms_top_n="8", rpn_pre_nms_top_n="40"),
-    _case("_contrib_Proposal", 2, rpn_post_nms_top_n="12", output_score="True", threshold="0.5", rpn_pre_nms_top_n="60"),
+    _case(
+        "_contrib_Proposal",
+        2,
+        rpn_post_nms_top_n="12",
+        output_score="True",
+        threshold="0.5",
+        rpn_pre_nms_top_n="60",
+    ),
     _case("_contrib_Proposal", 3, rpn_post_nms_top_n="6", iou_loss="True", rpn_pre_nms_top_n="40"),
     _case(
         "_contrib_Proposal",
@@ -35,6 +42,15 @@ CASES = [
         rpn_pre_nms_top_n="30",
     ),
     _case("_contrib_MultiProposal", 5, batch=2, rpn_post_nms_top_n="8", rpn_pre_nms_top_n="40"),
-    _case("_contrib_MultiProposal", 6, batch=2, rpn_post_nms_top_n="20", rpn_pre_nms_top_n="16", output_score="True"),
+    _case(
+        "_contrib_MultiProposal",
+        6,
+        batch=2,
+        rpn_post_nms_top_n="20",
+        rpn_pre_nms_top_n="16",
+        output_score="True",
+    ),
 ]
-CASES = with_atol(CASES, sum_rounding(2, 64.0))  # corners, which are a centre and half a width, of images of 64 pixels
+CASES = with_atol(
+    CASES, sum_rounding(2, 64.0)
+)  # corners, which are a centre and half a width, of images of 64 pixels

@@ -7,14 +7,23 @@ def end(value):
 
 def whole(shape, dtype, low=None, high=None):
     ends = {"int8": (-127, 128), "uint8": (0, 256), "int32": (-(10**6), 10**6)}[dtype]
-    return {"shape": shape, "dtype": dtype, "low": ends[0] if low is None else low, "high": ends[1] if high is None else high}
+    return {
+        "shape": shape,
+        "dtype": dtype,
+        "low": ends[0] if low is None else low,
+        "high": ends[1] if high is None else high,
+    }
 
 
 def case(op, attrs, *inputs):
     return {"op": "_contrib_" + op, "attrs": attrs, "inputs": list(inputs)}
 
 
-RANGES = ({}, {"min_calib_range": "-1.0", "max_calib_range": "1.9"}, {"min_calib_range": "0.0", "max_calib_range": "1.9"})
+RANGES = (
+    {},
+    {"min_calib_range": "-1.0", "max_calib_range": "1.9"},
+    {"min_calib_range": "0.0", "max_calib_range": "1.9"},
+)
 CASES = [
     case("quantize_v2", dict(attrs, out_type=kind), {"shape": [2, 3, 17], "shift": shift})
     for kind in ("int8", "uint8", "auto")
@@ -22,7 +31,13 @@ CASES = [
     for shift in (0.0, 4.0)
 ]
 CASES += [
-    case("requantize", dict(attrs, out_type=kind), whole([2, 3, 17], "int32"), end(-3000.0), end(3000.0))
+    case(
+        "requantize",
+        dict(attrs, out_type=kind),
+        whole([2, 3, 17], "int32"),
+        end(-3000.0),
+        end(3000.0),
+    )
     for kind in ("int8", "uint8", "auto")
     for attrs in RANGES
 ]
@@ -32,9 +47,18 @@ CASES += [
     for low, high in ((0.0, 1.5), (-2.0, 1.5))
 ]
 CASES += [case("quantized_act", {"act_type": "relu"}, whole([3, 20], "int8"), end(-2.0), end(1.5))]
-CASES += [case("quantized_flatten", {}, whole([2, 3, 4], kind), end(-2.0), end(1.5)) for kind in ("int8", "uint8")]
 CASES += [
-    case("quantized_pooling", dict(attrs, pool_type=pool), whole([1, 3, 6, 7], kind), end(-2.0), end(1.5))
+    case("quantized_flatten", {}, whole([2, 3, 4], kind), end(-2.0), end(1.5))
+    for kind in ("int8", "uint8")
+]
+CASES += [
+    case(
+        "quantized_pooling",
+        dict(attrs, pool_type=pool),
+        whole([1, 3, 6, 7], kind),
+        end(-2.0),
+        end(1.5),
+    )
     for kind in ("int8", "uint8")
     for pool in ("max", "avg")
     for attrs in (
@@ -87,7 +111,11 @@ CASES += [
 ]
 CASES += [
     case(
-        "quantized_fully_connected", {"num_hidden": "4", "no_bias": "True"}, whole([2, 10], kind), whole([4, 10], "int8"), *ENDS
+        "quantized_fully_connected",
+        {"num_hidden": "4", "no_bias": "True"},
+        whole([2, 10], kind),
+        whole([4, 10], "int8"),
+        *ENDS,
     )
     for kind in ("int8", "uint8")
 ]

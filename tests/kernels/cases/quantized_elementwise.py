@@ -6,7 +6,12 @@ def end(value):
 
 
 def whole(shape, dtype):
-    return {"shape": shape, "dtype": dtype, "low": -127 if dtype == "int8" else 0, "high": 128 if dtype == "int8" else 256}
+    return {
+        "shape": shape,
+        "dtype": dtype,
+        "low": -127 if dtype == "int8" else 0,
+        "high": 128 if dtype == "int8" else 256,
+    }
 
 
 def case(op, attrs, *inputs):
@@ -20,7 +25,16 @@ CASES = [
     for low, high in ((-2.0, 1.5), (0.0, 2.5))
 ]
 CASES += [
-    case("quantized_elemwise_add", attrs, whole([2, 3, 17], a), whole([2, 3, 17], b), end(-2.0), end(1.5), end(-1.0), end(0.5))
+    case(
+        "quantized_elemwise_add",
+        attrs,
+        whole([2, 3, 17], a),
+        whole([2, 3, 17], b),
+        end(-2.0),
+        end(1.5),
+        end(-1.0),
+        end(0.5),
+    )
     for attrs in (CALIBRATED, {})
     for a in ("int8", "uint8")
     for b in ("int8", "uint8")

@@ -3,11 +3,31 @@
 from tests.kernels.rounding import sum_rounding
 
 
-def _case(inputs, hidden, layers=1, bidirectional=False, steps=3, batch=2, scale=127.5, shift=128.0, weight=0.5, **attrs):
+def _case(
+    inputs,
+    hidden,
+    layers=1,
+    bidirectional=False,
+    steps=3,
+    batch=2,
+    scale=127.5,
+    shift=128.0,
+    weight=0.5,
+    **attrs,
+):
     sides = 2 if bidirectional else 1
-    size = sum(sides * 4 * hidden * ((hidden * sides if layer else inputs) + hidden + 2) for layer in range(layers))
+    size = sum(
+        sides * 4 * hidden * ((hidden * sides if layer else inputs) + hidden + 2)
+        for layer in range(layers)
+    )
     state = [layers * sides, batch, hidden]
-    attrs = {"mode": "lstm", "state_size": str(hidden), "num_layers": str(layers), "state_outputs": "True", **attrs}
+    attrs = {
+        "mode": "lstm",
+        "state_size": str(hidden),
+        "num_layers": str(layers),
+        "state_outputs": "True",
+        **attrs,
+    }
     if bidirectional:
         attrs["bidirectional"] = "True"
     return {

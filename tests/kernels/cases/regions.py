@@ -14,16 +14,44 @@ CASES = [
     _case("ROIPooling", 3, {"pooled_size": "(2, 2)", "spatial_scale": "1.0"}),
     _case("ROIPooling", 2, {"pooled_size": "(3, 4)", "spatial_scale": "0.0625"}, LARGE),
     _case("ROIPooling", 2, {"pooled_size": "(2, 3)", "spatial_scale": "0.5"}, [1, 0, 1, 7, 9]),
-    _case("_contrib_PSROIPooling", 8, {"pooled_size": "2", "spatial_scale": "1.0", "output_dim": "2"}),
-    _case("_contrib_PSROIPooling", 9, {"pooled_size": "3", "spatial_scale": "0.0625", "output_dim": "1"}, LARGE),
-    _case("_contrib_PSROIPooling", 8, {"pooled_size": "4", "spatial_scale": "1.0", "output_dim": "2", "group_size": "2"}),
+    _case(
+        "_contrib_PSROIPooling", 8, {"pooled_size": "2", "spatial_scale": "1.0", "output_dim": "2"}
+    ),
+    _case(
+        "_contrib_PSROIPooling",
+        9,
+        {"pooled_size": "3", "spatial_scale": "0.0625", "output_dim": "1"},
+        LARGE,
+    ),
+    _case(
+        "_contrib_PSROIPooling",
+        8,
+        {"pooled_size": "4", "spatial_scale": "1.0", "output_dim": "2", "group_size": "2"},
+    ),
     _case("_contrib_ROIAlign", 3, {"pooled_size": "(2, 2)", "spatial_scale": "1.0"}),
-    _case("_contrib_ROIAlign", 2, {"pooled_size": "(3, 4)", "spatial_scale": "0.0625", "sample_ratio": "2"}, LARGE),
+    _case(
+        "_contrib_ROIAlign",
+        2,
+        {"pooled_size": "(3, 4)", "spatial_scale": "0.0625", "sample_ratio": "2"},
+        LARGE,
+    ),
     _case("_contrib_ROIAlign", 2, {"pooled_size": "(3, 2)", "spatial_scale": "0.0625"}, LARGE),
-    _case("_contrib_ROIAlign", 8, {"pooled_size": "(2, 2)", "spatial_scale": "1.0", "position_sensitive": "True"}),
-    _case("_contrib_ROIAlign", 2, {"pooled_size": "(2, 3)", "spatial_scale": "0.9", "aligned": "True", "sample_ratio": "3"}),
+    _case(
+        "_contrib_ROIAlign",
+        8,
+        {"pooled_size": "(2, 2)", "spatial_scale": "1.0", "position_sensitive": "True"},
+    ),
+    _case(
+        "_contrib_ROIAlign",
+        2,
+        {"pooled_size": "(2, 3)", "spatial_scale": "0.9", "aligned": "True", "sample_ratio": "3"},
+    ),
     # MXNet leaves the cells of the first region, which is of no image, as the memory was: 0 in a new process.
     _case(
-        "_contrib_ROIAlign", 2, {"pooled_size": "(2, 2)", "spatial_scale": "1.0"}, [-1, 0, 0, 3, 3, 0, -4, -3, 2, 2], alone=True
+        "_contrib_ROIAlign",
+        2,
+        {"pooled_size": "(2, 2)", "spatial_scale": "1.0"},
+        [-1, 0, 0, 3, 3, 0, -4, -3, 2, 2],
+        alone=True,
     ),
 ]

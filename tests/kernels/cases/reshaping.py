@@ -69,7 +69,15 @@ CASES += [
     for x, y, attrs in (
         ([2, 3, 4], [4, 6], {}),
         ([30, 7], [15, 2, 4], {"lhs_begin": "0", "lhs_end": "1", "rhs_begin": "0", "rhs_end": "2"}),
-        ([30, 12], [4, 2, 2, 3], {"lhs_begin": "-1", "lhs_end": "None", "rhs_begin": "-3", "rhs_end": "None"}),
-        ([6, 5], [2, 3, 9], {"lhs_begin": "None", "lhs_end": "-1", "rhs_begin": "None", "rhs_end": "-1"}),
+        (
+            [30, 12],
+            [4, 2, 2, 3],
+            {"lhs_begin": "-1", "lhs_end": "None", "rhs_begin": "-3", "rhs_end": "None"},
+        ),
+        (
+            [6, 5],
+            [2, 3, 9],
+            {"lhs_begin": "None", "lhs_end": "-1", "rhs_begin": "None", "rhs_end": "-1"},
+        ),
     )
 ]

@@ -2,7 +2,11 @@
 
 
 def case(op, attrs, *shapes, dtype="float32"):
-    return {"op": op, "attrs": attrs, "inputs": [{"shape": shape, "dtype": dtype} for shape in shapes]}
+    return {
+        "op": op,
+        "attrs": attrs,
+        "inputs": [{"shape": shape, "dtype": dtype} for shape in shapes],
+    }
 
 
 CASES = [
@@ -22,7 +26,11 @@ CASES += [
     )
 ]
 CASES += [
-    case("_contrib_BilinearResize2D", {"mode": mode, "scale_height": "0.7", "scale_width": "2"}, [1, 1, height, width])
+    case(
+        "_contrib_BilinearResize2D",
+        {"mode": mode, "scale_height": "0.7", "scale_width": "2"},
+        [1, 1, height, width],
+    )
     for mode in ("odd_scale", "to_even_down", "to_even_up", "to_odd_down", "to_odd_up")
     for height, width in ((4, 5), (7, 8))
 ]

@@ -13,7 +13,9 @@ def _case(mode, layers=1, bidirectional=False, projection=None, dtype="float32",
     if projection:
         size += layers * sides * out * h
         attrs["projection_size"] = str(projection)
-    shapes = [[steps, n, i], [size], [layers * sides, n, out]] + [[layers * sides, n, h]] * (mode == "lstm")
+    shapes = [[steps, n, i], [size], [layers * sides, n, out]] + [[layers * sides, n, h]] * (
+        mode == "lstm"
+    )
     inputs = [{"shape": shape, "dtype": dtype, "scale": 0.7} for shape in shapes]
     if attrs.get("use_sequence_length") == "True":
         inputs.append({"shape": [n], "dtype": dtype, "values": [2, steps]})
@@ -28,14 +30,25 @@ def _case(mode, layers=1, bidirectional=False, projection=None, dtype="float32",
 CASES = [
     _case(mode, layers, bidirectional, state_outputs=states)
     for mode in GATES
-    for layers, bidirectional, states in ((1, False, "False"), (2, False, "True"), (1, True, "True"), (2, True, "True"))
+    for layers, bidirectional, states in (
+        (1, False, "False"),
+        (2, False, "True"),
+        (1, True, "True"),
+        (2, True, "True"),
+    )
 ]
 CASES += [
     _case("lstm", 1, False, 2, state_outputs="True"),
     _case("lstm", 2, False, 3, state_outputs="True"),
     _case("lstm", 1, True, 2, state_outputs="True"),
     _case("lstm", 2, True, 2, state_outputs="True"),
-    _case("lstm", lstm_state_clip_min="-0.1", lstm_state_clip_max="0.1", lstm_state_clip_nan="True", state_outputs="True"),
+    _case(
+        "lstm",
+        lstm_state_clip_min="-0.1",
+        lstm_state_clip_max="0.1",
+        lstm_state_clip_nan="True",
+        state_outputs="True",
+    ),
     _case("lstm", use_sequence_length="True", state_outputs="True"),
     _case("gru", use_sequence_length="True", state_outputs="True"),
     _case("gru", 2, p="0.5", state_outputs="True"),

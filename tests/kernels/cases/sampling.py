@@ -6,7 +6,12 @@ from tests.kernels.rounding import sum_rounding, with_atol
 
 
 def _case(op, shapes, attrs, dtype="float32", scale=1.0, **more):
-    return {"op": op, "attrs": attrs, "inputs": [{"shape": s, "dtype": dtype, "scale": scale} for s in shapes], **more}
+    return {
+        "op": op,
+        "attrs": attrs,
+        "inputs": [{"shape": s, "dtype": dtype, "scale": scale} for s in shapes],
+        **more,
+    }
 
 
 TO = {"transform_type": "affine", "sampler_type": "bilinear", "target_shape": "(3, 5)"}
@@ -22,15 +27,35 @@ CASES += [
     _case("Correlation", [[2, 3, 7, 8], [2, 3, 7, 8]], attrs)
     for attrs in (
         {},
-        {"kernel_size": "1", "max_displacement": "2", "pad_size": "2", "stride1": "1", "stride2": "1"},
-        {"kernel_size": "3", "max_displacement": "2", "pad_size": "4", "stride1": "2", "stride2": "2"},
-        {"kernel_size": "1", "max_displacement": "3", "pad_size": "3", "stride2": "2", "is_multiply": "False"},
+        {
+            "kernel_size": "1",
+            "max_displacement": "2",
+            "pad_size": "2",
+            "stride1": "1",
+            "stride2": "1",
+        },
+        {
+            "kernel_size": "3",
+            "max_displacement": "2",
+            "pad_size": "4",
+            "stride1": "2",
+            "stride2": "2",
+        },
+        {
+            "kernel_size": "1",
+            "max_displacement": "3",
+            "pad_size": "3",
+            "stride2": "2",
+            "is_multiply": "False",
+        },
         {"kernel_size": "3", "max_displacement": "1", "pad_size": "1", "is_multiply": "False"},
     )
 ]
 CASES += [
     _case("_contrib_DeformableConvolution", [[2, 4, 5, 6], [2, 18, 5, 6], [2, 4, 3, 3], [2]], attrs)
-    for attrs in ({"kernel": "(3, 3)", "num_filter": "2", "pad": "(1, 1)", "num_deformable_group": "1"},)
+    for attrs in (
+        {"kernel": "(3, 3)", "num_filter": "2", "pad": "(1, 1)", "num_deformable_group": "1"},
+    )
 ]
 CASES += [
     _case(
@@ -63,11 +88,18 @@ CASES += [
     }
     for attrs, groups, size in (
         ({}, 1, (4, 5)),
-        ({"stride": "(2, 2)", "pad": "(1, 1)", "no_bias": "True", "num_deformable_group": "2"}, 2, (3, 4)),
+        (
+            {"stride": "(2, 2)", "pad": "(1, 1)", "no_bias": "True", "num_deformable_group": "2"},
+            2,
+            (3, 4),
+        ),
         ({"dilate": "(2, 2)", "pad": "(2, 2)", "num_group": "2"}, 1, (6, 7)),
     )
 ]
-NOWHERE = {"shape": [1, 2, 2, 2], "values": [0.5, float("nan"), 0, 0.25, 0.5, 0, float("nan"), -0.25]}
+NOWHERE = {
+    "shape": [1, 2, 2, 2],
+    "values": [0.5, float("nan"), 0, 0.25, 0.5, 0, float("nan"), -0.25],
+}
 CASES += [
     {
         "op": "GridGenerator",
@@ -87,9 +119,14 @@ CASES += [
 
 
 def rounding(case):
-    """By operator: 9 products for each of the channels and a bias, a mean of products, the three terms of an affine map."""
+    """By operator: 9 products for each of the channels and a bias, a mean of products, the three
+    terms of an affine map.
+    """
     if case["op"].endswith("DeformableConvolution"):
-        return sum_rounding(prod(case["inputs"][-2 if case["attrs"].get("no_bias") is None else -1]["shape"][1:]) + 1)
+        return sum_rounding(
+            prod(case["inputs"][-2 if case["attrs"].get("no_bias") is None else -1]["shape"][1:])
+            + 1
+        )
     return sum_rounding(2, 0.5) if case["op"] == "Correlation" else sum_rounding(3)
 
 

@@ -10,7 +10,12 @@ def case(op, attrs, shape, lengths=None, dtype="float32", lengths_type="float32"
 
 
 OPS = ("SequenceMask", "SequenceLast", "SequenceReverse")
-CASES = [case(op, {}, shape, None, dtype) for op in OPS for shape in ([3, 2], [3, 2, 4]) for dtype in ("float32", "int32")]
+CASES = [
+    case(op, {}, shape, None, dtype)
+    for op in OPS
+    for shape in ([3, 2], [3, 2, 4])
+    for dtype in ("float32", "int32")
+]
 CASES += [
     case(op, {}, shape, [1, 3], dtype, lengths_type)
     for op in OPS
@@ -23,6 +28,13 @@ CASES += [
         ("int32", "float32"),
     )
 ]
-CASES += [case(op, {"axis": "1"}, [3, 4, 2], lengths) for op in OPS[:2] for lengths in (None, [1, 4, 2])]
-CASES += [case("SequenceMask", {"value": "-1.5"}, [3, 2, 2], [1, 2], dtype) for dtype in ("float32", "int32")]
-CASES += [case("SequenceMask", {"value": "7", "axis": axis}, [3, 3, 2], [0, 9, 2]) for axis in ("0", "1")]
+CASES += [
+    case(op, {"axis": "1"}, [3, 4, 2], lengths) for op in OPS[:2] for lengths in (None, [1, 4, 2])
+]
+CASES += [
+    case("SequenceMask", {"value": "-1.5"}, [3, 2, 2], [1, 2], dtype)
+    for dtype in ("float32", "int32")
+]
+CASES += [
+    case("SequenceMask", {"value": "7", "axis": axis}, [3, 3, 2], [0, 9, 2]) for axis in ("0", "1")
+]

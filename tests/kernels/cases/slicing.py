@@ -2,7 +2,12 @@
 
 
 def _case(op, shapes, attrs, dtype="float32", **more):
-    return {"op": op, "attrs": attrs, "inputs": [{"shape": shape, "dtype": dtype} for shape in shapes], **more}
+    return {
+        "op": op,
+        "attrs": attrs,
+        "inputs": [{"shape": shape, "dtype": dtype} for shape in shapes],
+        **more,
+    }
 
 
 CASES = [
@@ -28,11 +33,25 @@ CASES += [
     _case("slice_like", [[4, 5, 6], [2, 3, 4]], {"axes": "(0, 2)"}),
     _case("slice_like", [[2, 3, 5, 6], [1, 1, 4, 4]], {"axes": "(2, -1)"}),
     _case("slice_like", [[4, 5], [2, 3, 4]], {"axes": "(1,)"}, "float64"),
-    {"op": "slice_like", "attrs": {}, "inputs": [{"shape": [4, 5]}, {"shape": [2, 3], "dtype": "int32"}]},
+    {
+        "op": "slice_like",
+        "attrs": {},
+        "inputs": [{"shape": [4, 5]}, {"shape": [2, 3], "dtype": "int32"}],
+    },
     _case("_slice_assign", [[4, 5], [2, 3]], {"begin": "(1, 2)", "end": "(3, 5)"}),
-    _case("_slice_assign", [[4, 5], [4, 2]], {"begin": "(None, 4)", "end": "(None, 1)", "step": "(1, -2)"}, "int32"),
+    _case(
+        "_slice_assign",
+        [[4, 5], [4, 2]],
+        {"begin": "(None, 4)", "end": "(None, 1)", "step": "(1, -2)"},
+        "int32",
+    ),
     _case("_slice_assign_scalar", [[4, 5]], {"begin": "(1, 2)", "end": "(3, 5)", "scalar": "2.5"}),
-    _case("_slice_assign_scalar", [[4, 5]], {"begin": "(0,)", "end": "(4,)", "step": "(2,)", "scalar": "7"}, "int32"),
+    _case(
+        "_slice_assign_scalar",
+        [[4, 5]],
+        {"begin": "(0,)", "end": "(4,)", "step": "(2,)", "scalar": "7"},
+        "int32",
+    ),
     _case("_slice_assign_scalar", [[4, 5]], {"begin": "(0,)", "end": "(None,)"}),
 ]
 CASES += [

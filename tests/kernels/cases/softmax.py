@@ -7,7 +7,13 @@ LENGTHS = {"shape": [2, 4], "dtype": "int32", "low": 0, "high": 4}
 CASES = [
     {"op": op, "attrs": attrs, "inputs": [{"shape": [2, 3, 4], "dtype": dtype, "scale": 3.0}]}
     for op in ("softmax", "log_softmax", "softmin")
-    for attrs in ({}, {"axis": "1"}, {"axis": "0", "temperature": "2.5"}, {"temperature": "0.5"}, {"axis": "-2"})
+    for attrs in (
+        {},
+        {"axis": "1"},
+        {"axis": "0", "temperature": "2.5"},
+        {"temperature": "0.5"},
+        {"axis": "-2"},
+    )
     for dtype in ("float32", "float64", "float16")
 ]
 CASES += [
@@ -16,10 +22,15 @@ CASES += [
     for to, dtype in (("float64", "float32"), ("float32", "float16"))
 ]
 CASES += [
-    {"op": op, "attrs": {}, "inputs": [{"shape": [2, 5], "scale": 200.0}]} for op in ("softmax", "log_softmax", "softmin")
+    {"op": op, "attrs": {}, "inputs": [{"shape": [2, 5], "scale": 200.0}]}
+    for op in ("softmax", "log_softmax", "softmin")
 ]
 CASES += [
-    {"op": "softmax", "attrs": {"use_length": "True", "axis": "1"}, "inputs": [{"shape": [2, 3, 4], "dtype": d}, LENGTHS]}
+    {
+        "op": "softmax",
+        "attrs": {"use_length": "True", "axis": "1"},
+        "inputs": [{"shape": [2, 3, 4], "dtype": d}, LENGTHS],
+    }
     for d in ("float32", "float64")
 ]
 CASES += [
@@ -41,7 +52,11 @@ CASES += [
 CASES += [
     {"op": op, "attrs": attrs, "inputs": [{"shape": [2, 5], "scale": 3.0, "dtype": dtype}]}
     for op in ("softmax", "log_softmax", "softmin")
-    for attrs in ({"temperature": "-1.0"}, {"temperature": "0.0"}, {"temperature": "-0.5", "axis": "0"})
+    for attrs in (
+        {"temperature": "-1.0"},
+        {"temperature": "0.0"},
+        {"temperature": "-0.5", "axis": "0"},
+    )
     for dtype in ("float32", "float64")
 ]
 CASES += [
@@ -54,8 +69,9 @@ CASES += [
 def tolerance(case):
     """What MXNet's arithmetic leaves, which is that of the input's dtype whatever the output's.
 
-    Of float16 it takes exponentials of rounded differences, up to 10 with 11 bits, and log_softmax the logarithm of a rounded
-    sum. In float32 oneDNN's log_softmax is off by up to 3.9e-6 from the exact result, as 24,000 rows showed.
+    Of float16 it takes exponentials of rounded differences, up to 10 with 11 bits, and log_softmax
+    the logarithm of a rounded sum. In float32 oneDNN's log_softmax is off by up to 3.9e-6 from the
+    exact result, as 24,000 rows showed.
     """
     dtype, logarithm = case["inputs"][0].get("dtype", "float32"), case["op"] == "log_softmax"
     if dtype == "float16":

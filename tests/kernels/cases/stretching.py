@@ -2,7 +2,12 @@
 
 
 def _case(op, shapes, attrs, dtype="float32", **more):
-    return {"op": op, "attrs": attrs, "inputs": [{"shape": shape, "dtype": dtype} for shape in shapes], **more}
+    return {
+        "op": op,
+        "attrs": attrs,
+        "inputs": [{"shape": shape, "dtype": dtype} for shape in shapes],
+        **more,
+    }
 
 
 FLAT = "(0, 0, 0, 0, 1, 2, 0, 1)"

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from graphshare.analysis.cost import LayerCost, OperatorTotals, Totals, count_multiply_adds, multiply_adds, totals
+from graphshare.analysis.cost import (
+    LayerCost,
+    OperatorTotals,
+    Totals,
+    count_multiply_adds,
+    multiply_adds,
+    totals,
+)
 from graphshare.analysis.roles import assign_roles
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Graph, Node, NodeDetails
@@ -18,7 +25,16 @@ LSTM = {"mode": "lstm", "state_size": "4", "num_layers": "1"}
 
 def shared() -> Graph:
     """Two layers with one weight and one bias, a BatchNorm, and an operator that reads one weight twice."""
-    names = ("data", "w_weight", "w_bias", "bn_gamma", "bn_beta", "bn_moving_mean", "bn_moving_var", "v_weight")
+    names = (
+        "data",
+        "w_weight",
+        "w_bias",
+        "bn_gamma",
+        "bn_beta",
+        "bn_moving_mean",
+        "bn_moving_var",
+        "v_weight",
+    )
     nodes = [
         *map(variable, names),
         operator("FullyConnected", "first", [0, 1, 2], attrs=FC),
@@ -57,7 +73,9 @@ def test_a_shared_parameter_counts_for_the_layer_that_uses_it_first() -> None:
 
 def test_what_needs_an_unknown_shape_is_not_known() -> None:
     found = find_totals({})
-    assert [(layer.parameters, layer.shared, layer.multiply_adds) for layer in found.layers[:4]] == [
+    assert [
+        (layer.parameters, layer.shared, layer.multiply_adds) for layer in found.layers[:4]
+    ] == [
         (12, 0, None),
         (0, 12, None),
         (12, 0, 0),
@@ -69,7 +87,11 @@ def test_what_needs_an_unknown_shape_is_not_known() -> None:
 
 def test_an_output_that_inference_does_not_cover_has_no_shape() -> None:
     nodes = [
-        *(variable("data"), variable("weight"), operator("Pooling", "pool", [0], attrs={"kernel": "(2, 2)"})),
+        *(
+            variable("data"),
+            variable("weight"),
+            operator("Pooling", "pool", [0], attrs={"kernel": "(2, 2)"}),
+        ),
         operator("FullyConnected", "fc", [[2, 1, 0], 1], attrs={**FC, "no_bias": "True"}),
     ]
     graph = read_symbol(mxnet_text(document(nodes, [3])).encode())
@@ -87,16 +109,33 @@ def test_a_sum_leaves_out_what_is_not_known() -> None:
     ("node", "inputs", "outputs", "cost"),
     [
         (Node("FullyConnected", "n", {"num_hidden": "4"}), [(2, 3), (4, 3), (4,)], [(2, 4)], 24),
-        (Node("FullyConnected", "n", {"num_hidden": "4"}), [(2, 3), (4, 3), (4,)], [(2, 4), None], 24),
+        (
+            Node("FullyConnected", "n", {"num_hidden": "4"}),
+            [(2, 3), (4, 3), (4,)],
+            [(2, 4), None],
+            24,
+        ),
         (Node("FullyConnected", "n", {"num_hidden": "4"}), [(2, 3), (4, 3), (4,)], [None], None),
-        (Node("FullyConnected", "n", {"num_hidden": "4"}), [(2, None), (4, 3), (4,)], [(2, 4)], None),
+        (
+            Node("FullyConnected", "n", {"num_hidden": "4"}),
+            [(2, None), (4, 3), (4,)],
+            [(2, 4)],
+            None,
+        ),
         (Node("FullyConnected", "n", {"num_hidden": "4"}), [(2, 3), None, (4,)], [(2, 4)], None),
-        (Node("RNN", "n", LSTM), [(5, 2, 3), (144,), (1, 2, 4), (1, 2, 4)], [(5, 2, 4)], 5 * 2 * 4 * 4 * (3 + 4)),
+        (
+            Node("RNN", "n", LSTM),
+            [(5, 2, 3), (144,), (1, 2, 4), (1, 2, 4)],
+            [(5, 2, 4)],
+            5 * 2 * 4 * 4 * (3 + 4),
+        ),
         (Node("relu", "n"), [None], [None], 0),
         (Node("Mine", "n"), [(2, 3)], [(2, 3)], 0),
         (Node("Mine", "n", details=NodeDetails("own")), [(2, 3)], [(2, 3)], None),
         (Node("Custom", "n", {"op_type": "mine"}), [(2, 3)], [(2, 3)], 0),
     ],
 )
-def test_multiply_adds_of_one_node(node: Node, inputs: list[Shape], outputs: list[Shape], cost: int | None) -> None:
+def test_multiply_adds_of_one_node(
+    node: Node, inputs: list[Shape], outputs: list[Shape], cost: int | None
+) -> None:
     assert multiply_adds(node, inputs, outputs) == cost

@@ -17,7 +17,16 @@ from graphshare.analysis.roles import Kind, assign_implied_role, assign_roles
 from graphshare.errors import RefusedError
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.graph import Entry, Graph, Node, NodeDetails
-from tests.symbols import Document, document, mxnet_text, old_batch_norm, operator, siamese, two_layers, variable
+from tests.symbols import (
+    Document,
+    document,
+    mxnet_text,
+    old_batch_norm,
+    operator,
+    siamese,
+    two_layers,
+    variable,
+)
 
 
 def read(found: Document) -> Graph:
@@ -25,7 +34,10 @@ def read(found: Document) -> Graph:
 
 
 def roles_of(graph: Graph, **more: object) -> dict[str, tuple[str, str]]:
-    return {node.name: (role.kind.value, role.reason) for node, role in assign_roles(graph, **more).items()}  # type: ignore[arg-type]
+    return {
+        node.name: (role.kind.value, role.reason)
+        for node, role in assign_roles(graph, **more).items()
+    }  # type: ignore[arg-type]
 
 
 def test_every_role_and_its_reason() -> None:
@@ -59,7 +71,12 @@ def test_every_role_and_its_reason() -> None:
         "c0": ("input", "state_cell of RNN 'rnn'"),
     }
     said = roles_of(graph, as_input=["w", "m"], as_parameter=["data", "v"])
-    assert [said[name][0] for name in ("w", "m", "data", "v")] == ["input", "input", "parameter", "auxiliary"]
+    assert [said[name][0] for name in ("w", "m", "data", "v")] == [
+        "input",
+        "input",
+        "parameter",
+        "auxiliary",
+    ]
     held = roles_of(graph, held={"lonely", "odd"})
     assert held["lonely"] == ("parameter", "the parameter file holds it")
     assert held["odd"][0] == "parameter"
@@ -69,7 +86,15 @@ def test_every_role_and_its_reason() -> None:
 
 def test_lists_and_implied_variables() -> None:
     lists = NameLists(read(two_layers()))
-    assert lists.arguments == ["data", "fc1_weight", "fc1_bias", "bn_gamma", "bn_beta", "fc2_weight", "softmax_label"]
+    assert lists.arguments == [
+        "data",
+        "fc1_weight",
+        "fc1_bias",
+        "bn_gamma",
+        "bn_beta",
+        "fc2_weight",
+        "softmax_label",
+    ]
     assert lists.auxiliary_states == ["bn_moving_mean", "bn_moving_var"]
     assert lists.outputs == ["softmax_output"]
     old = read(old_batch_norm())
@@ -88,7 +113,9 @@ def test_targets() -> None:
     graph = read(document(nodes, [1]))
 
     def names(*wanted: str) -> list[str]:
-        return [output_name(entry) for entry in resolve_targets(wanted, graph.nodes, option="--target")]
+        return [
+            output_name(entry) for entry in resolve_targets(wanted, graph.nodes, option="--target")
+        ]
 
     assert names("s") == ["s_output0", "s_output1"]
     assert names("s_output1", "x", "fc") == ["s_output1", "x", "fc_output"]
@@ -102,7 +129,12 @@ def test_targets() -> None:
 
 
 def test_an_auxiliary_slot_beats_every_other_use() -> None:
-    nodes = [variable("x"), variable("a"), variable("b"), operator("BatchNorm", "bn", [0, 1, 2, 1, 2])]
+    nodes = [
+        variable("x"),
+        variable("a"),
+        variable("b"),
+        operator("BatchNorm", "bn", [0, 1, 2, 1, 2]),
+    ]
     roles = assign_roles(read(document(nodes, [3])))
     assert [role.kind for role in roles.values()] == [Kind.INPUT, Kind.AUXILIARY, Kind.AUXILIARY]
 
@@ -112,7 +144,10 @@ def test_the_use_that_prevails_may_come_first_or_last() -> None:
     layers = [operator("FullyConnected", "fc", [0, 1], attrs=dense), operator("relu", "r", [1])]
     for nodes in (layers, layers[::-1]):
         roles = assign_roles(read(document([variable("x"), variable("y"), *nodes], [2, 3])))
-        assert [role.reason for role in roles.values()] == ["nothing makes it a parameter", "weight of FullyConnected 'fc'"]
+        assert [role.reason for role in roles.values()] == [
+            "nothing makes it a parameter",
+            "weight of FullyConnected 'fc'",
+        ]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +156,10 @@ def test_the_use_that_prevails_may_come_first_or_last() -> None:
         (
             "FullyConnected",
             {"num_hidden": "2"},
-            {"weight": ("parameter", "weight of", False, False), "bias": ("parameter", "bias of", False, False)},
+            {
+                "weight": ("parameter", "weight of", False, False),
+                "bias": ("parameter", "bias of", False, False),
+            },
         ),
         (
             "BatchNorm",
@@ -146,10 +184,18 @@ def test_the_use_that_prevails_may_come_first_or_last() -> None:
 def test_roles_of_variables_that_an_old_file_implies(
     op: str, attrs: dict[str, str], expected: dict[str, tuple[str, str, bool, bool]]
 ) -> None:
-    graph = read(document([variable("data"), operator(op, "a", [0], attrs=attrs)], [1], version=800))
-    roles = {implied.formal: assign_implied_role(implied) for implied in list_implied_variables(graph)}
-    assert {name: (role.kind.value, role.why, role.is_label, role.is_state) for name, role in roles.items()} == {
-        name: (kind, f"the file implies it: {why}".rstrip(), *flags) for name, (kind, why, *flags) in expected.items()
+    graph = read(
+        document([variable("data"), operator(op, "a", [0], attrs=attrs)], [1], version=800)
+    )
+    roles = {
+        implied.formal: assign_implied_role(implied) for implied in list_implied_variables(graph)
+    }
+    assert {
+        name: (role.kind.value, role.why, role.is_label, role.is_state)
+        for name, role in roles.items()
+    } == {
+        name: (kind, f"the file implies it: {why}".rstrip(), *flags)
+        for name, (kind, why, *flags) in expected.items()
     }
     assert {role.user for role in roles.values()} == {graph.nodes[1]}
 
@@ -158,14 +204,22 @@ CONV = document([variable("data"), operator("relu", "conv1", [0])], [1])
 
 
 @pytest.mark.parametrize(
-    ("expression", "wide"), [("re:onv", "re:.*(onv).*"), ("re:^co", "re:.*(co).*"), ("re:v1$", "re:.*(v1).*")]
+    ("expression", "wide"),
+    [("re:onv", "re:.*(onv).*"), ("re:^co", "re:.*(co).*"), ("re:v1$", "re:.*(v1).*")],
 )
-def test_an_expression_that_matches_a_part_of_a_name_is_shown_the_whole(expression: str, wide: str) -> None:
+def test_an_expression_that_matches_a_part_of_a_name_is_shown_the_whole(
+    expression: str, wide: str
+) -> None:
     nodes = read(CONV).nodes
     with pytest.raises(RefusedError) as caught:
         resolve_targets([expression], nodes, option="--target")
-    assert caught.value.faults[0].hint == f"an expression must match the whole name: {wide} matches wherever it occurs"
-    assert [output_name(entry) for entry in resolve_targets([wide], nodes, option="--target")] == ["conv1_output"]
+    assert (
+        caught.value.faults[0].hint
+        == f"an expression must match the whole name: {wide} matches wherever it occurs"
+    )
+    assert [output_name(entry) for entry in resolve_targets([wide], nodes, option="--target")] == [
+        "conv1_output"
+    ]
 
 
 def test_an_expression_that_matches_nowhere_gets_no_other() -> None:
@@ -176,12 +230,24 @@ def test_an_expression_that_matches_nowhere_gets_no_other() -> None:
 
 def test_outputs_of_an_operator_that_is_unknown_are_numbered() -> None:
     one, two = Node("Mine", "n", num_outputs=1), Node("Mine", "n", num_outputs=2)
-    assert [output_name(entry) for entry in (Entry(one), Entry(one, 1))] == ["n_output", "n_output1"]
-    assert [output_name(entry) for entry in (Entry(two), Entry(two, 1))] == ["n_output0", "n_output1"]
+    assert [output_name(entry) for entry in (Entry(one), Entry(one, 1))] == [
+        "n_output",
+        "n_output1",
+    ]
+    assert [output_name(entry) for entry in (Entry(two), Entry(two, 1))] == [
+        "n_output0",
+        "n_output1",
+    ]
 
 
 def test_a_variable_that_is_an_output_of_all_branches_is_paired_with_itself() -> None:
-    nodes = [variable("y"), variable("x"), variable("b-x"), operator("relu", "r", [1]), operator("relu", "b-r", [2])]
+    nodes = [
+        variable("y"),
+        variable("x"),
+        variable("b-x"),
+        operator("relu", "r", [1]),
+        operator("relu", "b-r", [2]),
+    ]
     (pairs,) = pair_by_prefix(read(document(nodes, [0, 3, 0, 4])), ["b-"])
     names = [[output_name(entry) for entry in entries] for entries in (pairs.left, pairs.right)]
     assert [sorted(each) for each in names] == [["r_output", "y"], ["b-r_output", "y"]]
@@ -190,7 +256,10 @@ def test_a_variable_that_is_an_output_of_all_branches_is_paired_with_itself() ->
 
 
 def test_branches_with_other_outputs_are_refused_with_every_name() -> None:
-    nodes = [variable("x"), *(operator("relu", name, [0]) for name in ("a", "b", "p-a", "p-c", "q-a", "q-b"))]
+    nodes = [
+        variable("x"),
+        *(operator("relu", name, [0]) for name in ("a", "b", "p-a", "p-c", "q-a", "q-b")),
+    ]
     with pytest.raises(RefusedError) as caught:
         pair_by_prefix(read(document(nodes, [1, 2, 3, 4])), ["p-"])
     assert [fault.message for fault in caught.value.faults] == [
@@ -212,10 +281,28 @@ def test_branches_with_other_outputs_are_refused_with_every_name() -> None:
 
 
 def test_values_and_shapes_of_an_input_hold_for_its_twins() -> None:
-    graph = read(document([variable("x"), operator("relu", "a", [0]), variable("p-x"), operator("relu", "p-a", [2])], [1, 3]))
+    graph = read(
+        document(
+            [
+                variable("x"),
+                operator("relu", "a", [0]),
+                variable("p-x"),
+                operator("relu", "p-a", [2]),
+            ],
+            [1, 3],
+        )
+    )
     note = "the {} of an input {} for its twins in other branches too: {}"
-    assert spread_inputs(graph, {"x": 1}, {}) == ({"x": 1, "p-x": 1}, {}, [note.format("values", "hold", "p-x")])
-    assert spread_inputs(graph, {}, {"p-x": 2}) == ({}, {"x": 2, "p-x": 2}, [note.format("shape", "holds", "x")])
+    assert spread_inputs(graph, {"x": 1}, {}) == (
+        {"x": 1, "p-x": 1},
+        {},
+        [note.format("values", "hold", "p-x")],
+    )
+    assert spread_inputs(graph, {}, {"p-x": 2}) == (
+        {},
+        {"x": 2, "p-x": 2},
+        [note.format("shape", "holds", "x")],
+    )
     assert spread_inputs(graph, {"x": 1}, {"p-x": 2}) == ({"x": 1}, {"p-x": 2}, [])
     assert spread_inputs(graph, {}, {}) == ({}, {}, [])
     assert spread_inputs(graph, {"x": 1}, {}, targets=["a_output"]) == ({"x": 1}, {}, [])
@@ -226,11 +313,18 @@ def test_a_prefix_without_outputs_is_refused_with_the_first_eight() -> None:
     nodes = [variable("x"), *(operator("relu", f"r{i}", [0]) for i in range(9))]
     with pytest.raises(RefusedError) as caught:
         pair_by_prefix(read(document(nodes, list(range(1, 10)))), ["p-"])
-    assert caught.value.faults[0].hint == f"outputs are {', '.join(f'r{i}_output' for i in range(8))}"
+    assert (
+        caught.value.faults[0].hint == f"outputs are {', '.join(f'r{i}_output' for i in range(8))}"
+    )
 
 
 def test_a_branch_may_end_at_an_inner_output_of_the_reference() -> None:
-    nodes = [variable("x"), operator("relu", "a", [0]), operator("relu", "b", [1]), operator("relu", "p-a", [0])]
+    nodes = [
+        variable("x"),
+        operator("relu", "a", [0]),
+        operator("relu", "b", [1]),
+        operator("relu", "p-a", [0]),
+    ]
     (pairs,) = pair_by_prefix(read(document(nodes, [2, 3])), ["p-"])
     assert [[output_name(entry) for entry in entries] for entries in (pairs.left, pairs.right)] == [
         ["a_output"],
@@ -251,10 +345,17 @@ def test_a_branch_may_end_at_an_inner_output_of_the_reference() -> None:
         ([1, 2, 3], None),
     ],
 )
-def test_prefixes_of_branches_follow_from_the_names_of_outputs(heads: list[int], prefixes: list[str] | None) -> None:
-    nodes = [variable("x"), *(operator("relu", name, [0]) for name in ("a", "b", "p-a", "p-b", "q-a"))]
+def test_prefixes_of_branches_follow_from_the_names_of_outputs(
+    heads: list[int], prefixes: list[str] | None
+) -> None:
+    nodes = [
+        variable("x"),
+        *(operator("relu", name, [0]) for name in ("a", "b", "p-a", "p-b", "q-a")),
+    ]
     graph = read(document(nodes, [1]))
-    graph = Graph(graph.nodes, tuple(Entry(graph.nodes[i]) for i in heads), graph.attrs, graph.source)
+    graph = Graph(
+        graph.nodes, tuple(Entry(graph.nodes[i]) for i in heads), graph.attrs, graph.source
+    )
     if prefixes is not None:
         assert find_prefixes(graph) == prefixes
         return
@@ -264,10 +365,15 @@ def test_prefixes_of_branches_follow_from_the_names_of_outputs(heads: list[int],
 
 def test_an_output_that_a_node_does_not_have_is_a_fault() -> None:
     x = Node("", "x")
-    relu, split = Node("relu", "r", inputs=(Entry(x),)), Node("SliceChannel", "s", {"num_outputs": "2"}, (Entry(x),))
+    relu, split = (
+        Node("relu", "r", inputs=(Entry(x),)),
+        Node("SliceChannel", "s", {"num_outputs": "2"}, (Entry(x),)),
+    )
     unknown = Node("Mine", "m", inputs=(Entry(x),))
     heads = [Entry(node, index) for node in (x, relu, split, unknown) for index in (0, 1, 2)]
-    faults = find_missing_outputs([Node("add_n", "sum", {"num_args": "1"}, (Entry(relu, 3),))], heads)
+    faults = find_missing_outputs(
+        [Node("add_n", "sum", {"num_args": "1"}, (Entry(relu, 3),))], heads
+    )
     assert [(fault.node, fault.message) for fault in faults] == [
         ("r", "relu has 1 output, and output 3 is used"),
         ("x", "a variable has 1 output, and output 1 is used"),
@@ -280,16 +386,34 @@ def test_an_output_that_a_node_does_not_have_is_a_fault() -> None:
 
 def test_a_variable_with_inputs_or_control_dependencies_is_a_fault() -> None:
     x = Node("", "x")
-    nodes = [x, Node("", "a", inputs=(Entry(x),)), Node("", "b", control_deps=(x,)), Node("relu", "r", inputs=(Entry(x),))]
+    nodes = [
+        x,
+        Node("", "a", inputs=(Entry(x),)),
+        Node("", "b", control_deps=(x,)),
+        Node("relu", "r", inputs=(Entry(x),)),
+    ]
     assert [fault.node for fault in find_odd_variables(nodes)] == ["a", "b"]
 
 
 @pytest.mark.parametrize(("version", "names"), [(None, True), (899, True), (900, False)])
-def test_files_before_0_9_imply_the_inputs_that_operators_lack(version: int | None, names: bool) -> None:
-    nodes = [variable("data"), operator("FullyConnected", "fc", [0], attrs={"num_hidden": "2"}), operator("relu", "", [1])]
+def test_files_before_0_9_imply_the_inputs_that_operators_lack(
+    version: int | None, names: bool
+) -> None:
+    nodes = [
+        variable("data"),
+        operator("FullyConnected", "fc", [0], attrs={"num_hidden": "2"}),
+        operator("relu", "", [1]),
+    ]
     graph = read(document(nodes, [2], version=version))
-    implied = [(each.node.name, each.slot, each.formal, each.name, each.auxiliary) for each in list_implied_variables(graph)]
-    assert implied == ([("fc", 1, "weight", "fc_weight", False), ("fc", 2, "bias", "fc_bias", False)] if names else [])
+    implied = [
+        (each.node.name, each.slot, each.formal, each.name, each.auxiliary)
+        for each in list_implied_variables(graph)
+    ]
+    assert implied == (
+        [("fc", 1, "weight", "fc_weight", False), ("fc", 2, "bias", "fc_bias", False)]
+        if names
+        else []
+    )
 
 
 def test_several_nodes_of_one_name_are_told_apart_by_values_only_where_each_has_one() -> None:
@@ -298,7 +422,10 @@ def test_several_nodes_of_one_name_are_told_apart_by_values_only_where_each_has_
         ([("a", "n"), ("a", "n")], "names repeat in this graph"),
         ([("a", "n"), ("b", "")], "names repeat in this graph"),
     ):
-        nodes = [Node("Relu", "n", details=NodeDetails("", (value,), label=label)) for value, label in stored]
+        nodes = [
+            Node("Relu", "n", details=NodeDetails("", (value,), label=label))
+            for value, label in stored
+        ]
         with pytest.raises(RefusedError) as caught:
             resolve_targets(["n"], nodes, option="--target")
         assert caught.value.faults[0].hint.startswith(hint)
@@ -313,7 +440,10 @@ def test_a_branch_that_ends_earlier_is_paired_with_the_inner_output() -> None:
         operator("relu", "b-mid", [3]),
     ]
     (pairs,) = pair_by_prefix(read(document(nodes, [2, 4])), ["b-"])
-    assert [output_name(entry) for entry in (*pairs.left, *pairs.right)] == ["mid_output", "b-mid_output"]
+    assert [output_name(entry) for entry in (*pairs.left, *pairs.right)] == [
+        "mid_output",
+        "b-mid_output",
+    ]
     # A name that two operators have could be either.
     nodes[2] = operator("relu", "mid", [1])
     nodes.insert(3, operator("relu", "end", [2]))

@@ -26,7 +26,9 @@ class Net:
     def dense(self, name: str, source: int) -> int:
         self.nodes.append(variable(f"{name}_weight"))
         attrs = {"num_hidden": "4", "no_bias": "True"}
-        self.nodes.append(operator("FullyConnected", f"{name}_fwd", [source, len(self.nodes) - 1], attrs=attrs))
+        self.nodes.append(
+            operator("FullyConnected", f"{name}_fwd", [source, len(self.nodes) - 1], attrs=attrs)
+        )
         return len(self.nodes) - 1
 
     def add(self, one: int, other: int) -> int:
@@ -34,7 +36,9 @@ class Net:
         return len(self.nodes) - 1
 
     def write(self, folder: Path) -> str:
-        (folder / "net-symbol.json").write_text(json.dumps(document(self.nodes, [len(self.nodes) - 1])))
+        (folder / "net-symbol.json").write_text(
+            json.dumps(document(self.nodes, [len(self.nodes) - 1]))
+        )
         return str(folder / "net-symbol.json")
 
 
@@ -66,9 +70,13 @@ def residual(*, shortcut_first: bool) -> Net:
 
 
 @pytest.mark.parametrize("shortcut_first", [False, True])
-def test_blocks_are_layers_also_where_data_goes_through_a_shortcut(tmp_path: Path, *, shortcut_first: bool) -> None:
+def test_blocks_are_layers_also_where_data_goes_through_a_shortcut(
+    tmp_path: Path, *, shortcut_first: bool
+) -> None:
     graph = residual(shortcut_first=shortcut_first).write(tmp_path)
-    blocks = write_blocks(tmp_path, "stem.weight", "body.0.weight", "body.1.weight", "down.0.weight")
+    blocks = write_blocks(
+        tmp_path, "stem.weight", "body.0.weight", "body.1.weight", "down.0.weight"
+    )
     assert convert(tmp_path, graph, blocks) == {f"net0_dense{i}_weight": i for i in range(4)}
     assert read_index(tmp_path / "named.params").records[0].key == "arg:net0_dense0_weight"
     gs.convert(tmp_path / "named.params", tmp_path / "again.params", graph=graph, blocks=blocks)
@@ -77,8 +85,13 @@ def test_blocks_are_layers_also_where_data_goes_through_a_shortcut(tmp_path: Pat
 
 def test_layers_that_order_does_not_tell_apart_are_refused_by_name(tmp_path: Path) -> None:
     net = Net()
-    net.dense("net0_dense1", net.dense("net0_dense0", net.dense("net0_dense2", 0)))  # made in another order than used
-    graph, blocks = net.write(tmp_path), write_blocks(tmp_path, "c.weight", "b.weight", "a.weight", first=4)
+    net.dense(
+        "net0_dense1", net.dense("net0_dense0", net.dense("net0_dense2", 0))
+    )  # made in another order than used
+    graph, blocks = (
+        net.write(tmp_path),
+        write_blocks(tmp_path, "c.weight", "b.weight", "a.weight", first=4),
+    )
     with pytest.raises(RefusedError, match=r"cannot be told apart: c, b, a"):
         convert(tmp_path, graph, blocks)
 
@@ -119,7 +132,9 @@ def test_a_file_of_the_graphs_own_names_gets_their_kinds(tmp_path: Path) -> None
     net.dense("net0_dense0", 0)
     graph, names = net.write(tmp_path), write_blocks(tmp_path, "net0_dense0_weight")
     assert convert(tmp_path, graph, names) == {"net0_dense0_weight": 0}
-    assert [record.key for record in read_index(tmp_path / "named.params").records] == ["arg:net0_dense0_weight"]
+    assert [record.key for record in read_index(tmp_path / "named.params").records] == [
+        "arg:net0_dense0_weight"
+    ]
 
 
 def test_options_without_their_meaning_are_refused(tmp_path: Path) -> None:
@@ -135,7 +150,9 @@ def test_options_without_their_meaning_are_refused(tmp_path: Path) -> None:
 
 
 class RandomNet(Net):
-    """Blocks in blocks, of layers of one shape: in turn, side by side, or a body with a shortcut; ``keys`` are their names."""
+    """Blocks in blocks, of layers of one shape: in turn, side by side, or a body with a shortcut;
+    ``keys`` are their names.
+    """
 
     def __init__(self, seed: int) -> None:
         super().__init__()
@@ -156,7 +173,11 @@ class RandomNet(Net):
             return self.add(*(ends if self._random.random() < 0.5 else reversed(ends)))
         ends = []
         for i in range(self._random.integers(2, 4)):
-            ends.append(self._block(f"{path}{i}.", ends[-1] if ends and kind == "in turn" else source, depth - 1))
+            ends.append(
+                self._block(
+                    f"{path}{i}.", ends[-1] if ends and kind == "in turn" else source, depth - 1
+                )
+            )
         return ends[-1] if kind == "in turn" else reduce(self.add, ends)
 
 

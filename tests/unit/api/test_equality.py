@@ -26,21 +26,48 @@ def verify_changed(amount: float) -> Any:
 
 def diff_changed(amount: float) -> Any:
     model = gs.load(LENET)
-    return gs.diff(model, gs.rename(model.with_params({"fc2_bias": model.params["fc2_bias"] + amount}), prefix="x"))
+    return gs.diff(
+        model,
+        gs.rename(model.with_params({"fc2_bias": model.params["fc2_bias"] + amount}), prefix="x"),
+    )
 
 
 RESULTS = {
-    "run": (lambda: gs.run(LENET, feeds={"data": X}, profile=True), lambda: gs.run(LENET, feeds={"data": X + 1})),
-    "run's outputs": (lambda: gs.run(LENET, feeds={"data": X}), lambda: gs.run(LENET, feeds={"data": X}, targets="fc1")),
-    "train": (lambda: gs.train(LENET, steps=1, feeds={"data": X}), lambda: gs.train(LENET, steps=2, feeds={"data": X})),
-    "shapes": (lambda: gs.infer_shapes(LENET, SHAPES), lambda: gs.infer_shapes(LENET, OTHER_SHAPES)),
-    "params": (lambda: gs.load(LENET).params, lambda: gs.load(LENET).with_params({"fc2_bias": np.zeros(10, "float32")}).params),
+    "run": (
+        lambda: gs.run(LENET, feeds={"data": X}, profile=True),
+        lambda: gs.run(LENET, feeds={"data": X + 1}),
+    ),
+    "run's outputs": (
+        lambda: gs.run(LENET, feeds={"data": X}),
+        lambda: gs.run(LENET, feeds={"data": X}, targets="fc1"),
+    ),
+    "train": (
+        lambda: gs.train(LENET, steps=1, feeds={"data": X}),
+        lambda: gs.train(LENET, steps=2, feeds={"data": X}),
+    ),
+    "shapes": (
+        lambda: gs.infer_shapes(LENET, SHAPES),
+        lambda: gs.infer_shapes(LENET, OTHER_SHAPES),
+    ),
+    "params": (
+        lambda: gs.load(LENET).params,
+        lambda: gs.load(LENET).with_params({"fc2_bias": np.zeros(10, "float32")}).params,
+    ),
     "verify": (lambda: verify_changed(1), lambda: verify_changed(2)),
     "diff": (lambda: diff_changed(1), lambda: diff_changed(2)),
     "check": (lambda: gs.check(LENET), lambda: gs.check(ROOT / "fixtures" / "blog")),
-    "export": (lambda: gs.export(LENET, shapes=SHAPES).report, lambda: gs.export(LENET, shapes=OTHER_SHAPES).report),
-    "inspect": (lambda: gs.inspect(LENET, shapes=SHAPES), lambda: gs.inspect(LENET, shapes=OTHER_SHAPES)),
-    "measure": (lambda: gs.measure_params(LENET), lambda: gs.measure_params(LENET, select=["*bias"])),
+    "export": (
+        lambda: gs.export(LENET, shapes=SHAPES).report,
+        lambda: gs.export(LENET, shapes=OTHER_SHAPES).report,
+    ),
+    "inspect": (
+        lambda: gs.inspect(LENET, shapes=SHAPES),
+        lambda: gs.inspect(LENET, shapes=OTHER_SHAPES),
+    ),
+    "measure": (
+        lambda: gs.measure_params(LENET),
+        lambda: gs.measure_params(LENET, select=["*bias"]),
+    ),
 }
 
 

@@ -59,7 +59,16 @@ def show(thing: Any) -> list[str]:
 
 def test_a_checkpoint_shows_its_inputs_sizes_and_operators() -> None:
     cells = show(gs.load(LENET))
-    for text in ("inputs", "data, softmax_label", "parameters", "16", "outputs", "softmax_output", "Convolution", "2"):
+    for text in (
+        "inputs",
+        "data, softmax_label",
+        "parameters",
+        "16",
+        "outputs",
+        "softmax_output",
+        "Convolution",
+        "2",
+    ):
         assert text in cells
     assert any(cell.endswith("lenet-0000.params: 12,074 weights, 48.3 kB") for cell in cells)
     siamese = show(gs.duplicate(gs.load(LENET), "sha-"))
@@ -101,7 +110,10 @@ def test_parameters_and_inspections_show_tables(tmp_path: Path) -> None:
 
 def test_results_shapes_parameters_and_graphs_show_tables() -> None:
     model = gs.load(LENET)
-    for cells in (show(gs.run(model, shapes={"data": (2, 1, 28, 28)}, seed=0)), show(gs.train(model, steps=2, feeds=FEEDS))):
+    for cells in (
+        show(gs.run(model, shapes={"data": (2, 1, 28, 28)}, seed=0)),
+        show(gs.train(model, steps=2, feeds=FEEDS)),
+    ):
         for text in (
             "softmax_output",
             "2x10",
@@ -112,7 +124,9 @@ def test_results_shapes_parameters_and_graphs_show_tables() -> None:
             assert text in cells
     assert {"cross entropy", "before the last step"} < set(cells)
     assert "cross entropy" not in show(gs.train(model, steps=0, feeds=FEEDS))
-    assert {"conv1_output", "Convolution", "2x8x24x24", "657,024"} < set(show(gs.infer_shapes(model, FEEDS_SHAPES)))
+    assert {"conv1_output", "Convolution", "2x8x24x24", "657,024"} < set(
+        show(gs.infer_shapes(model, FEEDS_SHAPES))
+    )
     assert {"16 arrays, 48.3 kB", "conv1_weight", "8x1x5x5", "800 B"} < set(show(model.params))
     assert {"31 nodes, 1 head", "softmax", "Pooling", "2"} < set(show(model.graph))
 
@@ -144,12 +158,24 @@ def test_drawings_show_themselves() -> None:
 
 
 def test_names_stay_text() -> None:
-    graph = read_symbol(mxnet_text(document([variable(HOSTILE), operator("relu", HOSTILE + "r", [0])], [1])).encode())
+    graph = read_symbol(
+        mxnet_text(
+            document([variable(HOSTILE), operator("relu", HOSTILE + "r", [0])], [1])
+        ).encode()
+    )
     model = gs.Checkpoint(graph)
     renamed = gs.rename(model, prefix="a")
     run = gs.run(model, feeds={HOSTILE: np.ones(1)})
     shapes = gs.infer_shapes(model, {HOSTILE: (1,)})
-    for thing in (model, graph, gs.diff(model, renamed), gs.check(model), gs.inspect(model), run, shapes):
+    for thing in (
+        model,
+        graph,
+        gs.diff(model, renamed),
+        gs.check(model),
+        gs.inspect(model),
+        run,
+        shapes,
+    ):
         assert "script" not in Parser(thing._repr_html_()).tags
         assert "\x07" not in thing._repr_html_()
 
@@ -180,7 +206,14 @@ def test_resnet_50_in_ipython_answers_at_once(corpus: Path, tmp_path: Path) -> N
     if importlib.util.find_spec("IPython") is None:
         pytest.skip("IPython is of the test extra")
     command = [sys.executable, "-c", _SHOW, os.fspath(corpus / "graphs" / "zoo_resnet50_v2.json")]
-    run = subprocess.run(command, capture_output=True, text=True, env=environment(HOME=str(tmp_path)), check=True, timeout=60)
+    run = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        env=environment(HOME=str(tmp_path)),
+        check=True,
+        timeout=60,
+    )
     numpy_is_loaded, *formats = run.stdout.split()
     assert formats == ["text/html", "text/plain"]
     assert numpy_is_loaded == "False"  # so that the answer comes at once

@@ -23,7 +23,9 @@ def value(name: str, shape: object = ("n", 4)) -> onnx.ValueInfoProto:
 
 
 def make_model() -> onnx.ModelProto:
-    """Return a model with unnamed nodes, an absent input, two outputs of one node, and subgraphs that capture outer values."""
+    """Return a model with unnamed nodes, an absent input, two outputs of one node, and subgraphs
+    that capture outer values.
+    """
     rng = np.random.default_rng(0)
     inner = helper.make_graph(
         [helper.make_node("Add", ["h", "k"], ["inner"])],
@@ -32,22 +34,33 @@ def make_model() -> onnx.ModelProto:
         [value("inner", None)],
         [numpy_helper.from_array(np.ones(4, "f"), "k")],
     )
-    other = helper.make_graph([helper.make_node("Sub", ["h", "scale"], ["less"])], "other", [], [value("less", None)])
+    other = helper.make_graph(
+        [helper.make_node("Sub", ["h", "scale"], ["less"])], "other", [], [value("less", None)]
+    )
     otherwise = helper.make_graph(
         [helper.make_node("If", ["flag"], ["nested"], then_branch=inner, else_branch=other)],
         "else",
         [],
         [value("nested", None)],
     )
-    then = helper.make_graph([helper.make_node("Mul", ["h", "scale"], ["more"], name="mul")], "then", [], [value("more", None)])
+    then = helper.make_graph(
+        [helper.make_node("Mul", ["h", "scale"], ["more"], name="mul")],
+        "then",
+        [],
+        [value("more", None)],
+    )
     nodes = [
         helper.make_node("MatMul", ["x", "fc.weight"], ["mm"], name="fc"),
         helper.make_node("Add", ["mm", "fc.bias"], ["h"]),
         helper.make_node("Clip", ["h", "", "top"], ["clipped"], name="clip"),
         helper.make_node("ReduceSum", ["x"], ["sum"], keepdims=0),
         helper.make_node("Greater", ["sum", "zero"], ["flag"], name="greater"),
-        helper.make_node("If", ["flag"], ["y"], name="cond", then_branch=then, else_branch=otherwise),
-        helper.make_node("Split", ["clipped"], ["left", "right"], name="split", axis=1, num_outputs=2),
+        helper.make_node(
+            "If", ["flag"], ["y"], name="cond", then_branch=then, else_branch=otherwise
+        ),
+        helper.make_node(
+            "Split", ["clipped"], ["left", "right"], name="split", axis=1, num_outputs=2
+        ),
         helper.make_node("Concat", ["right", "left"], ["z"], name="cat", axis=1),
     ]
     tensors = {
@@ -86,14 +99,18 @@ def run(path: Path, x: np.ndarray) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("producer", ["", "pytorch"])
-def test_a_model_is_known_by_its_first_fields_whatever_its_name(tmp_path: Path, producer: str) -> None:
+def test_a_model_is_known_by_its_first_fields_whatever_its_name(
+    tmp_path: Path, producer: str
+) -> None:
     model = make_model()
     model.producer_name = producer
     (tmp_path / "weights").write_bytes(model.SerializeToString())
     assert gs.inspect(tmp_path / "weights").generation == "ONNX (IR 8, opset ai.onnx 18)"
     model.producer_name = "a\1b"  # the start of some other message
     (tmp_path / "other").write_bytes(model.SerializeToString())
-    with pytest.raises(gs.GraphshareError, match="other: is not a symbol file: it starts with 08 08 12 03 61 01 62"):
+    with pytest.raises(
+        gs.GraphshareError, match="other: is not a symbol file: it starts with 08 08 12 03 61 01 62"
+    ):
         gs.inspect(tmp_path / "other")
 
 
@@ -144,14 +161,21 @@ def with_data(path: Path) -> Path:
     """The model with its weights in a file beside it."""
     target = path.with_name("outside.onnx")
     onnx.save_model(
-        onnx.load(path), target, save_as_external_data=True, location="outside.bin", size_threshold=0, convert_attribute=False
+        onnx.load(path),
+        target,
+        save_as_external_data=True,
+        location="outside.bin",
+        size_threshold=0,
+        convert_attribute=False,
     )
     return target
 
 
 def list_places(path: Path) -> dict[str, dict[str, str]]:
     tensors = onnx.load(path, load_external_data=False).graph.initializer
-    return {tensor.name: {pair.key: pair.value for pair in tensor.external_data} for tensor in tensors}
+    return {
+        tensor.name: {pair.key: pair.value for pair in tensor.external_data} for tensor in tensors
+    }
 
 
 def test_external_data_stays_in_its_directory(with_data: Path) -> None:
@@ -162,11 +186,16 @@ def test_external_data_stays_in_its_directory(with_data: Path) -> None:
         gs.save(gs.duplicate(gs.load(with_data), "b-", mode=mode), out, no_copy=True)
         assert not out.with_name(f"{mode}.onnx.data").exists()
         places = list_places(out)
-        assert all(places.get(f"b-{name}", place) == place for name, place in list_places(with_data).items())
+        assert all(
+            places.get(f"b-{name}", place) == place
+            for name, place in list_places(with_data).items()
+        )
         assert all(np.array_equal(a, b) for a, b in zip(expected * 2, run(out, x), strict=True))
 
 
-def test_external_data_is_copied_by_ranges_into_another_directory(with_data: Path, tmp_path: Path) -> None:
+def test_external_data_is_copied_by_ranges_into_another_directory(
+    with_data: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "other" / "copy.onnx"
     out.parent.mkdir()
     model = gs.duplicate(gs.load(with_data), "b-", mode="copy")
@@ -178,7 +207,9 @@ def test_external_data_is_copied_by_ranges_into_another_directory(with_data: Pat
     assert places["fc.weight"] == places["b-fc.weight"]  # one range for both
     assert places["fc.weight"]["location"] == "copy.onnx.data"
     x = np.random.default_rng(1).uniform(0.1, 1, (2, 4)).astype("f")
-    assert all(np.array_equal(a, b) for a, b in zip(run(with_data, x) * 2, run(out, x), strict=True))
+    assert all(
+        np.array_equal(a, b) for a, b in zip(run(with_data, x) * 2, run(out, x), strict=True)
+    )
 
 
 def test_copies_get_data_of_their_own_on_request(with_data: Path) -> None:
@@ -190,8 +221,12 @@ def test_copies_get_data_of_their_own_on_request(with_data: Path) -> None:
     assert gs.verify(gs.load(out), prefixes="b-")
 
 
-@pytest.mark.parametrize("location", ["../outside.bin", "/etc/passwd", "link/outside.bin", "", "a\\..\\..\\b"])
-def test_external_data_outside_of_the_directory_is_refused(with_data: Path, tmp_path: Path, location: str) -> None:
+@pytest.mark.parametrize(
+    "location", ["../outside.bin", "/etc/passwd", "link/outside.bin", "", "a\\..\\..\\b"]
+)
+def test_external_data_outside_of_the_directory_is_refused(
+    with_data: Path, tmp_path: Path, location: str
+) -> None:
     folder = tmp_path / "inner"
     folder.mkdir()
     (folder / "link").symlink_to(tmp_path)
@@ -207,20 +242,34 @@ def test_arrays_replace_initializers(path: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.onnx"
     bias = np.arange(4, dtype="f")
     gs.save(gs.duplicate(gs.load(path), "b-").with_params({"b-fc.bias": bias}), out)
-    held = {tensor.name: numpy_helper.to_array(tensor) for tensor in onnx.load(out).graph.initializer}
+    held = {
+        tensor.name: numpy_helper.to_array(tensor) for tensor in onnx.load(out).graph.initializer
+    }
     assert np.array_equal(held["b-fc.bias"], bias)
     assert not np.array_equal(held["fc.bias"], bias)
     assert np.array_equal(gs.load(out).params["b-fc.bias"], bias)
 
 
-def test_a_group_has_the_operator_sets_of_both_and_one_feeds_the_other(path: Path, tmp_path: Path) -> None:
+def test_a_group_has_the_operator_sets_of_both_and_one_feeds_the_other(
+    path: Path, tmp_path: Path
+) -> None:
     head = helper.make_model(
-        helper.make_graph([helper.make_node("Twice", ["v"], ["w"], domain="own")], "head", [value("v")], [value("w")]),
+        helper.make_graph(
+            [helper.make_node("Twice", ["v"], ["w"], domain="own")],
+            "head",
+            [value("v")],
+            [value("w")],
+        ),
         opset_imports=[helper.make_opsetid("", 18), helper.make_opsetid("own", 1)],
         ir_version=9,
         functions=[
             helper.make_function(
-                "own", "Twice", ["a"], ["b"], [helper.make_node("Add", ["a", "a"], ["b"])], [helper.make_opsetid("", 18)]
+                "own",
+                "Twice",
+                ["a"],
+                ["b"],
+                [helper.make_node("Add", ["a", "a"], ["b"])],
+                [helper.make_opsetid("", 18)],
             )
         ],
     )
@@ -228,7 +277,10 @@ def test_a_group_has_the_operator_sets_of_both_and_one_feeds_the_other(path: Pat
     out = tmp_path / "joined.onnx"
     gs.save(gs.group([path, tmp_path / "head.onnx"], connect=[("z", "v")]), out)
     model = onnx.load(out)
-    assert (model.ir_version, {item.domain: item.version for item in model.opset_import}) == (9, {"": 18, "own": 1})
+    assert (model.ir_version, {item.domain: item.version for item in model.opset_import}) == (
+        9,
+        {"": 18, "own": 1},
+    )
     x = np.random.default_rng(1).uniform(0.1, 1, (2, 4)).astype("f")
     assert np.array_equal(run(out, x)[1], 2 * run(path, x)[1])
 
@@ -237,15 +289,22 @@ def test_models_of_two_operator_sets_are_not_grouped(path: Path, tmp_path: Path)
     model = onnx.load(path)
     model.opset_import[0].version = 17
     onnx.save(model, tmp_path / "older.onnx")
-    with pytest.raises(RefusedError, match=r"operator set ai\.onnx is 18 in one and 17 in the other"):
+    with pytest.raises(
+        RefusedError, match=r"operator set ai\.onnx is 18 in one and 17 in the other"
+    ):
         gs.group([path, tmp_path / "older.onnx"], prefixes=["", "b-"])
 
 
 def test_names_of_two_values_are_all_listed(tmp_path: Path) -> None:
     nodes = [helper.make_node("Split", ["x"], ["a", "b"], axis=1, num_outputs=2),
              helper.make_node("Split", ["x"], ["c", "p-b"], axis=1, num_outputs=2)]  # fmt: skip
-    graph = helper.make_graph(nodes, "g", [value("x")], [value(name, ("n", 2)) for name in ("a", "b", "c", "p-b")])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8), tmp_path / "m.onnx")
+    graph = helper.make_graph(
+        nodes, "g", [value("x")], [value(name, ("n", 2)) for name in ("a", "b", "c", "p-b")]
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8),
+        tmp_path / "m.onnx",
+    )
     with pytest.raises(RefusedError, match="two values would be called 'p-b'"):
         gs.duplicate(tmp_path / "m.onnx", "p-")
 
@@ -253,24 +312,37 @@ def test_names_of_two_values_are_all_listed(tmp_path: Path) -> None:
 def save_split(path: Path, outputs: list[str], *more: onnx.NodeProto) -> Path:
     """Write a model that splits its input x in two; its ``Split`` is known as the first of ``outputs``."""
     nodes = [helper.make_node("Split", ["x"], outputs, axis=1, num_outputs=2), *more]
-    graph = helper.make_graph(nodes, "g", [value("x")], [value(output, None) for node in nodes for output in node.output])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8), path)
+    graph = helper.make_graph(
+        nodes, "g", [value("x")], [value(output, None) for node in nodes for output in node.output]
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8), path
+    )
     return path
 
 
 def test_a_group_does_not_give_two_values_one_name(tmp_path: Path) -> None:
-    one, other = save_split(tmp_path / "one.onnx", ["a", "p-d"]), save_split(tmp_path / "other.onnx", ["c", "d"])
+    one, other = (
+        save_split(tmp_path / "one.onnx", ["a", "p-d"]),
+        save_split(tmp_path / "other.onnx", ["c", "d"]),
+    )
     with pytest.raises(gs.GraphshareError) as error:
         gs.group([one, other], prefixes=["", "p-"])
     (fault,) = error.value.faults
     assert fault.message == "two values would be called 'p-d', and a name stands for one value"
-    assert (fault.node, fault.hint) == ("p-c", "choose another name or prefix, or rename one of them first")
+    assert (fault.node, fault.hint) == (
+        "p-c",
+        "choose another name or prefix, or rename one of them first",
+    )
 
 
 @pytest.mark.parametrize(
-    ("name", "new", "node"), [("r", "b", "b"), ("b", "r", "r"), ("x", "b", "a"), ("a", "b", "b"), ("b", "a", "a")]
+    ("name", "new", "node"),
+    [("r", "b", "b"), ("b", "r", "r"), ("x", "b", "a"), ("a", "b", "b"), ("b", "a", "a")],
 )
-def test_a_rename_does_not_give_two_values_one_name(tmp_path: Path, name: str, new: str, node: str) -> None:
+def test_a_rename_does_not_give_two_values_one_name(
+    tmp_path: Path, name: str, new: str, node: str
+) -> None:
     path = save_split(tmp_path / "m.onnx", ["a", "b"], helper.make_node("Relu", ["x"], ["r"]))
     with pytest.raises(gs.GraphshareError) as error:
         gs.rename(path, names={name: new})
@@ -281,7 +353,11 @@ def test_a_rename_does_not_give_two_values_one_name(tmp_path: Path, name: str, n
 
 def test_a_map_names_any_value_and_has_an_inverse(path: Path, tmp_path: Path) -> None:
     out, map_path = tmp_path / "out.onnx", tmp_path / "map.json"
-    gs.save(gs.rename(gs.load(path), names={"fc.weight": "W", "right": "second", "z": "scores"}), out, map=map_path)
+    gs.save(
+        gs.rename(gs.load(path), names={"fc.weight": "W", "right": "second", "z": "scores"}),
+        out,
+        map=map_path,
+    )
     graph = onnx.load(out).graph
     assert graph.output[1].name == "scores"
     split = next(node for node in graph.node if node.op_type == "Split")
@@ -302,18 +378,28 @@ def test_a_prefix_of_all_names_is_replaced(path: Path, tmp_path: Path) -> None:
 
 def test_texts_and_small_floats_are_compared_by_their_bytes(tmp_path: Path) -> None:
     words = helper.make_tensor("words", TensorProto.STRING, [2], [b"a", b"bc"])
-    eighths = helper.make_tensor("eighths", TensorProto.FLOAT8E4M3FN, [3], b"\x01\x02\x03", raw=True)
+    eighths = helper.make_tensor(
+        "eighths", TensorProto.FLOAT8E4M3FN, [3], b"\x01\x02\x03", raw=True
+    )
     nodes = [
         helper.make_node("Identity", ["words"], ["w"]),
         helper.make_node("Relu", ["rows"], ["r"]),
         helper.make_node("Cast", ["eighths"], ["e"], to=FLOAT),
     ]
-    outputs = [helper.make_tensor_value_info("w", TensorProto.STRING, [2]), value("e", [3]), value("r", [4])]
+    outputs = [
+        helper.make_tensor_value_info("w", TensorProto.STRING, [2]),
+        value("e", [3]),
+        value("r", [4]),
+    ]
     places = helper.make_tensor("", TensorProto.INT64, [2], [0, 3])
-    rows = helper.make_sparse_tensor(helper.make_tensor("rows", FLOAT, [2], [1.0, 2.0]), places, [4])
+    rows = helper.make_sparse_tensor(
+        helper.make_tensor("rows", FLOAT, [2], [1.0, 2.0]), places, [4]
+    )
     graph = helper.make_graph(nodes, "g", [], outputs, [words, eighths], sparse_initializer=[rows])
     path = tmp_path / "m.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9), path)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9), path
+    )
     assert [record.layout for record in gs.load(path).parameter_file.records] == [
         "onnx string",
         "onnx float8e4m3fn",
@@ -329,14 +415,23 @@ def test_an_mxnet_model_is_exported_before_it_feeds_an_onnx_model(tmp_path: Path
     best = helper.make_node("ArgMax", ["scores"], ["best"], axis=1, keepdims=0)
     outputs = [helper.make_tensor_value_info("best", TensorProto.INT64, ["n"])]
     graph = helper.make_graph([best], "g", [value("scores", ("n", 10))], outputs)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "best.onnx")
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+        tmp_path / "best.onnx",
+    )
     with pytest.raises(RefusedError, match="shape"):
         gs.group([lenet, tmp_path / "best.onnx"], connect=[("softmax_output", "scores")])
-    joined = gs.group([lenet, tmp_path / "best.onnx"], connect=[("softmax_output", "scores")], shapes={"data": (2, 1, 28, 28)})
+    joined = gs.group(
+        [lenet, tmp_path / "best.onnx"],
+        connect=[("softmax_output", "scores")],
+        shapes={"data": (2, 1, 28, 28)},
+    )
     out = tmp_path / "joined.onnx"
     gs.save(joined, out)
     x = np.random.default_rng(0).normal(size=(2, 1, 28, 28)).astype("f")
-    assert np.array_equal(run(out, x)[0], gs.run(lenet, feeds={"data": x}).outputs["softmax_output"].argmax(1))
+    assert np.array_equal(
+        run(out, x)[0], gs.run(lenet, feeds={"data": x}).outputs["softmax_output"].argmax(1)
+    )
 
 
 def test_what_is_written_otherwise_is_a_note(path: Path, tmp_path: Path) -> None:

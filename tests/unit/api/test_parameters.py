@@ -51,27 +51,40 @@ def test_parameters_stay_ranges_of_their_file_until_they_are_read(tmp_path: Path
     model = gs.duplicate(gs.load(f"{LENET}-symbol.json", params=path), "sha-")
     file = model.parameter_file
     assert file is not None
-    assert all(record.origin is not None and record.origin.file is not None for record in file.records)
+    assert all(
+        record.origin is not None and record.origin.file is not None for record in file.records
+    )
     path.unlink()
     with pytest.raises(gs.GraphshareError):
         model.params["sha-conv1_weight"]
 
 
-def test_replaced_parameters_keep_their_place_and_the_others_their_values(lenet: gs.Checkpoint, tmp_path: Path) -> None:
+def test_replaced_parameters_keep_their_place_and_the_others_their_values(
+    lenet: gs.Checkpoint, tmp_path: Path
+) -> None:
     new = lenet.with_params({"arg:conv1_bias": [1] * 8, "bn1_moving_mean": np.ones(8, "float32")})
     assert list(new.params) == list(lenet.params)
     assert new.params["conv1_bias"].tolist() == [1.0] * 8
-    assert new.params["conv1_bias"].dtype == np.float32  # a list takes the dtype that the parameter had
+    assert (
+        new.params["conv1_bias"].dtype == np.float32
+    )  # a list takes the dtype that the parameter had
     assert lenet.params["conv1_bias"].tolist() != [1.0] * 8
     for out in (tmp_path / "new", tmp_path / "x.json"):
         gs.save(new, out, params=tmp_path / "x.npz" if out.suffix else None)
-    for again in (gs.load(tmp_path / "new"), gs.load(tmp_path / "x.json", params=tmp_path / "x.npz")):
+    for again in (
+        gs.load(tmp_path / "new"),
+        gs.load(tmp_path / "x.json", params=tmp_path / "x.npz"),
+    ):
         assert not gs.diff(again, new)
         assert again.params["bn1_moving_mean"].tolist() == [1.0] * 8
 
 
 def test_arrays_of_another_shape_or_dtype_are_refused(lenet: gs.Checkpoint) -> None:
-    wrong = {"conv1_bias": np.ones(7, "float32"), "fc1_weight": [[1.0]], "bn1_moving_mean": np.ones(8, "float64")}
+    wrong = {
+        "conv1_bias": np.ones(7, "float32"),
+        "fc1_weight": [[1.0]],
+        "bn1_moving_mean": np.ones(8, "float64"),
+    }
     with pytest.raises(gs.RefusedError) as caught:
         lenet.with_params(wrong)
     assert [fault.message for fault in caught.value.faults] == [
@@ -81,10 +94,14 @@ def test_arrays_of_another_shape_or_dtype_are_refused(lenet: gs.Checkpoint) -> N
     ]
 
 
-def test_parameters_are_added_to_a_graph_without_a_file(lenet: gs.Checkpoint, tmp_path: Path) -> None:
+def test_parameters_are_added_to_a_graph_without_a_file(
+    lenet: gs.Checkpoint, tmp_path: Path
+) -> None:
     bare = gs.Checkpoint(lenet.graph)
     full = bare.with_params(dict(lenet.params))
-    assert {r.key for r in full.parameter_file.records} == {r.key for r in lenet.parameter_file.records}  # type: ignore[union-attr]
+    assert {r.key for r in full.parameter_file.records} == {
+        r.key for r in lenet.parameter_file.records
+    }  # type: ignore[union-attr]
     gs.save(full, tmp_path / "full")
     assert not gs.diff(tmp_path / "full", lenet)
 
@@ -105,7 +122,11 @@ def test_records_of_every_form_follow_a_rewrite(tmp_path: Path) -> None:
     records, names = every_form()
     filled = [name.partition(":")[2] or name for name in names]
     nodes = [variable("x"), *map(variable, filled)]
-    graph = read_symbol(mxnet_text(document([*nodes, operator("Nobody", "n", range(len(nodes)))], [len(nodes)])).encode())
+    graph = read_symbol(
+        mxnet_text(
+            document([*nodes, operator("Nobody", "n", range(len(nodes)))], [len(nodes)])
+        ).encode()
+    )
     (tmp_path / "p.params").write_bytes(container(records, names))
     file = gs.load(f"{LENET}-symbol.json", params=tmp_path / "p.params").parameter_file
     assert file is not None
@@ -133,13 +154,19 @@ def test_loading_and_rewriting_import_no_numpy() -> None:
         "assert not {'numpy', 'rich', 'click', 'jsonschema'} & sys.modules.keys()\n"
         "assert not [name for name in sys.modules if name.startswith(('onnx', 'graphshare.formats.onnx'))]\n"
     )
-    run = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False)
+    run = subprocess.run(
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=False
+    )
     assert run.returncode == 0, run.stderr
 
 
 def test_a_conversion_into_a_folder_keeps_the_name(tmp_path: Path) -> None:
     source = f"{LENET}-0000.params"
-    for to, name in ((None, "lenet-0000.params"), ("npz", "lenet-0000.npz"), ("safetensors", "lenet-0000.safetensors")):
+    for to, name in (
+        (None, "lenet-0000.params"),
+        ("npz", "lenet-0000.npz"),
+        ("safetensors", "lenet-0000.safetensors"),
+    ):
         (tmp_path / str(to)).mkdir()
         gs.convert(source, tmp_path / str(to), to=to)
         assert [path.name for path in (tmp_path / str(to)).iterdir()] == [name]

@@ -50,15 +50,24 @@ def variants(model: gs.Checkpoint) -> dict[str, gs.Checkpoint]:
 @pytest.mark.parametrize("again", COPIES)
 @pytest.mark.parametrize("source", FILES)
 @pytest.mark.parametrize("variant", ["loaded", "rewritten", "changed"])
-def test_a_model_is_the_same_afterwards(source: str, variant: str, again: Copy, folder: Path) -> None:
+def test_a_model_is_the_same_afterwards(
+    source: str, variant: str, again: Copy, folder: Path
+) -> None:
     model = variants(gs.load(folder / source))[variant]
     other = again(model)
     assert other.graph is not model.graph
     assert [node.name for node in other.graph.nodes] == [node.name for node in model.graph.nodes]
     assert not gs.diff(model, other)
     assert all(np.array_equal(other.params[name], array) for name, array in model.params.items())
-    assert b"".join(find_format(model.graph).encode(model.graph)) == b"".join(find_format(other.graph).encode(other.graph))
-    assert (other.where, other.stem, other.data, other.notes) == (model.where, model.stem, model.data, model.notes)
+    assert b"".join(find_format(model.graph).encode(model.graph)) == b"".join(
+        find_format(other.graph).encode(other.graph)
+    )
+    assert (other.where, other.stem, other.data, other.notes) == (
+        model.where,
+        model.stem,
+        model.data,
+        model.notes,
+    )
 
 
 @pytest.mark.parametrize("again", COPIES)
@@ -92,7 +101,9 @@ def test_a_model_exported_in_memory(again: Copy, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("again", COPIES)
-def test_a_large_onnx_file_is_read_where_it_is(again: Copy, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_onnx_file_is_read_where_it_is(
+    again: Copy, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(stored, "_LARGE", 1)
     model = gs.load(folder / "small.onnx")
     assert not gs.diff(model, again(model))
@@ -110,7 +121,10 @@ def test_a_file_that_changed_is_refused_by_name(source: str, variant: str, folde
             again()
         (fault,) = caught.value.faults
         assert fault.where == str(path)
-        assert (fault.message, "load the model again" in fault.hint) == ("changed since it was indexed", True)
+        assert (fault.message, "load the model again" in fault.hint) == (
+            "changed since it was indexed",
+            True,
+        )
     path.unlink()
     with pytest.raises(InputError, match="does not exist"):
         pickle.loads(held)

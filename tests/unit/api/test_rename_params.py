@@ -40,7 +40,9 @@ def test_names_and_back_give_the_same_file(suffix: str, tmp_path: Path) -> None:
 def test_each_way_of_giving_names(tmp_path: Path) -> None:
     out = tmp_path / "out.params"
     gs.rename_params(LENET, out, match={"bn*_moving_*": "norm*/*"}, select=["aux:*"])
-    assert list_keys(out)[-4:] == [f"aux:norm{i}/{what}" for i in (1, 2) for what in ("mean", "var")]
+    assert list_keys(out)[-4:] == [
+        f"aux:norm{i}/{what}" for i in (1, 2) for what in ("mean", "var")
+    ]
     assert list_keys(out)[:-4] == list_keys(LENET)[:-4]
     gs.rename_params(LENET, out, names={"fc1_weight": "fc2_weight", "fc2_weight": "fc1_weight"})
     assert list_keys(out)[8:11:2] == ["arg:fc2_weight", "arg:fc1_weight"]
@@ -83,8 +85,28 @@ def test_the_command(tmp_path: Path) -> None:
     assert run.returncode == 2
     assert b"there is no output" in run.stderr
     shutil.copy(LENET, tmp_path / "a.params")
-    run = graphshare("params", "rename", "a.params", "-p", "n_", "--except", "=conv1_bias", "--in-place", cwd=tmp_path)
+    run = graphshare(
+        "params",
+        "rename",
+        "a.params",
+        "-p",
+        "n_",
+        "--except",
+        "=conv1_bias",
+        "--in-place",
+        cwd=tmp_path,
+    )
     assert run.stderr == b"renamed 15 of 16 arrays\nwrote a.params\n"
-    run = graphshare("params", "convert", "a.params", "b.npz", "--select", "n_fc*", "--except", "*bias", cwd=tmp_path)
+    run = graphshare(
+        "params",
+        "convert",
+        "a.params",
+        "b.npz",
+        "--select",
+        "n_fc*",
+        "--except",
+        "*bias",
+        cwd=tmp_path,
+    )
     assert run.returncode == 0, run.stderr
     assert list_keys(tmp_path / "b.npz") == ["arg:n_fc1_weight", "arg:n_fc2_weight"]

@@ -41,8 +41,14 @@ def objects_of(model: gs.Checkpoint) -> Iterator[Any]:
 
 
 def check_short(thing: Any) -> None:
-    prints_text = isinstance(thing, Report | FindingsReport)  # print() shows what their commands print
-    for text in (repr(thing), repr(thing) if prints_text else str(thing), pretty_repr(thing, max_width=10_000)):
+    prints_text = isinstance(
+        thing, Report | FindingsReport
+    )  # print() shows what their commands print
+    for text in (
+        repr(thing),
+        repr(thing) if prints_text else str(thing),
+        pretty_repr(thing, max_width=10_000),
+    ):
         assert len(text) <= LONGEST, text[:1000]
         assert "\n" not in text
     assert effort(lambda: repr(thing)) < 1000
@@ -56,7 +62,9 @@ def test_repr_of_a_deep_residual_chain_is_one_line() -> None:
 
 def test_repr_of_long_names_is_cut() -> None:
     name = "n" * 100_000
-    graph = read_symbol(mxnet_text(document([variable(name), operator("relu", f"{name}r", [0])], [1])).encode())
+    graph = read_symbol(
+        mxnet_text(document([variable(name), operator("relu", f"{name}r", [0])], [1])).encode()
+    )
     for thing in objects_of(gs.rename(graph, prefix=name)):
         check_short(thing)
 
@@ -69,7 +77,10 @@ class Noted(ShortRepr, msgspec.Struct):
 
 def test_repr_of_one_thing_is_singular() -> None:
     one, two = (Noted("x", ["why"] * count, {"a": 1}) for count in (1, 2))
-    assert (repr(one), repr(two)) == ("<Noted: name='x', 1 note, 1 tie>", "<Noted: name='x', 2 notes, 1 tie>")
+    assert (repr(one), repr(two)) == (
+        "<Noted: name='x', 1 note, 1 tie>",
+        "<Noted: name='x', 2 notes, 1 tie>",
+    )
 
 
 def test_repr_of_every_report_is_one_line(tmp_path: Any) -> None:
@@ -83,10 +94,30 @@ def test_repr_of_every_report_is_one_line(tmp_path: Any) -> None:
             gs.share(siamese, aliases={"sha-*": "*"}).report,
             gs.group([model, siamese], prefixes=["a", "b"]).report,
         ),
-        *(gs.verify(siamese), gs.check(model), gs.diff(model, siamese), gs.inspect(siamese), gs.draw(siamese)),
-        *(gs.run(model, feeds=feeds), gs.bind(model), gs.train(model, steps=1, feeds=feeds), gs.infer_shapes(model, {})),
-        *(gs.list_params(file), gs.show_params(file), gs.measure_params(file), gs.diff_params(file, file)),
-        *(gs.convert(file, tmp_path / "x.npz"), gs.detect(siamese)[0], gs.explain("w", gs.Ruleset())),
+        *(
+            gs.verify(siamese),
+            gs.check(model),
+            gs.diff(model, siamese),
+            gs.inspect(siamese),
+            gs.draw(siamese),
+        ),
+        *(
+            gs.run(model, feeds=feeds),
+            gs.bind(model),
+            gs.train(model, steps=1, feeds=feeds),
+            gs.infer_shapes(model, {}),
+        ),
+        *(
+            gs.list_params(file),
+            gs.show_params(file),
+            gs.measure_params(file),
+            gs.diff_params(file, file),
+        ),
+        *(
+            gs.convert(file, tmp_path / "x.npz"),
+            gs.detect(siamese)[0],
+            gs.explain("w", gs.Ruleset()),
+        ),
     ]
     for report in reports:
         check_short(report)

@@ -1,4 +1,6 @@
-"""Wrong calls of the library, made from its signatures: each ends in an error that says what is allowed, and writes nothing."""
+"""Wrong calls of the library, made from its signatures: each ends in an error that says what is
+allowed, and writes nothing.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,8 @@ RIGHT: dict[str, dict[str, Any]] = {
     "train": {**MODEL, "steps": 1, "feeds": {"data": PIXELS}},
     "with_params": {"arrays": {"fc2_bias": np.zeros(10, "float32")}},
 }
-#: Names that a wrong call gives may be right where they are those of new nodes; what globs exclude is counted, none too.
+# Names that a wrong call gives may be right where they are those of new nodes; what globs exclude
+# is counted, none too.
 NEW_NAMES = {
     "duplicate.prefixes",
     "rename.variable_scopes",
@@ -74,11 +77,21 @@ NEW_NAMES = {
     "inspect_folder.exclude",
     "inspect_shared.exclude",
 }
-#: Wrong values of arguments by name, beside those of wrong types: names that are not in the graph, shapes that do not fit.
+# Wrong values of arguments by name, beside those of wrong types: names that are not in the graph,
+# shapes that do not fit.
 WRONG: dict[str, list[Any]] = {
-    "aliases": [{"nothing": "conv1_bias"}, {"conv1_bias": "fc1_weight"}, {"conv1_bias": 3}, {3: "conv1_bias"}],
+    "aliases": [
+        {"nothing": "conv1_bias"},
+        {"conv1_bias": "fc1_weight"},
+        {"conv1_bias": 3},
+        {3: "conv1_bias"},
+    ],
     "arrays": [
-        *({"fc2_bais": np.zeros(10, "float32")}, {"fc2_bias": np.zeros(9, "float32")}, {"fc2_bias": np.zeros(10)}),
+        *(
+            {"fc2_bais": np.zeros(10, "float32")},
+            {"fc2_bias": np.zeros(9, "float32")},
+            {"fc2_bias": np.zeros(10)},
+        ),
         *({"fc2_bias": None}, {"fc2_bias": "zeros"}, {"fc2_bias": [[1], []]}),
     ],
     "batch_axes": [{"dta": 0}, {"data": "0"}, {"data": -1}, {"data": 0}],
@@ -87,7 +100,12 @@ WRONG: dict[str, list[Any]] = {
         *({"a-fc1_outptu": "b-data"}, {"a-fc1_output": "nothing"}),
         *([("a-fc1_output",)], [("a-fc1_output", "b-data", "c")]),
     ],
-    "dynamic": [{"dta": ("n", 1, 28, 28)}, {"data": ("n",)}, {"data": "n"}, {"data": (1.5, 1, 28, 28)}],
+    "dynamic": [
+        {"dta": ("n", 1, 28, 28)},
+        {"data": ("n",)},
+        {"data": "n"},
+        {"data": (1.5, 1, 28, 28)},
+    ],
     "feeds": [
         *({"dta": PIXELS}, {"data": None}, {"data": "text"}, {"data": PIXELS[0]}),
         *({"data": PIXELS * 1j}, {"data": [[1], []]}),
@@ -98,10 +116,20 @@ WRONG: dict[str, list[Any]] = {
     "names": [{"nothing": "a"}, {"conv1": 3}, {"conv1": "fc1"}, {"conv1": ""}],
     "outputs": [{"scores": None}, {"scores": "text"}, {"scores": np.ones(3)}, {}],
     "overrides": [{"a": 3}, {3: "a"}],
-    "inputs": [gs.Inputs(rounds=0), gs.Inputs(rounds="2"), gs.Inputs(sets=[]), gs.Inputs(sets="missing"), gs.Inputs(seed=-1)],
+    "inputs": [
+        gs.Inputs(rounds=0),
+        gs.Inputs(rounds="2"),
+        gs.Inputs(sets=[]),
+        gs.Inputs(sets="missing"),
+        gs.Inputs(seed=-1),
+    ],
     "tolerance": [gs.Tolerance(atol=-1), gs.Tolerance(rtol="1e-5")],
     "other": [{"fc1_output": None}],
-    "resources": [gs.Resources(max_memory="lots"), gs.Resources(time_limit=0), gs.Resources(time_limit="soon")],
+    "resources": [
+        gs.Resources(max_memory="lots"),
+        gs.Resources(time_limit=0),
+        gs.Resources(time_limit="soon"),
+    ],
     "to": ["npx", ""],
     "data": ["a/b", "..", "x.onnx", "w.npz"],
     "dtype": ["float23", ""],
@@ -125,8 +153,16 @@ class Call(NamedTuple):
 
 
 def list_functions() -> dict[str, Callable[..., Any]]:
-    public = {name: getattr(gs, name) for name in gs.__all__ if name[0].islower() and name != "overwriting"}
-    methods = {name: method for name, method in vars(gs.Checkpoint).items() if name[0] != "_" and inspect.isfunction(method)}
+    public = {
+        name: getattr(gs, name)
+        for name in gs.__all__
+        if name[0].islower() and name != "overwriting"
+    }
+    methods = {
+        name: method
+        for name, method in vars(gs.Checkpoint).items()
+        if name[0] != "_" and inspect.isfunction(method)
+    }
     return {**public, **methods}
 
 
@@ -139,7 +175,11 @@ def list_hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 def list_leaves(hint: Any) -> Iterator[Any]:
     """Yield the types that a value may have by itself, those of its items not among them."""
-    if get_origin(hint) is Annotated or not get_args(hint) or get_origin(hint) in (Literal, Mapping):
+    if (
+        get_origin(hint) is Annotated
+        or not get_args(hint)
+        or get_origin(hint) in (Literal, Mapping)
+    ):
         yield hint
     elif isinstance(get_origin(hint), type) and "Union" not in str(get_origin(hint)):
         yield get_origin(hint)
@@ -165,12 +205,21 @@ def list_wrong_values(function: str, keyword: str, hint: Any, default: Any) -> I
             yield from ("yes", 1)
     if str in leaves and default != "":
         yield ""
-    if os.PathLike in leaves and keyword not in ("out", "target", "manifest", "models", "model", "reduce"):
+    if os.PathLike in leaves and keyword not in (
+        "out",
+        "target",
+        "manifest",
+        "models",
+        "model",
+        "reduce",
+    ):
         yield from ("nul\0byte", 3)
         yield from () if function == "save" else ("lenet-0000.parms",)
     if hint == str | Iterable[str]:
         yield from ([3], [""], ["conv1_output", "conv1_output"], [None], 3)
-        yield from () if f"{function}.{keyword}" in NEW_NAMES else ("conv1_wieght", ["conv1_wieght*"])
+        yield from (
+            () if f"{function}.{keyword}" in NEW_NAMES else ("conv1_wieght", ["conv1_wieght*"])
+        )
     if "Checkpoint" in str(hint):
         yield from ("missing", [], 3.5)
     yield from WRONG.get(keyword, ())
@@ -191,7 +240,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for path in (ROOT / "fixtures").glob("lenet*"):
         shutil.copy(path, tmp_path)
     pictures.save(tmp_path / "photo.png", pictures.texture(30, 40))
-    (tmp_path / "rules.json").write_text('{"version": 1, "rules": [{"alias": "conv1_bias", "to": "conv2_bias"}]}')
+    (tmp_path / "rules.json").write_text(
+        '{"version": 1, "rules": [{"alias": "conv1_bias", "to": "conv2_bias"}]}'
+    )
     (tmp_path / "net.onnx").write_bytes(dense().SerializeToString())
     words = "transformer.wte.weight"
     both = {words: make_values(words), "lm_head.weight": make_values(words)}

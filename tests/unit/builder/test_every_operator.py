@@ -23,8 +23,15 @@ MOST_INPUTS = 9
 
 def authored(name: str) -> Graph | None:
     """The graph of one operator on as many inputs as it takes; None where every number is refused."""
-    required = [p for p in load_registered_signatures()[name].parameters or () if p.required and p.name != "num_args"]
-    attrs = {p.name: p.choices[0] if p.choices else SAMPLES.get(p.kind.rstrip("?"), "1") for p in required}
+    required = [
+        p
+        for p in load_registered_signatures()[name].parameters or ()
+        if p.required and p.name != "num_args"
+    ]
+    attrs = {
+        p.name: p.choices[0] if p.choices else SAMPLES.get(p.kind.rstrip("?"), "1")
+        for p in required
+    }
     attrs |= NEEDED.get(name, {})
     for count in range(MOST_INPUTS + 1):
         with Session() as session:

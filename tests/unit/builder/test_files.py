@@ -33,7 +33,9 @@ from tests.validate import validate
 
 def net(naming: Naming = MXNET) -> Session:
     with Session(naming) as session:
-        x = op.Convolution(placeholder("data", (2, 3, 8, 8)), kernel=(3, 3), num_filter=4, name="conv")
+        x = op.Convolution(
+            placeholder("data", (2, 3, 8, 8)), kernel=(3, 3), num_filter=4, name="conv"
+        )
         x = op.BatchNorm(x, fix_gamma=False, name="bn")
         op.SoftmaxOutput(op.FullyConnected(x, num_hidden=5, name="fc"), name="softmax")
         variable("unused", (2,))
@@ -51,7 +53,10 @@ def test_saved_files_read_back_and_run(tmp_path: Path) -> None:
         "arg:conv_weight", "arg:conv_bias", "arg:bn_gamma", "arg:bn_beta", "aux:bn_moving_mean", "aux:bn_moving_var",
         "arg:fc_weight", "arg:fc_bias",
     }  # fmt: skip
-    feed = {"data": np.random.default_rng(0).random((2, 3, 8, 8), "float32"), "softmax_label": np.zeros(2, "float32")}
+    feed = {
+        "data": np.random.default_rng(0).random((2, 3, 8, 8), "float32"),
+        "softmax_label": np.zeros(2, "float32"),
+    }
     theirs = graphshare.run(source, feeds=feed).outputs["softmax_output"]
     assert theirs.tobytes() == session.run("softmax", feed).tobytes()
     with ArrayReader(source.parameter_file) as reader:
@@ -83,9 +88,17 @@ def test_roles_in_the_saved_file_are_those_of_the_session(naming: Naming) -> Non
 def test_only_what_the_targets_need_is_written(tmp_path: Path) -> None:
     save(net(), "conv", str(tmp_path / "net"))
     source = graphshare.load(str(tmp_path / "net"))
-    assert [node.name for node in source.graph.nodes] == ["data", "conv_weight", "conv_bias", "conv"]
+    assert [node.name for node in source.graph.nodes] == [
+        "data",
+        "conv_weight",
+        "conv_bias",
+        "conv",
+    ]
     assert source.parameter_file is not None
-    assert [record.key for record in source.parameter_file.records] == ["arg:conv_weight", "arg:conv_bias"]
+    assert [record.key for record in source.parameter_file.records] == [
+        "arg:conv_weight",
+        "arg:conv_bias",
+    ]
 
 
 def test_nothing_is_written_when_something_is_refused(tmp_path: Path) -> None:

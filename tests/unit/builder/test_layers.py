@@ -49,7 +49,9 @@ def twice(x: Var, name: str | None = None) -> Var:
         ),
     ],
 )
-def test_parameters_of_a_layer_are_numbered_by_formal(naming: Naming, parameters: list[str], operators: list[str]) -> None:
+def test_parameters_of_a_layer_are_numbered_by_formal(
+    naming: Naming, parameters: list[str], operators: list[str]
+) -> None:
     with Session(naming) as session:
         x = placeholder("x", (1, 2))
         made = [twice(x), twice(x, "t"), twice(x, "t")]
@@ -75,7 +77,12 @@ def test_every_policy_names_the_parameters_of_a_layer(naming: Naming, first: str
 def test_layers_in_one_scope_differ_and_layers_of_one_name_share_parameters() -> None:
     with Session(TENSORFLOW), variable_scope("s", reuse=AUTO_REUSE):
         made = [Layer("fc", name).parameter("weight", (2, 2)) for name in (None, None, "a", "a")]
-    assert [weight.name for weight in made] == ["s/fc/weights", "s/fc_1/weights", "s/a/weights", "s/a/weights"]
+    assert [weight.name for weight in made] == [
+        "s/fc/weights",
+        "s/fc_1/weights",
+        "s/a/weights",
+        "s/a/weights",
+    ]
     assert made[2] is made[3]
 
 
@@ -87,15 +94,22 @@ def test_layers_in_one_scope_differ_and_layers_of_one_name_share_parameters() ->
         ({"bias": True, "activation": "relu"}, ["t.tmp_0", "t.tmp_1", "t"]),
     ],
 )
-def test_the_last_operator_of_a_layer_has_its_name(options: dict[str, Any], operators: list[str]) -> None:
+def test_the_last_operator_of_a_layer_has_its_name(
+    options: dict[str, Any], operators: list[str]
+) -> None:
     with Session(naming=PADDLE_PER_KIND) as session:
         made = fully_connected(placeholder("x", (2, 3)), 4, name="t", **options)
         assert made.node.name == "t"
-        assert [node.name for node in session.root.registry.outputs if not node.is_variable] == operators
+        assert [
+            node.name for node in session.root.registry.outputs if not node.is_variable
+        ] == operators
 
 
 def test_a_fully_connected_layer_flattens_its_input() -> None:
     with Session(naming=PADDLE_PER_KIND) as session:
         made = fully_connected(placeholder("x", (2, 3, 5)), 4, name="t")
         assert made.shape == (2, 4)
-        assert [(p.name, p.shape) for p in session.params] == [("t.w_0", (4, 15)), ("t.b_0", (1, 4))]
+        assert [(p.name, p.shape) for p in session.params] == [
+            ("t.w_0", (4, 15)),
+            ("t.b_0", (1, 4)),
+        ]

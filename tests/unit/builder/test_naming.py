@@ -42,7 +42,9 @@ def layer(x: Var, **given: str) -> Var:
 
 
 @pytest.mark.parametrize(("naming", "expected", "weight", "var"), POLICIES)
-def test_every_policy_has_its_automatic_names(naming: Naming, expected: list[str], weight: str, var: str) -> None:
+def test_every_policy_has_its_automatic_names(
+    naming: Naming, expected: list[str], weight: str, var: str
+) -> None:
     with Session(naming):
         x = placeholder("data", (3, 2))
         made = [layer(x), op.relu(x), layer(x)]
@@ -53,12 +55,21 @@ def test_every_policy_has_its_automatic_names(naming: Naming, expected: list[str
 
 @pytest.mark.parametrize(
     ("naming", "again"),
-    [(TENSORFLOW, "x_1"), (PADDLE, "x_1"), (PADDLE_PER_KIND, "x_1"), (PADDLE_NUMBERED, "x-1"), (CAFFE2, "x_auto_0")],
+    [
+        (TENSORFLOW, "x_1"),
+        (PADDLE, "x_1"),
+        (PADDLE_PER_KIND, "x_1"),
+        (PADDLE_NUMBERED, "x-1"),
+        (CAFFE2, "x_auto_0"),
+    ],
 )
 def test_a_repeated_name_is_numbered(naming: Naming, again: str) -> None:
     with Session(naming):
         data = placeholder("data")
-        assert [op.relu(data, name="x").node.name, op.relu(data, name="x").node.name] == ["x", again]
+        assert [op.relu(data, name="x").node.name, op.relu(data, name="x").node.name] == [
+            "x",
+            again,
+        ]
 
 
 def test_mxnet_refuses_a_repeated_name_and_skips_a_taken_automatic_one() -> None:
@@ -115,11 +126,18 @@ def test_unique_names_changes_the_policy_inside_its_block() -> None:
         with unique_names(TENSORFLOW):
             layer(x)
         layer(x)
-    assert [p.name for p in session.params] == ["fc/weights", "fc/biases", "fullyconnected0_weight", "fullyconnected0_bias"]
+    assert [p.name for p in session.params] == [
+        "fc/weights",
+        "fc/biases",
+        "fullyconnected0_weight",
+        "fullyconnected0_bias",
+    ]
 
 
 def test_a_policy_that_gives_two_parameters_one_name_is_refused() -> None:
-    careless = Naming(first="{kind}", later="{kind}{n}", counted="kind", again=None, parameter="{owner}_p")
+    careless = Naming(
+        first="{kind}", later="{kind}{n}", counted="kind", again=None, parameter="{owner}_p"
+    )
     with Session(careless) as session:
         x = placeholder("data", (3, 2))
         with pytest.raises(RefusedError, match="gives the name 'fullyconnected_p' twice"):

@@ -7,7 +7,15 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from graphshare.builder import TENSORFLOW, Session, Var, constant, fully_connected, placeholder, variable
+from graphshare.builder import (
+    TENSORFLOW,
+    Session,
+    Var,
+    constant,
+    fully_connected,
+    placeholder,
+    variable,
+)
 from graphshare.builder import operators as op
 from graphshare.errors import RefusedError
 
@@ -18,18 +26,33 @@ REFUSED: list[tuple[Callable[[Var], object], str]] = [
     (lambda x: op.apply("_foreach", x), "'_foreach' contains subgraphs"),
     (lambda x: op.apply("_sg_mkldnn_conv", x), "not an operator of MXNet|contains subgraphs"),
     (lambda x: op.Convolution(x, num_filter=3), "missing attribute 'kernel'"),
-    (lambda x: op.Convolution(x, kernel=(3, 3), num_filter=3, colour="red"), "unknown attribute 'colour'"),
+    (
+        lambda x: op.Convolution(x, kernel=(3, 3), num_filter=3, colour="red"),
+        "unknown attribute 'colour'",
+    ),
     (lambda x: op.Convolution(x, kernel="three", num_filter=3), "attribute 'kernel' is 'three'"),
     (lambda x: op.Convolution(kernel=(3, 3), num_filter=3), "input 'data' is missing"),
     (lambda x: op.relu(x, x), r"got 2 inputs, expected at most 1 \(data\)"),
     (lambda x: op.FullyConnected(x, data=x, num_hidden=2), "input 'data' is given twice"),
-    (lambda x: op.FullyConnected(x, gamma=x, num_hidden=2), "has no input 'gamma'\n.*its inputs are data, weight, bias"),
+    (
+        lambda x: op.FullyConnected(x, gamma=x, num_hidden=2),
+        "has no input 'gamma'\n.*its inputs are data, weight, bias",
+    ),
     (lambda x: op.apply("_zeros", x=x, shape=(2,)), "has no input 'x'\n.*its inputs are none"),
-    (lambda x: op.FullyConnected(x, x, x, no_bias=True, num_hidden=2), "got 3 inputs, expected at most 2"),
+    (
+        lambda x: op.FullyConnected(x, x, x, no_bias=True, num_hidden=2),
+        "got 3 inputs, expected at most 2",
+    ),
     (lambda x: op.relu(np.ones(3)), "input 0 is a ndarray, not a Var"),
     (lambda x: op.relu((x, x)), "input 0 is a tuple, not a Var"),
-    (lambda x: op.elemwise_add(x, placeholder("other", (2, 4))), r"elemwise_add cannot take x \(2,3,8,8\), other \(2,4\)"),
-    (lambda x: op.BatchNorm(x, moving_mean=op.relu(x)), "writes into 'relu0_output', which is not a variable"),
+    (
+        lambda x: op.elemwise_add(x, placeholder("other", (2, 4))),
+        r"elemwise_add cannot take x \(2,3,8,8\), other \(2,4\)",
+    ),
+    (
+        lambda x: op.BatchNorm(x, moving_mean=op.relu(x)),
+        "writes into 'relu0_output', which is not a variable",
+    ),
     (lambda x: op.FullyConnected(x, num_hidden=2, reuse=True), "reuse=True needs a name"),
     (lambda x: x + np.ones(3), "attribute 'scalar'"),
     (lambda x: fully_connected(placeholder("unknown"), 3), "size of <Var unknown"),
@@ -37,7 +60,9 @@ REFUSED: list[tuple[Callable[[Var], object], str]] = [
 
 
 @pytest.mark.parametrize(("authored", "message"), REFUSED)
-def test_invalid_applications_are_refused_and_create_nothing(authored: Callable[[Var], object], message: str) -> None:
+def test_invalid_applications_are_refused_and_create_nothing(
+    authored: Callable[[Var], object], message: str
+) -> None:
     with Session() as session:
         x = placeholder("x", X)
         with pytest.raises(RefusedError, match=message):
@@ -96,9 +121,23 @@ def test_an_unknown_operator_is_an_attribute_error_with_a_suggestion() -> None:
 
 def test_attributes_have_the_text_that_mxnet_writes() -> None:
     with Session():
-        node = op.Convolution(placeholder("x"), kernel=(np.int64(3), 3), num_filter=np.int64(4), no_bias=True, pad=[1, 1]).node
-        assert dict(node.attrs) == {"kernel": "(3, 3)", "no_bias": "True", "num_filter": "4", "pad": "[1, 1]"}
-        assert op.Convolution(placeholder("z"), kernel=(3,), num_filter=1).node.attrs["kernel"] == "(3,)"
+        node = op.Convolution(
+            placeholder("x"),
+            kernel=(np.int64(3), 3),
+            num_filter=np.int64(4),
+            no_bias=True,
+            pad=[1, 1],
+        ).node
+        assert dict(node.attrs) == {
+            "kernel": "(3, 3)",
+            "no_bias": "True",
+            "num_filter": "4",
+            "pad": "[1, 1]",
+        }
+        assert (
+            op.Convolution(placeholder("z"), kernel=(3,), num_filter=1).node.attrs["kernel"]
+            == "(3,)"
+        )
         assert op.cast(placeholder("y"), dtype=np.float16).node.attrs["dtype"] == "float16"
 
 
@@ -111,10 +150,15 @@ def test_an_alias_becomes_canonical_and_keeps_its_automatic_name() -> None:
 def test_an_operator_with_several_outputs_returns_all_of_them() -> None:
     with Session() as session:
         parts = op.SliceChannel(placeholder("x", (2, 6)), num_outputs=3, name="parts")
-        assert [(part.name, part.shape) for part in parts] == [(f"parts_output{i}", (2, 2)) for i in range(3)]
+        assert [(part.name, part.shape) for part in parts] == [
+            (f"parts_output{i}", (2, 2)) for i in range(3)
+        ]
         assert session.var("parts_output1") is parts[1]
         assert session.var("parts") is parts[0]
-        assert session.run(parts[2] - parts[0], {"x": np.arange(12.0).reshape(2, 6)}).tolist() == [[4, 4], [4, 4]]
+        assert session.run(parts[2] - parts[0], {"x": np.arange(12.0).reshape(2, 6)}).tolist() == [
+            [4, 4],
+            [4, 4],
+        ]
         norm = op.BatchNorm(placeholder("y", X))
         assert isinstance(norm, Var)
         assert norm.node.num_outputs == 3
@@ -123,7 +167,17 @@ def test_an_operator_with_several_outputs_returns_all_of_them() -> None:
 def test_arithmetic_applies_mxnets_operators() -> None:
     with Session() as session:
         x, y, row = placeholder("x", (2, 2)), placeholder("y", (2, 2)), placeholder("row", (1, 2))
-        made = [x + y, x - 1, 1 - x, np.float32(2) * x, x / y, 1 / x, -x, x * row, constant(3.0, (2, 2)) + x]
+        made = [
+            x + y,
+            x - 1,
+            1 - x,
+            np.float32(2) * x,
+            x / y,
+            1 / x,
+            -x,
+            x * row,
+            constant(3.0, (2, 2)) + x,
+        ]
         assert [v.op for v in made] == [
             "elemwise_add", "_minus_scalar", "_rminus_scalar", "_mul_scalar", "elemwise_div", "_rdiv_scalar", "_mul_scalar",
             "broadcast_mul", "elemwise_add",

@@ -99,7 +99,10 @@ def test_an_absolute_scope_and_an_earlier_scope_can_be_entered() -> None:
 def test_reuse_of_the_outer_and_inner_scope_decides_about_sharing(
     outer: ReuseLike, inner: ReuseLike, expected: tuple[object, object]
 ) -> None:
-    refusals = {"missing": "does not exist, and reuse=True requires", "exists": "already exists, disallowed"}
+    refusals = {
+        "missing": "does not exist, and reuse=True requires",
+        "exists": "already exists, disallowed",
+    }
     with Session():
         known = variable("s/known", (1,), absolute=True)
         for name, wanted in zip(("new", "known"), expected, strict=True):
@@ -139,7 +142,9 @@ def test_a_session_that_forbids_reuse_forbids_it_to_overrides_too() -> None:
 def test_inner_settings_complete_outer_ones() -> None:
     outer = Settings(initializer="i", regularizer=1.0, dtype="float64", trainable=False)
     assert Settings().within(outer) == outer
-    assert Settings(trainable=True, regularizer=0.0).within(outer) == Settings("i", 0.0, "float64", True)
+    assert Settings(trainable=True, regularizer=0.0).within(outer) == Settings(
+        "i", 0.0, "float64", True
+    )
 
 
 def test_an_exception_restores_the_outer_scope() -> None:
@@ -186,7 +191,9 @@ def test_threads_do_not_see_each_others_scopes() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no forks")
-def test_a_fork_in_the_middle_of_the_first_use_has_a_session(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fork_in_the_middle_of_the_first_use_has_a_session(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """As where another thread uses the default session for the first time."""
     codes = []
 

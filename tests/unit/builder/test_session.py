@@ -44,7 +44,9 @@ def test_values_of_sessions_are_independent() -> None:
 def test_a_fed_parameter_value_applies_to_one_run() -> None:
     session, _ = authored()
     kept = session.run("fc", {"x": np.ones((1, 3))})
-    assert session.run("fc", {"x": np.ones((1, 3)), "fc_weight": np.ones((2, 3))}).tolist() == [[3, 3]]
+    assert session.run("fc", {"x": np.ones((1, 3)), "fc_weight": np.ones((2, 3))}).tolist() == [
+        [3, 3]
+    ]
     assert session.run("fc", {"x": np.ones((1, 3))}).tobytes() == kept.tobytes()
 
 
@@ -89,7 +91,11 @@ def test_other_shapes_are_checked_again_after_a_run() -> None:
 def test_outputs_of_one_operator_have_different_names() -> None:
     with Session() as session:
         first, second = op.SliceChannel(placeholder("x", (1, 2)), num_outputs=2)
-        assert [session.run(part, {"x": [[1, 2]]}).item() for part in (first, second, first)] == [1, 2, 1]
+        assert [session.run(part, {"x": [[1, 2]]}).item() for part in (first, second, first)] == [
+            1,
+            2,
+            1,
+        ]
 
 
 def test_unknown_names_foreign_variables_and_bad_values_are_refused() -> None:
@@ -176,5 +182,7 @@ def test_at_most_sixty_four_plans_are_kept() -> None:
 
 
 def test_operators_are_grouped_by_the_scope_in_their_names() -> None:
-    nodes = [Node("" if name == "s/x" else "relu", name) for name in ("a", "s/a", "s/x", "s/t/a", "s/b")]
+    nodes = [
+        Node("" if name == "s/x" else "relu", name) for name in ("a", "s/a", "s/x", "s/t/a", "s/b")
+    ]
     assert groups(nodes) == {"": [nodes[0]], "s": [nodes[1], nodes[4]], "s/t": [nodes[3]]}

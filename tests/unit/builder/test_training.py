@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 
 import graphshare
-from graphshare.builder import Session, Sgd, Var, initializers, placeholder, save, variable, variable_scope
+from graphshare.builder import (
+    Session,
+    Sgd,
+    Var,
+    initializers,
+    placeholder,
+    save,
+    variable,
+    variable_scope,
+)
 from graphshare.builder import operators as op
 from graphshare.errors import RefusedError
 from graphshare.execute.train import tape
@@ -28,16 +37,25 @@ def product() -> tuple[Session, Var, Var, Var]:
 
 def normalised() -> tuple[Session, Var]:
     with Session() as session:
-        h = op.BatchNorm(op.FullyConnected(placeholder("x", (None, 3)), num_hidden=4, name="fc"), name="bn")
+        h = op.BatchNorm(
+            op.FullyConnected(placeholder("x", (None, 3)), num_hidden=4, name="fc"), name="bn"
+        )
         h = op.Dropout(h, p=0.5, name="drop")
-        return session, op.SoftmaxOutput(op.FullyConnected(h, num_hidden=3, name="out"), name="softmax")
+        return session, op.SoftmaxOutput(
+            op.FullyConnected(h, num_hidden=3, name="out"), name="softmax"
+        )
 
 
-FEED = {"x": np.random.default_rng(1).random((6, 3), "float32"), "softmax_label": [0, 1, 2, 0, 1, 2]}
+FEED = {
+    "x": np.random.default_rng(1).random((6, 3), "float32"),
+    "softmax_label": [0, 1, 2, 0, 1, 2],
+}
 
 
 def held(session: Session) -> dict[str, bytes]:
-    return {x.name: session.value(x).tobytes() for x in [*session.params, *session.auxiliary_states]}
+    return {
+        x.name: session.value(x).tobytes() for x in [*session.params, *session.auxiliary_states]
+    }
 
 
 def test_gradients_of_parameters_and_inputs_are_returned() -> None:
@@ -60,7 +78,9 @@ def test_gradients_of_several_targets_are_added_up() -> None:
 def test_a_gradient_agrees_with_a_central_difference() -> None:
     with Session() as session:
         x, w = placeholder("x", (None, 2), dtype="float64"), variable("w", (3, 2), dtype="float64")
-        cost = op.sum(op.square(op.FullyConnected(op.tanh(x), weight=w, num_hidden=3, no_bias=True)))
+        cost = op.sum(
+            op.square(op.FullyConnected(op.tanh(x), weight=w, num_hidden=3, no_bias=True))
+        )
     rng = np.random.default_rng(0)
     start, way = rng.normal(size=(3, 2)), rng.normal(size=(3, 2))
     session.set_value(w, start)
@@ -78,7 +98,8 @@ def test_head_gradients_scale_the_gradients_and_must_belong_to_targets() -> None
     head[:] = 100
     assert found[x].tolist() == [[5.0, 0.0], [10.0, 3.0]]
     with pytest.raises(
-        RefusedError, match=r"the head gradient of 'y_output' has the shape \(2,\), but the output has \(2, 2\)"
+        RefusedError,
+        match=r"the head gradient of 'y_output' has the shape \(2,\), but the output has \(2, 2\)",
     ):
         session.gradients(y, {x: X}, head_gradients={"y": [1.0, 2.0]})
     with pytest.raises(RefusedError, match="'w' has a head gradient, but is not a target"):
@@ -89,7 +110,9 @@ def test_a_loss_ignores_head_gradients() -> None:
     session, x, w, y = product()
     with session:
         loss = op.MakeLoss(y, grad_scale=3.0)
-    assert session.gradients(loss, {x: X}, head_gradients={loss: 7 * X})[w].tolist() == [[12.0, -6.0]]
+    assert session.gradients(loss, {x: X}, head_gradients={loss: 7 * X})[w].tolist() == [
+        [12.0, -6.0]
+    ]
 
 
 def test_all_invalid_wrt_variables_are_refused_at_once() -> None:
@@ -117,7 +140,9 @@ def test_an_unreached_parameter_gets_zeros_and_still_decays() -> None:
     assert session.value(w).tolist() == [0.75, 1.5]
 
 
-def test_an_operator_without_a_gradient_is_named_and_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_operator_without_a_gradient_is_named_and_nothing_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     real = tape.find_gradient
     unwritten = {"arctan": NoGradient("arctan", "it is not written yet", is_zero=False)}
     monkeypatch.setattr(tape, "find_gradient", lambda name: unwritten.get(name) or real(name))
@@ -145,7 +170,10 @@ def test_gradients_change_no_value_before_an_update() -> None:
     assert {name for name in before if after[name] != before[name]} == set(before) - {"bn_gamma"}
     assert session.value("bn_gamma").tolist() == [1.0] * 4  # fixed
     session.update()
-    assert {name for name in after if held(session)[name] == after[name]} >= {"bn_moving_mean", "bn_moving_var"}
+    assert {name for name in after if held(session)[name] == after[name]} >= {
+        "bn_moving_mean",
+        "bn_moving_var",
+    }
     other, same = normalised()
     other.step(same, FEED)
     assert held(other) == after
@@ -196,7 +224,10 @@ def test_frozen_parameters_stay_and_regularized_ones_decay() -> None:
     session.run(cost, {x: X})
     before = held(session)
     session.step(cost, {x: 0 * X}, Sgd(learning_rate=0.25, wd=0.5))
-    assert [name for name, value in held(session).items() if value == before[name]] == ["frozen/fc_weight", "frozen/fc_bias"]
+    assert [name for name, value in held(session).items() if value == before[name]] == [
+        "frozen/fc_weight",
+        "frozen/fc_bias",
+    ]
     assert session.value("decays/fc_weight").tolist() == [[0.75, 0.75]] * 2
 
 
@@ -221,9 +252,13 @@ def test_steps_are_those_of_the_training_workflow(tmp_path: Path) -> None:
     source = graphshare.load(stem)
     feeds = {name: np.array(value, "float32") for name, value in FEED.items()}
     trained = graphshare.train(source, steps=3, settings=settings, feeds=feeds)
-    assert {key.partition(":")[2]: value.tobytes() for key, value in trained.updated.items()} == held(session)
+    assert {
+        key.partition(":")[2]: value.tobytes() for key, value in trained.updated.items()
+    } == held(session)
     again = graphshare.train(source, steps=2, settings=settings, feeds=feeds)
-    assert {key.partition(":")[2]: value.tobytes() for key, value in again.updated.items()} != held(session)
+    assert {key.partition(":")[2]: value.tobytes() for key, value in again.updated.items()} != held(
+        session
+    )
 
 
 def test_the_batch_is_that_of_data_and_not_of_labels() -> None:
@@ -235,14 +270,23 @@ def test_the_batch_is_that_of_data_and_not_of_labels() -> None:
     session.run(scores, {x: X})
     bias = session.value("fc_bias")
     session.step(both, {x: X, label: [0, 1]}, Sgd(learning_rate=1.0))
-    np.testing.assert_allclose(bias - session.value("fc_bias"), session.param_to_grad[session.var("fc_bias")] / 2, rtol=1e-6)
+    np.testing.assert_allclose(
+        bias - session.value("fc_bias"),
+        session.param_to_grad[session.var("fc_bias")] / 2,
+        rtol=1e-6,
+    )
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_of_two_branches_the_later_is_updated_first_where_parameters_are_shared(shared: bool) -> None:
+def test_of_two_branches_the_later_is_updated_first_where_parameters_are_shared(
+    shared: bool,
+) -> None:
     with Session() as session:
         state = {"moving_mean": variable("moving_mean"), "moving_var": variable("moving_var")}
         common = {"gamma": variable("gamma"), "beta": variable("beta")} if shared else {}
-        losses = [op.MakeLoss(op.BatchNorm(placeholder(n, (2, 1)), **state, **common, momentum=0.5)) for n in "pq"]
+        losses = [
+            op.MakeLoss(op.BatchNorm(placeholder(n, (2, 1)), **state, **common, momentum=0.5))
+            for n in "pq"
+        ]
     session.step(losses, {"p": [[1.0], [1.0]], "q": [[3.0], [3.0]]})
     assert session.value("moving_mean").tolist() == [1.25 if shared else 1.75]

@@ -34,12 +34,28 @@ def test_settings_become_hidden_attributes() -> None:
 
 
 def test_settings_of_a_scope_apply_to_the_parameters_of_operators() -> None:
-    settings = {"initializer": initializers.xavier(), "regularizer": 2.0, "dtype": "float64", "trainable": False}
+    settings = {
+        "initializer": initializers.xavier(),
+        "regularizer": 2.0,
+        "dtype": "float64",
+        "trainable": False,
+    }
     with Session(), variable_scope(**settings):  # type: ignore[arg-type]
-        x = op.BatchNorm(op.FullyConnected(placeholder("x", (2, 3), dtype="float64"), num_hidden=4, name="fc"), name="bn")
-    attrs = {entry.node.name: entry.node.attrs for node in (x.node, x.node.inputs[0].node) for entry in node.inputs}
+        x = op.BatchNorm(
+            op.FullyConnected(placeholder("x", (2, 3), dtype="float64"), num_hidden=4, name="fc"),
+            name="bn",
+        )
+    attrs = {
+        entry.node.name: entry.node.attrs
+        for node in (x.node, x.node.inputs[0].node)
+        for entry in node.inputs
+    }
     for name in ("fc_weight", "fc_bias", "bn_gamma", "bn_beta"):
-        assert (attrs[name]["__wd_mult__"], attrs[name]["__lr_mult__"], attrs[name]["__dtype__"]) == ("2.0", "0.0", "1")
+        assert (
+            attrs[name]["__wd_mult__"],
+            attrs[name]["__lr_mult__"],
+            attrs[name]["__dtype__"],
+        ) == ("2.0", "0.0", "1")
     assert attrs["fc_weight"]["__init__"] == initializers.xavier()
     assert "__init__" not in attrs["fc_bias"]  # its name tells; and xavier is nothing for a row
     assert attrs["bn_moving_var"]["__init__"] == '["one", {}]'
@@ -52,7 +68,9 @@ def test_parameters_with_unusual_names_have_an_initializer() -> None:
         op.BatchNorm(op.Convolution(x, kernel=(1, 1), num_filter=3, name="c"), name="b")
         fully_connected(x, 2, name="f", bias_initializer=initializers.constant(1.0))
         variable("w"), variable("a_gamma")
-    inits = {name: v.var.node.attrs.get("__init__") for name, v in session.registry.parameters().items()}
+    inits = {
+        name: v.var.node.attrs.get("__init__") for name, v in session.registry.parameters().items()
+    }
     assert inits == {
         "c.w.0": '["uniform", {"scale": 0.01}]',
         "c.bias.0": '["zero", {}]',
@@ -69,10 +87,19 @@ def test_parameters_with_unusual_names_have_an_initializer() -> None:
 
 def test_an_operators_initializer_takes_precedence_over_the_scopes() -> None:
     with Session(), variable_scope(initializer=initializers.normal()):
-        x = op.UpSampling(placeholder("x", (1, 2, 4, 4)), scale=2, sample_type="bilinear", num_filter=2, num_args=1)
+        x = op.UpSampling(
+            placeholder("x", (1, 2, 4, 4)),
+            scale=2,
+            sample_type="bilinear",
+            num_filter=2,
+            num_args=1,
+        )
         y = op.Convolution(x, kernel=(1, 1), num_filter=2)
     assert x.node.inputs[1].node.attrs["__init__"] == '["bilinear", {}]'
-    assert [e.node.attrs.get("__init__") for e in y.node.inputs[1:]] == [initializers.normal(), None]
+    assert [e.node.attrs.get("__init__") for e in y.node.inputs[1:]] == [
+        initializers.normal(),
+        None,
+    ]
 
 
 def test_an_operator_determines_the_shapes_of_its_parameters() -> None:
@@ -95,7 +122,11 @@ def test_an_operator_determines_the_shapes_of_its_parameters() -> None:
         ({"dtype": "float32"}, {"dtype": "float16"}, "with dtype float32 and float16"),
         ({"trainable": False}, {"trainable": True}, "with trainable False and True"),
         ({"regularizer": 1.0}, {}, "with regularizer 1.0 and None"),
-        ({"initializer": initializers.zeros()}, {"initializer": initializers.ones()}, "with the initializers"),
+        (
+            {"initializer": initializers.zeros()},
+            {"initializer": initializers.ones()},
+            "with the initializers",
+        ),
         ({}, {"initializer": initializers.ones()}, "with the initializers None"),
     ],
 )
@@ -178,5 +209,11 @@ def test_a_variable_that_an_operator_writes_into_is_an_auxiliary_state() -> None
         assert session.auxiliary_states[0] is mean
         assert [p.name for p in session.params] == ["bn_gamma", "bn_beta"]
         assert [entry.version for entry in x.node.inputs] == [0, 0, 0, 1, 1]
-        assert [entry.version for entry in op.BatchNorm(x, moving_mean=mean).node.inputs] == [0, 0, 0, 2, 1]
+        assert [entry.version for entry in op.BatchNorm(x, moving_mean=mean).node.inputs] == [
+            0,
+            0,
+            0,
+            2,
+            1,
+        ]
         assert [entry.version for entry in op.broadcast_add(x, mean).node.inputs] == [0, 2]

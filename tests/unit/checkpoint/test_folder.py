@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from graphshare.checkpoint.folder import ModelFiles, Sieve, find_models, group_files, is_folder_of_models, list_models
+from graphshare.checkpoint.folder import (
+    ModelFiles,
+    Sieve,
+    find_models,
+    group_files,
+    is_folder_of_models,
+    list_models,
+)
 from graphshare.errors import InputError, UsageError
 from graphshare.files.byte_source import ListedFile
 
@@ -37,7 +44,9 @@ def describe(models: list[ModelFiles], folder: Path) -> dict[str, dict[int, str]
         return os.path.relpath(path, folder).replace(os.sep, "/")
 
     return {
-        below(model.graph) if model.graph else f"#{number}": {epoch: below(path) for epoch, path in model.params.items()}
+        below(model.graph) if model.graph else f"#{number}": {
+            epoch: below(path) for epoch, path in model.params.items()
+        }
         for number, model in enumerate(models)
     }
 
@@ -56,7 +65,11 @@ def test_files_that_belong_together_are_one_model(folder: Path) -> None:
         "#7": {0: "net-0012.npz"},
         "#8": {0: "net-large-0001.params"},
     }
-    assert [Path(model.newest).name for model in models[3:6]] == ["packed-0003.params", "net-0012.params", "weights.npz"]
+    assert [Path(model.newest).name for model in models[3:6]] == [
+        "packed-0003.params",
+        "net-0012.params",
+        "weights.npz",
+    ]
     assert models[0].newest == ""
     assert list_models(str(folder)) == models[:5]
     assert list(sieve.notes()) == ["skipped 4 folders (hidden or of an environment)"]
@@ -118,9 +131,12 @@ def test_a_folder_without_models_or_that_cannot_be_read_is_refused(folder: Path)
         str(folder / "c"),
     )
     hints = ["skipped 1 folder (hidden or of an environment)", "excluded 1 path"]
-    assert fault.hint == "; ".join([*hints, "name symbol files, ONNX models, stems, folders or globs"])
+    assert fault.hint == "; ".join(
+        [*hints, "name symbol files, ONNX models, stems, folders or globs"]
+    )
     with pytest.raises(
-        InputError, match=r"contains no \*-symbol.json or \*.onnx or .* or \*.params or \*.npz or \*.safetensors"
+        InputError,
+        match=r"contains no \*-symbol.json or \*.onnx or .* or \*.params or \*.npz or \*.safetensors",
     ):
         find_models(str(folder / "c"), loose=True)
     with pytest.raises(InputError, match="cannot be read: No such file or directory"):
@@ -130,7 +146,12 @@ def test_a_folder_without_models_or_that_cannot_be_read_is_refused(folder: Path)
 def test_a_folder_beside_a_model_of_its_name_is_not_meant(folder: Path) -> None:
     (folder / "net").mkdir()
     names = ("b", "net", "net-symbol.json", "none")
-    assert [is_folder_of_models(str(folder / name)) for name in names] == [True, False, False, False]
+    assert [is_folder_of_models(str(folder / name)) for name in names] == [
+        True,
+        False,
+        False,
+        False,
+    ]
 
 
 @pytest.fixture
@@ -154,10 +175,20 @@ def test_models_at_a_url_come_with_their_entries_in_the_listing(store: str) -> N
     assert models == find_models(f"{store}/", sieve)
     net = models[3]
     assert list(net.params) == [0, 2, 12]
-    assert (net.listed.path, net.listed.size) == (f"{store}/net-symbol.json", 0) if net.listed else False
-    assert (net.listed_newest.path, net.listed_newest.size) == (net.params[12], 7) if net.listed_newest else False
+    assert (
+        (net.listed.path, net.listed.size) == (f"{store}/net-symbol.json", 0)
+        if net.listed
+        else False
+    )
+    assert (
+        (net.listed_newest.path, net.listed_newest.size) == (net.params[12], 7)
+        if net.listed_newest
+        else False
+    )
     assert models[0].listed_newest is None
-    assert sieve.skipped == {(url, path) for url in (store, f"{store}/") for path in (".git", "venv", "c/.x")}
+    assert sieve.skipped == {
+        (url, path) for url in (store, f"{store}/") for path in (".git", "venv", "c/.x")
+    }
     assert [is_folder_of_models(f"{store}{end}") for end in ("/", "", "/b", "/b/m", "/net", "/b/m.onnx", "/none")] == [
         True, True, True, False, False, False, False
     ]  # fmt: skip
@@ -166,11 +197,16 @@ def test_models_at_a_url_come_with_their_entries_in_the_listing(store: str) -> N
 def test_globs_are_compared_with_paths_without_queries(monkeypatch: pytest.MonkeyPatch) -> None:
     files = [ListedFile(f"http://h/a/{name}?key=1", -1, "") for name in ("b/n.onnx", "m.onnx")]
     monkeypatch.setattr("graphshare.checkpoint.folder.find_below", lambda url: files)
-    assert [model.graph for model in list_models("http://h/a/?key=1", Sieve(["b/n.onnx"]))] == ["http://h/a/m.onnx?key=1"]
+    assert [model.graph for model in list_models("http://h/a/?key=1", Sieve(["b/n.onnx"]))] == [
+        "http://h/a/m.onnx?key=1"
+    ]
 
 
 def test_listed_files_are_grouped_by_folder() -> None:
-    files = [ListedFile(f"s3://m/{name}", size, "") for size, name in enumerate(("b/n.onnx", "a-symbol.json", "a-0001.params"))]
+    files = [
+        ListedFile(f"s3://m/{name}", size, "")
+        for size, name in enumerate(("b/n.onnx", "a-symbol.json", "a-0001.params"))
+    ]
     assert group_files(files) == [
         ModelFiles("s3://m/a-symbol.json", {1: "s3://m/a-0001.params"}, files[1], files[2]),
         ModelFiles("s3://m/b/n.onnx", {}, files[0]),

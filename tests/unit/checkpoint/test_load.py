@@ -47,7 +47,10 @@ def test_a_graph_is_a_file_or_a_stem() -> None:
     assert [graph_path(source) for source in ("net", "net-symbol.json", "small", "small.onnx", "-")] == [
         ("net-symbol.json", "net"), ("net-symbol.json", ""), ("small.onnx", "small"), ("small.onnx", ""), ("<stdin>", "")
     ]  # fmt: skip
-    assert graph_path("memory://a/b.onnx") == ("memory://a/b.onnx", "")  # no request: reading it tells whether it is there
+    assert graph_path("memory://a/b.onnx") == (
+        "memory://a/b.onnx",
+        "",
+    )  # no request: reading it tells whether it is there
     for source, words in (
         ("sub", "sub: is a directory"),
         ("nett", "did you mean 'net'?"),
@@ -83,7 +86,10 @@ def test_a_stem_has_the_parameters_of_one_epoch() -> None:
         sibling_params("net", None, MXNET)
     (fault,) = usage.value.faults
     assert (fault.message, fault.where) == ("has 2 parameter files", "net")
-    assert fault.hint == "there are epochs 0, 12: choose with `epoch`, or name a file, such as net-0000.params"
+    assert (
+        fault.hint
+        == "there are epochs 0, 12: choose with `epoch`, or name a file, such as net-0000.params"
+    )
     with pytest.raises(InputError) as caught:
         sibling_params("net-large", 3, MXNET)
     assert caught.value.faults[0].where == "net-large-0003.params"
@@ -107,16 +113,36 @@ def test_a_web_server_without_listings_has_the_first_epoch(monkeypatch: pytest.M
 
 @pytest.mark.usefixtures("folder")
 def test_a_file_of_parameters_is_a_path_or_that_of_a_stem() -> None:
-    sources = ("net-0000.params", "net-large", "small", "small.onnx", "-", "gone", "net-symbol.json", "memory://a/b.params")
+    sources = (
+        "net-0000.params",
+        "net-large",
+        "small",
+        "small.onnx",
+        "-",
+        "gone",
+        "net-symbol.json",
+        "memory://a/b.params",
+    )
     files = ["net-0000.params", "net-large-0000.params", "small.onnx", "small.onnx", "-", "gone", "net-symbol.json",
              "memory://a/b.params"]  # fmt: skip
     assert [find_params(source) for source in sources] == files
     assert find_params("net", epoch=12) == "net-0012.params"
-    with pytest.raises(UsageError, match=r"`epoch=0` needs a stem, but 'net-0000.params' is a file"):
+    with pytest.raises(
+        UsageError, match=r"`epoch=0` needs a stem, but 'net-0000.params' is a file"
+    ):
         find_params("net-0000.params", epoch=0)
-    assert find_both_params("net", "net-0000.params", epoch=12) == ("net-0012.params", "net-0000.params")
-    assert find_both_params("net-0000.params", "net-large") == ("net-0000.params", "net-large-0000.params")
-    with pytest.raises(UsageError, match=r"`epoch=0` needs a stem, but 'net-0000.params' and 'small.onnx' are files"):
+    assert find_both_params("net", "net-0000.params", epoch=12) == (
+        "net-0012.params",
+        "net-0000.params",
+    )
+    assert find_both_params("net-0000.params", "net-large") == (
+        "net-0000.params",
+        "net-large-0000.params",
+    )
+    with pytest.raises(
+        UsageError,
+        match=r"`epoch=0` needs a stem, but 'net-0000.params' and 'small.onnx' are files",
+    ):
         find_both_params("net-0000.params", "small.onnx", epoch=0)
 
 
@@ -128,23 +154,43 @@ def test_what_a_model_was_loaded_from_is_kept() -> None:
         return model.where, model.stem, model.epoch, "" if file is None else file.path
 
     assert load_from("net", epoch=12) == ("net-symbol.json", "net", 12, "net-0012.params")
-    assert load_from("net-large") == ("net-large-symbol.json", "net-large", 0, "net-large-0000.params")
+    assert load_from("net-large") == (
+        "net-large-symbol.json",
+        "net-large",
+        0,
+        "net-large-0000.params",
+    )
     assert load_from("net-symbol.json") == ("net-symbol.json", "", 0, "")
-    assert load_from("net-symbol.json", params="net-0012.params") == ("net-symbol.json", "", 12, "net-0012.params")
+    assert load_from("net-symbol.json", params="net-0012.params") == (
+        "net-symbol.json",
+        "",
+        12,
+        "net-0012.params",
+    )
     assert load_from("small") == ("small.onnx", "small", 0, "small.onnx")
-    with pytest.raises(UsageError, match=r"`epoch=0` needs a stem, but 'net-symbol.json' is a file"):
+    with pytest.raises(
+        UsageError, match=r"`epoch=0` needs a stem, but 'net-symbol.json' is a file"
+    ):
         gs.load("net-symbol.json", epoch=0)
     for options in ({"params": "net-0000.params"}, {"epoch": 0}):
         with pytest.raises(
-            RefusedError, match=f"`{next(iter(options))}` is for MXNet graphs and Paddle graphs, and this is an ONNX model"
+            RefusedError,
+            match=f"`{next(iter(options))}` is for MXNet graphs and Paddle graphs, and this is an ONNX model",
         ):
             gs.load("small", **options)  # type: ignore[arg-type]
     left, right = load_both("net", "net-symbol.json", epoch=12)
     assert (left.epoch, right.epoch, right.parameter_file) == (12, 0, None)
-    with pytest.raises(UsageError, match=r"`epoch=1` needs a stem, but 'small.onnx' and 'net-symbol.json' are files"):
+    with pytest.raises(
+        UsageError,
+        match=r"`epoch=1` needs a stem, but 'small.onnx' and 'net-symbol.json' are files",
+    ):
         load_both("small.onnx", "net-symbol.json", epoch=1)
     format_, graph, data = read_graph("net-symbol.json")
-    assert (format_.name, len(graph.nodes), data) == ("mxnet", len(left.graph.nodes), Path("net-symbol.json").read_bytes())
+    assert (format_.name, len(graph.nodes), data) == (
+        "mxnet",
+        len(left.graph.nodes),
+        Path("net-symbol.json").read_bytes(),
+    )
 
 
 def test_stdin_is_a_graph_or_parameters(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +205,9 @@ def test_stdin_is_a_graph_or_parameters(folder: Path, monkeypatch: pytest.Monkey
     named = gs.load("net-large").parameter_file
     assert named is not None
     assert (file.path, len(file.records)) == ("<stdin>", len(named.records))
-    with pytest.raises(UsageError, match="the graph and its parameters cannot both come from stdin"):
+    with pytest.raises(
+        UsageError, match="the graph and its parameters cannot both come from stdin"
+    ):
         gs.load("-", params="-")
 
 
@@ -168,5 +216,8 @@ def test_each_name_that_is_not_one_of_a_variable_is_refused() -> None:
     check_variable_names(variables, {"`a`": ("data",), "`b`": ("weight", "data")})
     with pytest.raises(RefusedError) as caught:
         check_variable_names(variables, {"`a`": ("dat", "data"), "`b`": ("x",)})
-    assert [fault.message for fault in caught.value.faults] == ["`a` 'dat' names no variable", "`b` 'x' names no variable"]
+    assert [fault.message for fault in caught.value.faults] == [
+        "`a` 'dat' names no variable",
+        "`b` 'x' names no variable",
+    ]
     assert "data" in caught.value.faults[0].hint

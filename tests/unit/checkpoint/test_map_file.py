@@ -53,14 +53,18 @@ def test_the_map_of_a_duplicate_is_read_back(tmp_path: Path) -> None:
 
 def test_a_model_that_was_not_rewritten_has_the_map_of_itself(tmp_path: Path) -> None:
     gs.save(gs.load(LENET), tmp_path / "one", map=tmp_path / "m")
-    assert {entry["how"] for entry in json.loads((tmp_path / "m").read_text())["entries"]} == {"kept"}
+    assert {entry["how"] for entry in json.loads((tmp_path / "m").read_text())["entries"]} == {
+        "kept"
+    }
 
 
 def test_a_plain_object_is_a_map_by_name() -> None:
     map_file = parse_map(b'{"conv1": "first"}', "m")
     assert map_file.by_name
     graph = gs.load(LENET).graph
-    assert [(node.name, new) for node, new in names_from_map(map_file, graph).items()] == [("conv1", "first")]
+    assert [(node.name, new) for node, new in names_from_map(map_file, graph).items()] == [
+        ("conv1", "first")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -81,7 +85,12 @@ def test_what_is_not_a_map_is_refused(text: str, message: str) -> None:
 
 
 def test_keys_of_a_map_cannot_change_how_it_is_read() -> None:
-    entry: dict[str, Any] = {"branch": "", "graph": 0, "from": {"id": 0, "name": "data"}, "to": {"id": 0, "name": "x"}}
+    entry: dict[str, Any] = {
+        "branch": "",
+        "graph": 0,
+        "from": {"id": 0, "name": "data"},
+        "to": {"id": 0, "name": "x"},
+    }
     text = json.dumps({"version": 1, "entries": [entry], "by_name": True, "where": "elsewhere"})
     map_file = parse_map(text.encode(), "m")
     assert (map_file.by_name, map_file.where) == (False, "m")
@@ -93,27 +102,43 @@ def test_a_map_of_another_graph_is_refused(tmp_path: Path) -> None:
         gs.rename(gs.extract(LENET, "pool1"), map=tmp_path / "m")
 
 
-@pytest.mark.parametrize("settings", [{}, {"mode": "tie"}, {"drop_original": True}, {"upto": ["fc1"]}, {"prefixes": ['ä"-']}])
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"mode": "tie"}, {"drop_original": True}, {"upto": ["fc1"]}, {"prefixes": ['ä"-']}],
+)
 def test_the_text_of_a_map_is_that_of_its_plain_data(settings: dict[str, Any]) -> None:
     model = gs.duplicate(gs.load(ROOT / "fixtures/lenet"), **{"prefixes": ["b-", "c-"], **settings})
-    expected = msgspec.json.format(msgspec.json.encode(describe_rewrite(model)), indent=2).decode() + "\n"
+    expected = (
+        msgspec.json.format(msgspec.json.encode(describe_rewrite(model)), indent=2).decode() + "\n"
+    )
     assert map_text(model) == expected
 
 
 def test_the_texts_of_a_rename_and_of_an_onnx_model_are_those_of_their_plain_data() -> None:
-    for model in (gs.rename(gs.load(ROOT / "fixtures/lenet"), prefix="x-"), gs.load(ROOT / "fixtures/small.onnx")):
+    for model in (
+        gs.rename(gs.load(ROOT / "fixtures/lenet"), prefix="x-"),
+        gs.load(ROOT / "fixtures/small.onnx"),
+    ):
         assert json.loads(map_text(model)) == describe_rewrite(model)
 
 
 def test_a_map_of_a_later_version_is_refused_by_its_number() -> None:
     assert parse_map(b'{"version": 1, "sources": [], "entries": []}', "a.json").entries == []
-    with pytest.raises(InputError, match=r"is a map of version 2, and this graphshare reads version 1"):
+    with pytest.raises(
+        InputError, match=r"is a map of version 2, and this graphshare reads version 1"
+    ):
         parse_map(b'{"version": 2, "sources": [], "entries": []}', "a.json")
 
 
 @pytest.mark.parametrize(
     ("version", "words"),
-    [("2", "version 2,"), ("123456789", "version 123456789,"), ("12345678901", "version 123456789,"), ("1", ""), ("-2", "")],
+    [
+        ("2", "version 2,"),
+        ("123456789", "version 123456789,"),
+        ("12345678901", "version 123456789,"),
+        ("1", ""),
+        ("-2", ""),
+    ],
 )
 def test_nine_digits_of_a_version_decide(version: str, words: str) -> None:
     text = f'{{"version": {version}, "entries": []}}'.encode()
@@ -134,14 +159,19 @@ def chain(*names: str) -> Graph:
 
 def make_map(*entries: tuple[int | None, str, int | None, str | None, str]) -> MapFile:
     return MapFile(
-        [MapEntry(Place(id_, old), None if new is None else Place(at, new), branch) for id_, old, at, new, branch in entries],
+        [
+            MapEntry(Place(id_, old), None if new is None else Place(at, new), branch)
+            for id_, old, at, new, branch in entries
+        ],
         where="m",
     )
 
 
 def test_a_map_by_ids_renames_forwards_and_backwards() -> None:
     old, new = chain("x", "a", "a"), chain("x", "b", "c")
-    map_file = make_map((0, "x", 0, "x", ""), (1, "a", 1, "b", ""), (2, "a", 2, "c", ""), (None, "w", None, "v", ""))
+    map_file = make_map(
+        (0, "x", 0, "x", ""), (1, "a", 1, "b", ""), (2, "a", 2, "c", ""), (None, "w", None, "v", "")
+    )
     assert list(names_from_map(map_file, old).values()) == ["x", "b", "c"]
     assert list(names_from_map(map_file, new, inverse=True).values()) == ["x", "a", "a"]
 
@@ -160,7 +190,9 @@ def test_a_map_by_ids_renames_forwards_and_backwards() -> None:
         ([(0, "x", 0, "b", ""), (1, "a", 1, "c", "p")], False, [": is the map of 2 branches ('', 'p')"]),
     ],
 )  # fmt: skip
-def test_every_entry_that_does_not_fit_is_named(entries: list[Any], inverse: bool, faults: list[str]) -> None:
+def test_every_entry_that_does_not_fit_is_named(
+    entries: list[Any], inverse: bool, faults: list[str]
+) -> None:
     graph = chain("x", "a")
     if not faults:
         assert names_from_map(make_map(*entries), graph, inverse=inverse)
@@ -175,7 +207,10 @@ def test_a_map_by_names_has_an_inverse_where_new_names_differ() -> None:
     graph = chain("x", "a", "a")
     map_file = parse_map(b'{"a": "b", "x": "y"}', "m")
     assert list(names_from_map(map_file, graph).values()) == ["b", "b", "y"]
-    assert [node.name for node in names_from_map(map_file, chain("y", "b"), inverse=True)] == ["b", "y"]
+    assert [node.name for node in names_from_map(map_file, chain("y", "b"), inverse=True)] == [
+        "b",
+        "y",
+    ]
     with pytest.raises(InputError, match="m: gives the name 'b' more than once"):
         names_from_map(parse_map(b'{"a": "b", "x": "b"}', "m"), graph, inverse=True)
     with pytest.raises(InputError) as caught:
@@ -192,7 +227,9 @@ def test_a_map_by_names_has_an_inverse_where_new_names_differ() -> None:
 def test_names_of_outputs_are_those_of_a_node_with_as_many(inverse: bool) -> None:
     graph = chain("x", "a", "b")
 
-    def stored(id_: int | None, name: str, outputs: list[str] | None) -> list[tuple[str, tuple[str, ...], str]]:
+    def stored(
+        id_: int | None, name: str, outputs: list[str] | None
+    ) -> list[tuple[str, tuple[str, ...], str]]:
         own, other = Place(id_, name, [], "m"), Place(1, "new", outputs, "l")
         entry = MapEntry(other, own) if inverse else MapEntry(own, other)
         found = read_stored_names(MapFile([entry, MapEntry(own, None)]), {}, graph, inverse=inverse)
@@ -200,13 +237,22 @@ def test_names_of_outputs_are_those_of_a_node_with_as_many(inverse: bool) -> Non
 
     assert stored(1, "a", []) == [("a", (), "l")]
     assert stored(7, "b", []) == [("b", (), "l")]
-    assert [stored(1, "a", ["y"]), stored(1, "gone", []), stored(None, "a", []), stored(1, "a", None)] == [[]] * 4
+    assert [
+        stored(1, "a", ["y"]),
+        stored(1, "gone", []),
+        stored(None, "a", []),
+        stored(1, "a", None),
+    ] == [[]] * 4
 
 
-def test_only_names_that_need_no_escape_are_written_without_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_names_that_need_no_escape_are_written_without_a_search(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Both ways give one text; only the usual one is fast."""
     model = gs.load(LENET)
     text = map_text(model)
-    monkeypatch.setattr("graphshare.checkpoint.map_file.describe_rewrite", lambda model: {"other": 1})
+    monkeypatch.setattr(
+        "graphshare.checkpoint.map_file.describe_rewrite", lambda model: {"other": 1}
+    )
     assert map_text(model) == text
     assert map_text(gs.rename(model, prefix='"')) == '{\n  "other": 1\n}\n'

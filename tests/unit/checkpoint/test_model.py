@@ -23,7 +23,9 @@ ONES = np.ones((2, 2), "float32")
 def load(folder: Path, name: str) -> gs.Checkpoint:
     """A product of ``data`` and a weight."""
     nodes = [variable("data"), variable(f"{name}_weight")]
-    nodes.append(operator("FullyConnected", name, [0, 1], attrs={"num_hidden": "2", "no_bias": "True"}))
+    nodes.append(
+        operator("FullyConnected", name, [0, 1], attrs={"num_hidden": "2", "no_bias": "True"})
+    )
     (folder / f"{name}.json").write_text(json.dumps(document(nodes, [2])))
     return gs.load(folder / f"{name}.json")
 
@@ -45,8 +47,15 @@ def test_a_group_is_named_by_the_first_model_that_has_parameters(tmp_path: Path)
 
 @pytest.mark.parametrize("missing", ["", "a", "b", "ab"])
 def test_a_group_notes_which_model_has_no_parameter_file(missing: str, tmp_path: Path) -> None:
-    models = [load(tmp_path, name) if name in missing else with_weight(load(tmp_path, name), name) for name in "ab"]
-    notes = [note for note in gs.group(models, share_inputs=["data"]).notes if "no parameter file" in note]
+    models = [
+        load(tmp_path, name) if name in missing else with_weight(load(tmp_path, name), name)
+        for name in "ab"
+    ]
+    notes = [
+        note
+        for note in gs.group(models, share_inputs=["data"]).notes
+        if "no parameter file" in note
+    ]
     expected = {"a": "a_weight", "b": "b_weight"}.get(missing)
     assert len(notes) == (expected is not None)
     for note in notes:
@@ -76,7 +85,9 @@ def test_a_summary_counts_branches_and_arrays(tmp_path: Path) -> None:
     assert "(original), x-" in gs.duplicate(model, ["x-"])._repr_html_()
 
 
-def test_a_model_is_called_by_its_stem_or_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_is_called_by_its_stem_or_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     model = load(Path(), "a")
     assert repr(model).startswith("<Checkpoint: 'a.json', ")
@@ -87,7 +98,9 @@ def test_a_model_is_called_by_its_stem_or_its_file(tmp_path: Path, monkeypatch: 
 def test_parameters_of_other_names_are_refused(tmp_path: Path) -> None:
     model = load(tmp_path, "a")
     assert model.with_params({}) is model
-    with pytest.raises(gs.GraphshareError, match="the graph has no variable named 'a_weihgt'") as caught:
+    with pytest.raises(
+        gs.GraphshareError, match="the graph has no variable named 'a_weihgt'"
+    ) as caught:
         model.with_params({"a_weihgt": ONES})
     assert caught.value.faults[0].hint == "did you mean 'a_weight'?"
 
@@ -116,13 +129,23 @@ def test_a_free_label_is_the_next_one_that_no_node_has() -> None:
     assert _find_free_labels(graph) == {}
 
 
-@pytest.mark.parametrize(("labels", "kept"), [(("n", "n", "m"), ["n", "n"]), (("n", "k", "m"), ["n", "k"])])
-def test_labels_that_are_the_same_in_the_file_stay_so(labels: tuple[str, ...], kept: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("labels", "kept"), [(("n", "n", "m"), ["n", "n"]), (("n", "k", "m"), ["n", "k"])]
+)
+def test_labels_that_are_the_same_in_the_file_stay_so(
+    labels: tuple[str, ...], kept: list[str], tmp_path: Path
+) -> None:
     value = [onnx.helper.make_tensor_value_info(name, 1, [2]) for name in "xy"]
     edges = ("x", "h", "y", "z")
-    nodes = [onnx.helper.make_node("Relu", [a], [b], label) for a, b, label in zip(edges, edges[1:], labels, strict=False)]
+    nodes = [
+        onnx.helper.make_node("Relu", [a], [b], label)
+        for a, b, label in zip(edges, edges[1:], labels, strict=False)
+    ]
     z = onnx.helper.make_tensor_value_info("z", 1, [2])
-    onnx.save(onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", value[:1], [value[1], z])), tmp_path / "a.onnx")
+    onnx.save(
+        onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", value[:1], [value[1], z])),
+        tmp_path / "a.onnx",
+    )
     model = gs.extract(gs.load(tmp_path / "a.onnx"), "y")
     gs.save(model, tmp_path / "b.onnx")
     assert [node.name for node in onnx.load(tmp_path / "b.onnx").graph.node] == kept

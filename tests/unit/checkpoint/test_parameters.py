@@ -34,7 +34,11 @@ ONES = np.ones(2, "float32")
 
 def write(path: Path, *keys: str) -> ParameterFile:
     """Vectors of two float32 numbers, the first its place in the file."""
-    path.write_bytes(build.container([build.dense((2,), data=build.floats(i, 0)) for i, _ in enumerate(keys)], keys))
+    path.write_bytes(
+        build.container(
+            [build.dense((2,), data=build.floats(i, 0)) for i, _ in enumerate(keys)], keys
+        )
+    )
     return read_index(path)
 
 
@@ -59,22 +63,37 @@ def test_an_array_takes_the_place_of_its_name_or_comes_last(
     file = write(tmp_path / "a.params", *keys)
     changed = replace_arrays(file, {name: ONES}, auxiliary)
     assert [record.key for record in changed.records] == wanted
-    in_memory = [record.key for record in changed.records if record.origin is not None and record.origin.array is not None]
+    in_memory = [
+        record.key
+        for record in changed.records
+        if record.origin is not None and record.origin.array is not None
+    ]
     assert len(in_memory) == 1
     others = [record.origin for record in changed.records if record.key not in in_memory]
     assert all(origin is not None and origin.file is file for origin in others)
     (alone,) = replace_arrays(None, {name: ONES}, auxiliary).records
-    assert alone.key == (name if ":" in name or auxiliary is None else f"{'aux' if name in auxiliary else 'arg'}:{name}")
+    assert alone.key == (
+        name
+        if ":" in name or auxiliary is None
+        else f"{'aux' if name in auxiliary else 'arg'}:{name}"
+    )
 
 
 def test_an_array_has_the_shape_and_dtype_of_the_one_that_it_replaces(tmp_path: Path) -> None:
     file = write(tmp_path / "a.params", "arg:w", "arg:v")
-    assert [record.dtype for record in replace_arrays(file, {"w": [1, 2], "v": [0.5, 1]}, set()).records] == ["float32"] * 2
+    assert [
+        record.dtype for record in replace_arrays(file, {"w": [1, 2], "v": [0.5, 1]}, set()).records
+    ] == ["float32"] * 2
     with pytest.raises(RefusedError) as caught:
-        replace_arrays(file, {"w": np.ones(3), "v": np.ones(2, "float32")[None], "x": np.ones(9)}, set())
+        replace_arrays(
+            file, {"w": np.ones(3), "v": np.ones(2, "float32")[None], "x": np.ones(9)}, set()
+        )
     assert [(fault.message, fault.hint) for fault in caught.value.faults] == [
         ("'w' has the shape (3), and the parameter (2)", "give an array of that shape"),
-        ("'w' is float64, and the parameter float32", "give it as float32, with array.astype('float32')"),
+        (
+            "'w' is float64, and the parameter float32",
+            "give it as float32, with array.astype('float32')",
+        ),
         ("'v' has the shape (1,2), and the parameter (2)", "give an array of that shape"),
     ]
 
@@ -83,9 +102,18 @@ def test_a_second_name_of_an_array_that_is_replaced_keeps_the_old_one(tmp_path: 
     file = write(tmp_path / "a.params", "a", "b", "c")
     a, b, c = file.records
     tied = msgspec.structs.replace(
-        file, records=(a, msgspec.structs.replace(b, tied_to="a"), msgspec.structs.replace(c, tied_to="b"))
+        file,
+        records=(
+            a,
+            msgspec.structs.replace(b, tied_to="a"),
+            msgspec.structs.replace(c, tied_to="b"),
+        ),
     )
-    assert [record.tied_to for record in replace_arrays(tied, {"a": ONES}, set()).records] == [None, None, "b"]
+    assert [record.tied_to for record in replace_arrays(tied, {"a": ONES}, set()).records] == [
+        None,
+        None,
+        "b",
+    ]
 
 
 def test_a_second_name_has_its_own_array_in_a_file_of_ties(tmp_path: Path) -> None:
@@ -104,16 +132,23 @@ def test_records_are_split_by_the_file_that_has_their_bytes(tmp_path: Path) -> N
     own, other = write(tmp_path / "a.params", "a", "b"), write(tmp_path / "b.params", "x", "y")
     listed = list_under(other, [(other.records[0], "c"), (other.records[1], "d")]).records
     new = replace_arrays(None, {"e": ONES, "f": ONES}, None).records
-    file = msgspec.structs.replace(own, records=(*own.records, *listed, *new, own.records[0], *listed[:1]))
+    file = msgspec.structs.replace(
+        own, records=(*own.records, *listed, *new, own.records[0], *listed[:1])
+    )
     parts = split_by_origin(file)
-    assert [(source is file, source is other, [(record.key, key) for record, key in plan]) for source, plan in parts] == [
+    assert [
+        (source is file, source is other, [(record.key, key) for record, key in plan])
+        for source, plan in parts
+    ] == [
         (True, False, [("a", "a"), ("b", "b")]),
         (False, True, [("x", "c"), ("y", "d")]),
         (True, False, [("e", "e"), ("f", "f")]),
         (True, False, [("a", "a")]),
         (False, True, [("x", "c")]),
     ]
-    assert all(record.origin is None for source, plan in parts for record, _ in plan if source is other)
+    assert all(
+        record.origin is None for source, plan in parts for record, _ in plan if source is other
+    )
     empty = msgspec.structs.replace(own, records=())
     assert split_by_origin(empty) == [(empty, [])]
 
@@ -122,7 +157,14 @@ def test_arrays_are_found_by_name_or_key(tmp_path: Path) -> None:
     parameters = Parameters(write(tmp_path / "a.params", "arg:x", "aux:x", "w"))
     assert (list(parameters), len(parameters)) == (["x", "aux:x", "w"], 3)
     assert [parameters[name][0] for name in ("x", "arg:x", "aux:x", "w")] == [0, 0, 1, 2]
-    assert [name in parameters for name in ("x", "arg:x", "aux:x", "w", "arg:w", 5)] == [True, True, True, True, False, False]
+    assert [name in parameters for name in ("x", "arg:x", "aux:x", "w", "arg:w", 5)] == [
+        True,
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
     assert parameters == {name: parameters[name] for name in parameters}
     assert parameters != {"x": parameters["x"]}
     assert parameters != {**{name: parameters[name] for name in parameters}, "w": [2.0, 0.0]}
@@ -134,7 +176,10 @@ def test_arrays_are_found_by_name_or_key(tmp_path: Path) -> None:
 
 def graph() -> Graph:
     nodes = [variable("data"), variable("fc_weight"), variable("fc_bias")]
-    nodes += [operator("FullyConnected", "fc", [0, 1, 2], attrs={"num_hidden": "2"}), variable("bn_moving_mean")]
+    nodes += [
+        operator("FullyConnected", "fc", [0, 1, 2], attrs={"num_hidden": "2"}),
+        variable("bn_moving_mean"),
+    ]
     nodes += [
         variable("bn_moving_var"),
         variable("bn_gamma"),
@@ -161,10 +206,14 @@ BN = ("arg:bn_gamma", "arg:bn_beta", "aux:bn_moving_mean", "aux:bn_moving_var")
          ["contains values for a graph input; treated as a parameter: data"]),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_a_graph_is_noted(keys: tuple[str, ...], notes: list[str], tmp_path: Path) -> None:
+def test_what_does_not_fit_a_graph_is_noted(
+    keys: tuple[str, ...], notes: list[str], tmp_path: Path
+) -> None:
     file = write(tmp_path / "a.params", *keys)
     assert notes_on(file, graph()) == [f"{file.path}: {note}" for note in notes]
-    assert notes_on(file, graph(), unused=False) == [f"{file.path}: {note}" for note in notes if "no variable" not in note]
+    assert notes_on(file, graph(), unused=False) == [
+        f"{file.path}: {note}" for note in notes if "no variable" not in note
+    ]
     assert notes_on(None, graph()) == []
     check_belongs(file, graph())
 
@@ -174,7 +223,9 @@ def test_a_file_of_another_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match="holds no parameter of this graph") as caught:
         check_belongs(file, graph())
     names = "bn_beta, bn_gamma, bn_moving_mean, bn_moving_var"
-    assert caught.value.faults[0].hint.startswith(f"it holds x, y; the graph's variables are {names}")
+    assert caught.value.faults[0].hint.startswith(
+        f"it holds x, y; the graph's variables are {names}"
+    )
     check_belongs(None, graph())
     check_belongs(write(tmp_path / "b.params"), graph())
     check_belongs(write(tmp_path / "c.params", "arg:x", "bn_beta"), graph())
@@ -217,8 +268,17 @@ def test_records_follow_their_variables_and_others_stay_once(tmp_path: Path) -> 
     assert list_keys(gs.duplicate(model, ["b-"])) == [*keys, *under("b-", *own)]
     assert list_keys(gs.duplicate(model, ["b-"], mode="tie")) == keys
     only = gs.duplicate(model, ["b-", "c-"], drop_original=True)
-    assert list_keys(only) == [*under("b-", keys[0]), keys[1], *under("b-", *keys[2:]), *under("c-", *own)]
-    assert list_keys(gs.rename(model, prefix="x-")) == [*under("x-", keys[0]), keys[1], *under("x-", *keys[2:])]
+    assert list_keys(only) == [
+        *under("b-", keys[0]),
+        keys[1],
+        *under("b-", *keys[2:]),
+        *under("c-", *own),
+    ]
+    assert list_keys(gs.rename(model, prefix="x-")) == [
+        *under("x-", keys[0]),
+        keys[1],
+        *under("x-", *keys[2:]),
+    ]
     assert list_keys(gs.extract(model, "fc")) == ["arg:fc_weight", "arg:fc_bias"]
     (tmp_path / "map.json").write_text('{"fc_bias": "more"}')
     with pytest.raises(RefusedError) as caught:

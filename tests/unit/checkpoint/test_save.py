@@ -1,4 +1,6 @@
-"""All outputs of a command are one transaction: on any error none of them is in place, and old files are as they were."""
+"""All outputs of a command are one transaction: on any error none of them is in place, and old
+files are as they were.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def lenet() -> gs.Checkpoint:
     return gs.load(LENET)
 
 
-def test_graph_parameters_map_and_arrays_are_written_together(lenet: gs.Checkpoint, tmp_path: Path) -> None:
+def test_graph_parameters_map_and_arrays_are_written_together(
+    lenet: gs.Checkpoint, tmp_path: Path
+) -> None:
     paths = [str(tmp_path / name) for name in ("g.json", "p.safetensors", "m.json", "a.npz")]
     outputs = Outputs(*paths)
     write_outputs(outputs, gs.duplicate(lenet, "b-"), arrays={"y": np.arange(3)})
@@ -50,7 +54,9 @@ def test_graph_parameters_map_and_arrays_are_written_together(lenet: gs.Checkpoi
 
 
 @pytest.mark.parametrize("broken", ["graph", "params", "map", "arrays"])
-def test_one_output_that_cannot_be_written_leaves_all_as_they_were(lenet: gs.Checkpoint, tmp_path: Path, broken: str) -> None:
+def test_one_output_that_cannot_be_written_leaves_all_as_they_were(
+    lenet: gs.Checkpoint, tmp_path: Path, broken: str
+) -> None:
     places = {name: str(tmp_path / f"{name}.npz") for name in ("graph", "params", "map", "arrays")}
     for path in places.values():
         Path(path).write_text("old")
@@ -63,7 +69,16 @@ def test_one_output_that_cannot_be_written_leaves_all_as_they_were(lenet: gs.Che
 
 
 def test_trained_parameters_and_outputs_of_run_are_one_transaction(tmp_path: Path) -> None:
-    arguments = ["--seed", "0", "--shape", "data=1,1,28,28", "--sgd-steps", "1", "--params-out", "new.params"]
+    arguments = [
+        "--seed",
+        "0",
+        "--shape",
+        "data=1,1,28,28",
+        "--sgd-steps",
+        "1",
+        "--params-out",
+        "new.params",
+    ]
     failed = command("run", LENET, *arguments, "-o", "no/such/folder.npz", cwd=tmp_path)
     assert failed.returncode == 2
     assert b"no/such/folder.npz" in failed.stderr
@@ -94,18 +109,23 @@ SHARED = {
 @pytest.mark.parametrize("what", SHARED)
 def test_sharing_that_changes_names_needs_a_place_for_parameters(what: str, tmp_path: Path) -> None:
     """Each change alone does."""
-    names = {"copied": ["shared", "shared"], "told apart": ["w", "w"]}.get(what, ["left/w", "right/w"])
+    names = {"copied": ["shared", "shared"], "told apart": ["w", "w"]}.get(
+        what, ["left/w", "right/w"]
+    )
     nodes = [variable("x"), *map(variable, names[: 1 if what == "copied" else 2])]
     first = len(nodes)
     dense = {"num_hidden": "2", "no_bias": "True"}
     nodes += [
-        operator("FullyConnected", f"{side}/fc", [0, place], attrs=dense) for side, place in (("left", 1), ("right", first - 1))
+        operator("FullyConnected", f"{side}/fc", [0, place], attrs=dense)
+        for side, place in (("left", 1), ("right", first - 1))
     ]
     write_json(tmp_path / "net-symbol.json", document(nodes, [first, first + 1]))
     write_params(tmp_path / "net-0000.params", [f"arg:{name}" for name in dict.fromkeys(names)])
     before = files_in(tmp_path)
     shared = gs.share(tmp_path / "net", **SHARED[what])
-    with pytest.raises(gs.GraphshareError, match="the parameters get new names, so they need an output"):
+    with pytest.raises(
+        gs.GraphshareError, match="the parameters get new names, so they need an output"
+    ):
         gs.save(shared, tmp_path / "graph.json")
     assert files_in(tmp_path) == before
     gs.save(shared, tmp_path / "out")
@@ -114,7 +134,9 @@ def test_sharing_that_changes_names_needs_a_place_for_parameters(what: str, tmp_
 def test_a_stem_has_no_suffix_and_is_no_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "folder").mkdir()
-    assert [is_stem(str(tmp_path / name)) for name in ("a", "resnet-1.5", "a.json", "file", "folder")] == [
+    assert [
+        is_stem(str(tmp_path / name)) for name in ("a", "resnet-1.5", "a.json", "file", "folder")
+    ] == [
         True,
         True,
         False,
@@ -124,7 +146,9 @@ def test_a_stem_has_no_suffix_and_is_no_file(tmp_path: Path) -> None:
     assert not is_stem("-")
 
 
-def test_a_stem_names_the_parameters_of_the_same_epoch(lenet: gs.Checkpoint, tmp_path: Path) -> None:
+def test_a_stem_names_the_parameters_of_the_same_epoch(
+    lenet: gs.Checkpoint, tmp_path: Path
+) -> None:
     gs.save(lenet, tmp_path / "a")
     (tmp_path / "a-0000.params").rename(tmp_path / "a-0012.params")
     outputs = resolve_outputs(gs.load(tmp_path / "a"), tmp_path / "b")
@@ -135,7 +159,9 @@ def test_a_stem_names_the_parameters_of_the_same_epoch(lenet: gs.Checkpoint, tmp
 def test_a_time_limit_does_not_end_what_is_written(lenet: gs.Checkpoint, tmp_path: Path) -> None:
     """The answer is there; a process that ends in the middle would leave new files beside old ones."""
     with time_limit(600):
-        with ThreadPoolExecutor() as pool:  # another thread has no limit, and leaves that of the main one alone
+        with (
+            ThreadPoolExecutor() as pool
+        ):  # another thread has no limit, and leaves that of the main one alone
             pool.submit(gs.save, lenet, tmp_path / "other").result()
         assert signal.getitimer(signal.ITIMER_REAL)[0] > 0
         gs.save(lenet, tmp_path / "same")
@@ -149,13 +175,17 @@ def test_a_written_file_that_the_system_cannot_read_is_an_error_of_the_output() 
         raise gs.InputError("cannot be read: Input/output error") from cause
         yield
 
-    with pytest.raises(gs.OutputError, match=r"out\.onnx: cannot be read: Input/output error; nothing was written"):
+    with pytest.raises(
+        gs.OutputError, match=r"out\.onnx: cannot be read: Input/output error; nothing was written"
+    ):
         refuse_differences(lambda: fail(OSError(5, "Input/output error")), where="out.onnx")
     with pytest.raises(gs.SelfCheckError, match="this is a bug in graphshare"):
         refuse_differences(lambda: fail(None), where="out.onnx")
 
 
-def test_a_parameter_file_that_is_left_beside_a_new_graph_is_noted(lenet: gs.Checkpoint, tmp_path: Path) -> None:
+def test_a_parameter_file_that_is_left_beside_a_new_graph_is_noted(
+    lenet: gs.Checkpoint, tmp_path: Path
+) -> None:
     gs.save(lenet, tmp_path / "net")
     (tmp_path / "net-0003.params").write_bytes(b"damaged")
     renamed = gs.rename(lenet, prefix="x_")
@@ -169,11 +199,17 @@ def test_a_parameter_file_that_is_left_beside_a_new_graph_is_noted(lenet: gs.Che
     own = Outputs(str(tmp_path / "net-symbol.json"), str(tmp_path / "net-0000.params"))
     assert len(list(find_stale(own, renamed))) == 1
     assert len(list(find_stale(own, lenet))) == 1
-    for graph in (str(tmp_path / "other-symbol.json"), str(tmp_path / "net.json"), "memory://net-symbol.json"):
+    for graph in (
+        str(tmp_path / "other-symbol.json"),
+        str(tmp_path / "net.json"),
+        "memory://net-symbol.json",
+    ):
         assert not list(find_stale(Outputs(graph), renamed))
 
 
-def test_in_place_means_the_files_that_a_model_came_from(lenet: gs.Checkpoint, tmp_path: Path) -> None:
+def test_in_place_means_the_files_that_a_model_came_from(
+    lenet: gs.Checkpoint, tmp_path: Path
+) -> None:
     gs.save(lenet, tmp_path / "net")
     graph, params = str(tmp_path / "net-symbol.json"), str(tmp_path / "net-0000.params")
     model = gs.load(tmp_path / "net")
@@ -184,7 +220,10 @@ def test_in_place_means_the_files_that_a_model_came_from(lenet: gs.Checkpoint, t
     other = str(tmp_path / "new.params")
     assert resolve_outputs(renamed, None, other, in_place=True).params == other
     elsewhere = resolve_outputs(renamed, tmp_path / "b", in_place=True)
-    assert (elsewhere.graph, elsewhere.params) == (str(tmp_path / "b-symbol.json"), str(tmp_path / "b-0000.params"))
+    assert (elsewhere.graph, elsewhere.params) == (
+        str(tmp_path / "b-symbol.json"),
+        str(tmp_path / "b-0000.params"),
+    )
     assert resolve_run_outputs(model, "", in_place=True).params == params
     assert resolve_run_outputs(model, "", other, in_place=True).params == other
     with pytest.raises(gs.UsageError, match="replaces the parameter file, and there is none"):
@@ -199,7 +238,9 @@ def test_in_place_means_the_files_that_a_model_came_from(lenet: gs.Checkpoint, t
     assert (outputs.graph, outputs.params) == (onnx.where, "")
 
 
-def test_a_directory_gives_outputs_the_name_of_their_model(lenet: gs.Checkpoint, tmp_path: Path) -> None:
+def test_a_directory_gives_outputs_the_name_of_their_model(
+    lenet: gs.Checkpoint, tmp_path: Path
+) -> None:
     gs.save(lenet, tmp_path / "net")
     (tmp_path / "net-0000.params").rename(tmp_path / "net-0012.params")
     (tmp_path / "out").mkdir()
@@ -207,16 +248,27 @@ def test_a_directory_gives_outputs_the_name_of_their_model(lenet: gs.Checkpoint,
     model = gs.load(tmp_path / "net")
     outputs = resolve_outputs(model, out, map=out)
     names = ("net-symbol.json", "net-0012.params", "net-map.json")
-    assert (outputs.graph, outputs.params, outputs.map) == tuple(str(tmp_path / "out" / name) for name in names)
+    assert (outputs.graph, outputs.params, outputs.map) == tuple(
+        str(tmp_path / "out" / name) for name in names
+    )
     outputs = resolve_run_outputs(model, out, out)
-    assert (outputs.arrays, outputs.params) == tuple(str(tmp_path / "out" / name) for name in ("net.npz", "net-0012.params"))
+    assert (outputs.arrays, outputs.params) == tuple(
+        str(tmp_path / "out" / name) for name in ("net.npz", "net-0012.params")
+    )
     gs.save(model, tmp_path / "x.json", params=tmp_path / "x.safetensors")
     model = gs.load(tmp_path / "x.json", params=tmp_path / "x.safetensors")
-    assert resolve_outputs(model, tmp_path / "y.json", out).params == str(tmp_path / "out" / "x-0000.safetensors")
+    assert resolve_outputs(model, tmp_path / "y.json", out).params == str(
+        tmp_path / "out" / "x-0000.safetensors"
+    )
     for where, words in (("", "no file"), ("<stdin>", "stdin")):
-        with pytest.raises(gs.UsageError, match=f"the graph comes from {words}, so it has no name in this directory"):
+        with pytest.raises(
+            gs.UsageError,
+            match=f"the graph comes from {words}, so it has no name in this directory",
+        ):
             resolve_outputs(gs.Checkpoint(lenet.graph, where=where), out)
-    with pytest.raises(gs.UsageError, match="is the path of an ONNX model, but a symbol file is written"):
+    with pytest.raises(
+        gs.UsageError, match="is the path of an ONNX model, but a symbol file is written"
+    ):
         resolve_outputs(model, tmp_path / "y.onnx")
     assert resolve_outputs(model, None).graph == resolve_outputs(model, "-").graph == "-"
 
@@ -251,7 +303,9 @@ def test_stdout_is_written_whole_or_refused(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize(("is_np_shape", "layout"), [(None, "V2"), (0, "V2"), (1, "V3")])
-def test_new_arrays_of_a_graph_in_np_shape_are_written_as_v3(is_np_shape: int | None, layout: str, tmp_path: Path) -> None:
+def test_new_arrays_of_a_graph_in_np_shape_are_written_as_v3(
+    is_np_shape: int | None, layout: str, tmp_path: Path
+) -> None:
     found = document([variable("x"), variable("w"), operator("elemwise_add", "y", [0, 1])], [2])
     if is_np_shape is not None:
         found["attrs"]["is_np_shape"] = ["int", is_np_shape]

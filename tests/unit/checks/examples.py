@@ -17,13 +17,19 @@ _CODES = {"float32": "f", "float16": "e", "float64": "d", "int32": "i"}
 
 
 def graph_bytes(example: Example) -> bytes:
-    return example.graph if isinstance(example.graph, bytes) else example.graph.encode("utf-8", "surrogatepass")
+    return (
+        example.graph
+        if isinstance(example.graph, bytes)
+        else example.graph.encode("utf-8", "surrogatepass")
+    )
 
 
 def params_file(example: Example) -> bytes:
     """The bytes of an example's parameter file."""
     records = [_record(record) for record in example.params or ()]
-    data = params_bytes.container(records, [r.key for r in example.params or ()] if example.named else [])
+    data = params_bytes.container(
+        records, [r.key for r in example.params or ()] if example.named else []
+    )
     return data[: len(data) // 2] if example.damaged else data
 
 
@@ -48,5 +54,8 @@ def read_context(example: Example, folder: Path) -> CheckContext:
     if example.params is not None:
         params.write_bytes(params_file(example))
     return CheckContext(
-        str(path), path.read_bytes(), params=str(params) if example.params is not None else "", given_shapes=example.shapes
+        str(path),
+        path.read_bytes(),
+        params=str(params) if example.params is not None else "",
+        given_shapes=example.shapes,
     )

@@ -35,12 +35,27 @@ def find_attrs(node: Document) -> Document:
 
 
 def _list_operators(graph: Document) -> list[Document]:
-    return [node for node in graph["nodes"] if node["op"] != "null" and node["inputs"]]  # never empty in the graphs chosen
+    return [
+        node for node in graph["nodes"] if node["op"] != "null" and node["inputs"]
+    ]  # never empty in the graphs chosen
 
 
 def ids(rng: Random, graph: Document) -> str:
     """One number of an entry, of ``arg_nodes`` or of the heads."""
-    kind = rng.choice(["input", "input", "input", "index", "head", "arg_nodes", "row", "dropped", "swapped", "twice"])
+    kind = rng.choice(
+        [
+            "input",
+            "input",
+            "input",
+            "index",
+            "head",
+            "arg_nodes",
+            "row",
+            "dropped",
+            "swapped",
+            "twice",
+        ]
+    )
     node = rng.choice(_list_operators(graph))
     entry = rng.choice(node["inputs"])
     if kind == "index":
@@ -49,7 +64,9 @@ def ids(rng: Random, graph: Document) -> str:
         head = rng.choice(graph["heads"])
         head[0] = _pick_other(rng, head[0], len(graph["nodes"]) + 3)
     elif kind == "arg_nodes":
-        graph["arg_nodes"][rng.randrange(len(graph["arg_nodes"]))] = rng.randrange(len(graph["nodes"]) + 3)
+        graph["arg_nodes"][rng.randrange(len(graph["arg_nodes"]))] = rng.randrange(
+            len(graph["nodes"]) + 3
+        )
     elif kind == "row" and graph.get("node_row_ptr"):
         graph["node_row_ptr"][rng.randrange(len(graph["node_row_ptr"]))] += rng.randint(1, 5)
     elif kind == "dropped":
@@ -93,7 +110,9 @@ def keys(rng: Random, graph: Document) -> str:
     node = rng.choice(graph["nodes"])
     holder = graph if kind == "graph" else node
     if kind == "attribute":
-        holder = find_attrs(rng.choice([n for n in _list_operators(graph) if find_attrs(n)] or [node]))
+        holder = find_attrs(
+            rng.choice([n for n in _list_operators(graph) if find_attrs(n)] or [node])
+        )
     if kind == "extra":
         node["comment"] = "by hand"
     elif holder:
@@ -108,7 +127,9 @@ def keys(rng: Random, graph: Document) -> str:
 
 def attributes(rng: Random, graph: Document) -> str:
     """The value of an attribute of an operator: garbled, of another type, or another attribute's."""
-    attrs = find_attrs(rng.choice([n for n in _list_operators(graph) if find_attrs(n)] or graph["nodes"]))
+    attrs = find_attrs(
+        rng.choice([n for n in _list_operators(graph) if find_attrs(n)] or graph["nodes"])
+    )
     if not attrs:
         return "none"
     kind = rng.choice(["garble", "garble", "number", "another", "empty", "words"])

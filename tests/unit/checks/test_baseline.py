@@ -40,7 +40,9 @@ def finding(path: Path, code: str = "GS301", node: str | None = "n", message: st
 
 def test_a_baseline_is_indented_text_with_counts(tmp_path: Path) -> None:
     model, path = tmp_path / "models" / "a.json", tmp_path / "known.json"
-    text = format_baseline([finding(model), finding(model, "GS001", None), finding(model)], str(path))
+    text = format_baseline(
+        [finding(model), finding(model, "GS001", None), finding(model)], str(path)
+    )
     assert text == TEXT
     path.write_text(text)
     assert read_baseline(str(path)) == {
@@ -50,11 +52,15 @@ def test_a_baseline_is_indented_text_with_counts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("times", "fresh"), [(0, 0), (1, 0), (2, 0), (3, 1), (4, 2)])
-def test_a_finding_more_than_the_baseline_has_is_new(times: int, fresh: int, tmp_path: Path) -> None:
+def test_a_finding_more_than_the_baseline_has_is_new(
+    times: int, fresh: int, tmp_path: Path
+) -> None:
     model, path = tmp_path / "models" / "a.json", tmp_path / "known.json"
     path.write_text(TEXT)
     other = finding(model, message="other")
-    left, known = drop_known([other, *[finding(model)] * times], read_baseline(str(path)), str(path))
+    left, known = drop_known(
+        [other, *[finding(model)] * times], read_baseline(str(path)), str(path)
+    )
     assert left == [other, *[finding(model)] * fresh]
     assert known == times - fresh
     moved = finding(tmp_path / "elsewhere" / "a.json")
@@ -90,7 +96,9 @@ def test_a_baseline_that_cannot_be_read_is_refused_with_the_reason(tmp_path: Pat
 def test_a_glob_is_of_the_path_below_the_configuration_or_of_the_name(
     file: str, codes: tuple[str, ...], tmp_path: Path
 ) -> None:
-    config = CheckConfig(per_path_ignore={"a.json": ("G1",), "models/*": ("G2",)}, folder=str(tmp_path))
+    config = CheckConfig(
+        per_path_ignore={"a.json": ("G1",), "models/*": ("G2",)}, folder=str(tmp_path)
+    )
     assert config.list_ignored_codes(str(tmp_path / file)) == codes
 
 
@@ -103,14 +111,22 @@ OWN, SHARED = "graphshare.toml", "pyproject.toml"
         ({}, ()),
         ({OWN: '[check]\nignore = ["GS301"]'}, ("GS301",)),
         ({SHARED: '[tool.graphshare.check]\nignore = ["GS302"]'}, ("GS302",)),
-        ({OWN: '[check]\nignore = ["GS301"]', SHARED: '[tool.graphshare.check]\nignore = ["GS302"]'}, ("GS301",)),
+        (
+            {
+                OWN: '[check]\nignore = ["GS301"]',
+                SHARED: '[tool.graphshare.check]\nignore = ["GS302"]',
+            },
+            ("GS301",),
+        ),
         ({SHARED: '[tool.other]\nignore = ["GS302"]'}, ()),
         ({f"sub/{SHARED}": "[tool.other]", OWN: '[check]\nignore = ["GS301"]'}, ("GS301",)),
         ({f"sub/{SHARED}": "this is [not TOML", OWN: '[check]\nignore = ["GS301"]'}, ("GS301",)),
         ({f"sub/{OWN}": "", OWN: '[check]\nignore = ["GS301"]'}, ()),
     ],
 )
-def test_the_nearest_configuration_counts(files: dict[str, str], ignored: tuple[str, ...], tmp_path: Path) -> None:
+def test_the_nearest_configuration_counts(
+    files: dict[str, str], ignored: tuple[str, ...], tmp_path: Path
+) -> None:
     (tmp_path / "sub" / "deep").mkdir(parents=True)
     for name, text in files.items():
         (tmp_path / name).write_text(text)
@@ -120,21 +136,43 @@ def test_the_nearest_configuration_counts(files: dict[str, str], ignored: tuple[
 @pytest.mark.parametrize(
     ("file", "text", "said"),
     [
-        (OWN, '[tool.graphshare.check]\nignore = ["GS301"]', r"\$\.tool: is a table that graphshare does not know"),
+        (
+            OWN,
+            '[tool.graphshare.check]\nignore = ["GS301"]',
+            r"\$\.tool: is a table that graphshare does not know",
+        ),
         (OWN, "[chek]", r"\$\.chek: is a table that graphshare does not know"),
         (
             OWN,
             'ignore = ["GS301"]',
             r"\$\.ignore: is a setting outside the table of check\n  hint: settings stand in the table \[check\]",
         ),
-        (SHARED, "[tool.graphshare]\nstrict = true", r"hint: settings stand in the table \[tool\.graphshare\.check\]"),
-        (SHARED, "[tool.graphshare.chek]", r"\$\.tool\.graphshare\.chek: is a table that graphshare does not know"),
+        (
+            SHARED,
+            "[tool.graphshare]\nstrict = true",
+            r"hint: settings stand in the table \[tool\.graphshare\.check\]",
+        ),
+        (
+            SHARED,
+            "[tool.graphshare.chek]",
+            r"\$\.tool\.graphshare\.chek: is a table that graphshare does not know",
+        ),
         (OWN, "check = 3", r"\$\.check: is an integer \(3\), not an object"),
-        (OWN, '[check]\nignroe = ["GS301"]', r"\$\.check: has 'ignroe', which is not known\n  hint: did you mean 'ignore'\?"),
-        (OWN, "[check]\nxyz = 1", r"hint: known: select, ignore, strict, baseline, per-path-ignore"),
+        (
+            OWN,
+            '[check]\nignroe = ["GS301"]',
+            r"\$\.check: has 'ignroe', which is not known\n  hint: did you mean 'ignore'\?",
+        ),
+        (
+            OWN,
+            "[check]\nxyz = 1",
+            r"hint: known: select, ignore, strict, baseline, per-path-ignore",
+        ),
     ],
 )
-def test_what_a_configuration_does_not_know_is_refused(file: str, text: str, said: str, tmp_path: Path) -> None:
+def test_what_a_configuration_does_not_know_is_refused(
+    file: str, text: str, said: str, tmp_path: Path
+) -> None:
     (tmp_path / file).write_text(text)
     with pytest.raises(InputError, match=said):
         find_config(str(tmp_path))

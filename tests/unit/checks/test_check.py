@@ -30,14 +30,17 @@ R = TypeVar("R")
 
 
 @pytest.mark.parametrize(
-    ("count", "jobs", "processes"), [(2, 1, None), (16, 4, None), (17, 1, None), (17, 4, 2), (32, 4, 2), (33, 4, 3), (33, 2, 2)]
+    ("count", "jobs", "processes"),
+    [(2, 1, None), (16, 4, None), (17, 1, None), (17, 4, 2), (32, 4, 2), (33, 4, 3), (33, 2, 2)],
 )
 def test_there_is_a_process_for_sixteen_files_at_most_as_many_as_jobs(
     count: int, jobs: int, processes: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started: list[tuple[int, list[int]]] = []
 
-    def run_here(work: Callable[[Sequence[Target]], R], chunks: Sequence[Sequence[Target]], jobs: int) -> Iterator[R]:
+    def run_here(
+        work: Callable[[Sequence[Target]], R], chunks: Sequence[Sequence[Target]], jobs: int
+    ) -> Iterator[R]:
         started.append((jobs, [len(chunk) for chunk in chunks]))
         return map(work, chunks)
 
@@ -45,7 +48,9 @@ def test_there_is_a_process_for_sixteen_files_at_most_as_many_as_jobs(
     targets = [Target(str(tmp_path / f"{i}.json")) for i in range(count)]
     for target in targets:
         Path(target.graph).write_text(dense())
-    assert [result.target for result in check_targets(targets, CheckOptions(), jobs=jobs)] == targets
+    assert [
+        result.target for result in check_targets(targets, CheckOptions(), jobs=jobs)
+    ] == targets
     chunks = [16] * (count // 16) + [count % 16] * (count % 16 > 0)
     assert started == ([] if processes is None else [(processes, chunks)])
 
@@ -53,7 +58,10 @@ def test_there_is_a_process_for_sixteen_files_at_most_as_many_as_jobs(
 def test_models_in_memory_are_each_reported(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(str(RULES["GS108"].fails.graph))
     model = gs.load(tmp_path / "a.json")
-    assert [finding.code for finding in gs.check([model, model], isolated=True).findings] == ["GS108", "GS108"]
+    assert [finding.code for finding in gs.check([model, model], isolated=True).findings] == [
+        "GS108",
+        "GS108",
+    ]
 
 
 def test_a_model_in_memory_is_checked_as_its_file_is_or_would_be_written(tmp_path: Path) -> None:
@@ -67,13 +75,23 @@ def test_a_model_in_memory_is_checked_as_its_file_is_or_would_be_written(tmp_pat
 def test_the_baseline_is_the_given_one_or_that_of_the_configuration(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(str(RULES["GS303"].fails.graph))
     report = gs.check(tmp_path / "a.json", isolated=True)
-    (tmp_path / "known.json").write_text(format_baseline(report.findings, str(tmp_path / "known.json")))
-    assert (report.known, gs.check(tmp_path / "a.json", isolated=True, baseline=tmp_path / "known.json").known) == (0, 1)
+    (tmp_path / "known.json").write_text(
+        format_baseline(report.findings, str(tmp_path / "known.json"))
+    )
+    assert (
+        report.known,
+        gs.check(tmp_path / "a.json", isolated=True, baseline=tmp_path / "known.json").known,
+    ) == (0, 1)
     (tmp_path / "graphshare.toml").write_text('[check]\nbaseline = "known.json"\n')
     assert gs.check(tmp_path / "a.json", config=tmp_path / "graphshare.toml").known == 1
 
 
-CHAIN = symbol(variable("data"), operator("relu", "a", 0), operator("SliceChannel", "b", 1, num_outputs="2"), arg_nodes=[])
+CHAIN = symbol(
+    variable("data"),
+    operator("relu", "a", 0),
+    operator("SliceChannel", "b", 1, num_outputs="2"),
+    arg_nodes=[],
+)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +106,9 @@ CHAIN = symbol(variable("data"), operator("relu", "a", 0), operator("SliceChanne
         ('"heads": [[2, 0, 0]]', '"heads": []'),
     ],
 )
-def test_a_fix_that_would_be_another_graph_is_refused(before: str, after: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fix_that_would_be_another_graph_is_refused(
+    before: str, after: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     context = CheckContext("a.json", CHAIN.encode())
     fixed = fix.fix_graph(context, {"GS108"})
     assert fixed is not None
@@ -100,7 +120,10 @@ def test_a_fix_that_would_be_another_graph_is_refused(before: str, after: str, m
         fix.fix_graph(context, {"GS108"})
 
 
-@pytest.mark.parametrize(("path", "plain"), [("a//b/../c", "a/c"), ("./a", "a"), ("", ""), ("s3://b/../a", "s3://b/../a")])
+@pytest.mark.parametrize(
+    ("path", "plain"),
+    [("a//b/../c", "a/c"), ("./a", "a"), ("", ""), ("s3://b/../a", "s3://b/../a")],
+)
 def test_one_file_is_one_target_however_its_path_is_written(path: str, plain: str) -> None:
     assert _normalize(path) == plain.replace("/", os.sep if "://" not in plain else "/")
 

@@ -73,7 +73,9 @@ def test_what_loads_has_errors_only_for_a_reason(corpus: Path, stem: str) -> Non
 
 @pytest.mark.parametrize("stem", corpus_stems(lambda meta: meta.get("params") == "file"))
 def test_what_runs_has_no_error_with_its_parameters(corpus: Path, stem: str) -> None:
-    assert [finding for finding in findings(corpus, stem, params=True) if finding.level is Level.ERROR] == []
+    assert [
+        finding for finding in findings(corpus, stem, params=True) if finding.level is Level.ERROR
+    ] == []
 
 
 def test_every_warning_has_a_reason(corpus: Path) -> None:
@@ -93,7 +95,12 @@ def test_the_line_of_a_finding_is_in_its_node(corpus: Path) -> None:
     for stem in pick_everyday(LOADED, ONE_IN):
         lines = (corpus / "graphs" / f"{stem}.json").read_text(encoding="utf-8").split("\n")
         for finding in findings(corpus, stem):
-            if finding.node and finding.path.startswith("$.nodes[") and "subgraphs" not in finding.path and len(lines) > 10:
+            if (
+                finding.node
+                and finding.path.startswith("$.nodes[")
+                and "subgraphs" not in finding.path
+                and len(lines) > 10
+            ):
                 near = "\n".join(lines[finding.line - 1 : finding.line + 60])
                 assert f'"{finding.node}"' in near, (stem, finding)
                 looked_at += 1

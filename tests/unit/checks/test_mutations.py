@@ -1,9 +1,9 @@
 """Seeded corruptions of real graphs and parameter files: each is reported, or shown to be none.
 
-A corruption is reported when ``check`` finds something that it does not find in the sound files. It is harmless when the graph
-that is read is the same: structure, attributes as operators read them, and the names of arguments and states (an operator's
-name is a label); and the parameter file holds the same records (changed weights are a sound file of another model, and nothing
-could tell).
+A corruption is reported when ``check`` finds something that it does not find in the sound files. It
+is harmless when the graph that is read is the same: structure, attributes as operators read them,
+and the names of arguments and states (an operator's name is a label); and the parameter file holds
+the same records (changed weights are a sound file of another model, and nothing could tell).
 """
 
 from __future__ import annotations
@@ -41,9 +41,17 @@ KINDS = (*GRAPH_KINDS, "bytes", "params")
 def _is_usable(meta: dict[str, Any]) -> bool:
     """Graphs that MXNet runs, small enough for many rounds."""
     shapes = {**meta.get("arg_shapes", {}), **meta.get("aux_shapes", {})}
-    usable = bool(meta.get("forward")) and 4 <= meta["nodes"] <= 400 and bool(meta.get("input_names")) and bool(shapes)
+    usable = (
+        bool(meta.get("forward"))
+        and 4 <= meta["nodes"] <= 400
+        and bool(meta.get("input_names"))
+        and bool(shapes)
+    )
     return (
-        usable and not meta["is_np_shape"] and all(all(shape) for shape in shapes.values()) and "Custom" not in meta["op_hist"]
+        usable
+        and not meta["is_np_shape"]
+        and all(all(shape) for shape in shapes.values())
+        and "Custom" not in meta["op_hist"]
     )
 
 
@@ -57,13 +65,23 @@ class Case:
         meta = recorded(corpus, stem)
         self.graph = (corpus / "graphs" / f"{stem}.json").read_bytes()
         self.given_shapes = {
-            name: tuple(meta["arg_shapes"][name]) for name in meta["input_names"] if name in meta["arg_shapes"]
+            name: tuple(meta["arg_shapes"][name])
+            for name in meta["input_names"]
+            if name in meta["arg_shapes"]
         }
         sides = (("arg", meta["arg_shapes"]), ("aux", meta["aux_shapes"]))
-        shapes = {f"{kind}:{n}": s for kind, of in sides for n, s in of.items() if n not in meta["input_names"]}
+        shapes = {
+            f"{kind}:{n}": s
+            for kind, of in sides
+            for n, s in of.items()
+            if n not in meta["input_names"]
+        }
         types = meta.get("arg_types") or {}
         # No row is stored: the shapes are all that these files are for, and so they stay small.
-        records = [params_bytes.row_sparse(s, [], b"", types.get(k.partition(":")[2], "float32")) for k, s in shapes.items()]
+        records = [
+            params_bytes.row_sparse(s, [], b"", types.get(k.partition(":")[2], "float32"))
+            for k, s in shapes.items()
+        ]
         self.params = params_bytes.container(records, list(shapes))
         self.folder = folder
         self.known = self.findings(self.graph, self.params)
@@ -91,7 +109,9 @@ def _is_same_graph(a: Graph, b: Graph) -> bool:
         return False
     x, y = NameLists(a), NameLists(b)
     named = (x.arguments, x.auxiliary_states) == (y.arguments, y.auxiliary_states)
-    return named and bool(compare_structure(normalize_attributes(a).heads, normalize_attributes(b).heads))
+    return named and bool(
+        compare_structure(normalize_attributes(a).heads, normalize_attributes(b).heads)
+    )
 
 
 # What changes how fast or where a graph runs, and not what it computes.
@@ -105,8 +125,14 @@ def normalize_attributes(graph: Graph) -> Graph:
     for node in topological(graph):
         signature = lookup(node.op)
         values = signature.parse(node.attrs)[0] if signature is not None else {}
-        attrs = {key: repr(value) for key, value in values.items() if key not in _INERT and not is_free_key(key)}
-        attrs |= {key: value for key, value in node.attrs.items() if key.strip("_").endswith(_TRAINING)}
+        attrs = {
+            key: repr(value)
+            for key, value in values.items()
+            if key not in _INERT and not is_free_key(key)
+        }
+        attrs |= {
+            key: value for key, value in node.attrs.items() if key.strip("_").endswith(_TRAINING)
+        }
         inputs = tuple(Entry(images[e.node], e.index) for e in node.inputs)
         deps = tuple(images[dep] for dep in node.control_deps)
         images[node] = Node(node.op, node.name, attrs, inputs, None, deps, node.subgraphs)
@@ -123,10 +149,14 @@ def _has_same_records(case: Case, params: bytes) -> bool:
         after = read_index(path)
     except InputError:
         return False
-    return [(r.key, r.shape, r.dtype) for r in before.records] == [(r.key, r.shape, r.dtype) for r in after.records]
+    return [(r.key, r.shape, r.dtype) for r in before.records] == [
+        (r.key, r.shape, r.dtype) for r in after.records
+    ]
 
 
-def test_corruptions_are_reported(corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_corruptions_are_reported(
+    corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert STEMS != [NONE]
     cases: dict[str, Case] = {}
     counts: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
@@ -149,13 +179,17 @@ def test_corruptions_are_reported(corpus: Path, tmp_path: Path, capsys: pytest.C
     rate = 1 - len(missed) / COUNT
     with capsys.disabled():
         table = "; ".join(f"{kind} {dict(count)}" for kind, count in counts.items())
-        print(f"\n{rate:.1%} of {COUNT} corruptions reported or harmless ({table}); missed: {missed or 'none'}")
+        print(
+            f"\n{rate:.1%} of {COUNT} corruptions reported or harmless ({table}); missed: {missed or 'none'}"
+        )
     assert sum(count["reported"] for count in counts.values()) > COUNT * 0.7  # most of them do harm
     assert rate >= LEAST
 
 
 def test_a_corruption_without_a_finding_counts_as_missed(corpus: Path, tmp_path: Path) -> None:
-    """The measure itself: another value, everywhere, of an attribute that no shape depends on is not reported, nor harmless."""
+    """The measure itself: another value, everywhere, of an attribute that no shape depends on is
+    not reported, nor harmless.
+    """
     case = Case(corpus, "zoo_vgg11_bn", tmp_path)
     graph = case.graph.replace(b'"eps": "1e-05"', b'"eps": "1e-06"')
     assert graph != case.graph

@@ -60,13 +60,24 @@ def test_a_body_shares_a_parameter_that_the_program_writes(tmp_path: Path) -> No
     ("content", "message"),
     [
         (build.record((2,)), "has 1 array, and the graph has 2 parameters"),
-        (build.record((3, 2)) + build.record((2,)), "is float32 (3,2), and the graph states float32 (2) for 'fc.b'"),
-        (build.record((2,)) + build.record((3, 2), "float64"), "is float64 (3,2), and the graph states float32 (3,2)"),
-        (build.record((2,)) + build.record((3, 2)) + b"\0", "ends inside the version of the record"),
+        (
+            build.record((3, 2)) + build.record((2,)),
+            "is float32 (3,2), and the graph states float32 (2) for 'fc.b'",
+        ),
+        (
+            build.record((2,)) + build.record((3, 2), "float64"),
+            "is float64 (3,2), and the graph states float32 (3,2)",
+        ),
+        (
+            build.record((2,)) + build.record((3, 2)) + b"\0",
+            "ends inside the version of the record",
+        ),
         (build.record((2,)) + build.record((3, 2))[:-1], "ends inside the data"),
     ],
 )
-def test_records_that_are_not_those_of_the_program_are_named(content: bytes, message: str, tmp_path: Path) -> None:
+def test_records_that_are_not_those_of_the_program_are_named(
+    content: bytes, message: str, tmp_path: Path
+) -> None:
     program, arrays = build.dense()
     stem = program.save(tmp_path, arrays)
     assert find(tmp_path) == []
@@ -83,15 +94,22 @@ def test_a_broken_program_has_its_place_and_a_development_build_is_none(tmp_path
     path = tmp_path / "a.json"
     path.write_bytes(program.encode())
     (finding,) = findings(path)
-    assert (finding.code, finding.message) == ("GS801", "uses value 77, which nothing before it defines")
+    assert (finding.code, finding.message) == (
+        "GS801",
+        "uses value 77, which nothing before it defines",
+    )
     assert finding.path == "$.program.regions[0].blocks[0].ops[3]"
     program, _ = build.dense()
     program.version = 0
     path.write_bytes(program.encode())
-    assert find(path) == [("GS801", "has version 0, that of a development build, which no released Paddle loads")]
+    assert find(path) == [
+        ("GS801", "has version 0, that of a development build, which no released Paddle loads")
+    ]
 
 
-@pytest.mark.parametrize(("name", "what"), [("x", "1 input and 1 output"), ("fc.w", "1 parameter and 1 output")])
+@pytest.mark.parametrize(
+    ("name", "what"), [("x", "1 input and 1 output"), ("fc.w", "1 parameter and 1 output")]
+)
 def test_a_name_of_two_kinds_is_found(name: str, what: str, tmp_path: Path) -> None:
     program, _ = build.dense()
     path = tmp_path / "a.json"
@@ -107,4 +125,7 @@ def test_two_inputs_or_outputs_with_one_name_are_found(tmp_path: Path) -> None:
     assert find(path) == []
     program.fetch(program.data("x", -1, 2), "y", 1)
     path.write_bytes(program.encode())
-    assert find(path) == [("GS803", "2 inputs are called 'x'"), ("GS803", "2 outputs are called 'y'")]
+    assert find(path) == [
+        ("GS803", "2 inputs are called 'x'"),
+        ("GS803", "2 outputs are called 'y'"),
+    ]

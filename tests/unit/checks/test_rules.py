@@ -1,4 +1,6 @@
-"""Every rule speaks of its failing example and is silent on its passing one; so is every rule of a level on the other's."""
+"""Every rule speaks of its failing example and is silent on its passing one; so is every rule of a
+level on the other's.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ def test_a_failing_example_has_no_worse_finding(code: str, tmp_path: Path) -> No
 @pytest.mark.parametrize("code", CODES)
 def test_a_rule_is_silent_on_its_passing_example(code: str, tmp_path: Path) -> None:
     findings, _ = run_rules(read_context(RULES[code].passes, tmp_path))
-    assert [finding for finding in findings if finding.code == code or finding.level is Level.ERROR] == []
+    assert [
+        finding for finding in findings if finding.code == code or finding.level is Level.ERROR
+    ] == []
 
 
 @pytest.mark.parametrize("code", CODES)
@@ -67,35 +71,56 @@ def test_the_notation_of_examples_has_three_numbers_for_an_entry() -> None:
 
 @pytest.mark.parametrize(
     ("content", "data"),
-    [(0, b"\x08\0"), (127, b"\x08\x7f"), (128, b"\x08\x80\x01"), (16_383, b"\x08\xff\x7f"), ("ä", b"\x0a\x02\xc3\xa4")],
+    [
+        (0, b"\x08\0"),
+        (127, b"\x08\x7f"),
+        (128, b"\x08\x80\x01"),
+        (16_383, b"\x08\xff\x7f"),
+        ("ä", b"\x0a\x02\xc3\xa4"),
+    ],
 )
-def test_the_notation_of_examples_has_numbers_of_one_or_two_bytes(content: int | str, data: bytes) -> None:
+def test_the_notation_of_examples_has_numbers_of_one_or_two_bytes(
+    content: int | str, data: bytes
+) -> None:
     assert field(1, content) == data
     assert field(16, content) == bytes([data[0] + 0x78, 0x01]) + data[1:]
 
 
 def test_a_rule_describes_itself_and_its_fix() -> None:
     for rule in RULES.values():
-        assert rule.info.help == f"{rule.summary}. {rule.why}" + (f" --fix {rule.fix}." if rule.fix else "")
+        assert rule.info.help == f"{rule.summary}. {rule.why}" + (
+            f" --fix {rule.fix}." if rule.fix else ""
+        )
         assert rule.info.fixable is bool(rule.fix)
 
 
 def test_a_fault_of_a_reader_is_a_violation_at_its_place() -> None:
-    found = Violation.of_fault(Fault("is wrong", path="$.nodes[3].attrs", node="fc", hint="drop it"))
-    assert (found.message, found.steps, found.name, found.hint) == ("is wrong", ("nodes", 3, "attrs"), "fc", "drop it")
+    found = Violation.of_fault(
+        Fault("is wrong", path="$.nodes[3].attrs", node="fc", hint="drop it")
+    )
+    assert (found.message, found.steps, found.name, found.hint) == (
+        "is wrong",
+        ("nodes", 3, "attrs"),
+        "fc",
+        "drop it",
+    )
     assert Violation.of_fault(Fault("is wrong", path="line 3 column 1")).steps == ()
 
 
 def test_every_rule_file_is_a_rule_of_its_name() -> None:
     folder = Path(graphshare.checks.rules.__file__).parent
-    modules = {path.stem[:5].upper(): path.stem[6:].replace("_", "-") for path in folder.glob("gs*.py")}
+    modules = {
+        path.stem[:5].upper(): path.stem[6:].replace("_", "-") for path in folder.glob("gs*.py")
+    }
     assert modules == {code: rule.name for code, rule in RULES.items()}
     assert len({rule.name for rule in RULES.values()}) == len(RULES)
 
 
 def test_rules_are_selected_by_code_beginning_and_name() -> None:
     assert select_codes() == frozenset(RULES)
-    assert select_codes(["GS4"], ["GS401", "missing-parameter"]) == {c for c in RULES if c[2] == "4"} - {"GS401", "GS402"}
+    assert select_codes(["GS4"], ["GS401", "missing-parameter"]) == {
+        c for c in RULES if c[2] == "4"
+    } - {"GS401", "GS402"}
     with pytest.raises(UsageError, match="GS999"):
         select_codes(["GS999"])
     with pytest.raises(UsageError, match="there is no rule 'nothing'"):

@@ -15,7 +15,9 @@ from tests.unit.checks.examples import read_context
 
 
 def find_hints(op: str, folder: Path) -> list[str]:
-    findings, _ = run_rules(read_context(Example(symbol(variable("data"), operator(op, "a", 0))), folder))
+    findings, _ = run_rules(
+        read_context(Example(symbol(variable("data"), operator(op, "a", 0))), folder)
+    )
     return [finding.hint for finding in findings if finding.code == "GS301"]
 
 
@@ -29,7 +31,9 @@ def test_the_hint_for_an_operator_with_a_kernel_says_that_graphshare_computes_it
 
 
 def test_the_hint_names_the_operator_that_an_old_one_became(tmp_path: Path) -> None:
-    assert find_hints("MultiBoxPrior", tmp_path) == ["MXNet 1.9.1 has it under the name '_contrib_MultiBoxPrior'"]
+    assert find_hints("MultiBoxPrior", tmp_path) == [
+        "MXNet 1.9.1 has it under the name '_contrib_MultiBoxPrior'"
+    ]
 
 
 def test_the_hint_for_a_foreign_operator_without_a_kernel_does_not_say_so(tmp_path: Path) -> None:

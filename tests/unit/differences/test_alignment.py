@@ -21,7 +21,9 @@ def graph(found: Document) -> Graph:
     return read_symbol(json.dumps(found).encode(), where="test")
 
 
-def chain(blocks: int, *, prefix: str = "", skip: int | None = None, extra: int | None = None) -> Document:
+def chain(
+    blocks: int, *, prefix: str = "", skip: int | None = None, extra: int | None = None
+) -> Document:
     """Blocks of a fully connected layer and an activation; ``skip`` leaves one activation out, ``extra`` adds one."""
     nodes, last = [variable(f"{prefix}data")], 0
     for i in range(blocks):
@@ -69,7 +71,9 @@ def test_a_changed_attribute_is_the_only_change() -> None:
     other["nodes"][3]["attrs"]["num_hidden"] = "5"
     found = diff_graphs(graph(two_layers()), graph(other))
     assert names(found) == ([], [], [], ["fc1"])
-    assert [(c.what, c.key, c.old, c.new) for c in found.changed[0].changes] == [("attribute", "num_hidden", "4", "5")]
+    assert [(c.what, c.key, c.old, c.new) for c in found.changed[0].changes] == [
+        ("attribute", "num_hidden", "4", "5")
+    ]
 
 
 def test_a_changed_attribute_is_found_among_renamed_nodes() -> None:
@@ -91,7 +95,9 @@ def test_an_inserted_node_is_the_only_addition(prefix: str) -> None:
 
 @pytest.mark.parametrize("prefix", ["", "p_"])
 def test_a_removed_node_is_the_only_removal(prefix: str) -> None:
-    added, removed, _, changed = names(diff_graphs(graph(chain(12)), graph(chain(12, prefix=prefix, skip=5))))
+    added, removed, _, changed = names(
+        diff_graphs(graph(chain(12)), graph(chain(12, prefix=prefix, skip=5)))
+    )
     assert (added, removed, changed) == ([], ["act5"], [f"{prefix}fc6"])
 
 
@@ -117,7 +123,11 @@ def test_a_replaced_operator_is_a_change_of_its_node() -> None:
     node.update(op="LeakyReLU", attrs={"act_type": "leaky"})
     found = diff_graphs(graph(chain(4)), graph(other))
     assert names(found) == ([], [], [], ["act1"])
-    assert next((c.what, c.old, c.new) for c in found.changed[0].changes) == ("operator", "Activation", "LeakyReLU")
+    assert next((c.what, c.old, c.new) for c in found.changed[0].changes) == (
+        "operator",
+        "Activation",
+        "LeakyReLU",
+    )
 
 
 def test_ties_and_untied_variables_are_found() -> None:
@@ -141,19 +151,31 @@ def test_changed_outputs_and_graph_attributes_are_found() -> None:
     other["heads"] = [[2, 0, 0], *other["heads"]]
     other["attrs"]["mxnet_version"] = ["int", 10700]
     found = diff_graphs(graph(chain(2)), graph(other))
-    assert [(c.key, c.old, c.new) for c in found.outputs] == [("0", "act1", "fc0"), ("1", None, "act1")]
-    assert [(c.key, c.old, c.new) for c in found.attributes] == [("mxnet_version", '["int",10901]', '["int",10700]')]
+    assert [(c.key, c.old, c.new) for c in found.outputs] == [
+        ("0", "act1", "fc0"),
+        ("1", None, "act1"),
+    ]
+    assert [(c.key, c.old, c.new) for c in found.attributes] == [
+        ("mxnet_version", '["int",10901]', '["int",10700]')
+    ]
 
 
 def test_repeated_names_pair_by_structure() -> None:
-    nodes = [variable("x"), operator("relu", "a", [0]), operator("tanh", "a", [1]), operator("relu", "a", [2])]
+    nodes = [
+        variable("x"),
+        operator("relu", "a", [0]),
+        operator("tanh", "a", [1]),
+        operator("relu", "a", [2]),
+    ]
     assert not diff_graphs(graph(document(nodes, [3])), graph(document(nodes, [3])))
 
 
 def test_subgraphs_are_compared() -> None:
     def nest(name: str) -> Document:
         inner = document([variable("x"), operator("relu", "r", [0], attrs={"k": name})], [1])
-        return document([variable("d"), {**operator("_foreach", "loop", [0]), "subgraphs": [inner]}], [1])
+        return document(
+            [variable("d"), {**operator("_foreach", "loop", [0]), "subgraphs": [inner]}], [1]
+        )
 
     found = diff_graphs(graph(nest("1")), graph(nest("2")))
     assert [(c.what, c.key) for c in found.changed[0].changes] == [("sub-graph", "0")]
@@ -161,13 +183,25 @@ def test_subgraphs_are_compared() -> None:
 
 
 def read(text: str) -> Graph:
-    """Return the graph of ``variables; name=operator:inputs ...; heads``; a number after an operator is an attribute."""
+    """Return the graph of ``variables; name=operator:inputs ...; heads``; a number after an
+    operator is an attribute.
+    """
     variables, operators, heads = (part.split() for part in text.split(";"))
-    numbers, nodes = {name: number for number, name in enumerate(variables)}, [variable(name) for name in variables]
+    numbers, nodes = (
+        {name: number for number, name in enumerate(variables)},
+        [variable(name) for name in variables],
+    )
     for line in operators:
         name, op, inputs = line.replace(":", "=").split("=")
         attrs = {"scalar": op.partition("/")[2]} if "/" in op else {}
-        nodes.append(operator(op.partition("/")[0], name, [numbers[each] for each in inputs.split(",")], attrs=attrs))
+        nodes.append(
+            operator(
+                op.partition("/")[0],
+                name,
+                [numbers[each] for each in inputs.split(",")],
+                attrs=attrs,
+            )
+        )
         numbers[name] = len(nodes) - 1
     return graph(document(nodes, [numbers[head] for head in heads]))
 

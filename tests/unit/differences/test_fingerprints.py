@@ -23,25 +23,37 @@ def number_last(models: list[onnx.ModelProto], folder: Path, *, coarse: bool = F
     """Return the fingerprints of the operator behind the first output of each model."""
     numbers = KeyNumbers()
     graphs = [read_model(str(write(folder / f"{i}.onnx", model))) for i, model in enumerate(models)]
-    return [Fingerprints(graph, numbers, coarse=coarse).above[graph.heads[0].node] for graph in graphs]
+    return [
+        Fingerprints(graph, numbers, coarse=coarse).above[graph.heads[0].node] for graph in graphs
+    ]
 
 
 CHANGES: dict[str, Callable[[str, int], onnx.ModelProto]] = {
-    "integer behind the 16th": lambda where, last: place(where, knobs(helper.make_attribute("knob", [*range(20), last]))),
-    "tensor": lambda where, last: place(where, knobs(helper.make_attribute("knob", tensor("", 1, last)))),
+    "integer behind the 16th": lambda where, last: place(
+        where, knobs(helper.make_attribute("knob", [*range(20), last]))
+    ),
+    "tensor": lambda where, last: place(
+        where, knobs(helper.make_attribute("knob", tensor("", 1, last)))
+    ),
     "domain": lambda where, last: place(where, knobs(domain="own" if last else "test.others")),
-    "absent input": lambda where, last: place(where, knobs(inputs=("left", "", "right") if last else ("", "left", "right"))),
+    "absent input": lambda where, last: place(
+        where, knobs(inputs=("left", "", "right") if last else ("", "left", "right"))
+    ),
     "initializer": lambda where, last: place(where, apply_add(), [tensor("weight", 1, last)]),
 }
 
 
 @pytest.mark.parametrize("where", ["graph", *BODIES])
 @pytest.mark.parametrize("what", CHANGES)
-def test_nodes_that_differ_in_a_value_have_different_fingerprints(what: str, where: str, tmp_path: Path) -> None:
+def test_nodes_that_differ_in_a_value_have_different_fingerprints(
+    what: str, where: str, tmp_path: Path
+) -> None:
     models = [CHANGES[what](where, last) for last in (0, 1, 1)]
     first, second, third = number_last(models, tmp_path)
     assert second == third
-    at_top = what == "initializer" and where == "graph"  # the parameters of a model are compared by themselves
+    at_top = (
+        what == "initializer" and where == "graph"
+    )  # the parameters of a model are compared by themselves
     assert (first == second) == at_top
     first, second, _ = number_last(models, tmp_path, coarse=True)
     assert first == second
@@ -49,7 +61,9 @@ def test_nodes_that_differ_in_a_value_have_different_fingerprints(what: str, whe
 
 def reverse_attributes(model: onnx.ModelProto) -> None:
     attributes = [*model.graph.node[0].attribute]
-    attributes = [onnx.AttributeProto.FromString(each.SerializeToString()) for each in reversed(attributes)]
+    attributes = [
+        onnx.AttributeProto.FromString(each.SerializeToString()) for each in reversed(attributes)
+    ]
     del model.graph.node[0].attribute[:]
     model.graph.node[0].attribute.extend(attributes)
 
@@ -66,7 +80,10 @@ def test_captures_are_known_by_their_use(tmp_path: Path) -> None:
     assert names[0] != names[1]
     assert not diff_graphs(left, right)
     numbers = KeyNumbers()
-    places = [dict(zip(list_places(node, numbers), own, strict=True)) for node, own in zip(nodes, names, strict=True)]
+    places = [
+        dict(zip(list_places(node, numbers), own, strict=True))
+        for node, own in zip(nodes, names, strict=True)
+    ]
     assert places[0] == places[1]
     below = [Fingerprints(graph, numbers).below for graph in (left, right)]
     by_name = [{node.name: number for node, number in each.items()} for each in below]
@@ -96,13 +113,22 @@ def test_variables_that_bodies_capture_are_paired_by_use_among_other_names(tmp_p
     assert not diff.without_names()
 
 
-def test_initializers_of_the_model_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_initializers_of_the_model_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     read: list[int] = []
-    monkeypatch.setattr(values, "read_elements", lambda span, place: read.append(span.start) or [b""])
-    paths = [str(write(tmp_path / f"{i}.onnx", place("graph", apply_add(), [tensor("weight", 1, i)]))) for i in (0, 1)]
+    monkeypatch.setattr(
+        values, "read_elements", lambda span, place: read.append(span.start) or [b""]
+    )
+    paths = [
+        str(write(tmp_path / f"{i}.onnx", place("graph", apply_add(), [tensor("weight", 1, i)])))
+        for i in (0, 1)
+    ]
     assert not diff_graphs(*map(read_model, paths))
     assert read == []
-    graph = read_model(str(write(tmp_path / "body.onnx", place("If", apply_add(), [tensor("weight", 1, 2)]))))
+    graph = read_model(
+        str(write(tmp_path / "body.onnx", place("If", apply_add(), [tensor("weight", 1, 2)])))
+    )
     assert isinstance(graph, Graph)
     Fingerprints(graph, KeyNumbers())
     assert len(read) == 1

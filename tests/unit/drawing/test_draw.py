@@ -56,15 +56,23 @@ def siam(mode: str = "tie") -> Graph:
 
 
 def scoped(mark: str, *, made_up: bool = False) -> Document:
-    """Two stages of two units of two operators, parted by ``mark``; ``made_up`` lets MXNet name what joins the units."""
+    """Two stages of two units of two operators, parted by ``mark``; ``made_up`` lets MXNet name
+    what joins the units.
+    """
     nodes, last = [variable("data")], 0
     for stage in (1, 2):
         for unit in (1, 2):
             name = f"stage{stage}{mark}unit{unit}"
             nodes.append(variable(f"{name}{mark}conv_weight"))
             attrs = {"kernel": "(3, 3)", "num_filter": "4", "no_bias": "True", "pad": "(1, 1)"}
-            nodes.append(operator("Convolution", f"{name}{mark}conv", [last, len(nodes) - 1], attrs=attrs))
-            nodes.append(operator("Activation", f"{name}{mark}relu", [len(nodes) - 1], attrs={"act_type": "relu"}))
+            nodes.append(
+                operator("Convolution", f"{name}{mark}conv", [last, len(nodes) - 1], attrs=attrs)
+            )
+            nodes.append(
+                operator(
+                    "Activation", f"{name}{mark}relu", [len(nodes) - 1], attrs={"act_type": "relu"}
+                )
+            )
             last = len(nodes) - 1
             if made_up:
                 nodes.append(operator("elemwise_add", f"_plus{len(nodes)}", [last, last]))
@@ -86,7 +94,9 @@ def test_scopes_collapse_to_a_depth(mark: str, made_up: bool, tmp_path: Path) ->
     assert titles(draw(graph, depth=1).picture, "scope") == ["stage1", "stage2"]
     second = draw(graph, depth=2).picture
     assert titles(second, "scope") == ["unit1", "unit2", "unit1", "unit2"]
-    assert [box.cluster for box in second.boxes if box.kind == "scope"] == [("", f"stage{s}") for s in (1, 1, 2, 2)]
+    assert [box.cluster for box in second.boxes if box.kind == "scope"] == [
+        ("", f"stage{s}") for s in (1, 1, 2, 2)
+    ]
     whole = draw(graph, depth=9).picture
     assert titles(whole, "scope") == []
     assert len(titles(whole, "operator")) == 8 + 4 * made_up
@@ -99,8 +109,15 @@ def test_a_shared_word_alone_is_not_a_scope(tmp_path: Path) -> None:
     found = draw(load(tmp_path, document(nodes, [3, 4])), depth=1).picture
     assert titles(found, "scope") == []
     for op, scopes in (("relu", []), ("tanh", ["blk"])):  # one kind of connected operators, and two
-        nodes = [variable("x"), operator("relu", "blk_one", [0]), operator(op, "blk_two", [1]), operator("relu", "other", [2])]
-        assert titles(draw(load(tmp_path, document(nodes, [3])), depth=1).picture, "scope") == scopes
+        nodes = [
+            variable("x"),
+            operator("relu", "blk_one", [0]),
+            operator(op, "blk_two", [1]),
+            operator("relu", "other", [2]),
+        ]
+        assert (
+            titles(draw(load(tmp_path, document(nodes, [3])), depth=1).picture, "scope") == scopes
+        )
 
 
 def test_names_have_at_most_sixteen_parts() -> None:
@@ -114,14 +131,30 @@ def test_names_have_at_most_sixteen_parts() -> None:
 def test_operators_that_mxnet_named_are_in_the_scope_of_their_first_input_that_has_one() -> None:
     x, conv, top = Node("", "x"), Node("Convolution", "s_conv0"), Node("tanh", "top")
     plus = Node("elemwise_add", "_plus3", inputs=(Entry(x), Entry(top), Entry(conv)))
-    moved = [Node(op, name, inputs=(Entry(plus),)) for op, name in (("Activation", "activation2"), ("_Plus", "plus8"))]
-    own = [Node(op, name, inputs=(Entry(plus),)) for op, name in (("Convolution", "conv7"), ("relu", "relu"))]
+    moved = [
+        Node(op, name, inputs=(Entry(plus),))
+        for op, name in (("Activation", "activation2"), ("_Plus", "plus8"))
+    ]
+    own = [
+        Node(op, name, inputs=(Entry(plus),))
+        for op, name in (("Convolution", "conv7"), ("relu", "relu"))
+    ]
     own.append(Node("relu", "relu4", inputs=(Entry(top),)))
     names = {node: node.name for node in (conv, top, plus, *moved, *own)}
     parts = {node: [part for part in name.split("_") if part] for node, name in names.items()}
     _adopt_scopes(names, parts)
-    assert [parts[node] for node in (plus, *moved)] == [["s", "_plus3"], ["s", "activation2"], ["s", "plus8"]]
-    assert [parts[node] for node in (conv, top, *own)] == [["s", "conv0"], ["top"], ["conv7"], ["relu"], ["relu4"]]
+    assert [parts[node] for node in (plus, *moved)] == [
+        ["s", "_plus3"],
+        ["s", "activation2"],
+        ["s", "plus8"],
+    ]
+    assert [parts[node] for node in (conv, top, *own)] == [
+        ["s", "conv0"],
+        ["top"],
+        ["conv7"],
+        ["relu"],
+        ["relu4"],
+    ]
 
 
 def test_a_graph_of_one_operator_is_that_operator_at_any_depth() -> None:
@@ -135,7 +168,11 @@ def test_operators_without_scopes_are_one_box_at_depth_0_alone() -> None:
     first = Node("relu", "a")
     graph = Graph((first, last := Node("tanh", "b", inputs=(Entry(first),))), (Entry(last),))
     assert [box.kind for box in draw(graph, depth=0).picture.boxes] == ["scope", "output"]
-    assert [box.kind for box in draw(graph, depth=1).picture.boxes] == ["operator", "operator", "output"]
+    assert [box.kind for box in draw(graph, depth=1).picture.boxes] == [
+        "operator",
+        "operator",
+        "output",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -149,9 +186,14 @@ def test_operators_without_scopes_are_one_box_at_depth_0_alone() -> None:
         (1, {None: 81}, 1),
     ],
 )
-def test_as_many_levels_are_open_as_fit_eighty_boxes(deepest: int, counts: dict[int | None, int], depth: int | None) -> None:
+def test_as_many_levels_are_open_as_fit_eighty_boxes(
+    deepest: int, counts: dict[int | None, int], depth: int | None
+) -> None:
     builder: Any = SimpleNamespace(
-        names={Node("relu", "a"): ScopedName(("s",) * deepest, "a"), Node("relu", "b"): ScopedName((), "b")},
+        names={
+            Node("relu", "a"): ScopedName(("s",) * deepest, "a"),
+            Node("relu", "b"): ScopedName((), "b"),
+        },
         build=lambda depth: SimpleNamespace(boxes=[None] * counts[depth]),
     )
     assert _choose_depth(builder) == depth
@@ -160,9 +202,15 @@ def test_as_many_levels_are_open_as_fit_eighty_boxes(deepest: int, counts: dict[
 def test_the_tip_of_a_shared_box_names_forty_parameters() -> None:
     parameters = [Node("", f"p{i}") for i in range(41)]
     users = [Node("add_n", name, inputs=tuple(map(Entry, parameters))) for name in "ab"]
-    graph = AnnotatedGraph(Graph((*parameters, *users), tuple(map(Entry, users))), frozenset(parameters))
+    graph = AnnotatedGraph(
+        Graph((*parameters, *users), tuple(map(Entry, users))), frozenset(parameters)
+    )
     (box,) = [box for box in make_picture(graph, depth=None).boxes if box.kind == "shared"]
-    assert (box.kind, box.title, box.tip) == ("shared", "41 shared parameters", ", ".join(f"p{i}" for i in range(40)))
+    assert (box.kind, box.title, box.tip) == (
+        "shared",
+        "41 shared parameters",
+        ", ".join(f"p{i}" for i in range(40)),
+    )
 
 
 def test_branches_are_clusters_and_shared_parameters_are_outside() -> None:
@@ -173,7 +221,10 @@ def test_branches_are_clusters_and_shared_parameters_are_outside() -> None:
     assert all(found.boxes[number].cluster is None for number in shared)
     for number in shared:
         users = [found.boxes[line.target] for line in found.lines if line.source == number]
-        assert [(user.cluster, user.title) for user in users] == [(("",), users[0].title), (("sha-",), users[0].title)]
+        assert [(user.cluster, user.title) for user in users] == [
+            (("",), users[0].title),
+            (("sha-",), users[0].title),
+        ]
         assert all(line.kind == "shared" for line in found.lines if line.source == number)
 
 
@@ -211,7 +262,9 @@ def test_nodes_that_a_map_renamed_are_highlighted(tmp_path: Path) -> None:
     names.write_text(json.dumps(entries))
     others.write_text('{"a": "b"}')
     picture = draw(load(tmp_path, found), highlight=names).picture
-    assert [(box.title, box.lines[-1]) for box in picture.boxes if box.mark == "highlight"] == [("convX", "was conv1")]
+    assert [(box.title, box.lines[-1]) for box in picture.boxes if box.mark == "highlight"] == [
+        ("convX", "was conv1")
+    ]
     with pytest.raises(GraphshareError, match="names no node"):
         draw(lenet(), highlight=others)
     with pytest.raises(GraphshareError, match="is not a map"):
@@ -228,7 +281,9 @@ def test_odd_names_survive_every_language(tmp_path: Path) -> None:
     graph = load(tmp_path, document([variable("x"), operator("relu", name, [0])], [1]))
     mermaid = draw(graph, to="mermaid").text
     assert 'n0["a#quot;b\\n#lt;c#gt;\\n#96;d#96;;}]#35;x<br/>relu"]' in mermaid
-    assert len(mermaid.splitlines()) == len(draw(lenet_of_one(tmp_path), to="mermaid").text.splitlines())
+    assert len(mermaid.splitlines()) == len(
+        draw(lenet_of_one(tmp_path), to="mermaid").text.splitlines()
+    )
     assert 'a"b\\n<c>\\n`d`;}]#x' in svg_texts(draw(graph, to="svg"))
 
 
@@ -241,7 +296,14 @@ def test_no_name_leaves_its_label(name: str) -> None:
     assert re.sub(r"\\(.)", r"\1", quoted[1]) == shown
     label = _escape_entities(name)
     assert not re.search(r'["<>&`%\n]', label)
-    assert re.sub(r"#(\w+);", lambda match: unescape(f"&{'#' if match[1].isdigit() else ''}{match[1]};"), label) == shown
+    assert (
+        re.sub(
+            r"#(\w+);",
+            lambda match: unescape(f"&{'#' if match[1].isdigit() else ''}{match[1]};"),
+            label,
+        )
+        == shown
+    )
 
 
 def lenet_of_one(tmp_path: Path) -> Graph:
@@ -269,14 +331,21 @@ def test_svg_has_every_box_with_its_kind_and_a_dark_style() -> None:
 
 
 def test_operators_are_coloured_by_kind_unless_something_is_marked(tmp_path: Path) -> None:
-    graph = load(tmp_path, document([variable("x"), operator("relu", "a", [0]), operator("add_n", "b", [1, 1])], [2]))
+    graph = load(
+        tmp_path,
+        document([variable("x"), operator("relu", "a", [0]), operator("add_n", "b", [1, 1])], [2]),
+    )
     assert [(box.title, box.paint) for box in draw(graph).picture.boxes] == [
         ("a", "activation"), ("b", "arithmetic"), ("x", "input"), ("b_output", "output"),
     ]  # fmt: skip
-    found = AnnotatedGraph(graph, frozenset(), marks={graph.nodes[1]: "added", graph.nodes[2]: "added"})
+    found = AnnotatedGraph(
+        graph, frozenset(), marks={graph.nodes[1]: "added", graph.nodes[2]: "added"}
+    )
     marked = make_picture(found, depth=None)
     assert [box.paint for box in marked.boxes] == ["added", "added", "input", "added"]
-    assert [line.mark for line in marked.lines if marked.boxes[line.target].kind == "output"] == ["added"]
+    assert [line.mark for line in marked.lines if marked.boxes[line.target].kind == "output"] == [
+        "added"
+    ]
     near = make_picture(msgspec.structs.replace(found, marks={graph.nodes[1]: "near"}), depth=None)
     assert [box.paint for box in near.boxes] == ["near", "operator", "input", "output"]
 
@@ -306,7 +375,9 @@ def test_a_parameter_that_is_an_output_is_drawn(tmp_path: Path) -> None:
 def test_the_texts_of_a_box_are_in_its_middle() -> None:
     space = "{http://www.w3.org/2000/svg}"
     checked = set()
-    for group in ET.fromstring(draw(siam(), to="svg", shapes={"data": (1, 1, 28, 28)}).text).iter(f"{space}g"):
+    for group in ET.fromstring(draw(siam(), to="svg", shapes={"data": (1, 1, 28, 28)}).text).iter(
+        f"{space}g"
+    ):
         rect, texts = group.find(f"{space}rect"), group.findall(f"{space}text")
         if rect is None or not (group.get("class") or "").startswith("node "):
             continue
@@ -315,7 +386,9 @@ def test_the_texts_of_a_box_are_in_its_middle() -> None:
         assert top < heights[0] <= heights[-1] < top + height
         # A text is above its line by most of its size.
         assert abs((heights[0] - 8.5 - top) - (top + height - heights[-1] - 2)) < 4
-        assert {float(text.get("x", "")) for text in texts} == {float(rect.get("x", "")) + float(rect.get("width", "")) / 2}
+        assert {float(text.get("x", "")) for text in texts} == {
+            float(rect.get("x", "")) + float(rect.get("width", "")) / 2
+        }
         checked.add(len(texts))
     assert {2, 3} <= checked
 
@@ -351,7 +424,9 @@ def test_missing_graphviz_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_mermaid_subgraphs_are_closed(tmp_path: Path) -> None:
     for graph in (siam(), load(tmp_path, scoped("/")), load(tmp_path, scoped("_", made_up=True))):
         for depth in (None, 1, 2):
-            lines = [line.strip() for line in draw(graph, to="mermaid", depth=depth).text.splitlines()]
+            lines = [
+                line.strip() for line in draw(graph, to="mermaid", depth=depth).text.splitlines()
+            ]
             opened = 0
             for line in lines:
                 opened += line.startswith("subgraph ") - (line == "end")
@@ -363,14 +438,27 @@ def test_mermaid_subgraphs_are_closed(tmp_path: Path) -> None:
 
 
 def test_an_input_beside_all_branches_is_in_no_cluster() -> None:
-    boxes = [Box("operator", "a", [], ("a-",)), Box("operator", "b", [], ("b-",)), Box("input", "x", [], ("",))]
+    boxes = [
+        Box("operator", "a", [], ("a-",)),
+        Box("operator", "b", [], ("b-",)),
+        Box("input", "x", [], ("",)),
+    ]
     text = format_mermaid(Picture(boxes, [], ["a-", "b-"], None))
     assert re.findall(r"^ *subgraph .*|^  n.*", text, re.M) == [
         '  n2(["x"]):::input', '  subgraph s0["a-"]', '  subgraph s1["b-"]'
     ]  # fmt: skip
 
 
-_PLAIN = Palette("b", "t", "l", "c", "f", "s", kinds={kind: Paint("f", "s", "t") for kind in LIGHT.kinds}, marks={})
+_PLAIN = Palette(
+    "b",
+    "t",
+    "l",
+    "c",
+    "f",
+    "s",
+    kinds={kind: Paint("f", "s", "t") for kind in LIGHT.kinds},
+    marks={},
+)
 _TWO_BRANCHES = Picture(
     boxes=[
         Box("input", "data", [], ("",)),
@@ -392,7 +480,10 @@ _TWO_BRANCHES = Picture(
     depth=None,
 )
 _ONE_BRANCH = Picture(
-    [*_TWO_BRANCHES.boxes[:3], Box("parameter", "w", [], None)], [Line(3, 1, "data", [])], branches=[""], depth=None
+    [*_TWO_BRANCHES.boxes[:3], Box("parameter", "w", [], None)],
+    [Line(3, 1, "data", [])],
+    branches=[""],
+    depth=None,
 )
 _DOT_HEAD = r"""digraph "g" {
   graph [rankdir=LR, bgcolor="b", fontcolor="t", fontname="Helvetica,Arial,sans-serif", fontsize=12,
@@ -481,7 +572,10 @@ _ONE_BRANCH_MERMAID = r"""flowchart LR
 
 @pytest.mark.parametrize(
     ("picture", "dot", "mermaid"),
-    [(_TWO_BRANCHES, _TWO_BRANCHES_DOT, _TWO_BRANCHES_MERMAID), (_ONE_BRANCH, _ONE_BRANCH_DOT, _ONE_BRANCH_MERMAID)],
+    [
+        (_TWO_BRANCHES, _TWO_BRANCHES_DOT, _TWO_BRANCHES_MERMAID),
+        (_ONE_BRANCH, _ONE_BRANCH_DOT, _ONE_BRANCH_MERMAID),
+    ],
     ids=["two branches", "one branch"],
 )
 def test_the_whole_text_of_a_small_picture(picture: Picture, dot: str, mermaid: str) -> None:
@@ -489,9 +583,14 @@ def test_the_whole_text_of_a_small_picture(picture: Picture, dot: str, mermaid: 
         "PAINT", 'fillcolor="f", color="s", fontcolor="t"'
     )
     used = {box.paint for box in picture.boxes}
-    classes = [f"  classDef {kind} fill:f,stroke:s,color:t\n" for kind in LIGHT.kinds if kind in used]
+    classes = [
+        f"  classDef {kind} fill:f,stroke:s,color:t\n" for kind in LIGHT.kinds if kind in used
+    ]
     links = "  linkStyle 1,2,3 stroke:s\n" if picture is _TWO_BRANCHES else ""
-    assert format_mermaid(picture, palette=_PLAIN, direction="LR") == mermaid + "".join(classes) + links
+    assert (
+        format_mermaid(picture, palette=_PLAIN, direction="LR")
+        == mermaid + "".join(classes) + links
+    )
 
 
 @pytest.mark.parametrize(
@@ -499,7 +598,11 @@ def test_the_whole_text_of_a_small_picture(picture: Picture, dot: str, mermaid: 
     [
         ([""], [("", "")], [("", "scope")]),
         ([""], [("", "s", "t")], [("s", "scope"), ("t", "scope")]),
-        (["", "b-"], [("", ""), ("b-", "s")], [("original", "branch"), ("", "scope"), ("b-", "branch"), ("s", "scope")]),
+        (
+            ["", "b-"],
+            [("", ""), ("b-", "s")],
+            [("original", "branch"), ("", "scope"), ("b-", "branch"), ("s", "scope")],
+        ),
         (["", "b-"], [("",), ("c-",), ("b-",)], [("original", "branch"), ("b-", "branch")]),
     ],
 )
@@ -509,18 +612,30 @@ def test_the_clusters_of_branches_and_scopes(
     boxes = [Box("operator", f"n{i}", [], path) for i, path in enumerate(paths)]
     text = format_dot(Picture(boxes, [], branches, None), LIGHT, title="g")
     assert re.findall(r'label="([^"]*)"; class="(\w+)"; style=', text) == clusters
-    depths = [line.index("n") // 2 for line in text.splitlines() if re.match(r" *n\d \[label", line)]
-    inside = [len(path) if branches == ["", "b-"] else len(path) - 1 for path in paths if path[0] in branches]
-    assert sorted(depths) == sorted([*(depth + 1 for depth in inside), *(1 for path in paths if path[0] not in branches)])
+    depths = [
+        line.index("n") // 2 for line in text.splitlines() if re.match(r" *n\d \[label", line)
+    ]
+    inside = [
+        len(path) if branches == ["", "b-"] else len(path) - 1
+        for path in paths
+        if path[0] in branches
+    ]
+    assert sorted(depths) == sorted(
+        [*(depth + 1 for depth in inside), *(1 for path in paths if path[0] not in branches)]
+    )
 
 
 def test_a_very_long_name_is_cut_in_dot() -> None:
-    picture = Picture([Box("operator", "a", [], None, tip="x" * 199 + "yz")], [], branches=[""], depth=None)
+    picture = Picture(
+        [Box("operator", "a", [], None, tip="x" * 199 + "yz")], [], branches=[""], depth=None
+    )
     assert f'tooltip="{"x" * 199}y"]' in format_dot(picture, _PLAIN, title="g", direction="LR")
 
 
 @pytest.mark.parametrize(("count", "is_warned"), [(500, False), (501, True)])
-def test_more_lines_than_mermaid_draws_are_remarked(count: int, is_warned: bool, tmp_path: Path) -> None:
+def test_more_lines_than_mermaid_draws_are_remarked(
+    count: int, is_warned: bool, tmp_path: Path
+) -> None:
     nodes = [variable("x"), *(operator("relu", f"r{i}", [i]) for i in range(count - 1))]
     drawn = draw(load(tmp_path, document(nodes, [count - 1])), to="mermaid", depth=9)
     assert len(drawn.picture.lines) == count
@@ -541,9 +656,15 @@ def list_faint_colours(palette: Palette) -> list[str]:
     """What is hard to see: text below a contrast of 7 to its fill, lines and outlines below 3 to the background."""
     paints = {**palette.kinds, **palette.marks}
     found = [kind for kind, paint in paints.items() if contrast(paint.fill, paint.text) < 7]
-    found += [f"{kind} outline" for kind, paint in paints.items() if contrast(palette.background, paint.stroke) < 3]
+    found += [
+        f"{kind} outline"
+        for kind, paint in paints.items()
+        if contrast(palette.background, paint.stroke) < 3
+    ]
     lines = {"line": palette.line, "shared_line": palette.shared_line, "text": palette.text}
-    return found + [name for name, color in lines.items() if contrast(palette.background, color) < 3]
+    return found + [
+        name for name, color in lines.items() if contrast(palette.background, color) < 3
+    ]
 
 
 @pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])
@@ -553,7 +674,10 @@ def test_colours_have_enough_contrast(palette: Palette) -> None:
 
 def test_a_faint_colour_is_found() -> None:
     kinds = {**LIGHT.kinds, "input": Paint("#888888", "#fefefe", "#999999")}
-    assert list_faint_colours(msgspec.structs.replace(LIGHT, kinds=kinds)) == ["input", "input outline"]
+    assert list_faint_colours(msgspec.structs.replace(LIGHT, kinds=kinds)) == [
+        "input",
+        "input outline",
+    ]
 
 
 RESNET = re.compile(r"resnet-?50(_v1d?|_v2)?(-symbol)?$")
@@ -564,7 +688,10 @@ def test_every_real_graph_is_drawn(corpus: Path) -> None:
     """All of them in two languages, or everyday a part; those of ResNet-50 in a few boxes."""
     counts: dict[str, int] = {}
     paths = sorted((corpus / "graphs").glob("*.json"))
-    chosen = {*pick_everyday(paths, 8, lambda path: path.name), *(path for path in paths if RESNET.search(path.stem))}
+    chosen = {
+        *pick_everyday(paths, 8, lambda path: path.name),
+        *(path for path in paths if RESNET.search(path.stem)),
+    }
     for path in sorted(chosen):
         graph = graphshare.load(path).graph
         drawn = draw(graph, depth=1)
@@ -577,7 +704,10 @@ def test_every_real_graph_is_drawn(corpus: Path) -> None:
 
 
 def test_a_page_has_the_shape_of_each_parameter_that_is_known() -> None:
-    for graph, shape in ((graphshare.load(ROOT / "fixtures" / "lenet"), "8\\u00d71\\u00d75\\u00d75"), (lenet(), "")):
+    for graph, shape in (
+        (graphshare.load(ROOT / "fixtures" / "lenet"), "8\\u00d71\\u00d75\\u00d75"),
+        (lenet(), ""),
+    ):
         text = graphshare.draw(graph, to="html").text
         assert f'"conv1_weight":{{"shape":"{shape}","users":["conv1"],"count":1,' in text
 
@@ -587,11 +717,19 @@ def test_a_page_has_the_shape_of_each_parameter_that_is_known() -> None:
     [
         (["weight"], ["weight"]),
         (["weight", "weight", "bias"], ["weight ×2, bias"]),
-        (["weight", "bias", "gamma", "beta", "moving_mean"], ["weight, bias", "gamma, beta", "moving_mean"]),
-        (["weight", "bias", "gamma", "beta", "moving_mean", "moving_var"], ["weight, bias", "gamma, beta", "and 2 more kinds"]),
+        (
+            ["weight", "bias", "gamma", "beta", "moving_mean"],
+            ["weight, bias", "gamma, beta", "moving_mean"],
+        ),
+        (
+            ["weight", "bias", "gamma", "beta", "moving_mean", "moving_var"],
+            ["weight, bias", "gamma, beta", "and 2 more kinds"],
+        ),
     ],
 )
-def test_shared_parameters_are_counted_by_their_endings(endings: list[str], lines: list[str]) -> None:
+def test_shared_parameters_are_counted_by_their_endings(
+    endings: list[str], lines: list[str]
+) -> None:
     nodes = [Node("", f"n{number}_{ending}") for number, ending in enumerate(endings)]
     assert _summarize_endings(nodes) == lines
 
@@ -604,17 +742,24 @@ def test_shared_parameters_are_counted_by_their_endings(endings: list[str], line
         (Place(2, "a"), [0, 1]), (Place(1, "c"), []),
     ],
 )  # fmt: skip
-def test_an_id_of_a_map_counts_where_its_name_fits_and_the_name_otherwise(place: Place | None, found: list[int]) -> None:
+def test_an_id_of_a_map_counts_where_its_name_fits_and_the_name_otherwise(
+    place: Place | None, found: list[int]
+) -> None:
     nodes = tuple(Node("", name) for name in "aabb")
     graph = Graph(nodes, ())
-    assert [nodes.index(node) for node in _nodes_at(graph, place, {"a": nodes[:2], "b": nodes[2:]})] == found
+    assert [
+        nodes.index(node) for node in _nodes_at(graph, place, {"a": nodes[:2], "b": nodes[2:]})
+    ] == found
 
 
 def test_the_first_of_two_files_with_an_array_of_one_name_counts_on_a_page(tmp_path: Path) -> None:
     loaded = load(tmp_path, document([variable("v"), variable("w")], [0, 1]))
     graph = AnnotatedGraph(loaded, frozenset(loaded.nodes))
     files = []
-    for name, arrays in (("a", {"arg:w": np.zeros(3, "f4")}), ("b", {"arg:v": np.ones(2, "f4"), "arg:w": np.ones(3, "f4")})):
+    for name, arrays in (
+        ("a", {"arg:w": np.zeros(3, "f4")}),
+        ("b", {"arg:v": np.ones(2, "f4"), "arg:w": np.ones(3, "f4")}),
+    ):
         np.savez(tmp_path / f"{name}.npz", **arrays)
         files.append(read_index(tmp_path / f"{name}.npz"))
     rows = {name: table["rows"] for name, table in describe_boxes(graph, files).parameters.items()}
@@ -702,8 +847,14 @@ def test_the_details_of_nodes_and_parameters_on_a_page(tmp_path: Path) -> None:
         },
         {**empty, "name": "y", "op": "relu", "inputs": [("dense", "1×3")], "outputs": (), "notes": ["two", "three"]},
     ]  # fmt: skip
-    sections = [Section("all", [("first", graph.graph.nodes[0]), ("last", graph.graph.nodes[4]), ("none", None)])]
-    assert _describe_sections(sections, details) == [["all", [["first", 0], ["last", 4], ["none", None]]]]
+    sections = [
+        Section(
+            "all", [("first", graph.graph.nodes[0]), ("last", graph.graph.nodes[4]), ("none", None)]
+        )
+    ]
+    assert _describe_sections(sections, details) == [
+        ["all", [["first", 0], ["last", 4], ["none", None]]]
+    ]
 
 
 @pytest.mark.parametrize(("most", "is_read"), [(28, True), (27, False)])
@@ -716,14 +867,21 @@ def test_more_bytes_of_parameters_than_a_page_reads_have_no_statistics(
     rows: Any = details.parameters["w"]["rows"]
     assert rows[:2] == [("dtype", "float32"), ("size", "16 B")]
     assert (len(rows) > 2) == is_read
-    assert details.notes == (() if is_read else ("statistics are left out: the parameters have 28 B",))
+    assert details.notes == (
+        () if is_read else ("statistics are left out: the parameters have 28 B",)
+    )
 
 
 @pytest.mark.parametrize(("boxes", "depth"), [(MAX_BOXES, None), (MAX_BOXES + 1, 1)])
-def test_scopes_that_are_closed_for_lack_of_room_are_remarked(boxes: int, depth: int | None, tmp_path: Path) -> None:
+def test_scopes_that_are_closed_for_lack_of_room_are_remarked(
+    boxes: int, depth: int | None, tmp_path: Path
+) -> None:
     nodes = [variable("x"), *(operator("relu", f"r{i}", [i]) for i in range(boxes - 2 - 2 * 30))]
     for i in range(30):
-        nodes += [operator(op, f"s{i}/{op}", [len(nodes) + j - 1]) for j, op in enumerate(("relu", "tanh"))]
+        nodes += [
+            operator(op, f"s{i}/{op}", [len(nodes) + j - 1])
+            for j, op in enumerate(("relu", "tanh"))
+        ]
     graph = load(tmp_path, document(nodes, [len(nodes) - 1]))
     remark = "scopes are open to depth 1; `depth=N` opens more or fewer"
     for to, depths in {"dot": (None,), "svg": (None, 1), "html": (None,)}.items():
@@ -733,10 +891,16 @@ def test_scopes_that_are_closed_for_lack_of_room_are_remarked(boxes: int, depth:
             assert (remark in drawn.notes) == (depth == 1 and wanted is None and to != "html")
 
 
-@pytest.mark.parametrize(("alone", "is_shared"), [("", True), ("c", True), ("bc", False), ("ab", False)])
-def test_what_one_of_two_graphs_has_alone_shares_nothing_with_the_rest(alone: str, is_shared: bool) -> None:
+@pytest.mark.parametrize(
+    ("alone", "is_shared"), [("", True), ("c", True), ("bc", False), ("ab", False)]
+)
+def test_what_one_of_two_graphs_has_alone_shares_nothing_with_the_rest(
+    alone: str, is_shared: bool
+) -> None:
     weight = Node("", "w")
     users = [Node("relu", name, inputs=(Entry(weight),)) for name in "abc"]
     graph = Graph((weight, *users), tuple(map(Entry, users)))
-    found = AnnotatedGraph(graph, frozenset([weight]), alone=[node for node in users if node.name in alone])
+    found = AnnotatedGraph(
+        graph, frozenset([weight]), alone=[node for node in users if node.name in alone]
+    )
     assert ("shared" in {box.kind for box in make_picture(found, depth=None).boxes}) == is_shared

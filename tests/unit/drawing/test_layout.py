@@ -8,7 +8,13 @@ import pytest
 
 import graphshare
 from graphshare.drawing.draw import draw
-from graphshare.drawing.layout.arrange import MOST_POINTS, _find_ports, _sweep, arrange, count_crossings
+from graphshare.drawing.layout.arrange import (
+    MOST_POINTS,
+    _find_ports,
+    _sweep,
+    arrange,
+    count_crossings,
+)
 from graphshare.drawing.layout.levels import Layout, Link, ScopeLevel, build_levels, find_paths
 from graphshare.drawing.layout.placement import (
     GUTTER_MARGIN,
@@ -83,7 +89,9 @@ def is_inside(inner: Rect, outer: Rect) -> bool:
 
 
 def residual_net(count: int, scope: str = "") -> Document:
-    """A net of ``count`` nodes whose blocks of ten nodes have two shortcuts; ``scope`` is a format of the block's number."""
+    """A net of ``count`` nodes whose blocks of ten nodes have two shortcuts; ``scope`` is a format
+    of the block's number.
+    """
     nodes, last, shortcut = [variable("data")], 0, 0
     for i in range(count - 1):
         kind = {3: "elemwise_mul", 9: "elemwise_add"}.get(i % 10, "relu")
@@ -104,9 +112,12 @@ def test_nothing_overlaps_in_any_direction(direction: str, tmp_path: Path) -> No
         assert set(layout.at) <= set(placement.rects)
         assert list_overlaps(layout, placement) == []
         first, second = (placement.rects[layout.at[box]] for box in (0, 1))
-        assert {"TB": first.y < second.y, "BT": first.y > second.y, "LR": first.x < second.x, "RL": first.x > second.x}[
-            direction
-        ]
+        assert {
+            "TB": first.y < second.y,
+            "BT": first.y > second.y,
+            "LR": first.x < second.x,
+            "RL": first.x > second.x,
+        }[direction]
 
 
 def test_an_overlap_is_found() -> None:
@@ -129,8 +140,12 @@ def test_branches_are_side_by_side_and_shared_parameters_between_them() -> None:
             rect = rects[layout.at[number]]
             assert left.x + left.width < rect.x
             assert rect.x + rect.width < right.x
-            users = [rects[layout.at[line.target]] for line in picture.lines if line.source == number]
-            assert [abs(user.y + user.height / 2 - rect.y - rect.height / 2) < 1 for user in users] == [True, True]
+            users = [
+                rects[layout.at[line.target]] for line in picture.lines if line.source == number
+            ]
+            assert [
+                abs(user.y + user.height / 2 - rect.y - rect.height / 2) < 1 for user in users
+            ] == [True, True]
 
 
 def test_the_main_path_is_a_straight_line(tmp_path: Path) -> None:
@@ -146,22 +161,42 @@ def test_what_both_branches_need_is_outside_of_both(tmp_path: Path) -> None:
              operator("elemwise_add", "loss", [2, 3])]  # fmt: skip
     picture = draw(load(tmp_path, document(nodes, [4])), prefixes=["b-"]).picture
     layout = arrange(picture)
-    paths = {(picture.boxes[n].title, layout.levels[layout.vertices[v].level].path) for n, v in enumerate(layout.at)}
-    assert paths == {("loss", ()), ("loss_output", ()), ("one", ("",)), ("x", ("",)), ("one", ("b-",)), ("x", ("b-",))}
+    paths = {
+        (picture.boxes[n].title, layout.levels[layout.vertices[v].level].path)
+        for n, v in enumerate(layout.at)
+    }
+    assert paths == {
+        ("loss", ()),
+        ("loss_output", ()),
+        ("one", ("",)),
+        ("x", ("",)),
+        ("one", ("b-",)),
+        ("x", ("b-",)),
+    }
 
 
 @pytest.mark.parametrize("count", [3, 5000])
-def test_what_some_operators_of_a_branch_need_of_others_is_outside_however_many_branches_there_are(count: int) -> None:
+def test_what_some_operators_of_a_branch_need_of_others_is_outside_however_many_branches_there_are(
+    count: int,
+) -> None:
     nodes, heads = [Node("", "data")], []
     for number in range(count):
         prefix = f"b{number}-" if number else ""
-        first = Node("Activation", f"{prefix}first", inputs=(Entry(nodes[-1] if number == 2 else nodes[0]),))
+        first = Node(
+            "Activation", f"{prefix}first", inputs=(Entry(nodes[-1] if number == 2 else nodes[0]),)
+        )
         apart = Node("Activation", f"{prefix}apart", inputs=(Entry(nodes[0]),))
         last = Node("add", f"{prefix}last", inputs=(Entry(first), Entry(apart)))
         nodes += (first, apart, last)
         heads.append(Entry(last))
-    picture = draw(Graph(tuple(nodes), tuple(heads)), prefixes=[f"b{number}-" for number in range(1, count)]).picture
-    boxes = [(box, path) for box, path in zip(picture.boxes, find_paths(picture), strict=True) if box.kind == "operator"]
+    picture = draw(
+        Graph(tuple(nodes), tuple(heads)), prefixes=[f"b{number}-" for number in range(1, count)]
+    ).picture
+    boxes = [
+        (box, path)
+        for box, path in zip(picture.boxes, find_paths(picture), strict=True)
+        if box.kind == "operator"
+    ]
     paths = {box.nodes[0].name: path for box, path in boxes}
     assert {name for name, path in paths.items() if not path} == {"b2-first", "b2-last"}
     assert len(set(paths.values())) == count + 1
@@ -179,7 +214,13 @@ def test_scopes_that_need_each_other_are_drawn(tmp_path: Path) -> None:
 def test_one_source_for_everything_needs_few_points(tmp_path: Path) -> None:
     nodes = [variable("x"), variable("mask")]
     for i in range(600):
-        nodes.append(operator("elemwise_add", f"add{i}", [len(nodes) - 1 if i else 0, 1 if i % 2 else max(i // 2, 1)]))
+        nodes.append(
+            operator(
+                "elemwise_add",
+                f"add{i}",
+                [len(nodes) - 1 if i else 0, 1 if i % 2 else max(i // 2, 1)],
+            )
+        )
     layout = arrange(draw(load(tmp_path, document(nodes, [len(nodes) - 1]))).picture)
     points = sum(vertex.kind == "point" for vertex in layout.vertices)
     assert points <= MOST_POINTS * 602 + 1000
@@ -192,7 +233,13 @@ def test_a_large_level_has_no_more_points_than_one_of_ten_thousand_members() -> 
     """Each operator reads the one before it and one from far above."""
     nodes = [Node("", "x"), Node("relu", "first")]
     for i in range(11_000):
-        nodes.append(Node("elemwise_add", f"add{i}", inputs=(Entry(nodes[-1]), Entry(nodes[len(nodes) * 7 // 8]))))
+        nodes.append(
+            Node(
+                "elemwise_add",
+                f"add{i}",
+                inputs=(Entry(nodes[-1]), Entry(nodes[len(nodes) * 7 // 8])),
+            )
+        )
     layout = arrange(draw(Graph(tuple(nodes), (Entry(nodes[-1]),))).picture)
     points = sum(vertex.kind == "point" for vertex in layout.vertices)
     assert 100_000 < points <= MOST_POINTS * 10_000 + 1000
@@ -207,7 +254,9 @@ def test_very_many_operators_without_edges_have_rows() -> None:
 
 
 def test_operators_without_edges_fill_rows(tmp_path: Path) -> None:
-    nodes = [variable("x")] + [operator("zeros", f"zero{i}", [], attrs={"shape": "(1,)"}) for i in range(300)]
+    nodes = [variable("x")] + [
+        operator("zeros", f"zero{i}", [], attrs={"shape": "(1,)"}) for i in range(300)
+    ]
     layout = arrange(draw(load(tmp_path, document(nodes, list(range(1, 301))))).picture)
     placement = place(layout)
     assert placement.width < 3000
@@ -227,16 +276,26 @@ def test_crossings_are_counted() -> None:
     assert count_crossings([[1, 2], [3, 4]], {1: [(4, 0.5)], 2: [(3, 0.5)]}) == 1
     both = [(3, 0.5), (4, 0.5)]
     assert count_crossings([[1, 2], [3, 4]], {1: both, 2: both}) == 1
-    assert count_crossings([[1, 2], [3]], {1: [(3, 0.7)], 2: [(3, 0.3)]}) == 1  # at two ports of one scope
+    assert (
+        count_crossings([[1, 2], [3]], {1: [(3, 0.7)], 2: [(3, 0.3)]}) == 1
+    )  # at two ports of one scope
 
 
 @pytest.mark.parametrize(
     ("row", "neighbours", "expected"),
     [
         ([5], {5: []}, [5]),
-        ([5, 6, 7], {5: [(2, 0.5)], 6: [(1, 0.5)], 7: []}, [6, 5, 7]),  # between 0 and 1, as 7 stays at 1
+        (
+            [5, 6, 7],
+            {5: [(2, 0.5)], 6: [(1, 0.5)], 7: []},
+            [6, 5, 7],
+        ),  # between 0 and 1, as 7 stays at 1
         ([5, 6], {5: [(1, 0.5), (4, 0.5), (4, 0.5)], 6: [(2, 0.5)]}, [6, 5]),  # the mean of several
-        ([5, 6], {5: [(4, 0.5), (3, 0.5)], 6: []}, [5, 6]),  # one of two without neighbours stays at its end
+        (
+            [5, 6],
+            {5: [(4, 0.5), (3, 0.5)], 6: []},
+            [5, 6],
+        ),  # one of two without neighbours stays at its end
         ([5, 6], {5: [(2, 0.9)], 6: [(2, 0.1)]}, [6, 5]),  # at two ports of one scope
         ([5, 6], {5: [(2, 1.0)], 6: [(3, 0.0)]}, [5, 6]),  # not beyond its place
         ([5, 6], {5: [(9, 0.5)], 6: []}, [5, 6]),  # a neighbour that is not in the row before
@@ -269,7 +328,10 @@ def test_inputs_stand_in_the_order_of_the_ports_that_they_feed(tmp_path: Path) -
     layout = arrange(picture)
     placement = place(layout)
     rnn = next(level for level in layout.levels if level.path == ("rnn",))
-    inputs = [(placement.rects[layout.at[net]].x, placement.rects[port].x) for net, port in rnn.entrances.items()]
+    inputs = [
+        (placement.rects[layout.at[net]].x, placement.rects[port].x)
+        for net, port in rnn.entrances.items()
+    ]
     assert [port for _, port in sorted(inputs)] == sorted(port for _, port in inputs)
 
 
@@ -281,7 +343,9 @@ def test_positions_are_as_near_as_the_gaps_allow() -> None:
 
 @pytest.mark.corpus
 def test_no_real_graph_has_boxes_that_overlap(corpus: Path) -> None:
-    for path in pick_everyday(sorted((corpus / "graphs").glob("*.json")), 8, lambda path: path.name):
+    for path in pick_everyday(
+        sorted((corpus / "graphs").glob("*.json")), 8, lambda path: path.name
+    ):
         picture = draw(graphshare.load(path).graph).picture
         layout = arrange(picture)
         assert list_overlaps(layout, place(layout)) == [], path.name
@@ -295,8 +359,14 @@ def test_a_picture_without_scopes_has_one_level() -> None:
 
 def test_the_width_of_a_text_grows_with_its_letters_and_their_size() -> None:
     assert estimate_width("", 12) == 0
-    assert estimate_width("ab", 12) == pytest.approx(2 * estimate_width("a", 12)) == pytest.approx(estimate_width("ab", 6) * 2)
-    narrow, usual, capital, wide, double = (estimate_width(text, 10) for text in ("i", "a", "A", "W", "\u5c42"))
+    assert (
+        estimate_width("ab", 12)
+        == pytest.approx(2 * estimate_width("a", 12))
+        == pytest.approx(estimate_width("ab", 6) * 2)
+    )
+    narrow, usual, capital, wide, double = (
+        estimate_width(text, 10) for text in ("i", "a", "A", "W", "\u5c42")
+    )
     assert narrow < usual < capital < wide < double
 
 
@@ -329,13 +399,18 @@ def test_a_label_has_a_margin_and_no_label_has_none() -> None:
 @pytest.mark.parametrize(
     ("consumer", "route"),
     [
-        (Rect(95, 50, 30, 10), [(100, 10), (80, 10), (145, 55), (125, 55)]),  # its centre is left of that of the box
+        (
+            Rect(95, 50, 30, 10),
+            [(100, 10), (80, 10), (145, 55), (125, 55)],
+        ),  # its centre is left of that of the box
         (Rect(105, 50, 30, 10), [(140, 10), (160, 10), (85, 55), (105, 55)]),
         (Rect(200, 50, 30, 10), [(140, 10), (170, 10), (170, 55), (200, 55)]),
         (Rect(0, -20, 30, 10), [(100, 10), (65, 10), (65, -15), (30, -15)]),
     ],
 )
-def test_a_line_of_shared_parameters_leads_to_the_nearer_side(consumer: Rect, route: list[tuple[float, float]]) -> None:
+def test_a_line_of_shared_parameters_leads_to_the_nearer_side(
+    consumer: Rect, route: list[tuple[float, float]]
+) -> None:
     assert route_sideways(Rect(100, 0, 40, 20), consumer) == route
 
 
@@ -346,13 +421,25 @@ def test_the_levels_of_a_picture_and_their_boxes() -> None:
         Box("shared", "w", [], None), Box("shared", "v", [], None),
     ]  # fmt: skip
     lines = [Line(0, 1, "data", []), Line(1, 2, "data", [])]
-    lines += [Line(source, target, "shared", []) for source, target in ((3, 0), (3, 1), (4, 1), (4, 2))]
+    lines += [
+        Line(source, target, "shared", []) for source, target in ((3, 0), (3, 1), (4, 1), (4, 2))
+    ]
     layout = build_levels(Picture(boxes, lines, [""], None))
-    levels = [(level.path, level.title, level.kind, layout.boxes[level.box].title) for level in layout.levels[1:]]
-    assert levels == [(("",), "", "scope", ""), (("", "s"), "s", "scope", "s"), (("t",), "t", "scope", "t")]
+    levels = [
+        (level.path, level.title, level.kind, layout.boxes[level.box].title)
+        for level in layout.levels[1:]
+    ]
+    assert levels == [
+        (("",), "", "scope", ""),
+        (("", "s"), "s", "scope", "s"),
+        (("t",), "t", "scope", "t"),
+    ]
     assert [layout.vertices[level.vertex].level for level in layout.levels[1:]] == [0, 1, 0]
     inside, outside = layout.levels[2].shared, layout.levels[0].shared
-    assert [(layout.boxes[layout.vertices[each.vertex].content].title, each.consumers) for each in (*inside, *outside)] == [
+    assert [
+        (layout.boxes[layout.vertices[each.vertex].content].title, each.consumers)
+        for each in (*inside, *outside)
+    ] == [
         ("w", [layout.at[0], layout.at[1]]),
         ("v", [layout.at[1], layout.at[2]]),
     ]
@@ -360,9 +447,19 @@ def test_the_levels_of_a_picture_and_their_boxes() -> None:
 
 
 @pytest.mark.parametrize(("is_chain", "has_gutter"), [(True, False), (False, True)])
-def test_what_members_of_one_row_share_stands_between_them(is_chain: bool, has_gutter: bool) -> None:
-    boxes = [Box("operator", "a", [], ("",)), Box("operator", "b", [], ("",)), Box("shared", "w", [], None)]
-    lines = [*([Line(0, 1, "data", [])] if is_chain else []), Line(2, 0, "shared", []), Line(2, 1, "shared", [])]
+def test_what_members_of_one_row_share_stands_between_them(
+    is_chain: bool, has_gutter: bool
+) -> None:
+    boxes = [
+        Box("operator", "a", [], ("",)),
+        Box("operator", "b", [], ("",)),
+        Box("shared", "w", [], None),
+    ]
+    lines = [
+        *([Line(0, 1, "data", [])] if is_chain else []),
+        Line(2, 0, "shared", []),
+        Line(2, 1, "shared", []),
+    ]
     layout = arrange(Picture(boxes, lines, [""], None))
     (shared,) = layout.levels[0].shared
     assert (shared.gutter >= 0) == has_gutter
@@ -371,7 +468,9 @@ def test_what_members_of_one_row_share_stands_between_them(is_chain: bool, has_g
 
 
 def plain_boxes(*names: str) -> list[Box]:
-    return [Box("operator", name, [], ("", "s") if name.startswith("s/") else ("",)) for name in names]
+    return [
+        Box("operator", name, [], ("", "s") if name.startswith("s/") else ("",)) for name in names
+    ]
 
 
 def data_lines(*pairs: tuple[int, int]) -> list[Line]:
@@ -382,7 +481,10 @@ def test_the_short_side_of_a_detour_stands_where_it_ends_and_an_input_above_its_
     boxes = plain_boxes("x", "a", "b", "c", "end", "short", "side")
     pairs = ((0, 1), (1, 2), (2, 3), (3, 4), (0, 5), (5, 4), (6, 3))
     layout = arrange(Picture(boxes, data_lines(*pairs), [""], None))
-    rows = [[layout.vertices[v].content for v in row if layout.vertices[v].kind == "box"] for row in layout.levels[0].rows]
+    rows = [
+        [layout.vertices[v].content for v in row if layout.vertices[v].kind == "box"]
+        for row in layout.levels[0].rows
+    ]
     assert [sorted(row) for row in rows] == [[0], [1], [2, 6], [3, 5], [4]]
 
 
@@ -398,10 +500,17 @@ def test_the_ports_of_a_scope_are_at_equal_distances() -> None:
 
 
 @pytest.mark.parametrize(
-    ("labels", "text"), [([], ""), ([["2"]], "2"), ([["2"], ["3", "2"]], "2, 3"), ([["2"], ["3", "4"]], "3 shapes")]
+    ("labels", "text"),
+    [([], ""), ([["2"]], "2"), ([["2"], ["3", "2"]], "2, 3"), ([["2"], ["3", "4"]], "3 shapes")],
 )
-def test_a_box_has_the_shapes_of_the_lines_that_start_there(labels: list[list[str]], text: str) -> None:
-    lines = [*(Line(0, 1, "data", each) for each in labels), Line(0, 1, "control", ["9"]), Line(2, 1, "data", ["9"])]
+def test_a_box_has_the_shapes_of_the_lines_that_start_there(
+    labels: list[list[str]], text: str
+) -> None:
+    lines = [
+        *(Line(0, 1, "data", each) for each in labels),
+        Line(0, 1, "control", ["9"]),
+        Line(2, 1, "data", ["9"]),
+    ]
     picture = Picture([*plain_boxes("a", "b"), Box("input", "x", [], ("",))], lines, [""], None)
     assert [box.label for box in build_levels(picture).boxes] == [text, "", ""]
 
@@ -417,7 +526,9 @@ def test_a_box_has_the_shapes_of_the_lines_that_start_there(labels: list[list[st
         ([40, 45], 60, [8, 45]),  # more than there is room for: the end counts
     ],
 )
-def test_a_stack_of_boxes_is_shifted_into_its_range(at: list[float], high: float, expected: list[float]) -> None:
+def test_a_stack_of_boxes_is_shifted_into_its_range(
+    at: list[float], high: float, expected: list[float]
+) -> None:
     assert clamp_stack(at, [20, 30], 0, high) == expected
 
 
@@ -435,12 +546,18 @@ def test_inputs_need_no_branch() -> None:
 
 
 def test_shared_boxes_of_one_gutter_are_stacked_in_it() -> None:
-    boxes = [*plain_boxes("a", "b"), Box("shared", "w", ["64 weights"], None), Box("shared", "a longer name", [], None)]
+    boxes = [
+        *plain_boxes("a", "b"),
+        Box("shared", "w", ["64 weights"], None),
+        Box("shared", "a longer name", [], None),
+    ]
     lines = [Line(source, target, "shared", []) for source in (2, 3) for target in (0, 1)]
     layout = arrange(Picture(boxes, lines, [""], None))
     (gutter,) = {shared.gutter for shared in layout.levels[0].shared}
     rects = place(layout).rects
-    (first_width, first_height), (second_width, second_height) = (measure_box(box) for box in boxes[2:])
+    (first_width, first_height), (second_width, second_height) = (
+        measure_box(box) for box in boxes[2:]
+    )
     assert rects[gutter].height == first_height + second_height + 2 * STACK_GAP
     assert rects[gutter].width == max(first_width, second_width) + 2 * GUTTER_MARGIN
     first, second = sorted((rects[layout.at[number]] for number in (2, 3)), key=lambda rect: rect.y)
@@ -452,7 +569,12 @@ def test_shared_boxes_of_one_gutter_are_stacked_in_it() -> None:
 @pytest.mark.parametrize("depth", range(5))
 def test_a_shared_box_is_in_the_innermost_scope_around_its_consumers(depth: int) -> None:
     path = tuple("pqrst"[:depth])
-    boxes = [*(Box("operator", name, [], ("", *path)) for name in "ab"), Box("shared", "w", [], None)]
-    layout = build_levels(Picture(boxes, [Line(2, 0, "shared", []), Line(2, 1, "shared", [])], [""], None))
+    boxes = [
+        *(Box("operator", name, [], ("", *path)) for name in "ab"),
+        Box("shared", "w", [], None),
+    ]
+    layout = build_levels(
+        Picture(boxes, [Line(2, 0, "shared", []), Line(2, 1, "shared", [])], [""], None)
+    )
     assert [level.path for level in layout.levels if level.shared] == [path]
     assert layout.levels[layout.vertices[layout.at[2]].level].path == path

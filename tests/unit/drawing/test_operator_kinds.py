@@ -42,10 +42,16 @@ PADDLE = {
 }
 
 
-@pytest.mark.parametrize(("domain", "operators"), [(MXNET_DOMAIN, MXNET), ("", ONNX), ("pd_op", PADDLE)])
+@pytest.mark.parametrize(
+    ("domain", "operators"), [(MXNET_DOMAIN, MXNET), ("", ONNX), ("pd_op", PADDLE)]
+)
 def test_operators_have_kinds(domain: str, operators: dict[str, str]) -> None:
     details = NodeDetails(domain=domain)
-    found = {op: find_kind(Node(op, "x", details=details)) for names in operators.values() for op in names.split()}
+    found = {
+        op: find_kind(Node(op, "x", details=details))
+        for names in operators.values()
+        for op in names.split()
+    }
     assert found == {op: kind for kind, names in operators.items() for op in names.split()}
 
 

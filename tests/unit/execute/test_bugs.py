@@ -64,7 +64,18 @@ def test_an_unexpected_exception_is_a_bug_with_node_operator_shapes_and_dtypes(
     with pytest.raises(BugError) as caught:
         everything()
     told = str(caught.value)
-    assert all(text in told for text in ("buggy", "'middle'", "data", "float32", "(2,3)", type(error).__name__, str(error)))
+    assert all(
+        text in told
+        for text in (
+            "buggy",
+            "'middle'",
+            "data",
+            "float32",
+            "(2,3)",
+            type(error).__name__,
+            str(error),
+        )
+    )
     assert caught.value.__cause__ is error
     assert not isinstance(caught.value, GraphshareError)
 
@@ -104,14 +115,25 @@ COMMANDS = {
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("net.json").write_text(json.dumps(document(NODES, [2])))
-    twins = [*NODES, variable("b-data"), operator("buggy", "b-middle", [3]), operator("tanh", "b-out", [4])]
+    twins = [
+        *NODES,
+        variable("b-data"),
+        operator("buggy", "b-middle", [3]),
+        operator("tanh", "b-out", [4]),
+    ]
     Path("two.json").write_text(json.dumps(document(twins, [2, 5])))
 
 
 @pytest.mark.usefixtures("files")
 @pytest.mark.parametrize(
     ("command", "part"),
-    [("run", "forward"), ("run", "shapes"), ("verify", "forward"), ("verify", "types"), ("inspect", "shapes")],
+    [
+        ("run", "forward"),
+        ("run", "shapes"),
+        ("verify", "forward"),
+        ("verify", "types"),
+        ("inspect", "shapes"),
+    ],
 )
 def test_a_command_reports_a_bug_as_one(
     command: str, part: str, register: Callable[..., None], capsys: pytest.CaptureFixture[str]

@@ -11,14 +11,21 @@ import pytest
 
 from graphshare.errors import MemoryLimitError, RefusedError
 from graphshare.execute.prepare import declared_inputs
-from graphshare.execute.prepare.declared_inputs import InputDrawer, draw_as, fits_sizes, format_declared
+from graphshare.execute.prepare.declared_inputs import (
+    InputDrawer,
+    draw_as,
+    fits_sizes,
+    format_declared,
+)
 from graphshare.formats.facets import Integers
 from graphshare.formats.params.narrow_dtypes import find_numpy_dtype
 
 Sizes = Sequence[Any]
 
 
-def make_drawer(inputs: Mapping[str, Sizes], dtypes: Mapping[str, str] | None = None, **options: Any) -> InputDrawer:
+def make_drawer(
+    inputs: Mapping[str, Sizes], dtypes: Mapping[str, str] | None = None, **options: Any
+) -> InputDrawer:
     """Return what draws for a session with these inputs, of float unless ``dtypes`` says otherwise."""
     defaults = options.pop("defaults", {})
     kinds = {**dict.fromkeys([*inputs, *defaults], "float"), **(dtypes or {})}
@@ -46,7 +53,11 @@ def make_drawer(inputs: Mapping[str, Sizes], dtypes: Mapping[str, str] | None = 
     ],
 )
 def test_sizes_that_are_open_are_chosen(
-    inputs: Mapping[str, Sizes], shapes: dict[str, Any], is_batch: bool, expected: list[Any], open_names: list[str]
+    inputs: Mapping[str, Sizes],
+    shapes: dict[str, Any],
+    is_batch: bool,
+    expected: list[Any],
+    open_names: list[str],
 ) -> None:
     drawer = make_drawer(inputs, shapes=shapes)
     assert drawer.open_names == open_names
@@ -54,18 +65,32 @@ def test_sizes_that_are_open_are_chosen(
 
 
 def test_dimensions_of_fed_arrays_are_those_of_the_others() -> None:
-    drawer = make_drawer({"x": ["n", "m"], "y": ["m", "n"]}, {"x": "int64"}, feeds={"x": np.ones((4, 6), np.int32)})
+    drawer = make_drawer(
+        {"x": ["n", "m"], "y": ["m", "n"]}, {"x": "int64"}, feeds={"x": np.ones((4, 6), np.int32)}
+    )
     assert drawer.open_names == ["y"]
     drawn = drawer.draw(8)
-    assert (str(drawn["x"].dtype), drawn["x"].tolist(), drawn["y"].shape) == ("int64", [[1] * 6] * 4, (6, 4))
+    assert (str(drawn["x"].dtype), drawn["x"].tolist(), drawn["y"].shape) == (
+        "int64",
+        [[1] * 6] * 4,
+        (6, 4),
+    )
 
 
 def test_each_dtype_is_drawn_from_one_stream() -> None:
     dtypes = {"f": "float", "d": "double", "i": "int64", "b": "bool", "s": "string", "h": "float16"}
     drawn = make_drawer({name: [3] for name in dtypes}, dtypes, seed=5).draw(8)
     rng = np.random.default_rng(5)
-    wanted = [rng.standard_normal(3).astype("float32"), rng.standard_normal(3), rng.integers(0, 2, 3)]
-    wanted += [rng.integers(0, 2, 3).astype(bool), np.array(["a"] * 3, object), rng.standard_normal(3).astype("float16")]
+    wanted = [
+        rng.standard_normal(3).astype("float32"),
+        rng.standard_normal(3),
+        rng.integers(0, 2, 3),
+    ]
+    wanted += [
+        rng.integers(0, 2, 3).astype(bool),
+        np.array(["a"] * 3, object),
+        rng.standard_normal(3).astype("float16"),
+    ]
     for array, expected in zip(drawn.values(), wanted, strict=True):
         assert array.dtype == expected.dtype
         assert array.tolist() == expected.tolist()
@@ -74,17 +99,29 @@ def test_each_dtype_is_drawn_from_one_stream() -> None:
 @pytest.mark.parametrize(
     ("options", "messages"),
     [
-        ({"feeds": {"z": np.ones(1)}}, ["`feeds` 'z' is not an input: the model contains its value"]),
+        (
+            {"feeds": {"z": np.ones(1)}},
+            ["`feeds` 'z' is not an input: the model contains its value"],
+        ),
         ({"shapes": {"z": (1,)}}, ["`shapes` 'z' is not an input: the model contains its value"]),
         ({"shapes": {"x": (2, 4)}}, ["`shapes` 'x' is (2,4), but the model declares nx3x?"]),
-        ({"feeds": {"x": np.ones((2, 4, 1))}}, ["`feeds` 'x' is (2,4,1), but the model declares nx3x?"]),
+        (
+            {"feeds": {"x": np.ones((2, 4, 1))}},
+            ["`feeds` 'x' is (2,4,1), but the model declares nx3x?"],
+        ),
         ({"feeds": {"x": np.ones((2, 3, 1))}}, []),
         ({"feeds": {"scalar": np.ones(2)}}, []),
         ({"shapes": {"scalar": (2,)}}, ["`shapes` 'scalar' is (2), but the model declares ()"]),
         ({"dtypes": {"x": "complex64"}}, ["input 'x' is a complex64, which cannot be drawn"]),
         ({"dtypes": {"x": "complex64"}, "feeds": {"x": np.ones(1)}}, []),
-        ({"dtypes": {"x": "int4"}, "feeds": {"x": np.ones(1)}}, ["`feeds` 'x' is (1), but the model declares nx3x?"]),
-        ({"dtypes": {"x": "seq(tensor(int4))"}}, ["input 'x' is a seq(tensor(int4)), which cannot be drawn"]),
+        (
+            {"dtypes": {"x": "int4"}, "feeds": {"x": np.ones(1)}},
+            ["`feeds` 'x' is (1), but the model declares nx3x?"],
+        ),
+        (
+            {"dtypes": {"x": "seq(tensor(int4))"}},
+            ["input 'x' is a seq(tensor(int4)), which cannot be drawn"],
+        ),
         (
             {"dtypes": {"x": "seq(tensor(float8e5m2))"}, "feeds": {"x": np.ones(1)}},
             ["input 'x' is a seq(tensor(float8e5m2)), which numpy has no arrays of"],
@@ -93,7 +130,9 @@ def test_each_dtype_is_drawn_from_one_stream() -> None:
         ({"shapes": {"default": (4,)}}, []),
     ],
 )
-def test_what_does_not_fit_the_declarations_is_refused(options: dict[str, Any], messages: list[str]) -> None:
+def test_what_does_not_fit_the_declarations_is_refused(
+    options: dict[str, Any], messages: list[str]
+) -> None:
     inputs: dict[str, Sizes] = {"x": ["n", 3, None], "scalar": []}
     options = {"dtypes": None, "defaults": {"default": [4]}, **options}
     if not messages:
@@ -106,9 +145,13 @@ def test_what_does_not_fit_the_declarations_is_refused(options: dict[str, Any], 
 
 def test_the_memory_of_drawn_values_is_that_of_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     drawer = make_drawer({"x": [2, 3], "y": [5]})
-    monkeypatch.setattr(declared_inputs, "describe_excess", lambda size: "too much" if size > 88 else "")
+    monkeypatch.setattr(
+        declared_inputs, "describe_excess", lambda size: "too much" if size > 88 else ""
+    )
     drawer.draw(8)
-    monkeypatch.setattr(declared_inputs, "describe_excess", lambda size: "too much" if size > 87 else "")
+    monkeypatch.setattr(
+        declared_inputs, "describe_excess", lambda size: "too much" if size > 87 else ""
+    )
     with pytest.raises(MemoryLimitError) as caught:
         drawer.draw(8)
     assert [(fault.node, fault.message) for fault in caught.value.faults] == [
@@ -124,13 +167,33 @@ ONE_OF = Integers("one of two", values=(0, 1))
     ("dtype", "wishes", "values", "note"),
     [
         ("int64", [ID], {2, 3, 4}, "drawn from 2 to 4: an id"),
-        ("int64", [ID, Integers("too", low=3, high=9), ID], {3, 4}, "drawn from 3 to 4: an id; too"),
-        ("int64", [Integers("one of some", values=(9, 3))], {0, 1, 3, 9}, "drawn from 0, 1, 3, 9: one of some"),
+        (
+            "int64",
+            [ID, Integers("too", low=3, high=9), ID],
+            {3, 4},
+            "drawn from 3 to 4: an id; too",
+        ),
+        (
+            "int64",
+            [Integers("one of some", values=(9, 3))],
+            {0, 1, 3, 9},
+            "drawn from 0, 1, 3, 9: one of some",
+        ),
         ("int64", [ID, MASK, ONE_OF], {2, 3, 4}, "drawn from 2 to 4: an id"),
-        ("int64", [Integers("one of some", values=(0, 2)), MASK], {0, 1, 2}, "drawn from 0, 1, 2: one of some"),
+        (
+            "int64",
+            [Integers("one of some", values=(0, 2)), MASK],
+            {0, 1, 2},
+            "drawn from 0, 1, 2: one of some",
+        ),
         ("int32", [MASK, ONE_OF], {0, 1}, "drawn from 0, 1: a mask; one of two"),
         ("uint8", [MASK, ONE_OF], {0, 1}, None),
-        ("int8", [Integers("any", low=120, high=300)], set(range(120, 127)), "drawn from 120 to 126: any"),
+        (
+            "int8",
+            [Integers("any", low=120, high=300)],
+            set(range(120, 127)),
+            "drawn from 120 to 126: any",
+        ),
         ("bool", [ID, MASK], {False, True}, "drawn from 0, 1: a mask"),
         ("bool", [ID], {False, True}, None),
     ],
@@ -144,12 +207,17 @@ def test_integers_are_those_that_the_model_needs(
     assert set(drawn.ravel().tolist()) == values
     assert drawer.notes == ({} if note is None else {"x": f"'x' is {note}"})
     # A row of a mask has a 1, an index need not have one.
-    assert bool(drawn[:, 0].all()) is (note is not None and (wishes[0] is MASK or 0 not in values or dtype == "bool"))
+    assert bool(drawn[:, 0].all()) is (
+        note is not None and (wishes[0] is MASK or 0 not in values or dtype == "bool")
+    )
 
 
 def test_floats_have_no_wishes() -> None:
     drawer = make_drawer({"x": [3]}, integers={"x": [ID, MASK]})
-    assert drawer.draw(8)["x"].tolist() == np.random.default_rng(0).standard_normal(3).astype("float32").tolist()
+    assert (
+        drawer.draw(8)["x"].tolist()
+        == np.random.default_rng(0).standard_normal(3).astype("float32").tolist()
+    )
     assert drawer.notes == {}
 
 
@@ -169,7 +237,9 @@ def test_floats_have_no_wishes() -> None:
         ([Integers("none", low=3, high=3)], [0, 1, 0]),
     ],
 )
-def test_a_single_number_takes_its_values_in_turn(wishes: list[Integers], expected: list[int]) -> None:
+def test_a_single_number_takes_its_values_in_turn(
+    wishes: list[Integers], expected: list[int]
+) -> None:
     drawn = []
     for seed in range(3):
         drawer = make_drawer({"x": [1]}, {"x": "int64"}, integers={"x": wishes}, seed=seed)
@@ -179,10 +249,24 @@ def test_a_single_number_takes_its_values_in_turn(wishes: list[Integers], expect
 
 
 def test_numbers_of_several_inputs_reach_every_combination() -> None:
-    wishes = {"x": [Integers("x", values=(4, 5, 6))], "y": [Integers("y", low=0, high=9)], "z": [Integers("z", values=(2, 3))]}
+    wishes = {
+        "x": [Integers("x", values=(4, 5, 6))],
+        "y": [Integers("y", low=0, high=9)],
+        "z": [Integers("z", values=(2, 3))],
+    }
     dtypes = dict.fromkeys(wishes, "int64")
-    drawn = [make_drawer({name: [] for name in wishes}, dtypes, integers=wishes, seed=seed).draw(8) for seed in range(6)]
-    assert [(each["x"].item(), each["z"].item()) for each in drawn] == [(4, 2), (5, 2), (6, 2), (4, 3), (5, 3), (6, 3)]
+    drawn = [
+        make_drawer({name: [] for name in wishes}, dtypes, integers=wishes, seed=seed).draw(8)
+        for seed in range(6)
+    ]
+    assert [(each["x"].item(), each["z"].item()) for each in drawn] == [
+        (4, 2),
+        (5, 2),
+        (6, 2),
+        (4, 3),
+        (5, 3),
+        (6, 3),
+    ]
     assert all(0 <= each["y"].item() < 9 for each in drawn)
 
 
@@ -193,7 +277,10 @@ def test_drawn_numbers_are_made_such_that_both_models_hold() -> None:
         assert draw_as(drawn, dtype).dtype == "float32"
     assert draw_as(drawn, "bool").tolist() == [1.0, 1.0, 1.0]
     assert draw_as(drawn, "") is drawn
-    for dtype, narrow in (("float16", np.dtype("float16")), ("bfloat16", find_numpy_dtype("bfloat16"))):
+    for dtype, narrow in (
+        ("float16", np.dtype("float16")),
+        ("bfloat16", find_numpy_dtype("bfloat16")),
+    ):
         rounded = draw_as(drawn, dtype)
         assert rounded.dtype == drawn.dtype
         assert rounded.tolist() == drawn.astype(narrow).astype(drawn.dtype).tolist()
@@ -203,7 +290,11 @@ def test_drawn_numbers_are_made_such_that_both_models_hold() -> None:
 
 
 def test_shapes_as_models_declare_them() -> None:
-    assert [format_declared(shape) for shape in ([], [1], [2, "n", None, ""])] == ["()", "1", "2xnx?x?"]
+    assert [format_declared(shape) for shape in ([], [1], [2, "n", None, ""])] == [
+        "()",
+        "1",
+        "2xnx?x?",
+    ]
     assert fits_sizes([1, "n", None], [1, 4, 5])
     assert fits_sizes(["n"], ["m"])
     assert not fits_sizes([1, 4], [1, 5])

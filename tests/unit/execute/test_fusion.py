@@ -50,7 +50,12 @@ class Net:
         return node("Convolution", inputs, **{**CONVOLUTION, **attrs})
 
     def normalized(self, source: Node, **attrs: str) -> Node:
-        vectors = [self.variable(6), self.variable(6), self.variable(6), self.variable(6, positive=True)]
+        vectors = [
+            self.variable(6),
+            self.variable(6),
+            self.variable(6),
+            self.variable(6, positive=True),
+        ]
         return node("BatchNorm", [source, *vectors], **attrs)
 
     def check(self, *heads: Node, chains: int, steps: int) -> ExecutionPlan:
@@ -74,12 +79,18 @@ class Net:
 def test_a_residual_block_is_two_steps(dtype: str, no_bias: str, fix_gamma: str, size: int) -> None:
     net = Net(dtype)
     x = net.variable(2, 6, size, size)
-    inner = node("Activation", [net.normalized(net.convolution(x, 6, no_bias=no_bias), fix_gamma=fix_gamma)], act_type="relu")
+    inner = node(
+        "Activation",
+        [net.normalized(net.convolution(x, 6, no_bias=no_bias), fix_gamma=fix_gamma)],
+        act_type="relu",
+    )
     body = net.normalized(net.convolution(inner, 6, no_bias=no_bias), fix_gamma=fix_gamma)
     net.check(node("relu", [node("elemwise_add", [body, x])]), chains=2, steps=2)
 
 
-@pytest.mark.parametrize("attrs", [{"stride": "(2, 2)"}, {"num_group": "2"}, {"num_group": "6"}, {"dilate": "(2, 2)"}])
+@pytest.mark.parametrize(
+    "attrs", [{"stride": "(2, 2)"}, {"num_group": "2"}, {"num_group": "6"}, {"dilate": "(2, 2)"}]
+)
 def test_every_way_of_convolving_is_finished(attrs: dict[str, str]) -> None:
     net = Net()
     out = net.normalized(net.convolution(net.variable(2, 6, 9, 9), 6, **attrs))
@@ -90,7 +101,9 @@ def test_every_way_of_convolving_is_finished(attrs: dict[str, str]) -> None:
 def test_a_pointwise_convolution_is_finished() -> None:
     net = Net()
     x, weight = net.variable(2, 4, 7, 7), net.variable(6, 4, 1, 1)
-    out = node("Convolution", [x, weight], kernel="(1, 1)", num_filter="6", no_bias="True", stride="(2, 2)")
+    out = node(
+        "Convolution", [x, weight], kernel="(1, 1)", num_filter="6", no_bias="True", stride="(2, 2)"
+    )
     net.check(node("relu", [net.normalized(out)]), chains=1, steps=1)
 
 
@@ -142,7 +155,11 @@ def test_statistics_far_from_zero_are_not_folded() -> None:
 
 def test_one_by_one_in_training() -> None:
     net = Net()
-    plan = net.check(net.normalized(net.convolution(net.variable(2, 4, 6, 6)), fix_gamma="False"), chains=1, steps=1)
+    plan = net.check(
+        net.normalized(net.convolution(net.variable(2, 4, 6, 6)), fix_gamma="False"),
+        chains=1,
+        steps=1,
+    )
     tape = Tape(plan, net.values, list(net.values))
     assert tape.backward([np.ones_like(output) for output in tape.outputs]).updates
 
@@ -155,7 +172,10 @@ def test_the_operators_that_are_listed_as_fused_are() -> None:
         net = Net()
         convolved = net.convolution(net.variable(1, 4, 5, 5))
         others = {"BatchNorm": 4, "elemwise_add": 1, "_grad_add": 1, "elemwise_mul": 1}.get(op, 0)
-        inputs = [net.variable(6, positive=True) if op == "BatchNorm" else net.variable(1, 6, 5, 5) for _ in range(others)]
+        inputs = [
+            net.variable(6, positive=True) if op == "BatchNorm" else net.variable(1, 6, 5, 5)
+            for _ in range(others)
+        ]
         steps = 1 if op in fused else 2
         net.check(node(op, [convolved, *inputs], **settings.get(op, {})), chains=1, steps=steps)
 
@@ -179,7 +199,11 @@ def test_a_registered_kernel_is_not_replaced_by_a_chain() -> None:
 def test_a_chain_runs_as_one_where_all_dtypes_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
     run_separately = fused._run_separately
-    monkeypatch.setattr(fused, "_run_separately", lambda *given: (calls.append("separately"), run_separately(*given))[1])
+    monkeypatch.setattr(
+        fused,
+        "_run_separately",
+        lambda *given: (calls.append("separately"), run_separately(*given))[1],
+    )
     for dtypes, dtype, count in (
         (("float32", "float32", "float32"), "float32", 0),
         (("float64", "float64", "float64"), "float64", 0),
@@ -187,9 +211,19 @@ def test_a_chain_runs_as_one_where_all_dtypes_are_equal(monkeypatch: pytest.Monk
         (("float16", "float16", "float16"), "float16", 1),
     ):
         net = Net()
-        data, weight, other = net.variable(2, 4, 5, 5), net.variable(6, 4, 3, 3), net.variable(2, 6, 5, 5)
-        made = node("elemwise_add", [node("Convolution", [data, weight], **CONVOLUTION, no_bias="True"), other])
-        net.values = {key: net.values[key].astype(d) for key, d in zip((data, weight, other), dtypes, strict=True)}
+        data, weight, other = (
+            net.variable(2, 4, 5, 5),
+            net.variable(6, 4, 3, 3),
+            net.variable(2, 6, 5, 5),
+        )
+        made = node(
+            "elemwise_add",
+            [node("Convolution", [data, weight], **CONVOLUTION, no_bias="True"), other],
+        )
+        net.values = {
+            key: net.values[key].astype(d)
+            for key, d in zip((data, weight, other), dtypes, strict=True)
+        }
         calls.clear()
         (output,) = run_plan(make_plan([Entry(made)]), net.values).outputs
         assert (output.dtype, len(calls)) == (dtype, count)

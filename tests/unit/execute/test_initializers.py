@@ -13,13 +13,22 @@ from graphshare.ir.graph import Node
 SHAPE = (64, 32, 3, 3)
 
 
-def value(init: str | None, name: str = "w", shape: tuple[int, ...] = SHAPE, seed: int = 0) -> np.ndarray:
-    return initial_value(Node("", name, {} if init is None else {"__init__": init}), shape, "float32", seed=seed)
+def value(
+    init: str | None, name: str = "w", shape: tuple[int, ...] = SHAPE, seed: int = 0
+) -> np.ndarray:
+    return initial_value(
+        Node("", name, {} if init is None else {"__init__": init}), shape, "float32", seed=seed
+    )
 
 
 @pytest.mark.parametrize(
     ("init", "expected"),
-    [(initializers.zeros(), 0), (initializers.ones(), 1), (initializers.constant(2.5), 2.5), ('["Constant", {"value": 4}]', 4)],
+    [
+        (initializers.zeros(), 0),
+        (initializers.ones(), 1),
+        (initializers.constant(2.5), 2.5),
+        ('["Constant", {"value": 4}]', 4),
+    ],
 )
 def test_constants(init: str, expected: float) -> None:
     found = value(init)
@@ -48,7 +57,10 @@ def test_random_ones(init: str | None, std: float) -> None:
     assert value(init, name="v").tobytes() != found.tobytes()
 
 
-@pytest.mark.parametrize(("name", "expected"), [("a_bias", 0), ("a_gamma", 1), ("a_moving_var", 1), ("a_running_mean", 0)])
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("a_bias", 0), ("a_gamma", 1), ("a_moving_var", 1), ("a_running_mean", 0)],
+)
 def test_endings(name: str, expected: int) -> None:
     assert (value(None, name) == expected).all()
 
@@ -80,5 +92,9 @@ def test_shapes_that_do_not_go_with_it() -> None:
 @pytest.mark.parametrize(("rows", "columns"), [(4, 4), (3, 3), (2, 4), (5, 4)])
 def test_bilinear_weights_stretch_an_image(rows: int, columns: int) -> None:
     found = value('["bilinear", {}]', shape=(2, 1, rows, columns))
-    weights = np.array([0.25, 0.75, 0.75, 0.25, -0.25], np.float32)  # of a stretch to twice the size
-    assert np.array_equal(found, np.broadcast_to(np.outer(weights[:rows], weights[:columns]), found.shape))
+    weights = np.array(
+        [0.25, 0.75, 0.75, 0.25, -0.25], np.float32
+    )  # of a stretch to twice the size
+    assert np.array_equal(
+        found, np.broadcast_to(np.outer(weights[:rows], weights[:columns]), found.shape)
+    )

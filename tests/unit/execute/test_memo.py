@@ -9,7 +9,9 @@ from tests.surroundings import ROOT
 
 
 def test_only_what_depends_on_parameters_is_kept() -> None:
-    plan = make_plan(read_symbol((ROOT / "fixtures" / "lenet-symbol.json").read_bytes(), where="lenet").heads)
+    plan = make_plan(
+        read_symbol((ROOT / "fixtures" / "lenet-symbol.json").read_bytes(), where="lenet").heads
+    )
     layer = next(step for step in plan.steps if step.node.op == "Convolution")
     memo, calls = Memo({layer.inputs[1]}), list[str]()
 

@@ -26,7 +26,13 @@ def test_a_buffer_is_used_again_once_no_array_of_it_is_left() -> None:
 
 def test_an_array_has_the_shape_and_type_asked_for_and_may_be_written_to() -> None:
     pool = Pool()
-    for shape, dtype in (((3, 5), "float16"), (LARGE, "float16"), ((0, 4), "int8"), ((), "int64"), ((100_000,), "bool")):
+    for shape, dtype in (
+        ((3, 5), "float16"),
+        (LARGE, "float16"),
+        ((0, 4), "int8"),
+        ((), "int64"),
+        ((100_000,), "bool"),
+    ):
         array = pool.empty(shape, dtype)
         array[...] = 1
         assert (array.shape, array.dtype) == (shape, np.dtype(dtype))

@@ -35,7 +35,9 @@ def read(nodes: list[dict[str, object]], version: int | None = 10901) -> Graph:
     return read_symbol(mxnet_text(document(nodes, [len(nodes) - 1], version=version)).encode())
 
 
-@pytest.mark.parametrize("version", [None, UPGRADED_BEFORE - 1, UPGRADED_BEFORE, UPGRADED_BEFORE + 1])
+@pytest.mark.parametrize(
+    "version", [None, UPGRADED_BEFORE - 1, UPGRADED_BEFORE, UPGRADED_BEFORE + 1]
+)
 def test_a_graph_that_lacks_nothing_is_upgraded_if_it_is_old(version: int | None) -> None:
     graph = read([variable("x"), operator("tanh", "y", [0])], version)
     part, images, implied = upgrade_part(graph, graph.heads)
@@ -48,7 +50,10 @@ def test_labels_and_states_are_zeros_and_data_are_drawn() -> None:
     names = ("data", "rnn_parameters", "state", "state_cell", "label")
     nodes = [variable(name) for name in names]
     attrs = {"mode": "lstm", "num_layers": "1", "state_size": "2"}
-    nodes += [operator("RNN", "rnn", [0, 1, 2, 3], attrs=attrs), operator("SoftmaxOutput", "out", [5, 4])]
+    nodes += [
+        operator("RNN", "rnn", [0, 1, 2, 3], attrs=attrs),
+        operator("SoftmaxOutput", "out", [5, 4]),
+    ]
     graph = read(nodes)
     roles = assign_roles(graph)
     inference = infer(graph, {graph.nodes[0]: (3, 4, 2)}, {})
@@ -60,8 +65,14 @@ def test_labels_and_states_are_zeros_and_data_are_drawn() -> None:
         "state_cell": False,
         "label": False,
     }
-    unknown = draw_inputs(graph.nodes, known, inference, {}, seed=0)  # nothing is known of what they are
-    assert {node.name for node, value in unknown.items() if value.any()} >= {"data", "state", "state_cell"}
+    unknown = draw_inputs(
+        graph.nodes, known, inference, {}, seed=0
+    )  # nothing is known of what they are
+    assert {node.name for node, value in unknown.items() if value.any()} >= {
+        "data",
+        "state",
+        "state_cell",
+    }
 
 
 @pytest.mark.parametrize(
@@ -80,7 +91,8 @@ def test_an_unknown_batch_is_one_sample(
     shapes: tuple[str | None, ...], samples: list[str], expected: tuple[int | None, ...] | None
 ) -> None:
     nodes = [
-        variable(name, **({"attrs": {"__shape__": shape}} if shape else {})) for name, shape in zip("xz", shapes, strict=True)
+        variable(name, **({"attrs": {"__shape__": shape}} if shape else {}))
+        for name, shape in zip("xz", shapes, strict=True)
     ]
     shaped = shape_graph(read([*nodes, operator("elemwise_add", "y", [0, 1])]), {}, one_sample=True)
     assert (shaped.samples, shaped.outputs[-1].shape) == (samples, expected)
@@ -106,7 +118,10 @@ def test_only_inputs_are_samples_and_the_rest_follows(shape: tuple[int | None, .
 
 
 def test_a_batch_of_one_that_contradicts_sizes_inside_stays_unknown() -> None:
-    nodes = [variable("x", attrs={"__shape__": "(0, 3)"}), variable("z", attrs={"__shape__": "(2, 3)"})]
+    nodes = [
+        variable("x", attrs={"__shape__": "(0, 3)"}),
+        variable("z", attrs={"__shape__": "(2, 3)"}),
+    ]
     graph = read([*nodes, operator("Concat", "y", [0, 1], attrs={"dim": "1", "num_args": "2"})])
     shaped = shape_graph(graph, {}, one_sample=True)
     assert shaped.outputs[-1].shape == (2, 6)
@@ -118,12 +133,26 @@ def read_cells(shaped: Shaped) -> list[str]:
 
 
 def test_the_table_of_shapes_says_what_is_not_known() -> None:
-    nodes = [variable("x"), operator("Unknown", "u", [0]), operator("Mystery", "m", [1]), operator("tanh", "y", [2])]
+    nodes = [
+        variable("x"),
+        operator("Unknown", "u", [0]),
+        operator("Mystery", "m", [1]),
+        operator("tanh", "y", [2]),
+    ]
     shaped = shape_graph(read(nodes), {"x": (None, 3)}, one_sample=True)
     assert shaped.unsupported == ["Unknown", "Mystery"]
     assert [output.shape for output in shaped.outputs] == [(1, 3), None, None, None]
     assert read_cells(shaped) == [
-        *("parameters", "0", "multiply-adds", "0", "operators of unknown shape", "Unknown, Mystery", "batch of 1", "x"),
+        *(
+            "parameters",
+            "0",
+            "multiply-adds",
+            "0",
+            "operators of unknown shape",
+            "Unknown, Mystery",
+            "batch of 1",
+            "x",
+        ),
         *("output", "operator", "shape", "dtype"),
         *("x", "variable", "1x3", "float32"),
         *("u_output", "Unknown", "?", "?"),
@@ -152,11 +181,23 @@ def test_values_are_drawn_from_the_seed_that_was_given(seed: int, params_seed: i
     ("limit", "keeps_all", "fault"),
     [
         (60, False, ""),
-        (59, False, "c: the outputs of elemwise_add (2,3) take 12 B, 60 B with all that is kept beside them"),
-        (47, False, "b: the outputs of relu (2,3) take 12 B, 48 B with all that is kept beside them"),
+        (
+            59,
+            False,
+            "c: the outputs of elemwise_add (2,3) take 12 B, 60 B with all that is kept beside them",
+        ),
+        (
+            47,
+            False,
+            "b: the outputs of relu (2,3) take 12 B, 48 B with all that is kept beside them",
+        ),
         (23, False, "x: the values (2,3) take 24 B"),
         (72, True, ""),
-        (71, True, "d: the outputs of relu (2,3) take 12 B, 72 B with all that is kept beside them"),
+        (
+            71,
+            True,
+            "d: the outputs of relu (2,3) take 12 B, 72 B with all that is kept beside them",
+        ),
     ],
 )
 def test_the_memory_of_a_run_is_that_of_the_values_alive_at_a_time(
@@ -171,7 +212,9 @@ def test_the_memory_of_a_run_is_that_of_the_values_alive_at_a_time(
     ]
     graph = read_symbol(mxnet_text(document(nodes, [2, 4])).encode())
     inference = infer(graph, {graph.nodes[0]: (2, 3)}, {graph.nodes[0]: "float32"})
-    monkeypatch.setattr(memory, "describe_excess", lambda size, held: "too much" if size > limit else "")
+    monkeypatch.setattr(
+        memory, "describe_excess", lambda size, held: "too much" if size > limit else ""
+    )
     if not fault:
         check_memory(graph.nodes, graph.heads, inference, {}, keeps_all=keeps_all)
         return
@@ -187,7 +230,10 @@ def test_files_of_arrays_are_fed_to_the_variables_that_are_named(tmp_path: Path)
     np.savez(two, a=np.array([2.0]), b=np.array([3.0]))
 
     def load(*feeds: tuple[str, Path | str]) -> dict[str, Any]:
-        return {name: np.asarray(x).tolist() for name, x in load_feeds([(name, str(path)) for name, path in feeds]).items()}
+        return {
+            name: np.asarray(x).tolist()
+            for name, x in load_feeds([(name, str(path)) for name, path in feeds]).items()
+        }
 
     assert load(("x", one)) == {"x": [1.0]}
     assert load(("", two)) == {"a": [2.0], "b": [3.0]}
@@ -196,7 +242,11 @@ def test_files_of_arrays_are_fed_to_the_variables_that_are_named(tmp_path: Path)
     for feeds, messages, hint in (
         ([("c", two)], [unclear(two)], "it must hold one array, or one of that name"),
         ([("", one)], [unclear(one)], f"--feed NAME={one}"),
-        ([("", two), ("b", one), ("a", one)], ["--feed gives 'b' twice", "--feed gives 'a' twice"], ""),
+        (
+            [("", two), ("b", one), ("a", one)],
+            ["--feed gives 'b' twice", "--feed gives 'a' twice"],
+            "",
+        ),
     ):
         with pytest.raises(UsageError) as caught:
             load(*feeds)
@@ -208,7 +258,12 @@ def test_files_of_arrays_are_fed_to_the_variables_that_are_named(tmp_path: Path)
 
 
 def test_the_shape_of_a_label_is_asked_for_where_inputs_are_known() -> None:
-    nodes = [variable("data"), variable("label"), operator("SoftmaxOutput", "out", [0, 1]), variable("spare")]
+    nodes = [
+        variable("data"),
+        variable("label"),
+        operator("SoftmaxOutput", "out", [0, 1]),
+        variable("spare"),
+    ]
     graph = read([*nodes, operator("relu", "other", [3])])
     pair = Graph(graph.nodes, (*graph.heads, Entry(graph.nodes[2])), graph.attrs, graph.source)
     for given, asked in (({}, ["spare", "data"]), ({"data": (2, 3)}, ["spare"])):
@@ -216,7 +271,13 @@ def test_the_shape_of_a_label_is_asked_for_where_inputs_are_known() -> None:
             infer_part(pair, params=None, shapes=given, types={}, targets=[], as_input=["spare"])
         assert [fault.node for fault in caught.value.faults] == asked
     idle = {"spare": (5, 6)}
-    part = infer_part(pair, params=None, shapes={"data": (2, 3), **idle}, types={"spare": "float16"}, targets=["out"])
+    part = infer_part(
+        pair,
+        params=None,
+        shapes={"data": (2, 3), **idle},
+        types={"spare": "float16"},
+        targets=["out"],
+    )
     assert [part.inference.shapes[node][0] for node in part.part.nodes] == [(2, 3), (2,), (2, 3)]
     with pytest.raises(RefusedError, match="`feeds` 'labels' names no variable"):
         infer_part(pair, params=None, shapes={}, types={"labels": "float16"}, targets=["out"])
@@ -224,24 +285,47 @@ def test_the_shape_of_a_label_is_asked_for_where_inputs_are_known() -> None:
 
 def test_integers_are_drawn_below_their_limit() -> None:
     (node,) = read([variable("x")]).nodes
-    for dtype, limit, expected in (("int32", None, {0, 1}), ("bool", None, {False, True}), ("float32", 3, {0, 1, 2})):
+    for dtype, limit, expected in (
+        ("int32", None, {0, 1}),
+        ("bool", None, {False, True}),
+        ("float32", 3, {0, 1, 2}),
+    ):
         drawn = draw_input(node, (100,), dtype, seed=1, limit=limit)
         assert (str(drawn.dtype), set(drawn.tolist())) == (dtype, expected)
-        assert dtype == "float32" or drawn.tolist() == draw_parameter(node, (100,), dtype, seed=1).tolist()
-    dtypes = {"int8": 127, "uint8": 255, "int64": 2**63 - 1, "bool": 1, "float16": 2048, "float32": 2**24, "float64": 2**53}
+        assert (
+            dtype == "float32"
+            or drawn.tolist() == draw_parameter(node, (100,), dtype, seed=1).tolist()
+        )
+    dtypes = {
+        "int8": 127,
+        "uint8": 255,
+        "int64": 2**63 - 1,
+        "bool": 1,
+        "float16": 2048,
+        "float32": 2**24,
+        "float64": 2**53,
+    }
     assert {dtype: largest_integer(dtype) for dtype in dtypes} == dtypes
     for dtype in ("float16", "float32", "float64"):
         assert np.array(dtypes[dtype], dtype) + np.array(1, dtype) == dtypes[dtype]
 
 
 def test_parameters_are_drawn_by_their_ending_and_shape() -> None:
-    graph = read([variable("w_gamma"), variable("w_var"), variable("w"), operator("add_n", "y", [0, 1, 2])])
+    graph = read(
+        [variable("w_gamma"), variable("w_var"), variable("w"), operator("add_n", "y", [0, 1, 2])]
+    )
     gamma, var, weight = graph.variables()
     for node in (gamma, var):
         drawn = draw_parameter(node, (400,), "float64", seed=0)
         assert drawn.min() >= 1
         assert drawn.mean() == pytest.approx(1 + 0.1 * np.sqrt(2 / np.pi), abs=0.01)
-    for shape, scale in (((4000,), 0.1), ((400, 8), 0.5), ((100, 2, 4, 4), 0.25), ((4000, 1), np.sqrt(2)), ((2, 0), 1.0)):
+    for shape, scale in (
+        ((4000,), 0.1),
+        ((400, 8), 0.5),
+        ((100, 2, 4, 4), 0.25),
+        ((4000, 1), np.sqrt(2)),
+        ((2, 0), 1.0),
+    ):
         drawn = draw_parameter(weight, shape, "float64", seed=0)
         assert drawn.shape == shape
         assert not drawn.size or drawn.std() == pytest.approx(scale, rel=0.06)
@@ -254,7 +338,9 @@ def test_numbers_that_an_integer_dtype_lacks_are_refused() -> None:
     assert convert_feed("x", array, "uint8").dtype == "uint8"
     assert convert_feed("x", np.array([0.1]), "float16").tolist() == [np.float16(0.1)]
     for wrong, dtype in (([1.5], "int32"), ([256.0], "uint8"), ([2.0], "bool")):
-        with pytest.raises(RefusedError, match=f"'x' is float64, and not all of its values fit into {dtype}"):
+        with pytest.raises(
+            RefusedError, match=f"'x' is float64, and not all of its values fit into {dtype}"
+        ):
             convert_feed("x", np.array(wrong), dtype)
 
 
@@ -265,7 +351,9 @@ def test_shapes_that_do_not_fit_those_inferred_are_all_listed() -> None:
     check_shapes({x: (2, 3), z: (1,)}, inference)
     with pytest.raises(RefusedError) as caught:
         check_shapes({x: (3, 3), z: (5,)}, inference)
-    assert [fault.message for fault in caught.value.faults] == ["'x' has the shape (3,3), which does not fit (2,?)"]
+    assert [fault.message for fault in caught.value.faults] == [
+        "'x' has the shape (3,3), which does not fit (2,?)"
+    ]
 
 
 def test_values_that_are_held_count_beside_those_of_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,14 +361,24 @@ def test_values_that_are_held_count_beside_those_of_a_run(monkeypatch: pytest.Mo
     x, w = graph.variables()
     inference = infer(graph, {x: (5,)}, {x: "float32", w: "float32"})
     for limit, keeps_all, message in (
-        (59, False, "the outputs of elemwise_mul (5) take 20 B, 60 B with all that is kept beside them, too much"),
+        (
+            59,
+            False,
+            "the outputs of elemwise_mul (5) take 20 B, 60 B with all that is kept beside them, too much",
+        ),
         (15, False, "the values (5) take 20 B, 40 B with all that is kept beside them, too much"),
-        (79, True, "the outputs of elemwise_mul (5) take 20 B, 80 B with all that is kept beside them, too much"),
+        (
+            79,
+            True,
+            "the outputs of elemwise_mul (5) take 20 B, 80 B with all that is kept beside them, too much",
+        ),
         (80, True, None),
         (60, False, None),
     ):
         monkeypatch.setattr(
-            memory, "describe_excess", lambda size, held, limit=limit: "too much" if size + held > limit else ""
+            memory,
+            "describe_excess",
+            lambda size, held, limit=limit: "too much" if size + held > limit else "",
         )
         values = {w: np.ones(5, "float32")}
         if message is None:
@@ -291,10 +389,19 @@ def test_values_that_are_held_count_beside_those_of_a_run(monkeypatch: pytest.Mo
         assert [fault.message for fault in caught.value.faults] == [message]
 
 
-def test_a_feed_is_a_name_and_a_file_or_a_file_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_feed_is_a_name_and_a_file_or_a_file_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a=b.npy").write_bytes(b"")
-    texts = ["data=x.npy", "x.npy", "a=b.npy", "b=a.npy", "https://host/a=b.npy", "x=https://host/a=b.npy"]
+    texts = [
+        "data=x.npy",
+        "x.npy",
+        "a=b.npy",
+        "b=a.npy",
+        "https://host/a=b.npy",
+        "x=https://host/a=b.npy",
+    ]
     assert parse_feeds(texts) == [
         ("data", "x.npy"),
         ("", "x.npy"),
@@ -309,7 +416,10 @@ def test_a_feed_is_a_name_and_a_file_or_a_file_alone(tmp_path: Path, monkeypatch
 def test_what_was_drawn_is_noted(seed: int, number: int) -> None:
     nodes = [variable(name) for name in ("data", "rnn_parameters", "state", "state_cell", "label")]
     attrs = {"mode": "lstm", "num_layers": "1", "state_size": "2"}
-    nodes += [operator("RNN", "rnn", [0, 1, 2, 3], attrs=attrs), operator("SoftmaxOutput", "out", [5, 4])]
+    nodes += [
+        operator("RNN", "rnn", [0, 1, 2, 3], attrs=attrs),
+        operator("SoftmaxOutput", "out", [5, 4]),
+    ]
     shapes = {"data": (3, 4, 2)}
     prepared = prepare(read(nodes), Request(draw=DrawOptions(seed, seed)), {}, shapes)
     assert prepared.notes == [

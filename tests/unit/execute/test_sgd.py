@@ -31,8 +31,12 @@ def test_momentum() -> None:
     assert stepped(variable("w"), Sgd(0.1, momentum=0.9), [3.0, 3.0]) == pytest.approx([0.7, 0.13])
 
 
-@pytest.mark.parametrize(("dtype", "kept"), [("float16", "float32"), ("float32", "float32"), ("float64", "float64")])
-def test_half_precision_is_updated_in_single_and_other_dtypes_in_their_own(dtype: str, kept: str) -> None:
+@pytest.mark.parametrize(
+    ("dtype", "kept"), [("float16", "float32"), ("float32", "float32"), ("float64", "float64")]
+)
+def test_half_precision_is_updated_in_single_and_other_dtypes_in_their_own(
+    dtype: str, kept: str
+) -> None:
     node, memory = variable("w"), {}
     momentum = Momentum(Sgd(0.1, momentum=0.9, rescale=1 / 3), [node], memory)
     value = np.ones(1, dtype)
@@ -50,10 +54,19 @@ def test_the_defaults_are_those_of_module() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "decays"), [("a_weight", True), ("a_gamma", True), ("a_bias", False), ("a_beta", False), ("weight", False)]
+    ("name", "decays"),
+    [
+        ("a_weight", True),
+        ("a_gamma", True),
+        ("a_bias", False),
+        ("a_beta", False),
+        ("weight", False),
+    ],
 )
 def test_decay_goes_by_the_ending_of_the_name(name: str, decays: bool) -> None:
-    assert stepped(variable(name), Sgd(0.1, wd=0.5), [0.0]) == pytest.approx([0.95 if decays else 1.0])
+    assert stepped(variable(name), Sgd(0.1, wd=0.5), [0.0]) == pytest.approx(
+        [0.95 if decays else 1.0]
+    )
 
 
 def test_multipliers_of_a_variable_prevail() -> None:
@@ -66,13 +79,17 @@ def test_multipliers_of_a_variable_prevail() -> None:
 def test_a_gradient_is_rescaled_and_then_clipped() -> None:
     assert stepped(variable("w"), Sgd(1.0, rescale=0.5, clip=1.0), [3.0]) == pytest.approx([0.0])
     assert stepped(variable("w"), Sgd(1.0, rescale=0.1, clip=1.0), [-3.0]) == pytest.approx([1.3])
-    assert stepped(variable("w"), Sgd(1.0, rescale=0.5, clip=0.0), [3.0]) == pytest.approx([-0.5])  # no bound, as in Module
+    assert stepped(variable("w"), Sgd(1.0, rescale=0.5, clip=0.0), [3.0]) == pytest.approx(
+        [-0.5]
+    )  # no bound, as in Module
 
 
 def test_what_has_no_gradient_may_decay() -> None:
     node = variable("a_weight")
     value: Any = np.ones(2, "float32")
-    assert Momentum(Sgd(0.1, wd=0.5), [node]).update({node: value}, {})[node].tolist() == pytest.approx([0.95, 0.95])
+    assert Momentum(Sgd(0.1, wd=0.5), [node]).update({node: value}, {})[
+        node
+    ].tolist() == pytest.approx([0.95, 0.95])
     assert value.tolist() == [1.0, 1.0]
 
 
@@ -83,10 +100,15 @@ def test_multipliers_that_are_no_numbers_are_all_listed() -> None:
 
 
 def test_gradients_are_divided_by_the_batch_of_the_first_data() -> None:
-    roles = {Node("", name): Role(Kind.INPUT, "", **{f"is_{name}": True}) for name in ("label", "state")}
+    roles = {
+        Node("", name): Role(Kind.INPUT, "", **{f"is_{name}": True}) for name in ("label", "state")
+    }
     number, data, other = (Node("", name) for name in ("number", "data", "other"))
     roles |= {node: Role(Kind.INPUT, "") for node in (number, data, other)}
-    values = {node: np.ones((7, 2)) for node in roles} | {number: np.ones(()), data: np.ones((4, 2))}
+    values = {node: np.ones((7, 2)) for node in roles} | {
+        number: np.ones(()),
+        data: np.ones((4, 2)),
+    }
     assert first_data(roles, values, roles) is data
     assert first_data([number], values, roles) is None
     assert batch_rescale(data, values) == 0.25

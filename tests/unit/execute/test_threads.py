@@ -49,7 +49,9 @@ def test_results_do_not_depend_on_the_number_of_threads(tmp_path: Path) -> None:
     products = [name for name in one if name.startswith("product")]
     assert len(products) == 4
     assert len(one) == 9
-    same = all(np.array_equal(one[name], other[name]) for name in products for other in (two, three))
+    same = all(
+        np.array_equal(one[name], other[name]) for name in products for other in (two, three)
+    )
     for name, array in one.items():
         for other in (two, three):
             if same:

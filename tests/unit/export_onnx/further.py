@@ -1,4 +1,6 @@
-"""Cases of operators that no recording has, because they draw numbers or read a file; and of attributes that none sets."""
+"""Cases of operators that no recording has, because they draw numbers or read a file; and of
+attributes that none sets.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,11 @@ FURTHER: list[dict[str, Any]] = [
     {"op": "_sample_normal", "attrs": {"shape": "(5, 2)"}, "inputs": [_LOW, _HIGH]},
     {"op": "_sample_exponential", "attrs": {"shape": "(5,)"}, "inputs": [_LOW]},
     {"op": "_sample_multinomial", "attrs": {"shape": "(6,)"}, "inputs": [_WEIGHTS]},
-    {"op": "_sample_multinomial", "attrs": {"shape": "(6,)", "get_prob": "True"}, "inputs": [_WEIGHTS]},
+    {
+        "op": "_sample_multinomial",
+        "attrs": {"shape": "(6,)", "get_prob": "True"},
+        "inputs": [_WEIGHTS],
+    },
     {"op": "_sample_multinomial", "attrs": {}, "inputs": [_WEIGHTS]},
     {"op": "_shuffle", "attrs": {}, "inputs": [{"shape": [5, 3]}]},
 ]
@@ -55,18 +61,30 @@ FURTHER += [
     {
         "op": "Convolution",
         "attrs": {"kernel": "(3, 2)", "pad": pad, "num_filter": "4", "no_bias": "True"},
-        "inputs": [{"shape": [2, 3, 8, 7], "dtype": dtype}, {"shape": [4, 3, 3, 2], "dtype": dtype}],
+        "inputs": [
+            {"shape": [2, 3, 8, 7], "dtype": dtype},
+            {"shape": [4, 3, 3, 2], "dtype": dtype},
+        ],
     }
     for pad in ("(-1, -2)", "(-1, 1)", "(0, 2)")
     for dtype in ("float32", "float64")
 ]
 
 
-def _case(op: str, attrs: dict[str, str], *shapes: tuple[int, ...], dtype: str = "float32") -> dict[str, Any]:
-    return {"op": op, "attrs": attrs, "inputs": [{"shape": list(shape), "dtype": dtype} for shape in shapes]}
+def _case(
+    op: str, attrs: dict[str, str], *shapes: tuple[int, ...], dtype: str = "float32"
+) -> dict[str, Any]:
+    return {
+        "op": op,
+        "attrs": attrs,
+        "inputs": [{"shape": list(shape), "dtype": dtype} for shape in shapes],
+    }
 
 
-FURTHER += [_case("LeakyReLU", {"act_type": kind}, (3, 4), dtype="float64") for kind in ("elu", "selu", "gelu", "rrelu")]
+FURTHER += [
+    _case("LeakyReLU", {"act_type": kind}, (3, 4), dtype="float64")
+    for kind in ("elu", "selu", "gelu", "rrelu")
+]
 FURTHER += [_case("add_n", {"num_args": str(n)}, *[(2, 3)] * n, dtype="float16") for n in (4, 5)]
 FURTHER += [
     _case(op, {"scalar": scalar}, (3, 4), dtype="int32")
@@ -84,7 +102,10 @@ FURTHER += [
         ("((0, 1), (2, -1))", "even"),
     )
 ]
-FURTHER += [_case("SoftmaxOutput", {}, shape, shape[:-1]) for shape in ((2, 3, 2, 2), (2, 3, 2, 2, 2), (2, 3, 4))]
+FURTHER += [
+    _case("SoftmaxOutput", {}, shape, shape[:-1])
+    for shape in ((2, 3, 2, 2), (2, 3, 2, 2, 2), (2, 3, 4))
+]
 _TAPS = {"(2,)": (1, 2, 6), "(2, 1, 3)": (1, 2, 4, 3, 5)}
 FURTHER += [_case("im2col", {"kernel": kernel}, shape) for kernel, shape in _TAPS.items()]
 FURTHER += [
@@ -132,9 +153,21 @@ FURTHER += [
     for mean in (1.0, 50000.0)
 ]
 FURTHER += [
-    {"op": "_unravel_index", "attrs": {"shape": "(2, 1, 3)"}, "inputs": [{"shape": [4], "values": [0, 2, 3, 5]}]},
-    {"op": "_npi_bitwise_not", "attrs": {}, "inputs": [{"shape": [4], "values": [0, 2, 3, 255], "dtype": "uint8"}]},
-    {"op": "negative", "attrs": {}, "inputs": [{"shape": [4], "values": [0, 2, 3, 255], "dtype": "uint8"}]},
+    {
+        "op": "_unravel_index",
+        "attrs": {"shape": "(2, 1, 3)"},
+        "inputs": [{"shape": [4], "values": [0, 2, 3, 5]}],
+    },
+    {
+        "op": "_npi_bitwise_not",
+        "attrs": {},
+        "inputs": [{"shape": [4], "values": [0, 2, 3, 255], "dtype": "uint8"}],
+    },
+    {
+        "op": "negative",
+        "attrs": {},
+        "inputs": [{"shape": [4], "values": [0, 2, 3, 255], "dtype": "uint8"}],
+    },
 ]
 
 
@@ -171,25 +204,46 @@ ASKED: list[dict[str, Any]] = [
         for count in (514, 515, 65793, 65794)
     ),
     *(
-        _ask("quantized-58", attrs={"num_filter": "1"}, shapes=((1, count, 1, 1), (1, count, 1, 1), *_RANGES))
+        _ask(
+            "quantized-58",
+            attrs={"num_filter": "1"},
+            shapes=((1, count, 1, 1), (1, count, 1, 1), *_RANGES),
+        )
         for count in (514, 65794)
     ),
     *(
-        _ask("quantized_rnn-0", shapes=((1, 1, width), (16 * (width + 6),), (1, 1, 4), (1, 1, 4), (1,), (1,)))
+        _ask(
+            "quantized_rnn-0",
+            shapes=((1, 1, width), (16 * (width + 6),), (1, 1, 4), (1, 1, 4), (1,), (1,)),
+        )
         for width in (510, 511)
     ),
     *(
         _ask("quantized-39", attrs={"count_include_pad": "False", **more})
-        for more in ({}, {"kernel": "(1, 1)", "global_pool": "True"}, {"pooling_convention": "same"})
+        for more in (
+            {},
+            {"kernel": "(1, 1)", "global_pool": "True"},
+            {"pooling_convention": "same"},
+        )
     ),
-    *(_ask(f"rnn-{number}", inputs="fed") for number in (2, 3, 6, 9, 11, 13, 15, 16, 17, 19, 24, 25)),
+    *(
+        _ask(f"rnn-{number}", inputs="fed")
+        for number in (2, 3, 6, 9, 11, 13, 15, 16, 17, 19, 24, 25)
+    ),
     *(_ask("rnn-21", inputs=kind) for kind in ("fed", "stored")),
     *(_ask("regions-10", opset=opset) for opset in (15, 16, 17)),
     *(_ask("regions-6", opset=opset) for opset in (15, 16)),
     *(_ask("rotated_regions-0", attrs={"sampling_ratio": ratio}) for ratio in ("0", "1", "-1")),
-    *(_ask(f"sampling-{number}", dtypes=("float64", "float64")) for number in (2, 3, 5, 6, 7, 8, 9, 10, 18)),
+    *(
+        _ask(f"sampling-{number}", dtypes=("float64", "float64"))
+        for number in (2, 3, 5, 6, 7, 8, 9, 10, 18)
+    ),
     *(_ask(f"sampling-{number}", dtypes=("float16", "float16")) for number in (2, 3, 8, 18)),
-    *(_ask(f"sampling-{number}", opset=opset) for number in (2, 3, 18) for opset in (15, 16, 19, 20)),
+    *(
+        _ask(f"sampling-{number}", opset=opset)
+        for number in (2, 3, 18)
+        for opset in (15, 16, 19, 20)
+    ),
     *(
         _ask("sampling-7", attrs={"stride1": "2", "kernel_size": kernel}, dtypes=(dtype, dtype))
         for kernel in ("1", "3")
@@ -197,9 +251,17 @@ ASKED: list[dict[str, Any]] = [
     ),
     *(_ask("reduction-374", shapes=((0, 4),), attrs={"axis": axis}) for axis in ("0", "1", None)),
     *(_ask("reduction-371", shapes=((0, 4),), attrs={"axis": axis}) for axis in ("0", None)),
-    *(_ask(f"numpy_elementwise-{number}", opset=opset) for number in (160, 161) for opset in (17, 18, 19)),
+    *(
+        _ask(f"numpy_elementwise-{number}", opset=opset)
+        for number in (160, 161)
+        for opset in (17, 18, 19)
+    ),
     *(_ask(f"numpy_shapes-{number}", opset=opset) for number in (10, 11, 12) for opset in (13, 14)),
-    *(_ask("binary-0", dtypes=(dtype, dtype), opset=opset) for dtype in ("int8", "uint8", "int32") for opset in (13, 14)),
+    *(
+        _ask("binary-0", dtypes=(dtype, dtype), opset=opset)
+        for dtype in ("int8", "uint8", "int32")
+        for opset in (13, 14)
+    ),
     *(_ask("reduction-242", opset=opset) for opset in (17, 18, 19)),
     *(_ask("numpy_statistics-33", opset=opset) for opset in (17, 18)),
     *(_ask("numpy_statistics-12", outputs=count) for count in (1, 2)),

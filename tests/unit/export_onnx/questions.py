@@ -1,4 +1,6 @@
-"""Nodes that are translated: recorded cases of their operators, and changes of these in attributes, shapes and dtypes."""
+"""Nodes that are translated: recorded cases of their operators, and changes of these in attributes,
+shapes and dtypes.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,11 @@ from tests.kernels.unrecorded import UNRECORDED
 from tests.unit.export_onnx.further import FURTHER
 from tests.unit.export_onnx.translated_text import describe_graph
 
-_DRAWN = {"more": [*more_cases.CASES, *more_cases.CHECKED], "unrecorded": UNRECORDED, "further": FURTHER}
+_DRAWN = {
+    "more": [*more_cases.CASES, *more_cases.CHECKED],
+    "unrecorded": UNRECORDED,
+    "further": FURTHER,
+}
 STORED, FED, ALL_STORED = "stored", "fed", "all stored"
 """Which inputs are initializers: the parameters, none, or all but the first."""
 
@@ -32,9 +38,10 @@ STORED, FED, ALL_STORED = "stored", "fed", "all stored"
 class Question(NamedTuple):
     """A node: the case that it is, and what of it is changed.
 
-    ``op`` is another operator with the attributes of the case's own. ``shapes`` and ``dtypes`` are those of the inputs, whose
-    values are those of the case again and again. ``inputs`` says which of them are initializers; ``outputs`` are the first of
-    the operator that are heads of the graph, 0 for those of the case.
+    ``op`` is another operator with the attributes of the case's own. ``shapes`` and ``dtypes`` are
+    those of the inputs, whose values are those of the case again and again. ``inputs`` says which
+    of them are initializers; ``outputs`` are the first of the operator that are heads of the graph,
+    0 for those of the case.
     """
 
     case: str
@@ -124,7 +131,10 @@ def build(question: Question) -> Built:
     arrays = case.arrays
     if question.shapes:
         # Inputs beyond those of the case get the values of its last one.
-        arrays = tuple(np.resize(arrays[min(i, len(arrays) - 1)], shape) for i, shape in enumerate(question.shapes))
+        arrays = tuple(
+            np.resize(arrays[min(i, len(arrays) - 1)], shape)
+            for i, shape in enumerate(question.shapes)
+        )
     if question.dtypes:
         arrays = tuple(map(convert, arrays, question.dtypes))
     outputs = question.outputs or case.outputs
@@ -140,7 +150,9 @@ def build(question: Question) -> Built:
 
 
 def convert(array: Any, dtype: str) -> Any:
-    """Return an array in another dtype: fractions become integers that are not all 0, of the same sign where there is one."""
+    """Return an array in another dtype: fractions become integers that are not all 0, of the same
+    sign where there is one.
+    """
     if array.dtype.name == dtype:
         return array
     if array.dtype.kind == "f" and np.dtype(dtype).kind in "iub":
@@ -161,6 +173,10 @@ def answer(question: Question) -> str:
 def compute(built: Built) -> list[Any]:
     """Return the outputs that the executor computes."""
     arrays = built.arrays
-    found = infer(built.graph, {n: x.shape for n, x in arrays.items()}, {n: str(x.dtype) for n, x in arrays.items()})
+    found = infer(
+        built.graph,
+        {n: x.shape for n, x in arrays.items()},
+        {n: str(x.dtype) for n, x in arrays.items()},
+    )
     values = {node: x.copy() for node, x in arrays.items()}
     return list(run_plan(make_plan(built.graph.heads), values, shapes=found.shapes).outputs)

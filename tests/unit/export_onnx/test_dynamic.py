@@ -33,7 +33,9 @@ def row(values: list[int]) -> Tensor:
     return Tensor("int64", (len(values),), np.array(values, "<i8").tobytes())
 
 
-def variant(size: int, values: list[int], op_type: str = "Reshape", **attributes: AttributeValue) -> Variant:
+def variant(
+    size: int, values: list[int], op_type: str = "Reshape", **attributes: AttributeValue
+) -> Variant:
     nodes = [Operator(op_type, ("x", "c"), ("y",), attributes, "node")]
     inputs, outputs = {"x": ("float32", (size, 4))}, {"y": ("float32", (2 * size, 2))}
     return Variant(model("g", nodes, inputs, outputs, {"c": row(values)}), {"n": size})
@@ -69,9 +71,13 @@ def test_other_rows_are_computed_from_the_shape_of_the_input() -> None:
 
 
 @pytest.mark.parametrize("row", [lambda n: [n * n, 2], lambda n: [2, n // 2], lambda n: [4, 1 + n]])
-def test_one_size_of_a_reshape_may_depend_on_the_sizes_in_any_way(row: Callable[[int], list[int]]) -> None:
+def test_one_size_of_a_reshape_may_depend_on_the_sizes_in_any_way(
+    row: Callable[[int], list[int]],
+) -> None:
     graph = generalize([variant(size, row(size)) for size in (2, 3, 5)], [N])
-    assert [-1 if size != row(3)[i] else size for i, size in enumerate(row(5))] == constants(graph)["node/shape"]
+    assert [-1 if size != row(3)[i] else size for i, size in enumerate(row(5))] == constants(graph)[
+        "node/shape"
+    ]
 
 
 def counted(size: int, shape: tuple[int, ...], dtype: str = "int64", first: int = 0) -> Variant:
@@ -79,7 +85,9 @@ def counted(size: int, shape: tuple[int, ...], dtype: str = "int64", first: int 
     kind = (dtype, (size, 4))
     places = np.arange(first, first + int(np.prod(shape)), dtype=dtype)
     nodes = [Operator("Add", ("x", "c"), ("y",), {}, "node")]
-    graph = model("g", nodes, {"x": kind}, {"y": kind}, {"c": Tensor(dtype, shape, places.tobytes())})
+    graph = model(
+        "g", nodes, {"x": kind}, {"y": kind}, {"c": Tensor(dtype, shape, places.tobytes())}
+    )
     return Variant(graph, {"n": size})
 
 
@@ -107,7 +115,9 @@ def test_numbers_that_count_up_are_computed(axis: int, dtype: str) -> None:
     ids=["from 1", "as many as no size says", "in two axes", "along another axis"],
 )
 def test_other_constants_are_refused_by_the_node_that_owns_them(variants: list[Variant]) -> None:
-    with pytest.raises(RefusedError, match="Add has a constant that depends on the sizes") as caught:
+    with pytest.raises(
+        RefusedError, match="Add has a constant that depends on the sizes"
+    ) as caught:
         generalize(variants, [N], {"node": "the MXNet node"})
     assert [fault.node for fault in caught.value.faults] == ["the MXNet node"]
 
@@ -121,9 +131,18 @@ def test_what_is_equal_for_all_sizes_stays() -> None:
 @pytest.mark.parametrize(
     ("variants", "message"),
     [
-        ([variant(size, [size * size, 2], "Expand") for size in (2, 3, 5)], "has a constant that depends on the sizes"),
-        ([variant(size, [1], "Op", axis=size) for size in (2, 3, 5)], "has attributes that depend on the sizes"),
-        ([variant(size, [1], "Op" if size < 5 else "Other") for size in (2, 3, 5)], "differs between sizes"),
+        (
+            [variant(size, [size * size, 2], "Expand") for size in (2, 3, 5)],
+            "has a constant that depends on the sizes",
+        ),
+        (
+            [variant(size, [1], "Op", axis=size) for size in (2, 3, 5)],
+            "has attributes that depend on the sizes",
+        ),
+        (
+            [variant(size, [1], "Op" if size < 5 else "Other") for size in (2, 3, 5)],
+            "differs between sizes",
+        ),
     ],
 )
 def test_what_depends_on_sizes_otherwise_is_refused(variants: list[Variant], message: str) -> None:
@@ -131,25 +150,43 @@ def test_what_depends_on_sizes_otherwise_is_refused(variants: list[Variant], mes
         generalize(variants, [N])
 
 
-@pytest.mark.parametrize(("ops", "first"), [(("Neg", "Abs"), "n0"), (("Relu", "Abs"), "n1"), (("Relu", "Relu", "Abs"), "n2")])
+@pytest.mark.parametrize(
+    ("ops", "first"),
+    [(("Neg", "Abs"), "n0"), (("Relu", "Abs"), "n1"), (("Relu", "Relu", "Abs"), "n2")],
+)
 def test_different_nodes_are_refused_by_the_first(ops: tuple[str, ...], first: str) -> None:
     def chain(size: int, row: tuple[str, ...]) -> Variant:
         kind, names = ("float32", (size, 4)), ["x", *(f"v{number}" for number in range(len(row)))]
-        nodes = [Operator(op, (names[i],), (names[i + 1],), {}, f"n{i}") for i, op in enumerate(row)]
+        nodes = [
+            Operator(op, (names[i],), (names[i + 1],), {}, f"n{i}") for i, op in enumerate(row)
+        ]
         return Variant(model("g", nodes, {"x": kind}, {names[-1]: kind}, {}), {"n": size})
 
-    with pytest.raises(RefusedError, match="on the graph has different nodes for different sizes") as caught:
-        generalize([chain(2, ("Relu", "Relu")[: len(ops) - 1]), chain(3, ops), chain(5, ops)], [N], {first: "the MXNet node"})
+    with pytest.raises(
+        RefusedError, match="on the graph has different nodes for different sizes"
+    ) as caught:
+        generalize(
+            [chain(2, ("Relu", "Relu")[: len(ops) - 1]), chain(3, ops), chain(5, ops)],
+            [N],
+            {first: "the MXNet node"},
+        )
     assert [fault.node for fault in caught.value.faults] == ["the MXNet node"]
 
 
 def looped(size: int, values: list[int], op_type: str = "Reshape") -> Variant:
     """A loop whose body reshapes its state by a constant of the graph around it."""
     kind = ("float32", (size, 4))
-    step = body("body", [Operator(op_type, ("state", "c"), ("reshaped",), label="inner")], {"reshaped": kind}, {"state": kind})
+    step = body(
+        "body",
+        [Operator(op_type, ("state", "c"), ("reshaped",), label="inner")],
+        {"reshaped": kind},
+        {"state": kind},
+    )
     nodes = [Operator("Loop", ("trips", "", "x"), ("y",), {"body": step}, "loop")]
     trips = Tensor("int64", (), np.array(3, "<i8").tobytes())
-    return Variant(model("g", nodes, {"x": kind}, {"y": kind}, {"c": row(values), "trips": trips}), {"n": size})
+    return Variant(
+        model("g", nodes, {"x": kind}, {"y": kind}, {"c": row(values), "trips": trips}), {"n": size}
+    )
 
 
 def test_a_body_has_the_sizes_of_the_graph_around_it() -> None:
@@ -187,10 +224,19 @@ def test_batch_and_length_of_a_text_can_stay_open(stem: str, corpus: Path) -> No
 
 def test_a_refusal_names_the_node_of_the_graph() -> None:
     data = {"op": "null", "name": "data", "inputs": []}
-    like = {"op": "_contrib_arange_like", "name": "half", "attrs": {"step": "0.5", "axis": "0"}, "inputs": [[0, 0, 0]]}
+    like = {
+        "op": "_contrib_arange_like",
+        "name": "half",
+        "attrs": {"step": "0.5", "axis": "0"},
+        "inputs": [[0, 0, 0]],
+    }
     chosen = {"op": "one_hot", "name": "chosen", "attrs": {"depth": "3"}, "inputs": [[1, 0, 0]]}
     same = {"op": "relu", "name": "same", "inputs": [[0, 0, 0]]}
-    graph = json.dumps({"nodes": [data, like, chosen, same], "arg_nodes": [0], "heads": [[2, 0, 0], [3, 0, 0]]})
-    with pytest.raises(RefusedError, match="Cast has a constant that depends on the sizes") as caught:
+    graph = json.dumps(
+        {"nodes": [data, like, chosen, same], "arg_nodes": [0], "heads": [[2, 0, 0], [3, 0, 0]]}
+    )
+    with pytest.raises(
+        RefusedError, match="Cast has a constant that depends on the sizes"
+    ) as caught:
         export(Checkpoint(read_symbol(graph.encode())), shapes={"data": ("n:4",)})
     assert [fault.node for fault in caught.value.faults] == ["chosen"]

@@ -63,14 +63,19 @@ def test_operators_are_counted_once_and_variables_are_not() -> None:
     # Before it: a, b and both. Behind it: last, both and b.
     assert hint_of(graph, ["bad"]) == f"3 {COMMAND} --target a_output --target both_output`"
     after = node("relu", "after", last)
-    assert hint_of([*graph, after], ["bad"]) == f"4 {COMMAND} --cut bad_output --target after_output`"
+    assert (
+        hint_of([*graph, after], ["bad"]) == f"4 {COMMAND} --cut bad_output --target after_output`"
+    )
 
 
 def test_a_head_before_the_refused_nodes_is_a_target() -> None:
     x = node("", "x")
     a = node("relu", "a", x)
     b, bad = node("relu", "b", a), node("svd", "bad", a)
-    assert hint_of([x, a, b, bad], ["bad"], ["bad", "b"]) == f"2 {COMMAND} --target a_output --target b_output`"
+    assert (
+        hint_of([x, a, b, bad], ["bad"], ["bad", "b"])
+        == f"2 {COMMAND} --target a_output --target b_output`"
+    )
 
 
 def test_a_refused_node_that_reads_a_variable_leaves_what_is_behind_it() -> None:
@@ -98,15 +103,24 @@ def test_there_is_no_hint_without_a_fault() -> None:
 
 def test_operators_that_an_opset_lacks_are_listed() -> None:
     nodes = [node("HardSwish", f"n{i}") for i in range(8)]
-    graph = Graph(tuple(replace(each, details=NodeDetails(domain="", label=each.name)) for each in nodes), ())
+    graph = Graph(
+        tuple(replace(each, details=NodeDetails(domain="", label=each.name)) for each in nodes), ()
+    )
     (fault,) = refuse_versions(graph, 13)
-    assert fault.message == "opset 13 has no HardSwish in this form: n0, n1, n2, n3, n4, n5 and 2 more"
+    assert (
+        fault.message == "opset 13 has no HardSwish in this form: n0, n1, n2, n3, n4, n5 and 2 more"
+    )
     assert refuse_versions(graph, 14) == []
     own = replace(node("Mine", "m"), details=NodeDetails(domain="own"))
     assert list_versions(Graph((*graph.nodes, own), ()), 15) == {"": 15, "own": 1}
 
 
 def test_an_attribute_may_need_a_later_opset_than_its_operator() -> None:
-    reshape = replace(node("Reshape", "r"), attrs={"allowzero": ""}, details=NodeDetails(domain="", label="r"))
-    assert [bool(refuse_versions(Graph((reshape,), ()), opset)) for opset in (13, 14)] == [True, False]
+    reshape = replace(
+        node("Reshape", "r"), attrs={"allowzero": ""}, details=NodeDetails(domain="", label="r")
+    )
+    assert [bool(refuse_versions(Graph((reshape,), ()), opset)) for opset in (13, 14)] == [
+        True,
+        False,
+    ]
     assert refuse_versions(Graph((replace(reshape, attrs={}),), ()), 13) == []

@@ -1,9 +1,11 @@
-"""The ONNX text of every operator that is translated, in many attributes, shapes, dtypes and versions of the operator set.
+"""The ONNX text of every operator that is translated, in many attributes, shapes, dtypes and
+versions of the operator set.
 
-The texts are recorded: ``python -m tests.unit.export_onnx.test_translations`` writes ``translations.json.gz``. It keeps the
-questions that are recorded and adds some for operators without any. Each text is proven before it is written: ONNX's checker
-accepts the model, and onnxruntime (its reference where it has no kernel) computes what the executor computes. Here texts are
-only compared.
+The texts are recorded: ``python -m tests.unit.export_onnx.test_translations`` writes
+``translations.json.gz``. It keeps the questions that are recorded and adds some for operators
+without any. Each text is proven before it is written: ONNX's checker accepts the model, and
+onnxruntime (its reference where it has no kernel) computes what the executor computes. Here texts
+are only compared.
 """
 
 from __future__ import annotations
@@ -22,7 +24,12 @@ import pytest
 
 from graphshare.errors import RefusedError
 from graphshare.ops.bodies import draws_numbers
-from graphshare.ops.registry import TRANSLATIONS, canonical, known_translations, register_translation
+from graphshare.ops.registry import (
+    TRANSLATIONS,
+    canonical,
+    known_translations,
+    register_translation,
+)
 from graphshare.ops.translation import Translation, Translator
 from tests.elementwise import Tolerance, describe_mismatch
 from tests.export.judge import encode, run_onnx, translate
@@ -30,13 +37,24 @@ from tests.export.known_differences import KNOWN
 from tests.export.test_recorded import is_ordinary
 from tests.unit.export_onnx.further import ASKED
 from tests.unit.export_onnx.questions import Question, answer, build, compute, list_cases, read_case
-from tests.unit.export_onnx.translated_text import describe_constant, describe_graph, find_difference
+from tests.unit.export_onnx.translated_text import (
+    describe_constant,
+    describe_graph,
+    find_difference,
+)
 
 RECORDED = Path(__file__).with_name("translations.json.gz")
 FIRST = 8
 """Questions of an operator that has none: cases with other attributes, ranks and dtypes than those before."""
-PROVEN = {"float64": Tolerance(1e-9, 1e-6), "float32": Tolerance(1e-5, 1e-4), "float16": Tolerance(2e-3, 1e-2)}
-"""How far onnxruntime may be from the executor; the absolute part is of the largest element. Sums have another order."""
+PROVEN = {
+    "float64": Tolerance(1e-9, 1e-6),
+    "float32": Tolerance(1e-5, 1e-4),
+    "float16": Tolerance(2e-3, 1e-2),
+}
+"""How far onnxruntime may be from the executor; the absolute part is of the largest element.
+
+Sums have another order.
+"""
 
 
 @cache
@@ -45,19 +63,26 @@ def read_recorded() -> dict[str, list[tuple[Question, str]]]:
     if not RECORDED.exists():
         return {}
     with gzip.open(RECORDED, "rt", encoding="utf-8") as file:
-        return {op: [(Question.from_json(asked), text) for asked, text in rows] for op, rows in json.load(file).items()}
+        return {
+            op: [(Question.from_json(asked), text) for asked, text in rows]
+            for op, rows in json.load(file).items()
+        }
 
 
 def list_operators() -> list[str]:
     """Return the operators that are translated."""
-    return sorted(op for op, translator in known_translations().items() if isinstance(translator, Translator))
+    return sorted(
+        op for op, translator in known_translations().items() if isinstance(translator, Translator)
+    )
 
 
 def choose_first(op: str) -> Iterator[Question]:
     """Yield cases of an operator, each with an attribute, a rank or a dtype that those before do not have."""
     seen: set[Any] = set()
     names = list_cases().get(op)
-    questions = [Question(name) for name in names or ()] or [Question(name, op=op) for name in list_cases()[f"_contrib_{op}"]]
+    questions = [Question(name) for name in names or ()] or [
+        Question(name, op=op) for name in list_cases()[f"_contrib_{op}"]
+    ]
     for question in questions:
         case = read_case(question.case)
         types = (*((x.ndim, str(x.dtype)) for x in case.arrays),)
@@ -71,7 +96,11 @@ def list_questions(op: str) -> list[Question]:
     """Return the questions of an operator that are recorded, the first where none are, and those in ``further.py``."""
     asked = [question for question, _ in read_recorded().get(op, [])] or [*choose_first(op)][:FIRST]
     further = [Question(name) for name in list_cases().get(op, ()) if name.startswith("further-")]
-    further += [question for question in map(Question.from_json, ASKED) if canonical(read_case(question.case).op) == op]
+    further += [
+        question
+        for question in map(Question.from_json, ASKED)
+        if canonical(read_case(question.case).op) == op
+    ]
     return asked + [question for question in further if question not in asked]
 
 
@@ -88,7 +117,9 @@ def prove(question: Question) -> str:
     is_drawn = any(draws_numbers(node) for node in built.graph.nodes)
     for i, (x, y) in enumerate(zip(got, wanted, strict=True)):
         x, y = np.asarray(x), np.asarray(y)
-        assert (x.shape, x.dtype) == (y.shape, y.dtype), f"output {i} is {x.dtype} {x.shape} instead of {y.dtype} {y.shape}"
+        assert (x.shape, x.dtype) == (y.shape, y.dtype), (
+            f"output {i} is {x.dtype} {x.shape} instead of {y.dtype} {y.shape}"
+        )
         if is_drawn:
             continue
         if known is not None and known.ordinary_only:
@@ -109,12 +140,18 @@ def _tolerance_of(expected: Any) -> Tolerance | None:
 
 @pytest.mark.parametrize("op", list_operators())
 def test_the_text_is_as_recorded(op: str) -> None:
-    assert op in read_recorded(), "not recorded: run python -m tests.unit.export_onnx.test_translations"
+    assert op in read_recorded(), (
+        "not recorded: run python -m tests.unit.export_onnx.test_translations"
+    )
     assert list_differences(op) == []
 
 
 def test_every_operator_has_a_text_that_is_no_refusal() -> None:
-    refused = [op for op, rows in read_recorded().items() if all(text.startswith("refused") for _, text in rows)]
+    refused = [
+        op
+        for op, rows in read_recorded().items()
+        if all(text.startswith("refused") for _, text in rows)
+    ]
     assert refused == []
 
 
@@ -150,8 +187,13 @@ def test_elements_of_a_long_constant_that_change_places_are_noticed() -> None:
     numbers = np.arange(1000.0)
     texts = [describe_constant(np.concatenate([numbers[:i], [500], numbers[i:]])) for i in (5, 700)]
     assert find_difference(*texts)
-    assert find_difference(describe_constant(numbers * (1 + 1e-7)), describe_constant(numbers)) == ""
-    texts = [describe_constant(np.concatenate([np.zeros(i, int), [1], np.zeros(99 - i, int)])) for i in (5, 7)]
+    assert (
+        find_difference(describe_constant(numbers * (1 + 1e-7)), describe_constant(numbers)) == ""
+    )
+    texts = [
+        describe_constant(np.concatenate([np.zeros(i, int), [1], np.zeros(99 - i, int)]))
+        for i in (5, 7)
+    ]
     assert find_difference(*texts)
 
 
@@ -166,8 +208,13 @@ def test_a_text_that_onnxruntime_disproves_is_not_written(monkeypatch: pytest.Mo
 
 def list_differences(op: str) -> list[str]:
     """Return the questions of an operator whose text is another than the recorded one, with the difference."""
-    compared = [(question, find_difference(answer(question), text)) for question, text in read_recorded().get(op, [])]
-    return [f"{question.to_json()}: {difference}" for question, difference in compared if difference]
+    compared = [
+        (question, find_difference(answer(question), text))
+        for question, text in read_recorded().get(op, [])
+    ]
+    return [
+        f"{question.to_json()}: {difference}" for question, difference in compared if difference
+    ]
 
 
 def _write() -> int:
@@ -175,7 +222,9 @@ def _write() -> int:
     rows: dict[str, list[tuple[dict[str, Any], str]]] = {}
     wrong = 0
     with ProcessPoolExecutor(2) as pool:
-        for (op, question), text in zip(asked, pool.map(_try, (question for _, question in asked), chunksize=20), strict=True):
+        for (op, question), text in zip(
+            asked, pool.map(_try, (question for _, question in asked), chunksize=20), strict=True
+        ):
             if text.startswith("wrong: "):
                 wrong += 1
                 print(f"{op} {question.to_json()}: {text}")
@@ -183,7 +232,9 @@ def _write() -> int:
             rows.setdefault(op, []).append((question.to_json(), text))
     with gzip.GzipFile(RECORDED, "wb", mtime=0) as file:
         file.write(json.dumps(rows, indent=0).encode())
-    print(f"{sum(map(len, rows.values()))} texts of {len(rows)} operators written, {wrong} are wrong")
+    print(
+        f"{sum(map(len, rows.values()))} texts of {len(rows)} operators written, {wrong} are wrong"
+    )
     return 1 if wrong else 0
 
 

@@ -4,7 +4,20 @@ import numpy as np
 
 from graphshare.export_onnx.writer import encode_array
 
-_HARD = (0, 1, 0x7FFF, 0x8000, 0x8001, 0x18000, 0x7F7F7FFF, 0x7F7F8000, 0x7F800000, 0x7F800001, 0x7FBFFFFF, 0x7FFFFFFF)
+_HARD = (
+    0,
+    1,
+    0x7FFF,
+    0x8000,
+    0x8001,
+    0x18000,
+    0x7F7F7FFF,
+    0x7F7F8000,
+    0x7F800000,
+    0x7F800001,
+    0x7FBFFFFF,
+    0x7FFFFFFF,
+)
 
 
 def test_bfloat16_is_the_nearest_number_and_stays_nan() -> None:
@@ -18,7 +31,9 @@ def test_bfloat16_is_the_nearest_number_and_stays_nan() -> None:
     assert np.array_equal(halves[np.isnan(values)], (bits >> 16 | 0x40)[np.isnan(values)])
 
     def widen(halves: np.ndarray) -> np.ndarray:
-        """Return numbers as float64, in which the distances below are exact; infinity as the number that would follow."""
+        """Return numbers as float64, in which the distances below are exact; infinity as the number
+        that would follow.
+        """
         numbers = (halves << 16).view(np.float32).astype(np.float64)
         return np.where(np.isinf(numbers), np.copysign(2.0**128, numbers), numbers)
 

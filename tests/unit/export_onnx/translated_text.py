@@ -44,7 +44,11 @@ class _Description:
                 text = self._number() if indent else node.name
                 yield f"{indent}{text}: {inputs[node.name]}"
             else:
-                text = node.name if re.fullmatch(r"in\d+", node.name) else describe_constant(_read(node))
+                text = (
+                    node.name
+                    if re.fullmatch(r"in\d+", node.name)
+                    else describe_constant(_read(node))
+                )
             values[node, 0] = text
         for node in graph.nodes:
             if node.op:
@@ -52,7 +56,9 @@ class _Description:
         for head, stated in zip(graph.heads, output_types(graph).values(), strict=True):
             yield f"{indent}-> {values[head.node, head.index]}: {stated}"
 
-    def _list_node(self, node: Node, values: dict[tuple[Node, int], str], indent: str) -> Iterator[str]:
+    def _list_node(
+        self, node: Node, values: dict[tuple[Node, int], str], indent: str
+    ) -> Iterator[str]:
         captures = [variable for body in node.subgraphs for variable in body.captures]
         names = [values[entry.node, entry.index] for entry in node.inputs]
         own, outer = names[: len(names) - len(captures)], names[len(names) - len(captures) :]
@@ -60,13 +66,21 @@ class _Description:
             own.insert(position, "")
         results = [self._number() if name else "" for name in node.details.outputs]
         values.update({(node, index): text for index, text in enumerate(results)})
-        attributes = [f" {name}={text}" for name, text in sorted(node.attrs.items()) if name not in node.details.bodies]
+        attributes = [
+            f" {name}={text}"
+            for name, text in sorted(node.attrs.items())
+            if name not in node.details.bodies
+        ]
         domain = f"{node.details.domain}:" if node.details.domain else ""
         yield f"{indent}{' '.join(results)} = {domain}{node.op}({', '.join(own)}){''.join(attributes)}"
         known = dict(zip(captures, outer, strict=True))
         for name, body in zip(node.details.bodies, node.subgraphs, strict=True):
             yield f"{indent} {name}:"
-            yield from self.list_lines(body, {n: text for n, text in known.items() if n in set(body.captures)}, indent + "  ")
+            yield from self.list_lines(
+                body,
+                {n: text for n, text in known.items() if n in set(body.captures)},
+                indent + "  ",
+            )
 
     def _number(self) -> str:
         self._count += 1
@@ -78,7 +92,9 @@ def _read(node: Node) -> Any:
     assert stored.tensor is not None
     assert stored.place is not None
     content = stored.tensor.read()[stored.place.start : stored.place.end]
-    return np.frombuffer(content, np.dtype(dtype_name(stored.place.code)).newbyteorder("<")).reshape(stored.place.shape)
+    return np.frombuffer(
+        content, np.dtype(dtype_name(stored.place.code)).newbyteorder("<")
+    ).reshape(stored.place.shape)
 
 
 def describe_constant(array: Any) -> str:
@@ -108,7 +124,9 @@ def _list_numbers(elements: Any) -> list[str]:
 
 
 def find_difference(text: str, recorded: str) -> str:
-    """Return the first lines in which two texts differ, in floats by more than :data:`RELATIVE`; empty where none do."""
+    """Return the first lines in which two texts differ, in floats by more than :data:`RELATIVE`;
+    empty where none do.
+    """
     if text == recorded:
         return ""
     lines, others = text.split("\n"), recorded.split("\n")

@@ -67,7 +67,9 @@ def test_without_commit_everything_is_as_it_was(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
-def test_an_exception_leaves_everything_as_it_was(tmp_path: Path, error: type[BaseException]) -> None:
+def test_an_exception_leaves_everything_as_it_was(
+    tmp_path: Path, error: type[BaseException]
+) -> None:
     (tmp_path / "a").write_bytes(b"old")
 
     def interrupted() -> None:
@@ -123,7 +125,9 @@ def test_when_one_cannot_be_put_in_place_all_are_put_back(
 
 @posix
 @pytest.mark.parametrize("fails_at", [0, 1])
-def test_without_hard_links_all_are_put_back_too(tmp_path: Path, monkeypatch, fails_at: int) -> None:
+def test_without_hard_links_all_are_put_back_too(
+    tmp_path: Path, monkeypatch, fails_at: int
+) -> None:
     for name in "ab":
         (tmp_path / name).write_bytes(b"old")
     real, calls = os.replace, []
@@ -198,7 +202,9 @@ def test_the_mode_of_a_replaced_file_stays(tmp_path: Path) -> None:
 
 @posix
 @pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600)])
-def test_a_new_file_gets_the_mode_that_open_would_give(tmp_path: Path, umask: int, mode: int) -> None:
+def test_a_new_file_gets_the_mode_that_open_would_give(
+    tmp_path: Path, umask: int, mode: int
+) -> None:
     before = os.umask(umask)
     try:
         write([tmp_path / "a"])
@@ -317,7 +323,9 @@ def test_a_fifo_is_written_directly(tmp_path: Path) -> None:
 
 @posix
 @pytest.mark.parametrize("target", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
-def test_standard_output_redirected_into_a_file_keeps_what_was_there(tmp_path: Path, target: str) -> None:
+def test_standard_output_redirected_into_a_file_keeps_what_was_there(
+    tmp_path: Path, target: str
+) -> None:
     if not os.path.exists(target):
         pytest.skip(f"no {target} here")
     code = (
@@ -360,8 +368,12 @@ def test_a_file_size_limit_is_an_output_error_that_names_the_target(tmp_path: Pa
     )
     (tmp_path / "a").write_bytes(b"old")
     paths = [str(tmp_path / "a"), str(tmp_path / "b")]
-    done = subprocess.run([sys.executable, "-c", code, *paths], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith(f"{paths[1]}: cannot be written: the file would exceed the size limit")
+    done = subprocess.run(
+        [sys.executable, "-c", code, *paths], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith(
+        f"{paths[1]}: cannot be written: the file would exceed the size limit"
+    )
     assert names(tmp_path) == ["a"]
     assert (tmp_path / "a").read_bytes() == b"old"
 
@@ -473,7 +485,9 @@ def test_more_outputs_than_files_may_be_open(tmp_path: Path) -> None:
 @posix
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("at", range(6))
-def test_signals_wait_until_all_is_in_place(tmp_path: Path, monkeypatch, number: signal.Signals, at: int) -> None:
+def test_signals_wait_until_all_is_in_place(
+    tmp_path: Path, monkeypatch, number: signal.Signals, at: int
+) -> None:
     for name in "ab":
         (tmp_path / name).write_bytes(b"old")
     calls = []
@@ -554,7 +568,9 @@ def test_other_hard_links_keep_the_old_content(tmp_path: Path) -> None:
     assert (tmp_path / "a").read_bytes() == b"new a"
 
 
-def test_the_folder_of_the_outputs_is_listed_once_a_minute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_of_the_outputs_is_listed_once_a_minute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clock = [1000.0]
     monkeypatch.setattr(leftovers, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     left = tmp_path / leftovers.temporary_path("a", ".tmp")
@@ -599,7 +615,9 @@ def test_only_a_stream_need_not_reach_the_disk(
 
 
 @pytest.mark.parametrize("failures", [0, 2, 3])
-def test_an_error_that_passes_is_tried_again(failures: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_that_passes_is_tried_again(
+    failures: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     calls: list[str] = []
 
     def fail(*paths: str) -> None:

@@ -53,7 +53,10 @@ def test_what_a_pipe_holds_is_read(tmp_path: Path) -> None:
 
 
 def test_a_range_beyond_the_end_is_an_error_with_the_byte_where_the_file_ends(path: Path) -> None:
-    with open_source(path) as source, pytest.raises(InputError, match=r"byte 100: shrank while it was being read"):
+    with (
+        open_source(path) as source,
+        pytest.raises(InputError, match=r"byte 100: shrank while it was being read"),
+    ):
         source.read_at(95, 6)
 
 
@@ -64,7 +67,15 @@ def test_a_source_is_indexed_and_sliced_like_bytes(tmp_path: Path) -> None:
     with open_source(target) as source:
         data = SourceBytes(source)
         assert len(data) == len(content)
-        for start, stop in ((0, 0), (0, 10), (65530, 65540), (5, 200_000), (262_140, 262_144), (262_140, 300_000), (7, 3)):
+        for start, stop in (
+            (0, 0),
+            (0, 10),
+            (65530, 65540),
+            (5, 200_000),
+            (262_140, 262_144),
+            (262_140, 300_000),
+            (7, 3),
+        ):
             assert data[start:stop] == content[start:stop]
         assert [data[place] for place in (0, 65_535, 65_536, 3, 262_143)] == [0, 255, 0, 3, 255]
         with pytest.raises(IndexError):
@@ -115,7 +126,13 @@ def test_a_file_that_changes_while_it_is_copied_is_an_error(tmp_path: Path) -> N
 def test_a_source_as_a_file_object_reads_and_seeks_like_a_file(path: Path) -> None:
     with open_source(path) as source, open(path, "rb") as real:
         file = io.BufferedReader(SourceFile(source), 7)
-        for offset, whence, count in ((0, 0, 3), (5, 1, 20), (-4, 2, 10), (50, 0, 100), (200, 0, 1)):
+        for offset, whence, count in (
+            (0, 0, 3),
+            (5, 1, 20),
+            (-4, 2, 10),
+            (50, 0, 100),
+            (200, 0, 1),
+        ):
             assert file.seek(offset, whence) == real.seek(offset, whence)
             assert file.read(count) == real.read(count)
         with pytest.raises(OSError, match="the position -1 is before the start"):
@@ -135,12 +152,18 @@ def test_a_pipe_without_a_writer_is_refused_at_once(tmp_path: Path) -> None:
         open_source(tmp_path / "pipe")
 
 
-def test_a_block_is_read_once_for_what_is_inside_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_block_is_read_once_for_what_is_inside_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "x").write_bytes(bytes(BLOCK) + b"12345678")
     reads: list[tuple[int, int]] = []
     with open_source(tmp_path / "x") as source:
         read_at = source.read_at
-        monkeypatch.setattr(source, "read_at", lambda start, length: reads.append((start, length)) or read_at(start, length))
+        monkeypatch.setattr(
+            source,
+            "read_at",
+            lambda start, length: reads.append((start, length)) or read_at(start, length),
+        )
         data = SourceBytes(source)
         assert data[0] == 0
         assert data[0:BLOCK] == bytes(BLOCK)
@@ -156,7 +179,9 @@ def test_a_block_is_read_once_for_what_is_inside_of_it(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize("is_accepted", [True, False])
-def test_only_the_first_piece_of_stdin_is_judged(is_accepted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_first_piece_of_stdin_is_judged(
+    is_accepted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     piece = open_source_module._PIECE
     monkeypatch.setattr(open_source_module, "_copies", [])
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"x" * (piece + 1))))
@@ -215,13 +240,21 @@ def test_a_cursor_reads_a_window_at_a_time() -> None:
 def test_a_cursor_names_the_record_and_the_byte() -> None:
     cursor = Cursor(HeldBytes("a", b"0123456789"))
     cursor.take(4, "head")
-    for record, at, place in ((-1, None, "byte 4"), (0, None, "record 0, byte 4"), (7, 0, "record 7, byte 0")):
+    for record, at, place in (
+        (-1, None, "byte 4"),
+        (0, None, "record 0, byte 4"),
+        (7, 0, "record 7, byte 0"),
+    ):
         cursor.record = record
         with pytest.raises(InputError) as caught:
             cursor.fail("is odd", at=at, hint="h")
         (fault,) = caught.value.faults
         assert (fault.message, fault.where, fault.path, fault.hint) == ("is odd", "a", place, "h")
-    for read in (lambda: cursor.take(7, "tail"), lambda: cursor.unpack(Struct("<Q"), "tail"), lambda: cursor.skip(7, "tail")):
+    for read in (
+        lambda: cursor.take(7, "tail"),
+        lambda: cursor.unpack(Struct("<Q"), "tail"),
+        lambda: cursor.skip(7, "tail"),
+    ):
         with pytest.raises(InputError, match=r"ends inside tail: expected [78] bytes, 6 left"):
             read()
 
@@ -229,7 +262,12 @@ def test_a_cursor_names_the_record_and_the_byte() -> None:
 def test_a_block_is_kept_until_another_one_is_read() -> None:
     source = Counting(bytes(BLOCK) + bytes(range(8)))
     data = SourceBytes(source)
-    assert [data[BLOCK], data[BLOCK], data[BLOCK + 7], data[BLOCK : BLOCK + 8]] == [0, 0, 7, bytes(range(8))]
+    assert [data[BLOCK], data[BLOCK], data[BLOCK + 7], data[BLOCK : BLOCK + 8]] == [
+        0,
+        0,
+        7,
+        bytes(range(8)),
+    ]
     assert source.reads == [(BLOCK, 8)]
     assert [data[0], data[BLOCK - 1], data[0:BLOCK]] == [0, 0, bytes(BLOCK)]
     assert source.reads[1:] == [(0, BLOCK)]
@@ -246,7 +284,10 @@ def test_bytes_in_memory_end_where_they_end() -> None:
         source.read_at(2, 3)
 
 
-@pytest.mark.parametrize(("size", "is_small"), [(0, False), (1, True), (8 << 20, True), ((8 << 20) + 1, False), (None, False)])
+@pytest.mark.parametrize(
+    ("size", "is_small"),
+    [(0, False), (1, True), (8 << 20, True), ((8 << 20) + 1, False), (None, False)],
+)
 def test_a_small_file_at_a_url_is_opened_again_as_a_whole(
     size: int | None, is_small: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -257,21 +298,27 @@ def test_a_small_file_at_a_url_is_opened_again_as_a_whole(
         opened.append(kind)
         return SimpleNamespace(identity=identity)
 
-    monkeypatch.setattr("graphshare.files.remote.source.open_small_url", lambda url, identity: note("small"))
+    monkeypatch.setattr(
+        "graphshare.files.remote.source.open_small_url", lambda url, identity: note("small")
+    )
     monkeypatch.setattr(open_source_module, "open_source", lambda path: note("ranges"))
     reopen_source("s3://m/a", identity)
     assert opened == ["small" if is_small else "ranges"]
     assert reopen_source("<stdin>", (), b"held").read_at(0, 4) == b"held"
 
 
-@pytest.mark.parametrize(("size", "start"), [(0, b""), (3, b"012"), (10, b"0123456789"), (99, b"0123456789")])
+@pytest.mark.parametrize(
+    ("size", "start"), [(0, b""), (3, b"012"), (10, b"0123456789"), (99, b"0123456789")]
+)
 def test_the_start_of_a_packed_file_is_unpacked(size: int, start: bytes) -> None:
     packed = gzip.compress(b"0123456789")
     assert open_source_module.unpack_gzip_start(packed, size) == (start if size else b"0123456789")
     assert open_source_module.unpack_gzip_start(b"\x1f\x8bxx", 9) == b""
 
 
-def test_a_packed_file_is_bounded_and_all_its_members_count(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
+def test_a_packed_file_is_bounded_and_all_its_members_count(
+    monkeypatch: pytest.MonkeyPatch, path: Path
+) -> None:
     packed = gzip.compress(b"01234") + gzip.compress(b"56789")
     monkeypatch.setattr(open_source_module, "MAX_UNPACKED", 10)
     assert open_source_module.unpack_gzip(packed, where="a") == b"0123456789"
@@ -291,7 +338,8 @@ def test_a_packed_file_is_bounded_and_all_its_members_count(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("a\0b", "cannot be read: embedded null"), ("a" * 300, "cannot be read: File name too long")]
+    ("name", "words"),
+    [("a\0b", "cannot be read: embedded null"), ("a" * 300, "cannot be read: File name too long")],
 )
 @pytest.mark.skipif(os.name != "posix", reason="names as POSIX has them")
 def test_a_path_that_cannot_be_opened_is_named_with_the_reason(name: str, words: str) -> None:

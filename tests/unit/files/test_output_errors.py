@@ -16,9 +16,19 @@ BESIDE = "the directory must be writable: the output is written beside its targe
     [
         (errno.ENOENT, "posix", "the directory does not exist", "create it: mkdir -p a"),
         (errno.EACCES, "posix", "cannot be written: permission denied", BESIDE),
-        (errno.EACCES, "nt", "cannot be written: permission denied", "close it in the program that has it open"),
+        (
+            errno.EACCES,
+            "nt",
+            "cannot be written: permission denied",
+            "close it in the program that has it open",
+        ),
         (errno.EROFS, "nt", "cannot be written: the file system is read-only", ""),
-        (errno.ENOSPC, "posix", "cannot be written: the disk is full", "make room, or write to another disk"),
+        (
+            errno.ENOSPC,
+            "posix",
+            "cannot be written: the disk is full",
+            "make room, or write to another disk",
+        ),
         (errno.EIO, "posix", "cannot be written: odd", ""),
     ],
 )

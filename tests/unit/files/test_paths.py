@@ -52,7 +52,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         ("net", "", "did you mean 'net-symbol.json'?"),
         ("nett", "-symbol.json", "did you mean 'net'?"),
-        ("ohter-symbol.json", "-symbol.json", "did you mean 'other-symbol.json' or 'net-symbol.json'?"),
+        (
+            "ohter-symbol.json",
+            "-symbol.json",
+            "did you mean 'other-symbol.json' or 'net-symbol.json'?",
+        ),
         ("sub/net", "", ""),
         ("gone/net", "", "the directory 'gone' does not exist"),
         ("net.txt/net", "", ""),
@@ -70,7 +74,9 @@ def test_a_folder_is_no_file_and_a_name_at_a_url_is_one(folder: Path) -> None:
     assert [is_listed_file("s3://bucket", name) for name in names] == [True, True, True]
 
 
-@pytest.mark.parametrize(("most", "data"), [(0, b""), (1, b"1"), (3, b"123"), (5, b"12345"), (9, b"12345")])
+@pytest.mark.parametrize(
+    ("most", "data"), [(0, b""), (1, b"1"), (3, b"123"), (5, b"12345"), (9, b"12345")]
+)
 def test_at_most_so_many_bytes_are_read(most: int, data: bytes, folder: Path) -> None:
     assert read_file(str(folder / "net.txt"), most=most) == data
     if sys.platform != "win32":
@@ -88,7 +94,9 @@ def test_only_links_in_a_snapshot_beside_blobs_are_of_a_hub(folder: Path) -> Non
     assert [is_snapshot(str(folder / name)) for name in names] == [True, True, False, False, False]
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs the process file system of Linux")
+@pytest.mark.skipif(
+    not os.path.isdir("/proc/self/fd"), reason="needs the process file system of Linux"
+)
 @pytest.mark.parametrize(
     ("path", "number"),
     [
@@ -125,14 +133,35 @@ def test_paths_and_urls_are_files_and_folders(kind: str, request: pytest.Fixture
     assert kinds == [is_there, is_there, is_not, is_not, is_a_folder]
     assert list_names(root, prefix="net-") == ["net-0000.params", "net-symbol.json"]
     others = ["sub"] if kind == "path" else []
-    assert list_names(root) == ["net-0000.params", "net-symbol.json", "net.txt", "other-symbol.json", *others]
+    assert list_names(root) == [
+        "net-0000.params",
+        "net-symbol.json",
+        "net.txt",
+        "other-symbol.json",
+        *others,
+    ]
 
 
 def test_a_url_may_show_by_its_name_what_it_is(store: str) -> None:
-    assert [is_folder(store), is_folder("http://no.invalid/a/"), is_folder("http://no.invalid/a.onnx")] == [True, True, False]
+    assert [
+        is_folder(store),
+        is_folder("http://no.invalid/a/"),
+        is_folder("http://no.invalid/a.onnx"),
+    ] == [True, True, False]
     names = ("a.onnx", "A.PARAMS?b=c", "a.txt?b.onnx", "a", "a.json/")
-    assert [is_surely_file(f"http://m/{name}") for name in names] == [True, True, False, False, False]
-    assert [base_name(path) for path in ("a/b", "b", "http://m/a/b?c=d", "a/")] == ["b", "b", "b", ""]
+    assert [is_surely_file(f"http://m/{name}") for name in names] == [
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]
+    assert [base_name(path) for path in ("a/b", "b", "http://m/a/b?c=d", "a/")] == [
+        "b",
+        "b",
+        "b",
+        "",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -153,7 +182,10 @@ def test_a_folder_is_not_inside_one_whose_name_begins_like_it(folder: Path) -> N
     assert [is_inside(str(folder / name), str(folder / "sub")) for name in ("sub/a", "sub", "sub2", "sub/../a")] == [
         True, True, False, False
     ]  # fmt: skip
-    assert (real_path("s3://m/../a"), real_path(f"{folder}/sub/..")) == ("s3://m/../a", os.path.realpath(folder))
+    assert (real_path("s3://m/../a"), real_path(f"{folder}/sub/..")) == (
+        "s3://m/../a",
+        os.path.realpath(folder),
+    )
 
 
 def test_one_file_system_may_ignore_case(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,8 +222,14 @@ def test_all_paths_of_a_regular_file_have_one_identity(folder: Path) -> None:
         ("memory://gone/a.json", False, False, "memory://gone/a.json"),
     ],
 )
-def test_an_output_is_a_directory_a_stem_or_a_file(path: str, is_into: bool, is_a_stem: bool, placed: str) -> None:
-    assert (is_directory(path), is_stem(path), place_output(path, "x.json")) == (is_into, is_a_stem, placed)
+def test_an_output_is_a_directory_a_stem_or_a_file(
+    path: str, is_into: bool, is_a_stem: bool, placed: str
+) -> None:
+    assert (is_directory(path), is_stem(path), place_output(path, "x.json")) == (
+        is_into,
+        is_a_stem,
+        placed,
+    )
 
 
 @pytest.mark.parametrize(
@@ -251,12 +289,20 @@ def test_standard_streams_are_files_too(folder: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr("graphshare.files.paths.find_identity", identities.get)
     for in_place in (False, True):
         with pytest.raises(RefusedError) as caught:
-            refuse_inputs_as_outputs([UsedFile("-", "graph")], [UsedFile("b", "graph")], in_place=in_place)
+            refuse_inputs_as_outputs(
+                [UsedFile("-", "graph")], [UsedFile("b", "graph")], in_place=in_place
+            )
         (fault,) = caught.value.faults
         words = "is also an input (b): the graph would replace the graph"
         assert (fault.message, fault.where) == (words, "<stdout>")
     with pytest.raises(RefusedError, match=r"a: is the same file as the input <stdin>"):
         refuse_inputs_as_outputs([UsedFile("a", "graph")], [UsedFile(STDIN, "graph")])
     with pytest.raises(RefusedError) as caught:  # the first of two inputs is named, and each output
-        refuse_inputs_as_outputs([UsedFile("b", "map"), UsedFile("c", "map")], [UsedFile("b", "graph"), UsedFile("c", "map")])
-    assert [fault.message.partition(":")[0] for fault in caught.value.faults] == ["is also an input", "is also an input (b)"]
+        refuse_inputs_as_outputs(
+            [UsedFile("b", "map"), UsedFile("c", "map")],
+            [UsedFile("b", "graph"), UsedFile("c", "map")],
+        )
+    assert [fault.message.partition(":")[0] for fault in caught.value.faults] == [
+        "is also an input",
+        "is also an input (b)",
+    ]

@@ -37,7 +37,9 @@ def answer(status: int, data: bytes, **headers: str) -> SimpleNamespace:
             raise refuse(status)
 
     names = {name.replace("_", "-"): value for name, value in headers.items()}
-    response = SimpleNamespace(status=status, headers=names, content=Body(data), raise_for_status=raise_for_status)
+    response = SimpleNamespace(
+        status=status, headers=names, content=Body(data), raise_for_status=raise_for_status
+    )
     response.close = response.content.close
     return response
 
@@ -78,23 +80,45 @@ def read(web: Web, start: int = 2, stop: int = 5, version: str = "") -> Answer:
 @pytest.mark.parametrize(
     ("response", "start", "stop", "expected"),
     [
-        (answer(206, b"234", Content_Range="bytes 2-4/10", ETag='"1"'), 2, 5, Answer(2, b"234", 10, '"1"')),
-        (answer(206, b"234", Content_Range="bytes 2-4/10", Last_Modified="now"), 2, 5, Answer(2, b"234", 10, "now")),
+        (
+            answer(206, b"234", Content_Range="bytes 2-4/10", ETag='"1"'),
+            2,
+            5,
+            Answer(2, b"234", 10, '"1"'),
+        ),
+        (
+            answer(206, b"234", Content_Range="bytes 2-4/10", Last_Modified="now"),
+            2,
+            5,
+            Answer(2, b"234", 10, "now"),
+        ),
         (answer(206, b"89", Content_Range="bytes 8-9/10"), 8, 99, Answer(8, b"89", 10, "")),
         (answer(206, b"2345", Content_Range="bytes 2-5/10"), 2, 4, Answer(2, b"23", 10, "")),
         (answer(200, CONTENT, ETag='"1"'), 2, 5, Answer(0, CONTENT, 10, '"1"')),
         (answer(416, b"", Content_Range="bytes */0", ETag='"1"'), 0, 5, Answer(0, b"", 0, '"1"')),
     ],
 )
-def test_the_answer_of_a_web_server(response: SimpleNamespace, start: int, stop: int, expected: Answer) -> None:
+def test_the_answer_of_a_web_server(
+    response: SimpleNamespace, start: int, stop: int, expected: Answer
+) -> None:
     web = Web(response)
     assert read(web, start, stop) == expected
     (request,) = web.requests
-    assert request["headers"] == {"X-Key": "1", "Range": f"bytes={start}-{stop - 1}", "Accept-Encoding": "identity"}
-    assert (request["proxy"], request["timeout"].sock_connect, request["timeout"].sock_read) == ("p", 10, 30)
+    assert request["headers"] == {
+        "X-Key": "1",
+        "Range": f"bytes={start}-{stop - 1}",
+        "Accept-Encoding": "identity",
+    }
+    assert (request["proxy"], request["timeout"].sock_connect, request["timeout"].sock_read) == (
+        "p",
+        10,
+        30,
+    )
 
 
-@pytest.mark.parametrize(("version", "condition"), [('"1"', '"1"'), ('W/"1"', None), ("", None), ("now", None)])
+@pytest.mark.parametrize(
+    ("version", "condition"), [('"1"', '"1"'), ('W/"1"', None), ("", None), ("now", None)]
+)
 def test_a_strong_tag_is_a_condition(version: str, condition: str | None) -> None:
     web = Web(answer(206, b"234", Content_Range="bytes 2-4/10"))
     read(web, version=version)
@@ -114,8 +138,18 @@ def test_a_strong_tag_is_a_condition(version: str, condition: str | None) -> Non
         (answer(206, b"234", Content_Range="bytes 3-5/10"), 2, InputError, "a different range"),
         (answer(206, b"234", Content_Range="bytes */10"), 2, InputError, "a different range"),
         (answer(206, b"234", Content_Range="bytes 2-4/*"), 2, InputError, "a different range"),
-        (answer(206, b"23", Content_Range="bytes 2-4/10"), 2, asyncio.IncompleteReadError, "2 bytes read"),
-        (answer(206, b"234", Content_Range="bytes 2-4/10", Content_Encoding="gzip"), 2, InputError, "compresses ranges"),
+        (
+            answer(206, b"23", Content_Range="bytes 2-4/10"),
+            2,
+            asyncio.IncompleteReadError,
+            "2 bytes read",
+        ),
+        (
+            answer(206, b"234", Content_Range="bytes 2-4/10", Content_Encoding="gzip"),
+            2,
+            InputError,
+            "compresses ranges",
+        ),
     ],
 )
 def test_an_answer_that_is_not_the_range_is_an_error(
@@ -137,7 +171,9 @@ def test_an_answer_that_is_not_the_range_is_an_error(
         ("much", 11, "is larger than 10 B, and"),
     ],
 )
-def test_a_file_that_is_sent_whole_has_a_bound(declared: str, size: int, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_sent_whole_has_a_bound(
+    declared: str, size: int, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(ranges, "MAX_WITHOUT_RANGES", 10)
     response = answer(200, b"x" * size, **({"Content_Length": declared} if declared else {}))
     if not words:
@@ -169,7 +205,9 @@ class Bucket:
         return found
 
 
-def read_object(bucket: Bucket, start: int = 2, stop: int = 5, version: str = "", path: str = "m/a") -> Answer:
+def read_object(
+    bucket: Bucket, start: int = 2, stop: int = 5, version: str = "", path: str = "m/a"
+) -> Answer:
     place: Any = SimpleNamespace(filesystem=bucket, url="s3://m/a", path=path)
     return asyncio.run(ranges._get_from_s3(place, start, stop, version))
 
@@ -177,12 +215,19 @@ def read_object(bucket: Bucket, start: int = 2, stop: int = 5, version: str = ""
 def test_a_range_of_an_object() -> None:
     body = Body(b"23456")
     bucket = Bucket({"Body": body, "ETag": '"1"', "ContentRange": "bytes 2-4/10"})
-    assert read_object(bucket, version='"1"', path="m/a?versionId=7") == Answer(2, b"234", 10, '"1"')
-    assert bucket.requests == [{"Range": "bytes=2-4", "Bucket": "m", "Key": "a", "IfMatch": '"1"', "VersionId": "7"}]
+    assert read_object(bucket, version='"1"', path="m/a?versionId=7") == Answer(
+        2, b"234", 10, '"1"'
+    )
+    assert bucket.requests == [
+        {"Range": "bytes=2-4", "Bucket": "m", "Key": "a", "IfMatch": '"1"', "VersionId": "7"}
+    ]
     assert body.is_closed
     empty = Bucket(refuse_in_s3(416), {"ETag": '"2"'})
     assert read_object(empty, 0) == Answer(0, b"", 0, '"2"')
-    assert empty.requests == [{"Range": "bytes=0-4", "Bucket": "m", "Key": "a"}, {"Bucket": "m", "Key": "a"}]
+    assert empty.requests == [
+        {"Range": "bytes=0-4", "Bucket": "m", "Key": "a"},
+        {"Bucket": "m", "Key": "a"},
+    ]
 
 
 def test_refusals_of_an_object_store_are_not_repeated() -> None:
@@ -196,7 +241,13 @@ def test_refusals_of_an_object_store_are_not_repeated() -> None:
 
 @pytest.mark.parametrize(
     ("errors", "attempts", "is_read"),
-    [([], 1, True), ([503], 2, True), ([503, 429, 500], 4, True), ([503] * 4, 4, False), ([404], 1, False)],
+    [
+        ([], 1, True),
+        ([503], 2, True),
+        ([503, 429, 500], 4, True),
+        ([503] * 4, 4, False),
+        ([404], 1, False),
+    ],
 )
 def test_a_request_that_may_pass_is_repeated(
     errors: list[int], attempts: int, is_read: bool, monkeypatch: pytest.MonkeyPatch
@@ -219,7 +270,9 @@ def test_a_request_that_may_pass_is_repeated(
 
 
 @pytest.mark.parametrize("kind", ["web", "s3", ""])
-def test_each_answer_is_of_the_version_that_was_asked_for(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_answer_is_of_the_version_that_was_asked_for(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def get(place: Any, start: int, stop: int, version: str) -> Answer:
         return Answer(start, CONTENT[start:stop], 10, '"1"' if start < 5 else '"2"')
 
@@ -229,7 +282,10 @@ def test_each_answer_is_of_the_version_that_was_asked_for(kind: str, monkeypatch
     monkeypatch.setattr(ranges, "_get_from_web", get if kind == "web" else refuse_call)
     monkeypatch.setattr(ranges, "_get_from_s3", get if kind == "s3" else refuse_call)
     place: Any = SimpleNamespace(
-        url="a", is_web=kind == "web", is_s3=kind == "s3", run=lambda function, *arguments: asyncio.run(function(*arguments))
+        url="a",
+        is_web=kind == "web",
+        is_s3=kind == "s3",
+        run=lambda function, *arguments: asyncio.run(function(*arguments)),
     )
     fetch = choose_fetch(place)
     if not kind:

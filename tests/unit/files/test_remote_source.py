@@ -29,7 +29,9 @@ CONTENT = bytes(i * i % 251 for i in range(100 * WINDOW))
 
 
 class Server:
-    """A server of one file, whose content may become shorter; it remembers the ranges and versions that were asked for."""
+    """A server of one file, whose content may become shorter; it remembers the ranges and versions
+    that were asked for.
+    """
 
     def __init__(self, content: bytes = CONTENT, version: str = '"tag"') -> None:
         self.content, self.version = content, version
@@ -39,7 +41,10 @@ class Server:
     def __call__(self, *bounds: tuple[int, int], version: str) -> list[Answer]:
         self.requests += bounds
         self.versions.append(version)
-        return [Answer(start, self.content[start:stop], len(self.content), self.version) for start, stop in bounds]
+        return [
+            Answer(start, self.content[start:stop], len(self.content), self.version)
+            for start, stop in bounds
+        ]
 
 
 def open_file(server: Server) -> RemoteFile:
@@ -52,10 +57,18 @@ def test_the_first_answer_tells_the_size_and_the_version() -> None:
     server = Server()
     source = RemoteFile("http://h/a", server)
     assert (server.requests, server.versions) == ([(0, WINDOW)], [""])
-    assert (source.size, source.identity, source.is_kept) == (len(CONTENT), (len(CONTENT), '"tag"'), False)
+    assert (source.size, source.identity, source.is_kept) == (
+        len(CONTENT),
+        (len(CONTENT), '"tag"'),
+        False,
+    )
     source.read_at(WINDOW, 1)
     assert server.versions == ["", '"tag"']
-    assert [RemoteFile("a", Server(CONTENT[:9], tag)).is_kept for tag in ('"tag"', "W/1", "")] == [True, False, False]
+    assert [RemoteFile("a", Server(CONTENT[:9], tag)).is_kept for tag in ('"tag"', "W/1", "")] == [
+        True,
+        False,
+        False,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +83,9 @@ def test_the_first_answer_tells_the_size_and_the_version() -> None:
         (len(CONTENT), 0, [(len(CONTENT), len(CONTENT))]),
     ],
 )
-def test_a_range_is_requested_with_what_follows_it(offset: int, length: int, requests: list[tuple[int, int]]) -> None:
+def test_a_range_is_requested_with_what_follows_it(
+    offset: int, length: int, requests: list[tuple[int, int]]
+) -> None:
     server = Server()
     assert open_file(server).read_at(offset, length) == CONTENT[offset : offset + length]
     assert server.requests == requests
@@ -126,14 +141,20 @@ def test_a_file_that_has_become_another_one_is_refused() -> None:
 def test_an_answer_that_is_too_short_ends_where_the_file_does_now() -> None:
     server = Server()
     source = open_file(server)
-    source._fetch = lambda *bounds, version: [Answer(start, bytes(9), len(CONTENT), version) for start, _ in bounds]
+    source._fetch = lambda *bounds, version: [
+        Answer(start, bytes(9), len(CONTENT), version) for start, _ in bounds
+    ]
     assert source.read_at(WINDOW, 9) == bytes(9)
     with pytest.raises(InputError, match=f"byte {3 * WINDOW + 9}: shrank"):
         source.read_at(3 * WINDOW, 10)
 
 
-@pytest.mark.parametrize(("version", "size", "requests"), [("", 9, 0), ('"tag"', WINDOW + 1, 0), ("W/1", WINDOW + 1, 1)])
-def test_only_a_file_without_a_tag_is_requested_once_more_at_the_end(version: str, size: int, requests: int) -> None:
+@pytest.mark.parametrize(
+    ("version", "size", "requests"), [("", 9, 0), ('"tag"', WINDOW + 1, 0), ("W/1", WINDOW + 1, 1)]
+)
+def test_only_a_file_without_a_tag_is_requested_once_more_at_the_end(
+    version: str, size: int, requests: int
+) -> None:
     server = Server(CONTENT[:size], version)
     open_file(server).check_unchanged()
     assert server.requests == [(0, WINDOW)] * requests
@@ -176,7 +197,9 @@ def test_ranges_of_a_file_system_end_with_the_file_and_have_its_version() -> Non
         fetch((0, 1), version="2")
     with pytest.raises(InputError, match="is a directory"):
         _FileSystemRanges(place_in(Store(type="directory")))((0, 1), version="")
-    assert _FileSystemRanges(place_in(Store(b"", size=None)))((0, 4096), version="") == [Answer(0, b"", 0, "1")]
+    assert _FileSystemRanges(place_in(Store(b"", size=None)))((0, 4096), version="") == [
+        Answer(0, b"", 0, "1")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -189,18 +212,26 @@ def test_ranges_of_a_file_system_end_with_the_file_and_have_its_version() -> Non
         ({"size": 1}, ""),
     ],
 )
-def test_the_version_of_a_file_is_its_tag_checksum_or_time(facts: dict[str, Any], version: str) -> None:
+def test_the_version_of_a_file_is_its_tag_checksum_or_time(
+    facts: dict[str, Any], version: str
+) -> None:
     assert describe_version(facts) == version
 
 
 @pytest.mark.parametrize("piece", [1, 3, 4, 10, 100])
-def test_a_file_in_an_archive_is_copied_as_a_whole(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_in_an_archive_is_copied_as_a_whole(
+    piece: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(source, "_PIECE", piece)
     monkeypatch.setattr(source, "MAX_COPY", 10)
     store = Store()
     with _copy(place_in(store)) as copy:
         assert (copy.name, copy.size, copy.identity) == ("zip://a::b.zip", 10, (10, "1"))
-        assert (copy.read_at(3, 4), copy.read_at(10, 0), copy.read_at(0, 10)) == (b"3456", b"", b"0123456789")
+        assert (copy.read_at(3, 4), copy.read_at(10, 0), copy.read_at(0, 10)) == (
+            b"3456",
+            b"",
+            b"0123456789",
+        )
         descriptor = copy.descriptor()
         assert descriptor is not None
         assert os.pread(descriptor, 3, 7) == b"789"
@@ -211,11 +242,16 @@ def test_a_file_in_an_archive_is_copied_as_a_whole(piece: int, monkeypatch: pyte
         with pytest.raises(InputError, match="changed"):
             copy.check_unchanged()
     for wrong in (9, 8, 0):
-        with pytest.raises(InputError, match=f"has {min(10, -(-(wrong + 1) // piece) * piece)} bytes? where the archive lists"):
+        with pytest.raises(
+            InputError,
+            match=f"has {min(10, -(-(wrong + 1) // piece) * piece)} bytes? where the archive lists",
+        ):
             _copy(place_in(Store(size=wrong)))
     with pytest.raises(InputError, match="has 9 bytes where the archive lists 10"):
         _copy(place_in(Store(b"012345678", size=10)))
-    with pytest.raises(InputError, match="unpacks to 11 B, and files up to 10 B are read from archives"):
+    with pytest.raises(
+        InputError, match="unpacks to 11 B, and files up to 10 B are read from archives"
+    ):
         _copy(place_in(Store(size=11)))
 
 
@@ -231,7 +267,9 @@ def test_a_small_file_is_kept_by_its_tag_and_read_whole(monkeypatch: pytest.Monk
     monkeypatch.setattr(source, "_small", [])
     a = open_small_url("http://h/a", (9, '"tag"'))
     assert open_small_url("http://h/a", (9, '"tag"')) is a
-    open_small_url("http://h/b", (9, "W/1"))  # without a tag it is not kept, and does not replace the one that is
+    open_small_url(
+        "http://h/b", (9, "W/1")
+    )  # without a tag it is not kept, and does not replace the one that is
     assert open_small_url("http://h/a", (9, '"tag"')) is a
     open_small_url("http://h/a", (9, '"other"'))
     assert opened == [("http://h/a", 9), ("http://h/b", 9), ("http://h/a", 9)]
@@ -251,10 +289,14 @@ def test_a_small_file_is_kept_by_its_tag_and_read_whole(monkeypatch: pytest.Monk
         ("ZIP://a::b", 9, None),
     ],
 )
-def test_only_files_in_archives_are_copied(url: str, first: int, wanted: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_files_in_archives_are_copied(
+    url: str, first: int, wanted: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server = Server()
     monkeypatch.setattr(source, "RemotePath", lambda url: SimpleNamespace(url=url))
-    monkeypatch.setattr(source, "choose_fetch", lambda place: server if place.url.startswith("http") else None)
+    monkeypatch.setattr(
+        source, "choose_fetch", lambda place: server if place.url.startswith("http") else None
+    )
     monkeypatch.setattr(source, "_FileSystemRanges", lambda place: server)
     monkeypatch.setattr(source, "_copy", lambda place: place.url)
     opened: object = open_url(url, first=first)

@@ -32,7 +32,9 @@ from tests.symbols import document, operator, siamese, variable
         (lambda g: g["nodes"].__setitem__(0, None), "is null (null), not an object", "$.nodes[0]", None),
     ],
 )  # fmt: skip
-def test_the_schema_explains_each_fault(change: Any, message: str, path: str, node: str | None) -> None:
+def test_the_schema_explains_each_fault(
+    change: Any, message: str, path: str, node: str | None
+) -> None:
     found = siamese()
     change(found)
     (fault,) = explain(found, "symbol")

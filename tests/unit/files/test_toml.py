@@ -9,10 +9,18 @@ import pytest
 from graphshare.errors import InputError
 from graphshare.files.toml import MAX_BYTES, MAX_DEPTH, read_toml, toml_reader
 
-pytestmark = pytest.mark.skipif(toml_reader() is None, reason="this Python reads no TOML; pip install tomli")
+pytestmark = pytest.mark.skipif(
+    toml_reader() is None, reason="this Python reads no TOML; pip install tomli"
+)
 
 
-PARTS = {"plain": "a", "quoted": '"a"', "literal": "'a'", "of any text": '"a b=[{,}]#.\\""', "empty": "''"}
+PARTS = {
+    "plain": "a",
+    "quoted": '"a"',
+    "literal": "'a'",
+    "of any text": '"a b=[{,}]#.\\""',
+    "empty": "''",
+}
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -41,7 +49,9 @@ def test_a_dotted_key_has_at_most_so_many_parts(before: str, after: str, part: s
 
 
 @pytest.mark.large
-@pytest.mark.parametrize("piece", ['\\"', '"', '""" "" ', "''a", '"""\\', 'a"\\"""', '"\n', "a.", ". "])
+@pytest.mark.parametrize(
+    "piece", ['\\"', '"', '""" "" ', "''a", '"""\\', 'a"\\"""', '"\n', "a.", ". "]
+)
 def test_keys_are_found_in_linear_time(piece: str) -> None:
     text = (piece * (MAX_BYTES // len(piece))).encode()
     for quotes in (b"", b"'", b"'''", b'"', b'"""'):
@@ -63,7 +73,8 @@ def test_the_size_has_a_bound() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "words"), [(b"\xff", "is not UTF-8"), (b"a", "is not TOML"), (b"a = 1\na = 2", "is not TOML")]
+    ("data", "words"),
+    [(b"\xff", "is not UTF-8"), (b"a", "is not TOML"), (b"a = 1\na = 2", "is not TOML")],
 )
 def test_what_is_no_toml_is_named(data: bytes, words: str) -> None:
     with pytest.raises(InputError, match=words):

@@ -1,4 +1,6 @@
-"""A Dask cluster runs the same tasks with the same results; what it cannot do right is refused before the first task."""
+"""A Dask cluster runs the same tasks with the same results; what it cannot do right is refused
+before the first task.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +41,15 @@ HERE = Installation("1.0", "3.11", {"numpy": "2.0", "onnx": "1.16"})
 
 
 def test_workers_of_another_kind_are_named() -> None:
-    other = msgspec.structs.replace(HERE, graphshare="0.9", python="3.10", packages={"numpy": "1.26", "Pillow": "11"})
-    workers = {"tcp://a:1": HERE, "tcp://b:1": other, "tcp://c:1": "No module named 'graphshare'", "tcp://d:1": HERE}
+    other = msgspec.structs.replace(
+        HERE, graphshare="0.9", python="3.10", packages={"numpy": "1.26", "Pillow": "11"}
+    )
+    workers = {
+        "tcp://a:1": HERE,
+        "tcp://b:1": other,
+        "tcp://c:1": "No module named 'graphshare'",
+        "tcp://d:1": HERE,
+    }
     faults = compare_workers(HERE, workers, {"tcp://d:1": 4})
     assert [str(fault) for fault in faults] == [
         "worker tcp://b:1: has graphshare 0.9, but this machine has 1.0",
@@ -53,15 +62,23 @@ def test_workers_of_another_kind_are_named() -> None:
     ]
     assert compare_workers(HERE, {"tcp://a:1": HERE}, {"tcp://a:1": 1}) == []
     here = describe_installation()
-    assert (here.graphshare, here.python.split(".")) == (gs.__version__, list(platform.python_version_tuple()[:2]))
+    assert (here.graphshare, here.python.split(".")) == (
+        gs.__version__,
+        list(platform.python_version_tuple()[:2]),
+    )
 
 
-@pytest.mark.parametrize(("error", "line"), [(OSError("no\nroute"), "no"), (OSError(), "OSError"), (OSError("gone"), "gone")])
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [(OSError("no\nroute"), "no"), (OSError(), "OSError"), (OSError("gone"), "gone")],
+)
 def test_an_error_of_a_cluster_is_one_line(error: Exception, line: str) -> None:
     assert _first_line(error) == line
 
 
-def test_the_log_of_a_cluster_is_silent_until_the_run_ends(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_log_of_a_cluster_is_silent_until_the_run_ends(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     logger = logging.getLogger("distributed")
     before = logger.level
     with _quiet_logs():
@@ -93,10 +110,14 @@ def test_local_paths_are_refused(tmp_path: Path) -> None:
     _refuse_settings(msgspec.structs.replace(settings, shared_filesystem=True), ["a/*"])
 
 
-def test_without_the_package_the_error_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_the_error_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("graphshare.fleet.cluster.find_spec", lambda name: None)
     (tmp_path / "a.json").write_text("{}")
-    run = gs.foreach(f"{tmp_path}/a.json", ["check", "{}"], scheduler="tcp://127.0.0.1:1", shared_filesystem=True)
+    run = gs.foreach(
+        f"{tmp_path}/a.json", ["check", "{}"], scheduler="tcp://127.0.0.1:1", shared_filesystem=True
+    )
     with pytest.raises(UsageError) as raised:
         next(run)
     assert "pip install distributed" in raised.value.faults[0].hint
@@ -171,7 +192,9 @@ class Pretended:
     def run(self, function: Callable[[], Installation], on_error: str) -> dict[str, Installation]:
         return {"a": function(), "b": function()}
 
-    def submit(self, function: object, run: object, task: Task, here: Installation, *, pure: bool) -> SimpleNamespace:
+    def submit(
+        self, function: object, run: object, task: Task, here: Installation, *, pure: bool
+    ) -> SimpleNamespace:
         end = self.ends.pop(0)
 
         def result() -> Result:
@@ -180,7 +203,10 @@ class Pretended:
             return make_unfinished(task, "done", "")
 
         return SimpleNamespace(
-            key=task.words[0], status="lost" if end == "gone" else "error", result=result, release=lambda: None
+            key=task.words[0],
+            status="lost" if end == "gone" else "error",
+            result=result,
+            release=lambda: None,
         )
 
     def cancel(self, futures: list[SimpleNamespace], *, force: bool) -> None:
@@ -203,7 +229,9 @@ class Completed:
 def pretend(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pretended]:
     def start(*ends: str) -> Pretended:
         client = Pretended(*ends)
-        monkeypatch.setitem(sys.modules, "distributed", SimpleNamespace(as_completed=Completed, KilledWorker=Lost))
+        monkeypatch.setitem(
+            sys.modules, "distributed", SimpleNamespace(as_completed=Completed, KilledWorker=Lost)
+        )
         monkeypatch.setattr("graphshare.fleet.cluster._connect", lambda address: client)
         return client
 
@@ -220,10 +248,17 @@ def test_a_scheduler_has_three_tasks_for_each_thread(pretend: Callable[..., Pret
     client, made, counts = pretend("done", "killed", "wrong", *["done"] * 6), list[int](), []
     outcomes = []
     for task, outcome in run_on_cluster(make_tasks(9, made), run, "tcp://a:1"):
-        outcomes.append((task.words[0], outcome.reason if isinstance(outcome, Killed) else outcome.error))
+        outcomes.append(
+            (task.words[0], outcome.reason if isinstance(outcome, Killed) else outcome.error)
+        )
         counts.append(len(made))
     assert counts == [7, 8, 9, 9, 9, 9, 9, 9, 9]  # two threads
-    ends = ["", "the worker process ended: out of memory, or a crash of native code", "ValueError: wrong", *[""] * 6]
+    ends = [
+        "",
+        "the worker process ended: out of memory, or a crash of native code",
+        "ValueError: wrong",
+        *[""] * 6,
+    ]
     assert outcomes == [(f"t{i}", end) for i, end in enumerate(ends)]
     assert client.calls == [("workers", 1, 20), ("cancel", [], True), ("left",)]
 
@@ -245,7 +280,11 @@ def cluster(workers: int) -> Iterator[str]:
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),
         distributed.LocalCluster(
-            n_workers=workers, threads_per_worker=1, dashboard_address=None, silence_logs=50, host="127.0.0.1"
+            n_workers=workers,
+            threads_per_worker=1,
+            dashboard_address=None,
+            silence_logs=50,
+            host="127.0.0.1",
         ) as found,
     ):
         yield found.scheduler_address
@@ -261,22 +300,48 @@ def test_a_cluster_gives_the_same_results(tmp_path: Path, monkeypatch: pytest.Mo
             if path.suffix in (".json", ".params"):
                 (models / f"{i}{path.name}").write_bytes(path.read_bytes())
     with cluster(1) as address:
-        command = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--nthreads", "1", "--no-dashboard"]
-        joined = subprocess.Popen(command, stderr=subprocess.DEVNULL, cwd=ROOT)  # joined by address, and it starts elsewhere
+        command = [
+            sys.executable,
+            "-m",
+            "distributed.cli.dask_worker",
+            address,
+            "--nthreads",
+            "1",
+            "--no-dashboard",
+        ]
+        joined = subprocess.Popen(
+            command, stderr=subprocess.DEVNULL, cwd=ROOT
+        )  # joined by address, and it starts elsewhere
         try:
             _wait_for_workers(address, 2)
-            for out, settings in (("here", {}), ("there", {"scheduler": address, "shared_filesystem": True})):
-                found = list(gs.foreach("models/*", ["duplicate", "{}", "--prefix", "b-"], out=out, time_limit=60, **settings))
+            for out, settings in (
+                ("here", {}),
+                ("there", {"scheduler": address, "shared_filesystem": True}),
+            ):
+                found = list(
+                    gs.foreach(
+                        "models/*",
+                        ["duplicate", "{}", "--prefix", "b-"],
+                        out=out,
+                        time_limit=60,
+                        **settings,
+                    )
+                )
                 assert len(found) == 12
                 assert all(found)
-                outputs.append({path.name: path.read_bytes() for path in (tmp_path / out).iterdir()})
+                outputs.append(
+                    {path.name: path.read_bytes() for path in (tmp_path / out).iterdir()}
+                )
             assert outputs[0] == outputs[1]
             for names in (("a", "dies", "z"), ("once",)):
                 folder = tmp_path / names[0]
                 folder.mkdir()
                 for name in names:
                     (folder / f"{name}.json").write_text("{}")
-                results = {Path(r.source).stem: r.result for r in fleet(folder, address, str(folder / "run.jsonl"))}
+                results = {
+                    Path(r.source).stem: r.result
+                    for r in fleet(folder, address, str(folder / "run.jsonl"))
+                }
                 assert results == {name: "failed" if name == "dies" else "done" for name in names}
                 assert '"result":"killed"' in (folder / "run.jsonl").read_text()
         finally:
@@ -291,7 +356,12 @@ def _check_window(folder: Path, address: str) -> None:
     def tasks() -> Iterator[Task]:
         for i in range(1000):
             made.append(i)
-            yield Task(FleetModel(str(folder / "sleeps00.json"), "", 0), (str(folder / "sleeps00.json"),), (), ("x",))
+            yield Task(
+                FleetModel(str(folder / "sleeps00.json"), "", 0),
+                (str(folder / "sleeps00.json"),),
+                (),
+                ("x",),
+            )
 
     outcomes = run_on_cluster(tasks(), run, address)
     assert isinstance(next(outcomes)[1], Result)
@@ -323,6 +393,8 @@ def test_a_run_whose_scheduler_ends_goes_on_with_another_one(tmp_path: Path) -> 
         second = list(fleet(tmp_path, address, manifest))
     assert len(second) == 20
     assert all(second)
-    assert {result.source for result in second if result.was_skipped} == {result.source for result in first}
+    assert {result.source for result in second if result.was_skipped} == {
+        result.source for result in first
+    }
     with pytest.raises(SchedulerError, match="cannot be reached"):
         next(fleet(tmp_path, "nowhere:xyz", manifest))

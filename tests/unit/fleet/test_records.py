@@ -32,7 +32,9 @@ ERRORS = [finding("error", name) for name in "abcd"]
         ({"findings": ERRORS}, "", "a; b; c; and 1 more"),
     ],
 )
-def test_the_reason_is_the_error_the_verdict_or_the_first_findings(report: Any, error: str, reason: str) -> None:
+def test_the_reason_is_the_error_the_verdict_or_the_first_findings(
+    report: Any, error: str, reason: str
+) -> None:
     raw = msgspec.Raw(json.dumps(report).encode())
     result = Result(source="a.json", command=("x",), result="no", error=error, report=raw)
     assert result.reason == reason

@@ -76,23 +76,41 @@ def answers(results: FleetRun) -> dict[str, str]:
 @pytest.mark.large
 def test_a_model_that_kills_its_worker_is_recorded_and_run_once_more_alone(tmp_path: Path) -> None:
     manifest = tmp_path / "run.jsonl"
-    found = answers(fleet(tmp_path, "a", "dies", "m", "once", "z", settings=FleetOptions(jobs=2, manifest=str(manifest))))
+    found = answers(
+        fleet(
+            tmp_path,
+            "a",
+            "dies",
+            "m",
+            "once",
+            "z",
+            settings=FleetOptions(jobs=2, manifest=str(manifest)),
+        )
+    )
     assert found == {"a": "done", "dies": "failed", "m": "done", "once": "done", "z": "done"}
     assert manifest.read_text().count('"result":"killed"') == 2
     assert manifest.read_text().count('"result":"failed"') == 1
     (failure,) = [line for line in manifest.read_text().splitlines() if '"failed"' in line]
-    assert "the worker process ended: out of memory, or a crash of native code; it failed again when run alone" in failure
+    assert (
+        "the worker process ended: out of memory, or a crash of native code; it failed again when run alone"
+        in failure
+    )
 
 
 @pytest.mark.large
-def test_a_model_beyond_its_limits_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_beyond_its_limits_has_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(slots, "_GRACE", 0.1)
     names = ("a", "hangs", "sleeps", "takes", "z")
     options = FleetOptions(time_limit=0.3, max_memory="500M")
     results = {Path(r.source).stem: r for r in fleet(tmp_path, *names, settings=options)}
     assert {name for name, result in results.items() if result} == {"a", "z"}
     assert "the time limit of 0.3 s has passed; nothing was written" in results["sleeps"].error
-    assert "the time limit of 0.3 s has passed, and the worker process was ended" in results["hangs"].error
+    assert (
+        "the time limit of 0.3 s has passed, and the worker process was ended"
+        in results["hangs"].error
+    )
     assert results["takes"].error == "too large"
 
 
@@ -115,7 +133,9 @@ def test_workers_share_the_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(os, "cpu_count", lambda: 12)
     (tmp_path / "a.json").write_text("{}")
     template = Template(("{}",), has_report=True)
-    (result,) = foreach([f"{tmp_path}/a.json"], template, run_environment, FleetOptions(jobs=4), prepare=prepare)
+    (result,) = foreach(
+        [f"{tmp_path}/a.json"], template, run_environment, FleetOptions(jobs=4), prepare=prepare
+    )
     assert result.figures["threads"] == 3
 
 
@@ -155,7 +175,10 @@ def test_no_exception_of_a_command_ends_the_run(tmp_path: Path) -> None:
     result: Result = work(raise_refusal, task)
     assert (result.result, result.error) == ("failed", "refused: https://host/a?... is gone")
     result = work(raise_bug, task)
-    assert (result.result, result.error) == ("failed", "this is a bug in graphshare: ZeroDivisionError: by zero")
+    assert (result.result, result.error) == (
+        "failed",
+        "this is a bug in graphshare: ZeroDivisionError: by zero",
+    )
     result = work(raise_full, task)
     assert (result.result, result.error) == ("failed", "No space left on device: out.json")
     assert {result.code, work(raise_refusal, task).code, work(raise_bug, task).code} == {2}
@@ -192,7 +215,9 @@ def write(words: Sequence[str]) -> Captured:
 
 
 @pytest.mark.large
-def test_a_run_that_is_killed_three_times_does_nothing_twice_but_what_was_in_flight(tmp_path: Path) -> None:
+def test_a_run_that_is_killed_three_times_does_nothing_twice_but_what_was_in_flight(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "models").mkdir()
     for i in range(100):
         (tmp_path / "models" / f"{i:03}.json").write_text(str(i))
@@ -209,7 +234,9 @@ def test_a_run_that_is_killed_three_times_does_nothing_twice_but_what_was_in_fli
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=True)
     text = (tmp_path / "run.jsonl").read_text()
     assert 0 < int(done.stdout) < 100
-    assert text.count('"result":"done"') == text.count("\n") == 100  # a line is written when all is in place
+    assert (
+        text.count('"result":"done"') == text.count("\n") == 100
+    )  # a line is written when all is in place
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert names == [f"{i:03}.json" for i in range(100)]  # nothing of the killed runs is left
     assert all((tmp_path / "out" / name).read_text() == str(int(name[:3])) for name in names)
@@ -225,7 +252,9 @@ def _wait_for_lines(manifest: Path, more: int) -> int:
     return count
 
 
-@pytest.mark.parametrize(("cores", "jobs", "threads"), [(12, 4, 3), (7, 2, 3), (2, 4, 1), (None, 1, 1)])
+@pytest.mark.parametrize(
+    ("cores", "jobs", "threads"), [(12, 4, 3), (7, 2, 3), (2, 4, 1), (None, 1, 1)]
+)
 def test_workers_have_as_many_threads_as_there_are_cores(
     cores: int | None, jobs: int, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -238,7 +267,9 @@ def test_a_task_whose_worker_has_ended_was_killed(monkeypatch: pytest.MonkeyPatc
         raise EndedError
 
     monkeypatch.setattr(Worker, "receive", raise_end)
-    assert slots.Slot(run, prepare, 1).receive() == Killed("the worker process ended: out of memory, or a crash of native code")
+    assert slots.Slot(run, prepare, 1).receive() == Killed(
+        "the worker process ended: out of memory, or a crash of native code"
+    )
 
 
 class Script:
@@ -289,7 +320,9 @@ def make_task(name: str, time_limit: float | None = None) -> Task:
 DONE, GONE = make_unfinished(make_task("x"), "done", ""), Killed("gone")
 
 
-def test_tasks_that_end_at_once_are_in_the_order_in_which_they_were_submitted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tasks_that_end_at_once_are_in_the_order_in_which_they_were_submitted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     script = Script(monkeypatch, "abc", "ab")
     running = slots._Running([])
     a, b, c = script.slot("a", None, DONE), script.slot("b", DONE), script.slot("c", GONE)
@@ -301,7 +334,9 @@ def test_tasks_that_end_at_once_are_in_the_order_in_which_they_were_submitted(mo
     assert script.waits == [None, None]
 
 
-def test_a_task_more_than_there_are_workers_is_made_and_every_worker_has_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_more_than_there_are_workers_is_made_and_every_worker_has_one_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     script = Script(monkeypatch, "b", "ab", "a")
     idle = iter([script.slot("a", DONE, DONE), script.slot("b", DONE, DONE)])
     monkeypatch.setattr(slots, "Slot", lambda *settings: next(idle))
@@ -313,14 +348,18 @@ def test_a_task_more_than_there_are_workers_is_made_and_every_worker_has_one_at_
             yield task
 
     counts = []
-    for expected, (task, outcome) in zip(tasks, slots.run_in_slots(make(), run, prepare, 2), strict=True):
+    for expected, (task, outcome) in zip(
+        tasks, slots.run_in_slots(make(), run, prepare, 2), strict=True
+    ):
         assert (task, outcome) == (expected, DONE)
         counts.append(len(made))
     assert counts == [3, 4, 4, 4]
     assert script.events == [("a", "close"), ("b", "close")]
 
 
-def test_a_worker_is_ended_five_seconds_after_its_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_is_ended_five_seconds_after_its_time_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     script = Script(monkeypatch, "", "", "")
     running = slots._Running([])
     running.add(script.slot("a", begun=101.0), make_task("a", 3))  # until 109
@@ -386,7 +425,12 @@ def test_a_script_needs_no_guard_and_no_file(given: str, tmp_path: Path) -> None
     words = ["-c", UNGUARDED] if given == "-c" else [given]
     environment = {**os.environ, "PYTHONPATH": module_path()}
     done = subprocess.run(
-        [sys.executable, *words], input=UNGUARDED, env=environment, capture_output=True, text=True, check=True
+        [sys.executable, *words],
+        input=UNGUARDED,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stdout == "['done']\n"
 
@@ -396,7 +440,9 @@ def test_what_has_killed_its_worker_is_run_again_alone_but_not_what_took_too_lon
 ) -> None:
     runs: list[tuple[list[str], int]] = []
 
-    def run_tasks(tasks: Iterator[Task], run: object, prepare: object, jobs: int) -> Iterator[tuple[Task, Result | Killed]]:
+    def run_tasks(
+        tasks: Iterator[Task], run: object, prepare: object, jobs: int
+    ) -> Iterator[tuple[Task, Result | Killed]]:
         listed = list(tasks)
         names = [Path(task.words[0]).stem for task in listed]
         runs.append((names, jobs))
@@ -404,18 +450,26 @@ def test_what_has_killed_its_worker_is_run_again_alone_but_not_what_took_too_lon
             is_killed = name == "dies" or (name == "once" and len(runs) == 1)
             yield (
                 task,
-                Killed(name, timed_out=name == "late") if is_killed or name == "late" else make_unfinished(task, "done", ""),
+                Killed(name, timed_out=name == "late")
+                if is_killed or name == "late"
+                else make_unfinished(task, "done", ""),
             )
 
     monkeypatch.setattr("graphshare.fleet.foreach.run_in_slots", run_tasks)
     manifest = tmp_path / "run.jsonl"
     settings = FleetOptions(jobs=3, manifest=str(manifest))
     results = [
-        (Path(r.source).stem, r.result, r.error) for r in fleet(tmp_path, "a", "dies", "late", "once", settings=settings)
+        (Path(r.source).stem, r.result, r.error)
+        for r in fleet(tmp_path, "a", "dies", "late", "once", settings=settings)
     ]
     assert runs == [(["a", "dies", "late", "once"], 3), (["dies"], 1), (["once"], 1)]
     again = "dies; it failed again when run alone"
-    assert results == [("a", "done", ""), ("late", "failed", "late"), ("dies", "failed", again), ("once", "done", "")]
+    assert results == [
+        ("a", "done", ""),
+        ("late", "failed", "late"),
+        ("dies", "failed", again),
+        ("once", "done", ""),
+    ]
     lines = [json.loads(line) for line in manifest.read_text().splitlines()]
     assert [(Path(line["source"]).stem, line["result"]) for line in lines] == [
         ("a", "done"), ("dies", "killed"), ("late", "failed"), ("once", "killed"), ("dies", "failed"), ("once", "done")

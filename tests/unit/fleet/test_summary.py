@@ -1,4 +1,6 @@
-"""The summary of a run: counts, figures, the first models that are not done, and the page, on both sides of each bound."""
+"""The summary of a run: counts, figures, the first models that are not done, and the page, on both
+sides of each bound.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from graphshare.fleet.records import Answer, Result
 from graphshare.fleet.summary import Figure, RunSummary, Spool, describe_counts, write_page
 
 
-def result(source: str, answer: Answer = "done", *, seconds: float = 1.0, report: Any = None, **more: Any) -> Result:
+def result(
+    source: str, answer: Answer = "done", *, seconds: float = 1.0, report: Any = None, **more: Any
+) -> Result:
     raw = msgspec.Raw(json.dumps(report).encode())
     return Result(source=source, command=("x",), result=answer, seconds=seconds, report=raw, **more)
 
@@ -45,7 +49,9 @@ def page(results: Iterable[Result]) -> str:
     ],
 )
 def test_a_run_is_counted_by_answer(answers: Mapping[Answer, int], text: str, code: int) -> None:
-    summary = summarize(result(f"{name}{i}", name) for name, count in answers.items() for i in range(count))
+    summary = summarize(
+        result(f"{name}{i}", name) for name, count in answers.items() for i in range(count)
+    )
     assert describe_counts(summary) == text
     assert summary.exit_code == code
     assert (summary.done, summary.no, summary.failed, summary.skipped) == (
@@ -76,13 +82,21 @@ def test_the_first_ten_that_are_not_done_are_kept_without_their_reports() -> Non
 
 def test_figures_are_counted_and_their_number_is_bounded() -> None:
     many = {f"n{i}": i for i in range(63)}  # the seconds are one more
-    summary = summarize([result("a", figures=many), result("b", seconds=3.0, figures={"late": 1, "n5": 7, "n0": -2})])
+    summary = summarize(
+        [
+            result("a", figures=many),
+            result("b", seconds=3.0, figures={"late": 1, "n5": 7, "n0": -2}),
+        ]
+    )
     assert len(summary.figures) == 64
     assert "late" not in summary.figures
     assert summary.figures["seconds"] == Figure(2, 4.0, 1.0, 3.0)
     assert summary.figures["n5"] == Figure(2, 12, 5, 7)
     assert summary.figures["n0"] == Figure(2, -2, -2, 0)
-    assert summarize([result("a", figures={**many, "last": 1, "late": 1})]).figures.keys() == {"seconds", *many}
+    assert summarize([result("a", figures={**many, "last": 1, "late": 1})]).figures.keys() == {
+        "seconds",
+        *many,
+    }
 
 
 def test_results_are_listed_by_source_however_often() -> None:
@@ -96,11 +110,18 @@ def test_results_are_listed_by_source_however_often() -> None:
 
 
 def test_a_figure_that_differs_has_a_histogram() -> None:
-    """Twenty-four bins of equal width; the largest value is in the last one, and no bin that counts is without a pixel."""
+    """Twenty-four bins of equal width; the largest value is in the last one, and no bin that counts
+    is without a pixel.
+    """
     values = [-10] * 200 + [-9, 1, 2, 14]
-    text = page(result(f"m{i:03}", figures={"nodes": value, "same": 5}) for i, value in enumerate(values))
+    text = page(
+        result(f"m{i:03}", figures={"nodes": value, "same": 5}) for i, value in enumerate(values)
+    )
     (histogram,) = re.findall("<figure>.*?</figure>", text)
-    bars = re.findall(r'<rect x="(\d+)" y="(\d+)" width="(\d+)" height="(\d+)"><title>(.*?)</title></rect>', histogram)
+    bars = re.findall(
+        r'<rect x="(\d+)" y="(\d+)" width="(\d+)" height="(\d+)"><title>(.*?)</title></rect>',
+        histogram,
+    )
     assert bars == [
         ("0", "0", "11", "80", "200"),
         *((f"{12 * at}", "79", "11", "1", "1") for at in (1, 11, 12, 23)),
@@ -122,7 +143,9 @@ def test_the_page_lists_a_thousand_models_and_the_slowest_hundred(count: int) ->
     not_done, slowest = (part.split("</table>") for part in text.split("<h2>")[1:])
     assert not_done[0].startswith("Not done</h2>")
     assert slowest[0].startswith("Slowest</h2>")
-    assert re.findall("<tr><td>(.*?)</td>", not_done[0]) == [f"m{i:04}" for i in range(min(count, 1000))]
+    assert re.findall("<tr><td>(.*?)</td>", not_done[0]) == [
+        f"m{i:04}" for i in range(min(count, 1000))
+    ]
     assert not_done[1] == ("\n<p>and 1 more</p>\n" if count > 1000 else "\n")
     assert re.findall("<tr><td>(.*?)</td>", slowest[0])[:100] == (
         ["fine", "m0000"] if count == 1 else [f"m{i:04}" for i in range(count - 1, count - 101, -1)]

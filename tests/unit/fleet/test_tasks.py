@@ -41,12 +41,32 @@ ALL = (("--out", "graph"), ("--params-out", "params"), ("--map-out", "map"))
             LENET,
             "pool -o o/sub --format json -- in/sub/lenet-symbol.json",
         ),
-        (Template(("run", "{}"), (("-o", ".npz"),), subject="stem"), LENET, "run in/sub/lenet -o o/sub/lenet.npz"),
-        (Template(("params", "list", "{}"), subject="params"), LENET, "params list in/sub/lenet-0003.params"),
-        (Template(("params", "list", "{}"), subject="params"), BARE, "params list in/sub/lenet-symbol.json"),
+        (
+            Template(("run", "{}"), (("-o", ".npz"),), subject="stem"),
+            LENET,
+            "run in/sub/lenet -o o/sub/lenet.npz",
+        ),
+        (
+            Template(("params", "list", "{}"), subject="params"),
+            LENET,
+            "params list in/sub/lenet-0003.params",
+        ),
+        (
+            Template(("params", "list", "{}"), subject="params"),
+            BARE,
+            "params list in/sub/lenet-symbol.json",
+        ),
         (Template(("run", "{}"), subject="stem"), NET, "run in/net.onnx"),
-        (Template(("fold", "{}"), ALL), NET, "fold in/net.onnx --out o/net.onnx --map-out o/net-map.json"),
-        (Template(("fold", "{}"), ALL[2:], has_exports=True), NET, "fold in/net.onnx --map-out o/net.onnx-map.json"),
+        (
+            Template(("fold", "{}"), ALL),
+            NET,
+            "fold in/net.onnx --out o/net.onnx --map-out o/net-map.json",
+        ),
+        (
+            Template(("fold", "{}"), ALL[2:], has_exports=True),
+            NET,
+            "fold in/net.onnx --map-out o/net.onnx-map.json",
+        ),
         (
             Template(("fold", "{}"), ALL[2:], has_exports=True),
             BARE,
@@ -67,11 +87,21 @@ def test_the_command_of_a_model(template: Template, model: FleetModel, words: st
 
 
 def test_the_folder_of_an_output_in_the_folder_of_the_caller() -> None:
-    assert make_task(Template(("pool", "{}"), (("-o", "folder"),)), DASH, "").words == ("pool", "./-x-symbol.json", "-o", ".")
+    assert make_task(Template(("pool", "{}"), (("-o", "folder"),)), DASH, "").words == (
+        "pool",
+        "./-x-symbol.json",
+        "-o",
+        ".",
+    )
 
 
-def test_names_that_mean_other_folders_on_windows_are_refused_for_local_outputs(monkeypatch: pytest.MonkeyPatch) -> None:
-    template, models = Template(("x", "{}"), (("-o", "graph"),)), [FleetModel(f"m/C:{i}-symbol.json", "", 2) for i in range(7)]
+def test_names_that_mean_other_folders_on_windows_are_refused_for_local_outputs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    template, models = (
+        Template(("x", "{}"), (("-o", "graph"),)),
+        [FleetModel(f"m/C:{i}-symbol.json", "", 2) for i in range(7)],
+    )
     refuse_escapes(template, models, "out")
     monkeypatch.setattr(os, "name", "nt")
     refuse_escapes(template, models, "s3://bucket/out")
@@ -91,14 +121,17 @@ def test_paths_that_lead_out_of_a_folder(relative: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "relative", ["..\\up", "m/..\\..\\up", "\\up", "\\\\host\\share\\up", "C:up", "c:/up", "m/C:up", "a\\b"]
+    "relative",
+    ["..\\up", "m/..\\..\\up", "\\up", "\\\\host\\share\\up", "C:up", "c:/up", "m/C:up", "a\\b"],
 )
 def test_paths_that_lead_out_of_a_folder_on_windows_alone(relative: str) -> None:
     assert leads_outside(relative, on_windows=True)
     assert not leads_outside(relative, on_windows=False)
 
 
-@pytest.mark.parametrize("relative", ["a", "a/b", "..a", "a..", "a/...", ".a/b", "./a", "a:b/c" * 9, "ab:c"])
+@pytest.mark.parametrize(
+    "relative", ["a", "a/b", "..a", "a..", "a/...", ".a/b", "./a", "a:b/c" * 9, "ab:c"]
+)
 def test_paths_that_stay_in_a_folder(relative: str) -> None:
     assert not leads_outside(relative, on_windows=False)
 

@@ -42,7 +42,10 @@ def test_a_process_may_take_so_many_bytes_more_until_the_task_ends() -> None:
         assert resource.getrlimit(resource.RLIMIT_DATA) == before
     pages = int(Path("/proc/self/statm").read_text().split()[5])
     held = pages * resource.getpagesize()  # now, and about as much before
-    assert all(held / 2 < bound - size < 2 * held for size, bound in zip((8 << 30, 9 << 30), bounds, strict=True))
+    assert all(
+        held / 2 < bound - size < 2 * held
+        for size, bound in zip((8 << 30, 9 << 30), bounds, strict=True)
+    )
 
 
 def test_figures_are_the_numbers_at_the_top_and_in_small_objects() -> None:
@@ -64,8 +67,14 @@ def test_figures_are_the_numbers_at_the_top_and_in_small_objects() -> None:
 @pytest.mark.parametrize(
     ("captured", "text"),
     [
-        (Captured(2, b"", "", [Fault("is not JSON", where="a.json", hint="fetch it")]), "is not JSON"),
-        (Captured(2, b"", "", [Fault("is cut off", where="a.json", path="byte 7")]), "byte 7: is cut off"),
+        (
+            Captured(2, b"", "", [Fault("is not JSON", where="a.json", hint="fetch it")]),
+            "is not JSON",
+        ),
+        (
+            Captured(2, b"", "", [Fault("is cut off", where="a.json", path="byte 7")]),
+            "byte 7: is cut off",
+        ),
         (Captured(2, b"", "", [Fault("is not JSON", where="b.json")]), "b.json: is not JSON"),
         (Captured(2, b"", "note\n", [Fault("one"), Fault("two\nlines")]), "one; two\\nlines"),
         (Captured(2, b"", "Killed\n  by signal\n"), "Killed by signal"),
@@ -76,7 +85,9 @@ def test_the_error_of_a_task_is_the_first_of_its_faults(captured: Captured, text
     assert _describe_faults(captured, "a.json") == text
 
 
-@pytest.mark.parametrize(("unlisted", "more"), [(0, ""), (1, "; and 1 more error"), (4, "; and 4 more errors")])
+@pytest.mark.parametrize(
+    ("unlisted", "more"), [(0, ""), (1, "; and 1 more error"), (4, "; and 4 more errors")]
+)
 def test_more_errors_are_counted(unlisted: int, more: str) -> None:
     faults = [Fault(f"e{i}") for i in range(_MOST_ERRORS + unlisted)]
     listed = "; ".join(f"e{i}" for i in range(_MOST_ERRORS))
@@ -87,13 +98,22 @@ def run_report(words: Sequence[str]) -> Captured:
     return Captured(1, b'{"nodes": 3}', "", [Fault("a")])
 
 
-def test_the_result_of_a_task_has_the_file_the_times_and_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_result_of_a_task_has_the_file_the_times_and_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "a.json"
     path.write_bytes(b"abc")
     os.utime(path, ns=(7, 7))
     task = Task(FleetModel(str(path), "", 0), ("x",), (), ("x", "{}"), has_report=True)
-    walls, cpus = iter([10.0, 11.5000004]), iter([5.0, 5.2500004])  # seconds, rounded to microseconds
-    monkeypatch.setattr(work_module, "time", SimpleNamespace(perf_counter=lambda: next(walls), process_time=lambda: next(cpus)))
+    walls, cpus = (
+        iter([10.0, 11.5000004]),
+        iter([5.0, 5.2500004]),
+    )  # seconds, rounded to microseconds
+    monkeypatch.setattr(
+        work_module,
+        "time",
+        SimpleNamespace(perf_counter=lambda: next(walls), process_time=lambda: next(cpus)),
+    )
     result = work(run_report, task)
     assert result == Result(
         source=str(path), size=3, sha256="ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad", modified=7,
@@ -107,17 +127,30 @@ def test_the_result_of_a_task_has_the_file_the_times_and_the_report(tmp_path: Pa
 
 
 def test_the_result_of_a_task_without_its_file(tmp_path: Path) -> None:
-    result = work(run_report, Task(FleetModel(str(tmp_path / "gone"), "", 0), ("x",), (), ("x",), has_report=True))
-    assert (result.size, result.sha256, result.etag, result.modified, result.params) == (-1, "", "", 0, None)
+    result = work(
+        run_report,
+        Task(FleetModel(str(tmp_path / "gone"), "", 0), ("x",), (), ("x",), has_report=True),
+    )
+    assert (result.size, result.sha256, result.etag, result.modified, result.params) == (
+        -1,
+        "",
+        "",
+        0,
+        None,
+    )
     assert (result.result, result.code, bytes(result.report)) == ("failed", 2, b"null")
 
 
-def test_the_state_of_a_url_is_that_of_a_listing_that_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_state_of_a_url_is_that_of_a_listing_that_is_complete(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     url = "s3://bucket/a"
     asked = ListedFile(url, 9, "asked")
     monkeypatch.setattr(work_module, "describe_file", lambda path: asked)
     for size in (0, 5):
-        assert _describe_state(url, ListedFile(url, size, "tag")) == FileState(url, size, etag="tag")
+        assert _describe_state(url, ListedFile(url, size, "tag")) == FileState(
+            url, size, etag="tag"
+        )
     for listed in (None, ListedFile(url, -1, "tag"), ListedFile(url, 5, "")):
         assert _describe_state(url, listed) == FileState(url, 9, etag="asked")
 

@@ -204,7 +204,9 @@ def test_a_json_object_is_known_by_its_keys(keys: tuple[str, ...], name: str) ->
     assert fault is not None
     assert kind is not None
     assert kind.is_model == name.startswith(("a Keras", "a TensorFlow", "an ONNX"))
-    assert fault.message == f"is {name}, " + ("which graphshare does not read" if kind.is_model else "not a symbol file")
+    assert fault.message == f"is {name}, " + (
+        "which graphshare does not read" if kind.is_model else "not a symbol file"
+    )
 
 
 @pytest.mark.parametrize(
@@ -224,7 +226,9 @@ def test_a_json_object_is_known_by_its_keys(keys: tuple[str, ...], name: str) ->
 )
 def test_a_json_object_that_is_no_graph_is_named(value: dict[str, Any], name: str) -> None:
     fault = refuse_json(value)
-    assert (fault.message if fault is not None else "") == (f"is {name}, not a symbol file" if name else "")
+    assert (fault.message if fault is not None else "") == (
+        f"is {name}, not a symbol file" if name else ""
+    )
 
 
 @pytest.mark.parametrize(
@@ -276,7 +280,10 @@ def test_a_file_is_known_by_its_content(sample: bytes, name: str) -> None:
 def test_the_start_of_an_unknown_file_is_shown(data: bytes, text: str) -> None:
     assert describe_start(data) == text
     fault = refuse_bytes(data, "graph", where="a")
-    assert (fault.message, fault.hint) == (f"is not a symbol file: it starts with {text}, which is not JSON", SYMBOL_HINT)
+    assert (fault.message, fault.hint) == (
+        f"is not a symbol file: it starts with {text}, which is not JSON",
+        SYMBOL_HINT,
+    )
     fault = refuse_bytes(data, "parameters", where="a", known="k")
     assert (fault.message, fault.hint) == (f"is not a parameter file: it starts with {text}", "k")
 
@@ -295,7 +302,12 @@ def test_the_start_of_an_unknown_file_is_shown(data: bytes, text: str) -> None:
     ],
 )  # fmt: skip
 def test_a_packed_file_is_named_by_its_content(
-    content: bytes, wanted: Any, message: str, hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    content: bytes,
+    wanted: Any,
+    message: str,
+    hint: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     packed = gzip.compress(content)
@@ -306,12 +318,19 @@ def test_a_packed_file_is_named_by_its_content(
     assert cut.message.endswith(": it cannot be unpacked")
 
 
-def test_a_packed_file_is_unpacked_by_a_command_that_takes_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_packed_file_is_unpacked_by_a_command_that_takes_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     packed = gzip.compress(b"\x93NUMPY")
     Path("a.npy").write_bytes(packed)
     hints = [refuse_bytes(packed, "arrays", where=where).hint for where in ("a.npy", "gone.npy")]
-    assert hints == ["unpack it first: `gunzip -c a.npy > a-unpacked.npy`", "unpack it first with gunzip"]
+    assert hints == [
+        "unpack it first: `gunzip -c a.npy > a-unpacked.npy`",
+        "unpack it first with gunzip",
+    ]
     for size in (0, 9, SAMPLE, SAMPLE + 1, 3 * SAMPLE):
         data = bytes(i % 251 for i in range(size))
-        assert take_sample(HeldBytes("a", data)) == data[:SAMPLE] + data[max(SAMPLE, size - SAMPLE) :]
+        assert (
+            take_sample(HeldBytes("a", data)) == data[:SAMPLE] + data[max(SAMPLE, size - SAMPLE) :]
+        )

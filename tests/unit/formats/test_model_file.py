@@ -1,4 +1,6 @@
-"""Open files of models: what is read of a file, a stream, a URL and a packed file, and how their kinds are recognized."""
+"""Open files of models: what is read of a file, a stream, a URL and a packed file, and how their
+kinds are recognized.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,14 @@ from graphshare.errors import InputError, UsageError
 from graphshare.files.byte_source import SAMPLE, HeldBytes
 from graphshare.files.paths import STDIN
 from graphshare.formats import model_file
-from graphshare.formats.model_file import HeldFile, ModelFile, _LocalFile, _RemoteFile, _Stream, open_model_file
+from graphshare.formats.model_file import (
+    HeldFile,
+    ModelFile,
+    _LocalFile,
+    _RemoteFile,
+    _Stream,
+    open_model_file,
+)
 from graphshare.formats.model_format import recognize_format
 
 SYMBOL = b'{"nodes": [], "arg_nodes": [], "heads": []}'
@@ -32,7 +41,9 @@ def open_as(kind: str, content: bytes) -> ModelFile:
     return _LocalFile("a", file)
 
 
-@pytest.mark.parametrize("size", [0, 9, SAMPLE, SAMPLE + 1, 2 * SAMPLE - 1, 2 * SAMPLE, 2 * SAMPLE + 9])
+@pytest.mark.parametrize(
+    "size", [0, 9, SAMPLE, SAMPLE + 1, 2 * SAMPLE - 1, 2 * SAMPLE, 2 * SAMPLE + 9]
+)
 @pytest.mark.parametrize("kind", ["local", "stream", "url", "held"])
 def test_the_start_of_a_file_and_its_end_are_a_sample(kind: str, size: int) -> None:
     content = (bytes(range(251)) * (size // 251 + 1))[:size]
@@ -69,7 +80,9 @@ def test_a_stream_and_a_url_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(model_file, "_PIECE", 5)
     for kind in ("stream", "url"):
         assert len(open_as(kind, bytes(size)).read()) == size
-        with pytest.raises(InputError, match=r"is larger than 0 MiB|has 65\.5 kB, and graphs of up to 0 MiB"):
+        with pytest.raises(
+            InputError, match=r"is larger than 0 MiB|has 65\.5 kB, and graphs of up to 0 MiB"
+        ):
             open_as(kind, bytes(size + 1)).read()
     monkeypatch.setattr(model_file, "MAX_STREAM", 3 << 20)
     with pytest.raises(InputError, match="graphs of up to 3 MiB are read from a URL"):
@@ -90,13 +103,17 @@ def test_a_stream_and_a_url_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> Non
         ("a.onnx", b"%PDF-1.4", "mxnet"),
     ],
 )
-def test_the_content_names_the_format_and_only_then_the_suffix(name: str, content: bytes, format_: str) -> None:
+def test_the_content_names_the_format_and_only_then_the_suffix(
+    name: str, content: bytes, format_: str
+) -> None:
     file = HeldFile(name, content)
     assert recognize_format(file) == (recognize_format(file)[0], file)
     assert recognize_format(file)[0].name == format_
 
 
-def test_stdin_must_be_open_and_not_a_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_stdin_must_be_open_and_not_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     def open_stdin(stdin: Any) -> str:
         monkeypatch.setattr("sys.stdin", stdin)
         with open_model_file(STDIN) as file:
@@ -104,14 +121,19 @@ def test_stdin_must_be_open_and_not_a_terminal(monkeypatch: pytest.MonkeyPatch, 
 
     with pytest.raises(InputError, match="<stdin>: is closed"):
         open_stdin(None)
-    with pytest.raises(UsageError, match="<stdin>: is a terminal, and a graph is read from a file or a pipe"):
+    with pytest.raises(
+        UsageError, match="<stdin>: is a terminal, and a graph is read from a file or a pipe"
+    ):
         open_stdin(SimpleNamespace(isatty=lambda: True))
     (tmp_path / "a").write_bytes(b"12345")
     with open(tmp_path / "a") as stdin:
         assert open_stdin(stdin) == "_LocalFile <stdin> 12345"
     with open_model_file(str(tmp_path / "a")) as file:
         assert (type(file), file.read()) == (_LocalFile, b"12345")
-    with pytest.raises(InputError, match="cannot be read: No such file"), open_model_file(str(tmp_path / "b")):
+    with (
+        pytest.raises(InputError, match="cannot be read: No such file"),
+        open_model_file(str(tmp_path / "b")),
+    ):
         pass
     with pytest.raises(InputError, match="cannot be read: embedded null"), open_model_file("a\0b"):
         pass

@@ -36,7 +36,9 @@ from graphshare.formats.model_names import (
         ("zip://net.onnx::s3://b/m.zip", "zip://net::s3://b/m.zip", False),
     ],
 )
-def test_a_stem_is_a_path_without_what_its_format_adds(path: str, stem: str, is_first: bool) -> None:
+def test_a_stem_is_a_path_without_what_its_format_adds(
+    path: str, stem: str, is_first: bool
+) -> None:
     assert find_stem(path) == stem
     assert leads_stem(path) is is_first
 
@@ -63,7 +65,9 @@ def test_the_epoch_of_a_parameter_file(path: str, parts: tuple[str, int] | None)
     assert split_params(path) == parts
     if parts is not None:
         assert FORMAT_NAMES["mxnet"].params_path(*parts) == path
-    assert FORMAT_NAMES["mxnet"].params_path("http://h/net?a=b", 3) == "http://h/net-0003.params?a=b"
+    assert (
+        FORMAT_NAMES["mxnet"].params_path("http://h/net?a=b", 3) == "http://h/net-0003.params?a=b"
+    )
 
 
 @pytest.mark.parametrize(
@@ -83,17 +87,34 @@ def test_the_name_of_a_file_has_no_suffixes(path: str, name: str) -> None:
 
 def test_the_file_beside_is_suggested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in ("net-symbol.json", "net-0003.params", "net-0012.params", "net-large-0000.params", "other-symbol.json"):
+    for name in (
+        "net-symbol.json",
+        "net-0003.params",
+        "net-0012.params",
+        "net-large-0000.params",
+        "other-symbol.json",
+    ):
         Path(name).touch()
-    assert suggest_graph("net-0003.params") == "the graph of this checkpoint is net-symbol.json; net names both"
-    assert [suggest_graph(path) for path in ("gone-0003.params", "net.params", "net-large-0000.params")] == ["", "", ""]
+    assert (
+        suggest_graph("net-0003.params")
+        == "the graph of this checkpoint is net-symbol.json; net names both"
+    )
+    assert [
+        suggest_graph(path) for path in ("gone-0003.params", "net.params", "net-large-0000.params")
+    ] == ["", "", ""]
     for path in ("net-symbol.json", "net-symbol.json.gz"):
         assert suggest_parameters(path) == "its parameters are in net-0003.params"
-    assert [suggest_parameters(path) for path in ("other-symbol.json", "net.json", "gone/net-symbol.json")] == ["", "", ""]
+    assert [
+        suggest_parameters(path)
+        for path in ("other-symbol.json", "net.json", "gone/net-symbol.json")
+    ] == ["", "", ""]
 
     def refuse(*_: object, **__: object) -> bool:
         raise InputError("the server refuses access (403)")
 
     monkeypatch.setattr(model_names, "exists", refuse)
     monkeypatch.setattr(model_names, "list_names", refuse)
-    assert [suggest_graph("s3://b/net-0003.params"), suggest_parameters("s3://b/net-symbol.json")] == ["", ""]
+    assert [
+        suggest_graph("s3://b/net-0003.params"),
+        suggest_parameters("s3://b/net-symbol.json"),
+    ] == ["", ""]

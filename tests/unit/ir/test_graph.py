@@ -13,7 +13,14 @@ from msgspec.structs import replace
 from graphshare.errors import Fault, GraphshareError, InputError, RefusedError
 from graphshare.formats.mxnet.source import MxnetSource
 from graphshare.ir.graph import Branch, Entry, Graph, Node, NodeDetails, Rename, Rewrite, Source
-from graphshare.ir.walk import consumers, is_topological, list_operands, post_order, reachable, topological
+from graphshare.ir.walk import (
+    consumers,
+    is_topological,
+    list_operands,
+    post_order,
+    reachable,
+    topological,
+)
 from tests.processes import environment
 from tests.surroundings import size_of_day
 from tests.validate import validate
@@ -22,7 +29,9 @@ X = Node("", "x")
 
 
 def relu(name: str, *inputs: Node, deps: tuple[Node, ...] = (), **more: Any) -> Node:
-    return Node("relu", name, inputs=tuple(Entry(node) for node in inputs), control_deps=deps, **more)
+    return Node(
+        "relu", name, inputs=tuple(Entry(node) for node in inputs), control_deps=deps, **more
+    )
 
 
 def test_nodes_and_entries_are_what_they_are_not_what_they_say() -> None:
@@ -49,7 +58,10 @@ def test_a_later_rewrite_keeps_its_branches_of_other_graphs() -> None:
     source, middle, other = (Graph((X,), (Entry(X),)) for _ in range(3))
     later = Rewrite(middle, (Branch("a-", middle, {X: X}), Branch("b-", other, {X: X})))
     both = Rewrite(middle, (Branch("", source, {X: X}),)).then(later)
-    assert [(branch.label, branch.source) for branch in both.branches] == [("a-", source), ("b-", other)]
+    assert [(branch.label, branch.source) for branch in both.branches] == [
+        ("a-", source),
+        ("b-", other),
+    ]
 
 
 def test_operands_have_their_positions_in_the_file() -> None:
@@ -77,7 +89,8 @@ def test_nodes_out_of_order_are_sorted_and_others_stay() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "field"), [(X, "name"), (Entry(X), "index"), (Graph((X,), ()), "nodes"), (Source(), "anything")]
+    ("value", "field"),
+    [(X, "name"), (Entry(X), "index"), (Graph((X,), ()), "nodes"), (Source(), "anything")],
 )
 def test_nothing_can_be_changed(value: Any, field: str) -> None:
     with pytest.raises(AttributeError):
@@ -151,7 +164,13 @@ assert len(topological(graph)) in (0, {count + 1})
 del graph
 print("dropped")
 """
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, env=environment(), timeout=120, check=False)
+    run = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        env=environment(),
+        timeout=120,
+        check=False,
+    )
     assert (run.returncode, run.stdout) == (0, b"dropped\n"), run.stderr
 
 
@@ -160,13 +179,22 @@ def test_images_origin_and_composition() -> None:
     source = Graph((X, a), (Entry(a),))
     b, y = relu("b-a", X), Node("", "y")
     middle = Graph((X, a, b), (Entry(a), Entry(b)))
-    first = Rewrite(middle, (Branch("", source, {X: X, a: a}), Branch("b-", source, {X: X, a: b})), (Rename("b-", "s", "b-s"),))
+    first = Rewrite(
+        middle,
+        (Branch("", source, {X: X, a: a}), Branch("b-", source, {X: X, a: b})),
+        (Rename("b-", "s", "b-s"),),
+    )
     assert first.images(source, a) == [("", a), ("b-", b)]
     assert first.images(source, X) == [("", X), ("b-", X)]
     assert first.images(middle, a) == []
     assert first.origin == {X: [(source, X), (source, X)], a: [(source, a)], b: [(source, a)]}
     z = relu("z", y)
-    later = Rewrite(Graph((y, z), (Entry(z),)), (Branch("", middle, {X: y, b: z}),), (Rename("", "other", "o"),), ("second",))
+    later = Rewrite(
+        Graph((y, z), (Entry(z),)),
+        (Branch("", middle, {X: y, b: z}),),
+        (Rename("", "other", "o"),),
+        ("second",),
+    )
     both = replace(first, notes=("first",)).then(later)
     assert both.notes == ("first", "second")
     assert both.images(source, a) == [("b-", z)]
@@ -178,10 +206,19 @@ def test_images_origin_and_composition() -> None:
 def test_validation_lists_every_fault() -> None:
     outside = Node("", "out")
     hidden = relu("hidden", X, num_outputs=2)
-    bad = Node("conv", "c\0", {"k": 3}, (Entry(outside), Entry(hidden, 2), Entry(X, 1), Entry(X, 0, -1)), -1, (outside,))  # type: ignore[dict-item]
+    bad = Node(
+        "conv",
+        "c\0",
+        {"k": 3},
+        (Entry(outside), Entry(hidden, 2), Entry(X, 1), Entry(X, 0, -1)),
+        -1,
+        (outside,),
+    )  # type: ignore[dict-item]
     odd = Node("", "v", inputs=(Entry(X),), subgraphs=(Graph((), (Entry(outside),)),))
     unnamed = Node("", 7)  # type: ignore[arg-type]
-    graph = Graph((X, hidden, bad, X, odd, unnamed), (Entry(hidden, 1, None), Entry(outside), Entry(bad, -2)))
+    graph = Graph(
+        (X, hidden, bad, X, odd, unnamed), (Entry(hidden, 1, None), Entry(outside), Entry(bad, -2))
+    )
     assert sorted((fault.path, fault.message) for fault in validate(graph)) == sorted(
         [
             ("$.nodes[3]", "is the same node as $.nodes[0]"),
@@ -218,5 +255,11 @@ def test_faults_say_where_and_keep_their_kind() -> None:
 
 
 def test_a_hint_that_repeats_is_there_once() -> None:
-    faults = [Fault("a", hint="x"), Fault("b", hint="x"), Fault("c"), Fault("d", hint="y"), Fault("e")]
+    faults = [
+        Fault("a", hint="x"),
+        Fault("b", hint="x"),
+        Fault("c"),
+        Fault("d", hint="y"),
+        Fault("e"),
+    ]
     assert str(GraphshareError(faults)) == "a\nb\n  hint: x\nc\nd\n  hint: y\ne"

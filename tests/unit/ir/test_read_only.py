@@ -47,9 +47,15 @@ def author() -> Graph:
 def odd() -> Graph:
     """A file with keys that have no meaning here, of the oldest generation, with a subgraph."""
     source = two_layers()
-    source["nodes"][3] |= {"param": {"num_hidden": "3", "a": "b"}, "backward_source_id": -1, "comment": "x"}
+    source["nodes"][3] |= {
+        "param": {"num_hidden": "3", "a": "b"},
+        "backward_source_id": -1,
+        "comment": "x",
+    }
     inner = document([variable("x", attrs={"a": "b"}), operator("relu", "r", [0])], [1])
-    source["nodes"].append(operator("_foreach", "each", [0], attrs={"num_args": "2"}, subgraphs=[inner]))
+    source["nodes"].append(
+        operator("_foreach", "each", [0], attrs={"num_args": "2"}, subgraphs=[inner])
+    )
     return read({**source, "arg_nodes": [0], "note": "y"})
 
 
@@ -66,15 +72,21 @@ def fold() -> Graph:
     attrs = {"num_hidden": "3", "no_bias": "True"}
     nodes = [variable("x"), variable("w"), operator("FullyConnected", "fc", [0, 1], attrs=attrs)]
     nodes += [*map(variable, ("g", "b", "m", "v")), operator("BatchNorm", "bn", range(2, 7))]
-    arrays = {f"arg:{name}": np.ones(3, "float32") for name in "gb"} | {f"aux:{name}": np.ones(3, "float32") for name in "mv"}
-    model = Checkpoint(read(document(nodes, [7]))).with_params({"arg:w": np.ones((3, 2), "float32"), **arrays})
+    arrays = {f"arg:{name}": np.ones(3, "float32") for name in "gb"} | {
+        f"aux:{name}": np.ones(3, "float32") for name in "mv"
+    }
+    model = Checkpoint(read(document(nodes, [7]))).with_params(
+        {"arg:w": np.ones((3, 2), "float32"), **arrays}
+    )
     return gs.fold(model).graph
 
 
 GRAPHS: dict[str, Callable[[], Graph]] = {
     "read": lambda: gs.load(LENET).graph,
     "odd": odd,
-    "large": lambda: read_symbol(json.dumps(document([variable(f"v{i}") for i in range(20000)], [0]), indent=2).encode()),
+    "large": lambda: read_symbol(
+        json.dumps(document([variable(f"v{i}") for i in range(20000)], [0]), indent=2).encode()
+    ),
     "authored": author,
     "upgraded": upgrade,
     "folded": fold,
@@ -111,7 +123,10 @@ def test_a_change_is_refused_with_the_way_to_edit(change: str) -> None:
     node = next(node for node in gs.load(LENET).graph.nodes if node.op)
     before = dict(node.attrs)
     for mapping in (node.attrs, EMPTY):
-        with pytest.raises(TypeError, match=r"are read-only; give .*rebuild_graph a new node, msgspec\.structs\.replace"):
+        with pytest.raises(
+            TypeError,
+            match=r"are read-only; give .*rebuild_graph a new node, msgspec\.structs\.replace",
+        ):
             CHANGES[change](mapping)
     assert dict(node.attrs) == before
     assert not EMPTY
@@ -121,7 +136,10 @@ def test_the_way_to_edit_works(tmp_path: Path) -> None:
     model = gs.load(LENET)
     conv = next(node for node in model.graph.nodes if node.op)
     graph, _ = rebuild_graph(
-        model.graph, lambda node: replace(node, attrs={**node.attrs, "dilate": "(1, 1)"}) if node is conv else node
+        model.graph,
+        lambda node: (
+            replace(node, attrs={**node.attrs, "dilate": "(1, 1)"}) if node is conv else node
+        ),
     )
     gs.save(replace(model, graph=graph), tmp_path / "new")
     read_again = next(node for node in gs.load(tmp_path / "new").graph.nodes if node.op)
@@ -141,7 +159,11 @@ def test_a_frozen_mapping_is_otherwise_a_mapping() -> None:
 
 
 def test_equal_attributes_of_a_file_are_one_object() -> None:
-    nodes = [variable("a", attrs={"x": "1"}), variable("b", attrs={"x": "1"}), variable("c", attrs={"x": "2"})]
+    nodes = [
+        variable("a", attrs={"x": "1"}),
+        variable("b", attrs={"x": "1"}),
+        variable("c", attrs={"x": "2"}),
+    ]
     first, second, third = (node.attrs for node in read(document(nodes, [0, 1, 2])).nodes)
     assert first is second
     assert first is not third

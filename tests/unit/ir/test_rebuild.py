@@ -6,7 +6,14 @@ import pytest
 from msgspec.structs import replace
 
 from graphshare.ir.graph import NO_DETAILS, Entry, Graph, Node, NodeDetails
-from graphshare.ir.rebuild import StoredNames, follow_name, prefix_node, rebuild, relink_all, rename_node
+from graphshare.ir.rebuild import (
+    StoredNames,
+    follow_name,
+    prefix_node,
+    rebuild,
+    relink_all,
+    rename_node,
+)
 
 X, W = Node("", "x"), Node("", "w")
 FC = Node("fc", "fc", inputs=(Entry(X), Entry(W, 0, 2)))
@@ -35,7 +42,10 @@ def test_what_needs_a_changed_node_is_copied_and_nothing_else() -> None:
 
 
 def test_a_redirected_entry_keeps_the_node_that_it_left() -> None:
-    images = rebuild(NODES, redirect=lambda entry, user: Entry(X, 0, 7) if entry.node is W and user is FC else None)
+    images = rebuild(
+        NODES,
+        redirect=lambda entry, user: Entry(X, 0, 7) if entry.node is W and user is FC else None,
+    )
     assert [(entry.node, entry.version) for entry in images[FC].inputs] == [(X, 0), (X, 7)]
     assert images[OTHER] is OTHER
 
@@ -54,13 +64,18 @@ def test_images_of_other_nodes_are_used_and_kept() -> None:
 
 
 def test_a_replacement_may_have_more_inputs() -> None:
-    images = rebuild((X, W, FC), lambda node: replace(node, inputs=(*node.inputs, Entry(X))) if node is FC else node)
+    images = rebuild(
+        (X, W, FC),
+        lambda node: replace(node, inputs=(*node.inputs, Entry(X))) if node is FC else node,
+    )
     assert [entry.node for entry in images[FC].inputs] == [X, W, X]
 
 
 def test_captures_of_a_subgraph_follow_as_inputs_of_its_owner() -> None:
     inner = Node("", "feat")
-    body = Graph((inner, add := Node("Add", "", inputs=(Entry(inner),))), (Entry(add),), captures=(inner,))
+    body = Graph(
+        (inner, add := Node("Add", "", inputs=(Entry(inner),))), (Entry(add),), captures=(inner,)
+    )
     choose = Node("If", "choose", inputs=(Entry(X), Entry(FC)), subgraphs=(body,))
     images = rebuild((*NODES, choose), lambda node: prefix_node(node, "b-"))
     assert [entry.node for entry in images[choose].inputs] == [images[X], images[FC]]
@@ -97,7 +112,10 @@ def test_labels_and_outputs_follow_a_name(
     outputs: tuple[str, ...], label: str, renamed: tuple[object, ...], prefixed: tuple[object, ...]
 ) -> None:
     node = Node("Relu", "r", details=NodeDetails("", outputs, label=label))
-    for changed, expected in ((rename_node(node, "s"), renamed), (prefix_node(node, "b-"), prefixed)):
+    for changed, expected in (
+        (rename_node(node, "s"), renamed),
+        (prefix_node(node, "b-"), prefixed),
+    ):
         assert (changed.details.outputs, changed.details.label) == expected
     stored = rename_node(node, "s", StoredNames(("x",), "y"))
     assert (stored.name, stored.details.outputs, stored.details.label) == ("s", ("x",), "y")

@@ -10,7 +10,9 @@ from graphshare.ir.walk import post_order
 
 
 class Form(NormalForm):
-    """Every operator is a term of its own kind; variables called c... are constants, and their names are the contents."""
+    """Every operator is a term of its own kind; variables called c... are constants, and their
+    names are the contents.
+    """
 
     def __init__(self, table: TermTable) -> None:
         super().__init__(table)
@@ -24,7 +26,12 @@ class Form(NormalForm):
         return self.number_outputs(node, node.op, tuple(operands), bodies)
 
 
-def apply(op: str, *inputs: Node | tuple[Node, int], outputs: int | None = None, bodies: tuple[Graph, ...] = ()) -> Node:
+def apply(
+    op: str,
+    *inputs: Node | tuple[Node, int],
+    outputs: int | None = None,
+    bodies: tuple[Graph, ...] = (),
+) -> Node:
     entries = tuple(Entry(*each) if isinstance(each, tuple) else Entry(each) for each in inputs)
     return Node(op, "", inputs=entries, num_outputs=outputs, subgraphs=bodies)
 
@@ -86,7 +93,10 @@ def test_an_unknown_operator_has_the_outputs_that_are_used() -> None:
 
 def test_an_operator_of_unknown_outputs_is_one_term() -> None:
     form = Form(TermTable())
-    counts = [len(form.number_outputs(apply("split", X, outputs=outputs), "split", outputs)) for outputs in (None, 1, 2, 3)]
+    counts = [
+        len(form.number_outputs(apply("split", X, outputs=outputs), "split", outputs))
+        for outputs in (None, 1, 2, 3)
+    ]
     assert counts == [1, 1, 2, 3]
 
 
@@ -101,10 +111,19 @@ def argument(name: str, position: int) -> Node:
 
 def loop(first: str, second: str, *, is_swapped: bool = False, around: Node = X) -> Node:
     """A loop whose body subtracts its second argument from its first, and adds a value around it and a constant."""
-    a, b, captured, constant = argument(first, 0), argument(second, 1), Node("", "captured"), Node("", "c1")
+    a, b, captured, constant = (
+        argument(first, 0),
+        argument(second, 1),
+        Node("", "captured"),
+        Node("", "c1"),
+    )
     difference = apply("sub", b, a) if is_swapped else apply("sub", a, b)
     total = apply("add", difference, captured, constant)
-    body = Graph((a, b, captured, constant, difference, total), (Entry(total), Entry(difference)), captures=(captured,))
+    body = Graph(
+        (a, b, captured, constant, difference, total),
+        (Entry(total), Entry(difference)),
+        captures=(captured,),
+    )
     return apply("loop", Y, around, bodies=(body,))
 
 

@@ -1,12 +1,13 @@
 """The rules of ONNX's operators for free sizes: axes of outputs, operands that follow, and what is refused.
 
-Axes are written by their factors: ``n*4`` is a product, the free size ``n`` outermost. In the file, ``n`` is a batch of 2,
-``t`` is another size of 5, ``u`` one of 1, and ``T`` was free before, with 7. ``[1 4]`` is a row that the file states (``(1
-4)`` one of int32), ``#n,4`` one that is computed from sizes, ``~2`` one of 2 numbers that depends on sizes in an unknown
-way, ``i4`` are integers, ``-`` is an absent operand, ``?`` one whose shape is not known. A result is the axes of each
-output, then the edits: ``1=n,4`` is a row in place of operand 1, ``1+n,1`` one that operand 1 is expanded to, then the row
-that the output is. Behind it are the version of the operator set and the shapes in the file, where onnx does not infer
-them.
+Axes are written by their factors: ``n*4`` is a product, the free size ``n`` outermost. In the file,
+``n`` is a batch of 2, ``t`` is another size of 5, ``u`` one of 1, and ``T`` was free before, with
+7. ``[1 4]`` is a row that the file states (``(1 4)`` one of int32), ``#n,4`` one that is computed
+from sizes, ``~2`` one of 2 numbers that depends on sizes in an unknown way, ``i4`` are integers,
+``-`` is an absent operand, ``?`` one whose shape is not known. A result is the axes of each output,
+then the edits: ``1=n,4`` is a row in place of operand 1, ``1+n,1`` one that operand 1 is expanded
+to, then the row that the output is. Behind it are the version of the operator set and the shapes in
+the file, where onnx does not infer them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,16 @@ from onnx import TensorProto, helper, numpy_helper, parser, shape_inference
 from graphshare.formats.onnx.decode import decode_model
 from graphshare.formats.onnx.stored import MemoryFile
 from graphshare.onnx_ops import axis_rules, free_axes
-from graphshare.onnx_ops.free_axes import Axes, Axis, Call, Operand, SizeRefusal, SizeTable, fix, regroup
+from graphshare.onnx_ops.free_axes import (
+    Axes,
+    Axis,
+    Call,
+    Operand,
+    SizeRefusal,
+    SizeTable,
+    fix,
+    regroup,
+)
 
 NUMBERS = {"n": 2, "t": 5, "u": 1, "T": 7}
 
@@ -52,7 +62,10 @@ def show_axes(axes: Axes | None) -> str:
 
 
 def count(axes: Axes, numbers: Mapping[str, int]) -> list[int]:
-    return [prod(numbers[factor] if isinstance(factor, str) else factor for factor in axis) for axis in axes]
+    return [
+        prod(numbers[factor] if isinstance(factor, str) else factor for factor in axis)
+        for axis in axes
+    ]
 
 
 def make_model(case: Case, numbers: Mapping[str, int]) -> onnx.ModelProto:
@@ -66,7 +79,11 @@ def make_model(case: Case, numbers: Mapping[str, int]) -> onnx.ModelProto:
             dtype = TensorProto.INT64 if operand[:1] in ("#", "~", "i") else TensorProto.FLOAT
             inputs.append(helper.make_tensor_value_info(name, dtype, find_shape(operand, numbers)))
     node = parser.parse_node(case.text)
-    outputs = [helper.make_tensor_value_info(name, TensorProto.UNDEFINED, None) for name in node.output if name]
+    outputs = [
+        helper.make_tensor_value_info(name, TensorProto.UNDEFINED, None)
+        for name in node.output
+        if name
+    ]
     graph = helper.make_graph([node], "g", inputs, outputs, tensors)
     opsets = [helper.make_opsetid("", case.version), helper.make_opsetid("ai.other", 1)]
     return helper.make_model(graph, opset_imports=opsets)
@@ -112,10 +129,16 @@ def find(case: Case) -> str:
     """Return the axes of the outputs, the edits and the row of an operator, or the reason of its refusal."""
     table = SizeTable(NUMBERS, ["n"], ["T"])
     model = make_model(case, NUMBERS)
-    node = next(node for node in decode_model(MemoryFile(model.SerializeToString())).nodes if node.op)
+    node = next(
+        node for node in decode_model(MemoryFile(model.SerializeToString())).nodes if node.op
+    )
     inferred = infer(model)
-    stated = [count(read_axes(part), NUMBERS) for part in case.shapes.split("|")] if case.shapes else []
-    shapes = [*stated, *(inferred.get(name) for name in node.details.outputs)][: len(node.details.outputs)]
+    stated = (
+        [count(read_axes(part), NUMBERS) for part in case.shapes.split("|")] if case.shapes else []
+    )
+    shapes = [*stated, *(inferred.get(name) for name in node.details.outputs)][
+        : len(node.details.outputs)
+    ]
     call = Call(
         node,
         case.version,
@@ -446,12 +469,20 @@ def read_cases(table: str) -> list[tuple[Case, str]]:
     return cases
 
 
-@pytest.mark.parametrize(("case", "result"), read_cases(FOLLOWED), ids=lambda each: "" if isinstance(each, str) else each.text)
+@pytest.mark.parametrize(
+    ("case", "result"),
+    read_cases(FOLLOWED),
+    ids=lambda each: "" if isinstance(each, str) else each.text,
+)
 def test_axes_rows_and_edits_of_an_operator(case: Case, result: str) -> None:
     assert find(case) == result
 
 
-@pytest.mark.parametrize(("case", "reason"), read_cases(REFUSED), ids=lambda each: "" if isinstance(each, str) else each.text)
+@pytest.mark.parametrize(
+    ("case", "reason"),
+    read_cases(REFUSED),
+    ids=lambda each: "" if isinstance(each, str) else each.text,
+)
 def test_an_operator_without_a_rule_for_its_axes_is_refused(case: Case, reason: str) -> None:
     assert find(case) == f"refused: {reason}"
 

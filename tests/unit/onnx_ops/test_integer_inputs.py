@@ -14,7 +14,9 @@ from graphshare.onnx_ops.integer_inputs import find_integers, read_numbers
 
 
 def read(text: str, opset: int = 17) -> Graph:
-    model = parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}, "ai.other" : 1]>\ng {text}')
+    model = parser.parse_model(
+        f'<ir_version: 8, opset_import: ["" : {opset}, "ai.other" : 1]>\ng {text}'
+    )
     return decode_model(MemoryFile(model.SerializeToString()))
 
 
@@ -150,7 +152,9 @@ def test_the_wishes_of_operators(text: str) -> None:
 @pytest.mark.parametrize(("rows", "high"), [((9, 6), 9), ((1, 6), 1)])
 def test_an_index_is_below_the_size_of_an_initializer(rows: tuple[int, ...], high: int) -> None:
     graph = parser.parse_graph("g (int64[2] i) => (float[2,6] y) { y = Gather(t, i) }")
-    graph.initializer.append(helper.make_tensor("t", onnx.TensorProto.FLOAT, rows, [0.0] * rows[0] * rows[1]))
+    graph.initializer.append(
+        helper.make_tensor("t", onnx.TensorProto.FLOAT, rows, [0.0] * rows[0] * rows[1])
+    )
     model = helper.make_model(graph)
     assert show(decode_model(MemoryFile(model.SerializeToString()))) == [
         f"i: Gather 'y' takes it as an index below {high}: (0, {high})"
@@ -178,14 +182,19 @@ def test_numbers_of_small_constants(operators: str, numbers: list[int] | None) -
 
 
 def test_a_constant_of_more_bytes_is_not_read_nor_a_damaged_one() -> None:
-    model = helper.make_model(parser.parse_graph("g (int64[2] x) => (bool[?] y) { y = Equal(x, b) }"))
+    model = helper.make_model(
+        parser.parse_graph("g (int64[2] x) => (bool[?] y) { y = Equal(x, b) }")
+    )
     tensor = model.graph.initializer.add()
     for count in (510, 511):
         tensor.CopyFrom(numpy_helper.from_array(np.arange(count), "b"))
         assert (tensor.ByteSize() <= 4096) == (count == 510)
         wishes = find_integers(decode_model(MemoryFile(model.SerializeToString()))).get("x", [])
         assert [len(each.values) for each in wishes] == [510] * (count == 510)
-        assert all(each.why == "Equal 'y' compares it with 0, 1, 2, 3, 4, 5, 6, 7 and 502 more" for each in wishes)
+        assert all(
+            each.why == "Equal 'y' compares it with 0, 1, 2, 3, 4, 5, 6, 7 and 502 more"
+            for each in wishes
+        )
     tensor.CopyFrom(helper.make_tensor("b", onnx.TensorProto.INT64, [2], [3, 4]))
     tensor.int64_data.append(5)
     assert not find_integers(decode_model(MemoryFile(model.SerializeToString())))

@@ -18,10 +18,15 @@ from tests.surroundings import size_of_day
 from tests.symbols import document, mxnet_text, operator, variable
 
 
-def follow(op: str, attrs: dict[str, str], *axes: int | None, shape: str = "") -> tuple[list[At | None], list[Coupling]]:
+def follow(
+    op: str, attrs: dict[str, str], *axes: int | None, shape: str = ""
+) -> tuple[list[At | None], list[Coupling]]:
     """The outputs of one operator whose inputs have samples on ``axes``; an input without any has None."""
     declared = {"attrs": {"__shape__": shape}} if shape else {}
-    nodes = [*(variable(f"x{i}", **declared) for i in range(len(axes))), operator(op, "op", range(len(axes)), attrs=attrs)]
+    nodes = [
+        *(variable(f"x{i}", **declared) for i in range(len(axes))),
+        operator(op, "op", range(len(axes)), attrs=attrs),
+    ]
     graph = read_symbol(mxnet_text(document(nodes, [len(axes)], row_ptr=False)).encode())
     inputs = {graph.nodes[i]: axis for i, axis in enumerate(axes) if axis is not None}
     found, couplings = follow_batch(reachable(graph), inputs)
@@ -32,8 +37,18 @@ MOVES = [
     ("relu", {}, (2,), At(2)),
     ("broadcast_add", {}, (1, None), At(1)),
     ("FullyConnected", {"num_hidden": "3", "no_bias": "True"}, (0, None), At(0, 2)),
-    ("FullyConnected", {"num_hidden": "3", "no_bias": "True", "flatten": "False"}, (1, None), At(1)),
-    ("Convolution", {"kernel": "(3, 3)", "num_filter": "1", "no_bias": "True"}, (0, None), At(0, 4)),
+    (
+        "FullyConnected",
+        {"num_hidden": "3", "no_bias": "True", "flatten": "False"},
+        (1, None),
+        At(1),
+    ),
+    (
+        "Convolution",
+        {"kernel": "(3, 3)", "num_filter": "1", "no_bias": "True"},
+        (0, None),
+        At(0, 4),
+    ),
     ("slice_axis", {"axis": "-1", "begin": "5", "end": "None"}, (0,), At(0)),
     ("Flatten", {}, (0,), At(0, 2)),
     ("Reshape", {"shape": "(0, -1)"}, (0,), At(0, 2)),
@@ -56,7 +71,12 @@ MOVES = [
     ("softmax", {}, (0,), At(0)),
     ("LayerNorm", {}, (0, None, None), At(0)),
     ("Concat", {"dim": "1", "num_args": "2"}, (0, 0), At(0)),
-    ("SliceChannel", {"axis": "1", "num_outputs": "2", "squeeze_axis": "True"}, (2,), At(1, None, -1)),
+    (
+        "SliceChannel",
+        {"axis": "1", "num_outputs": "2", "squeeze_axis": "True"},
+        (2,),
+        At(1, None, -1),
+    ),
     ("slice", {"begin": "(None, 1)", "end": "(None, 2)"}, (0,), At(0)),
     ("slice_like", {}, (0, 0), At(0)),
     ("slice_like", {"axes": "(2, 3)"}, (0, None), At(0)),
@@ -82,8 +102,14 @@ MOVES = [
 ]
 
 
-@pytest.mark.parametrize(("op", "attrs", "axes", "wanted"), MOVES, ids=lambda v: str(v) if isinstance(v, (str, dict)) else "")
-def test_samples_are_followed(op: str, attrs: dict[str, str], axes: tuple[int | None, ...], wanted: At) -> None:
+@pytest.mark.parametrize(
+    ("op", "attrs", "axes", "wanted"),
+    MOVES,
+    ids=lambda v: str(v) if isinstance(v, (str, dict)) else "",
+)
+def test_samples_are_followed(
+    op: str, attrs: dict[str, str], axes: tuple[int | None, ...], wanted: At
+) -> None:
     found, couplings = follow(op, attrs, *axes)
     assert couplings == []
     assert found[0] == wanted
@@ -131,8 +157,12 @@ MIXES = [
 ]
 
 
-@pytest.mark.parametrize(("op", "attrs", "axes"), MIXES, ids=lambda v: str(v) if isinstance(v, (str, dict)) else "")
-def test_what_mixes_samples_is_found(op: str, attrs: dict[str, str], axes: tuple[int | None, ...]) -> None:
+@pytest.mark.parametrize(
+    ("op", "attrs", "axes"), MIXES, ids=lambda v: str(v) if isinstance(v, (str, dict)) else ""
+)
+def test_what_mixes_samples_is_found(
+    op: str, attrs: dict[str, str], axes: tuple[int | None, ...]
+) -> None:
     found, couplings = follow(op, attrs, *axes)
     assert [(c.node.op, bool(c.why)) for c in couplings] == [(op, True)]
     assert found[0] == At(0)
@@ -156,7 +186,9 @@ def test_a_negative_axis_before_the_samples_moves_them(op: str, attrs: dict[str,
 
 def test_a_declared_rank_settles_axes_from_behind() -> None:
     assert follow("softmax", {"axis": "-2"}, 0, shape="(2, 3)")[1]
-    assert follow("sum", {"axis": "(-3, -2)", "exclude": "True"}, 1, shape="(1, 2, 3)")[0][0] == At(1)
+    assert follow("sum", {"axis": "(-3, -2)", "exclude": "True"}, 1, shape="(1, 2, 3)")[0][0] == At(
+        1
+    )
     assert not follow("softmax", {"axis": "-2"}, 0, shape="(2, 3, 4)")[1]
     assert follow("transpose", {}, 0, shape="(2, 3, 4)")[0][0] == At(2, 3)
     assert follow("softmax", {}, 1, shape="(2, 3)")[1]
@@ -164,12 +196,17 @@ def test_a_declared_rank_settles_axes_from_behind() -> None:
 
 
 def test_ranges_of_quantized_arrays_bear_no_samples() -> None:
-    found, couplings = follow("_contrib_quantize_v2", {"min_calib_range": "-1", "max_calib_range": "1"}, 0)
+    found, couplings = follow(
+        "_contrib_quantize_v2", {"min_calib_range": "-1", "max_calib_range": "1"}, 0
+    )
     assert (found, couplings) == ([At(0), None, None], [])
 
 
 def test_statistics_bear_no_samples() -> None:
-    for attrs, mixed in (({"output_mean_var": "True"}, 1), ({"output_mean_var": "True", "use_global_stats": "True"}, 0)):
+    for attrs, mixed in (
+        ({"output_mean_var": "True"}, 1),
+        ({"output_mean_var": "True", "use_global_stats": "True"}, 0),
+    ):
         found, couplings = follow("BatchNorm", {**attrs, "axis": "2"}, 1, None, None, None, None)
         assert (found, len(couplings)) == ([At(1), None, None], mixed)
 
@@ -182,10 +219,18 @@ def test_what_does_not_depend_on_the_batch_is_left_alone() -> None:
 
 def test_every_rule_is_of_an_operator_of_its_family() -> None:
     families = sorted(set(FAMILY_OF.values()))
-    tables = {family: getattr(import_module(f"graphshare.ops.{family}.signature"), "RULES", None) for family in families}
+    tables = {
+        family: getattr(import_module(f"graphshare.ops.{family}.signature"), "RULES", None)
+        for family in families
+    }
     rules = {family: table for family, table in tables.items() if table is not None}
     assert sum(map(len, rules.values())) > 80
-    assert [(family, name) for family, names in rules.items() for name in names if FAMILY_OF.get(name) != family] == []
+    assert [
+        (family, name)
+        for family, names in rules.items()
+        for name in names
+        if FAMILY_OF.get(name) != family
+    ] == []
 
 
 def test_every_class_of_the_table_is_answered() -> None:
@@ -198,7 +243,18 @@ def test_every_class_of_the_table_is_answered() -> None:
     assert left == set()
 
 
-ODD = ("", "-9", "7", "(7, 7)", "()", "None", "x", "(-4,)", "(0, 0, 0, 0, 0, 0, 0, 0)", "99999999999999999999")
+ODD = (
+    "",
+    "-9",
+    "7",
+    "(7, 7)",
+    "()",
+    "None",
+    "x",
+    "(-4,)",
+    "(0, 0, 0, 0, 0, 0, 0, 0)",
+    "99999999999999999999",
+)
 
 
 @pytest.mark.parametrize("name", sorted(load_registered_signatures()))
@@ -216,10 +272,15 @@ def test_quantized_operators_refuse_a_range_for_each_sample() -> None:
     attrs = {"kernel": "(1, 1)", "pool_type": "max"}
     assert follow("_contrib_quantized_pooling", attrs, 0, None, None)[1] == []
     _, (coupling,) = follow("_contrib_quantized_pooling", attrs, 0, 0, None)
-    assert coupling.why == "has a range for each sample in min_data, but computes with one range for all"
+    assert (
+        coupling.why
+        == "has a range for each sample in min_data, but computes with one range for all"
+    )
 
 
-def follow_from(op: str, attrs: dict[str, str], axis: int, *, rank: int | None = None, shape: str = "") -> dict[str, At]:
+def follow_from(
+    op: str, attrs: dict[str, str], axis: int, *, rank: int | None = None, shape: str = ""
+) -> dict[str, At]:
     """The places of the samples in the input ``x`` and in each output of an operator, by name and index."""
     declared = {"attrs": {"__shape__": shape}} if shape else {}
     nodes = [variable("x", **declared), operator(op, "op", [0], attrs=attrs)]
@@ -240,7 +301,9 @@ def follow_from(op: str, attrs: dict[str, str], axis: int, *, rank: int | None =
         (3, "(2, 3)", 3),
     ],
 )
-def test_the_rank_is_the_given_or_the_declared_one(rank: int | None, shape: str, expected: int | None) -> None:
+def test_the_rank_is_the_given_or_the_declared_one(
+    rank: int | None, shape: str, expected: int | None
+) -> None:
     assert follow_from("relu", {}, 0, rank=rank, shape=shape)["x0"] == At(0, expected)
 
 
@@ -254,18 +317,37 @@ def test_the_rank_is_the_given_or_the_declared_one(rank: int | None, shape: str,
         ("SliceChannel", {"num_outputs": "3", "axis": "x"}, 3),
     ],
 )
-def test_every_output_has_a_place_and_no_other_one(op: str, attrs: dict[str, str], outputs: int) -> None:
+def test_every_output_has_a_place_and_no_other_one(
+    op: str, attrs: dict[str, str], outputs: int
+) -> None:
     assert list(follow_from(op, attrs, 0)) == ["x0", *(f"op{i}" for i in range(outputs))]
 
 
 @pytest.mark.parametrize(
     ("axis", "rank", "is_lost"),
-    [(0, 1, False), (1, 1, True), (1, 2, False), (2, 2, True), (3, 2, True), (5, None, False), (-1, None, True), (-1, 3, True)],
+    [
+        (0, 1, False),
+        (1, 1, True),
+        (1, 2, False),
+        (2, 2, True),
+        (3, 2, True),
+        (5, None, False),
+        (-1, None, True),
+        (-1, 3, True),
+    ],
 )
-def test_an_axis_that_there_is_not_holds_no_samples(axis: int, rank: int | None, is_lost: bool) -> None:
-    graph = read_symbol(mxnet_text(document([variable("x"), operator("relu", "op", [0])], [1], row_ptr=False)).encode())
+def test_an_axis_that_there_is_not_holds_no_samples(
+    axis: int, rank: int | None, is_lost: bool
+) -> None:
+    graph = read_symbol(
+        mxnet_text(
+            document([variable("x"), operator("relu", "op", [0])], [1], row_ptr=False)
+        ).encode()
+    )
     found, couplings = follow_batch(graph.nodes, {graph.nodes[0]: axis}, rank=rank)
-    assert [coupling.why for coupling in couplings] == ["moves the samples to an axis that there is not"] * is_lost
+    assert [coupling.why for coupling in couplings] == [
+        "moves the samples to an axis that there is not"
+    ] * is_lost
     assert found[graph.nodes[1], 0] == (At(0) if is_lost else At(axis, rank))
 
 
@@ -282,6 +364,8 @@ def test_an_axis_that_there_is_not_holds_no_samples(axis: int, rank: int | None,
         ([(4, 0), None], False),
     ],
 )
-def test_ranks_of_which_one_may_be_stretched(ranks: list[tuple[int | None, int] | None], apart: bool) -> None:
+def test_ranks_of_which_one_may_be_stretched(
+    ranks: list[tuple[int | None, int] | None], apart: bool
+) -> None:
     use = SimpleNamespace(inputs=[None if rank is None else At(0, *rank) for rank in ranks])
     assert batch_axis._broadcast_apart(cast(Any, use)) is apart

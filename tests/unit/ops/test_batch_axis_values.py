@@ -23,7 +23,9 @@ Case = tuple[dict[str, str], list[Any]]
 
 def along_axes(key: str, more: int = 0, **others: str) -> Any:
     """All attributes that name one axis of an array, from either end."""
-    return lambda x: [({key: str(axis), **others}, [x]) for axis in range(-x.ndim - more, x.ndim + more)]
+    return lambda x: [
+        ({key: str(axis), **others}, [x]) for axis in range(-x.ndim - more, x.ndim + more)
+    ]
 
 
 def along_sets(**others: str) -> Any:
@@ -32,19 +34,29 @@ def along_sets(**others: str) -> Any:
     def cases(x: Any) -> list[Case]:
         axes = range(-x.ndim, x.ndim)
         pairs = [(a, b) for a, b in product(axes, axes) if a % x.ndim < b % x.ndim]
-        return [({"axis": str(chosen), **others}, [x]) for chosen in (*((axis,) for axis in axes), *pairs)]
+        return [
+            ({"axis": str(chosen), **others}, [x])
+            for chosen in (*((axis,) for axis in axes), *pairs)
+        ]
 
     return cases
 
 
 def split(x: Any) -> list[Case]:
     """Every axis, into parts of size 1 without that axis."""
-    return [({"axis": str(i), "num_outputs": str(x.shape[i]), "squeeze_axis": "True"}, [x]) for i in range(-x.ndim, x.ndim)]
+    return [
+        ({"axis": str(i), "num_outputs": str(x.shape[i]), "squeeze_axis": "True"}, [x])
+        for i in range(-x.ndim, x.ndim)
+    ]
 
 
 def pick(x: Any) -> list[Case]:
     """One element along every axis."""
-    return [({"axis": str(i)}, [x, np.zeros(np.delete(x.shape, i), "float32")]) for i in range(-x.ndim, x.ndim) if x.ndim > 1]
+    return [
+        ({"axis": str(i)}, [x, np.zeros(np.delete(x.shape, i), "float32")])
+        for i in range(-x.ndim, x.ndim)
+        if x.ndim > 1
+    ]
 
 
 CASES: dict[str, Any] = {
@@ -60,10 +72,16 @@ CASES: dict[str, Any] = {
     "expand_dims": along_axes("axis", 1),
     "SliceChannel": split,
     "pick": pick,
-    "take": lambda x: [({"axis": str(i)}, [x, np.zeros((2, 1), "float32")]) for i in range(-x.ndim, x.ndim)],
-    "SwapAxis": lambda x: [({"dim1": str(a), "dim2": str(b)}, [x]) for a, b in product(range(x.ndim), repeat=2)],
+    "take": lambda x: [
+        ({"axis": str(i)}, [x, np.zeros((2, 1), "float32")]) for i in range(-x.ndim, x.ndim)
+    ],
+    "SwapAxis": lambda x: [
+        ({"dim1": str(a), "dim2": str(b)}, [x]) for a, b in product(range(x.ndim), repeat=2)
+    ],
     "transpose": lambda x: [({"axes": str(axes)}, [x]) for axes in permutations(range(x.ndim))],
-    "tile": lambda x: [({"reps": str(reps)}, [x]) for n in (1, 2, 3, 4) for reps in product((1, 2), repeat=n)],
+    "tile": lambda x: [
+        ({"reps": str(reps)}, [x]) for n in (1, 2, 3, 4) for reps in product((1, 2), repeat=n)
+    ],
 }
 
 
@@ -77,17 +95,24 @@ def compute(op: str, attrs: dict[str, str], arrays: list[Any]) -> Any:
 
 def check(op: str, attrs: dict[str, str], arrays: list[Any], batch: int) -> int:
     """1 if the rule follows the samples of the first array, and then rightly; 0 if it names a coupling."""
-    names = [variable(f"x{i}", attrs={"__shape__": str(array.shape)}) for i, array in enumerate(arrays)]
+    names = [
+        variable(f"x{i}", attrs={"__shape__": str(array.shape)}) for i, array in enumerate(arrays)
+    ]
     nodes = [*names, operator(op, "op", range(len(names)), attrs=attrs)]
     graph = read_symbol(mxnet_text(document(nodes, [len(names)], row_ptr=False)).encode())
     places, couplings = follow_batch(reachable(graph), {graph.nodes[0]: batch})
     if couplings:
         return 0
     axis = places[graph.nodes[-1], 0].axis
-    plain, exchanged = compute(op, attrs, arrays), compute(op, attrs, [arrays[0].take(ORDER, batch), *arrays[1:]])
+    plain, exchanged = (
+        compute(op, attrs, arrays),
+        compute(op, attrs, [arrays[0].take(ORDER, batch), *arrays[1:]]),
+    )
     each = plain.shape[axis] // SAMPLES
     places_of_samples = [sample * each + i for sample in ORDER for i in range(each)]
-    assert np.allclose(plain.take(places_of_samples, axis), exchanged), f"{attrs} of {arrays[0].shape}, samples on axis {batch}"
+    assert np.allclose(plain.take(places_of_samples, axis), exchanged), (
+        f"{attrs} of {arrays[0].shape}, samples on axis {batch}"
+    )
     return 1
 
 

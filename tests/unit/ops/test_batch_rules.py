@@ -1,8 +1,9 @@
 """Where every operator with a rule of its own has the samples, for attributes of its recorded cases.
 
-``python -m tests.unit.ops.test_batch_rules`` records it in ``batch_rules.txt``: an operator with its attributes, and for
-samples on these axes of its inputs (``1/3`` is axis 1 of 3, ``1+`` axis 1 of an unknown number, ``.`` an input without samples)
-where its outputs have them, or why it mixes them. Attributes that change no answer of the operator are left out.
+``python -m tests.unit.ops.test_batch_rules`` records it in ``batch_rules.txt``: an operator with
+its attributes, and for samples on these axes of its inputs (``1/3`` is axis 1 of 3, ``1+`` axis 1
+of an unknown number, ``.`` an input without samples) where its outputs have them, or why it mixes
+them. Attributes that change no answer of the operator are left out.
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ MANY = 12
 _CALIBRATED = {"min_calib_range": "-1", "max_calib_range": "1"}
 FUSED: dict[str, tuple[tuple[int, ...], tuple[dict[str, str], ...]]] = {
     "MultiBoxPrior": ((4,), ({"sizes": "(0.5,)"},)),
-    "_sg_mkldnn_conv": ((4, 4, 1), ({}, {"quantized": "true"}, {"quantized": "true", **_CALIBRATED})),
+    "_sg_mkldnn_conv": (
+        (4, 4, 1),
+        ({}, {"quantized": "true"}, {"quantized": "true", **_CALIBRATED}),
+    ),
     "_sg_mkldnn_fully_connected": (
         (2, 2, 1),
         (
@@ -88,7 +92,10 @@ class Setting:
 
 
 def list_operators() -> list[str]:
-    rules = (getattr(import_module(f"graphshare.ops.{f}.signature"), "RULES", {}) for f in dict.fromkeys(FAMILY_OF.values()))
+    rules = (
+        getattr(import_module(f"graphshare.ops.{f}.signature"), "RULES", {})
+        for f in dict.fromkeys(FAMILY_OF.values())
+    )
     return sorted(name for table in rules for name in table)
 
 
@@ -108,14 +115,19 @@ def find_settings() -> dict[str, list[Setting]]:
 
 
 def list_places(ranks: Sequence[int]) -> Iterator[list[tuple[int, int | None] | None]]:
-    """Samples in the first, the second, the last, all inputs, and on unlike axes of two; with and without a known rank."""
+    """Samples in the first, the second, the last, all inputs, and on unlike axes of two; with and
+    without a known rank.
+    """
     count = len(ranks)
     chosen = {(0,), (count - 1,), (min(1, count - 1),), tuple(range(count))}
     for slots in sorted(chosen, key=lambda slots: (len(slots), slots)):
         for axis in range(4):
             for knows_rank in (False, True):
                 if not knows_rank or all(axis < ranks[slot] for slot in slots):
-                    yield [(axis, ranks[i] if knows_rank else None) if i in slots else None for i in range(count)]
+                    yield [
+                        (axis, ranks[i] if knows_rank else None) if i in slots else None
+                        for i in range(count)
+                    ]
     if count > 1:
         yield [(0, None), (1, None), *[None] * (count - 2)]
         yield [(1, None), (0, None), *[None] * (count - 2)]
@@ -123,7 +135,10 @@ def list_places(ranks: Sequence[int]) -> Iterator[list[tuple[int, int | None] | 
 
 def find_outcome(setting: Setting, places: Sequence[tuple[int, int | None] | None]) -> str:
     """Where the outputs have the samples, and why they are mixed, in words."""
-    shapes = [{"attrs": {"__shape__": str((2,) * place[1])}} if place and place[1] else {} for place in places]
+    shapes = [
+        {"attrs": {"__shape__": str((2,) * place[1])}} if place and place[1] else {}
+        for place in places
+    ]
     nodes = [variable(f"x{i}", **shape) for i, shape in enumerate(shapes)]
     nodes.append(operator(setting.op, "op", range(len(places)), attrs=setting.attrs))
     graph = read_symbol(mxnet_text(document(nodes, [len(places)], row_ptr=False)).encode())
@@ -132,14 +147,22 @@ def find_outcome(setting: Setting, places: Sequence[tuple[int, int | None] | Non
     outputs = [format_place(found.get((graph.nodes[-1], i))) for i in range(4)]
     while len(outputs) > 1 and outputs[-1] == ".":
         outputs.pop()
-    why = "".join(f" {each.why}" + (" (in training)" if each.only_training else "") for each in couplings)
+    why = "".join(
+        f" {each.why}" + (" (in training)" if each.only_training else "") for each in couplings
+    )
     return " ".join(outputs) + why
 
 
 def format_place(at: At | None) -> str:
     if at is None:
         return "."
-    return f"{at.axis}/{at.rank}" if at.rank is not None else f"{at.axis}{at.more:+}" if at.more else f"{at.axis}+"
+    return (
+        f"{at.axis}/{at.rank}"
+        if at.rank is not None
+        else f"{at.axis}{at.more:+}"
+        if at.more
+        else f"{at.axis}+"
+    )
 
 
 def list_outcomes(setting: Setting) -> list[str]:
@@ -148,7 +171,10 @@ def list_outcomes(setting: Setting) -> list[str]:
     for places in list_places(setting.ranks):
         words = " ".join(format_place(At(*place)) if place is not None else "." for place in places)
         answers.append((find_outcome(setting, places), words))
-    return [f"{', '.join(words for _, words in group)} -> {outcome}" for outcome, group in groupby(answers, key=lambda a: a[0])]
+    return [
+        f"{', '.join(words for _, words in group)} -> {outcome}"
+        for outcome, group in groupby(answers, key=lambda a: a[0])
+    ]
 
 
 def record() -> str:
@@ -165,7 +191,9 @@ def record() -> str:
 
 def read_recorded() -> dict[str, list[str]]:
     blocks = RECORDED.read_text(encoding="utf-8").rstrip("\n").split("\n\n")
-    return {lines[0].removeprefix("= "): lines[1:] for lines in (block.split("\n") for block in blocks)}
+    return {
+        lines[0].removeprefix("= "): lines[1:] for lines in (block.split("\n") for block in blocks)
+    }
 
 
 EXPECTED = read_recorded()

@@ -1,4 +1,6 @@
-"""A shape that is given replaces the one that a variable declares, as in MXNet; the recorded answers are MXNet 1.9.1's."""
+"""A shape that is given replaces the one that a variable declares, as in MXNet; the recorded
+answers are MXNet 1.9.1's.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,10 @@ from tests.symbols import document, operator, variable
 
 
 def net(data: str, weight: str) -> dict[str, Any]:
-    nodes = [variable("data", attrs={"__shape__": data}), variable("w", attrs={"__shape__": weight})]
+    nodes = [
+        variable("data", attrs={"__shape__": data}),
+        variable("w", attrs={"__shape__": weight}),
+    ]
     attrs = {"kernel": "(3, 3)", "no_bias": "True", "num_filter": "4"}
     return document([*nodes, operator("Convolution", "c", [0, 1], attrs=attrs)], [2])
 
@@ -49,12 +54,22 @@ def test_a_given_shape_wins(name: str) -> None:
 
 def test_sizes_that_are_left_open_are_those_declared() -> None:
     graph = read_symbol(json.dumps(FIXED).encode())
-    assert infer(graph, {graph.nodes[0]: (None, 3, 9, 9)}, {}).shapes[graph.nodes[0]] == [(1, 3, 9, 9)]
+    assert infer(graph, {graph.nodes[0]: (None, 3, 9, 9)}, {}).shapes[graph.nodes[0]] == [
+        (1, 3, 9, 9)
+    ]
 
 
 def test_a_body_takes_the_shapes_of_its_owner() -> None:
-    inner = document([variable("x", attrs={"__shape__": "(5,)"}), operator("relu", "r", [0])], [1], version=None)
-    attrs = {"num_args": "2", "num_outputs": "1", "num_out_data": "1", "in_state_locs": "()", "in_data_locs": "(0,)"}
+    inner = document(
+        [variable("x", attrs={"__shape__": "(5,)"}), operator("relu", "r", [0])], [1], version=None
+    )
+    attrs = {
+        "num_args": "2",
+        "num_outputs": "1",
+        "num_out_data": "1",
+        "in_state_locs": "()",
+        "in_data_locs": "(0,)",
+    }
     attrs["remain_locs"] = "()"
     nodes = [variable("data"), operator("_foreach", "each", [0], attrs=attrs, subgraphs=[inner])]
     graph = read_symbol(json.dumps(document(nodes, [1])).encode())

@@ -17,11 +17,18 @@ def cases() -> Iterator[tuple[Kernel, dict[str, str]]]:
     """Each kernel that has such functions, with attributes."""
     for kernel in known_kernels().values():
         if kernel.direct is not None:
-            for attrs in _ATTRS.get(kernel.operator, [{"scalar": "0.3"}] if kernel.operator.endswith("_scalar") else [{}]):
+            for attrs in _ATTRS.get(
+                kernel.operator,
+                [{"scalar": "0.3"}] if kernel.operator.endswith("_scalar") else [{}],
+            ):
                 yield kernel, attrs
 
 
-_ATTRS = {"Activation": [{"act_type": name} for name in ("relu", "sigmoid", "tanh", "softrelu", "softsign")]}
+_ATTRS = {
+    "Activation": [
+        {"act_type": name} for name in ("relu", "sigmoid", "tanh", "softrelu", "softsign")
+    ]
+}
 
 
 def arrays(count: int, dtype: str) -> Iterator[list[Array]]:

@@ -20,7 +20,10 @@ IMAGE = np.zeros((1, 2, 3, 4), np.float32)
 def compute(op: str, inputs: list[Array], attrs: dict[str, str], outputs: int) -> list[Array]:
     variables = [Node("", f"v{i}") for i in range(len(inputs))]
     node = Node(op, "n", attrs, tuple(map(Entry, variables)))
-    return run_plan(make_plan([Entry(node, i) for i in range(outputs)]), dict(zip(variables, inputs, strict=True))).outputs
+    return run_plan(
+        make_plan([Entry(node, i) for i in range(outputs)]),
+        dict(zip(variables, inputs, strict=True)),
+    ).outputs
 
 
 @pytest.mark.parametrize(
@@ -28,10 +31,17 @@ def compute(op: str, inputs: list[Array], attrs: dict[str, str], outputs: int) -
     [
         ("MultiBoxPrior", [IMAGE], {"sizes": "(0.3, 0.5)", "ratios": "(1, 2)", "clip": "True"}, 1),
         ("MultiBoxTarget", [BOXES, LABELS, SCORES], {"overlap_threshold": "0.4"}, 3),
-        ("MultiBoxDetection", [SCORES, OFFSETS, BOXES], {"nms_threshold": "0.3", "threshold": "0.1"}, 1),
+        (
+            "MultiBoxDetection",
+            [SCORES, OFFSETS, BOXES],
+            {"nms_threshold": "0.3", "threshold": "0.1"},
+            1,
+        ),
     ],
 )
-def test_an_old_name_computes_what_the_new_one_does(op: str, inputs: list[Array], attrs: dict[str, str], outputs: int) -> None:
+def test_an_old_name_computes_what_the_new_one_does(
+    op: str, inputs: list[Array], attrs: dict[str, str], outputs: int
+) -> None:
     old, new = (compute(name, inputs, attrs, outputs) for name in (op, f"_contrib_{op}"))
     for one, other in zip(old, new, strict=True):
         assert one.size

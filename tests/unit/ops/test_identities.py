@@ -1,4 +1,6 @@
-"""Identities of MXNet's operators: of each what is exact bit for bit in the executor, and what looks alike and is not."""
+"""Identities of MXNet's operators: of each what is exact bit for bit in the executor, and what
+looks alike and is not.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ class Pair(NamedTuple):
     version: int | None = 10901
 
 
-def build(steps: tuple[Step, ...], folder: Path, version: int | None, renames: Mapping[str, str] = {}) -> gs.Checkpoint:
+def build(
+    steps: tuple[Step, ...], folder: Path, version: int | None, renames: Mapping[str, str] = {}
+) -> gs.Checkpoint:
     """Return a model of the steps, the last of which is the only output."""
     nodes, places, params = [variable("data")], [0], dict[str, int]()
     for number, step in enumerate(steps):
@@ -55,10 +59,14 @@ def build(steps: tuple[Step, ...], folder: Path, version: int | None, renames: M
         places.append(len(nodes))
         key = "attr" if version is None else "attrs"
         last = "y" if number == len(steps) - 1 else f"n{number}"
-        nodes.append(operator(step.op, last, inputs, **({key: dict(step.attrs)} if step.attrs else {})))
+        nodes.append(
+            operator(step.op, last, inputs, **({key: dict(step.attrs)} if step.attrs else {}))
+        )
     path = folder / "model-symbol.json"
     path.write_text(json.dumps(document(nodes, [len(nodes) - 1], version=version, row_ptr=False)))
-    return gs.load(path).with_params({renames.get(name, name): _ARRAYS[name].astype("float32") for name in params})
+    return gs.load(path).with_params(
+        {renames.get(name, name): _ARRAYS[name].astype("float32") for name in params}
+    )
 
 
 _CONV = {"kernel": "(3, 3)", "num_filter": "2"}
@@ -67,7 +75,9 @@ _NORM = ("gamma", "beta", "mean", "var")
 _TANH, _SIGMOID = Step("tanh"), Step("sigmoid")
 
 
-def conv(params: tuple[str, ...] = ("w", "b"), op: str = "Convolution", **attrs: str) -> tuple[Step, ...]:
+def conv(
+    params: tuple[str, ...] = ("w", "b"), op: str = "Convolution", **attrs: str
+) -> tuple[Step, ...]:
     return (Step(op, {**_CONV, **attrs}, params),)
 
 
@@ -83,36 +93,64 @@ _DRAW = Step("Dropout", {"mode": "always"}, (), (0,))
 EXACT = {
     **{
         op: Pair(between(Step(op)), between())
-        for op in ("BlockGrad", "stop_gradient", "_copy", "identity", "make_loss", "MakeLoss", "_np_copy")
+        for op in (
+            "BlockGrad",
+            "stop_gradient",
+            "_copy",
+            "identity",
+            "make_loss",
+            "MakeLoss",
+            "_np_copy",
+        )
     },
-    "gradient multiplier": Pair(between(Step("_contrib_gradientmultiplier", {"scalar": "-2"})), between()),
+    "gradient multiplier": Pair(
+        between(Step("_contrib_gradientmultiplier", {"scalar": "-2"})), between()
+    ),
     "sparse regularization": Pair(
-        (Step("Flatten"), Step("IdentityAttachKLSparseReg", {}, ("share",))), (Step("Flatten"), Step("identity"))
+        (Step("Flatten"), Step("IdentityAttachKLSparseReg", {}, ("share",))),
+        (Step("Flatten"), Step("identity")),
     ),
     "Dropout": Pair(between(Step("Dropout", {"p": "0.9"})), between()),
-    "Dropout in training": Pair(between(Step("Dropout", {"mode": "training"}), Step("BlockGrad")), between()),
+    "Dropout in training": Pair(
+        between(Step("Dropout", {"mode": "training"}), Step("BlockGrad")), between()
+    ),
     "defaults of a convolution": Pair(
         conv(), conv(stride="(1, 1)", dilate="(1,1)", pad="(0, 0)", num_group="1", no_bias="False")
     ),
-    "the device of a convolution": Pair(conv(workspace="256", cudnn_tune="off"), conv(cudnn_off="True")),
+    "the device of a convolution": Pair(
+        conv(workspace="256", cudnn_tune="off"), conv(cudnn_off="True")
+    ),
     "spelling": Pair(conv(stride="(2,2)"), conv(stride="[2, 2]")),
     "defaults of a deconvolution": Pair(
         conv(("w",), "Deconvolution"), conv(("w",), "Deconvolution", adj="(0, 0)", no_bias="True")
     ),
     "defaults of a pooling": Pair(
-        (Step("Pooling", _POOL),), (Step("Pooling", {**_POOL, "stride": "(1, 1)", "pad": "(0, 0)"}),)
+        (Step("Pooling", _POOL),),
+        (Step("Pooling", {**_POOL, "stride": "(1, 1)", "pad": "(0, 0)"}),),
     ),
-    "momentum": Pair((Step("BatchNorm", {}, _NORM),), (Step("BatchNorm", {"momentum": "0.5", "fix_gamma": "True"}, _NORM),)),
-    "scalars": Pair((Step("_plus_scalar", {"scalar": "2"}),), (Step("_PlusScalar", {"scalar": "2.0"}),)),
+    "momentum": Pair(
+        (Step("BatchNorm", {}, _NORM),),
+        (Step("BatchNorm", {"momentum": "0.5", "fix_gamma": "True"}, _NORM),),
+    ),
+    "scalars": Pair(
+        (Step("_plus_scalar", {"scalar": "2"}),), (Step("_PlusScalar", {"scalar": "2.0"}),)
+    ),
     "_Plus": Pair(sum_of("_Plus", _TANH, _SIGMOID), sum_of("elemwise_add", _TANH, _SIGMOID)),
     "one value computed twice": Pair(
-        (Step("tanh", {}, (), (0,)), Step("tanh", {}, (), (0,)), Step("elemwise_mul", {}, (), (-1, -2))),
+        (
+            Step("tanh", {}, (), (0,)),
+            Step("tanh", {}, (), (0,)),
+            Step("elemwise_mul", {}, (), (-1, -2)),
+        ),
         (_TANH, Step("elemwise_mul", {}, (), (-1, -1))),
     ),
 }
 UNLIKE = {
     "Dropout at any time": Pair(between(Step("Dropout", {"mode": "always"})), between()),
-    "two draws": Pair((_DRAW, _DRAW, Step("elemwise_sub", {}, (), (-1, -2))), (_DRAW, Step("elemwise_sub", {}, (), (-1, -1)))),
+    "two draws": Pair(
+        (_DRAW, _DRAW, Step("elemwise_sub", {}, (), (-1, -2))),
+        (_DRAW, Step("elemwise_sub", {}, (), (-1, -1))),
+    ),
     "an operator that rounds": Pair(between(Step("round")), between()),
     "casts there and back": Pair(
         between(Step("Cast", {"dtype": "float16"}), Step("Cast", {"dtype": "float32"})),
@@ -124,16 +162,23 @@ UNLIKE = {
     },
     "no bias": Pair(conv(), conv(("w",), no_bias="True")),
     "another weight": Pair(conv(), conv(("v", "b"))),
-    "a stride of a pooling": Pair((Step("Pooling", _POOL),), (Step("Pooling", {**_POOL, "stride": "(2, 2)"}),)),
+    "a stride of a pooling": Pair(
+        (Step("Pooling", _POOL),), (Step("Pooling", {**_POOL, "stride": "(2, 2)"}),)
+    ),
     "a pad that counts": Pair(
         (Step("Pooling", {**_POOL, "pad": "(1, 1)"}),),
         (Step("Pooling", {**_POOL, "pad": "(1, 1)", "count_include_pad": "False"}),),
     ),
-    "a fixed gamma": Pair((Step("BatchNorm", {}, _NORM),), (Step("BatchNorm", {"fix_gamma": "False"}, _NORM),)),
+    "a fixed gamma": Pair(
+        (Step("BatchNorm", {}, _NORM),), (Step("BatchNorm", {"fix_gamma": "False"}, _NORM),)
+    ),
     "eps": Pair((Step("BatchNorm", {}, _NORM),), (Step("BatchNorm", {"eps": "0.1"}, _NORM),)),
-    "another scalar": Pair((Step("_plus_scalar", {"scalar": "2"}),), (Step("_plus_scalar", {"scalar": "2.5"}),)),
+    "another scalar": Pair(
+        (Step("_plus_scalar", {"scalar": "2"}),), (Step("_plus_scalar", {"scalar": "2.5"}),)
+    ),
     "the order of operands": Pair(
-        (_TANH, _SIGMOID, Step("elemwise_sub", {}, (), (-1, -2))), (_TANH, _SIGMOID, Step("elemwise_sub", {}, (), (-2, -1)))
+        (_TANH, _SIGMOID, Step("elemwise_sub", {}, (), (-1, -2))),
+        (_TANH, _SIGMOID, Step("elemwise_sub", {}, (), (-2, -1))),
     ),
 }
 
@@ -141,12 +186,22 @@ UNLIKE = {
 _PASS, _ALIAS = "operators that pass their input on", "aliases of operators"
 _DEFAULT, _IDLE = "defaults of attributes", "attributes that change no value"
 USED: dict[str, dict[str, int]] = {
-    **{op: {_PASS: 1} for op in ("BlockGrad", "_copy", "make_loss", "MakeLoss", "_np_copy", "gradient multiplier")},
+    **{
+        op: {_PASS: 1}
+        for op in ("BlockGrad", "_copy", "make_loss", "MakeLoss", "_np_copy", "gradient multiplier")
+    },
     **{op: {_ALIAS: 1, _PASS: 1} for op in ("stop_gradient", "identity")},
     "sparse regularization": {_PASS: 2, _ALIAS: 1},
     "Dropout": {"Dropout in inference": 1},
-    "Dropout in training": {_DEFAULT: 1, "Dropout in inference": 1, _PASS: 1},  # training is the default
-    **{f"defaults of a {window}": {_DEFAULT: 1} for window in ("convolution", "deconvolution", "pooling")},
+    "Dropout in training": {
+        _DEFAULT: 1,
+        "Dropout in inference": 1,
+        _PASS: 1,
+    },  # training is the default
+    **{
+        f"defaults of a {window}": {_DEFAULT: 1}
+        for window in ("convolution", "deconvolution", "pooling")
+    },
     "the device of a convolution": {_IDLE: 2},
     "momentum": {_IDLE: 1, _DEFAULT: 1},
     **{name: {_ALIAS: 1} for name in ("scalars", "_Plus")},
@@ -188,7 +243,9 @@ def test_what_looks_alike_is_not_exact(name: str, tmp_path: Path) -> None:
     assert regions.exact < regions.operators
     assert not all(regions.regions)
     a, b = run(left), run(right)
-    assert a.shape != b.shape or not np.array_equal(a, b), "both compute the same, which shows nothing"
+    assert a.shape != b.shape or not np.array_equal(a, b), (
+        "both compute the same, which shows nothing"
+    )
 
 
 def test_weights_are_their_content(tmp_path: Path) -> None:
@@ -222,9 +279,14 @@ def test_an_old_file_is_its_upgrade(version: int | None, tmp_path: Path) -> None
         ({"stride": "(2, 2)", "pad": "(0, 0)"}, 1),
     ],
 )
-def test_an_operator_that_states_defaults_is_counted_once(attrs: dict[str, str], count: int, tmp_path: Path) -> None:
+def test_an_operator_that_states_defaults_is_counted_once(
+    attrs: dict[str, str], count: int, tmp_path: Path
+) -> None:
     """The other side has the attributes as well, apart from a gradient that nothing stops."""
-    left, right = build(conv(**attrs), tmp_path, 10901), build((*conv(**attrs), Step("BlockGrad")), tmp_path, 10901)
+    left, right = (
+        build(conv(**attrs), tmp_path, 10901),
+        build((*conv(**attrs), Step("BlockGrad")), tmp_path, 10901),
+    )
     (regions,) = verify(left, right).branches[0].regions
     assert regions.identities == {_PASS: 1, **({_DEFAULT: 2 * count} if count else {})}
 
@@ -237,7 +299,9 @@ def test_rounds_are_those_of_the_options(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", [["int", 1], ["int", 0], None])
-def test_operators_under_np_shape_are_not_those_without(value: list[Any] | None, tmp_path: Path) -> None:
+def test_operators_under_np_shape_are_not_those_without(
+    value: list[Any] | None, tmp_path: Path
+) -> None:
     """A size of 0 is a size there, and unknown elsewhere."""
     left, _ = build_pair(EXACT["defaults of a pooling"], tmp_path)
     content = json.loads((tmp_path / "model-symbol.json").read_text())

@@ -22,7 +22,9 @@ def _arrays(count: int, dtype: str) -> Iterator[list[Array]]:
     pairs = list(product(VALUES, EXPONENTS))
     for pair in pairs:
         yield [np.array([x], dtype) for x in pair[:count]]
-    yield [np.array(column, dtype).reshape(len(VALUES), -1) for column in zip(*pairs, strict=True)][:count]
+    yield [np.array(column, dtype).reshape(len(VALUES), -1) for column in zip(*pairs, strict=True)][
+        :count
+    ]
 
 
 @pytest.mark.parametrize("family", ["binary", "unary", "activation"])
@@ -42,7 +44,11 @@ def test_the_buffer_of_a_result_changes_no_bit(family: str) -> None:
                 with np.errstate(all="ignore"):
                     wanted = _first(kernel.forward(Context(), attrs, *[x.copy() for x in inputs]))
                     for flags in product((False, True), repeat=count):
-                        found = _first(kernel.forward(Context(reusable=flags), attrs, *[x.copy() for x in inputs]))
+                        found = _first(
+                            kernel.forward(
+                                Context(reusable=flags), attrs, *[x.copy() for x in inputs]
+                            )
+                        )
                         assert found.tobytes() == wanted.tobytes(), (operator, inputs, flags)
                 checked.add(operator)
     assert len(checked) > {"binary": 40, "unary": 40, "activation": 1}[family]
@@ -54,13 +60,24 @@ def test_the_layout_of_the_data_changes_no_bit(operator: str) -> None:
     assert kernel is not None
     assert signature is not None
     attrs, _ = signature.parse({})
-    view = np.random.default_rng(0).standard_normal((2, 4, 4, 5)).astype(np.float32).transpose(0, 2, 3, 1)
+    view = (
+        np.random.default_rng(0)
+        .standard_normal((2, 4, 4, 5))
+        .astype(np.float32)
+        .transpose(0, 2, 3, 1)
+    )
     scale = np.ones(4, np.float32)
-    found, wanted = (_first(kernel.forward(Context(), attrs, x, scale, scale)) for x in (view, view.copy()))
+    found, wanted = (
+        _first(kernel.forward(Context(), attrs, x, scale, scale)) for x in (view, view.copy())
+    )
     assert found.tobytes() == wanted.tobytes()
 
 
 def _first(result: Any) -> Array:
     """Return the first output; what is not a number has no sign."""
     array = np.asarray(result[0] if isinstance(result, tuple) else result)
-    return np.where(np.isnan(array), np.nan, array).astype(array.dtype) if array.dtype.kind == "f" else array
+    return (
+        np.where(np.isnan(array), np.nan, array).astype(array.dtype)
+        if array.dtype.kind == "f"
+        else array
+    )

@@ -24,7 +24,9 @@ def graph_of(found: dict[str, Any]) -> Graph:
 
 
 def inferred(graph: Graph, **shapes: Any) -> dict[str, Any]:
-    found = infer(graph, {node: shapes[node.name] for node in graph.variables() if node.name in shapes}, {})
+    found = infer(
+        graph, {node: shapes[node.name] for node in graph.variables() if node.name in shapes}, {}
+    )
     return {node.name: found.shapes[node][0] for node in graph.nodes}
 
 
@@ -40,14 +42,23 @@ def test_forwards_and_backwards() -> None:
     assert (found["fc2_weight"], found["softmax_label"], found["softmax"]) == ((2, 4), (5,), (5, 2))
     found = inferred(graph_of(two_layers()), fc1_weight=(4, 3))
     assert (found["fc1"], found["softmax"]) == ((None, 4), (None, 2))
-    nodes = [variable("a"), variable("b"), operator("relu", "r", [0]), operator("elemwise_add", "sum", [2, 1])]
+    nodes = [
+        variable("a"),
+        variable("b"),
+        operator("relu", "r", [0]),
+        operator("elemwise_add", "sum", [2, 1]),
+    ]
     assert inferred(graph_of(document(nodes, [3])), b=(2, 3))["a"] == (2, 3)
 
 
 def test_what_stays_unknown() -> None:
     graph = graph_of(siamese())
     found = infer(graph, {}, {})
-    unknown = [node.name for node in found.nodes if node.is_variable and not is_known(found.shapes[node][0])]
+    unknown = [
+        node.name
+        for node in found.nodes
+        if node.is_variable and not is_known(found.shapes[node][0])
+    ]
     assert unknown == ["data", "conv_weight"]
     assert inferred(graph, data=(2, 5, None, 9))["conv"] == (2, 1, None, 7)
     assert inferred(graph, data=(2, 5, None, 9))["conv_weight"] == (1, 5, 3, 3)
@@ -65,7 +76,10 @@ def test_a_contradiction_names_the_node_and_both_shapes() -> None:
 
 
 def test_declared_shapes_and_types() -> None:
-    nodes = [variable("a", attrs={"__shape__": "(0, 3)", "__dtype__": "2"}), operator("relu", "r", [0])]
+    nodes = [
+        variable("a", attrs={"__shape__": "(0, 3)", "__dtype__": "2"}),
+        operator("relu", "r", [0]),
+    ]
     graph = graph_of(document(nodes, [1]))
     assert inferred(graph)["r"] == (None, 3)
     assert inferred(graph, a=(4, None))["r"] == (4, 3)
@@ -73,8 +87,12 @@ def test_declared_shapes_and_types() -> None:
 
 
 def test_a_shape_held_in_a_file_must_agree_with_the_declared_one() -> None:
-    graph = graph_of(document([variable("a", attrs={"__shape__": "(0, 3)"}), operator("relu", "r", [0])], [1]))
-    assert infer(graph, {graph.nodes[0]: (4, 3)}, {}, held=[graph.nodes[0]]).shapes[graph.nodes[1]] == [(4, 3)]
+    graph = graph_of(
+        document([variable("a", attrs={"__shape__": "(0, 3)"}), operator("relu", "r", [0])], [1])
+    )
+    assert infer(graph, {graph.nodes[0]: (4, 3)}, {}, held=[graph.nodes[0]]).shapes[
+        graph.nodes[1]
+    ] == [(4, 3)]
     with pytest.raises(RefusedError) as caught:
         infer(graph, {graph.nodes[0]: (4, 5)}, {}, held=[graph.nodes[0]])
     (fault,) = caught.value.faults
@@ -84,8 +102,12 @@ def test_a_shape_held_in_a_file_must_agree_with_the_declared_one() -> None:
 
 
 @pytest.mark.parametrize(("np_shape", "expected"), [(False, None), (True, ())])
-def test_an_empty_declared_shape_is_known_under_numpy_shapes(np_shape: bool, expected: tuple[int, ...] | None) -> None:
-    graph = graph_of(document([variable("a", attrs={"__shape__": "()"}), operator("_npi_exp", "e", [0])], [1]))
+def test_an_empty_declared_shape_is_known_under_numpy_shapes(
+    np_shape: bool, expected: tuple[int, ...] | None
+) -> None:
+    graph = graph_of(
+        document([variable("a", attrs={"__shape__": "()"}), operator("_npi_exp", "e", [0])], [1])
+    )
     inference = infer(graph, {}, None, np_shape=np_shape)
     assert [inference.shapes[node] for node in inference.nodes] == [[expected], [expected]]
 
@@ -94,7 +116,10 @@ def test_a_body_may_return_an_output_that_its_operator_does_not_have() -> None:
     document = foreach()
     document["nodes"][3]["subgraphs"][0]["heads"][0] = [6, 4, 0]
     graph = graph_of(document)
-    shapes = {node: {"data": (4, 3), "state": (3,), "weight": (3,)}[node.name] for node in graph.variables()}
+    shapes = {
+        node: {"data": (4, 3), "state": (3,), "weight": (3,)}[node.name]
+        for node in graph.variables()
+    }
     assert infer(graph, shapes, {}).shapes[graph.nodes[-1]] == [None, (3,)]
 
 
@@ -111,7 +136,9 @@ def test_bodies_do_not_count_as_inputs() -> None:
 
 
 def test_types_contradict_each_other() -> None:
-    graph = graph_of(document([variable("a"), variable("b"), operator("elemwise_add", "sum", [0, 1])], [2]))
+    graph = graph_of(
+        document([variable("a"), variable("b"), operator("elemwise_add", "sum", [0, 1])], [2])
+    )
     a, b = graph.variables()
     with pytest.raises(RefusedError, match="float16 and float64"):
         infer(graph, {}, {a: "float16", b: "float64"})
@@ -123,16 +150,29 @@ def costs(op: str, attrs: dict[str, str], **shapes: tuple[int, ...]) -> int | No
     nodes = [*map(variable, shapes), operator(op, "n", list(range(len(shapes))), attrs=attrs)]
     graph = graph_of(document(nodes, [len(shapes)]))
     node: Node = graph.nodes[-1]
-    found: Inference = infer(graph, dict(zip(graph.variables(), shapes.values(), strict=True)), {}, nodes=post_order([node]))
-    return multiply_adds(node, [found.shapes[entry.node][0] for entry in node.inputs], found.shapes[node])
+    found: Inference = infer(
+        graph,
+        dict(zip(graph.variables(), shapes.values(), strict=True)),
+        {},
+        nodes=post_order([node]),
+    )
+    return multiply_adds(
+        node, [found.shapes[entry.node][0] for entry in node.inputs], found.shapes[node]
+    )
 
 
 def test_sizes_are_chosen_by_which_every_array_has_elements() -> None:
     def choose(*nodes: Any, **shapes: Any) -> dict[str, tuple[int, ...]]:
         graph = graph_of(document(list(nodes), [len(nodes) - 1]))
-        found = infer(graph, {node: shapes[node.name] for node in graph.variables() if node.name in shapes}, {})
+        found = infer(
+            graph,
+            {node: shapes[node.name] for node in graph.variables() if node.name in shapes},
+            {},
+        )
         chosen, sizes = choose_sizes(found)
-        assert not sizes or all(is_known(row[0]) and 0 not in row[0] for row in chosen.shapes.values())
+        assert not sizes or all(
+            is_known(row[0]) and 0 not in row[0] for row in chosen.shapes.values()
+        )
         return {node.name: shape for node, shape in sizes.items()}
 
     relu = operator("relu", "r", [0])
@@ -144,7 +184,12 @@ def test_sizes_are_chosen_by_which_every_array_has_elements() -> None:
     assert choose(variable("a"), fits, a=(None, None, 28)) == {"a": (1, 28, 28)}
     cut = operator("slice_axis", "r", [0], attrs={"axis": "1", "begin": "230", "end": "None"})
     assert choose(variable("a"), cut, a=(None, None)) == {"a": (1, 299)}
-    assert choose(variable("a"), operator("Reshape", "r", [0], attrs={"shape": "(70,)"}), a=(None, None)) == {}
+    assert (
+        choose(
+            variable("a"), operator("Reshape", "r", [0], attrs={"shape": "(70,)"}), a=(None, None)
+        )
+        == {}
+    )
 
 
 @pytest.mark.parametrize(
@@ -169,11 +214,16 @@ def test_sizes_are_chosen_by_which_every_array_has_elements() -> None:
         ("relu", {}, [(2, 3)], 0),
     ],
 )  # fmt: skip
-def test_multiply_adds(op: str, attrs: dict[str, str], shapes: list[tuple[int, ...]], wanted: int) -> None:
+def test_multiply_adds(
+    op: str, attrs: dict[str, str], shapes: list[tuple[int, ...]], wanted: int
+) -> None:
     assert costs(op, attrs, **{f"v{i}": shape for i, shape in enumerate(shapes)}) == wanted
 
 
 def test_multiply_adds_of_what_has_no_kernel() -> None:
     node = graph_of(document([variable("x"), operator("Mine", "n", [0])], [1])).nodes[-1]
     assert multiply_adds(node, [(2, 3)], [(2, 3)]) == 0
-    assert multiply_adds(Node("Mine", "n", details=NodeDetails(domain="own")), [(2, 3)], [(2, 3)]) is None
+    assert (
+        multiply_adds(Node("Mine", "n", details=NodeDetails(domain="own")), [(2, 3)], [(2, 3)])
+        is None
+    )

@@ -30,14 +30,22 @@ from tests.symbols import document, operator, variable
         ("sum", {"axis": "None"}, None),
     ],
 )
-def test_an_attribute_that_cannot_be_used_is_named(op: str, attrs: dict[str, str], words: str | None) -> None:
-    graph = read_symbol(json.dumps(document([variable("x"), operator(op, "y", [0], attrs=attrs)], [1])).encode())
+def test_an_attribute_that_cannot_be_used_is_named(
+    op: str, attrs: dict[str, str], words: str | None
+) -> None:
+    graph = read_symbol(
+        json.dumps(document([variable("x"), operator(op, "y", [0], attrs=attrs)], [1])).encode()
+    )
     signature, kernel = lookup(op), find_kernel(op)
     assert signature is not None
     assert kernel is not None
     values, faults = signature.parse(attrs)
     assert not faults
-    error = explain_failure(KernelCall(graph.nodes[1], kernel, values, [(3, 4)], ["float32"]), "kernel", ValueError("odd"))
+    error = explain_failure(
+        KernelCall(graph.nodes[1], kernel, values, [(3, 4)], ["float32"]),
+        "kernel",
+        ValueError("odd"),
+    )
     assert isinstance(error, BugError if words is None else RefusedError)
     assert (words or "the kernel of") in str(error)
 
@@ -51,12 +59,22 @@ def test_a_subgraph_that_is_missing_is_counted() -> None:
 @pytest.mark.parametrize(
     ("op", "attrs", "count", "message"),
     [
-        ("Convolution", {"kernel": "(1,)", "num_filter": "1"}, 1, "Convolution has 1 input, expected 3 (data, weight, bias)"),
+        (
+            "Convolution",
+            {"kernel": "(1,)", "num_filter": "1"},
+            1,
+            "Convolution has 1 input, expected 3 (data, weight, bias)",
+        ),
         ("_ones", {"shape": "(1,)"}, 1, "_ones has 1 input, expected 0 (none)"),
     ],
 )
-def test_a_wrong_number_of_inputs_is_named(op: str, attrs: dict[str, str], count: int, message: str) -> None:
-    nodes = [*(variable(f"x{i}") for i in range(count)), operator(op, "y", range(count), attrs=attrs)]
+def test_a_wrong_number_of_inputs_is_named(
+    op: str, attrs: dict[str, str], count: int, message: str
+) -> None:
+    nodes = [
+        *(variable(f"x{i}") for i in range(count)),
+        operator(op, "y", range(count), attrs=attrs),
+    ]
     graph = read_symbol(json.dumps(document(nodes, [count])).encode())
     faults = find_faults(graph.nodes[-1])
     assert [(fault.node, fault.message) for fault in faults] == [("y", message)]
@@ -64,8 +82,13 @@ def test_a_wrong_number_of_inputs_is_named(op: str, attrs: dict[str, str], count
 
 def test_a_bug_is_reported_with_dtypes_and_shapes() -> None:
     nodes = [variable("x"), variable("z"), operator("elemwise_add", "y", [0, 1])]
-    node, kernel = read_symbol(json.dumps(document(nodes, [2])).encode()).nodes[-1], find_kernel("elemwise_add")
+    node, kernel = (
+        read_symbol(json.dumps(document(nodes, [2])).encode()).nodes[-1],
+        find_kernel("elemwise_add"),
+    )
     assert kernel is not None
-    error = explain_failure(KernelCall(node, kernel, {}, [(2,), (2,)], ["float32", None]), "kernel", ValueError("odd"))
+    error = explain_failure(
+        KernelCall(node, kernel, {}, [(2,), (2,)], ["float32", None]), "kernel", ValueError("odd")
+    )
     assert isinstance(error, BugError)
     assert "failed on x float32 (2), z ? (2): ValueError: odd" in str(error)

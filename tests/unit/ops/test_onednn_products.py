@@ -1,4 +1,6 @@
-"""Convolutions of integers as products: quantized filters, exact parts, and sums compared with those of whole numbers."""
+"""Convolutions of integers as products: quantized filters, exact parts, and sums compared with
+those of whole numbers.
+"""
 
 from __future__ import annotations
 
@@ -44,15 +46,24 @@ def add_up(x: Any, weights: Any, window: Window) -> Any:
     counts = [(n - e) // s + 1 for n, e, s in zip(x.shape[2:], window.extent, stride, strict=True)]
     total = np.zeros((len(weights), len(x), *counts), np.int64)
     for tap in product(*map(range, kernel)):
-        cells = tuple(slice(t * d, t * d + (n - 1) * s + 1, s) for t, d, n, s in zip(tap, dilate, counts, stride, strict=True))
-        total += np.einsum("nchw,fc->fnhw", x[(slice(None), slice(None), *cells)], weights[(..., *tap)].astype(np.int64))
+        cells = tuple(
+            slice(t * d, t * d + (n - 1) * s + 1, s)
+            for t, d, n, s in zip(tap, dilate, counts, stride, strict=True)
+        )
+        total += np.einsum(
+            "nchw,fc->fnhw",
+            x[(slice(None), slice(None), *cells)],
+            weights[(..., *tap)].astype(np.int64),
+        )
     return total
 
 
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 @pytest.mark.parametrize("block", [1 << 22, 1, 700])
-def test_sums_are_those_of_whole_numbers(window: Window, dtype: str, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sums_are_those_of_whole_numbers(
+    window: Window, dtype: str, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(products, "_BLOCK", block)
     rng, ends = np.random.default_rng(1), np.iinfo(dtype)
     x = rng.integers(ends.min, ends.max + 1, (3, 5, 8, 9)).astype(dtype)
@@ -65,7 +76,9 @@ def test_sums_are_those_of_whole_numbers(window: Window, dtype: str, block: int,
         assert found.dtype == ("float32" if len(parts) == 1 else "float64")
         assert np.array_equal(found, expected)
     alone = rng.integers(-128, 128, (5, 1, *window.kernel))
-    by_channel = sum_by_channel(x, np.ascontiguousarray(alone.reshape(5, -1).T, F), window, np.empty)
+    by_channel = sum_by_channel(
+        x, np.ascontiguousarray(alone.reshape(5, -1).T, F), window, np.empty
+    )
     for channel in range(5):
         one = add_up(x[:, channel : channel + 1], alone[channel : channel + 1], window)
         assert np.array_equal(by_channel[channel], one[0])
@@ -129,7 +142,10 @@ def test_weights_and_bias_become_integers() -> None:
     limited = weight_units(weight, bias, F(10), by_filter=True)
     np.testing.assert_allclose(limited, [3.2, 63.75, 102.4], rtol=1e-6)
     assert weight_units(weight, bias, F(10), by_filter=False).tolist() == [63.75]
-    assert quantize_bias(np.array([1.0, -0.3], F), np.array([2.0, 5.0], F), F(1.25)).tolist() == [2.0, -2.0]
+    assert quantize_bias(np.array([1.0, -0.3], F), np.array([2.0, 5.0], F), F(1.25)).tolist() == [
+        2.0,
+        -2.0,
+    ]
 
 
 def test_a_batch_norm_is_folded() -> None:
@@ -139,7 +155,9 @@ def test_a_batch_norm_is_folded() -> None:
     scaled, shift = fold_batch_norm(weight, None, {"fix_gamma": False, "eps": 1.0}, statistics)
     np.testing.assert_allclose(scaled, [[1, 2], [4, 16 / 3]], rtol=1e-6)  # 2 / 2 and 4 / 3
     np.testing.assert_allclose(shift, [1 - 3, -1 - 2 / 3], rtol=1e-6)
-    scaled, shift = fold_batch_norm(weight, np.array([5, -1], F), {"fix_gamma": True, "eps": 1.0}, statistics)
+    scaled, shift = fold_batch_norm(
+        weight, np.array([5, -1], F), {"fix_gamma": True, "eps": 1.0}, statistics
+    )
     np.testing.assert_allclose(scaled, [[0.5, 1], [1, 4 / 3]], rtol=1e-6)
     np.testing.assert_allclose(shift, [1 + (5 - 3) / 2, -1 + (-1 - 0.5) / 3], rtol=1e-6)
 
@@ -152,13 +170,20 @@ def parse(**attrs: str) -> dict[str, Any]:
     return values
 
 
-@pytest.mark.parametrize(("channels", "dtype", "shift"), [(518, "int8", None), (519, "int8", 128 * 127), (519, "uint8", None)])
-def test_signed_data_are_raised_by_128_where_that_is_not_exact(channels: int, dtype: str, shift: int | None) -> None:
+@pytest.mark.parametrize(
+    ("channels", "dtype", "shift"),
+    [(518, "int8", None), (519, "int8", 128 * 127), (519, "uint8", None)],
+)
+def test_signed_data_are_raised_by_128_where_that_is_not_exact(
+    channels: int, dtype: str, shift: int | None
+) -> None:
     conv = parse(kernel="(1, 1)", num_filter="2")
     weight = np.ones((2, channels, 1, 1), F)
     weight[0] = -1  # -127.5 becomes -128, 127.5 is cut off at 127
     weight[1, 0] = 0
-    filters = quantize_filters({"with_bn": False}, [("Convolution", conv)], [weight], F(1), np.dtype(dtype), by_filter=True)
+    filters = quantize_filters(
+        {"with_bn": False}, [("Convolution", conv)], [weight], F(1), np.dtype(dtype), by_filter=True
+    )
     assert filters.weights.shape == (2, 1, channels)
     assert filters.weights[:, 0, 1].tolist() == [-128.0, 127.0]
     # 255 * 128 * 514 is above 2**24 as well.
@@ -182,18 +207,51 @@ def test_only_sums_beyond_what_is_exact_are_shifted() -> None:
 def test_filters_of_groups_share_the_units_of_the_first() -> None:
     conv = parse(kernel="(1, 1)", num_filter="4", num_group="2")
     weight = np.array([1.0, 2.0, 4.0, 8.0], F).reshape(4, 1, 1, 1)
-    filters = quantize_filters({"with_bn": False}, [("Convolution", conv)], [weight], F(1), np.dtype("uint8"), by_filter=True)
+    filters = quantize_filters(
+        {"with_bn": False},
+        [("Convolution", conv)],
+        [weight],
+        F(1),
+        np.dtype("uint8"),
+        by_filter=True,
+    )
     assert filters.parts == []
-    assert filters.weights.ravel().tolist() == [127.0, 127.0, 127.0, 127.0]  # 1 * 127.5, then 2 * 127.5, 4 and 8 * 63.75
+    assert filters.weights.ravel().tolist() == [
+        127.0,
+        127.0,
+        127.0,
+        127.0,
+    ]  # 1 * 127.5, then 2 * 127.5, 4 and 8 * 63.75
     weight = np.array([8.0, 4.0, 2.0, 1.0], F).reshape(4, 1, 1, 1)
-    filters = quantize_filters({"with_bn": False}, [("Convolution", conv)], [weight], F(1), np.dtype("uint8"), by_filter=True)
-    assert filters.weights.ravel().tolist() == [127.0, 64.0, 64.0, 32.0]  # 127.5 and 63.75, 2 and 1 * 31.875
+    filters = quantize_filters(
+        {"with_bn": False},
+        [("Convolution", conv)],
+        [weight],
+        F(1),
+        np.dtype("uint8"),
+        by_filter=True,
+    )
+    assert filters.weights.ravel().tolist() == [
+        127.0,
+        64.0,
+        64.0,
+        32.0,
+    ]  # 127.5 and 63.75, 2 and 1 * 31.875
 
 
 @pytest.mark.parametrize(("channels", "form"), [(63, (63, 1, 1, 1)), (64, (1, 64))])
-def test_many_filters_for_each_channel_are_summed_by_channel(channels: int, form: tuple[int, ...]) -> None:
+def test_many_filters_for_each_channel_are_summed_by_channel(
+    channels: int, form: tuple[int, ...]
+) -> None:
     conv = parse(kernel="(1, 1)", num_filter=str(channels), num_group=str(channels))
     weight = np.ones((channels, 1, 1, 1), F)
-    filters = quantize_filters({"with_bn": False}, [("Convolution", conv)], [weight], F(1), np.dtype("uint8"), by_filter=True)
+    filters = quantize_filters(
+        {"with_bn": False},
+        [("Convolution", conv)],
+        [weight],
+        F(1),
+        np.dtype("uint8"),
+        by_filter=True,
+    )
     assert filters.weights.shape == form
     assert filters.parts == []

@@ -42,7 +42,16 @@ ACCEPTED: list[tuple[str, str, Any]] = [
     ("double?", "None ", None),
     *[
         ("shape", text, (3, 3))
-        for text in ("(3, 3)", "[3,3]", "(3,3,)", "( 3 , 3 )", "(3L, 3L)", "(3,3]", " (3,\n3) ", "(+3,03)")
+        for text in (
+            "(3, 3)",
+            "[3,3]",
+            "(3,3,)",
+            "( 3 , 3 )",
+            "(3L, 3L)",
+            "(3,3]",
+            " (3,\n3) ",
+            "(+3,03)",
+        )
     ],
     *[("shape", text, (3,)) for text in ("3", " 3 ", "(3)", "(3,)")],
     *[("shape", text, ()) for text in ("()", "[]", "( )")],
@@ -61,8 +70,9 @@ ACCEPTED: list[tuple[str, str, Any]] = [
     ("string", "", ""),
     ("char", "U", "U"),
 ]
-# dmlc computes in the precision of the kind, power of ten by power of ten: these are MXNet's bits, not those of the nearest
-# number. Digits before the point wrap at 64 bits, and those after the nineteenth behind it do not count.
+# dmlc computes in the precision of the kind, power of ten by power of ten: these are MXNet's bits,
+# not those of the nearest number. Digits before the point wrap at 64 bits, and those after the
+# nineteenth behind it do not count.
 BITS = [
     ("double", "0.08838834764831845", "0x1.6a09e667f3bcdp-4"),
     ("double", "0.20234193061078698", "0x1.9e657234a9a37p-3"),
@@ -97,7 +107,21 @@ BITS = [
 REFUSED = [
     *[("bool", text) for text in ("yes", "T", "2", "1.0", "None", " True", "True ", "")],
     *[("bool?", text) for text in ("2", "yes", "")],
-    *[("int", text) for text in ("4.0", "4L", "0x4", "1e1", "", "None", "2147483648", "-2147483649", "1_0", "9" * 5000)],
+    *[
+        ("int", text)
+        for text in (
+            "4.0",
+            "4L",
+            "0x4",
+            "1e1",
+            "",
+            "None",
+            "2147483648",
+            "-2147483649",
+            "1_0",
+            "9" * 5000,
+        )
+    ],
     *[("uint", text) for text in ("4294967296", "-4294967296", "1L", "")],
     *[("int64", text) for text in ("9223372036854775808", "-9223372036854775809")],
     ("uint64", "18446744073709551616"),
@@ -121,14 +145,32 @@ REFUSED = [
         )
     ],
     *[("float", text) for text in ("1.17e-38", "3.41e38", "0e39", "0e-39")],
-    *[("double", text) for text in ("1.8e308", "180e306", "2.225073858507201e-308", "0e309", "0e-309")],
+    *[
+        ("double", text)
+        for text in ("1.8e308", "180e306", "2.225073858507201e-308", "0e309", "0e-309")
+    ],
     *[("float?", text) for text in ("inf", "nan", "1.5f", " None", "1e50", "5e", "3.40282357e38")],
     *[
         ("shape", text)
-        for text in ("3,3", "(3 3)", "(3,3", "(3.0,3)", "('3',3)", "(3l,3)", "(None, 3)", "", "(3,3)x", "+1", "1L")
+        for text in (
+            "3,3",
+            "(3 3)",
+            "(3,3",
+            "(3.0,3)",
+            "('3',3)",
+            "(3l,3)",
+            "(None, 3)",
+            "",
+            "(3,3)x",
+            "+1",
+            "1L",
+        )
     ],
     *[("shape", text) for text in ("Nonex", "None x", "xNone", "(None)")],
-    *[("shape", text) for text in ("(1,,1)", "(,1)", "((1,1))", "(3L ,3)", "(9223372036854775808,)")],
+    *[
+        ("shape", text)
+        for text in ("(1,,1)", "(,1)", "((1,1))", "(3L ,3)", "(9223372036854775808,)")
+    ],
     *[("shape?", text) for text in ("1L", "1.0", "")],
     *[("tuple32", text) for text in ("(2147483648,)", "2147483648")],
     *[("floats", text) for text in (".5", "+1", "(0.5f,1)", "(1L,1)", "(1,,1)", "(inf,1)")],
@@ -166,12 +208,19 @@ def test_python_tuples_read_back(value: tuple[int, ...]) -> None:
 
 @given(st.floats(min_value=1e-300, max_value=1e300))
 def test_python_floats_read_back(value: float) -> None:
-    """To the bit from a stream, as optional numbers are read; within the roundings of dmlc's powers of ten otherwise."""
+    """To the bit from a stream, as optional numbers are read; within the roundings of dmlc's powers
+    of ten otherwise.
+    """
     assert read_value("double", repr(value)) == pytest.approx(value, rel=1e-14, abs=0)
     assert read_value("double?", repr(-value)) == -value
 
 
-@given(st.text(max_size=12), st.sampled_from(["bool", "int", "float", "double?", "shape", "slice", "floats", "shapes", "int?"]))
+@given(
+    st.text(max_size=12),
+    st.sampled_from(
+        ["bool", "int", "float", "double?", "shape", "slice", "floats", "shapes", "int?"]
+    ),
+)
 def test_any_text_is_read_or_refused(text: str, kind: str) -> None:
     try:
         read_value(kind, text)
@@ -186,7 +235,9 @@ def row(name: str) -> Signature:
 
 
 def test_defaults_are_filled_in() -> None:
-    values, faults = row("Convolution").parse({"kernel": "(3, 3)", "num_filter": "8", "__lr_mult__": "2"})
+    values, faults = row("Convolution").parse(
+        {"kernel": "(3, 3)", "num_filter": "8", "__lr_mult__": "2"}
+    )
     assert faults == []
     assert values["kernel"] == (3, 3)
     assert values["workspace"] == 1024
@@ -218,9 +269,18 @@ def test_every_fault_is_named_at_once() -> None:
     assert [fault.value for fault in faults] == [None, "x", "nchw", "1"]
     assert len(faults) == 4
     assert any("missing attribute 'kernel'" in message for message in messages)
-    assert any("'num_filter' is 'x'; it takes a whole number such as 3, at least 1" in message for message in messages)
-    assert any("'layout' is 'nchw'; it takes one of NCDHW, NCHW" in message and "or None" in message for message in messages)
-    assert any("unknown attribute 'foo'; Convolution takes kernel, stride" in message for message in messages)
+    assert any(
+        "'num_filter' is 'x'; it takes a whole number such as 3, at least 1" in message
+        for message in messages
+    )
+    assert any(
+        "'layout' is 'nchw'; it takes one of NCDHW, NCHW" in message and "or None" in message
+        for message in messages
+    )
+    assert any(
+        "unknown attribute 'foo'; Convolution takes kernel, stride" in message
+        for message in messages
+    )
 
 
 @pytest.mark.parametrize(
@@ -290,8 +350,12 @@ def test_notation() -> None:
         ("Convolution", "num_filter", ("1", "100000"), ("0",)),
     ],
 )
-def test_bounds_belong_to_their_range(operator: str, key: str, accepted: tuple[str, ...], refused: tuple[str, ...]) -> None:
+def test_bounds_belong_to_their_range(
+    operator: str, key: str, accepted: tuple[str, ...], refused: tuple[str, ...]
+) -> None:
     signature = row(operator)
     others = {"kernel": "(1,)"} if operator == "Convolution" else {}
     assert [signature.parse({**others, key: text})[1] for text in accepted] == [[]] * len(accepted)
-    assert [[fault.key for fault in signature.parse({**others, key: text})[1]] for text in refused] == [[key]] * len(refused)
+    assert [
+        [fault.key for fault in signature.parse({**others, key: text})[1]] for text in refused
+    ] == [[key]] * len(refused)

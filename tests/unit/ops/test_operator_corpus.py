@@ -14,10 +14,15 @@ import pytest
 from graphshare.ops.registry import lookup
 from graphshare.ops.signature import Signature
 
-CORPUS = Path(os.environ.get("GRAPHSHARE_CORPUS") or Path(__file__).resolve().parents[4] / "shared" / "corpus")
+CORPUS = Path(
+    os.environ.get("GRAPHSHARE_CORPUS") or Path(__file__).resolve().parents[4] / "shared" / "corpus"
+)
 pytestmark = [
     pytest.mark.corpus,
-    pytest.mark.skipif(not (CORPUS / "oracle").is_dir(), reason="no corpus: GRAPHSHARE_CORPUS does not name its directory"),
+    pytest.mark.skipif(
+        not (CORPUS / "oracle").is_dir(),
+        reason="no corpus: GRAPHSHARE_CORPUS does not name its directory",
+    ),
 ]
 CONTROL_FLOW = {"_foreach": 1, "_while_loop": 2, "_cond": 3}
 
@@ -25,7 +30,10 @@ CONTROL_FLOW = {"_foreach": 1, "_while_loop": 2, "_cond": 3}
 def written_graphs() -> Iterator[tuple[str, dict[str, Any]]]:
     """File name and graph of everything that MXNet loaded and wrote back."""
     for path in sorted((CORPUS / "oracle").glob("*.tojson.json")):
-        yield path.name, json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"), strict=False)
+        yield (
+            path.name,
+            json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"), strict=False),
+        )
 
 
 def objects(graph: dict[str, Any]) -> Any:
@@ -42,8 +50,13 @@ def objects(graph: dict[str, Any]) -> Any:
         for raw in graph["nodes"]
     ]
     for node, raw in zip(nodes, graph["nodes"], strict=True):
-        node.inputs = tuple(SimpleNamespace(node=nodes[entry[0]], index=entry[1]) for entry in raw["inputs"])
-    return SimpleNamespace(nodes=tuple(nodes), heads=tuple(SimpleNamespace(node=nodes[head[0]]) for head in graph["heads"]))
+        node.inputs = tuple(
+            SimpleNamespace(node=nodes[entry[0]], index=entry[1]) for entry in raw["inputs"]
+        )
+    return SimpleNamespace(
+        nodes=tuple(nodes),
+        heads=tuple(SimpleNamespace(node=nodes[head[0]]) for head in graph["heads"]),
+    )
 
 
 def signature(node: Any) -> Signature:
@@ -84,9 +97,15 @@ def test_auxiliary_states() -> None:
             id(node.inputs[slot].node)
             for node in nodes
             if not node.is_variable
-            for slot in signature(node).auxiliary_slots(node.attrs, len(node.inputs), subgraphs=node.subgraphs)
+            for slot in signature(node).auxiliary_slots(
+                node.attrs, len(node.inputs), subgraphs=node.subgraphs
+            )
         }
-        meta = json.loads((CORPUS / "oracle" / name.replace(".tojson.json", ".meta.json")).read_text(encoding="utf-8"))
+        meta = json.loads(
+            (CORPUS / "oracle" / name.replace(".tojson.json", ".meta.json")).read_text(
+                encoding="utf-8"
+            )
+        )
         ours = [node.name for node in nodes if id(node) in written]
         if ours != meta["auxiliary_states"]:
             wrong.append((name, ours[:5], meta["auxiliary_states"][:5]))

@@ -35,7 +35,11 @@ INPUTS = [
     ("log_softmax", {"use_length": "True"}, "data"),
     ("RNN", {"mode": "gru"}, "data parameters state"),
     ("RNN", {"mode": "lstm"}, "data parameters state state_cell"),
-    ("RNN", {"mode": "lstm", "use_sequence_length": "1"}, "data parameters state state_cell sequence_length"),
+    (
+        "RNN",
+        {"mode": "lstm", "use_sequence_length": "1"},
+        "data parameters state state_cell sequence_length",
+    ),
     ("CTCLoss", {}, "data label"),
     ("CTCLoss", {"use_label_lengths": "True"}, "data label label_lengths"),
     ("SequenceMask", {"use_sequence_length": "True"}, "data sequence_length"),
@@ -56,13 +60,21 @@ INPUTS = [
     ("_foreach", {"num_args": "3"}, "fn data0 data1"),
     ("_while_loop", {"num_args": "3"}, "cond func data0"),
     ("_cond", {"num_args": "3"}, "cond then_branch else_branch"),
-    ("_contrib_quantized_conv", {"no_bias": "True"}, "data weight min_data max_data min_weight max_weight"),
+    (
+        "_contrib_quantized_conv",
+        {"no_bias": "True"},
+        "data weight min_data max_data min_weight max_weight",
+    ),
     (
         "_contrib_quantized_fully_connected",
         {},
         "data weight bias min_data max_data min_weight max_weight min_bias max_bias",
     ),
-    ("_contrib_quantized_concat", {"num_args": "2"}, "arg0 arg1 arg0_min arg0_max arg1_min arg1_max"),
+    (
+        "_contrib_quantized_concat",
+        {"num_args": "2"},
+        "arg0 arg1 arg0_min arg0_max arg1_min arg1_max",
+    ),
     ("_contrib_MultiProposal", {}, "cls_prob bbox_pred im_info"),
     ("_sample_normal", {}, "mu sigma"),
     ("_np_dot", {}, "a b"),
@@ -75,11 +87,30 @@ INPUTS = [
     *(("multi_sgd_update", {"num_weights": count}, "") for count in ("0", "-1", "65537")),
     ("multi_mp_sgd_update", {"num_weights": "1"}, "weight_0 grad_0 weight32_0"),
     ("preloaded_multi_sgd_update", {"num_weights": "2"}, "weight_0 grad_0 weight_1 grad_1 lrs wds"),
-    ("preloaded_multi_mp_sgd_mom_update", {"num_weights": "1"}, "weight_0 grad_0 mom_0 weight32_0 lrs wds"),
-    ("_multi_lamb_update", {"num_tensors": "2"}, "weight_0 weight_0 weight_0 weight_0 grad_1 grad_1 grad_1 grad_1"),
-    ("_multi_adamw_update", {"num_weights": "2"}, "weight_0 weight_0 weight_0 weight_0 weight_0 grad_1 grad_1 grad_1 grad_1"),
-    ("_multi_mp_adamw_update", {"num_weights": "1"}, "weight_0 weight_0 weight_0 weight_0 weight_0 weight_0"),
-    *(("_contrib_dgl_graph_compact", {"num_args": count}, "graph0 graph1 varray0 varray1") for count in ("4", "5")),
+    (
+        "preloaded_multi_mp_sgd_mom_update",
+        {"num_weights": "1"},
+        "weight_0 grad_0 mom_0 weight32_0 lrs wds",
+    ),
+    (
+        "_multi_lamb_update",
+        {"num_tensors": "2"},
+        "weight_0 weight_0 weight_0 weight_0 grad_1 grad_1 grad_1 grad_1",
+    ),
+    (
+        "_multi_adamw_update",
+        {"num_weights": "2"},
+        "weight_0 weight_0 weight_0 weight_0 weight_0 grad_1 grad_1 grad_1 grad_1",
+    ),
+    (
+        "_multi_mp_adamw_update",
+        {"num_weights": "1"},
+        "weight_0 weight_0 weight_0 weight_0 weight_0 weight_0",
+    ),
+    *(
+        ("_contrib_dgl_graph_compact", {"num_args": count}, "graph0 graph1 varray0 varray1")
+        for count in ("4", "5")
+    ),
     ("_contrib_dgl_subgraph", {"num_args": "3"}, "graph varray0 varray1"),
     ("_npi_normal", {"loc": "None", "scale": "None"}, "input1 input2"),
     ("_npi_normal", {"loc": "1", "scale": "2"}, ""),
@@ -97,9 +128,17 @@ INPUTS = [
         {"quantized": "1"},
         "queries_keys_values attention min_qkv max_qkv min_attention max_attention",
     ),
-    ("_contrib_quantized_rnn", {"mode": "lstm"}, "data parameters state state_cell min_data max_data"),
+    (
+        "_contrib_quantized_rnn",
+        {"mode": "lstm"},
+        "data parameters state state_cell min_data max_data",
+    ),
     ("_contrib_quantized_rnn", {"mode": "gru"}, "data parameters state min_data max_data"),
-    ("_contrib_quantized_fully_connected", {"no_bias": "1"}, "data weight min_data max_data min_weight max_weight"),
+    (
+        "_contrib_quantized_fully_connected",
+        {"no_bias": "1"},
+        "data weight min_data max_data min_weight max_weight",
+    ),
 ]
 
 
@@ -174,7 +213,13 @@ OUTPUTS = [
     ("LeakyReLU", {"act_type": "rrelu"}, 2, 2, "output mask"),
     ("RNN", {"mode": "gru"}, 1, 1, "output"),
     ("RNN", {"mode": "gru", "state_outputs": "True"}, 2, 2, "output state_output"),
-    ("RNN", {"mode": "lstm", "state_outputs": "True"}, 3, 3, "output state_output statecell_output"),
+    (
+        "RNN",
+        {"mode": "lstm", "state_outputs": "True"},
+        3,
+        3,
+        "output state_output statecell_output",
+    ),
     ("SliceChannel", {"num_outputs": "1"}, 1, 1, "output0"),
     ("SliceChannel", {"num_outputs": "2"}, 2, 2, "output0 output1"),
     ("_split_v2", {"indices": "(0, 2)"}, 2, 2, "output0 output1"),
@@ -206,16 +251,58 @@ OUTPUTS = [
     ("_npi_average", {"returned": "True"}, 2, 2, "output0 output1"),
     ("_npi_unique", {"return_counts": "True"}, 2, 2, "output0 output1"),
     ("_npi_svd", {}, 3, 3, "output0 output1 output2"),
-    *(("_contrib_dgl_csr_neighbor_non_uniform_sample", {"num_args": count}, 0, 0, "") for count in ("1", "2")),
-    ("_contrib_dgl_csr_neighbor_non_uniform_sample", {"num_args": "3"}, 4, 4, "output0 output1 output2 output3"),
+    *(
+        ("_contrib_dgl_csr_neighbor_non_uniform_sample", {"num_args": count}, 0, 0, "")
+        for count in ("1", "2")
+    ),
+    (
+        "_contrib_dgl_csr_neighbor_non_uniform_sample",
+        {"num_args": "3"},
+        4,
+        4,
+        "output0 output1 output2 output3",
+    ),
     ("_contrib_dgl_csr_neighbor_uniform_sample", {"num_args": "1"}, 0, 0, ""),
-    ("_contrib_dgl_csr_neighbor_uniform_sample", {"num_args": "3"}, 6, 6, "output0 output1 output2 output3 output4 output5"),
-    *(("_contrib_dgl_subgraph", {"num_args": count, "return_mapping": "1"}, 0, 0, "") for count in ("0", "1")),
+    (
+        "_contrib_dgl_csr_neighbor_uniform_sample",
+        {"num_args": "3"},
+        6,
+        6,
+        "output0 output1 output2 output3 output4 output5",
+    ),
+    *(
+        ("_contrib_dgl_subgraph", {"num_args": count, "return_mapping": "1"}, 0, 0, "")
+        for count in ("0", "1")
+    ),
     ("_contrib_dgl_subgraph", {"num_args": "2", "return_mapping": "0"}, 1, 1, "output"),
-    ("_contrib_dgl_subgraph", {"num_args": "3", "return_mapping": "1"}, 4, 4, "output0 output1 output2 output3"),
-    ("_contrib_dgl_graph_compact", {"num_args": "2", "return_mapping": "1"}, 2, 2, "output0 output1"),
-    ("_contrib_dgl_graph_compact", {"num_args": "5", "return_mapping": "1"}, 4, 4, "output0 output1 output2 output3"),
-    ("_contrib_dgl_graph_compact", {"num_args": "5", "return_mapping": "0"}, 2, 2, "output0 output1"),
+    (
+        "_contrib_dgl_subgraph",
+        {"num_args": "3", "return_mapping": "1"},
+        4,
+        4,
+        "output0 output1 output2 output3",
+    ),
+    (
+        "_contrib_dgl_graph_compact",
+        {"num_args": "2", "return_mapping": "1"},
+        2,
+        2,
+        "output0 output1",
+    ),
+    (
+        "_contrib_dgl_graph_compact",
+        {"num_args": "5", "return_mapping": "1"},
+        4,
+        4,
+        "output0 output1 output2 output3",
+    ),
+    (
+        "_contrib_dgl_graph_compact",
+        {"num_args": "5", "return_mapping": "0"},
+        2,
+        2,
+        "output0 output1",
+    ),
     ("_split_v2", {"indices": "(0, 2)", "sections": "0"}, 2, 2, "output0 output1"),
     *(("Pooling", {"kernel": kernel}, 2, 1, "output workspace") for kernel in ("(2,)", "(2,2,2)")),
     *(("Pooling", {"kernel": kernel}, 1, 1, "output") for kernel in ("()", "(2,2,2,2)")),
@@ -262,14 +349,19 @@ SLOTS = [
 
 
 @pytest.mark.parametrize(("name", "attrs", "count", "slots"), SLOTS)
-def test_auxiliary_slots(name: str, attrs: dict[str, str], count: int, slots: tuple[int, ...]) -> None:
+def test_auxiliary_slots(
+    name: str, attrs: dict[str, str], count: int, slots: tuple[int, ...]
+) -> None:
     assert row(name).auxiliary_slots(attrs, count) == slots
 
 
 @pytest.mark.parametrize(
     ("names", "initializers"),
     [
-        ("BatchNorm BatchNorm_v1 _contrib_SyncBatchNorm _contrib_BatchNormWithReLU", {3: '["zero", {}]', 4: '["one", {}]'}),
+        (
+            "BatchNorm BatchNorm_v1 _contrib_SyncBatchNorm _contrib_BatchNormWithReLU",
+            {3: '["zero", {}]', 4: '["one", {}]'},
+        ),
         ("IdentityAttachKLSparseReg", {1: '["zero", {}]'}),
         ("LeakyReLU", {1: '["Constant", {"value": 0.25}]'}),
         ("UpSampling", {1: '["bilinear", {}]'}),
@@ -285,8 +377,14 @@ def graph(*nodes: tuple[str, dict[str, str], tuple[int, ...]]) -> Any:
     made: list[Any] = []
     for op, attrs, inputs in nodes:
         entries = tuple(SimpleNamespace(node=made[i], index=0, version=0) for i in inputs)
-        made.append(SimpleNamespace(op=op, is_variable=not op, name=f"i{len(made)}", attrs=attrs, inputs=entries))
-    return SimpleNamespace(nodes=tuple(made), heads=(SimpleNamespace(node=made[-1], index=0, version=0),))
+        made.append(
+            SimpleNamespace(
+                op=op, is_variable=not op, name=f"i{len(made)}", attrs=attrs, inputs=entries
+            )
+        )
+    return SimpleNamespace(
+        nodes=tuple(made), heads=(SimpleNamespace(node=made[-1], index=0, version=0),)
+    )
 
 
 VARIABLE = ("", {}, ())
@@ -302,10 +400,23 @@ def test_fused_convolution_looks_inside() -> None:
         ("BatchNorm", {}, (2, 3, 4, 5, 6)),
     )
     attrs = {"with_bn": "true"}
-    assert conv.input_names(attrs, 6, subgraphs=[body]) == ("data", "weight", "gamma", "beta", "mean", "var")
+    assert conv.input_names(attrs, 6, subgraphs=[body]) == (
+        "data",
+        "weight",
+        "gamma",
+        "beta",
+        "mean",
+        "var",
+    )
     assert conv.auxiliary_slots(attrs, 6, subgraphs=[body]) == (4, 5)
     plain = graph(VARIABLE, VARIABLE, VARIABLE, ("Convolution", {}, (0, 1, 2)))
-    assert conv.input_names({"quantized": "true"}, 5, subgraphs=[plain]) == ("data", "weight", "bias", "data_min", "data_max")
+    assert conv.input_names({"quantized": "true"}, 5, subgraphs=[plain]) == (
+        "data",
+        "weight",
+        "bias",
+        "data_min",
+        "data_max",
+    )
     assert conv.auxiliary_slots({}, 3, subgraphs=[plain]) == ()
 
 
@@ -316,7 +427,9 @@ def test_fused_dense_takes_the_inner_names() -> None:
     assert dense.input_names({}, 2) == ()
     whole = dense.input_names({"quantized": "1"}, 6, subgraphs=[body])
     assert whole == ("i0", "i1", "min_data", "max_data", "min_weight", "max_weight")
-    by_unit = dense.input_names({"quantized": "1", "channel_wise_quantize": "1"}, 4, subgraphs=[body])
+    by_unit = dense.input_names(
+        {"quantized": "1", "channel_wise_quantize": "1"}, 4, subgraphs=[body]
+    )
     assert by_unit == ("i0", "i1", "min_data", "max_data")
 
 
@@ -334,7 +447,10 @@ def test_a_fused_operator_without_heads_has_all_its_nodes() -> None:
     body = graph(VARIABLE, VARIABLE, ("FullyConnected", {}, (0, 1)))
     dense = row("_sg_mkldnn_fully_connected")
     for heads in (body.heads, ()):
-        one = SimpleNamespace(nodes=(*body.nodes, SimpleNamespace(op="", is_variable=True, name="i9", inputs=())), heads=heads)
+        one = SimpleNamespace(
+            nodes=(*body.nodes, SimpleNamespace(op="", is_variable=True, name="i9", inputs=())),
+            heads=heads,
+        )
         names = ("i0", "i1") if heads else ("i0", "i1", "i9")
         assert dense.input_names({}, 9, subgraphs=[one]) == names
         ranges = ("min_data", "max_data", "min_weight", "max_weight", "min_bias", "max_bias")

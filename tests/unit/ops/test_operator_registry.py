@@ -28,7 +28,13 @@ from graphshare.ops.registry import (
 )
 from graphshare.ops.signature import MAX_COUNT, define
 
-CORPUS = Path(os.environ.get("GRAPHSHARE_CORPUS") or Path(__file__).resolve().parents[4] / "shared" / "corpus") / "graphs"
+CORPUS = (
+    Path(
+        os.environ.get("GRAPHSHARE_CORPUS")
+        or Path(__file__).resolve().parents[4] / "shared" / "corpus"
+    )
+    / "graphs"
+)
 
 
 def test_counts() -> None:
@@ -42,7 +48,11 @@ def find_repeats(names: Iterable[str]) -> list[str]:
 
 
 def test_no_name_is_given_twice() -> None:
-    rows = [row for family in set(FAMILY_OF.values()) for row in import_module(f"graphshare.ops.{family}.signature").OPERATORS]
+    rows = [
+        row
+        for family in set(FAMILY_OF.values())
+        for row in import_module(f"graphshare.ops.{family}.signature").OPERATORS
+    ]
     assert len(rows) == len(FAMILY_OF)
     assert find_repeats(name for row in rows for name in (row.name, *row.aliases)) == []
 
@@ -91,7 +101,10 @@ def test_lookup() -> None:
 def test_a_node_knows_its_inputs_and_those_that_it_mutates_unless_its_operator_is_unknown() -> None:
     inputs = tuple(Entry(Node("", name), 0) for name in "abcde")
     known, unknown = Node("BatchNorm", "bn", inputs=inputs), Node("Mine", "m", inputs=inputs)
-    assert (name_inputs(known), auxiliary_slots(known)) == (("data", "gamma", "beta", "moving_mean", "moving_var"), (3, 4))
+    assert (name_inputs(known), auxiliary_slots(known)) == (
+        ("data", "gamma", "beta", "moving_mean", "moving_var"),
+        (3, 4),
+    )
     assert (name_inputs(unknown), auxiliary_slots(unknown)) == (None, ())
 
 
@@ -102,7 +115,12 @@ def test_foreign_operators_are_known_but_not_registered() -> None:
         assert row is not None
         assert not row.registered
         assert row.outputs({}) is not None
-        assert row.parse({"anything": "goes", "num_filter": "x", "kernel": "(1,)", "num_hidden": "1"})[1] == []
+        assert (
+            row.parse({"anything": "goes", "num_filter": "x", "kernel": "(1,)", "num_hidden": "1"})[
+                1
+            ]
+            == []
+        )
     assert all(row.registered for row in load_registered_signatures().values())
 
 
@@ -111,7 +129,15 @@ def test_every_row_can_be_read() -> None:
         parameters = row.parameters or ()
         assert all(parameter.kind in KINDS for parameter in parameters)
         assert len({parameter.name for parameter in parameters}) == len(parameters)
-        assert row.couples_batch in ("elementwise", "never", "training", "axis", "shape", "always", None)
+        assert row.couples_batch in (
+            "elementwise",
+            "never",
+            "training",
+            "axis",
+            "shape",
+            "always",
+            None,
+        )
         required = {parameter.name for parameter in parameters if parameter.required}
         assert {fault.key for fault in row.parse({})[1] if fault.kind == "missing"} <= required
         row.formal_inputs({})
@@ -144,15 +170,25 @@ def operators_of(graph: dict[str, Any]) -> Iterator[str]:
 
 
 @pytest.mark.corpus
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="no corpus: GRAPHSHARE_CORPUS does not name its directory")
+@pytest.mark.skipif(
+    not CORPUS.is_dir(), reason="no corpus: GRAPHSHARE_CORPUS does not name its directory"
+)
 def test_every_operator_of_the_corpus_has_a_signature() -> None:
     unknown: dict[str, str] = {}
     for path in sorted(CORPUS.glob("*.json")):
         try:
-            graph = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"), strict=False)
+            graph = json.loads(
+                path.read_text(encoding="utf-8", errors="surrogateescape"), strict=False
+            )
         except ValueError:
             continue  # broken on purpose, or by its author
-        unknown.update({name: path.name for name in operators_of(graph) if name != "null" and lookup(name) is None})
+        unknown.update(
+            {
+                name: path.name
+                for name in operators_of(graph)
+                if name != "null" and lookup(name) is None
+            }
+        )
     assert not unknown
 
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from graphshare.ops.make_index import FOLDER, render_index, render_table
-from graphshare.ops.registry import GRADIENTS, canonical, find_kernel, known_kernels, load_registered_signatures, lookup
+from graphshare.ops.registry import (
+    GRADIENTS,
+    canonical,
+    find_kernel,
+    known_kernels,
+    load_registered_signatures,
+    lookup,
+)
 
 
 def test_the_index_is_what_the_signatures_say() -> None:
@@ -15,12 +22,18 @@ def test_the_index_is_what_the_signatures_say() -> None:
 def test_every_operator_has_a_kernel_or_a_reason() -> None:
     signatures = load_registered_signatures()
     assert len(signatures) > 600
-    assert [name for name, row in signatures.items() if find_kernel(name) is None and not row.no_kernel] == []
-    assert [name for name, row in signatures.items() if find_kernel(name) is not None and row.no_kernel] == []
+    assert [
+        name for name, row in signatures.items() if find_kernel(name) is None and not row.no_kernel
+    ] == []
+    assert [
+        name for name, row in signatures.items() if find_kernel(name) is not None and row.no_kernel
+    ] == []
 
 
 def test_every_kernel_has_a_signature() -> None:
-    assert [name for name in known_kernels() if lookup(name) is None or canonical(name) != name] == []
+    assert [
+        name for name in known_kernels() if lookup(name) is None or canonical(name) != name
+    ] == []
 
 
 def test_every_gradient_has_a_kernel() -> None:

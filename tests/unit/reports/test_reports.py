@@ -14,11 +14,20 @@ import pytest
 import graphshare as gs
 from graphshare.files.schema import explain
 from graphshare.reports.formats import FORMATS, default_format, render
-from graphshare.reports.model import Finding, FindingsReport, Level, RuleInfo, format_path, parse_path
+from graphshare.reports.model import (
+    Finding,
+    FindingsReport,
+    Level,
+    RuleInfo,
+    format_path,
+    parse_path,
+)
 from tests.processes import ROOT, done, graphshare
 from tests.surroundings import missing
 
-RULES = tuple(RuleInfo(f"GS{i}", f"rule-{i}", level, "what it is", "more") for i, level in enumerate(Level))
+RULES = tuple(
+    RuleInfo(f"GS{i}", f"rule-{i}", level, "what it is", "more") for i, level in enumerate(Level)
+)
 NASTY = "a\nb\r\"<&>',:%::error::\x00\x1b[31m\ud800é漢😀"
 
 
@@ -32,7 +41,12 @@ def report(*, nasty: bool = False) -> FindingsReport:
         Finding(code="unlisted", level=Level.ERROR, message=message, where="/tmp/absolute.json", line=1, column=1),
     )  # fmt: skip
     return FindingsReport(
-        command="check", files=(file, "clean.json"), findings=findings, rules=RULES, known=2, tool_version="1.2.3"
+        command="check",
+        files=(file, "clean.json"),
+        findings=findings,
+        rules=RULES,
+        known=2,
+        tool_version="1.2.3",
     )
 
 
@@ -47,7 +61,9 @@ REPORTS = [report(), report(nasty=True), empty()]
 def test_json_fits_its_schema(found: FindingsReport) -> None:
     plain = json.loads(render(found, "json"))
     assert explain(plain, "report") == []
-    assert [item["code"] for item in plain["findings"]] == [finding.code for finding in found.findings]
+    assert [item["code"] for item in plain["findings"]] == [
+        finding.code for finding in found.findings
+    ]
     assert plain["counts"] == {level.value: found.count(level) for level in Level}
 
 
@@ -57,8 +73,12 @@ def test_sarif_fits_its_schemas(found: FindingsReport) -> None:
     assert explain(log, "sarif") == []
     (run,) = log["runs"]
     rules = run["tool"]["driver"]["rules"]
-    assert [rules[result["ruleIndex"]]["id"] for result in run["results"]] == [finding.code for finding in found.findings]
-    assert [result["level"] for result in run["results"]] == [finding.level.value for finding in found.findings]
+    assert [rules[result["ruleIndex"]]["id"] for result in run["results"]] == [
+        finding.code for finding in found.findings
+    ]
+    assert [result["level"] for result in run["results"]] == [
+        finding.level.value for finding in found.findings
+    ]
 
 
 def published(variable: str, name: str) -> Path:
@@ -73,12 +93,16 @@ def list_refusals(log: Any, schema: dict[str, Any]) -> list[str]:
     from jsonschema.validators import validator_for
 
     kind = validator_for(schema)
-    return [error.message for error in kind(schema, format_checker=kind.FORMAT_CHECKER).iter_errors(log)]
+    return [
+        error.message for error in kind(schema, format_checker=kind.FORMAT_CHECKER).iter_errors(log)
+    ]
 
 
 @pytest.mark.parametrize("found", REPORTS)
 def test_sarif_fits_the_published_schema(found: FindingsReport) -> None:
-    schema = json.loads(published("GRAPHSHARE_SARIF_SCHEMA", "sarif-schema-2.1.0.json").read_text(encoding="utf-8"))
+    schema = json.loads(
+        published("GRAPHSHARE_SARIF_SCHEMA", "sarif-schema-2.1.0.json").read_text(encoding="utf-8")
+    )
     log = json.loads(render(found, "sarif"))
     assert list_refusals(log, schema) == []
     for damage in (lambda run: run.pop("tool"), lambda run: run.update(columnKind="bytes")):
@@ -100,9 +124,10 @@ def test_junit_counts_its_cases(found: FindingsReport, strict: bool) -> None:
     assert bool(failed) == found.exit_code()
     assert len(root.findall(".//failure")) == len(failed) == int(root.attrib["failures"])
     passed = [case for case in root.iter("testcase") if case.find("failure") is None]
-    assert {case.attrib["classname"] for case in passed} == {*found.files, *(f.where for f in found.findings)} - {
-        f.where for f in failed
-    }
+    assert {case.attrib["classname"] for case in passed} == {
+        *found.files,
+        *(f.where for f in found.findings),
+    } - {f.where for f in failed}
 
 
 # What the formats' readers agree on: the element names, their children in order, and the attributes that must be there.
@@ -120,7 +145,9 @@ def junit_faults(root: ElementTree.Element) -> list[str]:
     faults = [] if root.tag == "testsuites" else [f"root is {root.tag}"]
     for element in root.iter():
         children, required = _JUNIT.get(element.tag, ([], {"unknown"}))
-        faults += [f"{element.tag} lacks {name}" for name in sorted(required - element.attrib.keys())]
+        faults += [
+            f"{element.tag} lacks {name}" for name in sorted(required - element.attrib.keys())
+        ]
         order = [children.index(child.tag) if child.tag in children else -1 for child in element]
         if -1 in order or order != sorted(order):
             faults.append(f"{element.tag} holds {[child.tag for child in element]}")
@@ -138,13 +165,20 @@ def test_junit_fits_the_published_schema(found: FindingsReport) -> None:
     schema = xmlschema.XMLSchema(str(path))
     text = render(found, "junit")
     schema.validate(text)
-    for old, new in (("<testcase ", '<testcase place="1" '), ("testsuites", "suites"), ("</testsuite>", "<note/></testsuite>")):
+    for old, new in (
+        ("<testcase ", '<testcase place="1" '),
+        ("testsuites", "suites"),
+        ("</testsuite>", "<note/></testsuite>"),
+    ):
         assert not schema.is_valid(text.replace(old, new))
 
 
 def test_a_wrong_junit_document_is_found() -> None:
     text = '<testsuites name="a" tests="2" failures="0" errors="0"><testcase classname="a" name="b"/></testsuites>'
-    assert junit_faults(ElementTree.fromstring(text)) == ["testsuites holds ['testcase']", "testsuites miscounts tests"]
+    assert junit_faults(ElementTree.fromstring(text)) == [
+        "testsuites holds ['testcase']",
+        "testsuites miscounts tests",
+    ]
 
 
 @pytest.mark.parametrize("found", REPORTS)
@@ -154,7 +188,9 @@ def test_an_annotation_is_one_line(found: FindingsReport) -> None:
     for line, finding in zip(lines, found.findings, strict=False):
         assert line.isprintable()
         properties, _, message = line[2:].partition("::")
-        assert line.startswith(f"::{'notice' if finding.level is Level.NOTE else finding.level.value} file=")
+        assert line.startswith(
+            f"::{'notice' if finding.level is Level.NOTE else finding.level.value} file="
+        )
         assert properties.count(",") == (3 if finding.line else 1)
         assert message.startswith(finding.message[:1])
 
@@ -191,7 +227,10 @@ def test_github_is_the_default_inside_github_actions() -> None:
     assert set(FORMATS) == {"text", "json", "github", "junit", "sarif"}
 
 
-@pytest.mark.parametrize("steps", [(), ("nodes", 3, "attrs", "a b"), ("attrs", 'quote"back\\slash'), ("heads", 0), ("", "x.y")])
+@pytest.mark.parametrize(
+    "steps",
+    [(), ("nodes", 3, "attrs", "a b"), ("attrs", 'quote"back\\slash'), ("heads", 0), ("", "x.y")],
+)
 def test_a_path_is_parsed_as_formatted(steps: tuple[str | int, ...]) -> None:
     assert parse_path(format_path(steps)) == steps
     assert parse_path("line 3 column 1") is None
@@ -249,22 +288,46 @@ def test_github_has_the_place_that_is_known() -> None:
 def test_junit_has_notes_as_lines_and_the_place_in_the_name_of_a_case() -> None:
     root = ElementTree.fromstring(render(EVERY_PLACE, "junit"))
     (suite,) = root
-    assert (suite.attrib["tests"], suite.attrib["failures"], [case.attrib["name"] for case in suite.iter("testcase")]) == (
+    assert (
+        suite.attrib["tests"],
+        suite.attrib["failures"],
+        [case.attrib["name"] for case in suite.iter("testcase")],
+    ) == (
         "1",
         "0",
         ["check"],
     )
     lines = (suite.findtext("system-out") or "").splitlines()
-    assert lines[:6] == ["a.json:3:2: note GS0 m", "at $.a", "hint: h", "a.json:12:1: note GS0 m", "at $.b", "hint: h"]
-    failed = [msgspec.structs.replace(finding, level=Level.ERROR) for finding in EVERY_PLACE.findings]
-    root = ElementTree.fromstring(render(msgspec.structs.replace(EVERY_PLACE, findings=tuple(failed)), "junit"))
-    assert [case.attrib["name"] for case in root.iter("testcase")] == ["GS0 $.a", "GS0 $.b", "GS1 n", "GS1", "GS1"]
+    assert lines[:6] == [
+        "a.json:3:2: note GS0 m",
+        "at $.a",
+        "hint: h",
+        "a.json:12:1: note GS0 m",
+        "at $.b",
+        "hint: h",
+    ]
+    failed = [
+        msgspec.structs.replace(finding, level=Level.ERROR) for finding in EVERY_PLACE.findings
+    ]
+    root = ElementTree.fromstring(
+        render(msgspec.structs.replace(EVERY_PLACE, findings=tuple(failed)), "junit")
+    )
+    assert [case.attrib["name"] for case in root.iter("testcase")] == [
+        "GS0 $.a",
+        "GS0 $.b",
+        "GS1 n",
+        "GS1",
+        "GS1",
+    ]
 
 
 def test_json_and_sarif_leave_out_what_is_not_known() -> None:
     plain = json.loads(render(EVERY_PLACE, "json"))
     assert (plain["version"], plain["fixed"], plain["known"], plain["suppressed"]) == (1, 1, 0, 3)
-    places = [[finding[key] for key in ("path", "node", "line", "column", "fixable")] for finding in plain["findings"]]
+    places = [
+        [finding[key] for key in ("path", "node", "line", "column", "fixable")]
+        for finding in plain["findings"]
+    ]
     assert places == [
         ["$.a", "n", 3, 2, False],
         ["$.b", None, 12, 1, False],
@@ -275,7 +338,13 @@ def test_json_and_sarif_leave_out_what_is_not_known() -> None:
     (run,) = json.loads(render(EVERY_PLACE, "sarif"))["runs"]
     locations = [result["locations"][0] for result in run["results"]]
     regions = [location["physicalLocation"].get("region") for location in locations]
-    assert regions == [{"startLine": 3, "startColumn": 2}, {"startLine": 12, "startColumn": 1}, None, None, None]
+    assert regions == [
+        {"startLine": 3, "startColumn": 2},
+        {"startLine": 12, "startColumn": 1},
+        None,
+        None,
+        None,
+    ]
     assert [location.get("logicalLocations") for location in locations] == [
         [{"fullyQualifiedName": "$.a", "name": "n"}],
         [{"fullyQualifiedName": "$.b"}],
@@ -297,13 +366,21 @@ def test_json_is_indented_by_two_blanks() -> None:
 
 def test_characters_that_xml_does_not_have_are_escaped() -> None:
     finding = Finding(code="GS0", level=Level.ERROR, message="a\x01b\ud800", where="a.json")
-    text = render(FindingsReport(command="check", files=("a.json",), findings=(finding,), rules=RULES), "junit")
+    text = render(
+        FindingsReport(command="check", files=("a.json",), findings=(finding,), rules=RULES),
+        "junit",
+    )
     (failure,) = ElementTree.fromstring(text.encode()).iter("failure")
     assert failure.attrib["message"] == "a\\x01b\\ud800"
 
 
 def test_a_finding_keeps_no_credentials_of_a_url() -> None:
-    finding = Finding(code="GS0", level=Level.NOTE, message="m", where="https://host/a.json?X-Amz-Signature=secret")
+    finding = Finding(
+        code="GS0",
+        level=Level.NOTE,
+        message="m",
+        where="https://host/a.json?X-Amz-Signature=secret",
+    )
     assert "secret" not in finding.where
     assert finding.where.startswith("https://host/a.json")
 
@@ -316,10 +393,22 @@ def test_a_notebook_shows_the_node_and_the_place_of_a_finding() -> None:
 
 def test_text_shows_a_hint_behind_the_last_finding_that_has_it() -> None:
     hints = (("GS0", "x"), ("GS0", "x"), ("GS1", "x"), ("GS1", ""), ("GS1", "y"))
-    findings = tuple(Finding(code=code, level=Level.NOTE, message="m", where="a", hint=hint) for code, hint in hints)
-    lines = render(FindingsReport(command="check", files=("a",), findings=findings), "text").splitlines()
+    findings = tuple(
+        Finding(code=code, level=Level.NOTE, message="m", where="a", hint=hint)
+        for code, hint in hints
+    )
+    lines = render(
+        FindingsReport(command="check", files=("a",), findings=findings), "text"
+    ).splitlines()
     assert lines[:-1] == [
-        *("a: note GS0 m", "a: note GS0 m", "  hint: x", "a: note GS1 m", "  hint: x", "a: note GS1 m"),
+        *(
+            "a: note GS0 m",
+            "a: note GS0 m",
+            "  hint: x",
+            "a: note GS1 m",
+            "  hint: x",
+            "a: note GS1 m",
+        ),
         *("a: note GS1 m", "  hint: y"),
     ]
 
@@ -331,7 +420,9 @@ def test_a_report_prints_what_its_command_prints(tmp_path: Path) -> None:
     siamese = gs.duplicate(gs.load(stem), "b-")
     gs.save(siamese, tmp_path / "siam")
     report = gs.verify(gs.load(tmp_path / "siam"), shapes={"data": (1, 1, 28, 28)})
-    shown = done(graphshare("verify", "siam", "--shape", "data=1,1,28,28", cwd=tmp_path)).stdout.decode()
+    shown = done(
+        graphshare("verify", "siam", "--shape", "data=1,1,28,28", cwd=tmp_path)
+    ).stdout.decode()
     assert f"{report}\n" == f"{report.text}\n" == shown
     assert repr(report) == "<Report: EQUAL: b- and the original, bit for bit>"
 
@@ -342,5 +433,7 @@ def test_an_output_is_read_by_its_name() -> None:
     assert "softmax_output" in computed
     assert "softmax" not in computed
     assert list(computed) == ["softmax_output"]
-    with pytest.raises(gs.RefusedError, match="there is no output 'softmax'\n  hint: did you mean 'softmax_output'"):
+    with pytest.raises(
+        gs.RefusedError, match="there is no output 'softmax'\n  hint: did you mean 'softmax_output'"
+    ):
         computed["softmax"]

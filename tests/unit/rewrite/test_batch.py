@@ -28,7 +28,9 @@ def test_inputs_are_concatenated_and_outputs_split() -> None:
         "sha-loss": ["loss_split"],
     }
     assert heads(graph) == ["loss", "sha-loss"]
-    assert [entry.index for entry in (graph.heads[0].node.inputs[0], graph.heads[1].node.inputs[0])] == [0, 1]
+    assert [
+        entry.index for entry in (graph.heads[0].node.inputs[0], graph.heads[1].node.inputs[0])
+    ] == [0, 1]
     assert validate(graph) == []
 
 

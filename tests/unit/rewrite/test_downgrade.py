@@ -1,4 +1,6 @@
-"""Graphs and parameters for older versions of MXNet: what these lack is left out if it has no effect, else refused by name."""
+"""Graphs and parameters for older versions of MXNet: what these lack is left out if it has no
+effect, else refused by name.
+"""
 
 from __future__ import annotations
 
@@ -45,42 +47,75 @@ def test_a_graph_goes_down_and_comes_back(tmp_path: Path, version: str) -> None:
     gs.save(old, tmp_path / "old")
     text = json.loads((tmp_path / "old-symbol.json").read_text())
     keys = {key for node in text["nodes"] for key in node}
-    assert ("attr" in keys, "attrs" in keys) == ((True, False) if version.startswith("0") else (False, True))
+    assert ("attr" in keys, "attrs" in keys) == (
+        (True, False) if version.startswith("0") else (False, True)
+    )
     assert gs.load(tmp_path / "old").graph.version == OldVersion(version).number
     feeds = {"data": np.random.default_rng(0).normal(size=(2, 1, 28, 28)).astype(np.float32)}
-    outputs = [gs.run(each, feeds=feeds).outputs["softmax_output"] for each in (model, gs.load(tmp_path / "old"))]
+    outputs = [
+        gs.run(each, feeds=feeds).outputs["softmax_output"]
+        for each in (model, gs.load(tmp_path / "old"))
+    ]
     assert (outputs[0] == outputs[1]).all()
     assert gs.compare(model, gs.upgrade(tmp_path / "old"), inputs=gs.Inputs(sets=[feeds]))
 
 
 @pytest.mark.parametrize(
-    ("version", "layout"), [("0.9.5", "V0"), ("0.10.1", "V0"), ("0.11", "V1"), ("0.12", "V2"), ("1.4.1", "V2"), ("1.8", "V2")]
+    ("version", "layout"),
+    [
+        ("0.9.5", "V0"),
+        ("0.10.1", "V0"),
+        ("0.11", "V1"),
+        ("0.12", "V2"),
+        ("1.4.1", "V2"),
+        ("1.8", "V2"),
+    ],
 )
-def test_parameters_take_the_form_that_the_version_reads(tmp_path: Path, version: str, layout: str) -> None:
+def test_parameters_take_the_form_that_the_version_reads(
+    tmp_path: Path, version: str, layout: str
+) -> None:
     gs.save(gs.downgrade(FIXTURES / "lenet", version), tmp_path / "old")
     file = read_index(tmp_path / "old-0000.params")
     assert {record.layout for record in file.records} == {layout}
     assert not gs.diff_params(FIXTURES / "lenet-0000.params", tmp_path / "old-0000.params")
     again = gs.downgrade(tmp_path / "old", "1.6.0")  # older forms are read by all
     gs.save(again, tmp_path / "new")
-    assert (tmp_path / "new-0000.params").read_bytes() == (tmp_path / "old-0000.params").read_bytes()
+    assert (tmp_path / "new-0000.params").read_bytes() == (
+        tmp_path / "old-0000.params"
+    ).read_bytes()
 
 
 def test_records_of_the_oldest_form_have_the_bytes_of_its_writer(tmp_path: Path) -> None:
     np.savez(tmp_path / "w.npz", x0=np.array([[1, 2]], np.float32))
     model = gs.load(one(tmp_path, "relu", {}), params=str(tmp_path / "w.npz"))
-    gs.save(gs.downgrade(model, "0.10.0"), tmp_path / "old-symbol.json", params=tmp_path / "old.params")
-    numbers = bytes.fromhex("0000803f00000040")
-    assert struct.pack("<IIIiii", 2, 1, 2, 1, 0, 0) + numbers in (tmp_path / "old.params").read_bytes()
-    gs.save(gs.downgrade(model, "0.11.0"), tmp_path / "old-symbol.json", params=tmp_path / "old.params")
-    head = (
-        (0xF993FAC8).to_bytes(4, "little") + (2).to_bytes(4, "little") + (1).to_bytes(8, "little") + (2).to_bytes(8, "little")
+    gs.save(
+        gs.downgrade(model, "0.10.0"), tmp_path / "old-symbol.json", params=tmp_path / "old.params"
     )
-    assert head + b"".join(n.to_bytes(4, "little") for n in (1, 0, 0)) + numbers in (tmp_path / "old.params").read_bytes()
+    numbers = bytes.fromhex("0000803f00000040")
+    assert (
+        struct.pack("<IIIiii", 2, 1, 2, 1, 0, 0) + numbers in (tmp_path / "old.params").read_bytes()
+    )
+    gs.save(
+        gs.downgrade(model, "0.11.0"), tmp_path / "old-symbol.json", params=tmp_path / "old.params"
+    )
+    head = (
+        (0xF993FAC8).to_bytes(4, "little")
+        + (2).to_bytes(4, "little")
+        + (1).to_bytes(8, "little")
+        + (2).to_bytes(8, "little")
+    )
+    assert (
+        head + b"".join(n.to_bytes(4, "little") for n in (1, 0, 0)) + numbers
+        in (tmp_path / "old.params").read_bytes()
+    )
 
 
-@pytest.mark.parametrize(("dtype", "version"), [("int64", "0.12.1"), ("int8", "0.10.0"), ("bool", "1.4.1")])
-def test_arrays_of_a_dtype_that_came_later_are_refused_by_name(tmp_path: Path, dtype: str, version: str) -> None:
+@pytest.mark.parametrize(
+    ("dtype", "version"), [("int64", "0.12.1"), ("int8", "0.10.0"), ("bool", "1.4.1")]
+)
+def test_arrays_of_a_dtype_that_came_later_are_refused_by_name(
+    tmp_path: Path, dtype: str, version: str
+) -> None:
     np.savez(tmp_path / "w.npz", x0=np.zeros((2, 2), dtype))
     model = gs.load(one(tmp_path, "relu", {}), params=str(tmp_path / "w.npz"))
     with pytest.raises(RefusedError, match=f"lacks {dtype}, the type of 'x0'"):
@@ -91,11 +126,26 @@ def test_arrays_of_a_dtype_that_came_later_are_refused_by_name(tmp_path: Path, d
     ("op", "attrs", "version", "lacks"),
     [
         ("_np_sum", {}, "1.4.1", "the operator _np_sum"),
-        ("FullyConnected", {"num_hidden": "2", "no_bias": "True", "flatten": "False"}, "0.10.0", "flatten=False"),
+        (
+            "FullyConnected",
+            {"num_hidden": "2", "no_bias": "True", "flatten": "False"},
+            "0.10.0",
+            "flatten=False",
+        ),
         ("Pooling", {"kernel": "(2, 2)", "layout": "NHWC"}, "1.4.1", "layout=NHWC"),
-        ("Pooling", {"kernel": "(2, 2)", "pool_type": "lp", "p_value": "2"}, "1.2.1", "pool_type=lp"),
+        (
+            "Pooling",
+            {"kernel": "(2, 2)", "pool_type": "lp", "p_value": "2"},
+            "1.2.1",
+            "pool_type=lp",
+        ),
         ("expand_dims", {"axis": "-1"}, "0.10.0", "axis=-1"),
-        ("Pooling", {"kernel": "(2, 2)", "count_include_pad": "False"}, "1.2.1", "count_include_pad=False"),
+        (
+            "Pooling",
+            {"kernel": "(2, 2)", "count_include_pad": "False"},
+            "1.2.1",
+            "count_include_pad=False",
+        ),
         ("Cast", {"dtype": "int64"}, "0.12.1", "dtype=int64"),
         ("amp_cast", {"dtype": "float16"}, "1.4.1", "the operator amp_cast"),
     ],
@@ -119,8 +169,18 @@ def test_what_a_version_lacks_is_refused_by_name(
             {"num_hidden": "2", "no_bias": "True"},
         ),
         ("Pooling", {"kernel": "(2, 2)", "layout": "NCHW"}, "1.4.1", {"kernel": "(2, 2)"}),
-        ("Pooling", {"global_pool": "True"}, "0.12.1", {"global_pool": "True", "kernel": "(1, 1)", "pool_type": "max"}),
-        ("Pooling", {"kernel": "(2, 2)", "count_include_pad": "True"}, "1.2.1", {"kernel": "(2, 2)"}),
+        (
+            "Pooling",
+            {"global_pool": "True"},
+            "0.12.1",
+            {"global_pool": "True", "kernel": "(1, 1)", "pool_type": "max"},
+        ),
+        (
+            "Pooling",
+            {"kernel": "(2, 2)", "count_include_pad": "True"},
+            "1.2.1",
+            {"kernel": "(2, 2)"},
+        ),
         ("sum", {"axis": "None"}, "0.12.1", {}),
         ("expand_dims", {"axis": "1"}, "0.10.0", {"axis": "1"}),
         ("relu", {"__mood__": "x"}, "0.9.5", {"__mood__": "x"}),
@@ -129,7 +189,9 @@ def test_what_a_version_lacks_is_refused_by_name(
 def test_what_has_no_effect_is_left_out_and_what_is_required_is_written(
     tmp_path: Path, op: str, attrs: dict[str, str], version: str, written: dict[str, str]
 ) -> None:
-    assert attributes(one(tmp_path, op, attrs, 2 if op == "FullyConnected" else 1), version) == written
+    assert (
+        attributes(one(tmp_path, op, attrs, 2 if op == "FullyConnected" else 1), version) == written
+    )
 
 
 def test_an_operator_of_another_name_gets_it_back(tmp_path: Path) -> None:
@@ -160,8 +222,13 @@ def test_other_versions_are_refused(version: str) -> None:
 
 
 def test_a_version_between_is_judged_by_the_one_before_and_that_is_said() -> None:
-    assert any("judged by MXNet 1.2.1" in note for note in gs.downgrade(FIXTURES / "lenet", "1.3").notes)
-    assert gs.downgrade(FIXTURES / "lenet", "0.10").notes == gs.downgrade(FIXTURES / "lenet", "0.10.0").notes
+    assert any(
+        "judged by MXNet 1.2.1" in note for note in gs.downgrade(FIXTURES / "lenet", "1.3").notes
+    )
+    assert (
+        gs.downgrade(FIXTURES / "lenet", "0.10").notes
+        == gs.downgrade(FIXTURES / "lenet", "0.10.0").notes
+    )
     assert not gs.downgrade(FIXTURES / "lenet", "1.2.1").notes
 
 
@@ -180,14 +247,25 @@ def test_numpy_shapes_and_tabs_are_refused_where_no_reader_has_them(tmp_path: Pa
 
 def test_the_tables_name_what_there_is() -> None:
     tables = OldVersion("0.9.5").tables
-    names = [name for texts in (tables.operators, tables.attributes, tables.choices) for text in texts for name in text.split()]
-    names += [name for table in (tables.aliases, tables.explicit, tables.nonnegative, tables.not_none) for name in table]
+    names = [
+        name
+        for texts in (tables.operators, tables.attributes, tables.choices)
+        for text in texts
+        for name in text.split()
+    ]
+    names += [
+        name
+        for table in (tables.aliases, tables.explicit, tables.nonnegative, tables.not_none)
+        for name in table
+    ]
     assert len(tables.operators) == len(tables.versions) == 6
     for name in names:
         op, _, key = name.partition(".")
         assert op in FAMILY_OF
         signature = lookup(op)
-        parameter = None if signature is None or not key else signature.parameter(key.partition("=")[0])
+        parameter = (
+            None if signature is None or not key else signature.parameter(key.partition("=")[0])
+        )
         assert not key or parameter is not None
 
 
@@ -207,10 +285,21 @@ def test_two_layers_in_every_version(tmp_path: Path) -> None:
             "0.12.1",
             "unlike numbers in dilate",
         ),
-        ("Deconvolution", {"kernel": "(3, 3)", "num_filter": "2", "dilate": "(1, 2)"}, "1.8", "", "unlike numbers in dilate"),
+        (
+            "Deconvolution",
+            {"kernel": "(3, 3)", "num_filter": "2", "dilate": "(1, 2)"},
+            "1.8",
+            "",
+            "unlike numbers in dilate",
+        ),
         (
             "Pooling",
-            {"kernel": "(1, 1)", "stride": "(2, 2)", "pooling_convention": "full", "pool_type": "avg"},
+            {
+                "kernel": "(1, 1)",
+                "stride": "(2, 2)",
+                "pooling_convention": "full",
+                "pool_type": "avg",
+            },
             "1.2.1",
             "1.4.1",
             "beyond the edge",
@@ -236,18 +325,38 @@ def test_what_a_version_computes_otherwise_is_refused(
 
 def test_what_depends_on_inputs_or_on_the_device_is_a_note(tmp_path: Path) -> None:
     lrn = one(tmp_path, "LRN", {"nsize": "5"})
-    assert any("LRN of MXNet 0.9.5 sums other channels" in note for note in gs.downgrade(lrn, "0.9.5").notes)
+    assert any(
+        "LRN of MXNet 0.9.5 sums other channels" in note
+        for note in gs.downgrade(lrn, "0.9.5").notes
+    )
     assert not gs.downgrade(lrn, "0.12.1").notes
     softmax = one(tmp_path, "SoftmaxOutput", {}, inputs=2)
-    assert any("normalizes data of four axes" in note for note in gs.downgrade(softmax, "1.4.1").notes)
-    assert not gs.downgrade(one(tmp_path, "SoftmaxOutput", {"multi_output": "True"}, inputs=2), "1.4.1").notes
+    assert any(
+        "normalizes data of four axes" in note for note in gs.downgrade(softmax, "1.4.1").notes
+    )
+    assert not gs.downgrade(
+        one(tmp_path, "SoftmaxOutput", {"multi_output": "True"}, inputs=2), "1.4.1"
+    ).notes
     assert not gs.downgrade(write(tmp_path, two_layers()), "1.4.1").notes
 
 
-def test_forms_that_older_versions_do_not_read_or_read_otherwise_are_written_so_that_they_mean_the_same(tmp_path: Path) -> None:
-    window = {"global_pool": "True", "kernel": "(2, 2)", "pad": "(1, 1)", "stride": "(2, 2)", "pool_type": "avg"}
+def test_forms_that_older_versions_do_not_read_or_read_otherwise_are_written_so_that_they_mean_the_same(
+    tmp_path: Path,
+) -> None:
+    window = {
+        "global_pool": "True",
+        "kernel": "(2, 2)",
+        "pad": "(1, 1)",
+        "stride": "(2, 2)",
+        "pool_type": "avg",
+    }
     assert {"pad", "stride"}.isdisjoint(attributes(one(tmp_path, "Pooling", window), "0.12.1"))
     deconvolution = {"kernel": "(2, 2)", "num_filter": "4", "target_shape": "(0, 0)"}
-    assert "target_shape" not in attributes(one(tmp_path, "Deconvolution", deconvolution, inputs=2), "0.9.5")
+    assert "target_shape" not in attributes(
+        one(tmp_path, "Deconvolution", deconvolution, inputs=2), "0.9.5"
+    )
     assert attributes(one(tmp_path, "Reshape", {"shape": "-1"}), "0.9.5")["shape"] == "(-1,)"
-    assert attributes(one(tmp_path, "Pooling_v1", {"global_pool": "True"}), "0.9.5")["kernel"] == "(1, 1)"
+    assert (
+        attributes(one(tmp_path, "Pooling_v1", {"global_pool": "True"}), "0.9.5")["kernel"]
+        == "(1, 1)"
+    )

@@ -52,12 +52,21 @@ def test_mutations_of_a_shared_state_are_numbered_branch_by_branch() -> None:
     graph = read(two_layers())
     states = {named(graph, "bn_moving_mean"), named(graph, "bn_moving_var")}
     rewrite = add_branches(graph, ["a-", "b-"], shared=states)
-    versions = [[e.version for e in named(rewrite.graph, f"{prefix}bn").inputs[3:]] for prefix in ("", "a-", "b-")]
+    versions = [
+        [e.version for e in named(rewrite.graph, f"{prefix}bn").inputs[3:]]
+        for prefix in ("", "a-", "b-")
+    ]
     assert versions == [[1, 1], [2, 2], [3, 3]]
 
 
 def test_a_name_is_taken_only_by_a_copy() -> None:
-    nodes = [variable("data"), variable("w"), operator("dot", "mul", [0, 1]), variable("a-w"), operator("dot", "out", [2, 3])]
+    nodes = [
+        variable("data"),
+        variable("w"),
+        operator("dot", "mul", [0, 1]),
+        variable("a-w"),
+        operator("dot", "out", [2, 3]),
+    ]
     graph = read(document(nodes, [4]))
     shared = {named(graph, "w")}
     assert "a-a-w" in wiring(add_branches(graph, ["a-"], shared=shared).graph)
@@ -84,7 +93,9 @@ def test_a_mode_holds_for_all_parameters_and_the_last_choice_wins() -> None:
     tied = duplicate(graph, ["a-"], mode="tie", choices=choices[:1])
     assert [node.name for node in tied.report.copied] == ["fc2_weight"]
     assert duplicate(graph, ["a-"], mode="tie", choices=choices).report.copied == ()
-    assert [node.name for node in duplicate(graph, ["a-"], choices=[("tie", "fc1*")]).report.tied] == [
+    assert [
+        node.name for node in duplicate(graph, ["a-"], choices=[("tie", "fc1*")]).report.tied
+    ] == [
         "fc1_weight",
         "fc1_bias",
     ]
@@ -118,18 +129,27 @@ def test_inputs_that_cannot_be_shared_are_explained() -> None:
         duplicate(read(siamese()), ["a-"], share_inputs=["conv_w*", "dat"])
     hints = [(fault.message, fault.hint) for fault in caught.value.faults]
     assert hints == [
-        ("`share_inputs` 'conv_w*' matches no input", "parameters are shared with `choices=[('tie', PATTERN)]`"),
+        (
+            "`share_inputs` 'conv_w*' matches no input",
+            "parameters are shared with `choices=[('tie', PATTERN)]`",
+        ),
         ("`share_inputs` 'dat' matches no input", "did you mean 'data'?"),
     ]
 
 
 def test_a_variable_of_unknown_role_is_noted_and_not_tied() -> None:
-    graph = read(document([variable("data"), variable("odd_weight"), operator("MyOp", "my", [0, 1])], [2]))
-    with pytest.raises(RefusedError, match=r"cannot tell whether '(data|odd_weight)' is a parameter"):
+    graph = read(
+        document([variable("data"), variable("odd_weight"), operator("MyOp", "my", [0, 1])], [2])
+    )
+    with pytest.raises(
+        RefusedError, match=r"cannot tell whether '(data|odd_weight)' is a parameter"
+    ):
         duplicate(graph, ["a-"], mode="tie")
     notes = duplicate(graph, ["a-"], mode="copy").notes
     assert [note for note in notes if "may be an input or a parameter" in note]
-    assert not [note for note in duplicate(read(siamese()), ["a-"]).notes if "may be an input" in note]
+    assert not [
+        note for note in duplicate(read(siamese()), ["a-"]).notes if "may be an input" in note
+    ]
 
 
 @pytest.mark.parametrize(
@@ -139,11 +159,17 @@ def test_a_variable_of_unknown_role_is_noted_and_not_tied() -> None:
         ("tie", "tied: every branch calls the same functions"),
     ],
 )
-def test_weights_in_functions_are_those_of_all_branches(mode: Any, words: str, tmp_path: Path) -> None:
+def test_weights_in_functions_are_those_of_all_branches(
+    mode: Any, words: str, tmp_path: Path
+) -> None:
     onnx = pytest.importorskip("onnx")
     text = """<ir_version: 9, opset_import: ["" : 17, "own" : 1]> g (float[2,256] x) => (float[2,256] y) { y = own.F(x) }
         <domain: "own", opset_import: ["" : 17]> F (i) => (o) { c = Constant <value = float {0.5}> () o = Add(i, c) }"""
     model = onnx.parser.parse_model(text)
-    model.functions[0].node[0].attribute[0].t.CopyFrom(onnx.numpy_helper.from_array(np.ones(256, np.float32)))
+    model.functions[0].node[0].attribute[0].t.CopyFrom(
+        onnx.numpy_helper.from_array(np.ones(256, np.float32))
+    )
     onnx.save(model, tmp_path / "m.onnx")
-    assert f"1 weight in functions {words}" in gs.duplicate(tmp_path / "m.onnx", "b_", mode=mode).notes
+    assert (
+        f"1 weight in functions {words}" in gs.duplicate(tmp_path / "m.onnx", "b_", mode=mode).notes
+    )

@@ -42,9 +42,9 @@ class Net:
     def var(self, name: str, shape: tuple[int, ...] | None = None, dtype: str = "f4") -> str:
         if shape is not None:
             positive = name.endswith(("var", "gamma"))
-            self.values[name] = (self.random.random(shape) + 0.5 if positive else self.random.standard_normal(shape)).astype(
-                dtype
-            )
+            self.values[name] = (
+                self.random.random(shape) + 0.5 if positive else self.random.standard_normal(shape)
+            ).astype(dtype)
         return self.add(variable(name))
 
     def op(self, op: str, name: str, *inputs: str | tuple[str, int], **attrs: str) -> str:
@@ -52,21 +52,37 @@ class Net:
         return self.add(operator(op, name, edges, attrs=attrs))
 
     def norm(
-        self, source: str | tuple[str, int], name: str = "bn", channels: int = 4, op: str = "BatchNorm", **attrs: str
+        self,
+        source: str | tuple[str, int],
+        name: str = "bn",
+        channels: int = 4,
+        op: str = "BatchNorm",
+        **attrs: str,
     ) -> str:
         formals = [self.var(f"{name}_{formal}", (channels,)) for formal in FORMALS]
         return self.op(op, name, source, *formals, **{**NORM, **attrs})
 
     def model(self, *heads: str, version: int | None = 10901) -> gs.Checkpoint:
-        data = document(self.nodes, [self.ids[head] for head in heads], version=version, row_ptr=False)
+        data = document(
+            self.nodes, [self.ids[head] for head in heads], version=version, row_ptr=False
+        )
         graph = read_symbol(json.dumps(data).encode(), where="net.json")
         return gs.Checkpoint(graph).with_params(self.values)
 
 
 def layer(
-    net: Net, weight: tuple[int, ...], op: str, name: str = "l", *, bias: int = 0, dtype: str = "f4", **attrs: str
+    net: Net,
+    weight: tuple[int, ...],
+    op: str,
+    name: str = "l",
+    *,
+    bias: int = 0,
+    dtype: str = "f4",
+    **attrs: str,
 ) -> str:
-    parts = [net.var(f"{name}_weight", weight, dtype)] + ([net.var(f"{name}_bias", (bias,), dtype)] if bias else [])
+    parts = [net.var(f"{name}_weight", weight, dtype)] + (
+        [net.var(f"{name}_bias", (bias,), dtype)] if bias else []
+    )
     return net.op(op, name, "data", *parts, **attrs, no_bias=str(not bias))
 
 
@@ -77,7 +93,11 @@ def outputs(model: gs.Checkpoint, shape: tuple[int, ...], dtype: str = "f4") -> 
 
 
 def assert_same(
-    model: gs.Checkpoint, folded: gs.Checkpoint, shape: tuple[int, ...], dtype: str = "f4", limit: float = 1e-5
+    model: gs.Checkpoint,
+    folded: gs.Checkpoint,
+    shape: tuple[int, ...],
+    dtype: str = "f4",
+    limit: float = 1e-5,
 ) -> None:
     before, after = outputs(model, shape, dtype), outputs(folded, shape, dtype)
     assert list(after) == list(before)
@@ -95,15 +115,39 @@ LAYERS = {
     "convolution": ("Convolution", (4, 3, 3, 2), (2, 3, 5, 6), CONV, {}),
     "groups": ("Convolution", (4, 2, 3, 2), (2, 4, 5, 6), {**CONV, "num_group": "2"}, {}),
     "depthwise": ("Convolution", (4, 1, 3, 2), (2, 4, 5, 6), {**CONV, "num_group": "4"}, {}),
-    "channels last": ("Convolution", (4, 3, 2, 3), (2, 5, 6, 3), {**CONV, "layout": "NHWC"}, {"axis": "3"}),
+    "channels last": (
+        "Convolution",
+        (4, 3, 2, 3),
+        (2, 5, 6, 3),
+        {**CONV, "layout": "NHWC"},
+        {"axis": "3"},
+    ),
     "negative axis": ("Convolution", (4, 3, 3, 2), (2, 3, 5, 6), CONV, {"axis": "-3"}),
     "one axis": ("Convolution", (4, 3, 3), (2, 3, 5), {"kernel": "(3,)", "num_filter": "4"}, {}),
-    "three axes": ("Convolution", (4, 3, 1, 2, 2), (1, 3, 3, 3, 3), {"kernel": "(1, 2, 2)", "num_filter": "4"}, {}),
+    "three axes": (
+        "Convolution",
+        (4, 3, 1, 2, 2),
+        (1, 3, 3, 3, 3),
+        {"kernel": "(1, 2, 2)", "num_filter": "4"},
+        {},
+    ),
     "convolution of 2015": ("Convolution_v1", (4, 3, 3, 2), (2, 3, 5, 6), CONV, {}),
     "deconvolution": ("Deconvolution", (3, 4, 3, 2), (2, 3, 5, 6), CONV, {}),
-    "deconvolution in groups": ("Deconvolution", (6, 2, 3, 2), (2, 6, 5, 6), {**CONV, "num_group": "2"}, {}),
+    "deconvolution in groups": (
+        "Deconvolution",
+        (6, 2, 3, 2),
+        (2, 6, 5, 6),
+        {**CONV, "num_group": "2"},
+        {},
+    ),
     "fully connected": ("FullyConnected", (4, 30), (2, 5, 6), {"num_hidden": "4"}, {}),
-    "fully connected, not flat": ("FullyConnected", (4, 6), (2, 5, 6), {"num_hidden": "4", "flatten": "False"}, {"axis": "-1"}),
+    "fully connected, not flat": (
+        "FullyConnected",
+        (4, 6),
+        (2, 5, 6),
+        {"num_hidden": "4", "flatten": "False"},
+        {"axis": "-1"},
+    ),
 }
 
 
@@ -143,7 +187,8 @@ def test_a_wrong_fold_is_refused(case: str, name: str, monkeypatch: pytest.Monke
     correct = weights.fold_scaling
     monkeypatch.setattr(weights, "fold_scaling", fold_wrongly)
     with pytest.raises(
-        DisprovedError, match=f"bn_output: (weight|bias) '{name}' is .* steps of float32 from that of the original at"
+        DisprovedError,
+        match=f"bn_output: (weight|bias) '{name}' is .* steps of float32 from that of the original at",
     ):
         gs.fold(model)
     unproved = gs.fold(model, verify=False)
@@ -198,7 +243,9 @@ def test_float16_is_computed_in_float64() -> None:
     layer(net, (4, 300), "FullyConnected", dtype="f2", bias=4, num_hidden="4")
     model = net.model(net.norm("l"))
     folded = gs.fold(model)
-    factor = net.values["bn_gamma"].astype("f8") / np.sqrt(net.values["bn_moving_var"].astype("f8") + 0.01)
+    factor = net.values["bn_gamma"].astype("f8") / np.sqrt(
+        net.values["bn_moving_var"].astype("f8") + 0.01
+    )
     wanted = net.values["l_weight"].astype("f8") * factor[:, None]
     assert folded.params["l_weight"].dtype == folded.params["l_bias"].dtype == np.float16
     assert np.array_equal(folded.params["l_weight"], wanted.astype("f2"))
@@ -223,7 +270,15 @@ def two_branches(*, norms: int) -> Net:
     net.var("w", (4, 3, 3, 2))
     net.var("b", (4,))
     for branch in ("a", "b"):
-        net.op("Convolution", f"{branch}_conv", "data", "w", "b", **CONV, stride="(1, 1)" if branch == "a" else "(2, 2)")
+        net.op(
+            "Convolution",
+            f"{branch}_conv",
+            "data",
+            "w",
+            "b",
+            **CONV,
+            stride="(1, 1)" if branch == "a" else "(2, 2)",
+        )
     net.norm("a_conv", "a")
     if norms == 1:
         net.op("BatchNorm", "bb", "b_conv", *[f"a_{formal}" for formal in FORMALS], **NORM)
@@ -257,7 +312,8 @@ def test_a_weight_shared_by_layers_with_different_norms_is_left() -> None:
     folded = gs.fold(model)
     assert folded.report.folded == ()
     assert [(one.norm, one.reason) for one in folded.report.left] == [
-        (name, "is after a layer that shares its weight 'w': 'a' and 'bb' differ") for name in ("a", "bb")
+        (name, "is after a layer that shares its weight 'w': 'a' and 'bb' differ")
+        for name in ("a", "bb")
     ]
     assert b"".join(write_symbol(folded.graph)) == b"".join(write_symbol(model.graph))
     assert folded.notes == ("no BatchNorm was folded",)
@@ -275,14 +331,20 @@ def test_branches_of_a_siamese_network(tmp_path: Path) -> None:
         assert len(gs.fold(siamese).report.folded) == count
         assert gs.verify(folded, prefixes="sha-", shapes={"data": (1, 3, 5, 6)})
         feed = np.random.default_rng(2).standard_normal((2, 3, 5, 6)).astype("f4")
-        before, after = (gs.run(m, feeds={"data": feed, "sha-data": -feed}).outputs for m in (siamese, folded))
+        before, after = (
+            gs.run(m, feeds={"data": feed, "sha-data": -feed}).outputs for m in (siamese, folded)
+        )
         assert all(np.abs(after[name] - before[name]).max() < 1e-5 for name in before)
 
 
 LEFT = {
     "another use": ("l", {}, "is not the only use of the output of 'l'"),
     "an output": ("", {}, "is not the only use of the output of 'l'"),
-    "another axis": ("", {"axis": "2"}, "works on axis 2, which is not the axis of the output channels of 'l'"),
+    "another axis": (
+        "",
+        {"axis": "2"},
+        "works on axis 2, which is not the axis of the output channels of 'l'",
+    ),
 }
 
 
@@ -293,7 +355,13 @@ def test_what_has_to_stay(case: str) -> None:
     net.var("data")
     layer(net, (4, 3, 3, 2), "Convolution", **CONV)
     net.norm("l", channels=5 if attrs else 4, **attrs)
-    heads = ["bn"] + ([net.op("Activation", "more", use, act_type="relu")] if use else ["l"] if case == "an output" else [])
+    heads = ["bn"] + (
+        [net.op("Activation", "more", use, act_type="relu")]
+        if use
+        else ["l"]
+        if case == "an output"
+        else []
+    )
     model = net.model(*heads)
     folded = gs.fold(model)
     assert [(one.norm, one.reason) for one in folded.report.left] == [("bn", reason)]
@@ -343,7 +411,9 @@ def test_weights_with_other_uses_stay() -> None:
     assert reasons(net.model("bn", "penalty")) == [
         "is after a layer whose bias 'l_bias' is also used by 'penalty', which cannot be folded"
     ]
-    assert reasons(single().model("bn", "l_weight")) == ["is after a layer whose weight 'l_weight' is an output of the graph"]
+    assert reasons(single().model("bn", "l_weight")) == [
+        "is after a layer whose weight 'l_weight' is an output of the graph"
+    ]
 
 
 def test_a_bias_of_two_weights_stays() -> None:
@@ -368,15 +438,25 @@ def test_computed_weights_and_variables_of_one_name_stay() -> None:
     net = single()
     net.add(variable("l_weight"))
     net.op("negative", "other", "l_weight")
-    assert reasons(net.model("bn", "other")) == ["depends on 'l_weight', a name that 2 variables have"]
+    assert reasons(net.model("bn", "other")) == [
+        "depends on 'l_weight', a name that 2 variables have"
+    ]
 
 
 def test_parameters_that_do_not_fit_are_named() -> None:
     for name, value, reason in (
         ("bn_gamma", np.ones(3, "f4"), "has parameters of different shapes: (3), (4), (4), (4)"),
-        ("bn_moving_var", np.full(4, -1, "f4"), "would make the weight or bias before it infinite or NaN in float32"),
+        (
+            "bn_moving_var",
+            np.full(4, -1, "f4"),
+            "would make the weight or bias before it infinite or NaN in float32",
+        ),
         ("l_weight", np.ones((4, 30), "i4"), "needs 'l_weight', which is int32"),
-        ("l_weight", np.ones((5, 30), "f4"), "has 4 channels, which a weight of shape (5,30) does not have"),
+        (
+            "l_weight",
+            np.ones((5, 30), "f4"),
+            "has 4 channels, which a weight of shape (5,30) does not have",
+        ),
         ("l_bias", np.ones(5, "f4"), "has 4 channels, and the bias before it has shape (5)"),
     ):
         net = single()
@@ -395,7 +475,9 @@ def test_float16_that_would_overflow_is_left() -> None:
     layer(net, (4, 30), "FullyConnected", dtype="f2", num_hidden="4")
     net.norm("l")
     net.values["bn_gamma"] *= 1e5
-    assert reasons(net.model("bn")) == ["would make the weight or bias before it infinite or NaN in float16"]
+    assert reasons(net.model("bn")) == [
+        "would make the weight or bias before it infinite or NaN in float16"
+    ]
 
 
 def test_implied_statistics_go_with_their_norm(tmp_path: Path) -> None:
@@ -413,7 +495,9 @@ def test_implied_statistics_go_with_their_norm(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", [(), (0,)], ids=["2015", "1.0"])
-def test_the_entry_of_a_new_bias_has_as_many_numbers_as_the_others(version: tuple[int, ...], tmp_path: Path) -> None:
+def test_the_entry_of_a_new_bias_has_as_many_numbers_as_the_others(
+    version: tuple[int, ...], tmp_path: Path
+) -> None:
     net = single()
     for record in net.nodes:
         record["inputs"] = [[*entry[:2], *version] for entry in record["inputs"]]
@@ -444,7 +528,10 @@ def test_keys_without_prefixes_stay_without(tmp_path: Path) -> None:
     (tmp_path / "net.json").write_bytes(b"".join(write_symbol(net.model("bn").graph)))
     folded = gs.fold(gs.load(tmp_path / "net.json", params=tmp_path / "gluon.npz"))
     assert folded.parameter_file is not None
-    assert sorted(record.key or "" for record in folded.parameter_file.records) == ["l_bias", "l_weight"]
+    assert sorted(record.key or "" for record in folded.parameter_file.records) == [
+        "l_bias",
+        "l_weight",
+    ]
 
 
 def test_without_parameters_there_is_nothing_to_fold_into() -> None:
@@ -459,7 +546,12 @@ def test_weights_that_take_more_than_the_limit_are_not_folded() -> None:
     net.var("x")
     for number in range(2):
         fc = net.op(
-            "FullyConnected", f"fc{number}", names[-1], net.var(f"w{number}", (100, 100)), num_hidden="100", no_bias="1"
+            "FullyConnected",
+            f"fc{number}",
+            names[-1],
+            net.var(f"w{number}", (100, 100)),
+            num_hidden="100",
+            no_bias="1",
         )
         names.append(net.norm(fc, f"bn{number}", 100, axis="1"))
     model = net.model(names[-1])
@@ -508,12 +600,16 @@ _TRAINING = "is in training mode: it normalizes by the mean and variance of the 
         ("y", "<spatial = 0>", 7, "has spatial 0: a mean and a variance of each position"),
     ],
 )
-def test_the_modes_of_a_batch_normalization_of_onnx(outputs: str, attrs: str, opset: int, fault: str, tmp_path: Path) -> None:
+def test_the_modes_of_a_batch_normalization_of_onnx(
+    outputs: str, attrs: str, opset: int, fault: str, tmp_path: Path
+) -> None:
     onnx = pytest.importorskip("onnx")
     text = f"""<ir_version: 8, opset_import: ["" : {opset}]> g (float[2,4] x) => (float[2,4] y)
         <float[4] s = {{1.0, 1.0, 1.0, 1.0}}> {{ {outputs} = BatchNormalization {attrs} (x, s, s, s, s) }}"""
     onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
-    (node,) = (node for node in gs.load(tmp_path / "m.onnx").graph.nodes if node.op == "BatchNormalization")
+    (node,) = (
+        node for node in gs.load(tmp_path / "m.onnx").graph.nodes if node.op == "BatchNormalization"
+    )
     foldable = find_foldable(node, opset)
     assert foldable is not None
     assert foldable.fault == fault

@@ -1,4 +1,6 @@
-"""What holds ``group`` and the joining of parameter files against their sources: each check on something that is wrong."""
+"""What holds ``group`` and the joining of parameter files against their sources: each check on
+something that is wrong.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,9 @@ def _swapped_heads(rewrite: Any) -> Any:
 def _lost_node(rewrite: Any) -> Any:
     last = rewrite.branches[-1]
     images = dict(list(last.images.items())[1:])
-    return msgspec.structs.replace(rewrite, branches=(*rewrite.branches[:-1], msgspec.structs.replace(last, images=images)))
+    return msgspec.structs.replace(
+        rewrite, branches=(*rewrite.branches[:-1], msgspec.structs.replace(last, images=images))
+    )
 
 
 @pytest.mark.parametrize("damage", [_lost_head, _swapped_heads, _lost_node])
@@ -87,16 +91,26 @@ def test_a_damaged_group_is_found(monkeypatch: pytest.MonkeyPatch, damage: Any) 
 @pytest.mark.parametrize("damage", [_lost_head, _swapped_heads])
 def test_a_damaged_batch_is_found(monkeypatch: pytest.MonkeyPatch, damage: Any) -> None:
     sound = batch_rewrite.batch
-    monkeypatch.setattr(batch_rewrite, "batch", lambda *given, **more: damage(sound(*given, **more)))
+    monkeypatch.setattr(
+        batch_rewrite, "batch", lambda *given, **more: damage(sound(*given, **more))
+    )
     with pytest.raises(SelfCheckError):
         graphshare.duplicate(read(siamese()), ["x-"], mode="batch")
 
 
 def test_groups_in_python() -> None:
     first, second = read(siamese()), read(head())
-    rewrite = graphshare.group([first, second], prefixes=["", "h-"], connect=[("conv", "h-x")]).rewrite
+    rewrite = graphshare.group(
+        [first, second], prefixes=["", "h-"], connect=[("conv", "h-x")]
+    ).rewrite
     assert rewrite is not None
-    assert [node.name for node in rewrite.graph.nodes] == ["data", "conv_weight", "conv", "loss", "h-act"]
+    assert [node.name for node in rewrite.graph.nodes] == [
+        "data",
+        "conv_weight",
+        "conv",
+        "loss",
+        "h-act",
+    ]
     assert rewrite.images(second, second.nodes[1]) == [("h-", rewrite.graph.nodes[-1])]
     assert rewrite.images(second, second.nodes[0]) == []
     assert all(image is node for node, image in rewrite.branches[0].images.items())
@@ -109,7 +123,15 @@ def test_groups_in_python() -> None:
 def test_parts_of_one_graph_may_share_nodes() -> None:
     """Extracts of one graph keep its node objects; in a group they are nodes of their own."""
     graph = read(
-        document([variable("x"), operator("relu", "", [0]), operator("tanh", "t", [1]), operator("sqrt", "s", [1])], [2, 3])
+        document(
+            [
+                variable("x"),
+                operator("relu", "", [0]),
+                operator("tanh", "t", [1]),
+                operator("sqrt", "s", [1]),
+            ],
+            [2, 3],
+        )
     )
     one = graphshare.extract(graph, ["t"]).graph
     two = graphshare.extract(graph, ["s"]).graph
@@ -125,7 +147,10 @@ def test_parts_of_one_graph_may_share_nodes() -> None:
 def test_joined_records_are_those_of_their_files(tmp_path: Path) -> None:
     a = read_index(write_params(tmp_path / "a.params", ["arg:a", "arg:b"]))
     b = read_index(write_params(tmp_path / "b.params", ["arg:c"]))
-    parts = [(a, [(record, record.key) for record in a.records]), (b, [(b.records[0], "arg:x"), (b.records[0], "arg:y")])]
+    parts = [
+        (a, [(record, record.key) for record in a.records]),
+        (b, [(b.records[0], "arg:x"), (b.records[0], "arg:y")]),
+    ]
     out = io.BytesIO()
     FORMAT.copy(parts, out)
     path = tmp_path / "joined.params"
@@ -138,16 +163,24 @@ def test_joined_records_are_those_of_their_files(tmp_path: Path) -> None:
     data = bytearray(out.getvalue())
     data[written.records[3].data_offset] ^= 1
     path.write_bytes(data)
-    with open_source(path) as source, pytest.raises(SelfCheckError, match="differs from its source at byte"):
+    with (
+        open_source(path) as source,
+        pytest.raises(SelfCheckError, match="differs from its source at byte"),
+    ):
         FORMAT.verify_copy(source, parts, verify_bytes=True)
 
 
 @pytest.mark.parametrize("suffix", [".params", ".npz", ".safetensors"])
-def test_files_of_different_formats_are_joined_one_array_at_a_time(tmp_path: Path, suffix: str) -> None:
+def test_files_of_different_formats_are_joined_one_array_at_a_time(
+    tmp_path: Path, suffix: str
+) -> None:
     size = 4 << 20
     arrays = {f"arg:n{i}": np.full(size // 4, i, "float32") for i in range(4)}
     np.savez(tmp_path / "a.npz", **arrays)
-    records = [build.dense((size // 4,), "float32", np.full(size // 4, 7 + i, "<f4").tobytes()) for i in range(4)]
+    records = [
+        build.dense((size // 4,), "float32", np.full(size // 4, 7 + i, "<f4").tobytes())
+        for i in range(4)
+    ]
     (tmp_path / "b.params").write_bytes(build.container(records, [f"arg:p{i}" for i in range(4)]))
     files = [read_index(tmp_path / name) for name in ("a.npz", "b.params")]
     parts = [(file, [(record, record.key) for record in file.records]) for file in files]
@@ -163,7 +196,16 @@ def test_files_of_different_formats_are_joined_one_array_at_a_time(tmp_path: Pat
     assert [record.key for record in written.records] == [*arrays, *(f"arg:p{i}" for i in range(4))]
     from graphshare.formats.params.arrays import read_array
 
-    assert [float(read_array(written, record)[0]) for record in written.records] == [0, 1, 2, 3, 7, 8, 9, 10]
+    assert [float(read_array(written, record)[0]) for record in written.records] == [
+        0,
+        1,
+        2,
+        3,
+        7,
+        8,
+        9,
+        10,
+    ]
 
 
 def test_an_output_that_is_an_input_is_not_connected_with_itself() -> None:
@@ -171,22 +213,36 @@ def test_an_output_that_is_an_input_is_not_connected_with_itself() -> None:
     first, second = read(through), read(through)
     with pytest.raises(RefusedError, match="connects an input with itself"):
         graphshare.group([first, second], prefixes=["a-", "b-"], connect=[("a-x", "a-x")])
-    grouped = graphshare.group([first, second], prefixes=["a-", "b-"], connect=[("a-x", "b-x")]).graph
+    grouped = graphshare.group(
+        [first, second], prefixes=["a-", "b-"], connect=[("a-x", "b-x")]
+    ).graph
     assert [node.name for node in grouped.variables()] == ["a-x"]
 
 
 def test_mutations_of_a_tied_state_are_counted_over_all_parts() -> None:
-    """By the highest version of each part; a state that no other part has, and an input of version 0, stay as they are."""
+    """By the highest version of each part; a state that no other part has, and an input of version
+    0, stay as they are.
+    """
 
     def part(version: int) -> Member:
         nodes = [variable("x"), variable("state"), variable("own")]
-        nodes += [operator("op", "a", [0, (1, 0, version), (2, 0, 3)]), operator("op", "b", [3, (1, 0, 1), 0])]
+        nodes += [
+            operator("op", "a", [0, (1, 0, version), (2, 0, 3)]),
+            operator("op", "b", [3, (1, 0, 1), 0]),
+        ]
         return Member(read(document(nodes, [4])))
 
-    parts = [msgspec.structs.replace(part(version), prefix=prefix) for version, prefix in ((2, ""), (1, "p-"), (4, "q-"))]
+    parts = [
+        msgspec.structs.replace(part(version), prefix=prefix)
+        for version, prefix in ((2, ""), (1, "p-"), (4, "q-"))
+    ]
     states = [next(node for node in each.graph.nodes if node.name == "state") for each in parts]
     graph = join(parts, ties={(number, states[number]): (0, states[0]) for number in (2, 1)}).graph
-    inputs = {node.name: [(entry.node.name, entry.version) for entry in node.inputs] for node in graph.nodes if node.op}
+    inputs = {
+        node.name: [(entry.node.name, entry.version) for entry in node.inputs]
+        for node in graph.nodes
+        if node.op
+    }
     assert inputs == {
         "a": [("x", 0), ("state", 2), ("own", 3)],
         "b": [("a", 0), ("state", 1), ("x", 0)],
@@ -199,7 +255,9 @@ def test_mutations_of_a_tied_state_are_counted_over_all_parts() -> None:
 
 def test_a_wrong_input_is_answered_with_the_first_eight() -> None:
     nodes = [variable(name) for name in "abcdefghij"]
-    many = read(document([*nodes, operator("add_n", "sum", range(10), attrs={"num_args": "10"})], [10]))
+    many = read(
+        document([*nodes, operator("add_n", "sum", range(10), attrs={"num_args": "10"})], [10])
+    )
     with pytest.raises(RefusedError) as caught:
         graphshare.group([read(head()), many], connect=[("act_output", "nothing_like_them")])
     (fault,) = caught.value.faults

@@ -18,18 +18,27 @@ from tests.unit.rewrite.graphs import named, read, wiring
 
 def test_names_may_be_swapped() -> None:
     graph = read(siamese())
-    rewrite = set_names(graph, {named(graph, "data"): "conv_weight", named(graph, "conv_weight"): "data"})
+    rewrite = set_names(
+        graph, {named(graph, "data"): "conv_weight", named(graph, "conv_weight"): "data"}
+    )
     assert wiring(rewrite.graph)["conv"] == ["conv_weight", "data"]
 
 
 def test_what_does_not_need_a_renamed_node_keeps_its_identity() -> None:
     graph = read(siamese())
     rewrite = set_names(graph, {named(graph, "conv"): "c"})
-    assert [a is b for a, b in zip(graph.nodes, rewrite.graph.nodes, strict=True)] == [True, True, False, False]
+    assert [a is b for a, b in zip(graph.nodes, rewrite.graph.nodes, strict=True)] == [
+        True,
+        True,
+        False,
+        False,
+    ]
 
 
 def test_a_prefix_is_stripped_before_another_is_added() -> None:
-    renamed = plan_rename(plan_rename(read(siamese()), prefix="a-").graph, strip_prefix="a-", prefix="b-").graph
+    renamed = plan_rename(
+        plan_rename(read(siamese()), prefix="a-").graph, strip_prefix="a-", prefix="b-"
+    ).graph
     assert list(wiring(renamed)) == ["b-data", "b-conv_weight", "b-conv", "b-loss"]
 
 
@@ -102,29 +111,55 @@ def test_a_name_of_an_output_changes_where_that_of_its_operator_does_not(tmp_pat
     onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
     gs.save(gs.rename(tmp_path / "m.onnx", strip_prefix="net_"), tmp_path / "n.onnx")
     nodes = onnx.load(tmp_path / "n.onnx").graph.node
-    assert [(list(node.input), list(node.output)) for node in nodes] == [(["x"], ["conv", "aux"]), (["conv", "aux"], ["y"])]
+    assert [(list(node.input), list(node.output)) for node in nodes] == [
+        (["x"], ["conv", "aux"]),
+        (["conv", "aux"], ["y"]),
+    ]
 
 
 def _rename_values(tmp_path: Path, **settings: Any) -> tuple[list[str], list[list[str]], list[str]]:
-    """Return the inputs, outputs of nodes, and outputs of a renamed model; the second output of its Split is the graph's."""
+    """Return the inputs, outputs of nodes, and outputs of a renamed model; the second output of its
+    Split is the graph's.
+    """
     onnx = pytest.importorskip("onnx")
     text = """<ir_version: 8, opset_import: ["" : 17]> g (float[4] x) => (float[2] y, float[2] b)
         <float[2] w = {1, 2}> { a, b = Split(x) y = Add(a, w) }"""
     onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
     gs.save(gs.rename(tmp_path / "m.onnx", **settings), tmp_path / "n.onnx")
     graph = onnx.load(tmp_path / "n.onnx").graph
-    return [value.name for value in graph.input], [list(node.output) for node in graph.node], [v.name for v in graph.output]
+    return (
+        [value.name for value in graph.input],
+        [list(node.output) for node in graph.node],
+        [v.name for v in graph.output],
+    )
 
 
 @pytest.mark.parametrize(
     "settings",
-    [{"prefix": "p_"}, {"prefix": "p_", "strip_prefix": "q_"}, {"match": {"*": "p_*"}}, {"prefix": "p_", "match": {"a": "a"}}],
+    [
+        {"prefix": "p_"},
+        {"prefix": "p_", "strip_prefix": "q_"},
+        {"match": {"*": "p_*"}},
+        {"prefix": "p_", "match": {"a": "a"}},
+    ],
     ids=["prefix", "stripped", "pattern", "both"],
 )
 def test_names_of_inputs_and_outputs_may_be_kept(tmp_path: Path, settings: dict[str, Any]) -> None:
-    assert _rename_values(tmp_path, keep=("inputs", "outputs"), **settings) == (["x"], [["p_a", "b"], ["y"]], ["y", "b"])
-    assert _rename_values(tmp_path, keep="outputs", **settings) == (["p_x"], [["p_a", "b"], ["y"]], ["y", "b"])
-    assert _rename_values(tmp_path, keep="inputs", **settings) == (["x"], [["p_a", "p_b"], ["p_y"]], ["p_y", "p_b"])
+    assert _rename_values(tmp_path, keep=("inputs", "outputs"), **settings) == (
+        ["x"],
+        [["p_a", "b"], ["y"]],
+        ["y", "b"],
+    )
+    assert _rename_values(tmp_path, keep="outputs", **settings) == (
+        ["p_x"],
+        [["p_a", "b"], ["y"]],
+        ["y", "b"],
+    )
+    assert _rename_values(tmp_path, keep="inputs", **settings) == (
+        ["x"],
+        [["p_a", "p_b"], ["p_y"]],
+        ["p_y", "p_b"],
+    )
 
 
 def test_parameters_are_renamed_where_inputs_and_outputs_are_kept() -> None:
@@ -134,7 +169,10 @@ def test_parameters_are_renamed_where_inputs_and_outputs_are_kept() -> None:
 
 def test_rules_name_each_output_of_an_operator(tmp_path: Path) -> None:
     assert _rename_values(tmp_path, match={"b": "c"})[1:] == ([["a", "c"], ["y"]], ["y", "c"])
-    assert _rename_values(tmp_path, match={"a": "b", "b": "a"})[1:] == ([["b", "a"], ["y"]], ["y", "a"])
+    assert _rename_values(tmp_path, match={"a": "b", "b": "a"})[1:] == (
+        [["b", "a"], ["y"]],
+        ["y", "a"],
+    )
 
 
 def test_names_that_are_kept_cannot_be_changed_at_once(tmp_path: Path) -> None:

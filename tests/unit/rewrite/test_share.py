@@ -1,4 +1,6 @@
-"""Caffe2's tables on serialized graphs: after ``share`` each layer uses the table's parameter, and keeps its own name."""
+"""Caffe2's tables on serialized graphs: after ``share`` each layer uses the table's parameter, and
+keeps its own name.
+"""
 
 from __future__ import annotations
 
@@ -30,22 +32,41 @@ def layers(*names: str, hidden: dict[str, str] | None = None, **attrs: dict[str,
         nodes.append(variable(name, **({"attrs": attrs[name]} if name in attrs else {})))
         units = (hidden or {}).get(name, "4")
         nodes.append(
-            operator("FullyConnected", f"layer of {name}", [0, len(nodes) - 1], attrs={"no_bias": "True", "num_hidden": units})
+            operator(
+                "FullyConnected",
+                f"layer of {name}",
+                [0, len(nodes) - 1],
+                attrs={"no_bias": "True", "num_hidden": units},
+            )
         )
         heads.append(len(nodes) - 1)
     return read_symbol(mxnet_text(document(nodes, heads)).encode())
 
 
 def rules_of(blocks: tuple[tuple[str, dict[str, str]], ...]) -> Ruleset:
-    return Ruleset(tuple(Rule("scope", key, to, within=begin) for begin, pairs in blocks for key, to in pairs.items()))
+    return Ruleset(
+        tuple(
+            Rule("scope", key, to, within=begin)
+            for begin, pairs in blocks
+            for key, to in pairs.items()
+        )
+    )
 
 
 def used(graph: Graph) -> dict[str, str]:
-    return {node.name.removeprefix("layer of "): node.inputs[1].node.name for node in graph.nodes if not node.is_variable}
+    return {
+        node.name.removeprefix("layer of "): node.inputs[1].node.name
+        for node in graph.nodes
+        if not node.is_variable
+    }
 
 
-@pytest.mark.parametrize(("blocks", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
-def test_layers_use_the_parameters_of_the_table(blocks: tuple[tuple[str, dict[str, str]], ...], expected: str) -> None:
+@pytest.mark.parametrize(
+    ("blocks", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+)
+def test_layers_use_the_parameters_of_the_table(
+    blocks: tuple[tuple[str, dict[str, str]], ...], expected: str
+) -> None:
     words = expected.split()
     table = dict(zip(words[::2], words[1::2], strict=True))
     graph = layers(*table)
@@ -58,11 +79,19 @@ def test_layers_use_the_parameters_of_the_table(blocks: tuple[tuple[str, dict[st
     assert validate(shared) == []
     nodes = {id(node.inputs[1].node) for node in shared.nodes if not node.is_variable}
     assert len(nodes) == len(set(table.values())), "one name is one node"
-    assert [node.name for node in shared.nodes if not node.is_variable] == [n.name for n in graph.nodes if not n.is_variable]
+    assert [node.name for node in shared.nodes if not node.is_variable] == [
+        n.name for n in graph.nodes if not n.is_variable
+    ]
 
 
 def test_the_documented_table_word_for_word() -> None:
-    names = ["scope_a/w", "scope_b/w", "scope_c/w", "scope_b/shared_child/w", "scope_b/unshared_child/w"]
+    names = [
+        "scope_a/w",
+        "scope_b/w",
+        "scope_c/w",
+        "scope_b/shared_child/w",
+        "scope_b/unshared_child/w",
+    ]
     made = plan_share(layers(*names), rules_of(DOCUMENTED))
     assert list(used(made.graph).values()) == [
         "scope_a/w", "scope_a/w", "scope_c/w", "scope_a/w", "scope_a/unshared_child/w"]  # fmt: skip
@@ -70,7 +99,9 @@ def test_the_documented_table_word_for_word() -> None:
         ("scope_b/w", "scope_a/w"),
         ("scope_b/shared_child/w", "scope_a/w"),
     ]
-    assert [(tie.name, tie.to) for tie in made.ties.renamed] == [("scope_b/unshared_child/w", "scope_a/unshared_child/w")]
+    assert [(tie.name, tie.to) for tie in made.ties.renamed] == [
+        ("scope_b/unshared_child/w", "scope_a/unshared_child/w")
+    ]
     assert made.ties.separate == ["scope_c/w"]
 
 
@@ -79,27 +110,38 @@ def test_six_parameters_and_four_outputs() -> None:
     nodes: list[Record] = [variable("data")]
     heads = []
     scopes = [
-        f"some_global_scope/{model}/{part}" for model in ("model_a", "model_b") for part in ("shared_1", "shared_2", "unshared")
+        f"some_global_scope/{model}/{part}"
+        for model in ("model_a", "model_b")
+        for part in ("shared_1", "shared_2", "unshared")
     ]
     for scope in ["", *scopes]:
         at = len(nodes)
         begin = f"{scope}/" if scope else ""
         layer = "output" if scope else "fc1"
         nodes += [variable(f"{begin}{layer}_{kind}", attrs={"__init__": "x"}) for kind in "wb"]
-        nodes.append(operator("FullyConnected", f"{begin}{layer}", [0, at, at + 1], attrs={"num_hidden": "4"}))
+        nodes.append(
+            operator(
+                "FullyConnected", f"{begin}{layer}", [0, at, at + 1], attrs={"num_hidden": "4"}
+            )
+        )
         heads.append(len(nodes) - 1)
     graph = read_symbol(mxnet_text(document(nodes, heads)).encode())
     shared = plan_share(graph, rules_of(BREW)).graph
     assert [node.name for node in shared.nodes if node.is_variable][1:] == [
         "fc1_w", "fc1_b", "some_global_scope/model_a/output_w", "some_global_scope/model_a/output_b",
         "some_global_scope/model_a/unshared/output_w", "some_global_scope/model_a/unshared/output_b"]  # fmt: skip
-    assert len({entry.node.name for entry in shared.heads}) == len(graph.heads), "outputs keep their own scopes"
+    assert len({entry.node.name for entry in shared.heads}) == len(graph.heads), (
+        "outputs keep their own scopes"
+    )
 
 
 def test_another_number_of_units_is_refused() -> None:
     names = ["global_scope/fc/w", "global_scope/fc_auto_0/w"]
     with pytest.raises(RefusedError, match="shapes") as caught:
-        plan_share(layers(*names, hidden={names[1]: "5"}), rules_of((("global_scope", {"fc_auto_0": "fc"}),)))
+        plan_share(
+            layers(*names, hidden={names[1]: "5"}),
+            rules_of((("global_scope", {"fc_auto_0": "fc"}),)),
+        )
     assert all(name in str(caught.value) for name in names)
     plan_share(layers(*names), rules_of((("global_scope", {"fc_auto_0": "fc"}),)))
 
@@ -143,7 +185,11 @@ def test_under_numpy_shapes_0_and_no_axes_are_sizes(other: str) -> None:
 
 @pytest.mark.parametrize("shape", ["()", "(4, 0)"])
 def test_detect_knows_declared_sizes_of_0_under_numpy_shapes(shape: str) -> None:
-    graph = layers("left_fc_w", "right_fc_w", **{name: {"__shape__": shape} for name in ("left_fc_w", "right_fc_w")})
+    graph = layers(
+        "left_fc_w",
+        "right_fc_w",
+        **{name: {"__shape__": shape} for name in ("left_fc_w", "right_fc_w")},
+    )
     names = ["left_fc_w", "right_fc_w"]
     assert [one.why for one in detect(graph, as_parameter=names)] == ["operator"]
     modern = replace(graph, attrs={"is_np_shape": ("int", 1)})
@@ -177,7 +223,13 @@ def test_a_name_that_an_operator_or_input_has_is_not_taken() -> None:
 @pytest.mark.parametrize("pattern", ["dat*", "nothing"])
 def test_an_alias_that_matches_no_parameter_is_refused_with_the_parameters(pattern: str) -> None:
     """An input that the pattern matches is not one of them."""
-    nodes = [variable("data"), variable("w"), operator("dot", "d", [0, 1]), variable("d_weight"), operator("dot", "e", [2, 3])]
+    nodes = [
+        variable("data"),
+        variable("w"),
+        operator("dot", "d", [0, 1]),
+        variable("d_weight"),
+        operator("dot", "e", [2, 3]),
+    ]
     graph = read_symbol(mxnet_text(document(nodes, [4])).encode())
     with pytest.raises(RefusedError, match="matches no parameter of the graph") as error:
         plan_share(graph, Ruleset((Rule("alias", pattern, "w", option=True),)), as_parameter=["w"])
@@ -199,7 +251,11 @@ def test_a_parameter_and_a_state_of_equal_numbers_are_not_candidates() -> None:
 def test_separate_twins_and_detected_ones_without_a_file() -> None:
     graph = layers("left/fc_w", "right/fc_w", "other_w")
     (group,) = detect(graph, as_parameter=["left/fc_w"])
-    assert (group.names, group.why, group.related) == (["left/fc_w", "right/fc_w"], "operator", True)
+    assert (group.names, group.why, group.related) == (
+        ["left/fc_w", "right/fc_w"],
+        "operator",
+        True,
+    )
     with pytest.raises(RefusedError, match="nothing to repair"):
         plan_doctor(graph, "tie")
     with pytest.raises(RefusedError, match="matches no parameter that several"):
@@ -220,7 +276,13 @@ def test_a_tie_that_was_not_made_is_found() -> None:
 
 
 def test_a_copy_that_stands_for_another_is_found() -> None:
-    nodes = [variable("x"), variable("w"), variable("v"), operator("dot", "p", [0, 1]), operator("dot", "q", [0, 1])]
+    nodes = [
+        variable("x"),
+        variable("w"),
+        variable("v"),
+        operator("dot", "p", [0, 1]),
+        operator("dot", "q", [0, 1]),
+    ]
     graph = read_symbol(mxnet_text(document(nodes, [3, 4])).encode())
     made = untie(graph, [graph.nodes[1]])
     (copy,) = made.branches[1].images.values()
@@ -248,7 +310,11 @@ def test_shapes_that_differ_are_named_with_what_is_not_known_of_them() -> None:
         ([("b*", "a")], False),
     ],
 )
-def test_a_pattern_that_leaves_nothing_separate_is_told(aliases: list[tuple[str, str]], is_told: bool) -> None:
-    notes = plan_share(layers("a", "b", "c"), Ruleset(tuple(Rule("alias", *alias) for alias in aliases))).notes
+def test_a_pattern_that_leaves_nothing_separate_is_told(
+    aliases: list[tuple[str, str]], is_told: bool
+) -> None:
+    notes = plan_share(
+        layers("a", "b", "c"), Ruleset(tuple(Rule("alias", *alias) for alias in aliases))
+    ).notes
     text = "one pattern ties all 3 parameters into 1: none is separate any more"
     assert [note for note in notes if note.startswith("one pattern")] == [text] * is_told

@@ -25,7 +25,12 @@ def test_a_graph_of_today_keeps_its_nodes_in_the_order_of_mxnet() -> None:
 
 
 def test_an_alias_becomes_the_canonical_name() -> None:
-    assert upgraded([variable("x"), operator("Flatten", "f", [0]), operator("flatten", "g", [1])]).nodes[2].op == "Flatten"
+    assert (
+        upgraded([variable("x"), operator("Flatten", "f", [0]), operator("flatten", "g", [1])])
+        .nodes[2]
+        .op
+        == "Flatten"
+    )
 
 
 def test_implied_states_become_nodes_with_their_initializers() -> None:
@@ -44,15 +49,22 @@ def test_a_hidden_attribute_moves_to_its_variable() -> None:
 
 
 @pytest.mark.parametrize(("op", "attrs"), [("relu", {}), ("MakeLoss", {"grad_scale": "2"})])
-def test_a_hidden_attribute_of_no_input_stays_where_mxnet_does_not_read_it_again(op: str, attrs: dict[str, str]) -> None:
+def test_a_hidden_attribute_of_no_input_stays_where_mxnet_does_not_read_it_again(
+    op: str, attrs: dict[str, str]
+) -> None:
     stated = {**attrs, "other_lr_mult": "3"}
     nodes = [variable("x"), operator(op, "n", [0], attrs=stated)]
     assert named(upgraded(nodes, version=800), "n").attrs == stated
 
 
 def test_a_hidden_attribute_of_no_input_is_refused_where_mxnet_reads_it_again() -> None:
-    nodes = [variable("x"), operator("FullyConnected", "n", [0], attrs={"num_hidden": "2", "other_lr_mult": "3"})]
-    with pytest.raises(RefusedError, match="attribute 'other_lr_mult' does not belong to FullyConnected"):
+    nodes = [
+        variable("x"),
+        operator("FullyConnected", "n", [0], attrs={"num_hidden": "2", "other_lr_mult": "3"}),
+    ]
+    with pytest.raises(
+        RefusedError, match="attribute 'other_lr_mult' does not belong to FullyConnected"
+    ):
         upgraded(nodes, version=800)
 
 
@@ -63,7 +75,11 @@ def test_argmax_over_all_axes_loses_its_axis() -> None:
 
 
 def test_casts_are_removed_unless_a_head_names_them() -> None:
-    nodes = [variable("x"), operator("amp_cast", "c", [0], attrs={"dtype": "float16"}), operator("relu", "r", [1])]
+    nodes = [
+        variable("x"),
+        operator("amp_cast", "c", [0], attrs={"dtype": "float16"}),
+        operator("relu", "r", [1]),
+    ]
     assert wiring(upgraded(nodes)) == {"x": [], "r": ["x"]}
     kept = upgrade(read(document(nodes, [2])), keep_amp_cast=True)
     assert wiring(kept.graph)["r"] == ["c"]
@@ -86,7 +102,12 @@ def test_unreachable_nodes_have_no_image() -> None:
 
 
 def test_every_unknown_operator_is_listed() -> None:
-    nodes = [variable("x"), operator("Nobody", "a", [0]), operator("Custom", "b", [1]), operator("Nothing", "c", [2])]
+    nodes = [
+        variable("x"),
+        operator("Nobody", "a", [0]),
+        operator("Custom", "b", [1]),
+        operator("Nothing", "c", [2]),
+    ]
     with pytest.raises(RefusedError) as refused:
         upgraded(nodes)
     assert [fault.node for fault in refused.value.faults] == ["a", "b", "c"]
@@ -102,7 +123,13 @@ def test_the_source_is_not_changed() -> None:
 def test_each_output_of_a_cast_of_several_is_its_own_input() -> None:
     cast = operator("amp_multicast", "c", [0, 1], attrs={"num_outputs": "2"})
     again = operator("amp_multicast", "d", [(2, 1, 0), (2, 0, 0)], attrs={"num_outputs": "2"})
-    nodes = [variable("x"), variable("z"), cast, again, operator("elemwise_sub", "s", [(3, 0, 0), (3, 1, 0)])]
+    nodes = [
+        variable("x"),
+        variable("z"),
+        cast,
+        again,
+        operator("elemwise_sub", "s", [(3, 0, 0), (3, 1, 0)]),
+    ]
     assert wiring(upgraded(nodes)) == {"z": [], "x": [], "s": ["z", "x"]}
 
 
@@ -114,7 +141,9 @@ def test_each_output_of_a_cast_of_several_is_its_own_input() -> None:
         (["int"], {"mxnet_version": ["int", 10901]}),
     ],
 )
-def test_graph_attributes_are_those_of_mxnet(value: list[object], attrs: dict[str, list[object]]) -> None:
+def test_graph_attributes_are_those_of_mxnet(
+    value: list[object], attrs: dict[str, list[object]]
+) -> None:
     text = document([variable("x"), operator("relu", "r", [0])], [1])
     text["attrs"] |= {"is_np_shape": value, "other": ["int", 1]}
     graph = upgrade(read(text)).graph
@@ -123,8 +152,17 @@ def test_graph_attributes_are_those_of_mxnet(value: list[object], attrs: dict[st
 
 def test_keys_that_mxnet_refuses_are_listed_by_operator() -> None:
     """In an older file, and of an operator whose attributes are parsed again."""
-    attrs = {"num_hidden": "2", "weight_lr_mult": "2", "other_lr_mult": "3", "bias_other_wd_mult": "1"}
-    nodes = [variable("x"), variable("n_weight"), operator("FullyConnected", "n", [0, 1], attrs=attrs)]
+    attrs = {
+        "num_hidden": "2",
+        "weight_lr_mult": "2",
+        "other_lr_mult": "3",
+        "bias_other_wd_mult": "1",
+    }
+    nodes = [
+        variable("x"),
+        variable("n_weight"),
+        operator("FullyConnected", "n", [0, 1], attrs=attrs),
+    ]
     graph = read(document(nodes, [2], version=800))
     assert list_refused_keys(graph) == {named(graph, "n"): ["other_lr_mult", "bias_other_wd_mult"]}
     nodes[2]["attrs"] = {"num_hidden": "2", "weight_lr_mult": "2", "lr_mult": "3"}

@@ -23,9 +23,16 @@ from graphshare.text.format import (
 
 @pytest.mark.parametrize(
     ("shape", "dims", "in_parentheses"),
-    [((20, 1, 5), "20x1x5", "(20,1,5)"), ((None, 3), "?x3", "(?,3)"), ((), "scalar", "()"), (None, "?", "(?)")],
+    [
+        ((20, 1, 5), "20x1x5", "(20,1,5)"),
+        ((None, 3), "?x3", "(?,3)"),
+        ((), "scalar", "()"),
+        (None, "?", "(?)"),
+    ],
 )
-def test_a_shape_shows_what_is_known(shape: tuple[int | None, ...] | None, dims: str, in_parentheses: str) -> None:
+def test_a_shape_shows_what_is_known(
+    shape: tuple[int | None, ...] | None, dims: str, in_parentheses: str
+) -> None:
     assert format_dims(shape) == dims
     assert format_shape(shape) == in_parentheses
 
@@ -42,16 +49,33 @@ def test_bytes_take_the_largest_unit_that_fits(count: int, text: str) -> None:
 
 
 def test_counts_agree_with_their_noun() -> None:
-    assert [format_count(count, "node") for count in (0, 1, 2, 1234)] == ["0 nodes", "1 node", "2 nodes", "1,234 nodes"]
+    assert [format_count(count, "node") for count in (0, 1, 2, 1234)] == [
+        "0 nodes",
+        "1 node",
+        "2 nodes",
+        "1,234 nodes",
+    ]
     assert format_count(10**30 - 1) == ",".join(["999"] * 10)
     assert format_count(10**30) == "more than 10^30"
     assert format_count(10**40) == "more than 10^30"
 
 
 def test_numbers_and_lists_are_cut_short() -> None:
-    assert [format_number(None), format_number(1 / 3), format_number(1 / 3, 2)] == ["-", "0.33333", "0.33"]
-    assert [format_names("ab"), format_names("abcd", 2), format_names([])] == ["a, b", "a, b and 2 more", ""]
-    assert [format_names("abc", limit) for limit in (2, 3, 4)] == ["a, b and 1 more", "a, b, c", "a, b, c"]
+    assert [format_number(None), format_number(1 / 3), format_number(1 / 3, 2)] == [
+        "-",
+        "0.33333",
+        "0.33",
+    ]
+    assert [format_names("ab"), format_names("abcd", 2), format_names([])] == [
+        "a, b",
+        "a, b and 2 more",
+        "",
+    ]
+    assert [format_names("abc", limit) for limit in (2, 3, 4)] == [
+        "a, b and 1 more",
+        "a, b, c",
+        "a, b, c",
+    ]
     assert [shorten("abcdef", 6), shorten("abcdefg", 6)] == ["abcdef", "abc..."]
 
 
@@ -66,6 +90,12 @@ def test_nothing_that_a_terminal_or_utf_8_cannot_take_is_left() -> None:
 
 def test_text_is_light_to_import() -> None:
     code = (
-        "import sys; from graphshare.text import format, names, patterns; print({'numpy', 'rich', 'click'} & set(sys.modules))"
+        "import sys; from graphshare.text import format, names, patterns; print({'numpy', 'rich', "
+        "'click'} & set(sys.modules))"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "set()\n"
+    )

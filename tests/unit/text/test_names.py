@@ -34,7 +34,15 @@ def test_a_pair_splits_at_its_first_equals_sign_that_is_not_escaped() -> None:
 
 def test_the_longest_prefix_of_a_name_is_found_among_many() -> None:
     known = KnownPrefixes(["a-", "a-b-", "long-name-"])
-    for name, prefix in {"a-x": "a-", "a-b-x": "a-b-", "a-b-": "a-b-", "a-b": "a-", "long-name": "", "x": "", "": ""}.items():
+    for name, prefix in {
+        "a-x": "a-",
+        "a-b-x": "a-b-",
+        "a-b-": "a-b-",
+        "a-b": "a-",
+        "long-name": "",
+        "x": "",
+        "": "",
+    }.items():
         assert known.find_longest(name) == prefix
     assert KnownPrefixes([]).find_longest("a") == ""
     many = KnownPrefixes(f"b{i}-" for i in range(30_000))
@@ -70,12 +78,21 @@ def test_nothing_is_suggested_twice() -> None:
 
 def test_names_of_one_thing_hide_no_other_thing() -> None:
     outputs = {f"conv{layer}{number}": layer for layer in "123" for number in range(4)}
-    assert find_similar("convxx", outputs, key=outputs.__getitem__) == ["conv33", "conv23", "conv13"]
+    assert find_similar("convxx", outputs, key=outputs.__getitem__) == [
+        "conv33",
+        "conv23",
+        "conv13",
+    ]
 
 
 def test_names_that_are_free() -> None:
     taken = TakenNames(["a", "a_1", "b"])
-    assert [taken.find_free("a"), taken.find_free("a"), taken.take("a"), taken.take("a")] == ["a_2", "a_2", "a_2", "a_3"]
+    assert [taken.find_free("a"), taken.find_free("a"), taken.take("a"), taken.take("a")] == [
+        "a_2",
+        "a_2",
+        "a_2",
+        "a_3",
+    ]
     assert [taken.take("c"), taken.take("c"), taken.find_free("b")] == ["c", "c_1", "b_1"]
     taken.add("b_1")
     assert taken.find_free("b") == "b_2"

@@ -50,7 +50,9 @@ def test_patterns_that_hang_a_backtracking_engine() -> None:
     assert compile_pattern("*a" * 40 + "*")("a" * 3000)
 
 
-@pytest.mark.parametrize("pattern", ["", "re:(", "re:[z-a]", "re:*", "re:a{2,1}", r"re:(a)\1", "re:a(?=b)", "re:a\udcff"])
+@pytest.mark.parametrize(
+    "pattern", ["", "re:(", "re:[z-a]", "re:*", "re:a{2,1}", r"re:(a)\1", "re:a(?=b)", "re:a\udcff"]
+)
 def test_patterns_that_are_refused(pattern: str) -> None:
     with pytest.raises(UsageError):
         compile_pattern(pattern)
@@ -69,7 +71,9 @@ def test_substitution(pattern: str, to: str, name: str, renamed: str | None) -> 
     assert compile_substitution(pattern, to)(name) == renamed
 
 
-@pytest.mark.parametrize(("pattern", "to"), [("a*", "**"), ("a?", "*"), ("a*", "{2}"), ("a*", "{0}"), ("", "a")])
+@pytest.mark.parametrize(
+    ("pattern", "to"), [("a*", "**"), ("a?", "*"), ("a*", "{2}"), ("a*", "{0}"), ("", "a")]
+)
 def test_substitutions_that_ask_for_too_much(pattern: str, to: str) -> None:
     with pytest.raises(UsageError):
         compile_substitution(pattern, to)
@@ -103,7 +107,9 @@ def test_regular_expressions_that_hang_a_backtracking_engine() -> None:
     assert compile_substitution("re:((a?){30})*(a{30})*", "b")("a" * 30_000) == "b"
 
 
-def test_an_error_of_syntax_is_named_before_a_missing_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_syntax_is_named_before_a_missing_engine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "re2", None)
     with pytest.raises(UsageError, match="not a regular expression"):
         compile_pattern("re:(")
@@ -130,7 +136,9 @@ def test_globs_that_hang_a_backtracking_engine() -> None:
         ("re:a", False, ("", "")), ("re:a*b", False, ("", "")), ("are:", True, ("are:", "are:")),
     ],
 )  # fmt: skip
-def test_literal_patterns_and_the_ends_of_others(pattern: str, literal: bool, ends: tuple[str, str]) -> None:
+def test_literal_patterns_and_the_ends_of_others(
+    pattern: str, literal: bool, ends: tuple[str, str]
+) -> None:
     assert is_literal(pattern) is literal
     assert find_literal_ends(pattern) == ends
 
@@ -142,4 +150,9 @@ def test_values_by_pattern_hold_for_names() -> None:
     assert expand_patterns({"*data": 1, "b_data": 2}, names) == {"data": 1, "b_data": 2}
     assert expand_patterns({"b_data": 2, "*data": 1}, names) == {"data": 1, "b_data": 2}
     assert expand_patterns({"*data": 1, "re:b_.*": 3}, names) == {"data": 1, "b_data": 3}
-    assert expand_patterns({"*odd": 1, "=label": 2, "other": 3, "*x": 4}, names) == {"*odd": 1, "label": 2, "other": 3, "*x": 4}
+    assert expand_patterns({"*odd": 1, "=label": 2, "other": 3, "*x": 4}, names) == {
+        "*odd": 1,
+        "label": 2,
+        "other": 3,
+        "*x": 4,
+    }

@@ -20,7 +20,11 @@ from tests.processes import ROOT
 )  # fmt: skip
 def test_plurals(noun: str, plural: str) -> None:
     assert (pluralize(noun), singularize(plural)) == (plural, noun) or " of " in noun
-    assert [format_count(count, noun) for count in (0, 1, 2)] == [f"0 {plural}", f"1 {noun}", f"2 {plural}"]
+    assert [format_count(count, noun) for count in (0, 1, 2)] == [
+        f"0 {plural}",
+        f"1 {noun}",
+        f"2 {plural}",
+    ]
 
 
 def test_what_is_not_a_plural_stays() -> None:

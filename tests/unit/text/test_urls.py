@@ -90,7 +90,20 @@ def test_other_packages_quote_secrets_in_other_forms() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("..", "../w", "a/../../w", "/w", "//evil.example/w", "..\\w", "\\w", ".\t./w", "\t../w", ".\n./w", ".. /w", "\0/w"),
+        *(
+            "..",
+            "../w",
+            "a/../../w",
+            "/w",
+            "//evil.example/w",
+            "..\\w",
+            "\\w",
+            ".\t./w",
+            "\t../w",
+            ".\n./w",
+            ".. /w",
+            "\0/w",
+        ),
         *(
             "%2e%2e/w",
             ".%2e/w",
@@ -112,7 +125,22 @@ def test_names_that_lead_out_of_a_folder(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["w.bin", "a/b/w.bin", "...", "..w", "w..", "a b.bin", "100%.bin", "%", "%2", "w%20x", "./w", "ä", ""]
+    "name",
+    [
+        "w.bin",
+        "a/b/w.bin",
+        "...",
+        "..w",
+        "w..",
+        "a b.bin",
+        "100%.bin",
+        "%",
+        "%2",
+        "w%20x",
+        "./w",
+        "ä",
+        "",
+    ],
 )
 def test_names_that_stay_in_a_folder(name: str) -> None:
     assert not leaves_folder(name)

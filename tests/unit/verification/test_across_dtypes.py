@@ -24,7 +24,9 @@ def narrow(source: Path, target: Path) -> None:
     graph = model.graph
     for tensor in graph.initializer:
         if tensor.data_type == TensorProto.FLOAT:
-            tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor).astype("f2"), tensor.name))
+            tensor.CopyFrom(
+                numpy_helper.from_array(numpy_helper.to_array(tensor).astype("f2"), tensor.name)
+            )
     for value in (*graph.input, *graph.output):
         value.type.tensor_type.elem_type = TensorProto.FLOAT16
     onnx.save(model, target)
@@ -49,12 +51,18 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
 @pytest.mark.parametrize("one", ["mxnet32", "onnx32"])
 @pytest.mark.parametrize("half", ["mxnet16", "onnx16"])
 @pytest.mark.parametrize("swapped", [False, True])
-def test_a_model_equals_its_float16_twin_within_the_tolerance_of_float16(models, one: str, half: str, swapped: bool) -> None:
+def test_a_model_equals_its_float16_twin_within_the_tolerance_of_float16(
+    models, one: str, half: str, swapped: bool
+) -> None:
     left, right = (half, one) if swapped else (one, half)
     report = graphshare.compare(models[left], models[right], shapes=SHAPES)
     assert report, report.verdict
     # Weights are compared within one format; models of two formats are judged by samples.
-    how = "by weights for every input" if one[:4] == half[:4] else "within the tolerance of float16 on 1 input"
+    how = (
+        "by weights for every input"
+        if one[:4] == half[:4]
+        else "within the tolerance of float16 on 1 input"
+    )
     start = f"EQUAL: the other model and the original, {how}; 0 of 13 operators exact, "
     assert report.verdict.startswith(start)
     tolerance = report.branches[0].tolerance
@@ -88,7 +96,9 @@ def test_equal_models_are_exact_in_the_tolerance_of_their_own(models, name: str)
 
 
 @pytest.mark.parametrize(("left", "right"), [("mxnet16", "onnx16"), ("onnx16", "mxnet16")])
-def test_two_programs_of_float16_are_as_far_apart_as_either_is_from_itself(models, left: str, right: str) -> None:
+def test_two_programs_of_float16_are_as_far_apart_as_either_is_from_itself(
+    models, left: str, right: str
+) -> None:
     report = graphshare.compare(models[left], models[right], shapes=SHAPES)
     assert report.outcome == "equal"
     assert any(" apart, and a model from itself " in note for note in report.notes)
@@ -102,11 +112,18 @@ def build_linear(dtype: str, weight: np.ndarray, bias: float, op: str) -> onnx.M
     from onnx import TensorProto, helper
 
     code = getattr(TensorProto, {"float32": "FLOAT", "float64": "DOUBLE"}.get(dtype, dtype.upper()))
-    ends = [[helper.make_tensor_value_info(name, code, ["n", sizes])] for name, sizes in zip("xy", weight.shape, strict=True)]
+    ends = [
+        [helper.make_tensor_value_info(name, code, ["n", sizes])]
+        for name, sizes in zip("xy", weight.shape, strict=True)
+    ]
     arrays = {"w": weight, "b": np.full(weight.shape[1], bias)}
-    tensors = [helper.make_tensor(name, code, array.shape, array.ravel()) for name, array in arrays.items()]
+    tensors = [
+        helper.make_tensor(name, code, array.shape, array.ravel()) for name, array in arrays.items()
+    ]
     nodes = [("MatMul", "x w", "m"), ("Add", "m b", "a"), (op, "a", "y")]
-    made = [helper.make_node(op, inputs.split(), [output], name=output) for op, inputs, output in nodes]
+    made = [
+        helper.make_node(op, inputs.split(), [output], name=output) for op, inputs, output in nodes
+    ]
     graph = helper.make_graph(made, "g", *ends, tensors)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
@@ -118,7 +135,11 @@ def test_both_dtypes_hold_the_inputs_that_are_drawn(one: str, other: str, tmp_pa
         onnx.save(build_linear(dtype, np.eye(64), 0.0, "Identity"), tmp_path / f"{dtype}.onnx")
     report = graphshare.compare(tmp_path / f"{one}.onnx", tmp_path / f"{other}.onnx")
     assert report, report.verdict
-    assert all(output.comparison.max_abs == 0 for values in report.branches[0].rounds for output in values.outputs)
+    assert all(
+        output.comparison.max_abs == 0
+        for values in report.branches[0].rounds
+        for output in values.outputs
+    )
 
 
 @pytest.mark.parametrize("swapped", [False, True])

@@ -59,7 +59,9 @@ def test_an_array_of_zeros_counts_as_one_of_ones_in_an_export() -> None:
     zeros = np.zeros(2, "float32")
     assert compare_values(zeros + np.float32(0.9e-4), zeros, tolerate_export(None))
     assert not compare_values(zeros + np.float32(1.1e-4), zeros, tolerate_export(None))
-    assert not compare_values(zeros + np.float32(0.9e-4), zeros, tolerate_other_program(Tolerance(1e-8, 1e-4)))
+    assert not compare_values(
+        zeros + np.float32(0.9e-4), zeros, tolerate_other_program(Tolerance(1e-8, 1e-4))
+    )
 
 
 def test_values_that_are_no_arrays() -> None:
@@ -73,7 +75,9 @@ def test_values_that_are_no_arrays() -> None:
 
 
 def run_of(outputs: Sequence[Any], nodes: Sequence[Node], values: Sequence[Any]) -> RecordRunner:
-    inner = {(node, 0): (f"{node.name}_output", value) for node, value in zip(nodes, values, strict=True)}
+    inner = {
+        (node, 0): (f"{node.name}_output", value) for node, value in zip(nodes, values, strict=True)
+    }
     return RecordRunner("run", outputs, inner)
 
 
@@ -88,10 +92,20 @@ def test_the_first_difference_is_that_of_the_first_pair_of_nodes() -> None:
     values = compare_runs([("c", "q_c")], reference, runner, EXACT, nodes=pairs)
     assert not values
     assert values.first is not None
-    assert (values.first.reference, values.first.node, values.first.comparison.max_abs) == ("b_output", "q_b", 1)
+    assert (values.first.reference, values.first.node, values.first.comparison.max_abs) == (
+        "b_output",
+        "q_b",
+        1,
+    )
     assert values.outputs[0].of_largest == 0.5
     assert values.layers == ()
-    equal = compare_runs([("c", "q_c")], reference, run_of([ones * 2], second, [ones, ones + 1, ones + 2]), EXACT, nodes=pairs)
+    equal = compare_runs(
+        [("c", "q_c")],
+        reference,
+        run_of([ones * 2], second, [ones, ones + 1, ones + 2]),
+        EXACT,
+        nodes=pairs,
+    )
     assert equal
     assert equal.first is None
     layers = compare_runs([("c", "q_c")], reference, runner, EXACT, nodes=pairs, layers=True).layers
@@ -118,7 +132,11 @@ def test_a_body_counts_as_compared_where_any_round_takes_it() -> None:
     hidden = "'if': one of its bodies was compared with nothing"
     for some, is_hidden in ((rounds[:1], True), ([rounds[0], rounds[0]], True), (rounds, False)):
         stages = add_regions([Stage("values", "holds", "")], some)
-        assert [stage.name for stage in stages] == ["regions", "values", *(["changes"] if is_hidden else [])]
+        assert [stage.name for stage in stages] == [
+            "regions",
+            "values",
+            *(["changes"] if is_hidden else []),
+        ]
         assert (hidden in stages[-1].details) == is_hidden
 
 
@@ -133,7 +151,9 @@ def test_a_body_counts_as_compared_where_any_round_takes_it() -> None:
         ),
     ],
 )
-def test_bodies_that_no_round_computed_are_noted(taken: list[dict[str, bool]], notes: list[str]) -> None:
+def test_bodies_that_no_round_computed_are_noted(
+    taken: list[dict[str, bool]], notes: list[str]
+) -> None:
     coverage = BodyCoverage()
     for each in taken:
         for name, side in each.items():

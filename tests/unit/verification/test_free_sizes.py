@@ -1,4 +1,6 @@
-"""The proof of ``reshape``: what it computes and reports, and what each part finds in a model that was freed wrongly."""
+"""The proof of ``reshape``: what it computes and reports, and what each part finds in a model that
+was freed wrongly.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,14 @@ def load(folder: Path, name: str, text: str) -> gs.Checkpoint:
     return gs.load(path)
 
 
-def prove(folder: Path, fixed: str, free: str, sizes: Any = None, tolerance: float | None = None, like: str = "") -> SizesProof:
+def prove(
+    folder: Path,
+    fixed: str,
+    free: str,
+    sizes: Any = None,
+    tolerance: float | None = None,
+    like: str = "",
+) -> SizesProof:
     """Prove that the model ``free`` computes what ``fixed`` does whose ``sizes``, else whose batch, were freed.
 
     ``like`` has its inputs and outputs, where it is refused itself.
@@ -35,13 +44,22 @@ def prove(folder: Path, fixed: str, free: str, sizes: Any = None, tolerance: flo
     source = load(folder, "fixed", fixed)
     graph = load(folder, "like", like).graph if like else source.graph
     inputs = list_inputs(graph)
-    symbols = choose_symbols(sizes or {}, sizes is None, inputs, lambda: find_batch(inputs, find_batch_axes(graph, inputs)))
+    symbols = choose_symbols(
+        sizes or {},
+        sizes is None,
+        inputs,
+        lambda: find_batch(inputs, find_batch_axes(graph, inputs)),
+    )
     rewrite = free_sizes(graph, symbols, lambda *_: {}, lambda _: {})
     return prove_sizes(load(folder, "free", free), rewrite, source, tolerance=tolerance)
 
 
-@pytest.mark.parametrize(("size", "batches"), [(1, (2, 3, 5)), (2, (1, 3, 6)), (3, (1, 2, 4, 6)), (4, (1, 2, 3, 5, 8))])
-def test_samples_of_at_least_two_runs_are_computed_in_batches(size: int, batches: tuple[int, ...], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("size", "batches"), [(1, (2, 3, 5)), (2, (1, 3, 6)), (3, (1, 2, 4, 6)), (4, (1, 2, 3, 5, 8))]
+)
+def test_samples_of_at_least_two_runs_are_computed_in_batches(
+    size: int, batches: tuple[int, ...], tmp_path: Path
+) -> None:
     """Of one sample, of two, of three, of one more than the file has, and of all of them: five or more."""
     text = "(float[{0},4,2] x) => (float[{0},4,2] y) {{ y = Neg(x) }}"
     proof = prove(tmp_path, text.format(size), text.format("n"))
@@ -62,7 +80,11 @@ def test_samples_between_another_free_size_and_a_number(tmp_path: Path) -> None:
     text = """(float[{0},{1},2] x) => (float[{2}] y) <int64[1] t = {{-1}}> {{
         a = Transpose<perm = [1, 0, 2]>(x) y = Reshape(a, t) }}"""
     proof = prove(tmp_path, text.format(2, 3, 12), text.format("n", "w", "m"), {"x": ("n", "w", 2)})
-    assert (proof.batches, [each["w"] for each in proof.sizes], proof.max_abs) == ((1, 3, 6), [37, 73, 107], 0.0)
+    assert (proof.batches, [each["w"] for each in proof.sizes], proof.max_abs) == (
+        (1, 3, 6),
+        [37, 73, 107],
+        0.0,
+    )
 
 
 def test_nan_is_equal_to_itself(tmp_path: Path) -> None:
@@ -78,7 +100,9 @@ _GROWS = """(float[n,4] x) => (float[n,4] y)
 
 
 def test_the_largest_error_of_a_sample_is_reported(tmp_path: Path) -> None:
-    """A batch of five is off by four times as much as one of two; relative to the largest of these samples, which are drawn."""
+    """A batch of five is off by four times as much as one of two; relative to the largest of these
+    samples, which are drawn.
+    """
     fixed = "(float[1,4] x) => (float[1,4] y) <float two = {2.0}> { p = Abs(x) y = Mul(p, two) }"
     free = _GROWS.format(factor=2.0)
     proof = prove(tmp_path, fixed, free, tolerance=0.01)
@@ -86,7 +110,10 @@ def test_the_largest_error_of_a_sample_is_reported(tmp_path: Path) -> None:
     largest = max(float(np.abs(each).max()) for each in drawn)
     assert proof.max_abs == pytest.approx(0.004, rel=1e-3)
     assert proof.of_largest == pytest.approx(0.004 / largest, rel=1e-3)
-    with pytest.raises(DisprovedError, match=r"'y' of 2 samples differs from the original's: values differ, max abs 0\.001, "):
+    with pytest.raises(
+        DisprovedError,
+        match=r"'y' of 2 samples differs from the original's: values differ, max abs 0\.001, ",
+    ):
         prove(tmp_path, fixed, free)
 
 
@@ -131,7 +158,10 @@ def test_a_wrong_model_is_disproved(name: str, tmp_path: Path) -> None:
         prove(tmp_path, fixed, f"(float[n,4] x) => (float[n,4] y) {tensors} {{ {body} }}")
     (fault,) = caught.value.faults
     assert message in fault.message
-    assert (fault.where, fault.hint) == (str(tmp_path / "fixed.onnx"), "nothing was written; leave these sizes fixed")
+    assert (fault.where, fault.hint) == (
+        str(tmp_path / "fixed.onnx"),
+        "nothing was written; leave these sizes fixed",
+    )
 
 
 def test_sizes_that_are_refused_are_named(tmp_path: Path) -> None:
@@ -144,7 +174,9 @@ def test_sizes_that_are_refused_are_named(tmp_path: Path) -> None:
 def test_sizes_that_are_no_multiples_are_tried_and_multiples_on_request(tmp_path: Path) -> None:
     text = "(float[2,8] x) => (float[2,{0}] y) {{ y = Neg(x) }}"
     proof = prove(tmp_path, text.format(8), text.format("w").replace("2,8", "2,w"), {"x": (2, "w")})
-    assert proof == SizesProof(1, (), ({"w": 41}, {"w": 77}, {"w": 109}), 0.0, 0.0, optimized=True, tells_apart=True)
+    assert proof == SizesProof(
+        1, (), ({"w": 41}, {"w": 77}, {"w": 109}), 0.0, 0.0, optimized=True, tells_apart=True
+    )
     fixed = "(float[2,8] x) => (float[2,4,2] y) <int64[3] s = {2, -1, 2}> { y = Reshape(x, s) }"
     free = "(float[2,w] x) => (float[2,v,2] y) <int64[3] s = {2, -1, 2}> { y = Reshape(x, s) }"
     with pytest.raises(DisprovedError, match="cannot be computed with w 41") as caught:
@@ -160,7 +192,9 @@ def test_samples_that_mix_at_other_sizes_alone_are_found(tmp_path: Path) -> None
     free = """(float[n,w] x) => (float[n,w] y) <int64 one = {1}, int64 eight = {8}, float small = {0.0000001}> {
         s = Shape(x) w = Gather(s, one) d = Sub(w, eight) e = Cast<to = 1>(d) f = Mul(e, small)
         a = ReduceMean<axes = [0], keepdims = 1>(x) b = Mul(a, f) y = Add(x, b) }"""
-    with pytest.raises(DisprovedError, match="'y' of a sample depends on the other samples of the batch"):
+    with pytest.raises(
+        DisprovedError, match="'y' of a sample depends on the other samples of the batch"
+    ):
         prove(tmp_path, fixed, free, {"x": ("n", "w")}, tolerance=0.01)
 
 
@@ -179,7 +213,11 @@ def test_samples_that_give_unlike_shapes_are_not_proved(tmp_path: Path) -> None:
 
 
 def test_shapes_are_measured_of_values_inside(tmp_path: Path) -> None:
-    model = load(tmp_path, "fixed", "(float[1,6] x) => (float[2,3] y) <int64[2] s = {2, 3}> { a = Neg(x) y = Reshape(a, s) }")
+    model = load(
+        tmp_path,
+        "fixed",
+        "(float[1,6] x) => (float[2,3] y) <int64[2] s = {2, 3}> { a = Neg(x) y = Reshape(a, s) }",
+    )
     nodes = {node.name: node for node in model.graph.nodes}
     entries = [Entry(nodes[name]) for name in ("a", "y")]
     measured = measure_shapes(model, entries, {"x": (1, 6), "other": (1,)})
@@ -188,7 +226,9 @@ def test_shapes_are_measured_of_values_inside(tmp_path: Path) -> None:
         measure_shapes(model, entries, {"x": (1, 5)})
 
 
-def test_shapes_are_not_measured_beyond_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shapes_are_not_measured_beyond_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A limit that the caller chose is an error; one of the machine leaves shapes unknown, and a refusal says so."""
     text = "(float[1,6] x) => (float[2,n] y) <int64[3] s = {2, -1, 1}> { k = Abs(s) m = Neg(s) y = Reshape(x, m) }"
     model = load(tmp_path, "fixed", text)

@@ -33,7 +33,9 @@ def fused(weight: str = "w", bias: str = "b") -> Program:
     """The same as one operator, and one that reads nothing."""
     program = Program()
     a, b = program.parameter(weight, 2, 2), program.parameter(bias, 2)
-    program.fetch(program.op("1.relu", program.op("3.linear", program.data("x", -1, 2), a, b)), "out")
+    program.fetch(
+        program.op("1.relu", program.op("3.linear", program.data("x", -1, 2), a, b)), "out"
+    )
     return program
 
 
@@ -71,4 +73,7 @@ def test_equal_parameters_are_paired_whatever_their_names(content: Hashable) -> 
 def test_few_bytes_and_equal_parameters_of_one_model_tell_nothing() -> None:
     assert pair(separate(), separate("v", "c"), {"w": SMALL}, {"v": SMALL}) == []
     assert pair(separate(), separate("v", "c"), {"w": LARGE}, {"v": OTHER}) == []
-    assert pair(separate(), separate("v", "c"), {"w": LARGE, "b": LARGE}, {"v": LARGE, "c": OTHER}) == []
+    assert (
+        pair(separate(), separate("v", "c"), {"w": LARGE, "b": LARGE}, {"v": LARGE, "c": OTHER})
+        == []
+    )

@@ -47,16 +47,40 @@ TWO, NONE = gs.Inputs(rounds=2), gs.Inputs(sets=[])
 @pytest.mark.parametrize(
     ("prove", "options", "message"),
     [
-        (compare_twins, {"reduce": "https://host/part"}, "`reduce` writes to a folder on this machine"),
-        (compare_twins, {"inputs": gs.Inputs(sets=[{}], rounds=2)}, "each set of `sets` is a round: `rounds` and `train_step`"),
+        (
+            compare_twins,
+            {"reduce": "https://host/part"},
+            "`reduce` writes to a folder on this machine",
+        ),
+        (
+            compare_twins,
+            {"inputs": gs.Inputs(sets=[{}], rounds=2)},
+            "each set of `sets` is a round: `rounds` and `train_step`",
+        ),
         (compare_twins, {"inputs": NONE}, "`sets` contains no set"),
-        (compare_record, {"inputs": TWO}, "a record has inputs of its own: leave `sets` and `rounds` out"),
-        (compare_record, {"inputs": gs.Inputs(sets=[{}])}, "a record has inputs of its own: leave `sets` and `rounds` out"),
+        (
+            compare_record,
+            {"inputs": TWO},
+            "a record has inputs of its own: leave `sets` and `rounds` out",
+        ),
+        (
+            compare_record,
+            {"inputs": gs.Inputs(sets=[{}])},
+            "a record has inputs of its own: leave `sets` and `rounds` out",
+        ),
         (compare_record, {"reduce": "part"}, "`reduce` needs two models, and one is a record"),
         (compare_record, {"exact": True}, "`exact` needs two models, and one is a record"),
         (compare_record, {"map": "names.json"}, "`map` needs two models, and one is a record"),
-        (compare_record, {"allow_unsupported": True}, "`allow_unsupported` needs two models, and one is a record"),
-        (verify_branches, {"inputs": gs.Inputs(sets=[{}]), "train_step": True}, "each set of `sets` is a round: `rounds` and"),
+        (
+            compare_record,
+            {"allow_unsupported": True},
+            "`allow_unsupported` needs two models, and one is a record",
+        ),
+        (
+            verify_branches,
+            {"inputs": gs.Inputs(sets=[{}]), "train_step": True},
+            "each set of `sets` is a round: `rounds` and",
+        ),
         (verify_branches, {"inputs": NONE}, "`sets` contains no set"),
         (verify_branches, {"expect_tied": True}, "`expect_tied` needs `train_step`"),
         (verify_rewrite, {"expect_tied": True}, "`expect_tied` needs `train_step`"),
@@ -89,7 +113,9 @@ def test_options_that_go_together_are_not(
     assert prove(lenet, **options)
 
 
-@pytest.mark.parametrize("option", ["against", "values_only", "across_dtypes", "recorded", "reduce"])
+@pytest.mark.parametrize(
+    "option", ["against", "values_only", "across_dtypes", "recorded", "reduce"]
+)
 def test_options_for_two_models_are_not_those_of_verify(option: str, lenet: gs.Checkpoint) -> None:
     with pytest.raises(TypeError, match=option):
         gs.verify(lenet, **{option: "x"})
@@ -101,7 +127,9 @@ def test_layers_beside_parts_that_show_a_difference(lenet: gs.Checkpoint, tmp_pa
     report = gs.compare(lenet, other, layers=True, reduce=tmp_path / "part")
     assert report.outcome == "not equal"
     assert report.reduced is not None
-    assert [stage.verdict for stage in report.branches[0].stages if stage.name == "layers"] == ["fails"]
+    assert [stage.verdict for stage in report.branches[0].stages if stage.name == "layers"] == [
+        "fails"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +140,9 @@ def test_layers_beside_parts_that_show_a_difference(lenet: gs.Checkpoint, tmp_pa
         ("batch", "EQUAL: (original), sha- and runs of their own"),
     ],
 )
-def test_a_rewrite_in_memory_names_its_branches(mode: Any, verdict: str, lenet: gs.Checkpoint) -> None:
+def test_a_rewrite_in_memory_names_its_branches(
+    mode: Any, verdict: str, lenet: gs.Checkpoint
+) -> None:
     report = gs.verify(gs.duplicate(lenet, "sha-", mode=mode, force=mode == "batch"))
     assert report
     assert report.verdict.startswith(verdict)
@@ -125,10 +155,18 @@ def test_a_rewrite_of_one_branch_has_none_to_compare(lenet: gs.Checkpoint) -> No
 
 @pytest.mark.parametrize(
     ("missing", "words"),
-    [({"onnx"}, "onnx is not installed"), ({"onnx", "onnxruntime"}, "onnx and onnxruntime are not installed"), (set(), "")],
+    [
+        ({"onnx"}, "onnx is not installed"),
+        ({"onnx", "onnxruntime"}, "onnx and onnxruntime are not installed"),
+        (set(), ""),
+    ],
 )
-def test_packages_that_a_proof_needs_are_named(missing: set[str], words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onnx_checker, "find_spec", lambda name: None if name in missing else object())
+def test_packages_that_a_proof_needs_are_named(
+    missing: set[str], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        onnx_checker, "find_spec", lambda name: None if name in missing else object()
+    )
     if not words:
         onnx_checker.require_onnx()
         return
@@ -137,14 +175,31 @@ def test_packages_that_a_proof_needs_are_named(missing: set[str], words: str, mo
 
 
 @pytest.mark.parametrize(
-    ("place", "name"), [("conv1", "conv1"), ("conv1/Add/x", "conv1"), ("a/b/Mul", "a/b"), ("a/c/Mul", "a"), ("other/x", None)]
+    ("place", "name"),
+    [
+        ("conv1", "conv1"),
+        ("conv1/Add/x", "conv1"),
+        ("a/b/Mul", "a/b"),
+        ("a/c/Mul", "a"),
+        ("other/x", None),
+    ],
 )
-def test_what_the_checker_of_onnx_names_belongs_to_an_operator(place: str, name: str | None) -> None:
+def test_what_the_checker_of_onnx_names_belongs_to_an_operator(
+    place: str, name: str | None
+) -> None:
     assert onnx_checker._find_node(place, {"conv1", "a", "a/b"}) == name
 
 
 def test_a_tolerance_of_the_largest_number_holds(lenet: gs.Checkpoint) -> None:
-    other = lenet.with_params({"fc2_bias": np.array(lenet.params["fc2_bias"]) + np.float32(1e-2) * np.arange(10, dtype="f")})
+    other = lenet.with_params(
+        {
+            "fc2_bias": np.array(lenet.params["fc2_bias"])
+            + np.float32(1e-2) * np.arange(10, dtype="f")
+        }
+    )
     shapes = {"data": (1, 1, 28, 28)}
     assert gs.compare(lenet, other, shapes=shapes).outcome == "not equal"
-    assert gs.compare(lenet, other, shapes=shapes, tolerance=gs.Tolerance(of_largest=1.0)).outcome == "equal"
+    assert (
+        gs.compare(lenet, other, shapes=shapes, tolerance=gs.Tolerance(of_largest=1.0)).outcome
+        == "equal"
+    )

@@ -22,13 +22,20 @@ def ranking() -> Checkpoint:
     nodes = [
         variable("data"),
         variable("w"),
-        operator("Convolution", "conv", [0, 1], attrs={"kernel": "(1, 1)", "num_filter": "1", "no_bias": "True"}),
+        operator(
+            "Convolution",
+            "conv",
+            [0, 1],
+            attrs={"kernel": "(1, 1)", "num_filter": "1", "no_bias": "True"},
+        ),
         operator("Flatten", "flat", [2]),
         operator("argsort", "order", [3]),
         operator("_plus_scalar", "next", [4], attrs={"scalar": "1"}),
     ]
     model = Checkpoint(read_symbol(mxnet_text(document(nodes, [4, 5])).encode()))
-    return model.with_params({"w": np.random.default_rng(0).normal(size=(1, 256, 1, 1)).astype("f4")})
+    return model.with_params(
+        {"w": np.random.default_rng(0).normal(size=(1, 256, 1, 1)).astype("f4")}
+    )
 
 
 def test_nearly_equal_scores_may_swap_places(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,7 +43,9 @@ def test_nearly_equal_scores_may_swap_places(monkeypatch: pytest.MonkeyPatch) ->
     assert report.proof.verdict.endswith("; order (argsort) on the model's own inputs")
     assert report.proof.describe()["by_inputs"] == ["order (argsort)"]
     monkeypatch.setattr(onnx_export, "judge_by_inputs", lambda *others: (others[3], []))
-    with pytest.raises(DisprovedError, match="order_output"):  # or the model would not show what the rule is for
+    with pytest.raises(
+        DisprovedError, match="order_output"
+    ):  # or the model would not show what the rule is for
         gs.export(ranking(), shapes=SHAPE)
 
 
@@ -50,7 +59,11 @@ def test_a_wrong_model_is_disproved(op: str, monkeypatch: pytest.MonkeyPatch) ->
             _, order = t.emit_several("TopK", 2, t.inputs[0], count, axis=-1, largest=1, sorted=1)
             return t.cast(order, "float32", "int64")
         x = t.emit("Flatten", t.inputs[0]) if op == "Flatten" else t.inputs[0].name
-        return t.emit("Add", x, t.number(2, "float32")) if op == "_plus_scalar" else t.emit("Mul", x, t.number(1.01, "float32"))
+        return (
+            t.emit("Add", x, t.number(2, "float32"))
+            if op == "_plus_scalar"
+            else t.emit("Mul", x, t.number(1.01, "float32"))
+        )
 
     monkeypatch.setattr(TRANSLATIONS, "registered", {})
     register_translation(Translator(op, translate))

@@ -59,8 +59,15 @@ def pair(graph: Graph, path: str) -> list[tuple[str, str, list[tuple[str, str]]]
 def test_a_map_pairs_heads_of_one_source_with_those_of_its_first_branch(tmp_path: Path) -> None:
     graph = load(tmp_path, "a", "b", "p-b", "p-a", "q-a").graph
     lines = [entry(1, 1, "", "a"), entry(2, 2, "", "b")]
-    lines += [entry(1, 4, "p", "a", "p-a"), entry(2, 3, "p", "b", "p-b"), entry(1, 5, "q", "a", "q-a")]
-    assert pair(graph, write_map(tmp_path, *lines)) == [("", "p", [("b", "p-b"), ("a", "p-a")]), ("", "q", [("a", "q-a")])]
+    lines += [
+        entry(1, 4, "p", "a", "p-a"),
+        entry(2, 3, "p", "b", "p-b"),
+        entry(1, 5, "q", "a", "q-a"),
+    ]
+    assert pair(graph, write_map(tmp_path, *lines)) == [
+        ("", "p", [("b", "p-b"), ("a", "p-a")]),
+        ("", "q", [("a", "q-a")]),
+    ]
 
 
 def test_a_map_finds_a_node_by_its_name_where_ids_have_changed(tmp_path: Path) -> None:
@@ -88,7 +95,9 @@ def test_entries_without_two_ids_pair_nothing(more: dict[str, Any], tmp_path: Pa
 @pytest.mark.parametrize("number", [-1, 3, 9])
 def test_a_map_of_another_graph_is_refused(number: int, tmp_path: Path) -> None:
     graph = load(tmp_path, "a", "p-a").graph
-    with pytest.raises(InputError, match=rf"map\.json: refers to node {number}, which the graph does not have"):
+    with pytest.raises(
+        InputError, match=rf"map\.json: refers to node {number}, which the graph does not have"
+    ):
         pair(graph, write_map(tmp_path, entry(1, 1, "", "a"), entry(1, number, "p", "a", "x-a")))
 
 
@@ -99,7 +108,9 @@ def test_the_first_and_the_last_node_may_have_any_name(number: int, tmp_path: Pa
     assert pair(graph, path) == [("", "p", [("a", graph.nodes[number].name)])]
 
 
-@pytest.mark.parametrize("lines", [[entry(1, 1, "", "a")], [entry(1, 1, "p", "a"), entry(2, 2, "p", "p-a")], []])
+@pytest.mark.parametrize(
+    "lines", [[entry(1, 1, "", "a")], [entry(1, 1, "p", "a"), entry(2, 2, "p", "p-a")], []]
+)
 def test_a_map_of_one_branch_is_refused(lines: list[dict[str, Any]], tmp_path: Path) -> None:
     graph = load(tmp_path, "a", "p-a").graph
     with pytest.raises(InputError, match="has one branch only") as caught:
@@ -117,9 +128,16 @@ def test_a_plain_map_has_no_branches(tmp_path: Path) -> None:
 def test_a_map_that_pairs_no_heads_is_refused(source: int, tmp_path: Path) -> None:
     """The head came from nothing in the first branch, or from a node that both branches use."""
     graph = load(tmp_path, "a", "p-a").graph
-    path = write_map(tmp_path, entry(0, 0, "", "data"), entry(0, 0, "p", "data"), entry(source, 2, "p", "b", "p-a"))
+    path = write_map(
+        tmp_path,
+        entry(0, 0, "", "data"),
+        entry(0, 0, "p", "data"),
+        entry(source, 2, "p", "b", "p-a"),
+    )
     if source:
-        with pytest.raises(InputError, match=r"map\.json: pairs no head of branch 'p' with one of ''"):
+        with pytest.raises(
+            InputError, match=r"map\.json: pairs no head of branch 'p' with one of ''"
+        ):
             pair(graph, path)
     else:
         assert pair(graph, path) == [("", "p", [("data", "p-a")])]
@@ -153,7 +171,10 @@ def test_a_rewrite_pairs_what_came_from_one_node(tmp_path: Path) -> None:
 
 def test_prefixes_are_found_unless_they_are_told(tmp_path: Path) -> None:
     graph = load(tmp_path, "a", "p-a", "q-a").graph
-    assert name_pairs(pair_branches(graph, (), None)) == [("", "p-", [("a", "p-a")]), ("", "q-", [("a", "q-a")])]
+    assert name_pairs(pair_branches(graph, (), None)) == [
+        ("", "p-", [("a", "p-a")]),
+        ("", "q-", [("a", "q-a")]),
+    ]
     graph = load(tmp_path, "a", "p-a").graph
     assert name_pairs(pair_branches(graph, ["p-"], None)) == [("", "p-", [("a", "p-a")])]
     with pytest.raises(RefusedError, match="x-"):
@@ -172,14 +193,19 @@ def test_outputs_pair_in_their_order_unless_they_have_the_same_names(tmp_path: P
     assert pairs.notes == []
     pairs = pair_both(left, load(tmp_path, "b", "c"))
     assert pairs.names == [("b_output", "b_output"), ("a_output", "c_output")]
-    assert pairs.notes == ["the outputs have other names, and are compared in their order: a_output with c_output"]
+    assert pairs.notes == [
+        "the outputs have other names, and are compared in their order: a_output with c_output"
+    ]
     pairs = pair_both(left, load(tmp_path, "c", "d"))
     assert pairs.names == [("a_output", "c_output"), ("b_output", "d_output")]
     text = "a_output with c_output, b_output with d_output"
     assert pairs.notes == [f"the outputs have other names, and are compared in their order: {text}"]
     with pytest.raises(RefusedError) as caught:
         pair_both(load(tmp_path, *"abcde"), load(tmp_path, *"bcdefg"))
-    counts = "5 outputs (a_output, b_output, c_output, d_output and 1 more) and 6 (b_output, c_output, d_output, e_output"
+    counts = (
+        "5 outputs (a_output, b_output, c_output, d_output and 1 more) and 6 (b_output, c_output, "
+        "d_output, e_output"
+    )
     assert caught.value.faults[0].message == f"the models have {counts} and 2 more)"
     with pytest.raises(GraphshareError, match="the models have 2 outputs"):
         pair_both(left, load(tmp_path, "c"))
@@ -217,11 +243,18 @@ def test_each_model_may_list_an_inner_value_of_the_other(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("passes", [["MakeLoss"], ["BlockGrad", "Dropout"], ["_copy", "_copy"]])
-def test_an_output_that_is_passed_on_is_one_with_what_it_passes_on(passes: Sequence[str], tmp_path: Path) -> None:
-    """A model that drops the last operator calls the output as the value before it; another inner value is no output."""
+def test_an_output_that_is_passed_on_is_one_with_what_it_passes_on(
+    passes: Sequence[str], tmp_path: Path
+) -> None:
+    """A model that drops the last operator calls the output as the value before it; another inner
+    value is no output.
+    """
     nodes = [variable("data"), operator("relu", "a", [0]), operator("tanh", "b", [0])]
     for op in passes:
-        nodes += [operator(op, f"{name}{len(nodes)}", [len(nodes) - 2 + place]) for place, name in enumerate("ab")]
+        nodes += [
+            operator(op, f"{name}{len(nodes)}", [len(nodes) - 2 + place])
+            for place, name in enumerate("ab")
+        ]
     models = []
     for name, own, heads in (
         ("left", nodes, [len(nodes) - 2, len(nodes) - 1]),
@@ -234,10 +267,19 @@ def test_an_output_that_is_passed_on_is_one_with_what_it_passes_on(passes: Seque
     last = [f"{name}{len(nodes) - 2}_output" for name in "ab"]
     for swapped in (1, -1):
         pairs = pair_both(*(left, right)[::swapped])
-        assert sorted(pair[::swapped] for pair in pairs.names) == [(last[0], "a_output"), (last[1], "b_output")]
+        assert sorted(pair[::swapped] for pair in pairs.names) == [
+            (last[0], "a_output"),
+            (last[1], "b_output"),
+        ]
         assert not pairs.missing
-        words = [" with ".join([one, other][::swapped]) for one, other in zip(last, ("a_output", "b_output"), strict=True)]
-        assert pairs.notes[0] == f"outputs have other names, and are compared where one passes the other on: {', '.join(words)}"
+        words = [
+            " with ".join([one, other][::swapped])
+            for one, other in zip(last, ("a_output", "b_output"), strict=True)
+        ]
+        assert (
+            pairs.notes[0]
+            == f"outputs have other names, and are compared where one passes the other on: {', '.join(words)}"
+        )
         assert gs.compare(*(left, right)[::swapped], shapes={"data": (2, 3)}).outcome == "equal"
         pairs = pair_both(*(left, other)[::swapped])
         assert [pair[::swapped] for pair in pairs.names] == [(last[1], "b_output")]
@@ -264,7 +306,11 @@ def load_sum(folder: Path, *names: str, order: Sequence[int]) -> gs.Checkpoint:
 
 def test_inputs_pair_by_their_names_and_the_rest_in_its_order(tmp_path: Path) -> None:
     left = load_sum(tmp_path, "a", "b", order=[0, 1])
-    for names, order, wanted in ((("b", "a"), [1, 0], "ab"), (("a", "x"), [0, 1], "ax"), (("x", "y"), [0, 1], "xy")):
+    for names, order, wanted in (
+        (("b", "a"), [1, 0], "ab"),
+        (("a", "x"), [0, 1], "ax"),
+        (("x", "y"), [0, 1], "xy"),
+    ):
         pairs = pair_both(left, load_sum(tmp_path, *names, order=order))
         assert [(a.name, b.name) for a, b in pairs.inputs] == [("a", wanted[0]), ("b", wanted[1])]
         others = [f"{a} with {b}" for a, b in zip("ab", wanted, strict=True) if a != b]
@@ -275,21 +321,39 @@ def test_inputs_pair_by_their_names_and_the_rest_in_its_order(tmp_path: Path) ->
 def test_exchanged_inputs_are_a_change(tmp_path: Path) -> None:
     """Structure pairs variables by their use, and callers feed them by name."""
     left = load_sum(tmp_path, "a", "b", order=[0, 1])
-    assert find_changes(pair_both(left, load_sum(tmp_path, "b", "a", order=[1, 0])), across_dtypes=False)[1] == ()
-    _, changes = find_changes(pair_both(left, load_sum(tmp_path, "b", "a", order=[0, 1])), across_dtypes=False)
+    assert (
+        find_changes(
+            pair_both(left, load_sum(tmp_path, "b", "a", order=[1, 0])), across_dtypes=False
+        )[1]
+        == ()
+    )
+    _, changes = find_changes(
+        pair_both(left, load_sum(tmp_path, "b", "a", order=[0, 1])), across_dtypes=False
+    )
     assert changes == (
         "input 'a' takes the place of input 'b' of the other",
         "input 'b' takes the place of input 'a' of the other",
     )
 
 
-def weighted(folder: Path, *, weight: Array, mean: Array | None = None, momentum: str = "0.9") -> gs.Checkpoint:
+def weighted(
+    folder: Path, *, weight: Array, mean: Array | None = None, momentum: str = "0.9"
+) -> gs.Checkpoint:
     """A product with a weight and a BatchNorm, whose moving mean is an auxiliary state."""
     names = ("gamma", "beta", "mean", "var")
-    nodes = [variable("data"), variable("w"), operator("broadcast_mul", "product", [0, 1]), *map(variable, names)]
-    nodes.append(operator("BatchNorm", "norm", range(2, 7), attrs={"momentum": momentum, "eps": "0.001"}))
+    nodes = [
+        variable("data"),
+        variable("w"),
+        operator("broadcast_mul", "product", [0, 1]),
+        *map(variable, names),
+    ]
+    nodes.append(
+        operator("BatchNorm", "norm", range(2, 7), attrs={"momentum": momentum, "eps": "0.001"})
+    )
     (folder / "n-symbol.json").write_text(json.dumps(document(nodes, [7], row_ptr=False)))
-    statistics = {name: np.ones(2, "float32") for name in names} | ({} if mean is None else {"mean": mean})
+    statistics = {name: np.ones(2, "float32") for name in names} | (
+        {} if mean is None else {"mean": mean}
+    )
     return gs.load(folder / "n-symbol.json").with_params({"w": weight, **statistics})
 
 

@@ -1,4 +1,6 @@
-"""The regions of small ONNX models: which operators are exact, where each region begins and ends, and how it is judged."""
+"""The regions of small ONNX models: which operators are exact, where each region begins and ends,
+and how it is judged.
+"""
 
 from __future__ import annotations
 
@@ -20,23 +22,40 @@ onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 X = np.array([1, 2, 3, 4], np.float32)
-FEEDS: Mapping[str, Any] = {"x": X, "z": X, "f": np.array(True), "g": np.array(True), "n": np.array(2), "k": np.array([3])}
+FEEDS: Mapping[str, Any] = {
+    "x": X,
+    "z": X,
+    "f": np.array(True),
+    "g": np.array(True),
+    "n": np.array(2),
+    "k": np.array([3]),
+}
 
 
 def describe(region: Region) -> str:
-    """Return a region in a line: the ends, the operators of both sides, the verdict, the body, and what equal values hide."""
+    """Return a region in a line: the ends, the operators of both sides, the verdict, the body, and
+    what equal values hide.
+    """
     ends = " ".join(f"{a}={b}" for a, b in region.ends)
-    sides = " / ".join(" ".join(node.op for node in side) for side in (region.nodes, region.other_nodes))
+    sides = " / ".join(
+        " ".join(node.op for node in side) for side in (region.nodes, region.other_nodes)
+    )
     comparison = region.comparison
     if comparison is None:
         verdict = "unknown, " + region.reason.split(":")[0]
     elif comparison.identical:
         verdict = "same"
     else:
-        verdict = ("near" if comparison else "apart") + ("" if region.of_largest is None else f" {region.of_largest:.2g}")
-    hidden = {"": "", "attributes, constants, functions or bodies differ": ", differ"}.get(region.hidden, f", {region.hidden}")
+        verdict = ("near" if comparison else "apart") + (
+            "" if region.of_largest is None else f" {region.of_largest:.2g}"
+        )
+    hidden = {"": "", "attributes, constants, functions or bodies differ": ", differ"}.get(
+        region.hidden, f", {region.hidden}"
+    )
     place = f" in {region.place}" if region.place else ""
-    return f"{ends}: {sides}: {verdict}{place}{hidden}" + "".join(f" ?{name}" for name in region.switches)
+    return f"{ends}: {sides}: {verdict}{place}{hidden}" + "".join(
+        f" ?{name}" for name in region.switches
+    )
 
 
 class Case(NamedTuple):
@@ -52,7 +71,9 @@ class Case(NamedTuple):
 
 
 def switch(then: str, other: str, output: str = "y") -> str:
-    """Return an If on ``f`` of two bodies of one operator, whose results are ``a`` and ``b`` before the name of its output."""
+    """Return an If on ``f`` of two bodies of one operator, whose results are ``a`` and ``b`` before
+    the name of its output.
+    """
     bodies = (
         f"{name} = {output}{name} () => (float[4] {end}{output}) {{ {end}{output} = {body} }}"
         for name, end, body in (("then_branch", "a", then), ("else_branch", "b", other))
@@ -60,9 +81,17 @@ def switch(then: str, other: str, output: str = "y") -> str:
     return f"{output} = If(f) <{', '.join(bodies)}>"
 
 
-def turn(body: str, condition: str = "Identity(c)", operands: str = "n, g, x", outputs: str = "y", results: str = "") -> str:
+def turn(
+    body: str,
+    condition: str = "Identity(c)",
+    operands: str = "n, g, x",
+    outputs: str = "y",
+    results: str = "",
+) -> str:
     """Return a Loop whose body makes ``p`` of ``s``, and ``results`` beside it."""
-    inner = f"(int64 i, bool c, float[4] s) => (bool d, float[4] p{results}) {{d = {condition} {body}}}"
+    inner = (
+        f"(int64 i, bool c, float[4] s) => (bool d, float[4] p{results}) {{d = {condition} {body}}}"
+    )
     return f"{outputs} = Loop({operands}) <body = b {inner}>"
 
 
@@ -120,7 +149,9 @@ CASES = {
         "0 of 2",
         ("y=y: Exp / Neg: apart 2", "z=z: Exp Neg / Exp: apart 2"),
     ),
-    "a name of another dtype": Case(_X, "a = Exp(x) y = Neg(a)", "a = Cast <to = 6> (x) b = Exp(x) y = Neg(b)", "2 of 2", ()),
+    "a name of another dtype": Case(
+        _X, "a = Exp(x) y = Neg(a)", "a = Cast <to = 6> (x) b = Exp(x) y = Neg(b)", "2 of 2", ()
+    ),
     "a name of another shape": Case(
         "(float[4] x) => (float[S] y)",
         "a = Concat <axis = 0> (x, x) y = Neg(a)",
@@ -129,7 +160,11 @@ CASES = {
         ("y=y: Concat Neg / Concat Neg: apart",),
     ),
     "a name that stands for a later value": Case(
-        _X, "a = Exp(x) b = Neg(a) y = Relu(b)", "t = Exp(x) a = Neg(t) y = Abs(a)", "2 of 3", ("y=y: Relu / Abs: apart 55",)
+        _X,
+        "a = Exp(x) b = Neg(a) y = Relu(b)",
+        "t = Exp(x) a = Neg(t) y = Abs(a)",
+        "2 of 3",
+        ("y=y: Relu / Abs: apart 55",),
     ),
     "a value in between in another dtype": Case(
         _X,
@@ -152,7 +187,12 @@ CASES = {
         "s = SequenceConstruct(x, x) b = ConcatFromSequence <axis = 1, new_axis = 1> (s) "
         "y = ReduceMin <axes = [1], keepdims = 0> (b)",
         "0 of 3",
-        ("y=y: SequenceConstruct ConcatFromSequence ReduceMax / SequenceConstruct ConcatFromSequence ReduceMin: same",),
+        (
+            (
+                "y=y: SequenceConstruct ConcatFromSequence ReduceMax / SequenceConstruct "
+                "ConcatFromSequence ReduceMin: same"
+            ),
+        ),
         17,
         17,
     ),
@@ -161,7 +201,9 @@ CASES = {
         "s = SequenceConstruct(x, x) y = ConcatFromSequence <axis = 0> (s)",
         "s = SequenceConstruct(x, x, x) y = ConcatFromSequence <axis = 0> (s)",
         "0 of 2",
-        ("y=y: SequenceConstruct ConcatFromSequence / SequenceConstruct ConcatFromSequence: apart",),
+        (
+            "y=y: SequenceConstruct ConcatFromSequence / SequenceConstruct ConcatFromSequence: apart",
+        ),
     ),
     "other versions": Case(
         "(float[2,2] x2) => (float[2,2] y)",
@@ -198,7 +240,11 @@ CASES = {
         ("y=y: Abs Relu / Relu Abs: same, different inputs give different values",),
     ),
     "another order that changes nothing": Case(
-        _X, "a = Sign(x) y = Relu(a)", "b = Relu(x) y = Sign(b)", "0 of 2", ("y=y: Sign Relu / Relu Sign: same",)
+        _X,
+        "a = Sign(x) y = Relu(a)",
+        "b = Relu(x) y = Sign(b)",
+        "0 of 2",
+        ("y=y: Sign Relu / Relu Sign: same",),
     ),
     "unlike operators": Case(
         _X,
@@ -240,7 +286,10 @@ CASES = {
         "a = Max(x, x) b = Relu(a) y = Sign(b)",
         "a = Max(z, x) c = Sign(a) y = Relu(c)",
         "0 of 3",
-        ("a=a: Max / Max: same, different inputs give different values", "y=y: Relu Sign / Sign Relu: same"),
+        (
+            "a=a: Max / Max: same, different inputs give different values",
+            "y=y: Relu Sign / Sign Relu: same",
+        ),
     ),
     "attributes behind values that are not the same": Case(
         "(float[4] x) => (float[4] a, float[4] b, float[4] y)",
@@ -341,7 +390,13 @@ CASES = {
         "0 of 2",
         ("y=y: Not If / If: apart 1.1 ?y",),
     ),
-    "an If and none": Case(_IF, switch("Neg(x)", "Exp(x)"), "z = Not(f) y = Neg(x)", "0 of 1", ("y=y: If / Neg: same ?y",)),
+    "an If and none": Case(
+        _IF,
+        switch("Neg(x)", "Exp(x)"),
+        "z = Not(f) y = Neg(x)",
+        "0 of 1",
+        ("y=y: If / Neg: same ?y",),
+    ),
     "an If of two outputs": Case(
         "(bool f, float[4] x) => (float[4] y, float[4] z)",
         _TWO.format("Sqrt"),
@@ -391,7 +446,9 @@ CASES = {
     "a constant that is captured, and one inside": Case(
         _IF,
         f"<float[4] w = {{1.0, 2.0, 3.0, 4.0}}> {{{switch('Add(x, w)', 'Exp(x)')}}}",
-        switch("Add(x, w)", "Abs(x)").replace("{ ay", "{ w = Constant <value = float[4] {1.0, 2.0, 3.0, 4.0}> () ay"),
+        switch("Add(x, w)", "Abs(x)").replace(
+            "{ ay", "{ w = Constant <value = float[4] {1.0, 2.0, 3.0, 4.0}> () ay"
+        ),
         "1 of 3",
         ("by=by: Exp / Abs: apart 0.93 in else_branch of 'y'", "y=y: If / If: same"),
     ),
@@ -405,7 +462,9 @@ CASES = {
     "a Scan in the other direction": Case(
         "(float[4] x, float[2,4] x2) => (float[4] y, float[2,4] z)",
         _SCAN.format("Neg"),
-        _SCAN.format("Neg").replace("num_scan_inputs = 1", "num_scan_inputs = 1, scan_input_directions = [1]"),
+        _SCAN.format("Neg").replace(
+            "num_scan_inputs = 1", "num_scan_inputs = 1, scan_input_directions = [1]"
+        ),
         "0 of 1",
         ("y=y z=z: Scan / Scan: apart 0.077",),
     ),
@@ -462,14 +521,21 @@ def judge(case: Case, folder: Path) -> tuple[str, tuple[str, ...]]:
     for name, text, opset in (("left", case.left, case.opset), ("right", case.right, case.other)):
         body = text if text.startswith("<") else f"{{ {text} }}"
         header = f'<ir_version: 8, opset_import: ["" : {opset}]>'
-        onnx.save(onnx.parser.parse_model(f"{header} g {case.head} {body}"), folder / f"{name}.onnx")
+        onnx.save(
+            onnx.parser.parse_model(f"{header} g {case.head} {body}"), folder / f"{name}.onnx"
+        )
         models.append(gs.load(folder / f"{name}.onnx"))
     declared = case.head.partition(" =>")[0].strip("()").split(", ")
     feeds = {name: FEEDS[name] for name in (each.split()[-1] for each in declared) if name in FEEDS}
     if "x2" in case.head:
-        feeds = {**feeds, "x2": np.stack([X, X + 1]) if "float[2,4]" in case.head else X.reshape(2, 2)}
+        feeds = {
+            **feeds,
+            "x2": np.stack([X, X + 1]) if "float[2,4]" in case.head else X.reshape(2, 2),
+        }
     left, right = models
-    report = make_judge(pair_models(left, right, (), {})).judge([(feeds, feeds)], tolerate_region("", BY_ELEMENT))
+    report = make_judge(pair_models(left, right, (), {})).judge(
+        [(feeds, feeds)], tolerate_region("", BY_ELEMENT)
+    )
     assert report is not None
     return f"{report.exact} of {report.operators}", tuple(map(describe, report.regions))
 

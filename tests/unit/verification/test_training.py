@@ -15,7 +15,9 @@ from graphshare.verification.training import Training, TrainingData, _apart, com
 from tests.symbols import document, operator, variable
 
 
-def compared(*, tied: bool = False, frozen: bool = False, second: float | None = None, **attrs: str) -> Training:
+def compared(
+    *, tied: bool = False, frozen: bool = False, second: float | None = None, **attrs: str
+) -> Training:
     """Two products of data and weight; ``second`` is the data of the other branch in the step on different inputs."""
     weights = ["w_weight", "w_weight" if tied else "q_weight"]
     nodes = [
@@ -35,8 +37,13 @@ def compared(*, tied: bool = False, frozen: bool = False, second: float | None =
     different = {**values, node["q"]: array(2.0 if second is None else second)}
     pairs = [(node["a"], node["b"]), (node["p"], node["q"])]
     parameters = [(node["w_weight"], node[weights[1]], False)]
-    branches, steps = (graph.heads[:1], graph.heads[1:]), [TrainingData(each) for each in (values, different)]
-    return compare_training(branches, pairs, parameters, *steps, rescale=1.0, tolerance=Tolerance(rtol=1e-6))
+    branches, steps = (
+        (graph.heads[:1], graph.heads[1:]),
+        [TrainingData(each) for each in (values, different)],
+    )
+    return compare_training(
+        branches, pairs, parameters, *steps, rescale=1.0, tolerance=Tolerance(rtol=1e-6)
+    )
 
 
 def test_copied_parameters_drift_on_different_inputs() -> None:
@@ -54,7 +61,9 @@ def test_tied_parameters_do_not() -> None:
     assert found
     assert [pair.fate for pair in found.pairs] == ["tied"]
     assert not found.drifting
-    assert np.isclose(found.outputs[0].after, 2 * (1 - 0.01 * 4))  # the gradients of both branches, on equal inputs
+    assert np.isclose(
+        found.outputs[0].after, 2 * (1 - 0.01 * 4)
+    )  # the gradients of both branches, on equal inputs
 
 
 def test_copies_that_this_step_leaves_equal_are_told_apart_from_both() -> None:
@@ -91,7 +100,9 @@ def test_outputs_and_their_twins_are_measured_one_by_one() -> None:
     graph = read_symbol(json.dumps(document(nodes, [8, 10, 9, 11])).encode())
     node = {each.name: each for each in graph.nodes}
     numbers = {"p": 2.0, "q": 2.0, "w_weight": 1.0, "q_weight": 3.0}
-    values: dict[Any, Any] = {node[name]: np.array([number], "float32") for name, number in numbers.items()}
+    values: dict[Any, Any] = {
+        node[name]: np.array([number], "float32") for name, number in numbers.items()
+    }
     parameters = [(node["w_weight"], node["q_weight"], False)]
     trained = compare_training(
         (graph.heads[:2], graph.heads[2:]),
@@ -103,9 +114,13 @@ def test_outputs_and_their_twins_are_measured_one_by_one() -> None:
         tolerance=Tolerance(rtol=1e-6),
     )
     # A weight moves by 0.01 of its gradient, 2 + 2 * product * 2.
-    rows = [(each.before, each.after, each.twin_before, each.twin_after) for each in trained.outputs]
+    rows = [
+        (each.before, each.after, each.twin_before, each.twin_after) for each in trained.outputs
+    ]
     assert rows == [close((2, 1.8, 6, 5.48)), close((4, 1.8**2, 36, 5.48**2))]
-    assert [each.comparison.max_abs for each in trained.outputs] == close([5.48 - 1.8, 5.48**2 - 1.8**2])
+    assert [each.comparison.max_abs for each in trained.outputs] == close(
+        [5.48 - 1.8, 5.48**2 - 1.8**2]
+    )
     (pair,) = trained.pairs
     assert (pair.changed, pair.equal_inputs) == (close(0.1), close(2.74 - 0.9))
 
@@ -129,11 +144,24 @@ def test_arrays_are_so_far_apart(a: list[float], b: list[float], distance: float
 
 def trained_branches(feeds: dict[str, float], share: tuple[str, ...] = ()) -> Training:
     """Train two branches of a product of data and weight, which is 1, with the square of its distance from a label."""
-    nodes = [variable("data"), variable("w_weight"), variable("out_label"), operator("elemwise_mul", "a", [0, 1])]
-    graph = read_symbol(json.dumps(document([*nodes, operator("LinearRegressionOutput", "out", [3, 2])], [4])).encode())
+    nodes = [
+        variable("data"),
+        variable("w_weight"),
+        variable("out_label"),
+        operator("elemwise_mul", "a", [0, 1]),
+    ]
+    graph = read_symbol(
+        json.dumps(
+            document([*nodes, operator("LinearRegressionOutput", "out", [3, 2])], [4])
+        ).encode()
+    )
     model = gs.Checkpoint(graph).with_params({"w_weight": np.ones((1, 1), "float32")})
     model = gs.duplicate(model, "sha-", mode="copy", share_inputs=share)
-    report = gs.verify(model, train_step=True, feeds={name: np.full((1, 1), x, "float32") for name, x in feeds.items()})
+    report = gs.verify(
+        model,
+        train_step=True,
+        feeds={name: np.full((1, 1), x, "float32") for name, x in feeds.items()},
+    )
     (branch,) = report.branches
     assert isinstance(branch.training, Training)
     return branch.training

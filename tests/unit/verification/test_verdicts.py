@@ -39,16 +39,24 @@ from graphshare.verification.report import (
 from graphshare.verification.training import TrainedOutput, TrainedPair, Training
 from tests.symbols import document, operator, variable
 
-EXACT, NEAR, APART = Comparison(True, True, 0, 0), Comparison(True, False, 1e-7, 1e-7), Comparison(False, False, 1, 1)
+EXACT, NEAR, APART = (
+    Comparison(True, True, 0, 0),
+    Comparison(True, False, 1e-7, 1e-7),
+    Comparison(False, False, 1, 1),
+)
 SIGNED = Comparison(True, False, 0, 0)
 HOLDS = tuple(Stage(name, "holds", "") for name in ("structure", "parameters", "values"))
 
 
 def values(comparison: Comparison) -> Values:
-    return Values((OutputComparison("y", "b-y", (2,), "float32", comparison),), None, 0, None, (), "numpy")
+    return Values(
+        (OutputComparison("y", "b-y", (2,), "float32", comparison),), None, 0, None, (), "numpy"
+    )
 
 
-def branch(*stages: Stage, name: str = "b-", comparison: Comparison = EXACT, **more: object) -> BranchReport:
+def branch(
+    *stages: Stage, name: str = "b-", comparison: Comparison = EXACT, **more: object
+) -> BranchReport:
     return BranchReport("", name, stages or HOLDS, (values(comparison),), **more)  # type: ignore[arg-type]
 
 
@@ -77,13 +85,22 @@ STRUCTURE_SKIPPED = (Stage("structure", "skipped", "", ("one", "two")), *HOLDS[1
     [
         ((), "NOT JUDGED: nothing was compared"),
         ((branch(),), "EQUAL: b- and the original, bit for bit"),
-        ((branch(), branch(name="c-", comparison=NEAR)), "EQUAL: b-, c- and the original, within the tolerance"),
-        ((branch(comparison=NEAR, tolerance=Tolerance(0, 0)),), "EQUAL: b- and the original, within the tolerance"),
+        (
+            (branch(), branch(name="c-", comparison=NEAR)),
+            "EQUAL: b-, c- and the original, within the tolerance",
+        ),
+        (
+            (branch(comparison=NEAR, tolerance=Tolerance(0, 0)),),
+            "EQUAL: b- and the original, within the tolerance",
+        ),
         (
             (branch(comparison=NEAR, tolerance=tolerate_dtype("float16", Tolerance())),),
             "EQUAL: b- and the original, within the tolerance of float16",
         ),
-        ((branch(*STRUCTURE_SKIPPED),), "EQUAL: b- and the original, bit for bit; 2 differences of structure"),
+        (
+            (branch(*STRUCTURE_SKIPPED),),
+            "EQUAL: b- and the original, bit for bit; 2 differences of structure",
+        ),
         (
             (branch(HOLDS[0], Stage("parameters", "skipped", ""), HOLDS[2]),),
             "EQUAL: b- and the original, bit for bit; parameters not compared",
@@ -93,9 +110,15 @@ STRUCTURE_SKIPPED = (Stage("structure", "skipped", "", ("one", "two")), *HOLDS[1
             "STRUCTURE EQUAL: b- and the original, values not compared; parameters not compared",
         ),
         ((BranchReport("a-", "b-", HOLDS),), "STRUCTURE EQUAL: b- and a-, values not compared"),
-        ((branch(training=trained("tied", "frozen")),), "EQUAL: b- and the original, bit for bit; tied: they train as one"),
         (
-            (branch(training=trained("tied")), branch(name="c-", training=trained("tied", "drifts"))),
+            (branch(training=trained("tied", "frozen")),),
+            "EQUAL: b- and the original, bit for bit; tied: they train as one",
+        ),
+        (
+            (
+                branch(training=trained("tied")),
+                branch(name="c-", training=trained("tied", "drifts")),
+            ),
             "EQUAL: b-, c- and the original, bit for bit; copied: 1 parameter will drift",
         ),
         (
@@ -108,16 +131,29 @@ STRUCTURE_SKIPPED = (Stage("structure", "skipped", "", ("one", "two")), *HOLDS[1
         ),
         ((failing("training", training=trained("stays")),), "NOT TIED: b- has copies"),
         (
-            (failing("training", training=trained("stays")), failing("training", name="c-", training=trained("drifts"))),
+            (
+                failing("training", training=trained("stays")),
+                failing("training", name="c-", training=trained("drifts")),
+            ),
             "NOT TIED: b-, c- will drift",
         ),
         # Only the branch that fails has to have been trained.
-        ((branch(), failing("training", name="c-", training=trained("drifts"))), "NOT TIED: c- will drift"),
+        (
+            (branch(), failing("training", name="c-", training=trained("drifts"))),
+            "NOT TIED: c- will drift",
+        ),
         ((failing("training"),), "NOT EQUAL: training of b-"),
-        ((failing("values", "training", training=trained("drifts")),), "NOT EQUAL: values of b-, training of b-"),
+        (
+            (failing("values", "training", training=trained("drifts")),),
+            "NOT EQUAL: values of b-, training of b-",
+        ),
         ((failing("values"), branch(name="c-")), "NOT EQUAL: values of b-"),
         (
-            (branch(*HOLDS, Stage("regions", "unknown", "", ("first at r: not judged: why", "more"))),),
+            (
+                branch(
+                    *HOLDS, Stage("regions", "unknown", "", ("first at r: not judged: why", "more"))
+                ),
+            ),
             "NOT JUDGED: first at r: not judged: why",
         ),
         ((branch(*HOLDS, Stage("values", "unknown", "")),), "NOT JUDGED: nothing was compared"),
@@ -129,9 +165,15 @@ STRUCTURE_SKIPPED = (Stage("structure", "skipped", "", ("one", "two")), *HOLDS[1
             (failing("regions", regions=regions(region(APART), region(APART, "s"))),),
             "NOT PROVED: the outputs are equal, but 2 regions differ, first at r",
         ),
-        ((failing("regions", "values", regions=regions(region(APART))),), "NOT EQUAL: regions of b-, values of b-"),
+        (
+            (failing("regions", "values", regions=regions(region(APART))),),
+            "NOT EQUAL: regions of b-, values of b-",
+        ),
         # A difference is an answer, whatever else could not be judged.
-        ((branch(*HOLDS, Stage("regions", "unknown", ""), Stage("values", "fails", "")),), "NOT EQUAL: values of b-"),
+        (
+            (branch(*HOLDS, Stage("regions", "unknown", ""), Stage("values", "fails", "")),),
+            "NOT EQUAL: values of b-",
+        ),
         ((failing("exact"),), "NOT PROVED: the values are equal, but not exact for every input"),
         ((failing("layers"),), "EQUAL: b- and the original, bit for bit"),
         (
@@ -149,14 +191,22 @@ STRUCTURE_SKIPPED = (Stage("structure", "skipped", "", ("one", "two")), *HOLDS[1
         ((failing("changes", "values"),), "NOT EQUAL: changes of b-, values of b-"),
         (
             (branch(*add_regions(HOLDS, regions(region(NEAR, of_largest=0.25)))),),
-            "EQUAL: b- and the original, bit for bit; 3 of 5 operators exact, 1 region within 0.2 of the largest number",
+            (
+                "EQUAL: b- and the original, bit for bit; 3 of 5 operators exact, 1 region within 0.2 "
+                "of the largest number"
+            ),
         ),
         ((branch(*add_regions(HOLDS, regions())),), "EQUAL: b- and the original, bit for bit"),
     ],
 )
-def test_the_verdict_says_what_failed_or_what_was_compared(branches: tuple[BranchReport, ...], verdict: str) -> None:
+def test_the_verdict_says_what_failed_or_what_was_compared(
+    branches: tuple[BranchReport, ...], verdict: str
+) -> None:
     report = Report(branches)
-    assert (report.verdict, bool(report)) == (verdict, verdict.startswith(("EQUAL", "STRUCTURE EQUAL")))
+    assert (report.verdict, bool(report)) == (
+        verdict,
+        verdict.startswith(("EQUAL", "STRUCTURE EQUAL")),
+    )
 
 
 @pytest.mark.parametrize(
@@ -168,10 +218,16 @@ def test_the_verdict_says_what_failed_or_what_was_compared(branches: tuple[Branc
             "3 of 5 operators exact, 2 regions within 2e-07 of the largest number",
         ),
         # Numbers at no distance may have other bits: 0 and -0.
-        ([region(SIGNED, of_largest=0.0)], "3 of 5 operators exact, 1 region within 0 of the largest number"),
+        (
+            [region(SIGNED, of_largest=0.0)],
+            "3 of 5 operators exact, 1 region within 0 of the largest number",
+        ),
         ([region(APART)], "3 of 5 operators exact, 1 region DIFFERS"),
         ([region(APART), region(APART, "s")], "3 of 5 operators exact, 2 regions DIFFER"),
-        ([region(None), region(APART, "s")], "3 of 5 operators exact, 1 region DIFFERS, 1 region not judged"),
+        (
+            [region(None), region(APART, "s")],
+            "3 of 5 operators exact, 1 region DIFFERS, 1 region not judged",
+        ),
     ],
 )
 def test_regions_are_counted_by_what_became_of_them(found: list[Region], summary: str) -> None:
@@ -210,11 +266,23 @@ def operators(count: int) -> tuple[Operator, ...]:
     return tuple(Operator("Add", f"n{number}") for number in range(count))
 
 
-_FIRST, _LAST = (", ".join(f"Add 'n{number}'" for number in numbers) for numbers in (range(8), range(1, 9)))
+_FIRST, _LAST = (
+    ", ".join(f"Add 'n{number}'" for number in numbers) for numbers in (range(8), range(1, 9))
+)
 
 STAGES = {
-    "no outputs": (value_stage([run()]), "unknown", "there are no outputs to compare", ("there are no outputs to compare",)),
-    "equal outputs": (value_stage([run(EXACT, NEAR)]), "holds", "2 outputs compared, 1 bit for bit, max abs 1e-07", ()),
+    "no outputs": (
+        value_stage([run()]),
+        "unknown",
+        "there are no outputs to compare",
+        ("there are no outputs to compare",),
+    ),
+    "equal outputs": (
+        value_stage([run(EXACT, NEAR)]),
+        "holds",
+        "2 outputs compared, 1 bit for bit, max abs 1e-07",
+        (),
+    ),
     "equal outputs in runs": (
         value_stage([run(EXACT, EXACT, sizes_of=""), run(NEAR, EXACT, sizes_of="b-")]),
         "holds",
@@ -222,13 +290,18 @@ STAGES = {
         (),
     ),
     "other outputs": (
-        value_stage([run(EXACT, OFF), run(FAR, EXACT, first=inner(OFF), sizes_of="b-", engine="auto")]),
+        value_stage(
+            [run(EXACT, OFF), run(FAR, EXACT, first=inner(OFF), sizes_of="b-", engine="auto")]
+        ),
         "fails",
         "2 differences in 2 outputs",
         (
             "b-y1 and y1: values differ, max abs 0.5, max rel 0.25",
             "b-y0 and y0: shapes (2,) and (3,), in auto, at the sizes of b-",
-            "first at Conv 'b-h' and 'h', output 1: values differ, max abs 0.5, max rel 0.25, in auto, at the sizes of b-",
+            (
+                "first at Conv 'b-h' and 'h', output 1: values differ, max abs 0.5, max rel 0.25, in "
+                "auto, at the sizes of b-"
+            ),
         ),
     ),
     "equal engines": (
@@ -247,7 +320,12 @@ STAGES = {
         ),
     ),
     "no layers": (layer_stage([run(EXACT)]), "skipped", "there are no inner outputs", ()),
-    "no recorded layers": (layer_stage([run(EXACT)], missing=1), "fails", "no inner output was compared; 1 not recorded", ()),
+    "no recorded layers": (
+        layer_stage([run(EXACT)], missing=1),
+        "fails",
+        "no inner output was compared; 1 not recorded",
+        (),
+    ),
     "equal layers": (
         layer_stage([run(EXACT, layers=(inner(EXACT), inner(NEAR)))], missing=3),
         "holds",
@@ -258,13 +336,21 @@ STAGES = {
         layer_stage([run(EXACT, layers=(inner(EXACT), inner(OFF, "x", "null")), sizes_of="")]),
         "fails",
         "1 of 2 inner outputs depart",
-        ("first at variable 'b-x' and 'x', output 1: values differ, max abs 0.5, max rel 0.25, at the sizes of the original",),
+        (
+            (
+                "first at variable 'b-x' and 'x', output 1: values differ, max abs 0.5, max rel 0.25, "
+                "at the sizes of the original"
+            ),
+        ),
     ),
     "other layers": (
         layer_stage([run(EXACT, layers=(inner(OFF), inner(FAR), inner(EXACT)))], missing=2),
         "fails",
         "2 of 3 inner outputs depart; 2 not recorded",
-        ("first at Conv 'b-h' and 'h', output 1: values differ, max abs 0.5, max rel 0.25", f"and 1 more {MORE}"),
+        (
+            "first at Conv 'b-h' and 'h', output 1: values differ, max abs 0.5, max rel 0.25",
+            f"and 1 more {MORE}",
+        ),
     ),
     "exact": (exact_stage(RegionReport(3, 3, {})), "holds", "3 operators exact", ()),
     "exact by identities": (
@@ -274,7 +360,16 @@ STAGES = {
         ("identities: Cast 1, Identity 2",),
     ),
     "one region": (
-        region_stage((RegionReport(1_000, 1_001, {}, (Region((("r", "s"),), operators(8), (), OFF, place="body of 'l'"),)),)),
+        region_stage(
+            (
+                RegionReport(
+                    1_000,
+                    1_001,
+                    {},
+                    (Region((("r", "s"),), operators(8), (), OFF, place="body of 'l'"),),
+                ),
+            )
+        ),
         "fails",
         "1,000 of 1,001 operators exact, 1 region DIFFERS",
         (
@@ -287,7 +382,13 @@ STAGES = {
         region_stage(
             (
                 RegionReport(
-                    0, 1, {}, (region(None, reason="too large"), Region((("r", "r"), ("q", "q")), (), operators(9), FAR))
+                    0,
+                    1,
+                    {},
+                    (
+                        region(None, reason="too large"),
+                        Region((("r", "r"), ("q", "q")), (), operators(9), FAR),
+                    ),
                 ),
             )
         ),
@@ -304,10 +405,20 @@ STAGES = {
         region_stage(regions(region(None, reason="too large"))),
         "unknown",
         "3 of 5 operators exact, 1 region not judged",
-        ("first at r: not judged: too large", "the original computes it by nothing", "the other model computes it by nothing"),
+        (
+            "first at r: not judged: too large",
+            "the original computes it by nothing",
+            "the other model computes it by nothing",
+        ),
     ),
     "a region that one round judges": (
-        region_stage((*regions(region(None)), *regions(region(NEAR, of_largest=0.25)), *regions(region(NEAR, of_largest=0.5)))),
+        region_stage(
+            (
+                *regions(region(None)),
+                *regions(region(NEAR, of_largest=0.25)),
+                *regions(region(NEAR, of_largest=0.5)),
+            )
+        ),
         "holds",
         "3 of 5 operators exact, 1 region within 0.5 of the largest number",
         (),
@@ -336,7 +447,9 @@ STAGES = {
     "training that parts equal branches": (
         training_stage(
             Training(
-                1.0, (TrainedPair("s", "b-s", "drifts", True, 0.5, 0, 0.25),), (TrainedOutput("y", "b-y", 1, 2, 1, 3, OFF),)
+                1.0,
+                (TrainedPair("s", "b-s", "drifts", True, 0.5, 0, 0.25),),
+                (TrainedOutput("y", "b-y", 1, 2, 1, 3, OFF),),
             ),
             expect_tied=False,
         ),
@@ -345,7 +458,10 @@ STAGES = {
         (
             "y and b-y differ after a step on equal inputs: values differ, max abs 0.5",
             "y: mean 1 before, 2 after; b-y: 1, 3",
-            "'s' and 'b-s': statistics: will drift, 0.25 apart after one step on different inputs, which changed it by 0.5",
+            (
+                "'s' and 'b-s': statistics: will drift, 0.25 apart after one step on different "
+                "inputs, which changed it by 0.5"
+            ),
         ),
     ),
 }
@@ -360,18 +476,30 @@ def test_a_stage_says_what_was_found(name: str) -> None:
 def test_a_region_is_bit_for_bit_only_if_it_is_so_in_every_run() -> None:
     runs = [regions(region(comparison, of_largest=0.0))[0] for comparison in (SIGNED, EXACT)]
     for rounds in (runs, runs[::-1]):
-        assert region_stage(rounds).summary == "3 of 5 operators exact, 1 region within 0 of the largest number"
+        assert (
+            region_stage(rounds).summary
+            == "3 of 5 operators exact, 1 region within 0 of the largest number"
+        )
 
 
 def test_an_if_of_two_regions_is_counted_once() -> None:
     rounds = regions(region(EXACT, switches=("s",)), region(EXACT, "t", switches=("s",)))
-    assert add_regions(HOLDS, rounds)[-1].summary == "1 If with a body that was not reached; `feeds` gives other inputs"
+    assert (
+        add_regions(HOLDS, rounds)[-1].summary
+        == "1 If with a body that was not reached; `feeds` gives other inputs"
+    )
 
 
 def test_parameters_that_drift_are_listed_up_to_20() -> None:
-    for count, last in ((20, "'w' and 'b-w': copied: will drift, "), (21, f"and 1 more that drift {MORE}")):
+    for count, last in (
+        (20, "'w' and 'b-w': copied: will drift, "),
+        (21, f"and 1 more that drift {MORE}"),
+    ):
         stage = training_stage(trained(*["drifts"] * count), expect_tied=False)
-        assert (stage.summary, len(stage.details)) == (f"0 tied, {count} copied: will drift", 1 + count)
+        assert (stage.summary, len(stage.details)) == (
+            f"0 tied, {count} copied: will drift",
+            1 + count,
+        )
         assert stage.details[-1].startswith(last)
 
 
@@ -405,7 +533,9 @@ def test_what_equal_values_hide_is_a_stage_of_its_own(
 def test_a_body_that_was_compared_with_nothing_leaves_a_model_not_judged() -> None:
     stage = add_regions(HOLDS, regions(region(EXACT, switches=("s",))))[-1]
     summary = "1 If with a body that was not reached; `feeds` gives other inputs"
-    assert stage == Stage("changes", "unknown", summary, ("'s': one of its bodies was compared with nothing",))
+    assert stage == Stage(
+        "changes", "unknown", summary, ("'s': one of its bodies was compared with nothing",)
+    )
     report = Report((branch(*HOLDS, stage),))
     assert (report.outcome, report.rung) == ("not judged", "not judged")
 
@@ -425,16 +555,24 @@ def test_a_body_that_was_compared_with_nothing_leaves_a_model_not_judged() -> No
         ((failing("layers"),), "equal", "on 1 input"),
     ],
 )
-def test_the_worst_of_all_branches_is_the_outcome(branches: tuple[BranchReport, ...], outcome: str, rung: str) -> None:
+def test_the_worst_of_all_branches_is_the_outcome(
+    branches: tuple[BranchReport, ...], outcome: str, rung: str
+) -> None:
     report = Report(branches)
     assert (report.outcome, report.rung, bool(report)) == (outcome, rung, outcome == "equal")
 
 
 @pytest.mark.parametrize(
     ("taken", "is_hidden"),
-    [(({"s": True}, {"s": False}), False), (({"s": True}, {"s": True}), True), (({"s": True}, {}), True)],
+    [
+        (({"s": True}, {"s": False}), False),
+        (({"s": True}, {"s": True}), True),
+        (({"s": True}, {}), True),
+    ],
 )
-def test_a_switch_is_compared_where_rounds_take_both_bodies(taken: tuple[dict[str, bool], ...], is_hidden: bool) -> None:
+def test_a_switch_is_compared_where_rounds_take_both_bodies(
+    taken: tuple[dict[str, bool], ...], is_hidden: bool
+) -> None:
     rounds = [RegionReport(0, 1, {}, (region(EXACT, switches=("s",)),), each) for each in taken]
     assert (add_regions(HOLDS, rounds)[-1].name == "changes") is is_hidden
 
@@ -443,13 +581,17 @@ def test_stages_without_regions_stay() -> None:
     assert add_regions(HOLDS, regions()) == HOLDS
 
 
-@pytest.mark.parametrize(("outputs", "is_equal"), [((), False), ((EXACT, NEAR), True), ((EXACT, OFF), False)])
+@pytest.mark.parametrize(
+    ("outputs", "is_equal"), [((), False), ((EXACT, NEAR), True), ((EXACT, OFF), False)]
+)
 def test_nothing_is_equal_without_outputs(outputs: tuple[Comparison, ...], is_equal: bool) -> None:
     assert bool(compared(*outputs)) is bool(run(*outputs)) is is_equal
 
 
 def export(*rounds: Values, branches: tuple[BranchReport, ...] = ()) -> ExportReport:
-    return ExportReport(branches, model=BranchReport("", "model", (value_stage(rounds),), rounds), runtime="1.0")
+    return ExportReport(
+        branches, model=BranchReport("", "model", (value_stage(rounds),), rounds), runtime="1.0"
+    )
 
 
 @pytest.mark.parametrize(
@@ -466,7 +608,11 @@ def export(*rounds: Values, branches: tuple[BranchReport, ...] = ()) -> ExportRe
         ),
         (export(run(EXACT, OFF)), "NOT EQUAL in onnxruntime: y1"),
         (
-            export(run(OFF), run(EXACT, first=inner(OFF)), branches=(branch(Stage("values", "fails", ""), comparison=OFF),)),
+            export(
+                run(OFF),
+                run(EXACT, first=inner(OFF)),
+                branches=(branch(Stage("values", "fails", ""), comparison=OFF),),
+            ),
             "NOT EQUAL in onnxruntime: y0, b-y; the first value that differs is h (Conv)",
         ),
     ],
@@ -478,9 +624,14 @@ def test_the_verdict_on_an_export(report: ExportReport, verdict: str) -> None:
 def test_an_export_is_described_output_by_output() -> None:
     two = BranchReport("", "b-", (), (run(EXACT, OFF), run(EXACT)))
     described = export(run(OFF), run(NEAR, first=inner(OFF)), branches=(two,)).describe()
-    rows = [(row["name"], row["max_abs"], row["max_rel"], row["holds"], row["reason"]) for row in described["outputs"]]
+    rows = [
+        (row["name"], row["max_abs"], row["max_rel"], row["holds"], row["reason"])
+        for row in described["outputs"]
+    ]
     assert rows == [("y0", 0.5, 0.25, False, "values differ"), ("y0", 1e-7, 1e-7, True, "")]
-    assert described["branches"] == [{"reference": "", "branch": "b-", "outputs": 2, "differ": ["b-y1"]}]
+    assert described["branches"] == [
+        {"reference": "", "branch": "b-", "outputs": 2, "differ": ["b-y1"]}
+    ]
     assert (described["first"], described["runtime"]) == ("h (Conv)", "1.0")
 
 
@@ -525,7 +676,9 @@ def test_parameters_are_counted_by_how_they_belong_together(
 ) -> None:
     a, b = read_symbol(json.dumps(document([variable("a"), variable("b")], [0, 1])).encode()).nodes
     pairs = [ParameterPair(a, b, how, "why") for how in hows.split()]  # type: ignore[arg-type]
-    assert parameter_stage(pairs, no_file, ("1 kB",)) == Stage("parameters", verdict, summary, details)
+    assert parameter_stage(pairs, no_file, ("1 kB",)) == Stage(
+        "parameters", verdict, summary, details
+    )
 
 
 def test_a_sigmoid_near_zero_is_one_value_in_two_engines(tmp_path: Path) -> None:
@@ -533,11 +686,18 @@ def test_a_sigmoid_near_zero_is_one_value_in_two_engines(tmp_path: Path) -> None
     onnx = pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
     ends = [onnx.helper.make_tensor_value_info(name, 1, [2]) for name in "xy"]
-    graph = onnx.helper.make_graph([onnx.helper.make_node("Sigmoid", ["x"], ["y"])], "g", ends[:1], ends[1:])
-    onnx.save(
-        onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8), tmp_path / "g.onnx"
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Sigmoid", ["x"], ["y"])], "g", ends[:1], ends[1:]
     )
-    (tmp_path / "g.json").write_text(json.dumps(document([variable("x"), operator("sigmoid", "y", [0])], [1])))
+    onnx.save(
+        onnx.helper.make_model(
+            graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8
+        ),
+        tmp_path / "g.onnx",
+    )
+    (tmp_path / "g.json").write_text(
+        json.dumps(document([variable("x"), operator("sigmoid", "y", [0])], [1]))
+    )
     pair = tmp_path / "g.onnx", tmp_path / "g.json"
     for number, outcome in ((-18.2, "equal"), (0.1, "equal")):
         for models in (pair, pair[::-1]):
@@ -559,7 +719,10 @@ def test_bodies_of_an_if_count_whichever_model_has_it(tmp_path: Path) -> None:
         ("if", [node("If", "flag", "y", **branches)]),
         ("where", [node("Neg", "x", "a"), node("Relu", "x", "b"), node("Where", "flag a b", "y")]),
     ):
-        onnx.save(build(nodes, [declare("flag", (), BOOL), declare("x")], [declare("y")]), tmp_path / f"{name}.onnx")
+        onnx.save(
+            build(nodes, [declare("flag", (), BOOL), declare("x")], [declare("y")]),
+            tmp_path / f"{name}.onnx",
+        )
     x = np.array([[1, -2], [3, -4]], "float32")
     sets = [{"flag": np.array(value), "x": x} for value in (True, False)]
     for pair in (("if", "where"), ("where", "if")):

@@ -31,7 +31,9 @@ def load(folder: Path, name: str, text: str) -> gs.Checkpoint:
 def compare(folder: Path, text: str, copy: str) -> BitComparison:
     source = load(folder, "source", text)
     load(folder, "copy", copy)
-    return compare_bits(source, source, "copy.onnx", lambda: ((folder / "copy.onnx").read_bytes(), str(folder)))
+    return compare_bits(
+        source, source, "copy.onnx", lambda: ((folder / "copy.onnx").read_bytes(), str(folder))
+    )
 
 
 def refuse(*_: object, **__: object) -> None:
@@ -64,12 +66,20 @@ def test_a_copy_is_compared_bit_for_bit(text: str, copy: str, words: str, tmp_pa
 @pytest.mark.parametrize(
     ("copy", "words"),
     [
-        ("<float c = {0.0000001}> { y = Add(x, c) z = Exp(x) }", "computes different bits from its source: y"),
+        (
+            "<float c = {0.0000001}> { y = Add(x, c) z = Exp(x) }",
+            "computes different bits from its source: y",
+        ),
         ("{ y = Exp(x) z = Neg(x) }", "computes different bits from its source: y, z"),
-        ("<int64[1] k = {3}> { y = Identity(x) z = Reshape(x, k) }", "cannot be computed as its source can: onnxruntime"),
+        (
+            "<int64[1] k = {3}> { y = Identity(x) z = Reshape(x, k) }",
+            "cannot be computed as its source can: onnxruntime",
+        ),
     ],
 )
-def test_a_copy_that_computes_something_else_is_disproved(copy: str, words: str, tmp_path: Path) -> None:
+def test_a_copy_that_computes_something_else_is_disproved(
+    copy: str, words: str, tmp_path: Path
+) -> None:
     with pytest.raises(DisprovedError) as caught:
         compare(tmp_path, f"{_TWO} {{ y = Identity(x) z = Exp(x) }}", f"{_TWO} {copy}")
     (fault,) = caught.value.faults
@@ -99,30 +109,44 @@ def test_another_refusal_leaves_a_model_unproved_under_a_limit(tmp_path: Path) -
     text = "(float[4] x) => (float[K] y) <int64[1] k = {3}> { y = Reshape(x, k) }"
     with resource_limits("4 GB", None):
         comparison = compare(tmp_path, text, text)
-        assert (comparison.were_compared, comparison.text.partition(": ")[0]) == (False, "not computed")
+        assert (comparison.were_compared, comparison.text.partition(": ")[0]) == (
+            False,
+            "not computed",
+        )
         model = gs.load(tmp_path / "source.onnx")
         note = prove_folding(model, Folding((), ()), model, {"float32"}, None).notes[-1]
     assert note.startswith("proved by weights alone, as the models were not computed: onnxruntime")
 
 
 @pytest.mark.parametrize(
-    ("changed", "words"), [(None, "does not exist"), (b"", "changed since"), (bytes(4096), "changed since")]
+    ("changed", "words"),
+    [(None, "does not exist"), (b"", "changed since"), (bytes(4096), "changed since")],
 )
 @pytest.mark.parametrize("proof", ["of a copy", "of folding"])
-def test_nothing_follows_from_external_data_that_changes(proof: str, changed: bytes | None, words: str, tmp_path: Path) -> None:
+def test_nothing_follows_from_external_data_that_changes(
+    proof: str, changed: bytes | None, words: str, tmp_path: Path
+) -> None:
     """onnxruntime reads it itself: the model seems to compute something else, or not to be computed at all."""
     head = '<ir_version: 8, opset_import: ["" : 17]> g'
     made = onnx.parser.parse_model(head + " (float[1024] x) => (float[1024] y) { y = Add(x, c) }")
     made.graph.initializer.append(onnx.numpy_helper.from_array(np.ones(1024, np.float32), "c"))
     onnx.save(made, tmp_path / "copy.onnx")
-    onnx.save(made, tmp_path / "source.onnx", save_as_external_data=True, location="data", size_threshold=0)
+    onnx.save(
+        made,
+        tmp_path / "source.onnx",
+        save_as_external_data=True,
+        location="data",
+        size_threshold=0,
+    )
     copy, model = (gs.load(tmp_path / f"{name}.onnx") for name in ("copy", "source"))
     (tmp_path / "data").unlink()
     if changed is not None:
         (tmp_path / "data").write_bytes(changed)
         os.utime(tmp_path / "data", (1, 1))
     ways: dict[str, Callable[[], object]] = {
-        "of a copy": lambda: compare_bits(model, model, "copy.onnx", lambda: ((tmp_path / "copy.onnx").read_bytes(), "")),
+        "of a copy": lambda: compare_bits(
+            model, model, "copy.onnx", lambda: ((tmp_path / "copy.onnx").read_bytes(), "")
+        ),
         "of folding": lambda: prove_folding(copy, Folding((), ()), model, {"float32"}, None),
     }
     with pytest.raises(InputError, match=words):
@@ -130,7 +154,11 @@ def test_nothing_follows_from_external_data_that_changes(proof: str, changed: by
 
 
 def fold(
-    folder: Path, change: float, dtypes: Sequence[str] = ("float32",), tolerance: float | None = None, tail: str = "Neg(n)"
+    folder: Path,
+    change: float,
+    dtypes: Sequence[str] = ("float32",),
+    tolerance: float | None = None,
+    tail: str = "Neg(n)",
 ) -> FoldingProof:
     """Prove a model beside one in which the first number of the norm ``n``, a maximum, is larger by ``change``.
 
@@ -138,7 +166,10 @@ def fold(
     """
     head = "(float[1,4] x) => (float[1,4] y)"
     text = "{} <float[4] c = {{{}, 0.0, 0.0, 0.0}}> {{ a = Sub(x, x) n = Max(a, c) y = {} }}"
-    source, folded = (load(folder, name, text.format(head, 1 + more, tail)) for name, more in (("a", 0.0), ("b", change)))
+    source, folded = (
+        load(folder, name, text.format(head, 1 + more, tail))
+        for name, more in (("a", 0.0), ("b", change))
+    )
     report = Folding((Folded("w", "b", ("layer",), ("n",)),), ())
     proof = prove_folding(folded, report, source, dtypes, tolerance).report.proof
     assert isinstance(proof, FoldingProof)
@@ -154,7 +185,10 @@ def test_outputs_and_layers_of_a_folded_model_are_measured(tmp_path: Path) -> No
 
 def test_a_layer_that_is_an_output_is_compared_once(tmp_path: Path) -> None:
     text = "(float[1,4] x) => (float[1,4] n) <float c = {{{}}}> {{ a = Sub(x, x) n = Max(a, c) }}"
-    source, folded = (load(tmp_path, name, text.format(value)) for name, value in (("a", 2.0), ("b", 2.0 + 2.0**-15)))
+    source, folded = (
+        load(tmp_path, name, text.format(value))
+        for name, value in (("a", 2.0), ("b", 2.0 + 2.0**-15))
+    )
     report = Folding((Folded("w", "b", ("layer",), ("n",)),), ())
     proof = prove_folding(folded, report, source, {"float32"}, None).report.proof
     assert proof == FoldingProof(1, 2.0**-15, 1, 2.0**-16)
@@ -176,7 +210,9 @@ def test_a_folded_model_may_differ_by_its_tolerance(
     change: float, dtypes: list[str], tolerance: float | None, is_proved: bool, tmp_path: Path
 ) -> None:
     if is_proved:
-        assert fold(tmp_path, change, dtypes, tolerance).of_largest == pytest.approx(change, rel=1e-2)
+        assert fold(tmp_path, change, dtypes, tolerance).of_largest == pytest.approx(
+            change, rel=1e-2
+        )
         return
     with pytest.raises(DisprovedError) as caught:
         fold(tmp_path, change, dtypes, tolerance)
@@ -188,21 +224,31 @@ def test_a_folded_model_may_differ_by_its_tolerance(
     )
 
 
-@pytest.mark.parametrize(("dtype", "step"), [("float16", 2.0**-9), ("float32", 2.0**-22), ("float64", 2.0**-51)])
-def test_a_share_near_zero_may_be_off_by_two_steps_of_1(dtype: str, step: float, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("dtype", "step"), [("float16", 2.0**-9), ("float32", 2.0**-22), ("float64", 2.0**-51)]
+)
+def test_a_share_near_zero_may_be_off_by_two_steps_of_1(
+    dtype: str, step: float, tmp_path: Path
+) -> None:
     """Both numbers are almost 0, and 1 beside them: a Sigmoid has such an error everywhere."""
     onnx_dtype = {"float16": "float16", "float32": "float", "float64": "double"}[dtype]
     text = "({0}[1] x) => ({0}[1] y) {{ a = Sub(x, x) y = Max(a, c) }}"
     for factor, is_proved in ((1.0, True), (1.5, False)):
         models = []
         for name, value in (("a", 0.0), ("b", step * factor)):
-            model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> g {text.format(onnx_dtype)}')
-            model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([value], dtype), "c"))
+            model = onnx.parser.parse_model(
+                f'<ir_version: 8, opset_import: ["" : 17]> g {text.format(onnx_dtype)}'
+            )
+            model.graph.initializer.append(
+                onnx.numpy_helper.from_array(np.array([value], dtype), "c")
+            )
             onnx.save(model, tmp_path / f"{name}.onnx")
             models.append(gs.load(tmp_path / f"{name}.onnx"))
         source, folded = models
         if is_proved:
-            assert prove_folding(folded, Folding((), ()), source, {dtype}, None).report.proof == FoldingProof(1, step, 0, None)
+            assert prove_folding(
+                folded, Folding((), ()), source, {dtype}, None
+            ).report.proof == FoldingProof(1, step, 0, None)
         else:
             with pytest.raises(DisprovedError):
                 prove_folding(folded, Folding((), ()), source, {dtype}, None)

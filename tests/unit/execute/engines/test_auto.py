@@ -24,10 +24,20 @@ LENET = str(ROOT / "fixtures" / "lenet")
 def dense(units: int, dtype: str = "float32") -> Part:
     """One matrix product of 1000 rows with ``units`` squared weights."""
     x, weight = Node("", "x"), Node("", "w")
-    product = Node("FullyConnected", "fc", {"num_hidden": str(units), "no_bias": "True"}, (Entry(x), Entry(weight)))
+    product = Node(
+        "FullyConnected",
+        "fc",
+        {"num_hidden": str(units), "no_bias": "True"},
+        (Entry(x), Entry(weight)),
+    )
     graph = Graph((x, weight, product), (Entry(product),))
     array = np.zeros((units, units), dtype)
-    return Part(graph, infer(graph, {x: (1000, units), weight: array.shape}, {weight: dtype}), {weight: array}, repeated=True)
+    return Part(
+        graph,
+        infer(graph, {x: (1000, units), weight: array.shape}, {weight: dtype}),
+        {weight: array},
+        repeated=True,
+    )
 
 
 def test_it_takes_what_is_worth_its_opening(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,7 +57,9 @@ def test_a_small_graph_imports_nothing_for_it() -> None:
         f"done = gs.run(gs.load({LENET!r}), feeds={{'data': np.zeros((1, 1, 28, 28), 'f')}}, engine='auto');"
         "print([m for m in sys.modules if m.startswith('onnxruntime') or m.endswith('to_onnx')], *done.notes[-1:])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
     assert done.stdout.startswith("[] auto: numpy computes")
 
 
@@ -72,17 +84,33 @@ def test_without_the_runtime_it_is_numpy(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_an_opening_is_paid_by_what_every_forward_saves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "has_runtime", lambda: True)
     monkeypatch.setattr(registry, "count_threads", lambda: 2)
-    # 1 to open, 0.5 for the operator and 4 for 400 bytes, with a margin of 2; a forward of 100,000 multiply-adds saves 1.
-    costs = {"_START": 1.0, "_BY_NODE": 0.5, "_BY_BYTE": 0.01, "_MARGIN": 2.0, "_SAVED_OPTIMIZED": 2e-5, "_SAVED": 1e-5}
+    # 1 to open, 0.5 for the operator and 4 for 400 bytes, with a margin of 2; a forward of 100,000
+    # multiply-adds saves 1.
+    costs = {
+        "_START": 1.0,
+        "_BY_NODE": 0.5,
+        "_BY_BYTE": 0.01,
+        "_MARGIN": 2.0,
+        "_SAVED_OPTIMIZED": 2e-5,
+        "_SAVED": 1e-5,
+    }
     for name, value in costs.items():
         monkeypatch.setattr(registry, name, value)
     part = dense(10)
     assert next(forwards for forwards in range(30) if Auto().takes(part, forwards)) == 11
-    assert next(forwards for forwards in range(30) if Auto().takes(replace(part, repeated=False), forwards)) == 22
+    assert (
+        next(
+            forwards
+            for forwards in range(30)
+            if Auto().takes(replace(part, repeated=False), forwards)
+        )
+        == 22
+    )
 
 
 @pytest.mark.parametrize(
-    ("engine", "hint"), [("nunpy", "did you mean 'numpy'?"), ("quux", "the engines are numpy, onnxruntime, auto")]
+    ("engine", "hint"),
+    [("nunpy", "did you mean 'numpy'?"), ("quux", "the engines are numpy, onnxruntime, auto")],
 )
 def test_an_unknown_engine_is_refused_with_those_that_there_are(engine: str, hint: str) -> None:
     with pytest.raises(gs.GraphshareError, match="unknown engine") as caught:

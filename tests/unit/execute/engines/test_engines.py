@@ -61,7 +61,10 @@ X = np.array([0.5, 1.0], np.float32)
 
 def test_an_engine_computes_the_graph(engines: dict[str, Any]) -> None:
     engines["counting"] = Counting
-    assert np.allclose(gs.run(unary("exp"), feeds={"x": X}, engine="counting").outputs["exp1_output"], np.exp(X) + 1)
+    assert np.allclose(
+        gs.run(unary("exp"), feeds={"x": X}, engine="counting").outputs["exp1_output"],
+        np.exp(X) + 1,
+    )
 
 
 def test_refused_nodes_run_in_numpy_and_are_named(engines: dict[str, Any]) -> None:
@@ -90,7 +93,8 @@ def test_a_graph_that_is_refused_whole_runs_in_numpy(engines: dict[str, Any]) ->
     engines["counting"] = lambda: Counting("exp", "sqrt")
     computed = gs.run(unary("exp", "sqrt"), feeds={"x": X}, engine="counting")
     assert np.array_equal(
-        computed.outputs["sqrt2_output"], gs.run(unary("exp", "sqrt"), feeds={"x": X}).outputs["sqrt2_output"]
+        computed.outputs["sqrt2_output"],
+        gs.run(unary("exp", "sqrt"), feeds={"x": X}).outputs["sqrt2_output"],
     )
 
 
@@ -107,7 +111,9 @@ def test_random_numbers_are_those_of_numpy(engines: dict[str, Any]) -> None:
     assert np.array_equal(found["early_output"], wanted["early_output"])
 
 
-def test_a_part_that_stays_as_others_are_divided_again_reads_its_inputs(engines: dict[str, Any]) -> None:
+def test_a_part_that_stays_as_others_are_divided_again_reads_its_inputs(
+    engines: dict[str, Any],
+) -> None:
     """The engine takes ``square`` before it refuses ``sqrt``, which comes before the numbers that are drawn."""
     engine = Counting("sqrt")
     engines["counting"] = lambda: engine
@@ -133,8 +139,12 @@ def test_a_bound_graph_is_compiled_once_for_each_shape(engines: dict[str, Any]) 
 
 def test_an_engine_of_another_package_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     point = metadata.EntryPoint("other", f"{__name__}:Counting", "graphshare.engines")
-    monkeypatch.setattr(metadata, "entry_points", lambda group: [point] if group == "graphshare.engines" else [])
-    assert np.allclose(gs.run(unary("exp"), feeds={"x": X}, engine="other").outputs["exp1_output"], np.exp(X) + 1)
+    monkeypatch.setattr(
+        metadata, "entry_points", lambda group: [point] if group == "graphshare.engines" else []
+    )
+    assert np.allclose(
+        gs.run(unary("exp"), feeds={"x": X}, engine="other").outputs["exp1_output"], np.exp(X) + 1
+    )
     with pytest.raises(UsageError, match="unknown engine 'othr'"):
         gs.run(unary("exp"), feeds={"x": X}, engine="othr")
 

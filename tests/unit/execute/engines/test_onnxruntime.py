@@ -42,7 +42,9 @@ def test_a_bound_network_gives_what_numpy_gives() -> None:
     source = gs.load(LENET)
     numpy, other = gs.bind(source), gs.bind(source, engine="onnxruntime")
     for samples in (1, 3, 1):
-        data = np.random.default_rng(samples).standard_normal((samples, 1, 28, 28)).astype(np.float32)
+        data = (
+            np.random.default_rng(samples).standard_normal((samples, 1, 28, 28)).astype(np.float32)
+        )
         wanted, found = numpy(data=data), other(data=data)
         assert list(found) == list(wanted)
         for name, array in wanted.items():
@@ -64,7 +66,9 @@ def test_copies_of_weights_beyond_the_memory_limit_are_left_to_numpy() -> None:
         gs.bind(source, engine="onnxruntime", strict_engine=True, max_memory=tight)(data=data)
 
 
-def test_under_a_limit_of_memory_it_computes_in_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_under_a_limit_of_memory_it_computes_in_a_process_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     data = np.random.default_rng(0).standard_normal((2, 1, 28, 28)).astype(np.float32)
     wanted = gs.run(LENET, feeds={"data": data}, engine="onnxruntime").outputs["softmax_output"]
     opened = []
@@ -102,7 +106,9 @@ def test_random_and_untranslated_nodes_are_left_to_numpy() -> None:
     for name, array in wanted.outputs.items():
         assert np.allclose(found.outputs[name], array, rtol=1e-4)
     (note,) = (note for note in found.notes if "onnxruntime" in note)
-    assert note.startswith("numpy computes 2 nodes that onnxruntime cannot compute: f (_linalg_gelqf), r (_random_normal)")
+    assert note.startswith(
+        "numpy computes 2 nodes that onnxruntime cannot compute: f (_linalg_gelqf), r (_random_normal)"
+    )
     assert note.endswith("; onnxruntime computes the rest in 2 parts")
 
 
@@ -115,7 +121,10 @@ def test_shapes_that_depend_on_values_are_left_to_numpy() -> None:
     feeds = {"x": X, "index": np.array([1, 0, 1], np.float32)}
     found = gs.run(graph, feeds=feeds, engine="onnxruntime")
     assert np.allclose(found.outputs["s_output"], np.sqrt(np.exp(X[::2])))
-    assert any("2 nodes that onnxruntime cannot compute: m (_contrib_boolean_mask), s (sqrt)" in note for note in found.notes)
+    assert any(
+        "2 nodes that onnxruntime cannot compute: m (_contrib_boolean_mask), s (sqrt)" in note
+        for note in found.notes
+    )
 
 
 @pytest.mark.parametrize(
@@ -123,7 +132,9 @@ def test_shapes_that_depend_on_values_are_left_to_numpy() -> None:
     [("float64", "Erf"), ("int16", "Erf"), ("float32", "Unheard")],
     ids=["no kernel", "no such type", "no such operator"],
 )
-def test_a_node_that_onnxruntime_cannot_run_is_found(dtype: str, operator: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_that_onnxruntime_cannot_run_is_found(
+    dtype: str, operator: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """onnxruntime says by name what it cannot take; that node alone is left to numpy."""
 
     def emit(translation: Translation) -> str:
@@ -158,7 +169,9 @@ def test_onnx_is_not_imported() -> None:
         f"gs.bind(gs.load({LENET!r}), engine='onnxruntime')(data=np.zeros((1, 1, 28, 28), 'f'));"
         "print('onnx' in sys.modules, 'onnxruntime' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
     assert done.stdout.split() == ["False", "True"]
 
 
@@ -198,7 +211,9 @@ def test_constants_of_a_part_are_no_inputs() -> None:
 
 def test_a_dimension_whose_name_is_not_utf_8_is_an_error_of_the_model() -> None:
     kind = ("float32", ("size",))
-    graph = composed.model("g", [composed.Operator("Relu", ("x",), ("y",))], {"x": kind}, {"y": kind})
+    graph = composed.model(
+        "g", [composed.Operator("Relu", ("x",), ("y",))], {"x": kind}, {"y": kind}
+    )
     data = b"".join(encode_model(graph).pieces())
     assert onnx_session.OnnxSession(data).inputs == {"x": ("size",)}
     with pytest.raises(InputError, match="refuses the model"):
@@ -215,12 +230,16 @@ def test_a_dimension_whose_name_is_not_utf_8_is_an_error_of_the_model() -> None:
         ({}, 7),
     ],
 )
-def test_a_session_has_as_many_threads_as_blas(variables: dict[str, str], count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_has_as_many_threads_as_blas(
+    variables: dict[str, str], count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in resources.THREADS:  # a cluster that another test started may have set some
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("os.sched_getaffinity", lambda process: range(7 if process == 0 else 1), raising=False)
+    monkeypatch.setattr(
+        "os.sched_getaffinity", lambda process: range(7 if process == 0 else 1), raising=False
+    )
     assert resources.count_threads() == count
     monkeypatch.delattr("os.sched_getaffinity")
     for cores, known in ((7, 7), (None, 1)):
@@ -238,7 +257,9 @@ def test_options_of_a_session_are_set_where_they_are_asked_for() -> None:
                 off.append(options.get_session_config_entry(name) == value)
             except RuntimeError:  # it was not set
                 off.append(False)
-        is_plain = options.graph_optimization_level == onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        is_plain = (
+            options.graph_optimization_level == onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        )
         return not is_plain, not off[0], options.intra_op_num_threads, not off[1]
 
     assert make() == (True, True, 2, True)
@@ -268,7 +289,9 @@ def test_a_model_that_is_refused_is_named(tmp_path: Path) -> None:
         ("", "", False),
     ],
 )
-def test_a_node_of_onnx_belongs_to_the_operator_whose_name_it_begins_with(stored: str, name: str, belongs: bool) -> None:
+def test_a_node_of_onnx_belongs_to_the_operator_whose_name_it_begins_with(
+    stored: str, name: str, belongs: bool
+) -> None:
     assert onnxruntime_engine._belongs(stored, name) == belongs
 
 
@@ -282,7 +305,9 @@ def test_a_node_of_onnx_belongs_to_the_operator_whose_name_it_begins_with(stored
         ("nothing is named", ["a", "a/b", "c"]),
     ],
 )
-def test_what_onnxruntime_blames_is_the_operator_of_the_longest_name(message: str, names: list[str]) -> None:
+def test_what_onnxruntime_blames_is_the_operator_of_the_longest_name(
+    message: str, names: list[str]
+) -> None:
     x = Node("", "x")
     nodes = (x, *(Node("relu", name, inputs=(Entry(x),)) for name in ("a", "a/b", "c")))
     graph = Graph(nodes, tuple(map(Entry, nodes[1:])))

@@ -18,7 +18,14 @@ def chains(draw: st.DrawFn) -> tuple[list[Node], list[Node], list[Node]]:
     nodes = [Node("", "x")]
     for number in range(draw(st.integers(1, 14))):
         inputs = draw(st.lists(st.sampled_from(nodes), min_size=1, max_size=2))
-        nodes.append(Node("add_n", f"n{number}", {"num_args": str(len(inputs))}, tuple(Entry(node) for node in inputs)))
+        nodes.append(
+            Node(
+                "add_n",
+                f"n{number}",
+                {"num_args": str(len(inputs))},
+                tuple(Entry(node) for node in inputs),
+            )
+        )
     apart = [node for node in nodes[1:] if draw(st.booleans())]
     return nodes, apart, [node for node in apart if draw(st.booleans())]
 
@@ -56,9 +63,13 @@ def test_no_division_has_fewer_segments(case: tuple[list[Node], list[Node], list
     changes: dict[Node, int] = {}
     for node in nodes[1:]:
         inputs = [entry.node for entry in node.inputs if not entry.node.is_variable]
-        changes[node] = max((changes[x] + ((x in apart) != (node in apart)) for x in inputs), default=0)
+        changes[node] = max(
+            (changes[x] + ((x in apart) != (node in apart)) for x in inputs), default=0
+        )
     most = max(changes.values()) + 1
-    assert len(partition(nodes, apart)) <= most + 1  # the first kind may be missing in the longest chain
+    assert (
+        len(partition(nodes, apart)) <= most + 1
+    )  # the first kind may be missing in the longest chain
 
 
 def test_a_cut_computes_what_the_graph_does() -> None:

@@ -42,7 +42,9 @@ def test_pixels_as_they_are(photo: Path) -> None:
 def test_channels_and_layouts(photo: Path) -> None:
     rgb = np.asarray(gs.open_images(photo))
     assert np.array_equal(np.asarray(gs.open_images(photo, color="bgr")), rgb[:, ::-1])
-    assert np.array_equal(np.asarray(gs.open_images(photo, layout="NHWC")), rgb.transpose(0, 2, 3, 1))
+    assert np.array_equal(
+        np.asarray(gs.open_images(photo, layout="NHWC")), rgb.transpose(0, 2, 3, 1)
+    )
     gray = gs.open_images(photo, color="gray")
     assert gray.shape == np.asarray(gray).shape == (1, 1, 30, 40)
     weights = np.array([0.299, 0.587, 0.114])[:, None, None]
@@ -56,7 +58,9 @@ def test_the_formula_keeps_red_green_and_blue_apart() -> None:
     assert normalize(pixels, settings).tolist() == [[[18.0, 18.0, 13.5]]]
     assert normalize(pixels, ImageSettings(scale=2.0)).tolist() == [[[20.0, 40.0, 60.0]]]
     assert normalize(pixels, ImageSettings(std=(1.0, 1.0, 2.0))).tolist() == [[[10.0, 20.0, 15.0]]]
-    assert normalize(pixels, make_settings(None, {"mean": (1.0, 2.0, 3.0), "color": "bgr"})).tolist() == [[[27.0, 18.0, 9.0]]]
+    assert normalize(
+        pixels, make_settings(None, {"mean": (1.0, 2.0, 3.0), "color": "bgr"})
+    ).tolist() == [[[27.0, 18.0, 9.0]]]
 
 
 @pytest.mark.parametrize(
@@ -71,7 +75,9 @@ def test_the_formula_keeps_red_green_and_blue_apart() -> None:
         ((30, 40), 60, (50, 50), (50, 50)),
     ],
 )
-def test_sizes(tmp_path: Path, size: tuple[int, int], resize: Any, crop: Any, wanted: tuple[int, int]) -> None:
+def test_sizes(
+    tmp_path: Path, size: tuple[int, int], resize: Any, crop: Any, wanted: tuple[int, int]
+) -> None:
     file = pictures.save(tmp_path / "a.png", pictures.texture(*size))
     found = gs.open_images(file, resize=resize, crop=crop)
     assert found.shape == np.asarray(found).shape == (1, 3, *wanted)
@@ -84,9 +90,15 @@ def test_the_crop_is_the_centre(photo: Path) -> None:
 
 def test_a_resize_to_half_is_an_average_and_one_to_the_same_size_changes_nothing() -> None:
     pixels = np.arange(48, dtype="uint8").reshape(4, 4, 3)
-    assert resize_as_mxnet(pixels, 2, 2)[0, 0].tolist() == [8, 9, 10]  # of 0, 3, 12 and 15: 7.5, rounded up
+    assert resize_as_mxnet(pixels, 2, 2)[0, 0].tolist() == [
+        8,
+        9,
+        10,
+    ]  # of 0, 3, 12 and 15: 7.5, rounded up
     assert np.array_equal(resize_as_mxnet(pixels, 4, 4), pixels)
-    assert np.array_equal(resize_as_mxnet(pixels[:1, :1], 3, 5), np.broadcast_to(pixels[:1, :1], (3, 5, 3)))
+    assert np.array_equal(
+        resize_as_mxnet(pixels[:1, :1], 3, 5), np.broadcast_to(pixels[:1, :1], (3, 5, 3))
+    )
 
 
 @pytest.mark.parametrize(
@@ -101,7 +113,9 @@ def test_a_resize_to_half_is_an_average_and_one_to_the_same_size_changes_nothing
                 [91, 97, 114, 130, 146, 163, 179, 196, 202]]),
     ],
 )  # fmt: skip
-def test_a_resize_gives_the_numbers_of_mxnet(height: int, width: int, wanted: list[list[int]]) -> None:
+def test_a_resize_gives_the_numbers_of_mxnet(
+    height: int, width: int, wanted: list[list[int]]
+) -> None:
     """Recorded from ``mx.image.imresize`` of MXNet 1.9.1; positions beyond an edge take the pixel at it."""
     pixels = ((np.arange(20) * 37 + 11) % 256).astype("uint8").reshape(5, 4, 1)
     assert resize_as_mxnet(pixels, height, width)[..., 0].tolist() == wanted
@@ -109,7 +123,9 @@ def test_a_resize_gives_the_numbers_of_mxnet(height: int, width: int, wanted: li
 
 def test_filters_differ(photo: Path) -> None:
     names = ("mxnet", "nearest", "box", "bilinear", "bicubic", "lanczos")
-    arrays = [np.asarray(gs.open_images(photo, resize=(11, 13), interpolation=name)) for name in names]
+    arrays = [
+        np.asarray(gs.open_images(photo, resize=(11, 13), interpolation=name)) for name in names
+    ]
     assert all(not np.array_equal(a, b) for i, a in enumerate(arrays) for b in arrays[:i])
 
 
@@ -128,7 +144,9 @@ def test_exif_orientations(tmp_path: Path, orientation: int) -> None:
         stored.save(tmp_path / name, exif=exif)
         found = gs.open_images(tmp_path / name, layout="NHWC")
         assert np.array_equal(np.asarray(found)[0], upright)
-        assert found.notes == ((f"turned upright by their EXIF data: {name}",) if orientation > 1 else ())
+        assert found.notes == (
+            (f"turned upright by their EXIF data: {name}",) if orientation > 1 else ()
+        )
 
 
 def test_a_folder_in_order_with_what_it_leaves_out(tmp_path: Path) -> None:
@@ -140,7 +158,9 @@ def test_a_folder_in_order_with_what_it_leaves_out(tmp_path: Path) -> None:
     found = gs.open_images(tmp_path)
     assert [Path(path).name for path in found.paths] == ["a.jpg", "b.png", "c.bmp"]
     assert found.notes == (f"not images, and left out of {tmp_path}: words.txt",)
-    assert np.array_equal(np.asarray(found[1:])[0], np.asarray(gs.open_images(tmp_path / "b.png"))[0])
+    assert np.array_equal(
+        np.asarray(found[1:])[0], np.asarray(gs.open_images(tmp_path / "b.png"))[0]
+    )
     assert [len(found[1]), len(found[:2]), len(found.take([2, 2]))] == [1, 2, 2]
     assert len(gs.open_images([tmp_path / "b.png", tmp_path])) == 4
 
@@ -153,7 +173,12 @@ def test_every_wrong_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "header.png").write_bytes(whole[:20])
     with pytest.raises(InputError) as caught:
         gs.open_images([tmp_path, tmp_path / "absent.png"])
-    assert [Path(fault.where).name for fault in caught.value.faults] == ["empty.png", "header.png", "page.jpg", "absent.png"]
+    assert [Path(fault.where).name for fault in caught.value.faults] == [
+        "empty.png",
+        "header.png",
+        "page.jpg",
+        "absent.png",
+    ]
     assert "is a web page (HTML), not an image" in str(caught.value.faults[2])
     for name in ("page.jpg", "empty.png", "header.png"):
         (tmp_path / name).unlink()
@@ -174,13 +199,21 @@ def test_sizes_that_differ_are_all_named(tmp_path: Path) -> None:
     with pytest.raises(RefusedError) as caught:
         gs.open_images(tmp_path)
     assert [Path(fault.where).name for fault in caught.value.faults] == ["b.png", "c.png"]
-    assert f"is 5 wide, 6 high, where {tmp_path / 'a.png'} is 6 wide, 5 high" in str(caught.value.faults[0])
+    assert f"is 5 wide, 6 high, where {tmp_path / 'a.png'} is 6 wide, 5 high" in str(
+        caught.value.faults[0]
+    )
     assert gs.open_images(tmp_path, crop=5).shape == (3, 3, 5, 5)
     for number in range(9):
         pictures.save(tmp_path / f"d{number}.png", pictures.texture(3, 3))
     with pytest.raises(RefusedError) as caught:
         gs.open_images(tmp_path)
-    assert [Path(fault.where).name for fault in caught.value.faults] == ["b.png", "c.png", "d0.png", "d1.png", ""]
+    assert [Path(fault.where).name for fault in caught.value.faults] == [
+        "b.png",
+        "c.png",
+        "d0.png",
+        "d1.png",
+        "",
+    ]
     assert str(caught.value.faults[-1]) == "and so on for 7 more images"
 
 
@@ -192,7 +225,10 @@ def test_limits(photo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         if fits:
             gs.open_images(photo, resize=24)
             continue
-        with pytest.raises(RefusedError, match=f"would be 32 wide, 24 high after the resize; at most {limit} pixels"):
+        with pytest.raises(
+            RefusedError,
+            match=f"would be 32 wide, 24 high after the resize; at most {limit} pixels",
+        ):
             gs.open_images(photo, resize=24)
     monkeypatch.setattr(images, "MAX_BATCH_BYTES", 30 * 40 * 3 * 4 * 2)
     np.asarray(gs.open_images([photo, photo]))
@@ -215,7 +251,12 @@ def test_pixels_of_32_bits_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("size", "mode", "words"),
-    [((0, 5), "L", "has no pixels"), ((5, 0), "L", "has no pixels"), ((5, 1), "F", "32 bits"), ((1, 1), "RGB", "")],
+    [
+        ((0, 5), "L", "has no pixels"),
+        ((5, 0), "L", "has no pixels"),
+        ((5, 1), "F", "32 bits"),
+        ((1, 1), "RGB", ""),
+    ],
 )
 def test_images_without_pixels_are_refused(size: tuple[int, int], mode: str, words: str) -> None:
     image, source = SimpleNamespace(size=size, mode=mode), SimpleNamespace(name="a.png")
@@ -253,7 +294,11 @@ def test_presets_give_way_to_options() -> None:
         (None, {"color": "cmyk"}, ["color 'cmyk' must be one of rgb, bgr, gray"]),
         (None, {"layout": "CHW"}, ["layout 'CHW'"]),
         (None, {"interpolation": "magic"}, ["interpolation 'magic'"]),
-        (None, {"resize": 0, "crop": (3, -1)}, ["resize 0 is not a size", "crop (3, -1) is not a size"]),
+        (
+            None,
+            {"resize": 0, "crop": (3, -1)},
+            ["resize 0 is not a size", "crop (3, -1) is not a size"],
+        ),
         (None, {"resize": (1, 1 << 20)}, ["not a size", "32,768"]),
         (None, {"mean": (1.0, 2.0)}, ["mean has 2 numbers for 3 channels"]),
         (
@@ -261,10 +306,16 @@ def test_presets_give_way_to_options() -> None:
             {"mean": (float("nan"),), "std": (0.0,), "scale": float("inf")},
             ["mean must be finite", "std must not be 0", "scale must be finite"],
         ),
-        ("gluoncv", {"color": "gray"}, ["mean has 3 numbers for 1 channel", "std has 3 numbers for 1 channel"]),
+        (
+            "gluoncv",
+            {"color": "gray"},
+            ["mean has 3 numbers for 1 channel", "std has 3 numbers for 1 channel"],
+        ),
     ],
 )
-def test_settings_that_make_no_sense(preset: str | None, given: dict[str, Any], words: list[str]) -> None:
+def test_settings_that_make_no_sense(
+    preset: str | None, given: dict[str, Any], words: list[str]
+) -> None:
     with pytest.raises(UsageError) as caught:
         make_settings(preset, given)
     text = "\n".join(f"{fault} {fault.hint}" for fault in caught.value.faults)
@@ -277,16 +328,40 @@ def test_settings_that_make_no_sense(preset: str | None, given: dict[str, Any], 
         ({"resize": 1}, "", ""),
         ({"resize": 32768}, "", ""),
         ({"crop": (1, 32768)}, "", ""),
-        ({"resize": 32769}, "resize 32769 is not a size", "give lengths from 1 to 32,768, as in 224 or 112,96"),
-        ({"resize": 0}, "resize 0 is not a size", "give lengths from 1 to 32,768, as in 224 or 112,96"),
-        ({"crop": (32769, 1)}, "crop (32769, 1) is not a size", "give lengths from 1 to 32,768, as in 224 or 112,96"),
-        ({"crop": ()}, "crop () is not a size", "give lengths from 1 to 32,768, as in 224 or 112,96"),
+        (
+            {"resize": 32769},
+            "resize 32769 is not a size",
+            "give lengths from 1 to 32,768, as in 224 or 112,96",
+        ),
+        (
+            {"resize": 0},
+            "resize 0 is not a size",
+            "give lengths from 1 to 32,768, as in 224 or 112,96",
+        ),
+        (
+            {"crop": (32769, 1)},
+            "crop (32769, 1) is not a size",
+            "give lengths from 1 to 32,768, as in 224 or 112,96",
+        ),
+        (
+            {"crop": ()},
+            "crop () is not a size",
+            "give lengths from 1 to 32,768, as in 224 or 112,96",
+        ),
         ({"color": "grey"}, "color 'grey' must be one of rgb, bgr, gray", "did you mean 'gray'?"),
         ({"layout": "x"}, "layout 'x' must be one of NCHW, NHWC", "such as layout='NCHW'"),
         ({"mean": (1.0, 2.0, 3.0), "std": (2.0,)}, "", ""),
         ({"mean": (0.0,), "scale": 2.0, "color": "gray"}, "", ""),
-        ({"mean": (1.0, 2.0)}, "mean has 2 numbers for 3 channels", "give one number, or one each for red, green and blue"),
-        ({"std": (1.0, 2.0, 3.0), "color": "gray"}, "std has 3 numbers for 1 channel", "give one number"),
+        (
+            {"mean": (1.0, 2.0)},
+            "mean has 2 numbers for 3 channels",
+            "give one number, or one each for red, green and blue",
+        ),
+        (
+            {"std": (1.0, 2.0, 3.0), "color": "gray"},
+            "std has 3 numbers for 1 channel",
+            "give one number",
+        ),
         ({"std": (1.0, 0.0, 3.0)}, "std must not be 0", "leave it out, or give 1"),
         ({"scale": 0.0}, "scale must not be 0", "leave it out, or give 1"),
         ({"scale": float("inf")}, "scale must be finite", ""),
@@ -322,7 +397,10 @@ def test_sizes_are_computed_from_the_header(
     assert crop_corner(image, settings) == corner
 
 
-@pytest.mark.parametrize(("count", "last"), [(4, "f3"), (5, "and so on for 1 more image"), (7, "and so on for 3 more images")])
+@pytest.mark.parametrize(
+    ("count", "last"),
+    [(4, "f3"), (5, "and so on for 1 more image"), (7, "and so on for 3 more images")],
+)
 def test_some_faults_of_a_kind_are_named(count: int, last: str) -> None:
     shown = images._shorten([Fault(f"f{i}", hint="h") for i in range(count)], "h")
     assert [fault.message for fault in shown] == ["f0", "f1", "f2", "f3", last][: min(count, 5)]

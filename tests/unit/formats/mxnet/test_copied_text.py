@@ -51,7 +51,9 @@ def test_a_large_file_is_read_as_a_small_one(large: bytes, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("key", ["backward_source_id", "unknown"])
-def test_a_large_file_with_other_keys_is_read_piece_by_piece_too(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_file_with_other_keys_is_read_piece_by_piece_too(
+    key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(document, "_CHUNK", 1000)
     nodes = [symbols.variable("x"), *(symbols.operator("relu", f"r{i}", [i]) for i in range(60))]
     nodes[40][key] = -1
@@ -72,8 +74,13 @@ def test_a_copy_beside_it_is_written_as_if_everything_were_formatted(large: byte
     assert not list(find_differences(formatted, both))
 
 
-@pytest.mark.parametrize(("old", "new"), [(b'"fc7"', b'"fc8"'), (b'"sha-fc7"', b'"sha-fc8"'), (b"[[9, 0, 0]", b"[[8, 0, 0]")])
-def test_a_changed_byte_is_found_in_the_copied_text_and_behind_it(large: bytes, old: bytes, new: bytes) -> None:
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [(b'"fc7"', b'"fc8"'), (b'"sha-fc7"', b'"sha-fc8"'), (b"[[9, 0, 0]", b"[[8, 0, 0]")],
+)
+def test_a_changed_byte_is_found_in_the_copied_text_and_behind_it(
+    large: bytes, old: bytes, new: bytes
+) -> None:
     both = duplicate(read_symbol(large), ["sha-"]).graph
     text = written(both)
     assert old in text
@@ -91,7 +98,10 @@ def test_missing_and_surplus_nodes_are_found(large: bytes) -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ('"op": "FullyConnected", \n      "name": "sha-fc40"', '"op": "Convolution", \n      "name": "sha-fc40"'),
+        (
+            '"op": "FullyConnected", \n      "name": "sha-fc40"',
+            '"op": "Convolution", \n      "name": "sha-fc40"',
+        ),
         ('"name": "sha-fc40"', '"name": "sha-fc41"'),
         ('"act_type": "relu"', '"act_type": "tanh"'),
         ("[[421, 0, 0], [422, 0, 0]]", "[[422, 0, 0], [421, 0, 0]]"),
@@ -116,11 +126,17 @@ def test_each_field_of_a_written_node_counts(
     assert not staging._are_plain_records_equal(changed, both)
 
 
-@pytest.mark.parametrize("part", [{"subgraphs": (Graph((), ()),)}, {"control_deps": (Node("", "x"),)}])
-def test_subgraphs_and_control_dependencies_need_more_than_plain_records(large: bytes, part: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "part", [{"subgraphs": (Graph((), ()),)}, {"control_deps": (Node("", "x"),)}]
+)
+def test_subgraphs_and_control_dependencies_need_more_than_plain_records(
+    large: bytes, part: dict[str, Any]
+) -> None:
     graph = restyle(read_symbol(large))
     other = msgspec.structs.replace(graph.nodes[-1], **part)
-    assert not staging._are_plain_records_equal(large, msgspec.structs.replace(graph, nodes=(*graph.nodes[:-1], other)))
+    assert not staging._are_plain_records_equal(
+        large, msgspec.structs.replace(graph, nodes=(*graph.nodes[:-1], other))
+    )
 
 
 def test_text_is_not_copied_where_the_layout_or_a_name_changes(large: bytes) -> None:
@@ -137,12 +153,18 @@ def test_escapes_that_mxnet_cannot_read_stay_until_the_file_is_formatted(large: 
     assert written(graph) == escaped
     assert written(MxnetLayout().relayout(graph, None)) == large
     there = read_symbol(written(plan_rename(graph, prefix="sha-").graph))
-    assert there.nodes[escaped[: escaped.index(b"f\\u00637")].count(b'"name"') - 1].name == "sha-fc7"
+    assert (
+        there.nodes[escaped[: escaped.index(b"f\\u00637")].count(b'"name"') - 1].name == "sha-fc7"
+    )
     assert written(plan_rename(there, strip_prefix="sha-").graph) == escaped
 
 
 def test_a_line_laid_out_by_hand_survives_a_duplicate(large: bytes) -> None:
-    odd = large.replace(b'"op": "Activation", \n      "name": "act7"', b'"op":  "Activation",\n      "name": "act7"', 1)
+    odd = large.replace(
+        b'"op": "Activation", \n      "name": "act7"',
+        b'"op":  "Activation",\n      "name": "act7"',
+        1,
+    )
     assert odd != large
     both = duplicate(read_symbol(odd), ["sha-"]).graph
     text = written(both)
@@ -211,7 +233,9 @@ def test_what_is_copied_from_a_small_file_is_compared_as_bytes(
             list(find_differences(text[:end] + rest, both))
 
 
-def test_text_that_has_moved_is_read_back_node_by_node(large: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_that_has_moved_is_read_back_node_by_node(
+    large: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(document, "_CHUNK", 1 << 30)
     data = json.dumps(json.loads(large), sort_keys=True).encode()
     both = reuse_text(duplicate(read_symbol(data), ["sha-"]).graph)
@@ -234,7 +258,9 @@ def test_the_progress_of_reading_back_is_that_of_the_nodes_that_are_decoded(larg
     graph = read_symbol(large)
     first, read = listen(written(restyle(graph)), restyle(graph))
     assert first == ("reading back", span[1] - span[0], "B")
-    assert 0.9 * (span[1] - span[0]) < read <= span[1] - span[0]  # but for what stands between two pieces
+    assert (
+        0.9 * (span[1] - span[0]) < read <= span[1] - span[0]
+    )  # but for what stands between two pieces
     both = duplicate(graph, ["sha-"]).graph
     data, copied = written(both), get_source(both).nodes_text
     whole = document.nodes_span(data)

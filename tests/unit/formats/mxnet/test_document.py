@@ -44,7 +44,9 @@ def test_json_is_known_by_its_start(start: bytes, expected: bool) -> None:
     assert begins_like_json(start) is expected
 
 
-@pytest.mark.parametrize("wrap", [lambda inner: [inner], lambda inner: {"a": inner}, lambda inner: (1, inner)])
+@pytest.mark.parametrize(
+    "wrap", [lambda inner: [inner], lambda inner: {"a": inner}, lambda inner: (1, inner)]
+)
 def test_values_are_nested_so_deep_and_no_deeper(wrap: Any) -> None:
     value: Any = 1
     for _ in range(MAX_NESTING):
@@ -99,7 +101,9 @@ def test_only_attributes_and_unknown_keys_may_be_too_deep() -> None:
         ("[{a},5]", 1, 4, None),
     ],
 )
-def test_nodes_are_cut_out_with_the_comma_behind_them(text: str, start: int, end: int, rest: str | None) -> None:
+def test_nodes_are_cut_out_with_the_comma_behind_them(
+    text: str, start: int, end: int, rest: str | None
+) -> None:
     if rest is not None:
         assert cut_nodes(text.encode(), start, end) == rest.encode()
         return
@@ -146,7 +150,9 @@ TEXT = json.dumps(siamese())
         (b'{"nodes": ' + b"[" * 100_000, "is nested far deeper than any symbol file", "", ""),
     ],
 )  # fmt: skip
-def test_a_text_that_is_no_graph_is_explained(data: bytes, message: str, place: str, hint: str) -> None:
+def test_a_text_that_is_no_graph_is_explained(
+    data: bytes, message: str, place: str, hint: str
+) -> None:
     with pytest.raises(InputError) as caught:
         parse_tolerantly(data)
     (fault,) = caught.value.faults
@@ -162,7 +168,11 @@ def test_half_a_character_is_named_with_its_place() -> None:
     found["attrs"]["\udfff"] = ["x", {"y": "\udc00"}]
     with pytest.raises(InputError) as caught:
         read_symbol(json.dumps(found).encode())
-    assert {fault.path for fault in caught.value.faults} == {"$.nodes[0].name", "$.attrs.\udfff", "$.attrs.\udfff[1].y"}
+    assert {fault.path for fault in caught.value.faults} == {
+        "$.nodes[0].name",
+        "$.attrs.\udfff",
+        "$.attrs.\udfff[1].y",
+    }
     names = [fault.message for fault in caught.value.faults if fault.path == "$.nodes[0].name"]
     assert names == ["'a\\ud800' holds half a character (\\uD800 to \\uDFFF)"]
     found = siamese()
@@ -184,13 +194,20 @@ def test_a_cycle_is_shown_as_a_path(count: int, shown: list[int | None]) -> None
     with pytest.raises(InputError) as caught:
         building_order(records)
     (fault,) = caught.value.faults
-    names = [f"... {count - 7} more ..." if i is None else f"{f'r{i}' if i else 'relu'} (node {i})" for i in [*shown, 0]]
+    names = [
+        f"... {count - 7} more ..." if i is None else f"{f'r{i}' if i else 'relu'} (node {i})"
+        for i in [*shown, 0]
+    ]
     assert fault.message == f"needs its own output: {' <- '.join(names)}"
     assert (fault.path, fault.node) == ("$.nodes[0].inputs", "")
 
 
 def test_every_id_that_is_out_of_range_is_named() -> None:
-    nodes = [variable("x"), operator("relu", "r", [0, 2], control_deps=[3]), operator("relu", "s", [1])]
+    nodes = [
+        variable("x"),
+        operator("relu", "r", [0, 2], control_deps=[3]),
+        operator("relu", "s", [1]),
+    ]
     found = {"nodes": nodes, "arg_nodes": [0, 1, 9], "heads": [[3, 0, 0], [2, 0, 0]]}
     with pytest.raises(InputError) as caught:
         read_symbol(json.dumps(found).encode())

@@ -9,7 +9,9 @@ import pytest
 from graphshare.formats.mxnet.symbol import read_symbol
 
 
-@pytest.mark.parametrize("extra", [{}, {"unknown": 1}])  # files with unusual keys are read in another way
+@pytest.mark.parametrize(
+    "extra", [{}, {"unknown": 1}]
+)  # files with unusual keys are read in another way
 @pytest.mark.parametrize(
     ("stated", "index", "version"),
     [
@@ -21,12 +23,16 @@ from graphshare.formats.mxnet.symbol import read_symbol
         ([1, 1, 2], 1, 2),
     ],
 )
-def test_an_input_is_an_output_of_a_node(stated: list[int], index: int, version: int | None, extra: dict[str, int]) -> None:
+def test_an_input_is_an_output_of_a_node(
+    stated: list[int], index: int, version: int | None, extra: dict[str, int]
+) -> None:
     nodes = [
         {"op": "null", "name": "x", "inputs": []},
         {"op": "SliceChannel", "name": "s", "attrs": {"num_outputs": "2"}, "inputs": [[0, 0, 0]]},
         {"op": "relu", "name": "r", "inputs": [stated], **extra},
     ]
-    found = read_symbol(json.dumps({"nodes": nodes, "arg_nodes": [0], "heads": [[2, 0, 0]]}).encode())
+    found = read_symbol(
+        json.dumps({"nodes": nodes, "arg_nodes": [0], "heads": [[2, 0, 0]]}).encode()
+    )
     (entry,) = found.nodes[2].inputs
     assert (entry.node, entry.index, entry.version) == (found.nodes[1], index, version)

@@ -1,4 +1,6 @@
-"""MXNet's symbol JSON as a format: names of files, texts about operators and versions, and graphs that do not fit together."""
+"""MXNet's symbol JSON as a format: names of files, texts about operators and versions, and graphs
+that do not fit together.
+"""
 
 from __future__ import annotations
 
@@ -48,13 +50,18 @@ def test_parameter_files_belong_to_the_stem_of_their_name() -> None:
         ({"lr_mult": "2"}, []),
     ],
 )
-def test_the_most_telling_attributes_describe_an_operator(attrs: dict[str, str], words: list[str]) -> None:
+def test_the_most_telling_attributes_describe_an_operator(
+    attrs: dict[str, str], words: list[str]
+) -> None:
     assert FORMAT.description.describe_operator(Node("Convolution", "a", attrs)) == words
 
 
 def test_the_version_is_described_with_the_generation() -> None:
     versions = [None, 10901]
-    assert [FORMAT.describe_version(read(document([variable("x")], [0], version=version))) for version in versions] == [
+    assert [
+        FORMAT.describe_version(read(document([variable("x")], [0], version=version)))
+        for version in versions
+    ] == [
         "2015 (StaticGraph, up to 0.8), no mxnet_version (MXNet takes it for 0.8.0)",
         "1.0 (1.0 and later), mxnet_version 10901",
     ]
@@ -68,14 +75,20 @@ def test_the_version_is_described_with_the_generation() -> None:
         ({"is_np_shape": ["int", 0]}, {}, []),
         ({"is_np_shape": ["int", 1]}, {"is_np_shape": ["int", 1]}, []),
         ({}, {"is_np_shape": ["int", 1]}, ["is_np_shape is not given in a and 1 in b"]),
-        ({"is_np_shape": ["int", 1]}, {"is_np_shape": ["int", 0]}, ["is_np_shape is 1 in a and 0 in b"]),
+        (
+            {"is_np_shape": ["int", 1]},
+            {"is_np_shape": ["int", 0]},
+            ["is_np_shape is 1 in a and 0 in b"],
+        ),
         ({"is_np_shape": [[[]], 1]}, {}, ["is_np_shape is 1 in a and not given in b"]),
         ({"x": ["int", 0]}, {}, ["x is 0 in a and not given in b"]),
         ({"x": "y"}, {"x": ["a", "b", "c"]}, ["x is 'y' in a and ('a', 'b', 'c') in b"]),
         ({"mxnet_version": ["int", 10900]}, {}, ["mxnet_version is 10900 in a and 10901 in b"]),
     ],
 )
-def test_graphs_of_one_file_share_their_attributes(ours: dict[str, Any], theirs: dict[str, Any], messages: list[str]) -> None:
+def test_graphs_of_one_file_share_their_attributes(
+    ours: dict[str, Any], theirs: dict[str, Any], messages: list[str]
+) -> None:
     graphs = []
     for attrs in (ours, theirs):
         found = siamese()
@@ -83,17 +96,26 @@ def test_graphs_of_one_file_share_their_attributes(ours: dict[str, Any], theirs:
         graphs.append(read(found))
     faults = list(list_mismatches("a", graphs[0], "b", graphs[1]))
     assert [fault.message for fault in faults] == messages
-    assert all(("upgrade" in fault.hint) is fault.message.startswith("mxnet_version") for fault in faults)
+    assert all(
+        ("upgrade" in fault.hint) is fault.message.startswith("mxnet_version") for fault in faults
+    )
 
 
 def test_graphs_of_one_file_are_of_one_generation() -> None:
     def of(key: str) -> Graph:
-        return read(document([variable("x"), operator("relu", "r", [0], **({key: {"a": "b"}} if key else {}))], [1]))
+        return read(
+            document(
+                [variable("x"), operator("relu", "r", [0], **({key: {"a": "b"}} if key else {}))],
+                [1],
+            )
+        )
 
     (fault,) = list_mismatches("a", of("attr"), "b", of("attrs"))
     assert fault.message == "a is of 0.9 (NNVM, 0.9 to 0.12) and b of 1.0 (1.0 and later)"
     assert not list(list_mismatches("a", of("attr"), "b", of("attr")))
-    assert not list(list_mismatches("a", of("attr"), "b", of("")))  # without attributes nothing shows it
+    assert not list(
+        list_mismatches("a", of("attr"), "b", of(""))
+    )  # without attributes nothing shows it
     assert not list(list_mismatches("a", of(""), "b", of("attr")))
 
 
@@ -123,14 +145,20 @@ def test_a_format_names_those_that_have_what_it_lacks() -> None:
     with pytest.raises(RefusedError, match=r"a switch between graphs is for ONNX models"):
         FORMAT.require(Operation.SWITCH)
     onnx = load_format("onnx")
-    with pytest.raises(RefusedError, match="training is for MXNet graphs, and this is an ONNX model"):
+    with pytest.raises(
+        RefusedError, match="training is for MXNet graphs, and this is an ONNX model"
+    ):
         onnx.require(Operation.TRAINING)
 
 
 @pytest.mark.parametrize(("count", "reported"), [(1, 1), (20, 20), (21, 20)])
-def test_some_differences_of_a_written_file_are_reported_as_a_bug(count: int, reported: int) -> None:
+def test_some_differences_of_a_written_file_are_reported_as_a_bug(
+    count: int, reported: int
+) -> None:
     with pytest.raises(SelfCheckError) as caught:
-        refuse_differences(lambda: (Fault(f"f{i}", path="p", node="n", hint="h") for i in range(count)), where="w")
+        refuse_differences(
+            lambda: (Fault(f"f{i}", path="p", node="n", hint="h") for i in range(count)), where="w"
+        )
     faults = caught.value.faults
     assert [fault.message for fault in faults] == [f"f{i}" for i in range(reported)]
     assert (faults[0].where, faults[0].path, faults[0].node, faults[0].hint) == ("w", "p", "n", BUG)
@@ -138,7 +166,9 @@ def test_some_differences_of_a_written_file_are_reported_as_a_bug(count: int, re
 
 
 @pytest.mark.parametrize("cause", [None, OSError(5, "I/O"), ValueError()])
-def test_a_written_file_that_cannot_be_read_is_the_fault_of_the_system_or_of_the_program(cause: Exception | None) -> None:
+def test_a_written_file_that_cannot_be_read_is_the_fault_of_the_system_or_of_the_program(
+    cause: Exception | None,
+) -> None:
     def find() -> list[Fault]:
         raise InputError("cannot be read") from cause
 
@@ -146,7 +176,10 @@ def test_a_written_file_that_cannot_be_read_is_the_fault_of_the_system_or_of_the
     with pytest.raises(OutputError if is_of_system else SelfCheckError) as caught:
         refuse_differences(find, where="w")
     (fault,) = caught.value.faults
-    assert (fault.message, fault.where) == ("cannot be read" + "; nothing was written" * is_of_system, "w")
+    assert (fault.message, fault.where) == (
+        "cannot be read" + "; nothing was written" * is_of_system,
+        "w",
+    )
 
 
 @pytest.mark.parametrize(
@@ -162,7 +195,10 @@ def test_a_written_file_that_cannot_be_read_is_the_fault_of_the_system_or_of_the
 def test_ids_and_values_in_subgraphs_are_checked_as_those_outside(spoil: Any) -> None:
     def make() -> tuple[dict[str, Any], dict[str, Any]]:
         inner = document([variable("x"), operator("relu", "r", [0])], [1], version=None)
-        outer = document([variable("d"), operator("_foreach", "f", [0], attrs={"a": "b"}, subgraphs=[inner])], [1])
+        outer = document(
+            [variable("d"), operator("_foreach", "f", [0], attrs={"a": "b"}, subgraphs=[inner])],
+            [1],
+        )
         return outer, inner
 
     outer, inner = make()
@@ -173,14 +209,25 @@ def test_ids_and_values_in_subgraphs_are_checked_as_those_outside(spoil: Any) ->
 
 
 @pytest.mark.parametrize(
-    ("row_ptr", "counts"), [([0, 1, 3, 4], [1, 2, 1]), ([0, 1, 3], [None] * 3), ([1, 2, 4, 5], [None] * 3)]
+    ("row_ptr", "counts"),
+    [([0, 1, 3, 4], [1, 2, 1]), ([0, 1, 3], [None] * 3), ([1, 2, 4, 5], [None] * 3)],
 )
 @pytest.mark.parametrize("is_in_order", [True, False])
-def test_counts_of_outputs_are_those_of_the_file(row_ptr: list[int], counts: list[int | None], is_in_order: bool) -> None:
+def test_counts_of_outputs_are_those_of_the_file(
+    row_ptr: list[int], counts: list[int | None], is_in_order: bool
+) -> None:
     attrs = {"num_outputs": "2"}
-    nodes = [variable("x"), operator("SliceChannel", "s", [0], attrs=attrs), operator("relu", "r", [1])]
+    nodes = [
+        variable("x"),
+        operator("SliceChannel", "s", [0], attrs=attrs),
+        operator("relu", "r", [1]),
+    ]
     if not is_in_order:
-        nodes = [variable("x"), operator("SliceChannel", "s", [2], attrs=attrs), operator("relu", "r", [0])]
+        nodes = [
+            variable("x"),
+            operator("SliceChannel", "s", [2], attrs=attrs),
+            operator("relu", "r", [0]),
+        ]
     found = document(nodes, [2 if is_in_order else 1])
     found["node_row_ptr"] = row_ptr
     graph = read(found)

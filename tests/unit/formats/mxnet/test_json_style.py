@@ -16,7 +16,9 @@ from tests.symbols import LAYOUTS, document, mxnet_text, operator, siamese, two_
 QUOTED = document([variable("x", attrs={"__init__": '["one", {"a": 1}]'})], [0])
 
 
-@pytest.mark.parametrize("found", [siamese(), two_layers(), QUOTED, {"nodes": [], "arg_nodes": [], "heads": []}])
+@pytest.mark.parametrize(
+    "found", [siamese(), two_layers(), QUOTED, {"nodes": [], "arg_nodes": [], "heads": []}]
+)
 @pytest.mark.parametrize(
     ("layout", "kind", "indent"),
     [
@@ -35,7 +37,9 @@ def test_layouts(layout: str, kind: str, indent: int, found: dict[str, object]) 
 @pytest.mark.parametrize("count", [1, 5, 40, 3000])
 def test_a_layout_without_its_blanks_at_line_ends(count: int) -> None:
     """An editor strips them; long lists of ids make it look like an indented file."""
-    nodes = [variable(f"v{i}") for i in range(count)] + [operator("add_n", "sum", range(count), attrs={"num_args": str(count)})]
+    nodes = [variable(f"v{i}") for i in range(count)] + [
+        operator("add_n", "sum", range(count), attrs={"num_args": str(count)})
+    ]
     text = mxnet_text(document(nodes, [count])).replace(", \n", ",\n")
     assert recognize_style(text.encode()).layout == "trimmed"
     assert b"".join(write_symbol(read_symbol(text.encode()))) == text.encode()
@@ -93,11 +97,28 @@ def test_the_generation_is_that_of_the_attributes_and_else_of_the_version(
 @pytest.mark.parametrize(
     ("layout", "indent", "expected"),
     [
-        ("mxnet", 2, ("[a, b]", "[\n    a, \n    b\n  ]", '{"k": 1}', '{\n    "k": 1, \n    "l": 2\n  }')),
-        ("trimmed", 2, ("[a, b]", "[\n    a,\n    b\n  ]", '{"k": 1}', '{\n    "k": 1,\n    "l": 2\n  }')),
+        (
+            "mxnet",
+            2,
+            ("[a, b]", "[\n    a, \n    b\n  ]", '{"k": 1}', '{\n    "k": 1, \n    "l": 2\n  }'),
+        ),
+        (
+            "trimmed",
+            2,
+            ("[a, b]", "[\n    a,\n    b\n  ]", '{"k": 1}', '{\n    "k": 1,\n    "l": 2\n  }'),
+        ),
         ("compact", 2, ("[a,b]", "[a,b]", '{"k":1}', '{"k":1,"l":2}')),
         ("spaced", 2, ("[a, b]", "[a, b]", '{"k": 1}', '{"k": 1, "l": 2}')),
-        ("indent", 1, ("[\n  a,\n  b\n ]", "[\n  a,\n  b\n ]", '{\n  "k": 1\n }', '{\n  "k": 1,\n  "l": 2\n }')),
+        (
+            "indent",
+            1,
+            (
+                "[\n  a,\n  b\n ]",
+                "[\n  a,\n  b\n ]",
+                '{\n  "k": 1\n }',
+                '{\n  "k": 1,\n  "l": 2\n }',
+            ),
+        ),
     ],
 )
 def test_arrays_and_objects_are_broken_into_lines_as_the_layout_has_it(
@@ -154,7 +175,20 @@ def test_strings_are_escaped_as_the_style_has_it(escapes: str, expected: str) ->
 def test_values_of_unknown_keys_are_json() -> None:
     texts = JsonWriter(JsonStyle())
     values = [None, True, False, 1, -2, 1.5, "a\n", [], {}, [1, [True]], (1, "b"), {"a": [None]}]
-    expected = ["null", "true", "false", "1", "-2", "1.5", '"a\\n"', "[]", "{}", "[1, [true]]", '[1, "b"]', '{"a": [null]}']
+    expected = [
+        "null",
+        "true",
+        "false",
+        "1",
+        "-2",
+        "1.5",
+        '"a\\n"',
+        "[]",
+        "{}",
+        "[1, [true]]",
+        '[1, "b"]',
+        '{"a": [null]}',
+    ]
     assert [texts.value(value, 1) for value in values] == expected
     assert texts.value({"a": 1, "b": {"c": 2, "d": 3}}, 0) == (
         '{\n  "a": 1, \n  "b": {\n    "c": 2, \n    "d": 3\n  }\n}'
@@ -174,7 +208,9 @@ def test_values_of_unknown_keys_are_json() -> None:
         (b'{"a"}', "trimmed", "\n", False),
     ],
 )
-def test_only_text_that_mxnet_reads_is_copied(text: bytes, layout: str, newline: str, expected: bool) -> None:
+def test_only_text_that_mxnet_reads_is_copied(
+    text: bytes, layout: str, newline: str, expected: bool
+) -> None:
     assert can_copy_text(text, JsonStyle(layout=layout, newline=newline)) is expected
 
 

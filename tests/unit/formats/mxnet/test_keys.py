@@ -20,7 +20,9 @@ from graphshare.ir.rebuild import rebuild_graph
 from tests.surroundings import ROOT
 
 
-def write(folder: Path, name: str = "m", *, top: str = '"note": [1], ', node: str = '"tag": {"a": 1}, ') -> Path:
+def write(
+    folder: Path, name: str = "m", *, top: str = '"note": [1], ', node: str = '"tag": {"a": 1}, '
+) -> Path:
     """Write a symbol file with a key of its own and one in its first node."""
     text = (ROOT / "fixtures" / "lenet-symbol.json").read_text()
     path = folder / f"{name}-symbol.json"
@@ -40,7 +42,9 @@ def encode(graph: Graph) -> bytes:
         (b'"heads"', b'"more": 1, "heads"', "$.more"), (b"10901", b"10900", "$.attrs.mxnet_version"),
     ],
 )  # fmt: skip
-def test_a_key_that_is_lost_or_changed_is_a_fault(old: bytes, new: bytes, path: str, tmp_path: Path) -> None:
+def test_a_key_that_is_lost_or_changed_is_a_fault(
+    old: bytes, new: bytes, path: str, tmp_path: Path
+) -> None:
     graph = gs.rename(write(tmp_path), prefix="p_").graph
     data = encode(graph)
     check_written(data, graph, where="out")
@@ -50,8 +54,12 @@ def test_a_key_that_is_lost_or_changed_is_a_fault(old: bytes, new: bytes, path: 
     assert [fault.path for fault in caught.value.faults] == [path]
 
 
-@pytest.mark.parametrize(("old", "new"), [(b'"heads"', b'"more": 1, "heads"'), (b'"op"', b'"more": 1, "op"')])
-def test_a_key_that_is_new_is_a_fault_in_a_plain_file(old: bytes, new: bytes, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("old", "new"), [(b'"heads"', b'"more": 1, "heads"'), (b'"op"', b'"more": 1, "op"')]
+)
+def test_a_key_that_is_new_is_a_fault_in_a_plain_file(
+    old: bytes, new: bytes, tmp_path: Path
+) -> None:
     graph = gs.rename(write(tmp_path, top="", node=""), prefix="p_").graph
     data = encode(graph)
     check_written(data, graph, where="out")
@@ -73,13 +81,17 @@ def test_lost_keys_are_reported_in_the_order_of_the_file(tmp_path: Path) -> None
     graph = gs.load(write(tmp_path, top="", node="".join(f'"{key}": 1, ' for key in keys))).graph
     poorer, images = rebuild_graph(graph, lambda node: replace(node, extra=EMPTY))
     faults = find_format(graph).account(poorer, [(graph, images)])
-    assert [part.message for part in faults if isinstance(part, Fault)] == [f"the key {key!r} is lost" for key in keys]
+    assert [part.message for part in faults if isinstance(part, Fault)] == [
+        f"the key {key!r} is lost" for key in keys
+    ]
 
 
 def test_a_group_has_the_keys_of_all_graphs(tmp_path: Path) -> None:
     first = write(tmp_path, "a", top='"note": [2], ')
     grouped = gs.group([first, write(tmp_path, "b")], prefixes=["a_", "b_"])
-    assert grouped.removed == (RemovedMessage("key", "note", "an earlier graph has another value", ""),)
+    assert grouped.removed == (
+        RemovedMessage("key", "note", "an earlier graph has another value", ""),
+    )
     grouped = gs.group([write(tmp_path, "a", top=""), write(tmp_path, "b")], prefixes=["a_", "b_"])
     assert grouped.removed == ()
     gs.save(grouped, tmp_path / "out-symbol.json")
@@ -94,9 +106,15 @@ _MAPS: list[dict[str, Any]] = [
     {"param": {}, "attrs": _LAYER},
     {"param": _LAYER, "attrs": {}},
     {"param": {"num_hidden": "3", "no_bias": "False"}, "attr": {"no_bias": "True"}},
-    {"param": {"no_bias": "False", "num_hidden": "3"}, "attr": {"old": "1"}, "attrs": {"no_bias": "True"}},
+    {
+        "param": {"no_bias": "False", "num_hidden": "3"},
+        "attr": {"old": "1"},
+        "attrs": {"no_bias": "True"},
+    },
 ]
-"""A layer's attributes in two maps or three: the later of ``attr`` and ``attrs`` counts, and ``param`` fills in the rest."""
+"""A layer's attributes in two maps or three: the later of ``attr`` and ``attrs`` counts, and
+``param`` fills in the rest.
+"""
 
 
 def write_layer(folder: Path, maps: dict[str, Any], norm: dict[str, Any] | None = None) -> Path:
@@ -105,7 +123,14 @@ def write_layer(folder: Path, maps: dict[str, Any], norm: dict[str, Any] | None 
     nodes = [{"op": "null", "name": name, "inputs": []} for name in names]
     nodes.append({"op": "FullyConnected", "name": "fc", "inputs": [[0, 0, 0], [1, 0, 0]], **maps})
     if norm:
-        nodes.append({"op": "BatchNorm", "name": "bn", "inputs": [[i, 0, 0] for i in (6, 2, 3, 4, 5)], **norm})
+        nodes.append(
+            {
+                "op": "BatchNorm",
+                "name": "bn",
+                "inputs": [[i, 0, 0] for i in (6, 2, 3, 4, 5)],
+                **norm,
+            }
+        )
     found = {"nodes": nodes, "arg_nodes": [*range(len(names))], "heads": [[len(nodes) - 1, 0, 0]]}
     path = folder / "layer-symbol.json"
     path.write_text(json.dumps({**found, "attrs": {"mxnet_version": ["int", 10901]}}))
@@ -117,8 +142,16 @@ def test_new_nodes_have_one_attribute_map(maps: dict[str, Any], tmp_path: Path) 
     batched = gs.duplicate(write_layer(tmp_path, maps), ["x_"], mode="batch")
     gs.save(batched, tmp_path / "out-symbol.json")
     records = json.loads((tmp_path / "out-symbol.json").read_text())["nodes"]
-    counts = {record["op"]: sum(key in record for key in ("attr", "attrs", "param")) for record in records}
-    assert counts == {"null": 0, "Concat": 1, "FullyConnected": len(maps), "SliceChannel": 1, "_copy": counts["_copy"]}
+    counts = {
+        record["op"]: sum(key in record for key in ("attr", "attrs", "param")) for record in records
+    }
+    assert counts == {
+        "null": 0,
+        "Concat": 1,
+        "FullyConnected": len(maps),
+        "SliceChannel": 1,
+        "_copy": counts["_copy"],
+    }
     read, made = (
         {node.name: dict(node.attrs) for node in graph.nodes}
         for graph in (gs.load(tmp_path / "out-symbol.json").graph, batched.graph)
@@ -132,7 +165,10 @@ def test_an_attribute_can_be_changed_in_either_map(maps: dict[str, Any], tmp_pat
     graph = gs.load(write_layer(tmp_path, maps)).graph
     for key in ("num_hidden", "no_bias", "flatten"):
         changed, _ = rebuild_graph(
-            graph, lambda node, key=key: replace(node, attrs=freeze({**node.attrs, key: "7"})) if node.op else node
+            graph,
+            lambda node, key=key: (
+                replace(node, attrs=freeze({**node.attrs, key: "7"})) if node.op else node
+            ),
         )
         check_written(encode(changed), changed, where="out")
 
@@ -142,10 +178,20 @@ def test_an_attribute_can_be_changed_in_either_map(maps: dict[str, Any], tmp_pat
     {"attrs": {"fix_gamma": "False"}}, {"param": {"fix_gamma": "True"}, "attrs": {"fix_gamma": "False"}},
     {"attrs": {"fix_gamma": "False"}, "note": 1},
 ])  # fmt: skip
-def test_a_folded_layer_keeps_its_own_maps(maps: dict[str, Any], norm: dict[str, Any], tmp_path: Path) -> None:
+def test_a_folded_layer_keeps_its_own_maps(
+    maps: dict[str, Any], norm: dict[str, Any], tmp_path: Path
+) -> None:
     path = write_layer(tmp_path, maps, norm)
-    sizes = {"arg:w": (3, 2), "arg:gamma": (3,), "arg:beta": (3,), "aux:mean": (3,), "aux:var": (3,)}
-    np.savez(tmp_path / "p.npz", **{key: np.ones(shape, np.float32) for key, shape in sizes.items()})
+    sizes = {
+        "arg:w": (3, 2),
+        "arg:gamma": (3,),
+        "arg:beta": (3,),
+        "aux:mean": (3,),
+        "aux:var": (3,),
+    }
+    np.savez(
+        tmp_path / "p.npz", **{key: np.ones(shape, np.float32) for key, shape in sizes.items()}
+    )
     folded = gs.fold(gs.load(path, params=tmp_path / "p.npz"))
     gs.save(folded, tmp_path / "out-symbol.json", params=tmp_path / "out.npz")
     (layer,) = (node for node in gs.load(tmp_path / "out-symbol.json").graph.nodes if node.op)

@@ -59,8 +59,15 @@ def test_of_a_name_only_characters_that_changed_are_written_anew(
 
 def test_of_entries_only_ids_that_changed_are_written_anew(model: gs.Checkpoint) -> None:
     extracted = gs.extract(model, "s")
-    r, s = R.replace("[[1, 0,0]]", "[[0, 0,0]]"), S.replace("[[2,0, 0],[ 1,0,0]]", "[[1,0, 0],[ 0,0,0]]")
-    frame = FRAME.replace("[0 ,1]", "[0]").replace('"nodes":[ {} ]', '"nodes":[{} ]').replace("[[ 3,0,0]]", "[[ 2,0,0]]")
+    r, s = (
+        R.replace("[[1, 0,0]]", "[[0, 0,0]]"),
+        S.replace("[[2,0, 0],[ 1,0,0]]", "[[1,0, 0],[ 0,0,0]]"),
+    )
+    frame = (
+        FRAME.replace("[0 ,1]", "[0]")
+        .replace('"nodes":[ {} ]', '"nodes":[{} ]')
+        .replace("[[ 3,0,0]]", "[[ 2,0,0]]")
+    )
     assert written(extracted.graph) == frame.format(f"{X},\n\t{r} , {s}")
 
 
@@ -68,4 +75,6 @@ def test_a_node_in_another_place_has_the_white_space_of_the_layout(model: gs.Che
     copied = written(gs.duplicate(model, "b-").graph)
     assert copied.startswith(TEXT[: TEXT.index(S)].replace("[0 ,1]", "[0,1,4,5]") + S)
     assert f"{S},{Y.replace('y', 'b-y')}," in copied
-    assert copied.endswith('], "note":"\\u0041",\n"heads":[[3,0,0],[7,0,0]] , "attrs":{"mxnet_version":["int",10901]} }\n')
+    assert copied.endswith(
+        '], "note":"\\u0041",\n"heads":[[3,0,0],[7,0,0]] , "attrs":{"mxnet_version":["int",10901]} }\n'
+    )

@@ -57,7 +57,13 @@ def test_what_stands_there_is_the_value(value: object, indent: int | None) -> No
     while pending:
         steps, part = pending.pop()
         paths[steps] = part
-        items = part.items() if isinstance(part, dict) else enumerate(part) if isinstance(part, list) else ()
+        items = (
+            part.items()
+            if isinstance(part, dict)
+            else enumerate(part)
+            if isinstance(part, list)
+            else ()
+        )
         pending.extend(((*steps, key), inner) for key, inner in items)
     found = find_places(text, paths)
     for steps, part in paths.items():

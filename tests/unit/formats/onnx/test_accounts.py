@@ -68,7 +68,9 @@ def test_a_message_that_a_body_loses_is_a_fault(tmp_path: Path) -> None:
         body = change_node(node.subgraphs[0], "b", forget)
         return replace(node, subgraphs=(body, *node.subgraphs[1:]))
 
-    assert list_faults(change_node(graph, "y", change), graph) == ["the message of 'b' in value_info is lost"]
+    assert list_faults(change_node(graph, "y", change), graph) == [
+        "the message of 'b' in value_info is lost"
+    ]
 
 
 def test_what_a_body_says_beside_its_nodes_is_looked_for(tmp_path: Path) -> None:
@@ -95,7 +97,9 @@ def test_new_metadata_does_not_stand_for_lost_metadata(tmp_path: Path) -> None:
 
     graph = gs.load(write(tmp_path, state)).graph
     source = get_source(graph)
-    poorer = replace(source, fields=tuple([field for field in source.fields if field[0] != METADATA]))
+    poorer = replace(
+        source, fields=tuple([field for field in source.fields if field[0] != METADATA])
+    )
     pooled = replace(graph, source=add_metadata(poorer, {"graphshare.pool.w": ""}))
     assert list_faults(pooled, graph) == ["the field metadata_props is lost"]
 
@@ -112,7 +116,10 @@ def test_fields_and_messages_on_no_value_that_are_lost_are_faults(tmp_path: Path
 def test_a_list_that_was_not_read_as_a_whole_is_a_fault(tmp_path: Path) -> None:
     graph = gs.load(write(tmp_path)).graph
     source = get_source(graph)
-    more = replace(graph, source=replace(source, counts={**source.counts, VALUE_INFO: source.counts[VALUE_INFO] + 1}))
+    more = replace(
+        graph,
+        source=replace(source, counts={**source.counts, VALUE_INFO: source.counts[VALUE_INFO] + 1}),
+    )
     assert list_faults(graph, more) == ["has 5 messages in value_info, but 4 were read"]
 
 
@@ -153,7 +160,10 @@ def test_a_group_lists_what_the_first_model_has_alone(tmp_path: Path) -> None:
     assert [(each.kind, each.name) for each in result.removed if each.reason == reason] == [
         ("producer_name", ""), ("metadata_props", "k"), ("training_info", ""), ("name", ""),
     ]  # fmt: skip
-    assert f"{other}: its metadata 'k', of which the first model has another value, is left out" in result.notes
+    assert (
+        f"{other}: its metadata 'k', of which the first model has another value, is left out"
+        in result.notes
+    )
     gs.save(result, tmp_path / "out.onnx")
     written = onnx.load(tmp_path / "out.onnx")
     assert [each.key for each in written.graph.metadata_props] == ["g"]
@@ -161,9 +171,13 @@ def test_a_group_lists_what_the_first_model_has_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("rename", "kept"), [("p_", True), ("noth", False)])
-def test_a_message_on_no_value_does_not_become_one_on_another(rename: str, kept: bool, tmp_path: Path) -> None:
+def test_a_message_on_no_value_does_not_become_one_on_another(
+    rename: str, kept: bool, tmp_path: Path
+) -> None:
     def name(model: onnx.ModelProto) -> None:
-        model.graph.node[0].output[0] = model.graph.node[1].input[0] = model.graph.output[1].name = "ing"
+        model.graph.node[0].output[0] = model.graph.node[1].input[0] = model.graph.output[
+            1
+        ].name = "ing"
         model.graph.value_info[0].name = "ing"
 
     path = write(tmp_path, name)
@@ -172,8 +186,12 @@ def test_a_message_on_no_value_does_not_become_one_on_another(rename: str, kept:
     names = [each.name for each in onnx.load(tmp_path / "out.onnx").graph.value_info]
     assert names == [f"{rename}ing", f"{rename}r", *(["nothing"] if kept else [])]
     reason = "the file has no such value, and another one has the name now"
-    assert result.notes == (() if kept else (f"{path}: value_info of 'nothing' is left out: {reason}",))
-    assert result.removed == (() if kept else (RemovedMessage("value_info", "nothing", reason, str(path)),))
+    assert result.notes == (
+        () if kept else (f"{path}: value_info of 'nothing' is left out: {reason}",)
+    )
+    assert result.removed == (
+        () if kept else (RemovedMessage("value_info", "nothing", reason, str(path)),)
+    )
 
 
 def test_what_is_written_is_compared_with_the_source(tmp_path: Path) -> None:
@@ -197,17 +215,37 @@ def test_what_is_written_is_compared_with_the_source(tmp_path: Path) -> None:
     assert check(lambda model: None) == ""
     says = "what {} says of {!r} reads back as something else"
     assert check(lambda model: model.graph.value_info.pop(0)) == says.format("value_info", "p_h")
-    assert check(lambda model: model.graph.value_info.add(name="p_h")) == says.format("value_info", "p_h")
-    assert check(lambda model: model.graph.value_info.pop(2)) == says.format("value_info", "nothing")
-    assert check(lambda m: m.graph.node[2].attribute[0].g.value_info.pop()) == says.format("value_info", "b")
-    assert check(lambda m: m.graph.quantization_annotation[0].quant_parameter_tensor_names[0].ClearField("value")) == (
-        says.format("quantization_annotation", "p_r")
+    assert check(lambda model: model.graph.value_info.add(name="p_h")) == says.format(
+        "value_info", "p_h"
     )
-    assert check(lambda m: setattr(m.graph.input[0], "doc_string", "text")) == says.format("input", "p_x")
-    assert check(lambda m: setattr(m.graph.output[0], "doc_string", "text")) == says.format("output", "p_y")
-    assert check(lambda m: setattr(m.graph, "doc_string", "text")) == "the fields of a graph read back as others"
-    assert check(lambda m: m.ClearField("producer_name")) == "the fields of the model read back as others"
-    assert check(lambda m: setattr(m.graph.node[1], "doc_string", "text")) == says.format("node", "p_r")
+    assert check(lambda model: model.graph.value_info.pop(2)) == says.format(
+        "value_info", "nothing"
+    )
+    assert check(lambda m: m.graph.node[2].attribute[0].g.value_info.pop()) == says.format(
+        "value_info", "b"
+    )
+    assert check(
+        lambda m: (
+            m.graph.quantization_annotation[0].quant_parameter_tensor_names[0].ClearField("value")
+        )
+    ) == (says.format("quantization_annotation", "p_r"))
+    assert check(lambda m: setattr(m.graph.input[0], "doc_string", "text")) == says.format(
+        "input", "p_x"
+    )
+    assert check(lambda m: setattr(m.graph.output[0], "doc_string", "text")) == says.format(
+        "output", "p_y"
+    )
+    assert (
+        check(lambda m: setattr(m.graph, "doc_string", "text"))
+        == "the fields of a graph read back as others"
+    )
+    assert (
+        check(lambda m: m.ClearField("producer_name"))
+        == "the fields of the model read back as others"
+    )
+    assert check(lambda m: setattr(m.graph.node[1], "doc_string", "text")) == says.format(
+        "node", "p_r"
+    )
 
 
 def test_data_that_comes_back_has_the_form_that_it_had(tmp_path: Path) -> None:
@@ -216,16 +254,29 @@ def test_data_that_comes_back_has_the_form_that_it_had(tmp_path: Path) -> None:
         "f": helper.make_tensor("f", TensorProto.FLOAT, [640], [*map(float, numbers)]),
         "d": helper.make_tensor("d", TensorProto.DOUBLE, [640], [*map(float, numbers)]),
         "i": helper.make_tensor("i", TensorProto.INT32, [640], numbers),
-        "b": helper.make_tensor("b", TensorProto.INT8, [1280], [number % 100 - 50 for number in numbers * 2]),
+        "b": helper.make_tensor(
+            "b", TensorProto.INT8, [1280], [number % 100 - 50 for number in numbers * 2]
+        ),
         "l": helper.make_tensor("l", TensorProto.INT64, [640], numbers),
-        "u": helper.make_tensor("u", TensorProto.UINT32, [640], [number % 1000 for number in numbers]),
+        "u": helper.make_tensor(
+            "u", TensorProto.UINT32, [640], [number % 1000 for number in numbers]
+        ),
         "r": helper.make_tensor("r", TensorProto.FLOAT, [640], bytes(2560), raw=True),
     }
     kinds["s"] = TensorProto.FromString(kinds["r"].SerializeToString())
-    kinds["s"].name, kinds["s"].data_location, kinds["s"].doc_string = "s", TensorProto.DEFAULT, "stated"
+    kinds["s"].name, kinds["s"].data_location, kinds["s"].doc_string = (
+        "s",
+        TensorProto.DEFAULT,
+        "stated",
+    )
     nodes = [helper.make_node("Identity", [name], [f"{name}_out"]) for name in kinds]
-    outputs = [helper.make_tensor_value_info(f"{n}_out", t.data_type, list(t.dims)) for n, t in kinds.items()]
-    model = helper.make_model(helper.make_graph(nodes, "g", [], outputs, [*kinds.values()]), ir_version=8)
+    outputs = [
+        helper.make_tensor_value_info(f"{n}_out", t.data_type, list(t.dims))
+        for n, t in kinds.items()
+    ]
+    model = helper.make_model(
+        helper.make_graph(nodes, "g", [], outputs, [*kinds.values()]), ir_version=8
+    )
     path = tmp_path / "m.onnx"
     path.write_bytes(model.SerializeToString())
     pooled, back = tmp_path / "pooled", tmp_path / "back"

@@ -142,7 +142,13 @@ def test_the_weight_of_an_operator(value: Any, is_weight: bool) -> None:
 
 
 def test_equal_attributes_of_few_bytes_are_one_object() -> None:
-    for value, is_shared in ((5, True), ("x" * 245, True), ("x" * 246, False), (tensor(8), False), (tensor(7), True)):
+    for value, is_shared in (
+        (5, True),
+        ("x" * 245, True),
+        ("x" * 246, False),
+        (tensor(8), False),
+        (tensor(7), True),
+    ):
         attribute = helper.make_attribute("key", value)
         file = MemoryFile(NodeProto(attribute=[attribute]).SerializeToString())
         if isinstance(value, str):
@@ -157,35 +163,54 @@ def test_equal_attributes_of_few_bytes_are_one_object() -> None:
 
 def test_a_body_is_read_for_each_operator() -> None:
     file = MemoryFile(
-        NodeProto(attribute=[helper.make_attribute("body", helper.make_graph([], "g", [], []))]).SerializeToString()
+        NodeProto(
+            attribute=[helper.make_attribute("body", helper.make_graph([], "g", [], []))]
+        ).SerializeToString()
     )
     reader = AttributeReader(file)
     assert read_node(file, reader=reader) is not read_node(file, reader=reader)
 
 
 def test_the_weight_of_one_operator_is_not_that_of_the_next() -> None:
-    nodes = [NodeProto(attribute=[helper.make_attribute("k", value)]).SerializeToString() for value in (tensor(9), 5)]
+    nodes = [
+        NodeProto(attribute=[helper.make_attribute("k", value)]).SerializeToString()
+        for value in (tensor(9), 5)
+    ]
     file = MemoryFile(b"".join(nodes))
     reader = AttributeReader(file)
     fields = [field for field in scan(file.data, 0, file.size) if field[0] == 5]
-    assert [reader.read([field], lambda start, end: BODY).weight is None for field in fields] == [False, True]
+    assert [reader.read([field], lambda start, end: BODY).weight is None for field in fields] == [
+        False,
+        True,
+    ]
 
 
 def test_data_of_tensors_in_other_files(tmp_path: Path) -> None:
     def outside(start: int) -> TensorProto:
-        proto = TensorProto(data_type=TensorProto.FLOAT, dims=[2], data_location=TensorProto.EXTERNAL)
+        proto = TensorProto(
+            data_type=TensorProto.FLOAT, dims=[2], data_location=TensorProto.EXTERNAL
+        )
         for key, value in (("location", "w.bin"), ("offset", str(start))):
             proto.external_data.add(key=key, value=value)
         return proto
 
-    attributes = [helper.make_attribute("a", outside(8)), helper.make_attribute("b", [outside(8 * n) for n in range(20)])]
+    attributes = [
+        helper.make_attribute("a", outside(8)),
+        helper.make_attribute("b", [outside(8 * n) for n in range(20)]),
+    ]
     path = tmp_path / "node.bin"
-    path.write_bytes(NodeProto(attribute=[*attributes, helper.make_attribute("c", tensor(2))]).SerializeToString())
+    path.write_bytes(
+        NodeProto(
+            attribute=[*attributes, helper.make_attribute("c", tensor(2))]
+        ).SerializeToString()
+    )
     with open_source(str(path)) as source:
         file = OnnxFile(source, seeks_data=False)
     reader = AttributeReader(file)
     places = read_node(file, reader=reader).outer
-    assert [(place.start, place.end) for place in places] == [(n, n + 8) for n in (8, *range(0, 160, 8))]
+    assert [(place.start, place.end) for place in places] == [
+        (n, n + 8) for n in (8, *range(0, 160, 8))
+    ]
     assert {place.path for place in places} == {str(tmp_path / "w.bin")}
     other = MemoryFile(NodeProto(attribute=[helper.make_attribute("c", 3)]).SerializeToString())
     assert read_node(other).outer == ()

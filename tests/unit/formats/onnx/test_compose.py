@@ -58,7 +58,10 @@ def test_a_model_reads_back_as_it_was_meant() -> None:
         [operator],
         {"x": ("float16", (1, "n")), "s": ("bool", ())},
         {"z": ("float16", ("n",))},
-        {"w": Tensor("float32", (2, 3), np.arange(6, dtype="<f4").tobytes()), "o": Tensor("uint8", (4,), None)},
+        {
+            "w": Tensor("float32", (2, 3), np.arange(6, dtype="<f4").tobytes()),
+            "o": Tensor("uint8", (4,), None),
+        },
         opsets={"": 17, "own": 1},
         version="1",
         metadata={"key": "value", "é": ""},
@@ -71,7 +74,12 @@ def test_a_model_reads_back_as_it_was_meant() -> None:
     assert (found.op_type, found.name, found.domain) == ("Op", "node", "own")
     assert list(found.input) == ["x", "", "w", "o"]
     attributes = {a.name: onnx.helper.get_attribute_value(a) for a in found.attribute}
-    assert {k: attributes[k] for k in ("i", "f", "s", "flag")} == {"i": -3, "f": 0.5, "s": b"text", "flag": 1}
+    assert {k: attributes[k] for k in ("i", "f", "s", "flag")} == {
+        "i": -3,
+        "f": 0.5,
+        "s": b"text",
+        "flag": 1,
+    }
     assert list(attributes["ints"]) == [1, -2, 1 << 40]
     assert list(attributes["none"]) == []
     assert list(attributes["floats"]) == [1.0, 2.5]
@@ -81,7 +89,11 @@ def test_a_model_reads_back_as_it_was_meant() -> None:
     assert list(attributes["g"].node[0].input) == ["x"]
     first, second = read.graph.initializer
     assert numpy_helper.to_array(first).tolist() == [[0, 1, 2], [3, 4, 5]]
-    assert {e.key: e.value for e in second.external_data} == {"location": "dir/file.params", "offset": "70", "length": "4"}
+    assert {e.key: e.value for e in second.external_data} == {
+        "location": "dir/file.params",
+        "offset": "70",
+        "length": "4",
+    }
     x, scalar = (value.type.tensor_type for value in read.graph.input)
     assert (x.elem_type, x.shape.dim[0].dim_value, x.shape.dim[1].dim_param) == (10, 1, "n")
     assert scalar.HasField("shape")
@@ -112,7 +124,12 @@ def test_lone_surrogates_are_written_in_a_readable_form() -> None:
 
 def test_a_made_operator_is_one_that_was_read() -> None:
     node = make_operator("Op", ("", "y"), {"k": 3}, label="l", domain="d")
-    assert (node.name, node.num_outputs, node.details.outputs, node.attrs) == ("y", 2, ("", "y"), {"k": "3"})
+    assert (node.name, node.num_outputs, node.details.outputs, node.attrs) == (
+        "y",
+        2,
+        ("", "y"),
+        {"k": "3"},
+    )
     stored = find_stored(node.details).node
     assert stored is not None
     expected = onnx.helper.make_node("Op", [], ["", "y"], name="l", domain="d", k=3)
@@ -139,7 +156,11 @@ def test_a_made_operator_is_one_that_was_read() -> None:
 def test_a_made_initializer(content: bytes | None) -> None:
     node = make_initializer("w", Tensor("float32", (2,), content), 7)
     stored = find_stored(node.details)
-    assert (node.name, node.details.holds_value, stored.data_in_record) == ("w", True, content is None)
+    assert (node.name, node.details.holds_value, stored.data_in_record) == (
+        "w",
+        True,
+        content is None,
+    )
     assert node.num_outputs == 1
     assert stored.tensor is not None
     assert stored.place is not None
@@ -147,7 +168,11 @@ def test_a_made_initializer(content: bytes | None) -> None:
     assert onnx.TensorProto.FromString(stored.tensor.read()) == tensor
     name = stored.tensor.file.data[stored.tensor.name_start : stored.tensor.name_end]
     assert (name, stored.tensor.rank, stored.tensor.number) == (b"\x42\x01w", 7, 8)
-    assert (stored.place.shape, stored.place.code, stored.place.pieces) == ((2,), 1, int(content is not None))
+    assert (stored.place.shape, stored.place.code, stored.place.pieces) == (
+        (2,),
+        1,
+        int(content is not None),
+    )
 
 
 @pytest.mark.parametrize(("version", "is_input"), [(3, True), (4, False), (8, False)])
@@ -162,9 +187,24 @@ def test_a_made_parameter_is_an_input_up_to_version_3(version: int, is_input: bo
 
 
 def test_a_body_keeps_what_its_outputs_need() -> None:
-    operators = [Operator("Neg", ("a",), ("b",)), Operator("Abs", ("outer",), ("c",)), Operator("Add", ("b", "z"), ("d",))]
-    graph = body("g", operators, {"d": ("float32", (2,))}, {"a": ("float32", (2,)), "unused": ("float32", (2,))})
-    assert [node.op or node.details.outputs[0] for node in graph.nodes] == ["z", "a", "unused", "Neg", "Add"]
+    operators = [
+        Operator("Neg", ("a",), ("b",)),
+        Operator("Abs", ("outer",), ("c",)),
+        Operator("Add", ("b", "z"), ("d",)),
+    ]
+    graph = body(
+        "g",
+        operators,
+        {"d": ("float32", (2,))},
+        {"a": ("float32", (2,)), "unused": ("float32", (2,))},
+    )
+    assert [node.op or node.details.outputs[0] for node in graph.nodes] == [
+        "z",
+        "a",
+        "unused",
+        "Neg",
+        "Add",
+    ]
     assert [node.details.outputs for node in graph.captures] == [("z",)]
     assert [node.num_outputs for node in graph.captures] == [1]
     assert [node.details.values.get("position") for node in graph.nodes] == [None, 0, 1, None, None]
@@ -194,7 +234,12 @@ def test_the_type_that_branches_have_in_common(
     bodies = (Graph((), ()), Graph((), ()))
     switch, operator = make_switch("which", bodies, [("y", types)])
     results = find_stored(operator.details).values.results
-    assert (switch.name, operator.op, operator.details.outputs, operator.details.label) == ("which", "If", ("y",), "which")
+    assert (switch.name, operator.op, operator.details.outputs, operator.details.label) == (
+        "which",
+        "If",
+        ("y",),
+        "which",
+    )
     assert operator.details.bodies == ("then_branch", "else_branch")
     stated = None if not results else read_type(results[0])
     assert stated == (None if common is None else TensorType("float32", common))  # type: ignore[arg-type]
@@ -203,7 +248,12 @@ def test_the_type_that_branches_have_in_common(
     assert read_type(declared) == TensorType("bool", (1,))
     assert switch.num_outputs == 1
     name = declared.file.data[declared.name_start : declared.name_end]
-    assert (name, declared.name, declared.number, declared.rank) == (b"\x0a\x05which", "which", 1, 0)
+    assert (name, declared.name, declared.number, declared.rank) == (
+        b"\x0a\x05which",
+        "which",
+        1,
+        0,
+    )
     node = make_input("x", "int8", (7,))
     opened = open_input(node, types)
     message = find_stored(opened.details).input
@@ -221,11 +271,17 @@ def test_shapes_that_a_file_states_are_stated_anew() -> None:
         return [None if stated is None else stated.shape for stated in types]
 
     given = make_input("x", "float32", (2, "n", "m", 5))
-    assert show(restate_shapes(given, {0: ("a", None, 3, None)})) == [("a", "n", 3, None), None, None]
+    assert show(restate_shapes(given, {0: ("a", None, 3, None)})) == [
+        ("a", "n", 3, None),
+        None,
+        None,
+    ]
     assert show(restate_shapes(given, {0: ("a", None)})) == [("a", None), None, None]
     assert show(restate_shapes(given, {1: ("a",)})) == [(2, "n", "m", 5), None, None]
     assert show(restate_shapes(make_input("x", "float32", None), {0: ("a",)})) == [None, None, None]
-    infos = {index: find_stored(make_input("v", "float32", (index, 4)).details).input for index in (0, 1)}
+    infos = {
+        index: find_stored(make_input("v", "float32", (index, 4)).details).input for index in (0, 1)
+    }
     values = ValueMessages(infos={0: infos[0]}, results={1: infos[1]})  # type: ignore[dict-item]
     operator = replace_stored(make_operator("Op", ("a", "b")), values=values)
     assert show(restate_shapes(operator, {0: (9, None)})) == [None, (9, None), (1, 4)]
@@ -236,12 +292,25 @@ def test_shapes_that_a_file_states_are_stated_anew() -> None:
 def test_the_arguments_of_the_first_pass_of_a_body() -> None:
     counters, operands = ["i", "go"], [np.arange(6).reshape(2, 3), "s", np.arange(6).reshape(2, 3)]
     assert start_body(make_operator("If", ("y",)), operands, counters) == []
-    assert start_body(make_operator("Loop", ("y",)), ["m", "c", "a", "b"], counters) == ["i", "go", "a", "b"]
+    assert start_body(make_operator("Loop", ("y",)), ["m", "c", "a", "b"], counters) == [
+        "i",
+        "go",
+        "a",
+        "b",
+    ]
     assert start_body(make_operator("Other", ("y",)), operands, counters) is None
 
     def scan(values: dict[str, AttributeValue], count: int = 1) -> list[object] | None:
-        started = start_body(make_operator("Scan", ("y",), {"num_scan_inputs": count, **values}), operands[:3], counters)
-        return None if started is None else [each.tolist() if isinstance(each, np.ndarray) else each for each in started]
+        started = start_body(
+            make_operator("Scan", ("y",), {"num_scan_inputs": count, **values}),
+            operands[:3],
+            counters,
+        )
+        return (
+            None
+            if started is None
+            else [each.tolist() if isinstance(each, np.ndarray) else each for each in started]
+        )
 
     first = operands[0].tolist()  # type: ignore[attr-defined]
     assert scan({}) == [first, "s", [0, 1, 2]]

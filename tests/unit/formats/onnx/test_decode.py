@@ -15,7 +15,9 @@ DATA = Path(onnx.__file__).parent / "backend" / "test" / "data"
 LIGHT = DATA / "light" / "light_squeezenet.onnx"
 
 
-@pytest.mark.parametrize("path", [LIGHT, *sorted(DATA.glob("simple/*/model.onnx"))], ids=lambda path: path.parent.name)
+@pytest.mark.parametrize(
+    "path", [LIGHT, *sorted(DATA.glob("simple/*/model.onnx"))], ids=lambda path: path.parent.name
+)
 def test_every_message_comes_back_as_it_was(path: Path) -> None:
     graph = read_model(str(path))
     assert b"".join(encode_graph_file(graph).pieces()) == path.read_bytes()
@@ -27,10 +29,18 @@ def test_every_message_comes_back_as_it_was(path: Path) -> None:
 def test_values_are_edges_and_initializers_hold_values() -> None:
     graph = read_model(str(LIGHT))
     model = onnx.load(LIGHT)
-    assert [node.op for node in graph.nodes if node.op] == [node.op_type for node in model.graph.node]
-    held = {node.name for node in graph.variables() if node.details is not None and node.details.holds_value}
+    assert [node.op for node in graph.nodes if node.op] == [
+        node.op_type for node in model.graph.node
+    ]
+    held = {
+        node.name
+        for node in graph.variables()
+        if node.details is not None and node.details.holds_value
+    }
     assert held == {tensor.name for tensor in model.graph.initializer}
-    assert [head.node.name for head in graph.heads] == [output.name for output in model.graph.output]
+    assert [head.node.name for head in graph.heads] == [
+        output.name for output in model.graph.output
+    ]
 
 
 def test_a_model_that_is_cut_short_is_refused(tmp_path: Path) -> None:

@@ -18,9 +18,15 @@ SIZES: Mapping[str, Sequence[int]] = {"w": (8, 4, 3, 5), "m": (6, 5), "r": (7,)}
 
 
 def read(nodes: Sequence[NodeProto], tensors: Sequence[TensorProto] = ()) -> Graph:
-    weights = [numpy_helper.from_array(np.zeros(shape, "f4"), name) for name, shape in SIZES.items()]
+    weights = [
+        numpy_helper.from_array(np.zeros(shape, "f4"), name) for name, shape in SIZES.items()
+    ]
     inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("x", "z")]
-    outputs = [helper.make_tensor_value_info(nodes[-1].output[0], TensorProto.FLOAT, None)] if nodes else inputs[:1]
+    outputs = (
+        [helper.make_tensor_value_info(nodes[-1].output[0], TensorProto.FLOAT, None)]
+        if nodes
+        else inputs[:1]
+    )
     model = helper.make_model(helper.make_graph(nodes, "g", inputs, outputs, [*weights, *tensors]))
     return decode_model(MemoryFile(model.SerializeToString()))
 
@@ -33,7 +39,12 @@ def make(op: str, inputs: str = "x", **attributes: Any) -> Node:
 @pytest.mark.parametrize(
     ("op", "inputs", "attributes", "parts"),
     [
-        ("Conv", "x,w", {"kernel_shape": [3, 5], "strides": [2, 2], "group": 2}, ["3×5", "8", "/2", "group 2"]),
+        (
+            "Conv",
+            "x,w",
+            {"kernel_shape": [3, 5], "strides": [2, 2], "group": 2},
+            ["3×5", "8", "/2", "group 2"],
+        ),
         ("Conv", "x,w", {"strides": [1, 2], "group": 1}, ["8", "/1×2"]),
         ("ConvInteger", "x,w", {"strides": [1, 1]}, ["8"]),
         ("ConvTranspose", "x,w", {"group": 3}, ["12", "group 3"]),
@@ -58,7 +69,9 @@ def make(op: str, inputs: str = "x", **attributes: Any) -> Node:
         ("Pad", "x", {"mode": ""}, []),
     ],
 )
-def test_attributes_that_tell_most(op: str, inputs: str, attributes: dict[str, Any], parts: list[str]) -> None:
+def test_attributes_that_tell_most(
+    op: str, inputs: str, attributes: dict[str, Any], parts: list[str]
+) -> None:
     assert describe_operator(make(op, inputs, **attributes)) == parts
 
 

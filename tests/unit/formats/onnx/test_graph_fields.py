@@ -23,7 +23,13 @@ from graphshare.formats.onnx.graph_fields import (
     scan_graph,
 )
 from graphshare.formats.onnx.protobuf import WireError, encode_field, encode_varint
-from graphshare.formats.onnx.stored import MemoryFile, NamedMessage, OnnxFile, TensorPlace, ValueMessages
+from graphshare.formats.onnx.stored import (
+    MemoryFile,
+    NamedMessage,
+    OnnxFile,
+    TensorPlace,
+    ValueMessages,
+)
 
 BEFORE = b"\x12\x01g"  # the name of the graph
 FLOAT_PAIR = b"\x08\x02\x10\x01"
@@ -104,7 +110,9 @@ def test_names_and_places_of_initializers(kind: str, monkeypatch: pytest.MonkeyP
             assert raw(data) == message[-len(raw(data)) :]
 
 
-@pytest.mark.parametrize("message", [FLOAT_PAIR + b"\x42", FLOAT_PAIR + b"\x42\x02w", b"\x08", b"\x42\x01\x42\x01"])
+@pytest.mark.parametrize(
+    "message", [FLOAT_PAIR + b"\x42", FLOAT_PAIR + b"\x42\x02w", b"\x08", b"\x42\x01\x42\x01"]
+)
 def test_a_damaged_initializer_is_refused(message: bytes) -> None:
     with pytest.raises(WireError):
         scan(INITIALIZER, [TENSORS["plain"][0], message])
@@ -139,7 +147,9 @@ def test_values_of_one_form_are_scanned_once(
     calls: list[int] = []
     read = graph_fields._read_named
 
-    def count(file: OnnxFile, field: tuple[int, int, int, int, int], number: int, rank: int) -> NamedMessage:
+    def count(
+        file: OnnxFile, field: tuple[int, int, int, int, int], number: int, rank: int
+    ) -> NamedMessage:
         calls.append(rank)
         return read(file, field, number, rank)
 
@@ -152,7 +162,9 @@ def test_values_of_one_form_are_scanned_once(
             expected = onnx.ValueInfoProto.FromString(message)
             assert (each.name, each.number, each.read()) == (expected.name, 1, message)
             field = bytes(file.data[each.name_start : each.name_end])
-            assert field == (name(each.name.encode(), b"\x0a") if expected.HasField("name") else b"")
+            assert field == (
+                name(each.name.encode(), b"\x0a") if expected.HasField("name") else b""
+            )
         assert [each.rank for each in lists.named[number]] == [*range(len(values))]
         rests = {each.rank: each.rest for each in lists.named[number] if each.rest is not None}
         assert [*rests] == shared
@@ -162,7 +174,9 @@ def test_values_of_one_form_are_scanned_once(
             assert all(other is rest for other in rests.values() if other == rest)
 
 
-@pytest.mark.parametrize("message", [b"\x0a", b"\x0a\x05abcd", b"\x0a\x01a\x0a\x01b", b"\x12\x01", b"\x08\x01"])
+@pytest.mark.parametrize(
+    "message", [b"\x0a", b"\x0a\x05abcd", b"\x0a\x01a\x0a\x01b", b"\x12\x01", b"\x08\x01"]
+)
 def test_a_damaged_value_is_refused(message: bytes) -> None:
     with pytest.raises(WireError):
         scan(VALUE_INFO, [value(b"a", b""), value(b"b"), message])
@@ -187,7 +201,9 @@ def test_a_number_in_place_of_a_message_is_refused(number: int, what: str) -> No
     assert raised.value.position == 3
 
 
-@pytest.mark.parametrize(("data", "is_ordered"), [(b"\x0a\x00\x0a\x00\x12\x01g", True), (b"\x12\x01g\x0a\x00", False)])
+@pytest.mark.parametrize(
+    ("data", "is_ordered"), [(b"\x0a\x00\x0a\x00\x12\x01g", True), (b"\x12\x01g\x0a\x00", False)]
+)
 def test_fields_in_order(data: bytes, is_ordered: bool) -> None:
     lists = scan_graph(MemoryFile(data), 0, len(data))
     assert lists.is_ordered == is_ordered
@@ -206,16 +222,26 @@ def test_long_messages_of_one_list_are_in_order() -> None:
 
 
 def test_a_sparse_initializer_has_the_name_of_its_values() -> None:
-    values, indices = (helper.make_tensor(name, kind, [1], [1]) for name, kind in (("s", 1), ("i", 7)))
+    values, indices = (
+        helper.make_tensor(name, kind, [1], [1]) for name, kind in (("s", 1), ("i", 7))
+    )
     message = helper.make_sparse_tensor(values, indices, [4]).SerializeToString()
     file, lists = scan(SPARSE, [message, message])
     for rank, each in enumerate(lists.named[SPARSE]):
         assert (each.name, each.number, each.rank, each.read()) == ("s", 1, rank, message)
-        assert file.data[each.name_start : each.name_end] == encode_field(1, values.SerializeToString())
+        assert file.data[each.name_start : each.name_end] == encode_field(
+            1, values.SerializeToString()
+        )
     with pytest.raises(WireError, match="a sparse initializer has no values"):
         scan(SPARSE, [encode_field(2, indices.SerializeToString())])
     with pytest.raises(WireError, match="a number is cut off"):
-        scan(SPARSE, [message + encode_field(3, b"\0"), encode_field(1, values.SerializeToString()) + encode_field(2, b"\x08")])
+        scan(
+            SPARSE,
+            [
+                message + encode_field(3, b"\0"),
+                encode_field(1, values.SerializeToString()) + encode_field(2, b"\x08"),
+            ],
+        )
 
 
 def test_pairs_of_an_annotation_are_texts() -> None:
@@ -231,21 +257,32 @@ def test_pairs_of_an_annotation_are_texts() -> None:
 def test_messages_are_found_by_the_names_of_values() -> None:
     values = {number: [value(each) for each in names] for number, names in
               ((VALUE_INFO, (b"a", b"b")), (OUTPUT, (b"b", b"c")), (ANNOTATION, ()))}  # fmt: skip
-    data = b"".join(encode_field(number, each) for number, messages in values.items() for each in messages)
+    data = b"".join(
+        encode_field(number, each) for number, messages in values.items() for each in messages
+    )
     data += encode_field(ANNOTATION, name(b"d", b"\x0a"))
     lists = scan_graph(MemoryFile(data), 0, len(data))
     messages = MessagesByName(lists)
 
     def show(found: ValueMessages) -> list[dict[int, str]]:
-        return [{index: each.name for index, each in kind.items()} for kind in (found.infos, found.results, found.annotations)]
+        return [
+            {index: each.name for index, each in kind.items()}
+            for kind in (found.infos, found.results, found.annotations)
+        ]
 
     assert show(messages.list_messages(["a"])) == [{0: "a"}, {}, {}]
     assert show(messages.list_messages(["b"])) == [{0: "b"}, {0: "b"}, {}]
     assert show(messages.list_messages(["x", "c", "d"])) == [{}, {1: "c"}, {2: "d"}]
-    assert show(messages.list_messages(["x"])) == show(messages.list_messages(["x", "y"])) == show(messages.list_messages([]))
+    assert (
+        show(messages.list_messages(["x"]))
+        == show(messages.list_messages(["x", "y"]))
+        == show(messages.list_messages([]))
+    )
     assert show(messages.list_messages([])) == [{}, {}, {}]
     twice = [*lists.named[VALUE_INFO], lists.named[OUTPUT][0]]
     assert index_by_name(twice)["b"] is twice[2]
-    with pytest.raises(InputError, match="two values are called 'b', and a name stands for one value") as raised:
+    with pytest.raises(
+        InputError, match="two values are called 'b', and a name stands for one value"
+    ) as raised:
         index_by_name(twice, unique="values")
     assert raised.value.faults[0].path == f"byte {twice[2].start}"

@@ -47,11 +47,18 @@ def save(model: Checkpoint, folder: Path, name: str = "out.onnx") -> list[str]:
 @pytest.mark.parametrize("text", [SHADOWS, READS])
 def test_names_of_bodies_stay(text: str, tmp_path: Path) -> None:
     path = write(tmp_path, text)
-    bodies = [list(list_names(a.g)) for n in onnx.load(path).graph.node for a in n.attribute if a.HasField("g")]
+    bodies = [
+        list(list_names(a.g))
+        for n in onnx.load(path).graph.node
+        for a in n.attribute
+        if a.HasField("g")
+    ]
     renamed = gs.rename(path, prefix="p_")
     save(renamed, tmp_path)
     written = onnx.load(tmp_path / "out.onnx")
-    assert [list(list_names(a.g)) for n in written.graph.node for a in n.attribute if a.HasField("g")] == bodies
+    assert [
+        list(list_names(a.g)) for n in written.graph.node for a in n.attribute if a.HasField("g")
+    ] == bodies
     assert renamed.notes == ()
     gs.save(gs.rename(tmp_path / "out.onnx", strip_prefix="p_"), tmp_path / "back.onnx")
     assert (tmp_path / "back.onnx").read_bytes() == path.read_bytes()
@@ -60,9 +67,21 @@ def test_names_of_bodies_stay(text: str, tmp_path: Path) -> None:
 def test_a_value_gives_way_to_one_that_its_body_reads(tmp_path: Path) -> None:
     renamed = gs.rename(write(tmp_path, READS), names={"a": "n"})
     assert save(renamed, tmp_path) == ["x", "c", "n", "n_1", "b", "late", "y", "late", "z"]
-    assert renamed.notes == ("value 'n' of a body is called 'n_1' now, because a value around it has its name",)
+    assert renamed.notes == (
+        "value 'n' of a body is called 'n_1' now, because a value around it has its name",
+    )
     renamed = gs.rename(tmp_path / "out.onnx", names={"n": "b", "x": "n_1"})
-    assert save(renamed, tmp_path, "again.onnx") == ["n_1", "c", "b", "n_1_1", "b_1", "late", "y", "late", "z"]
+    assert save(renamed, tmp_path, "again.onnx") == [
+        "n_1",
+        "c",
+        "b",
+        "n_1_1",
+        "b_1",
+        "late",
+        "y",
+        "late",
+        "z",
+    ]
 
 
 def test_an_operator_gives_way_to_a_value_before_its_body(tmp_path: Path) -> None:

@@ -30,19 +30,31 @@ def test_types_are_inferred_and_a_refusal_is_told() -> None:
     with pytest.raises(InputError):
         inference.infer_types(b"no model")
     assert inference.find_refusal(encode([helper.make_node("Neg", ["x"], ["y"])], []), "data") == ""
-    assert "No Op registered for Nag" in inference.find_refusal(encode([helper.make_node("Nag", ["x"], ["y"])], []), "data")
+    assert "No Op registered for Nag" in inference.find_refusal(
+        encode([helper.make_node("Nag", ["x"], ["y"])], []), "data"
+    )
 
 
-@pytest.mark.parametrize("ask", [inference.infer_types, lambda model: inference.find_refusal(model, "data")])
-def test_a_model_that_ends_them_is_an_error_and_the_next_one_is_answered(ask: Callable[[bytes], object]) -> None:
+@pytest.mark.parametrize(
+    "ask", [inference.infer_types, lambda model: inference.find_refusal(model, "data")]
+)
+def test_a_model_that_ends_them_is_an_error_and_the_next_one_is_answered(
+    ask: Callable[[bytes], object],
+) -> None:
     for _ in range(2):
-        with pytest.raises(RefusedError, match=r"ONNX's inference ended without an answer \(signal"):
+        with pytest.raises(
+            RefusedError, match=r"ONNX's inference ended without an answer \(signal"
+        ):
             ask(crashing())
     assert inference.infer_types(encode([helper.make_node("Neg", ["x"], ["y"])], []))["y"]
 
 
-@pytest.mark.parametrize("ask", [inference.infer_types, lambda model: inference.find_refusal(model, "data")])
-def test_a_model_that_never_ends_is_ended(ask: Callable[[bytes], object], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "ask", [inference.infer_types, lambda model: inference.find_refusal(model, "data")]
+)
+def test_a_model_that_never_ends_is_ended(
+    ask: Callable[[bytes], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(inference, "SECONDS", 0.5)
     monkeypatch.setattr(confined_process, "_kept", {})
     with pytest.raises(RefusedError, match=r"ONNX's inference took more than 0\.5 s"):
@@ -60,9 +72,14 @@ def test_what_came_of_a_model_is_remembered(monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(inference, "_ask", None)  # nobody asks again
 
 
-@pytest.mark.skipif(not confined_process.can_limit_process(), reason="the system has no limit of memory")
+@pytest.mark.skipif(
+    not confined_process.can_limit_process(), reason="the system has no limit of memory"
+)
 def test_a_model_that_takes_gigabytes_is_refused() -> None:
-    with memory_limit(300_000_000), pytest.raises(MemoryLimitError, match="more memory in ONNX's inference than the limit"):
+    with (
+        memory_limit(300_000_000),
+        pytest.raises(MemoryLimitError, match="more memory in ONNX's inference than the limit"),
+    ):
         inference.infer_types(swelling())
 
 
@@ -72,7 +89,12 @@ def test_sizes_that_onnx_invents_are_left_out() -> None:
 
     data = inference._encode_type(make("unk__0", "n", "unk__1"), {"unk__1"})
     assert parse_type(data, 0, len(data)) == TensorType("float32", (None, "n", "unk__1"))
-    infos = [onnx.helper.make_tensor_value_info("v", TensorProto.FLOAT, sizes) for sizes in ([-1, 0, 2], [3])]
+    infos = [
+        onnx.helper.make_tensor_value_info("v", TensorProto.FLOAT, sizes)
+        for sizes in ([-1, 0, 2], [3])
+    ]
     inference._open_sizes(infos)
-    shapes = [[size.HasField("dim_value") for size in info.type.tensor_type.shape.dim] for info in infos]
+    shapes = [
+        [size.HasField("dim_value") for size in info.type.tensor_type.shape.dim] for info in infos
+    ]
     assert shapes == [[False, True, True], [True]]

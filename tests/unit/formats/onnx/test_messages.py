@@ -33,7 +33,11 @@ def read(number: int, message: bytes) -> NamedMessage:
 
 
 def encode(message: bytes | Blob | Message) -> bytes:
-    return message if isinstance(message, bytes) else b"".join(bytes(piece) for piece in message.pieces())
+    return (
+        message
+        if isinstance(message, bytes)
+        else b"".join(bytes(piece) for piece in message.pieces())
+    )
 
 
 def span_of(data: bytes) -> Span:
@@ -57,13 +61,17 @@ def test_fields_are_changed_by_number() -> None:
     data = encode_field(1, b"a") + b"\x10\x07" + encode_field(3, b"c")
     tail = Message()
     tail.add_integer(1, 5)
-    changed = rewrite_message(span_of(data), {1: lambda span: span.read() + b"!", 3: lambda span: tail})
+    changed = rewrite_message(
+        span_of(data), {1: lambda span: span.read() + b"!", 3: lambda span: tail}
+    )
     assert encode(changed) == encode_field(1, b"a!") + b"\x10\x07" + encode_field(3, b"\x08\x05")
     assert encode(rewrite_message(span_of(data), {})) == data
 
 
 def test_a_sparse_initializer_is_renamed_in_its_values() -> None:
-    values, indices = (helper.make_tensor(name, kind, [1], [1]) for name, kind in (("s", 1), ("i", 7)))
+    values, indices = (
+        helper.make_tensor(name, kind, [1], [1]) for name, kind in (("s", 1), ("i", 7))
+    )
     sparse = helper.make_sparse_tensor(values, indices, [4])
     named = read(SPARSE, sparse.SerializeToString())
     assert rename_sparse(named, "s") is named
@@ -91,7 +99,9 @@ def test_a_tensor_gets_a_name_in_the_order_of_fields(data: bytes) -> None:
     assert named.count(b"new") == 1
     rest = data.replace(b"\x42\x01o", b"")
     place = rest.find(b"\x4a")
-    assert named == (rest if place < 0 else rest[:place]) + b"\x42\x03new" + (b"" if place < 0 else rest[place:])
+    assert named == (rest if place < 0 else rest[:place]) + b"\x42\x03new" + (
+        b"" if place < 0 else rest[place:]
+    )
 
 
 def choose(names: list[str], old: str, prefix: str) -> str:
@@ -105,11 +115,19 @@ def test_annotations_name_values_by_their_new_names() -> None:
         annotation.quant_parameter_tensor_names.add(key=key, value=value)
     named = read(ANNOTATION, annotation.SerializeToString() + b"\x18\x07")
     assert encode(rename_annotation(named, "w", str)) == named.read()
-    new = {"one": ["uno"], "two": ["p_two", "q_two"], "other": ["r_other", "s_other"], "A": ["key"], "w": ["no"]}
+    new = {
+        "one": ["uno"],
+        "two": ["p_two", "q_two"],
+        "other": ["r_other", "s_other"],
+        "A": ["key"],
+        "w": ["no"],
+    }
 
     def show(name: str) -> list[tuple[str, str]]:
         prefix = name.removesuffix("w")
-        data = encode(rename_annotation(named, name, lambda old: choose(new.get(old, []), old, prefix)))
+        data = encode(
+            rename_annotation(named, name, lambda old: choose(new.get(old, []), old, prefix))
+        )
         assert data.endswith(b"\x18\x07")
         renamed = onnx.TensorAnnotation.FromString(data)
         assert renamed.tensor_name == name
@@ -117,16 +135,25 @@ def test_annotations_name_values_by_their_new_names() -> None:
 
     assert show("q_w") == [("A", "uno"), ("B", "q_two"), ("C", "none"), ("D", "other")]
     assert show("v") == [("A", "uno"), ("B", "two"), ("C", "none"), ("D", "other")]
-    assert show("w") == [("A", "uno"), ("B", "two"), ("C", "none"), ("D", "other")]  # its own name stays
+    assert show("w") == [
+        ("A", "uno"),
+        ("B", "two"),
+        ("C", "none"),
+        ("D", "other"),
+    ]  # its own name stays
 
 
 @pytest.mark.parametrize("shape", [None, [], [1, "n", None, 0]])
 def test_types_and_values_are_those_of_onnx(shape: Dimensions | None) -> None:
-    expected = helper.make_tensor_value_info("v", TensorProto.INT8, None if shape is None else list(shape))
+    expected = helper.make_tensor_value_info(
+        "v", TensorProto.INT8, None if shape is None else list(shape)
+    )
     data = describe_type("int8", shape)
     assert onnx.TypeProto.FromString(data) == expected.type
     assert onnx.ValueInfoProto.FromString(encode(describe_value("v", data))) == expected
-    assert onnx.ValueInfoProto.FromString(encode(describe_value("v"))) == onnx.ValueInfoProto(name="v")
+    assert onnx.ValueInfoProto.FromString(encode(describe_value("v"))) == onnx.ValueInfoProto(
+        name="v"
+    )
 
 
 def test_tensors_with_data_in_them_or_in_another_file() -> None:
@@ -138,7 +165,10 @@ def test_tensors_with_data_in_them_or_in_another_file() -> None:
     where = ("w.bin", 8, 24)
     assert TensorProto.FromString(encode(encode_tensor("t", "float32", [2], data))) == whole
     assert TensorProto.FromString(encode(encode_tensor("t", "float32", [2], where))) == outside
-    assert TensorProto.FromString(encode(encode_tensor("", "float32", [2], data))).HasField("name") is False
+    assert (
+        TensorProto.FromString(encode(encode_tensor("", "float32", [2], data))).HasField("name")
+        is False
+    )
     for source in (whole, outside):
         span = span_of(source.SerializeToString() + b"\x62\x01d")
         for other, expected in ((data, whole), (where, outside)):
@@ -162,7 +192,10 @@ def test_tensors_with_data_in_them_or_in_another_file() -> None:
         (("a", ""), ["a", ""]),
         ((1, -2), [1, -2]),
         (Float((1.0, 2.5)), [1.0, 2.5]),
-        (Tensor("int8", (2,), b"\x01\x02"), TensorProto(dims=[2], data_type=3, raw_data=b"\x01\x02")),
+        (
+            Tensor("int8", (2,), b"\x01\x02"),
+            TensorProto(dims=[2], data_type=3, raw_data=b"\x01\x02"),
+        ),
         (Tensor("int8", (0,), None), TensorProto(dims=[0], data_type=3, raw_data=b"")),
         (Graph((), ()), onnx.GraphProto()),
     ],

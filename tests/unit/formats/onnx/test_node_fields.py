@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 from onnx import NodeProto, TensorProto, helper
 
-from graphshare.formats.onnx.node_fields import NodeFields, NodeKind, NodeReader, encode_names, name_domain
+from graphshare.formats.onnx.node_fields import (
+    NodeFields,
+    NodeKind,
+    NodeReader,
+    encode_names,
+    name_domain,
+)
 from graphshare.formats.onnx.protobuf import WireError, encode_field, scan
 from graphshare.formats.onnx.stored import MemoryFile
 from graphshare.ir.graph import Graph
@@ -20,7 +26,11 @@ def read(*nodes: bytes) -> tuple[NodeReader, list[NodeFields]]:
 
 
 def names(inputs: list[str], outputs: list[str], label: str = "") -> bytes:
-    fields = [*((1, name) for name in inputs), *((2, name) for name in outputs), *([(3, label)] if label else [])]
+    fields = [
+        *((1, name) for name in inputs),
+        *((2, name) for name in outputs),
+        *([(3, label)] if label else []),
+    ]
     return b"".join(encode_field(number, name.encode()) for number, name in fields)
 
 
@@ -88,7 +98,9 @@ def refuse(start: int, end: int) -> Graph:
 def test_attributes_that_repeat_are_read_once() -> None:
     big = helper.make_tensor("", TensorProto.FLOAT, [8], [0.0] * 8)
     for value, is_kept in ((3, True), (big, False)):
-        node = NodeProto(input=["a"], output=["y"], op_type="Op", attribute=[helper.make_attribute("k", value)])
+        node = NodeProto(
+            input=["a"], output=["y"], op_type="Op", attribute=[helper.make_attribute("k", value)]
+        )
         reader, (first, second) = read(*[node.SerializeToString()] * 2)
         assert len(first[3].fields) == 1
         known = reader.read_attributes(first[3], refuse)
@@ -101,7 +113,9 @@ def test_attributes_that_repeat_are_read_once() -> None:
 
 def test_the_body_of_each_node_is_read() -> None:
     attribute = helper.make_attribute("body", helper.make_graph([], "g", [], []))
-    node = NodeProto(input=["a"], output=["y"], op_type="Op", attribute=[attribute]).SerializeToString()
+    node = NodeProto(
+        input=["a"], output=["y"], op_type="Op", attribute=[attribute]
+    ).SerializeToString()
     reader, _ = read(node, node)
     graphs = [Graph((), ()), Graph((), ())]
     fields = list(scan(reader._file.data, 1, reader._file.size))
@@ -111,7 +125,14 @@ def test_the_body_of_each_node_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "node", [b"\x22\x01a\x22\x01b", b"\x3a\x01a\x3a\x01b", b"\x42\x01a\x42\x01b", b"\x1a\x01a\x1a\x01b", b"\x22"]
+    "node",
+    [
+        b"\x22\x01a\x22\x01b",
+        b"\x3a\x01a\x3a\x01b",
+        b"\x42\x01a\x42\x01b",
+        b"\x1a\x01a\x1a\x01b",
+        b"\x22",
+    ],
 )
 def test_a_damaged_node_is_refused(node: bytes) -> None:
     with pytest.raises(WireError):

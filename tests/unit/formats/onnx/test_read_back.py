@@ -33,7 +33,10 @@ def write(folder: Path, names: list[str]) -> Path:
         helper.make_node("Clip", [one, "", "weight"], [other])
         for number, (one, other) in enumerate(pairwise(names))
     ]  # fmt: skip
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in (names[0], names[-1])]
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [1])
+        for name in (names[0], names[-1])
+    ]
     weight = helper.make_tensor("weight", TensorProto.FLOAT, [1], b"\0\0\x80?", raw=True)
     inner = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in names[1:-1]]
     graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], [weight], value_info=inner)
@@ -68,13 +71,17 @@ def test_names_of_any_bytes_are_read_and_follow(names: list[str], tmp_path: Path
 
 
 @pytest.mark.parametrize("label", ["", "a label", "l" * 128, "ü" * 64])
-@pytest.mark.parametrize("names", [["x"], ["x", "", "i" * 127], ["i" * 128, "ü", "x"], ["ü" * 63, "ü" * 64]])
+@pytest.mark.parametrize(
+    "names", [["x"], ["x", "", "i" * 127], ["i" * 128, "ü", "x"], ["ü" * 63, "ü" * 64]]
+)
 def test_names_of_a_node_are_encoded_as_protobuf_does(names: list[str], label: str) -> None:
     node = onnx.NodeProto(input=names, output=names[::-1], **{"name": label} if label else {})
     assert encode_names(names, names[::-1], label) == node.SerializeToString()
 
 
-def test_what_is_proved_without_decoding_is_what_decoding_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_proved_without_decoding_is_what_decoding_finds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source = gs.load(write(tmp_path, NAMES[:4])).graph
     graph = gs.duplicate(source, "b_").graph
     data = b"".join(encode_graph_file(graph).pieces())
@@ -91,7 +98,9 @@ def test_what_is_proved_without_decoding_is_what_decoding_finds(tmp_path: Path, 
         assert not find(changed, graph)
 
 
-@pytest.mark.parametrize("task", ["names", "operator", "label", "attribute", "shape", "output", "order", "missing"])
+@pytest.mark.parametrize(
+    "task", ["names", "operator", "label", "attribute", "shape", "output", "order", "missing"]
+)
 def test_a_file_of_another_graph_is_refused(task: str, tmp_path: Path) -> None:
     graph = gs.rename(gs.load(write(tmp_path, NAMES[:4])), prefix="b_").graph
     model = onnx.load_from_string(b"".join(encode_graph_file(graph).pieces()))
@@ -133,7 +142,9 @@ def save(folder: Path, model: onnx.ModelProto) -> Path:
     return path
 
 
-def test_attributes_that_are_copied_are_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attributes_that_are_copied_are_not_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source = gs.load(write(tmp_path, [*"xabcdy"])).graph
     graph, written = gs.rename(source, prefix="b_").graph, tmp_path / "out.onnx"
     written.write_bytes(encode(graph))
@@ -175,7 +186,9 @@ def test_data_in_other_files_is_compared_by_its_place(tmp_path: Path) -> None:
 def test_initializers_are_compared_however_they_are_stored(tmp_path: Path) -> None:
     model = onnx.load(write(tmp_path, NAMES[:3]))
     model.graph.initializer[0].CopyFrom(helper.make_tensor("weight", TensorProto.FLOAT, [1], [1.0]))
-    values, indices = (helper.make_tensor(name, kind, [1], [1]) for name, kind in (("s", 1), ("i", 7)))
+    values, indices = (
+        helper.make_tensor(name, kind, [1], [1]) for name, kind in (("s", 1), ("i", 7))
+    )
     for has_sparse in (False, True):
         if has_sparse:
             model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [4]))
@@ -185,7 +198,10 @@ def test_initializers_are_compared_however_they_are_stored(tmp_path: Path) -> No
         assert proves(written, graph) != has_sparse
         assert not find(written, graph)
         other = onnx.load(written)
-        other.graph.initializer[0].data_type, other.graph.initializer[0].int32_data[:] = TensorProto.INT32, [1]
+        other.graph.initializer[0].data_type, other.graph.initializer[0].int32_data[:] = (
+            TensorProto.INT32,
+            [1],
+        )
         other.graph.initializer[0].ClearField("float_data")
         written.write_bytes(other.SerializeToString())
         message = "variable reads back as ('initializer', (1,), 6, 1), expected ('initializer', (1,), 1, 4)"
@@ -198,7 +214,9 @@ def test_a_name_of_two_values_is_left_to_decoding(tmp_path: Path) -> None:
     graph = gs.load(write(tmp_path, NAMES[:4])).graph
     first, second = [node for node in graph.nodes if node.op][:2]
     details = replace(second.details, outputs=first.details.outputs)
-    twice, images = rebuild_graph(graph, lambda node: replace(node, details=details) if node is second else node)
+    twice, images = rebuild_graph(
+        graph, lambda node: replace(node, details=details) if node is second else node
+    )
     written = tmp_path / "out.onnx"
     written.write_bytes(encode(twice))
     assert images[second].details.outputs == first.details.outputs
@@ -217,7 +235,9 @@ def test_another_number_of_operators_and_other_outputs_are_named(tmp_path: Path)
     assert "a graph has a different number of operators" in find(save(tmp_path, model), graph)
     del model.graph.node[-1]
     model.graph.output[0].name = NAMES[1]
-    assert f"the outputs read back as [{NAMES[1]!r}], expected [{NAMES[3]!r}]" in find(save(tmp_path, model), graph)
+    assert f"the outputs read back as [{NAMES[1]!r}], expected [{NAMES[3]!r}]" in find(
+        save(tmp_path, model), graph
+    )
 
 
 def test_what_bodies_capture_is_compared(tmp_path: Path) -> None:

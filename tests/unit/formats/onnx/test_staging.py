@@ -23,19 +23,25 @@ from tests.unit.formats.onnx.test_external import outside, read
 
 
 @pytest.mark.parametrize("size", [0, 4, 5, 6, 13])
-def test_the_hash_of_a_file_is_that_of_its_bytes(size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_hash_of_a_file_is_that_of_its_bytes(
+    size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(staging, "_CHUNK", 5)
     path = tmp_path / "file"
     path.write_bytes(bytes(range(size)))
     assert staging.hash_file(str(path)) == hashlib.sha256(bytes(range(size))).hexdigest()
 
 
-def test_a_model_is_read_from_the_file_that_has_its_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_is_read_from_the_file_that_has_its_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     graph = read(tmp_path / "m", [])
     other = read(tmp_path / "n", [outside("a", 0)])
     staged = tmp_path / "staged"
     staged.write_bytes(b"staged")
-    model = ModelBytes(graph, Placement(graph, str(tmp_path / "m" / "out.onnx")), staged=str(staged))
+    model = ModelBytes(
+        graph, Placement(graph, str(tmp_path / "m" / "out.onnx")), staged=str(staged)
+    )
     assert model.encode(graph) == (b"staged", "")
     assert model.encode(other)[0] == (tmp_path / "n" / "model.onnx").read_bytes()
     data = (tmp_path / "m" / "model.onnx").read_bytes()
@@ -44,7 +50,9 @@ def test_a_model_is_read_from_the_file_that_has_its_bytes(tmp_path: Path, monkey
     monkeypatch.setattr(staging, "LARGEST", len(data))
     assert plain.encode(graph)[0] == data
     monkeypatch.setattr(staging, "LARGEST", len(data) - 1)
-    with pytest.raises(RefusedError, match=f"the model has {format_bytes(len(data))}, and the limit is 2 GiB"):
+    with pytest.raises(
+        RefusedError, match=f"the model has {format_bytes(len(data))}, and the limit is 2 GiB"
+    ):
         plain.encode(graph)
 
 
@@ -74,7 +82,14 @@ def test_copied_data_that_differs_is_named_with_both_places(tmp_path: Path) -> N
     path.write_bytes(bytes(range(20)))
     record = Record("r", (2,), "float32", "V2", 0, 8, 0, 8)
     part = Part([(record, 0), (FileRange(str(path), 4, 12), 64)])
-    for place, is_right in ((None, True), (63, True), (72, True), (64, False), (67, False), (71, False)):
+    for place, is_right in (
+        (None, True),
+        (63, True),
+        (72, True),
+        (64, False),
+        (67, False),
+        (71, False),
+    ):
         data = bytearray(64) + bytes(range(4, 12)) + bytes(8)
         if place is not None:
             data[place] ^= 1
@@ -87,17 +102,27 @@ def test_copied_data_that_differs_is_named_with_both_places(tmp_path: Path) -> N
                 staging._compare_data(part, source)  # type: ignore[arg-type]
         assert place is not None
         (fault,) = raised.value.faults
-        assert (fault.message, fault.path) == (f"differs from byte {place - 60} of {path}", f"byte {place}")
+        assert (fault.message, fault.path) == (
+            f"differs from byte {place - 60} of {path}",
+            f"byte {place}",
+        )
 
 
-def test_data_at_a_url_is_embedded_where_it_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_at_a_url_is_embedded_where_it_can_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     graph = read(tmp_path / "m", [outside("a", 0), outside("b", 8)])
-    records = [Record(name, (2,), "float32", "onnx", start, 8, start, 8) for name, start in (("a", 0), ("b", 8), ("c", 16))]
+    records = [
+        Record(name, (2,), "float32", "onnx", start, 8, start, 8)
+        for name, start in (("a", 0), ("b", 8), ("c", 16))
+    ]
     files = [ParameterFile("", 24, "onnx", tuple(records[:count]), True) for count in range(4)]
     monkeypatch.setattr(staging, "LARGEST", 16)
     for file in files[2:]:
         assert staging._list_remote(graph, file) == {"a": records[0], "b": records[1]}
-    message = f"the model has {format_bytes(16)} of external data at a URL, which onnxruntime cannot open"
+    message = (
+        f"the model has {format_bytes(16)} of external data at a URL, which onnxruntime cannot open"
+    )
     for refused in (None, *files[:2]):
         with pytest.raises(RefusedError, match=message):
             staging._list_remote(graph, refused)
@@ -108,9 +133,13 @@ def test_data_at_a_url_is_embedded_where_it_can_be_read(tmp_path: Path, monkeypa
 
 
 @pytest.mark.parametrize("verifies", [False, True])
-def test_copied_data_is_compared_where_that_is_asked(verifies: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copied_data_is_compared_where_that_is_asked(
+    verifies: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     calls: list[str] = []
-    monkeypatch.setattr(staging, "_compare_data", lambda placement, written: calls.append(placement.beside))
+    monkeypatch.setattr(
+        staging, "_compare_data", lambda placement, written: calls.append(placement.beside)
+    )
     read(tmp_path / "m", [outside("a", 8), outside("b", 0)])
     (tmp_path / "m" / "w.bin").write_bytes(bytes(range(16)))
     (tmp_path / "n").mkdir()

@@ -21,17 +21,33 @@ Edit = Callable[[ModelProto], object]
 
 def calling(where: str = "graph") -> ModelProto:
     """A model that calls one of two functions, of a domain of their own, in the graph or in a body."""
-    model = place(where, [helper.make_node("Composed", ["left", "right"], ["answer"], domain="own")])
-    imports = [helper.make_opsetid("", 18), helper.make_opsetid("test.operators", 1), helper.make_opsetid("unread", 1)]
+    model = place(
+        where, [helper.make_node("Composed", ["left", "right"], ["answer"], domain="own")]
+    )
+    imports = [
+        helper.make_opsetid("", 18),
+        helper.make_opsetid("test.operators", 1),
+        helper.make_opsetid("unread", 1),
+    ]
     for name in ("Composed", "Idle"):
-        model.functions.append(helper.make_function("own", name, ["left", "right"], ["answer"], knobs(), imports))
+        model.functions.append(
+            helper.make_function("own", name, ["left", "right"], ["answer"], knobs(), imports)
+        )
     return model
 
 
-def list_changes(folder: Path, left: ModelProto, right: ModelProto, *, computed: bool) -> list[tuple[str | None, ...]]:
-    graphs = [read_model(str(write(folder / f"{name}.onnx", model))) for name, model in (("left", left), ("right", right))]
+def list_changes(
+    folder: Path, left: ModelProto, right: ModelProto, *, computed: bool
+) -> list[tuple[str | None, ...]]:
+    graphs = [
+        read_model(str(write(folder / f"{name}.onnx", model)))
+        for name, model in (("left", left), ("right", right))
+    ]
     pairs = compare_structure(graphs[0].heads, graphs[1].heads).pairs
-    return [(c.what, c.key, c.old, c.new) for c in find_statement_changes(*graphs, pairs, computed=computed)]
+    return [
+        (c.what, c.key, c.old, c.new)
+        for c in find_statement_changes(*graphs, pairs, computed=computed)
+    ]
 
 
 def change(model: ModelProto, edit: Edit) -> ModelProto:
@@ -54,7 +70,11 @@ def add_unused_node(model: ModelProto) -> None:
 
 EDITS: dict[str, tuple[Edit, tuple[str | None, ...], bool]] = {
     "a used domain": (set_import("own", 2), ("operator set", "own", "1", "2"), True),
-    "an unused domain": (set_import("test.others", 2), ("operator set", "test.others", "1", "2"), False),
+    "an unused domain": (
+        set_import("test.others", 2),
+        ("operator set", "test.others", "1", "2"),
+        False,
+    ),
     "a domain of the function": (
         lambda m: setattr(m.functions[0].opset_import[1], "version", 2),
         ("function own.Composed, operator set", "test.operators", "1", "2"),
@@ -65,7 +85,11 @@ EDITS: dict[str, tuple[Edit, tuple[str | None, ...], bool]] = {
         ("function own.Composed, operator set", "unread", "1", "2"),
         False,
     ),
-    "a function that nothing calls": (lambda m: m.functions.pop(), ("function", "own.Idle", "1 node", None), False),
+    "a function that nothing calls": (
+        lambda m: m.functions.pop(),
+        ("function", "own.Idle", "1 node", None),
+        False,
+    ),
     "an input of the function": (
         lambda m: m.functions[0].input.append("more"),
         ("function", "own.Composed", "1 node", "1 node (2 and 3 inputs)"),
@@ -96,18 +120,24 @@ EDITS: dict[str, tuple[Edit, tuple[str | None, ...], bool]] = {
 
 @pytest.mark.parametrize("where", ["graph", "If in Loop"])
 @pytest.mark.parametrize("what", EDITS)
-def test_each_change_is_described_and_counts_where_it_changes_values(what: str, where: str, tmp_path: Path) -> None:
+def test_each_change_is_described_and_counts_where_it_changes_values(
+    what: str, where: str, tmp_path: Path
+) -> None:
     edit, expected, is_computed = EDITS[what]
     model = calling(where)
     edited = change(model, edit)
     assert list_changes(tmp_path, model, edited, computed=False) == [expected]
-    assert list_changes(tmp_path, model, edited, computed=True) == ([expected] if is_computed else [])
+    assert list_changes(tmp_path, model, edited, computed=True) == (
+        [expected] if is_computed else []
+    )
     assert list_changes(tmp_path, model, model, computed=False) == []
 
 
 def test_functions_that_functions_call_count(tmp_path: Path) -> None:
     model = calling()
-    model.functions[0].node[0].CopyFrom(helper.make_node("Idle", ["left", "right"], ["answer"], domain="own"))
+    model.functions[0].node[0].CopyFrom(
+        helper.make_node("Idle", ["left", "right"], ["answer"], domain="own")
+    )
     model.functions[0].opset_import.append(helper.make_opsetid("own", 1))
     edited = change(model, lambda m: setattr(m.functions[1].node[0], "op_type", "Other"))
     assert [row[1] for row in list_changes(tmp_path, model, edited, computed=True)] == ["own.Idle"]
@@ -140,11 +170,18 @@ def test_the_overload_says_which_function_a_node_calls(tmp_path: Path) -> None:
     second = change(model, overload)
     first = change(second, lambda m: m.graph.node[0].ClearField("overload"))
     diff = gs.diff(write(tmp_path / "first.onnx", first), write(tmp_path / "second.onnx", second))
-    assert [(c.what, c.key) for c in diff.graph.changed[0].changes] == [("attribute", "overload of the function")]
+    assert [(c.what, c.key) for c in diff.graph.changed[0].changes] == [
+        ("attribute", "overload of the function")
+    ]
     assert not diff.graph.attributes
     edited = change(second, lambda m: setattr(m.functions[1].node[0], "op_type", "Other"))
-    assert [row[1] for row in list_changes(tmp_path, second, edited, computed=True)] == ["own.Composed.second"]
-    assert list_changes(tmp_path, first, change(first, lambda m: m.functions.pop()), computed=True) == []
+    assert [row[1] for row in list_changes(tmp_path, second, edited, computed=True)] == [
+        "own.Composed.second"
+    ]
+    assert (
+        list_changes(tmp_path, first, change(first, lambda m: m.functions.pop()), computed=True)
+        == []
+    )
 
 
 def annotated() -> ModelProto:
@@ -164,7 +201,13 @@ def test_annotations_follow_the_names_of_their_values(tmp_path: Path) -> None:
 
 
 def test_the_type_of_an_inner_value_that_became_an_input_is_known(tmp_path: Path) -> None:
-    model = place("graph", [helper.make_node("Relu", ["left"], ["middle"]), helper.make_node("Relu", ["middle"], ["answer"])])
+    model = place(
+        "graph",
+        [
+            helper.make_node("Relu", ["left"], ["middle"]),
+            helper.make_node("Relu", ["middle"], ["answer"]),
+        ],
+    )
     model.graph.value_info.append(declare("middle"))
     part = gs.extract(gs.load(write(tmp_path / "model.onnx", model)), "middle")
     gs.save(part, tmp_path / "part.onnx")
@@ -194,19 +237,29 @@ def test_types_other_than_tensors_are_described(tmp_path: Path) -> None:
     matrix = helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, (2, 3))
     types = {
         "sequence of float32 (2, 3)": helper.make_sequence_type_proto(matrix),
-        "optional of sequence of float32 (2, 3)": helper.make_optional_type_proto(helper.make_sequence_type_proto(matrix)),
-        "map from int64 of float32 (2, 3)": helper.make_map_type_proto(onnx.TensorProto.INT64, matrix),
-        "sparse tensor of float32 (2, 3)": helper.make_sparse_tensor_type_proto(onnx.TensorProto.FLOAT, (2, 3)),
+        "optional of sequence of float32 (2, 3)": helper.make_optional_type_proto(
+            helper.make_sequence_type_proto(matrix)
+        ),
+        "map from int64 of float32 (2, 3)": helper.make_map_type_proto(
+            onnx.TensorProto.INT64, matrix
+        ),
+        "sparse tensor of float32 (2, 3)": helper.make_sparse_tensor_type_proto(
+            onnx.TensorProto.FLOAT, (2, 3)
+        ),
     }
     for text, stated in types.items():
         models = calling(), calling()
         models[1].graph.input[1].type.CopyFrom(stated)
-        assert list_changes(tmp_path, *models, computed=False) == [("type of input", "right", "float32 (2)", text)]
+        assert list_changes(tmp_path, *models, computed=False) == [
+            ("type of input", "right", "float32 (2)", text)
+        ]
 
 
 def test_a_function_that_cannot_be_decoded_is_compared_by_its_bytes(tmp_path: Path) -> None:
     model = calling()
-    damaged = change(model, lambda m: m.functions[1].node.append(m.functions[1].node[0]))  # it defines a value twice
+    damaged = change(
+        model, lambda m: m.functions[1].node.append(m.functions[1].node[0])
+    )  # it defines a value twice
     other = change(damaged, lambda m: setattr(m.functions[1].node[0], "doc_string", "text"))
     sizes = [f"{each.functions[1].ByteSize():,} bytes" for each in (damaged, other)]
     graphs = []

@@ -32,7 +32,9 @@ from tests.onnx_files.composed import Operator, model
 
 
 @pytest.mark.parametrize("large", [5, 30, 31, 1000])
-def test_bytes_are_read_in_pieces(large: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bytes_are_read_in_pieces(
+    large: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(stored, "_LARGE", large)
     monkeypatch.setattr(stored, "_CHUNK", 8)
     data = bytes(range(30))
@@ -42,21 +44,44 @@ def test_bytes_are_read_in_pieces(large: int, tmp_path: Path, monkeypatch: pytes
         file = OnnxFile(source)
     is_whole = large > 30
     assert isinstance(file.data, bytes) == is_whole
-    assert (file.folder, file.real_folder, file.size, file.held) == (str(tmp_path), str(tmp_path), 30, b"")
-    for start, end, sizes in ((0, 8, [8]), (3, 11, [8]), (3, 12, [8, 1]), (3, 30, [8, 8, 8, 3]), (4, 4, [0])):
+    assert (file.folder, file.real_folder, file.size, file.held) == (
+        str(tmp_path),
+        str(tmp_path),
+        30,
+        b"",
+    )
+    for start, end, sizes in (
+        (0, 8, [8]),
+        (3, 11, [8]),
+        (3, 12, [8, 1]),
+        (3, 30, [8, 8, 8, 3]),
+        (4, 4, [0]),
+    ):
         span = Span(file, start, end)
         pieces = [bytes(piece) for piece in span.pieces()]
         assert [len(piece) for piece in pieces] == ([end - start] if is_whole else sizes)
-        assert (b"".join(pieces), span.read(), span.size) == (data[start:end], data[start:end], end - start)
+        assert (b"".join(pieces), span.read(), span.size) == (
+            data[start:end],
+            data[start:end],
+            end - start,
+        )
         assert FileRange("", start, end).size == end - start
     again = pickle.loads(pickle.dumps(file))
     assert isinstance(again.data, bytes) == is_whole
     assert again.data[3:9] == data[3:9]
     memory = MemoryFile(data)
-    assert (memory.size, memory.held, memory.sizes, memory.folder, memory.seeks_data) == (30, data, {}, "", False)
+    assert (memory.size, memory.held, memory.sizes, memory.folder, memory.seeks_data) == (
+        30,
+        data,
+        {},
+        "",
+        False,
+    )
 
 
-def make(opsets: Mapping[str, int], metadata: Mapping[str, str] = EMPTY, version: int = 8) -> OnnxSource:
+def make(
+    opsets: Mapping[str, int], metadata: Mapping[str, str] = EMPTY, version: int = 8
+) -> OnnxSource:
     return make_source("g", opsets, version, metadata=metadata)
 
 
@@ -72,33 +97,64 @@ def show(source: OnnxSource) -> list[tuple[int, bytes]]:
 
 def test_a_joined_source_has_what_each_has() -> None:
     first = with_field(make({"": 17, "a": 1}, {"k": "v", "both": "first"}), FUNCTION, b"f")
-    second = with_field(with_field(make({"": 16, "b": 2}, {"both": "second", "new": "w"}, 9), FUNCTION, b"f"), FUNCTION, b"g")
+    second = with_field(
+        with_field(make({"": 16, "b": 2}, {"both": "second", "new": "w"}, 9), FUNCTION, b"f"),
+        FUNCTION,
+        b"g",
+    )
     joined = first.after_join([second, Source()])
     assert joined.opsets == {"": 17, "a": 1, "b": 2}
     assert joined.ir_version == 9
     fields = show(joined)
-    opset = next(span.read() for number, span in second.fields if number == OPSET and b"b" in span.read())
+    opset = next(
+        span.read() for number, span in second.fields if number == OPSET and b"b" in span.read()
+    )
     version = next(span.read() for number, span in second.fields if number == 1)
-    metadata = [span for number, span in second.fields if number == stored.METADATA and read_metadata(span)[0] == "new"]
+    metadata = [
+        span
+        for number, span in second.fields
+        if number == stored.METADATA and read_metadata(span)[0] == "new"
+    ]
     own = [field for field in show(first) if field[0] != 1]
-    assert fields == [*own, (1, version), (OPSET, opset), show(second)[-1], (stored.METADATA, metadata[0].read())]
+    assert fields == [
+        *own,
+        (1, version),
+        (OPSET, opset),
+        show(second)[-1],
+        (stored.METADATA, metadata[0].read()),
+    ]
     assert show(second.after_join([first])) == [
         *show(second),
-        *(field for field in show(first) if (field[0] == OPSET and b"a" in field[1]) or b"\x01k" in field[1]),
+        *(
+            field
+            for field in show(first)
+            if (field[0] == OPSET and b"a" in field[1]) or b"\x01k" in field[1]
+        ),
     ]
     same = first.after_join([first])
     assert (show(same), same.opsets, same.ir_version) == (show(first), first.opsets, 8)
     # A domain that a damaged model imports twice.
-    twice = replace(second, fields=(*second.fields, *(field for field in second.fields if field[0] == OPSET)))
+    twice = replace(
+        second, fields=(*second.fields, *(field for field in second.fields if field[0] == OPSET))
+    )
     assert [number for number, _ in show(first.after_join([twice]))].count(OPSET) == 2
 
 
 def test_what_differs_between_sources_and_is_lost() -> None:
     first = make({"": 17, "a": 1, "c": 3}, {"k": "v", "same": "s", "graphshare.sha256": "1"})
-    second = make({"": 16, "a": 1, "b": 2}, {"k": "w", "same": "s", "new": "n", "graphshare.sha256": "2"})
-    hint, other = "`align=True` brings the older model up, with a proof", "export both models with one version of it"
-    assert list(first.mismatches(second)) == [("operator set ai.onnx is 17 in one and 16 in the other", hint)]
-    assert list(second.mismatches(make({"b": 3}))) == [("operator set b is 2 in one and 3 in the other", other)]
+    second = make(
+        {"": 16, "a": 1, "b": 2}, {"k": "w", "same": "s", "new": "n", "graphshare.sha256": "2"}
+    )
+    hint, other = (
+        "`align=True` brings the older model up, with a proof",
+        "export both models with one version of it",
+    )
+    assert list(first.mismatches(second)) == [
+        ("operator set ai.onnx is 17 in one and 16 in the other", hint)
+    ]
+    assert list(second.mismatches(make({"b": 3}))) == [
+        ("operator set b is 2 in one and 3 in the other", other)
+    ]
     assert list(first.mismatches(first)) == list(first.mismatches(Source())) == []
     assert first.describe() == "ONNX (IR 8, opset ai.onnx 17, a 1, c 3)"
     assert make({}).describe() == "ONNX (IR 8, opset missing)"
@@ -134,10 +190,15 @@ def test_parts_labels_and_names_of_a_graph() -> None:
     clash = replace(neg, details=replace(neg.details, outputs=("y",)))
     twice = replace(graph, nodes=(*graph.nodes[:3], clash, *graph.nodes[4:]))
     hint = "choose another name or prefix, or rename one of them first"
-    assert list(source.name_faults(twice)) == [("two values would be called 'y', and a name stands for one value", hint, clash)]
+    assert list(source.name_faults(twice)) == [
+        ("two values would be called 'y', and a name stands for one value", hint, clash)
+    ]
     heads = replace(graph, heads=(Entry(relu), Entry(neg), Entry(relu)))
     ((message, _, node),) = source.name_faults(heads)
-    assert (message, node) == ("two outputs would be the value 'y', and outputs need different names", relu)
+    assert (message, node) == (
+        "two outputs would be the value 'y', and outputs need different names",
+        relu,
+    )
     assert list(replace(source, heads=heads.heads).name_faults(heads)) == []
     assert get_source(Graph((), ())).ir_version == 0
     assert find_stored(NodeDetails()).node is None

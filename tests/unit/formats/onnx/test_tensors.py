@@ -25,7 +25,23 @@ from graphshare.formats.onnx.tensors import (
 from graphshare.ir.onnx import dtype_code, dtype_name
 
 FLOATING = {1, 10, 11, 14, 15, 16, 17, 18, 19, 20, 23, 24}
-BITS = {1: 32, 2: 8, 3: 8, 4: 16, 5: 16, 6: 32, 7: 64, 9: 8, 10: 16, 11: 64, 12: 32, 13: 64, 14: 64, 15: 128, 16: 16}
+BITS = {
+    1: 32,
+    2: 8,
+    3: 8,
+    4: 16,
+    5: 16,
+    6: 32,
+    7: 64,
+    9: 8,
+    10: 16,
+    11: 64,
+    12: 32,
+    13: 64,
+    14: 64,
+    15: 128,
+    16: 16,
+}
 BITS |= {17: 8, 18: 8, 19: 8, 20: 8, 21: 4, 22: 4, 23: 4, 24: 8, 25: 2, 26: 2}
 
 
@@ -34,13 +50,17 @@ def test_sizes_names_and_weights_of_dtypes(code: int) -> None:
     bits = BITS.get(code)
     for shape in ((3,), (4,), (5,), (), (0,), (2, 3)):
         count = math.prod(shape)
-        assert data_size(TensorPlace(shape, code)) == (None if bits is None else math.ceil(count * bits / 8))
+        assert data_size(TensorPlace(shape, code)) == (
+            None if bits is None else math.ceil(count * bits / 8)
+        )
     least = 8 if code in FLOATING else 16
     assert (is_weight((least - 1,), code), is_weight((least // 2, 2), code)) == (False, True)
     name = dtype_name(code)
     assert name == f"dtype {code}" or dtype_code(name) == code
     if code in TensorProto.DataType.values() and code:
-        assert name == {"float": "float32", "double": "float64"}.get(own := TensorProto.DataType.Name(code).lower(), own)
+        assert name == {"float": "float32", "double": "float64"}.get(
+            own := TensorProto.DataType.Name(code).lower(), own
+        )
     assert dtype_code("no dtype") == 0
 
 
@@ -79,9 +99,17 @@ def test_the_place_of_data(data: bytes, place: TensorPlace) -> None:
 @pytest.mark.parametrize(
     ("data", "message", "position"),
     [
-        (DIMS + b"\x4a\x07" + EIGHT[:7], "a tensor has 7 bytes of data; its shape and dtype need 8", 1),
+        (
+            DIMS + b"\x4a\x07" + EIGHT[:7],
+            "a tensor has 7 bytes of data; its shape and dtype need 8",
+            1,
+        ),
         (DIMS + b"\x4a\x01\0", "a tensor has 1 byte of data; its shape and dtype need 8", 1),
-        (DIMS + b"\x4a\x04\0\0\0\0\x4a\x04\0\0\0\0", "field 9 occurs twice in a message that has it once", 11),
+        (
+            DIMS + b"\x4a\x04\0\0\0\0\x4a\x04\0\0\0\0",
+            "field 9 occurs twice in a message that has it once",
+            11,
+        ),
         (b"\x0a\x80\x02" + b"\x01" * 256, "a tensor has more than 255 dimensions", 1),
         (b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "a tensor has the shape (-1,)", 1),
         (
@@ -112,11 +140,19 @@ def test_elements_are_read_however_they_are_stored() -> None:
         b"\x08\x01\x10\x07\x38\xac\x02": b"\x2c\x01" + bytes(6),
         b"\x08\x01\x10\x0c\x58\xac\x02": b"\x2c\x01" + bytes(2),
         b"\x08\x02\x10\x16\x28\x2c": b"\x2c",
-        b"\x08\x02\x10\x08\x32\x02ab\x32\x01c": b"\x02" + bytes(7) + b"ab" + b"\x01" + bytes(7) + b"c",
+        b"\x08\x02\x10\x08\x32\x02ab\x32\x01c": b"\x02"
+        + bytes(7)
+        + b"ab"
+        + b"\x01"
+        + bytes(7)
+        + b"c",
     }
     for data, elements in pieces.items():
         span = Span(MemoryFile(b"x" + data), 1, len(data) + 1)
-        assert b"".join(read_elements(span, locate_tensor(span.file, span.start, span.end))) == elements
+        assert (
+            b"".join(read_elements(span, locate_tensor(span.file, span.start, span.end)))
+            == elements
+        )
     (field,) = scan(b"\x28\x80\x01", 0, 3)
     assert pack_integers(b"\x28\x80\x01", field, 1) == b"\x80"
 
@@ -143,7 +179,9 @@ def test_data_in_another_file_is_located_and_read(tmp_path: Path) -> None:
         pairs = {"location": "w.bin"} | ({"offset": str(offset), "length": "8"} if offset else {})
         place = locate_in(tmp_path, external(**pairs))
         assert place == TensorPlace((2,), 1, 13, offset, offset + 8, 1, path, tuple(pairs.items()))
-        assert b"".join(read_elements(Span(MemoryFile(b""), 0, 0), place)) == bytes(range(offset, offset + 8))
+        assert b"".join(read_elements(Span(MemoryFile(b""), 0, 0), place)) == bytes(
+            range(offset, offset + 8)
+        )
     assert locate_in(tmp_path, external(location="w.bin", offset="9"), seeks_data=False).start == 9
 
 
@@ -151,20 +189,40 @@ def test_data_in_another_file_is_located_and_read(tmp_path: Path) -> None:
     ("data", "message"),
     [
         (external(location="w.bin", offset="-1"), "external data is at byte -1 of 'w.bin'"),
-        (external(location="w.bin", length="9"), "external data in 'w.bin' has 9 bytes; its shape and dtype need 8"),
-        (external(location="w.bin", length="nine"), "external data in 'w.bin' has an offset or length that is not a number"),
-        (external(location="w.bin") + encode_field(13, b"\x0a\x08location\x12\x01w"), "external data is described twice"),
-        (external(location="w.bin").replace(b"\x10\x01", b"\x10\x08"), "external data in 'w.bin' has the dtype string"),
-        (external(location="w.bin/v"), "external data is in 'w.bin/v', which cannot be read: Not a directory"),
+        (
+            external(location="w.bin", length="9"),
+            "external data in 'w.bin' has 9 bytes; its shape and dtype need 8",
+        ),
+        (
+            external(location="w.bin", length="nine"),
+            "external data in 'w.bin' has an offset or length that is not a number",
+        ),
+        (
+            external(location="w.bin") + encode_field(13, b"\x0a\x08location\x12\x01w"),
+            "external data is described twice",
+        ),
+        (
+            external(location="w.bin").replace(b"\x10\x01", b"\x10\x08"),
+            "external data in 'w.bin' has the dtype string",
+        ),
+        (
+            external(location="w.bin/v"),
+            "external data is in 'w.bin/v', which cannot be read: Not a directory",
+        ),
         (external(location="folder"), "external data is in 'folder', which is not a regular file"),
         (
             external(location="w.bin") + encode_field(13, b"\x0a\x01k" * 2),
             "field 1 occurs twice in a message that has it once",
         ),
-        (external(location="w.bin") + encode_field(13, b"\x08\x01"), "a pair of texts has the wire type 0, expected 2"),
+        (
+            external(location="w.bin") + encode_field(13, b"\x08\x01"),
+            "a pair of texts has the wire type 0, expected 2",
+        ),
     ],
 )
-def test_data_that_is_not_in_the_other_file_is_refused(data: bytes, message: str, tmp_path: Path) -> None:
+def test_data_that_is_not_in_the_other_file_is_refused(
+    data: bytes, message: str, tmp_path: Path
+) -> None:
     (tmp_path / "w.bin").write_bytes(bytes(16))
     (tmp_path / "folder").mkdir()
     with pytest.raises(WireError) as raised:
@@ -184,15 +242,28 @@ def test_data_must_be_in_the_directory_of_the_model(tmp_path: Path) -> None:
         file = OnnxFile(source, seeks_data=False)
     for location in ("w.bin", "a/w.bin", "a\\w.bin", "a/b:c", "..a"):
         assert check_location(file, location, 0) == os.path.join(tmp_path, location)
-    for location in ("", "a\0b", "/w.bin", "../w.bin", "a/../w.bin", "a\\..\\w.bin", "c:w.bin", "c:/w.bin"):
+    for location in (
+        "",
+        "a\0b",
+        "/w.bin",
+        "../w.bin",
+        "a/../w.bin",
+        "a\\..\\w.bin",
+        "c:w.bin",
+        "c:/w.bin",
+    ):
         with pytest.raises(WireError) as raised:
             check_location(file, location, 7)
-        assert str(raised.value) == f"external data is in {location!r}, which is not in the model's directory"
+        assert (
+            str(raised.value)
+            == f"external data is in {location!r}, which is not in the model's directory"
+        )
         assert raised.value.position == 7
 
 
 @pytest.mark.parametrize(
-    ("location", "is_right"), [("w.bin", True), ("../w.bin", False), ("w.bin?x", False), ("a#b", False), ("a::b", False)]
+    ("location", "is_right"),
+    [("w.bin", True), ("../w.bin", False), ("w.bin?x", False), ("a#b", False), ("a::b", False)],
 )
 def test_data_of_a_model_at_a_url(location: str, is_right: bool, tmp_path: Path) -> None:
     model = tmp_path / "model.onnx"
@@ -218,8 +289,12 @@ def test_the_values_of_a_sparse_tensor() -> None:
     outside = encode_field(2, external(location="w.bin"))
     file = MemoryFile(outside)
     file.folder = "."
-    with pytest.raises(WireError, match="a sparse tensor has external data, which ONNX does not allow"):
+    with pytest.raises(
+        WireError, match="a sparse tensor has external data, which ONNX does not allow"
+    ):
         locate_sparse(file, 0, len(outside))
     for damaged in (b"\x08\x01", b"\x10\x01"):
-        with pytest.raises(WireError, match="a part of a sparse tensor has the wire type 0, expected 2"):
+        with pytest.raises(
+            WireError, match="a part of a sparse tensor has the wire type 0, expected 2"
+        ):
             locate_sparse(MemoryFile(damaged), 0, 2)

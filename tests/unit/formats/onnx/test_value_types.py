@@ -29,12 +29,16 @@ ONE = TensorType("float32", (2, "n", 3))
         ([TensorType("", (2,)), TensorType("", (2,))], None),
     ],
 )
-def test_the_dtype_and_the_sizes_that_both_have(types: list[TensorType | None], common: TensorType | None) -> None:
+def test_the_dtype_and_the_sizes_that_both_have(
+    types: list[TensorType | None], common: TensorType | None
+) -> None:
     data = value_types._find_common_type(types)
     assert (parse_type(data, 0, len(data)) if data else None) == common
 
 
-def shrink(source: TensorProto, name: str | None = None, *, location: str = "", has_data: bool = True) -> TensorProto:
+def shrink(
+    source: TensorProto, name: str | None = None, *, location: str = "", has_data: bool = True
+) -> TensorProto:
     data = source.SerializeToString()
     span = Span(MemoryFile(b"x" + data + b"x"), 1, len(data) + 1)
     message = value_types._shrink_tensor(span, name, location=location, has_data=has_data)
@@ -59,7 +63,9 @@ def without(tensor: TensorProto, location: str = "", length: int | None = None) 
 
 def test_large_data_is_left_out_and_small_data_kept() -> None:
     for size in (4000, 4096 - 9, 4096 - 8, 8000):
-        tensor = TensorProto(name="w", dims=[size], data_type=TensorProto.INT8, raw_data=bytes(size))
+        tensor = TensorProto(
+            name="w", dims=[size], data_type=TensorProto.INT8, raw_data=bytes(size)
+        )
         is_small = tensor.ByteSize() <= 4096
         assert shrink(tensor) == (tensor if is_small else without(tensor))
         assert shrink(tensor, location="data") == (tensor if is_small else without(tensor, "data"))
@@ -69,7 +75,9 @@ def test_large_data_is_left_out_and_small_data_kept() -> None:
         named.CopyFrom(tensor)
         named.name = "other"
         assert shrink(tensor, "other") == (named if is_small else without(named))
-    texts = TensorProto(name="t", dims=[5], data_type=TensorProto.STRING, string_data=[b"a" * 1000] * 5)
+    texts = TensorProto(
+        name="t", dims=[5], data_type=TensorProto.STRING, string_data=[b"a" * 1000] * 5
+    )
     # Texts cannot be in another file.
     assert shrink(texts, location="data") == texts
     assert shrink(texts) == without(texts)

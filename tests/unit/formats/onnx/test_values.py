@@ -14,9 +14,18 @@ from onnx import AttributeProto, TensorProto, helper, numpy_helper
 from graphshare.files.open_source import open_source
 from graphshare.formats.onnx import values
 from graphshare.formats.onnx.stored import OnnxFile, Span
-from graphshare.formats.onnx.values import StoredValue, read_attribute, read_sparse_tensor, read_tensor
+from graphshare.formats.onnx.values import (
+    StoredValue,
+    read_attribute,
+    read_sparse_tensor,
+    read_tensor,
+)
 
-READERS = {AttributeProto: read_attribute, TensorProto: read_tensor, onnx.SparseTensorProto: read_sparse_tensor}
+READERS = {
+    AttributeProto: read_attribute,
+    TensorProto: read_tensor,
+    onnx.SparseTensorProto: read_sparse_tensor,
+}
 Message = AttributeProto | TensorProto | onnx.SparseTensorProto
 
 
@@ -28,7 +37,9 @@ def store(folder: Path, message: Message | bytes) -> StoredValue:
     with open_source(str(path)) as source:
         file = OnnxFile(source)
     return StoredValue(
-        Span(file, len(data), 2 * len(data)), READERS[AttributeProto if isinstance(message, bytes) else type(message)], ""
+        Span(file, len(data), 2 * len(data)),
+        READERS[AttributeProto if isinstance(message, bytes) else type(message)],
+        "",
     )
 
 
@@ -64,15 +75,25 @@ NUMBERS = {
 
 @pytest.mark.parametrize("dtype", NUMBERS)
 def test_numbers_one_by_one_are_the_same_as_their_bytes(dtype: str, tmp_path: Path) -> None:
-    numbers = [0, 1, 1, 0] if dtype == "bool" else [0, 1, 2, 3] if dtype.startswith("u") else [0, 1, -2, 3]
+    numbers = (
+        [0, 1, 1, 0]
+        if dtype == "bool"
+        else [0, 1, 2, 3]
+        if dtype.startswith("u")
+        else [0, 1, -2, 3]
+    )
     single = spell(NUMBERS[dtype], numbers, raw=False)
     assert not single.HasField("raw_data")
     check(tmp_path, single, spell(NUMBERS[dtype], numbers, raw=True), same=True)
     check(tmp_path, single, spell(NUMBERS[dtype], [*numbers[:3], 1], raw=True), same=False)
 
 
-@pytest.mark.parametrize(("left", "right"), [(["a", "b"], ["ab", ""]), (["a"], ["b"]), (["a" * 100], ["a" * 101])])
-def test_texts_in_tensors_count_one_by_one(left: list[str], right: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("left", "right"), [(["a", "b"], ["ab", ""]), (["a"], ["b"]), (["a" * 100], ["a" * 101])]
+)
+def test_texts_in_tensors_count_one_by_one(
+    left: list[str], right: list[str], tmp_path: Path
+) -> None:
     tensors = [
         helper.make_tensor("", TensorProto.STRING, [len(left)], [text.encode() for text in each])
         for each in (left, right[: len(left)])
@@ -83,7 +104,9 @@ def test_texts_in_tensors_count_one_by_one(left: list[str], right: list[str], tm
 
 def test_names_and_documentation_do_not_count(tmp_path: Path) -> None:
     message = helper.make_attribute("k", numpy_helper.from_array(np.float32([1, 2]), "a"))
-    other = helper.make_attribute("j", numpy_helper.from_array(np.float32([1, 2]), "b"), doc_string="text")
+    other = helper.make_attribute(
+        "j", numpy_helper.from_array(np.float32([1, 2]), "b"), doc_string="text"
+    )
     other.t.doc_string = "text"
     check(tmp_path, message, other, same=True)
 
@@ -105,7 +128,9 @@ def test_integers_packed_or_not_are_one_list(tmp_path: Path) -> None:
     check(tmp_path, packed, single.replace(b"\x40\x01", b"\x40\x02"), same=False)
 
 
-@pytest.mark.parametrize("damage", [b"\x15\x01", b"\x2a\x02\x42\x09", b"\x72\x03\x0a\x7f\x00", b"\x12\x01\x00"])
+@pytest.mark.parametrize(
+    "damage", [b"\x15\x01", b"\x2a\x02\x42\x09", b"\x72\x03\x0a\x7f\x00", b"\x12\x01\x00"]
+)
 def test_a_damaged_value_is_compared_by_its_bytes(damage: bytes, tmp_path: Path) -> None:
     check(tmp_path, damage, damage, same=True)
     check(tmp_path, damage, b"\x0a\x01k" + damage, same=False)
@@ -113,7 +138,9 @@ def test_a_damaged_value_is_compared_by_its_bytes(damage: bytes, tmp_path: Path)
 
 @pytest.mark.parametrize("cuts", [(), (1,), (30, 64), (63,), (64,), (65,)])
 @pytest.mark.parametrize("size", [0, 1, 63, 64, 65, 200])
-def test_long_bytes_are_kept_as_their_number_and_a_hash_of_32_bytes(size: int, cuts: tuple[int, ...]) -> None:
+def test_long_bytes_are_kept_as_their_number_and_a_hash_of_32_bytes(
+    size: int, cuts: tuple[int, ...]
+) -> None:
     data = bytes(i * 7 % 256 for i in range(size))
     pieces = [data[start:stop] for start, stop in pairwise((0, *cuts, max(size, 65)))]
     digest = hashlib.sha256(data).digest()
@@ -133,14 +160,18 @@ def place_outside(offset: int) -> TensorProto:
     return tensor
 
 
-def test_external_data_is_read_unless_it_is_one_range(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_external_data_is_read_unless_it_is_one_range(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     numbers = np.float32([1, 2, 3, 4])
     (tmp_path / "data.bin").write_bytes(numbers.tobytes() * 2 + b"\0" * 16)
     check(tmp_path, place_outside(0), place_outside(16), same=True)
     check(tmp_path, place_outside(0), numpy_helper.from_array(numbers), same=True)
     check(tmp_path, place_outside(0), place_outside(32), same=False)
     a, b = store(tmp_path, place_outside(16)), store(tmp_path, place_outside(16))
-    monkeypatch.setattr(values, "read_elements", lambda span, place: pytest.fail("one range is read"))
+    monkeypatch.setattr(
+        values, "read_elements", lambda span, place: pytest.fail("one range is read")
+    )
     assert a == b
 
 
@@ -151,7 +182,10 @@ def test_long_values_are_kept_as_hashes(tmp_path: Path) -> None:
     other[-1] += 1
     check(tmp_path, numpy_helper.from_array(numbers), numpy_helper.from_array(other), same=False)
     check(
-        tmp_path, numpy_helper.from_array(numbers), helper.make_tensor("", TensorProto.INT32, numbers.shape, numbers), same=True
+        tmp_path,
+        numpy_helper.from_array(numbers),
+        helper.make_tensor("", TensorProto.INT32, numbers.shape, numbers),
+        same=True,
     )
     assert value == store(tmp_path, numpy_helper.from_array(numbers))
     assert value != 1

@@ -22,16 +22,27 @@ from tests.paddle_programs import Program, attribute, bodies, dense, floats, odd
 MEANING = PaddleMeaning()
 
 
-def are_one_term(left: Program, right: Program, folder: Path, values: tuple[float, float] = (1, 1)) -> bool:
+def are_one_term(
+    left: Program, right: Program, folder: Path, values: tuple[float, float] = (1, 1)
+) -> bool:
     """Whether all outputs of two programs are equal by their terms; ``w`` has these values in them."""
     stems = []
     for name, program, value in zip(("left", "right"), (left, right), values, strict=True):
         has_weight = any(op["#"] == "p" for op in program.ops)
-        stems.append(program.save(folder / name, {"w": record((2,), data=floats(value, 2))} if has_weight else {}))
-    return make_judge(pair_models(gs.load(stems[0]), gs.load(stems[1]), (), {})).find_exact() is not None
+        stems.append(
+            program.save(
+                folder / name, {"w": record((2,), data=floats(value, 2))} if has_weight else {}
+            )
+        )
+    return (
+        make_judge(pair_models(gs.load(stems[0]), gs.load(stems[1]), (), {})).find_exact()
+        is not None
+    )
 
 
-def scale(factor: float = 2.0, *, version: int = 4, dialect: str = "1", skip: int = 0, more: str = "") -> Program:
+def scale(
+    factor: float = 2.0, *, version: int = 4, dialect: str = "1", skip: int = 0, more: str = ""
+) -> Program:
     """``w`` plus ``x``, scaled twice."""
     program = Program(version)
     weight = program.parameter("w", 2)
@@ -49,8 +60,14 @@ def test_equal_operators_on_equal_operands_are_one_term(tmp_path: Path) -> None:
     assert are_one_term(scale(dialect="3"), scale(dialect="3"), tmp_path)
 
 
-@pytest.mark.parametrize("other", [scale(3.0), scale(version=3), scale(dialect="3")], ids=["attribute", "version", "dialect"])
-def test_other_attributes_versions_and_dialects_are_other_terms(other: Program, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "other",
+    [scale(3.0), scale(version=3), scale(dialect="3")],
+    ids=["attribute", "version", "dialect"],
+)
+def test_other_attributes_versions_and_dialects_are_other_terms(
+    other: Program, tmp_path: Path
+) -> None:
     assert not are_one_term(scale(), other, tmp_path)
 
 
@@ -67,7 +84,9 @@ def write_and_read(*, is_read: bool, tag: str = "1.relu_") -> Program:
     return program
 
 
-def test_a_value_that_is_overwritten_and_read_depends_on_the_order_of_the_run(tmp_path: Path) -> None:
+def test_a_value_that_is_overwritten_and_read_depends_on_the_order_of_the_run(
+    tmp_path: Path,
+) -> None:
     assert not are_one_term(write_and_read(is_read=True), write_and_read(is_read=True), tmp_path)
     assert are_one_term(write_and_read(is_read=False), write_and_read(is_read=False), tmp_path)
     tests = [write_and_read(is_read=True, tag="1.batch_norm_") for _ in range(2)]
@@ -85,18 +104,34 @@ def test_a_value_that_is_overwritten_and_read_depends_on_the_order_of_the_run(tm
         ("1.relu", "is_test", "0.a_bool", False, False),
     ],
 )
-def test_operators_without_a_seed_draw_numbers(tag: str, name: str, kind: str, value: object, draws: bool) -> None:
+def test_operators_without_a_seed_draw_numbers(
+    tag: str, name: str, kind: str, value: object, draws: bool
+) -> None:
     program = Program()
-    program.fetch(program.op(tag, program.data("x", -1, 2), attributes=[attribute(name, kind, value)]), "out")
-    (node,) = (node for node in read_program(program.encode()).nodes if node.op and node.op != FETCH)
+    program.fetch(
+        program.op(tag, program.data("x", -1, 2), attributes=[attribute(name, kind, value)]), "out"
+    )
+    (node,) = (
+        node for node in read_program(program.encode()).nodes if node.op and node.op != FETCH
+    )
     assert MEANING.draws_numbers(node) is draws
 
 
 @pytest.mark.parametrize(
     ("build", "names"),
     [
-        (dense, {"%4": "p2o.pd_op.matmul.0.0", "%5": "p2o.pd_op.add.0.0", "out": "p2o.pd_op.fetch.0.0"}),
-        (odd, {"%41": "p2o.pd_op.split.0.0", "%42": "p2o.pd_op.split.0.1", "%43": "p2o.custom_op.mine.0.0"}),
+        (
+            dense,
+            {"%4": "p2o.pd_op.matmul.0.0", "%5": "p2o.pd_op.add.0.0", "out": "p2o.pd_op.fetch.0.0"},
+        ),
+        (
+            odd,
+            {
+                "%41": "p2o.pd_op.split.0.0",
+                "%42": "p2o.pd_op.split.0.1",
+                "%43": "p2o.custom_op.mine.0.0",
+            },
+        ),
         (bodies, {"%11": "p2o.pd_op.while.0.0", "%12": "p2o.pd_op.while.0.1"}),
     ],
 )
@@ -104,7 +139,10 @@ def test_names_in_onnx_count_the_operators_of_a_kind(
     build: Callable[[], tuple[Program, dict[str, bytes]]], names: dict[str, str]
 ) -> None:
     graph = read_program(build()[0].encode())
-    converted = {output_name(Entry(*place)): name for place, name in MEANING.list_converted_names(graph).items()}
+    converted = {
+        output_name(Entry(*place)): name
+        for place, name in MEANING.list_converted_names(graph).items()
+    }
     assert {key: converted.get(key) for key in names} == names
 
 

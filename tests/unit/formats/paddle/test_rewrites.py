@@ -83,13 +83,19 @@ def test_a_parameter_that_no_file_holds_is_renamed_in_the_graph_alone(tmp_path: 
 
 
 @pytest.mark.parametrize("mode", ["copy", "tie"])
-def test_branches_read_back_and_have_the_parameters_of_their_mode(stem: str, mode: Any, tmp_path: Path) -> None:
+def test_branches_read_back_and_have_the_parameters_of_their_mode(
+    stem: str, mode: Any, tmp_path: Path
+) -> None:
     result = gs.duplicate(stem, "b_", mode=mode)
     out = str(tmp_path / "two")
     gs.save(result, out)
     (_, before), (text, after) = read(stem), read(out)
     assert len(after) == len(before) * (2 if mode == "copy" else 1)
-    numbers = [result["%"] for op in operators(out) for result in (op["O"] if isinstance(op["O"], list) else [op["O"]])]
+    numbers = [
+        result["%"]
+        for op in operators(out)
+        for result in (op["O"] if isinstance(op["O"], list) else [op["O"]])
+    ]
     assert len(numbers) == len(set(numbers))
     assert encode_program(read_program(text)) == text
     names = gs.inspect(stem).outputs
@@ -98,7 +104,9 @@ def test_branches_read_back_and_have_the_parameters_of_their_mode(stem: str, mod
     assert sorted(columns) == list(range(2 * len(names)))
 
 
-def test_an_original_is_dropped_and_the_copy_alone_is_as_it_was_but_for_names(dense: str, tmp_path: Path) -> None:
+def test_an_original_is_dropped_and_the_copy_alone_is_as_it_was_but_for_names(
+    dense: str, tmp_path: Path
+) -> None:
     gs.save(gs.duplicate(dense, "b_", drop_original=True), tmp_path / "copy")
     gs.save(gs.rename(dense, prefix="b_"), tmp_path / "renamed")
     assert read(str(tmp_path / "copy")) == read(str(tmp_path / "renamed"))
@@ -107,8 +115,17 @@ def test_an_original_is_dropped_and_the_copy_alone_is_as_it_was_but_for_names(de
 def test_a_target_is_a_value_by_its_number(dense: str, tmp_path: Path) -> None:
     gs.save(gs.extract(dense, "%4"), tmp_path / "cut")
     inspection = gs.inspect(tmp_path / "cut")
-    assert (inspection.outputs, inspection.inputs, inspection.parameters) == (["%4"], ["x"], ["fc.w"])
-    assert [op["#"] for op in operators(str(tmp_path / "cut"))] == ["p", "1.data", "1.matmul", "1.fetch"]
+    assert (inspection.outputs, inspection.inputs, inspection.parameters) == (
+        ["%4"],
+        ["x"],
+        ["fc.w"],
+    )
+    assert [op["#"] for op in operators(str(tmp_path / "cut"))] == [
+        "p",
+        "1.data",
+        "1.matmul",
+        "1.fetch",
+    ]
     gs.save(gs.extract(tmp_path / "cut", "%4"), tmp_path / "again")
     assert read(str(tmp_path / "again")) == read(str(tmp_path / "cut"))
 
@@ -127,11 +144,17 @@ def test_a_cut_in_front_of_a_body_feeds_the_body(tmp_path: Path) -> None:
     gs.save(gs.extract(stem, "%4", cuts="%3"), tmp_path / "rest")
     assert gs.inspect(tmp_path / "rest").inputs == ["x", "%3"]
     (switch,) = (op for op in operators(str(tmp_path / "rest")) if op["#"] == "1.if")
-    (data,) = (op for op in operators(str(tmp_path / "rest")) if op["#"] == "1.data" and op["A"][0]["AT"]["D"] == "%3")
+    (data,) = (
+        op
+        for op in operators(str(tmp_path / "rest"))
+        if op["#"] == "1.data" and op["A"][0]["AT"]["D"] == "%3"
+    )
     assert switch["I"] == [{"%": data["O"][0]["%"]}]
 
 
-def test_a_part_without_parameters_has_no_parameter_file_which_paddle_would_refuse(tmp_path: Path) -> None:
+def test_a_part_without_parameters_has_no_parameter_file_which_paddle_would_refuse(
+    tmp_path: Path,
+) -> None:
     program, arrays = build.bodies()
     gs.save(gs.extract(program.save(tmp_path / "source", arrays), "%3"), tmp_path / "part")
     assert [path.name for path in tmp_path.glob("part*")] == ["part.json"]
@@ -145,20 +168,29 @@ def test_a_value_of_several_tensors_is_no_input(tmp_path: Path) -> None:
     program = build.Program()
     x = program.data("x", -1, 2)
     parts = program.op("1.split_with_num", x)
-    program.ops[-1]["O"][0]["TT"] = {"#": "0.t_vec", "D": [build.tensor_type((-1, 1)), build.tensor_type((-1, 1))]}
+    program.ops[-1]["O"][0]["TT"] = {
+        "#": "0.t_vec",
+        "D": [build.tensor_type((-1, 1)), build.tensor_type((-1, 1))],
+    }
     program.fetch(program.op("1.concat", parts), "out")
     (tmp_path / "graph.json").write_bytes(program.encode())
     with pytest.raises(gs.RefusedError, match=r"%2 is a .*sequence.*, and inputs are tensors"):
         gs.extract(tmp_path / "graph.json", "out", cuts="%2")
 
 
-def test_an_output_that_feeds_an_input_is_passed_on_without_its_fetch(dense: str, tmp_path: Path) -> None:
+def test_an_output_that_feeds_an_input_is_passed_on_without_its_fetch(
+    dense: str, tmp_path: Path
+) -> None:
     program, arrays = build.bodies()
     after = gs.rename(program.save(tmp_path / "after", arrays), prefix="b_")
     gs.save(gs.group([dense, after], connect={"out": "b_x"}), tmp_path / "chain")
     inspection = gs.inspect(tmp_path / "chain")
     assert (inspection.inputs, inspection.outputs) == (["x"], ["b_out"])
-    numbers = {op["#"]: op["O"][0]["%"] for op in operators(str(tmp_path / "chain")) if op["#"] in ("1.add", "1.any")}
+    numbers = {
+        op["#"]: op["O"][0]["%"]
+        for op in operators(str(tmp_path / "chain"))
+        if op["#"] in ("1.add", "1.any")
+    }
     (test,) = (op for op in operators(str(tmp_path / "chain")) if op["#"] == "1.any")
     assert test["I"] == [{"%": numbers["1.add"]}]
 
@@ -216,12 +248,20 @@ def test_differences_and_pictures_name_what_a_file_has(dense: str, tmp_path: Pat
     assert gs.inspect(dense).generation == "PIR version 4"
 
 
-def test_models_of_a_folder_are_found_by_the_parameter_files_beside_them(dense: str, tmp_path: Path) -> None:
+def test_models_of_a_folder_are_found_by_the_parameter_files_beside_them(
+    dense: str, tmp_path: Path
+) -> None:
     folder = Path(dense).parent
     (folder / "config.json").write_text("{}")
     assert [model.graph for model in gs.inspect_folder(folder)] == [f"{dense}.json"]
-    assert all(done for done in gs.foreach(folder, ["rename", "{}", "--prefix", "q_"], out=tmp_path / "out"))
-    assert sorted(path.name for path in (tmp_path / "out").glob("inference.*")) == ["inference.json", "inference.pdiparams"]
+    assert all(
+        done
+        for done in gs.foreach(folder, ["rename", "{}", "--prefix", "q_"], out=tmp_path / "out")
+    )
+    assert sorted(path.name for path in (tmp_path / "out").glob("inference.*")) == [
+        "inference.json",
+        "inference.pdiparams",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -231,8 +271,14 @@ def test_models_of_a_folder_are_found_by_the_parameter_files_beside_them(dense: 
         (["fold"], "convert it with paddle2onnx, and `graphshare fold` the ONNX model"),
         (["export"], "writes an ONNX model of it"),
         (["pool"], "convert it with paddle2onnx, and `graphshare pool` the ONNX models"),
-        (["reshape", "--shape", "x=1,3"], "convert it with paddle2onnx, and `graphshare reshape` the ONNX model"),
-        (["duplicate", "--prefix", "b_", "--mode", "batch"], "--mode tie runs every branch by itself"),
+        (
+            ["reshape", "--shape", "x=1,3"],
+            "convert it with paddle2onnx, and `graphshare reshape` the ONNX model",
+        ),
+        (
+            ["duplicate", "--prefix", "b_", "--mode", "batch"],
+            "--mode tie runs every branch by itself",
+        ),
     ],
 )
 def test_what_needs_knowledge_of_operators_is_refused_with_the_way(
@@ -255,8 +301,13 @@ def test_a_file_beside_the_model_that_is_not_copied_is_named(
     assert "not copied" not in capfd.readouterr().err
 
 
-def test_either_file_leads_to_the_other(dense: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main.run(["rename", f"{dense}.json", "--prefix", "a_", "-o", str(tmp_path / "out.json")]) == 0
+def test_either_file_leads_to_the_other(
+    dense: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        main.run(["rename", f"{dense}.json", "--prefix", "a_", "-o", str(tmp_path / "out.json")])
+        == 0
+    )
     assert f"wrote {tmp_path}/out.json, {tmp_path}/out.pdiparams" in capfd.readouterr().err
     assert main.run(["inspect", f"{dense}.pdiparams"]) == 2
     assert f"the graph of this checkpoint is {dense}.json" in capfd.readouterr().err

@@ -13,7 +13,9 @@ from graphshare.api.params import diff_params
 from tests import params_bytes as build
 
 RANDOM = np.random.default_rng(0)
-NUMBERS = np.concatenate([RANDOM.standard_normal(1000), 10.0 ** RANDOM.uniform(-9, 4, 1000)]).astype("f4")
+NUMBERS = np.concatenate(
+    [RANDOM.standard_normal(1000), 10.0 ** RANDOM.uniform(-9, 4, 1000)]
+).astype("f4")
 
 
 def write(path: Path, **arrays: np.ndarray) -> Path:
@@ -38,7 +40,9 @@ def test_unlike_dtypes_are_a_difference_unless_asked(files: tuple[Path, Path]) -
 
 
 @pytest.mark.parametrize("step", [1, 3])
-def test_one_step_of_float16_is_equal_and_three_are_not(tmp_path: Path, files: tuple[Path, Path], step: int) -> None:
+def test_one_step_of_float16_is_equal_and_three_are_not(
+    tmp_path: Path, files: tuple[Path, Path], step: int
+) -> None:
     half = NUMBERS.astype("f2")
     moved = (half.view("u2") + np.uint16(step)).view("f2")
     other = write(tmp_path / "moved.npz", w=moved, i=np.arange(3), s=np.ones(2, "f4"))
@@ -65,8 +69,16 @@ def test_integers_and_shapes_are_compared_as_ever(tmp_path: Path) -> None:
 
 def test_bfloat16_has_steps_of_its_own(tmp_path: Path) -> None:
     upper = NUMBERS.view("<u2")[1::2]  # truncated, as some writers do
-    (tmp_path / "b.params").write_bytes(build.container([build.dense(NUMBERS.shape, "bfloat16", upper.tobytes())], ["w"]))
+    (tmp_path / "b.params").write_bytes(
+        build.container([build.dense(NUMBERS.shape, "bfloat16", upper.tobytes())], ["w"])
+    )
     for dtype in ("f4", "f2", "f8"):
-        found = diff_params(write(tmp_path / "one.npz", w=NUMBERS.astype(dtype)), tmp_path / "b.params", across_dtypes=True)
+        found = diff_params(
+            write(tmp_path / "one.npz", w=NUMBERS.astype(dtype)),
+            tmp_path / "b.params",
+            across_dtypes=True,
+        )
         assert found.across == {"bfloat16": 1}
-        assert bool(found) == (dtype == "f2")  # of which the smallest numbers are further from bfloat16 than its steps
+        assert bool(found) == (
+            dtype == "f2"
+        )  # of which the smallest numbers are further from bfloat16 than its steps

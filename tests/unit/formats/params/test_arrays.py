@@ -53,11 +53,15 @@ def test_some_rows_are_read_alone(rows: slice, suffix: str, written, tmp_path: P
 def test_rows_have_the_size_of_their_dtype(dtype: str, written) -> None:
     file = written(build.dense((4, 2), dtype, data=bytes(range(16))))
     with ArrayReader(file) as reader:
-        np.testing.assert_array_equal(reader.read(file.records[0], slice(1, 3)), read_array(file, file.records[0])[1:3])
+        np.testing.assert_array_equal(
+            reader.read(file.records[0], slice(1, 3)), read_array(file, file.records[0])[1:3]
+        )
 
 
 def test_a_dense_array_is_a_read_only_view_that_outlives_the_reader(written) -> None:
-    file = written(build.dense((1,), "int8"), build.dense((2, 3), data=build.floats(1, 2, 3, 4, 5, 6)))
+    file = written(
+        build.dense((1,), "int8"), build.dense((2, 3), data=build.floats(1, 2, 3, 4, 5, 6))
+    )
     array = read_array(file, file.records[1])
     np.testing.assert_array_equal(array, np.array([[1, 2, 3], [4, 5, 6]], "f4"), strict=True)
     assert not array.flags.writeable
@@ -66,19 +70,36 @@ def test_a_dense_array_is_a_read_only_view_that_outlives_the_reader(written) -> 
 
 @pytest.mark.parametrize("copies", [1, 40])
 def test_arrays_that_are_read_together_are_the_same(written, copies: int) -> None:
-    records = [build.dense((n, 3), dtype) for dtype in ("float32", "int8", "float64", "bfloat16") for n in (0, 1, 5, 100)]
-    file = written(*records * copies, build.csr((3, 4), [0, 1, 1, 3], [2, 0, 3], build.floats(5, 6, 7)))
+    records = [
+        build.dense((n, 3), dtype)
+        for dtype in ("float32", "int8", "float64", "bfloat16")
+        for n in (0, 1, 5, 100)
+    ]
+    file = written(
+        *records * copies, build.csr((3, 4), [0, 1, 1, 3], [2, 0, 3], build.floats(5, 6, 7))
+    )
     with ArrayReader(file) as single, ArrayReader(file, together=True) as together:
         arrays = [together.read(record) for record in file.records]
         for array, record in zip(arrays, file.records, strict=True):
             np.testing.assert_array_equal(array, single.read(record), strict=True)
-    stored = [array for array, record in zip(arrays, file.records, strict=True) if record.dtype == "float32" and array.size]
+    stored = [
+        array
+        for array, record in zip(arrays, file.records, strict=True)
+        if record.dtype == "float32" and array.size
+    ]
     assert not any(array.flags.writeable for array in stored if array.shape != (3, 4))
     assert len({array.__array_interface__["data"][0] for array in stored}) == len(stored)
 
 
-@given(st.binary(min_size=1, max_size=60), st.lists(st.integers(0, 60)), st.lists(st.integers(0, 60)), st.booleans())
-def test_bytes_are_equal_wherever_their_pieces_end(data: bytes, cuts: list[int], others: list[int], view: bool) -> None:
+@given(
+    st.binary(min_size=1, max_size=60),
+    st.lists(st.integers(0, 60)),
+    st.lists(st.integers(0, 60)),
+    st.booleans(),
+)
+def test_bytes_are_equal_wherever_their_pieces_end(
+    data: bytes, cuts: list[int], others: list[int], view: bool
+) -> None:
     def cut(data: bytes, at: list[int]) -> list[bytes | memoryview]:
         places = [0, *sorted(at), len(data)]
         pieces = [data[start:stop] for start, stop in pairwise(places)]
@@ -91,14 +112,19 @@ def test_bytes_are_equal_wherever_their_pieces_end(data: bytes, cuts: list[int],
 
 
 def test_bfloat16_is_read_by_value(written) -> None:
-    file = written(build.dense((5,), "bfloat16", struct.pack("<5H", 0x3F80, 0xC000, 0x7F80, 0x0001, 0x7FC0)))
+    file = written(
+        build.dense((5,), "bfloat16", struct.pack("<5H", 0x3F80, 0xC000, 0x7F80, 0x0001, 0x7FC0))
+    )
     expected = np.array([1, -2, np.inf, 9.183549615799121e-41, np.nan], "f4")
     np.testing.assert_array_equal(read_array(file, file.records[0]), expected, strict=True)
 
 
 @pytest.mark.parametrize(
     ("record", "shape", "dtype"),
-    [(build.dense((), "int64", magic=build.V3), (), "int64"), (build.dense((0, 3)), (0, 3), "float32")]
+    [
+        (build.dense((), "int64", magic=build.V3), (), "int64"),
+        (build.dense((0, 3)), (0, 3), "float32"),
+    ]
     + [(build.dense((2,), dtype), (2,), dtype) for dtype in build.FLAGS if dtype != "bfloat16"],
 )
 def test_shapes_and_dtypes(written, record: bytes, shape: tuple[int, ...], dtype: str) -> None:
@@ -123,12 +149,19 @@ def test_sparse_arrays_dense_and_as_stored(written) -> None:
     np.testing.assert_array_equal(matrix, [[0, 0, 5, 0], [0, 0, 0, 0], [6, 0, 0, 7]])
     assert not no_rows.any()
     assert not no_values.any()
-    assert (stored.storage, stored.shape, list(stored.indptr), list(stored.indices)) == ("csr", (3, 4), [0, 1, 1, 3], [2, 0, 3])
+    assert (stored.storage, stored.shape, list(stored.indptr), list(stored.indices)) == (
+        "csr",
+        (3, 4),
+        [0, 1, 1, 3],
+        [2, 0, 3],
+    )
 
 
 def test_a_sparse_bfloat16_array_by_value(written) -> None:
     file = written(build.row_sparse((2, 1), [1], struct.pack("<H", 0x3F80), "bfloat16"))
-    np.testing.assert_array_equal(read_array(file, file.records[0]), np.array([[0], [1]], "f4"), strict=True)
+    np.testing.assert_array_equal(
+        read_array(file, file.records[0]), np.array([[0], [1]], "f4"), strict=True
+    )
     with ArrayReader(file) as reader:
         assert reader.read_sparse(file.records[0]).values.dtype == np.float32
         assert b"".join(reader.chunks(file.records[0])) == b"\0\0\x80\x3f"
@@ -154,8 +187,14 @@ def test_indices_that_do_not_fit_the_shape_are_input_errors(written, record: byt
 
 
 def test_what_cannot_be_read(written) -> None:
-    file = written(build.never_filled(), build.dense((1,) * 100), build.row_sparse((1 << 60, 1), [1], build.floats(1)))
-    for record, message in zip(file.records, ("never filled", "cannot be held", "cannot be held"), strict=True):
+    file = written(
+        build.never_filled(),
+        build.dense((1,) * 100),
+        build.row_sparse((1 << 60, 1), [1], build.floats(1)),
+    )
+    for record, message in zip(
+        file.records, ("never filled", "cannot be held", "cannot be held"), strict=True
+    ):
         with pytest.raises(InputError, match=message):
             read_array(file, record)
 
@@ -183,7 +222,13 @@ def test_an_npz_that_changed_since_it_was_indexed(tmp_path: Path) -> None:
         ((4, 2), (1, 2), [0.0], None, "has indices that are not one row of integers"),
         ((4, 2), (1, 2), [[0]], None, "has indices that are not one row of integers"),
         ((4, 2), (1, 3), [0], None, "has stored rows of shape (1, 3) for 1 index and shape (4, 2)"),
-        ((4, 2), (1, 2), [0, 1], None, "has stored rows of shape (1, 2) for 2 indices and shape (4, 2)"),
+        (
+            (4, 2),
+            (1, 2),
+            [0, 1],
+            None,
+            "has stored rows of shape (1, 2) for 2 indices and shape (4, 2)",
+        ),
         ((4, 2), (1, 2), [4], None, "has an index outside of 0 to 3"),
         ((4, 2), (1, 2), [-1], None, "has an index outside of 0 to 3"),
         ((2, 4), (3,), [0, 3, 0], [0, 2, 3], ""),
@@ -192,24 +237,54 @@ def test_an_npz_that_changed_since_it_was_indexed(tmp_path: Path) -> None:
         ((2, 4, 1), (1,), [0], [0, 1, 1], "has row pointers of shape (3,) for shape (2, 4, 1)"),
         ((2, 4), (1,), [0], [0.0, 1.0, 1.0], "has row pointers of shape (3,) for shape (2, 4)"),
         ((2, 4), (2,), [0], [0, 1, 1], "has 2 values for 1 column number"),
-        ((2, 4), (1,), [0], [1, 1, 1], "has row pointers that do not rise from 0 to the number of values"),
-        ((2, 4), (1,), [0], [0, 0, 0], "has row pointers that do not rise from 0 to the number of values"),
-        ((2, 4), (1,), [0], [0, 2, 1], "has row pointers that do not rise from 0 to the number of values"),
+        (
+            (2, 4),
+            (1,),
+            [0],
+            [1, 1, 1],
+            "has row pointers that do not rise from 0 to the number of values",
+        ),
+        (
+            (2, 4),
+            (1,),
+            [0],
+            [0, 0, 0],
+            "has row pointers that do not rise from 0 to the number of values",
+        ),
+        (
+            (2, 4),
+            (1,),
+            [0],
+            [0, 2, 1],
+            "has row pointers that do not rise from 0 to the number of values",
+        ),
         ((2, 4), (1,), [4], [0, 1, 1], "has an index outside of 0 to 3"),
         ((2, 4), (1,), [-1], [0, 1, 1], "has an index outside of 0 to 3"),
     ],
 )
 def test_indices_that_do_not_fit_a_sparse_array_are_named(
-    shape: tuple[int, ...], values: tuple[int, ...], indices: list[float], indptr: list[float] | None, misfit: str
+    shape: tuple[int, ...],
+    values: tuple[int, ...],
+    indices: list[float],
+    indptr: list[float] | None,
+    misfit: str,
 ) -> None:
-    places, pointers = (None if x is None else np.array(x, None if x else int) for x in (indices, indptr))
+    places, pointers = (
+        None if x is None else np.array(x, None if x else int) for x in (indices, indptr)
+    )
     storage = "row_sparse" if indptr is None else "csr"
-    assert _find_misfit(SparseArray(storage, shape, np.ones(values, "f4"), places, pointers)) == misfit  # type: ignore[arg-type]
+    assert (
+        _find_misfit(SparseArray(storage, shape, np.ones(values, "f4"), places, pointers)) == misfit
+    )  # type: ignore[arg-type]
 
 
-def test_only_decoded_arrays_count_towards_the_limit_of_memory(written, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_decoded_arrays_count_towards_the_limit_of_memory(
+    written, monkeypatch: pytest.MonkeyPatch
+) -> None:
     taken: list[tuple[int, int]] = []
-    monkeypatch.setattr(arrays, "describe_excess", lambda size, so_far=0: taken.append((size, so_far)) or "")
+    monkeypatch.setattr(
+        arrays, "describe_excess", lambda size, so_far=0: taken.append((size, so_far)) or ""
+    )
     rows = build.row_sparse((4, 2), [1], build.floats(1, 2))
     file = written(build.dense((3,)), rows, build.dense((5,)), rows)
     with ArrayReader(file) as reader:

@@ -27,12 +27,16 @@ from graphshare.formats.params.byte_ranges import coalesce, copy_ranges, first_d
         ([(4, 2), (9, 0), (6, 1)], [(4, 3)]),
     ],
 )
-def test_neighbours_are_joined_and_empty_ranges_left_out(ranges: list[tuple[int, int]], joined: list[tuple[int, int]]) -> None:
+def test_neighbours_are_joined_and_empty_ranges_left_out(
+    ranges: list[tuple[int, int]], joined: list[tuple[int, int]]
+) -> None:
     assert list(coalesce(ranges)) == joined
 
 
 @pytest.mark.parametrize("chunk", [3, 4, 100])
-def test_the_system_copies_pieces_of_each_range(chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_system_copies_pieces_of_each_range(
+    chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     content = bytes(range(100))
     (tmp_path / "in").write_bytes(content)
     asked: list[tuple[int, int]] = []
@@ -60,7 +64,9 @@ def test_the_system_copies_pieces_of_each_range(chunk: int, tmp_path: Path, monk
     assert sum(copied) == 10
 
 
-def test_what_the_system_cannot_copy_goes_through_the_buffer_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_system_cannot_copy_goes_through_the_buffer_in_pieces(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(byte_ranges, "CHUNK", 4)
     source, out = HeldBytes("a", bytes(range(20))), io.BytesIO(b"head")
     out.seek(4)
@@ -84,7 +90,9 @@ def test_every_byte_is_written_to_a_file_that_takes_few() -> None:
         write_all(Slow(), b"0")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("at", "found"), [(None, None), (2, 0), (5, 3), (6, 4), (9, 7), (10, 8), (12, None), (1, None)])
+@pytest.mark.parametrize(
+    ("at", "found"), [(None, None), (2, 0), (5, 3), (6, 4), (9, 7), (10, 8), (12, None), (1, None)]
+)
 def test_two_ranges_differ_from_the_first_other_byte_on(
     at: int | None, found: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

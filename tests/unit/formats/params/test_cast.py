@@ -43,7 +43,9 @@ def source(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("format_", FORMATS)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_floats_are_cast_as_numpy_casts_and_the_rest_is_kept(source: Path, tmp_path: Path, format_: str, dtype: str) -> None:
+def test_floats_are_cast_as_numpy_casts_and_the_rest_is_kept(
+    source: Path, tmp_path: Path, format_: str, dtype: str
+) -> None:
     first, second = tmp_path / f"a.{format_}", tmp_path / f"b.{format_}"
     convert_params(source, first)
     done = convert_params(first, second, dtype=dtype)
@@ -54,30 +56,44 @@ def test_floats_are_cast_as_numpy_casts_and_the_rest_is_kept(source: Path, tmp_p
             wanted = array.astype(dtype) if array.dtype.kind == "f" else array
         assert found[key].dtype == wanted.dtype
         assert found[key].tobytes() == wanted.tobytes()
-    assert done.cast == tuple(key for key, array in ARRAYS.items() if array.dtype.kind == "f" and array.dtype != dtype)
-    assert done.overflows == ({"arg:d": 3} if dtype == "float16" else {})  # 7e4, -7e4 and 65520, which rounds up
+    assert done.cast == tuple(
+        key for key, array in ARRAYS.items() if array.dtype.kind == "f" and array.dtype != dtype
+    )
+    assert done.overflows == (
+        {"arg:d": 3} if dtype == "float16" else {}
+    )  # 7e4, -7e4 and 65520, which rounds up
 
 
 def test_float16_and_back_gives_the_values_of_float16(source: Path, tmp_path: Path) -> None:
     convert_params(source, tmp_path / "half.params", dtype="float16")
     convert_params(tmp_path / "half.params", tmp_path / "back.params", dtype="float32")
-    assert np.array_equal(read(tmp_path / "back.params")["arg:w"], ARRAYS["arg:w"].astype("f2").astype("f4"))
+    assert np.array_equal(
+        read(tmp_path / "back.params")["arg:w"], ARRAYS["arg:w"].astype("f2").astype("f4")
+    )
 
 
 def test_bfloat16_is_cast_by_value(tmp_path: Path) -> None:
-    numbers = np.array([0x3F800000, 0xC0200000, 0x7F610000, 0x3A830000], "<u4").view("<f4")  # 1, -2.5, 2.99e38, 0.000999
+    numbers = np.array([0x3F800000, 0xC0200000, 0x7F610000, 0x3A830000], "<u4").view(
+        "<f4"
+    )  # 1, -2.5, 2.99e38, 0.000999
     upper = numbers.view("<u2")[1::2].tobytes()
-    (tmp_path / "x.params").write_bytes(build.container([build.dense((4,), "bfloat16", upper)], ["w"]))
+    (tmp_path / "x.params").write_bytes(
+        build.container([build.dense((4,), "bfloat16", upper)], ["w"])
+    )
     done = convert_params(tmp_path / "x.params", tmp_path / "y.params", dtype="float32")
     assert np.array_equal(read(tmp_path / "y.params")["w"], numbers)
     assert (done.cast, done.overflows) == (("w",), {})
-    assert convert_params(tmp_path / "x.params", tmp_path / "y.params", dtype="float16").overflows == {"w": 1}
+    assert convert_params(
+        tmp_path / "x.params", tmp_path / "y.params", dtype="float16"
+    ).overflows == {"w": 1}
 
 
 def test_patterns_keep_their_dtype(source: Path, tmp_path: Path) -> None:
     done = convert_params(source, tmp_path / "x.params", dtype="float16", keep=["d", "=e"])
     assert done.cast == ("arg:w",)
-    assert {key: str(array.dtype) for key, array in read(tmp_path / "x.params").items()}["aux:e"] == "float32"
+    assert {key: str(array.dtype) for key, array in read(tmp_path / "x.params").items()}[
+        "aux:e"
+    ] == "float32"
     with pytest.raises(RefusedError, match="`keep` 'nothing' matches no parameter"):
         convert_params(source, tmp_path / "x.params", dtype="float16", keep=["nothing"])
     with pytest.raises(UsageError, match="`keep` needs `dtype`"):
@@ -88,7 +104,9 @@ def test_patterns_keep_their_dtype(source: Path, tmp_path: Path) -> None:
 
 def test_where_nothing_changes_records_are_copied_as_they_are(tmp_path: Path) -> None:
     source, target = tmp_path / "x.params", tmp_path / "y.params"
-    source.write_bytes(build.container([build.v1((2,), "float16"), build.dense((2,), "int32")], ["a", "b"]))
+    source.write_bytes(
+        build.container([build.v1((2,), "float16"), build.dense((2,), "int32")], ["a", "b"])
+    )
     done = convert_params(source, target, dtype="float16")
     assert (done.cast, done.densified) == ((), ())
     assert target.read_bytes() == source.read_bytes()
@@ -106,7 +124,9 @@ def test_sparse_arrays_are_cast_in_dense_form_on_request(tmp_path: Path) -> None
 
 def test_scalars_of_v3_records_stay_scalars(tmp_path: Path) -> None:
     source, target = tmp_path / "x.params", tmp_path / "y.params"
-    source.write_bytes(build.container([build.dense((), data=build.floats(2), magic=build.V3)], ["s"]))
+    source.write_bytes(
+        build.container([build.dense((), data=build.floats(2), magic=build.V3)], ["s"])
+    )
     convert_params(source, target, dtype="float64")
     assert (read(target)["s"].shape, read(target)["s"].tolist()) == ((), 2.0)
 
@@ -135,7 +155,15 @@ def test_memory_does_not_grow_with_the_array(tmp_path: Path) -> None:
     assert max(peaks) < 16 << 20  # the array has 64 MiB, its pieces 1 MiB
 
 
-NORMALIZED = ["arg:bn_gamma", "arg:bn_beta", "aux:bn_moving_mean", "aux:bn_moving_var", "1.weight", "1.bias", "1.running_mean"]
+NORMALIZED = [
+    "arg:bn_gamma",
+    "arg:bn_beta",
+    "aux:bn_moving_mean",
+    "aux:bn_moving_var",
+    "1.weight",
+    "1.bias",
+    "1.running_mean",
+]
 OTHERS = ["arg:conv_weight", "arg:conv_bias", "2.weight", "2.moving_average"]
 
 
@@ -149,7 +177,9 @@ OTHERS = ["arg:conv_weight", "arg:conv_bias", "2.weight", "2.moving_average"]
         ("float64", None, []),
     ],
 )
-def test_float16_keeps_what_batch_norm_takes_in_float32_only(tmp_path: Path, dtype: str, keep, kept: list[str]) -> None:
+def test_float16_keeps_what_batch_norm_takes_in_float32_only(
+    tmp_path: Path, dtype: str, keep, kept: list[str]
+) -> None:
     np.savez(tmp_path / "x.npz", **{key: np.ones(2, "f4") for key in (*NORMALIZED, *OTHERS)})
     done = convert_params(tmp_path / "x.npz", tmp_path / "y.npz", dtype=dtype, keep=keep)
     wanted = {key: "float32" if key in kept else dtype for key in (*NORMALIZED, *OTHERS)}
@@ -159,7 +189,12 @@ def test_float16_keeps_what_batch_norm_takes_in_float32_only(tmp_path: Path, dty
 
 
 def test_names_of_one_array_keep_one_dtype(tmp_path: Path) -> None:
-    arrays = {"a": np.zeros(2, "f4"), "bn.running_mean": np.zeros(2, "f4"), "z": np.zeros(2, "f4"), "w": np.ones(2, "f4")}
+    arrays = {
+        "a": np.zeros(2, "f4"),
+        "bn.running_mean": np.zeros(2, "f4"),
+        "z": np.zeros(2, "f4"),
+        "w": np.ones(2, "f4"),
+    }
     np.savez(tmp_path / "x.npz", **arrays)
     done = convert_params(tmp_path / "x.npz", tmp_path / "y.safetensors", dtype="float16", tie=True)
     assert (sorted(done.kept), done.cast) == (["a", "bn.running_mean", "z"], ("w",))
@@ -177,7 +212,10 @@ def test_float16_keeps_what_the_operators_of_an_onnx_model_take_in_float32(tmp_p
         return helper.make_node("BatchNormalization", [data, *names], [out])
 
     inner = helper.make_graph(
-        [norm("h", "deep", "abcd")], "inner", [], [helper.make_tensor_value_info("deep", TensorProto.FLOAT, None)]
+        [norm("h", "deep", "abcd")],
+        "inner",
+        [],
+        [helper.make_tensor_value_info("deep", TensorProto.FLOAT, None)],
     )
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["y"]),
@@ -185,10 +223,19 @@ def test_float16_keeps_what_the_operators_of_an_onnx_model_take_in_float32(tmp_p
         helper.make_node("Resize", ["n", "", "scales"], ["h"]),
         helper.make_node("If", ["flag"], ["z"], then_branch=inner, else_branch=inner),
     ]
-    ends = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 2, 4, 4]), helper.make_tensor_value_info("flag", 9, [])]
-    weights = [weight("w", 2, 2, 1, 1), weight("scales", 4), *(weight(name, 2) for name in "1234abcd")]
+    ends = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 2, 4, 4]),
+        helper.make_tensor_value_info("flag", 9, []),
+    ]
+    weights = [
+        weight("w", 2, 2, 1, 1),
+        weight("scales", 4),
+        *(weight(name, 2) for name in "1234abcd"),
+    ]
     out = helper.make_tensor_value_info("z", TensorProto.FLOAT, None)
-    onnx.save(helper.make_model(helper.make_graph(nodes, "g", ends, [out], weights)), tmp_path / "x.onnx")
+    onnx.save(
+        helper.make_model(helper.make_graph(nodes, "g", ends, [out], weights)), tmp_path / "x.onnx"
+    )
 
     done = convert_params(tmp_path / "x.onnx", tmp_path / "x.npz", dtype="float16")
     assert (done.cast, sorted(done.kept)) == (("w",), [*"1234abcd", "scales"])

@@ -9,13 +9,20 @@ import pytest
 from numpy.typing import NDArray
 
 from graphshare.formats.params.arrays import ArrayReader
-from graphshare.formats.params.comparison import Distance, align_rows, compare_arrays, compare_records
+from graphshare.formats.params.comparison import (
+    Distance,
+    align_rows,
+    compare_arrays,
+    compare_records,
+)
 from graphshare.formats.params.format import read_index
 
 DTYPES = ("float32", "float64", "float16", "int8", "uint8", "int32", "int64", "bool")
 
 
-def apart(folder: Path, a: NDArray[np.generic], b: NDArray[np.generic], **tolerance: float) -> Distance:
+def apart(
+    folder: Path, a: NDArray[np.generic], b: NDArray[np.generic], **tolerance: float
+) -> Distance:
     np.savez(folder / "a.npz", w=a)
     np.savez_compressed(folder / "b.npz", w=b)
     left, right = read_index(folder / "a.npz"), read_index(folder / "b.npz")
@@ -29,7 +36,9 @@ def test_differences_are_counted(dtype: str, tmp_path: Path) -> None:
     assert apart(tmp_path, array, array)
     other = array.copy()
     for place in ((0, 0, 0), (1, 100, 5), (2, 210, 976)):
-        other[place] = 1 - np.round(other[place].astype("float64")) if dtype == "bool" else other[place] + 2
+        other[place] = (
+            1 - np.round(other[place].astype("float64")) if dtype == "bool" else other[place] + 2
+        )
     found = apart(tmp_path, array, other)
     assert (found.differing, found.count, bool(found)) == (3, array.size, False)
     assert found.max_abs == pytest.approx(1 if dtype == "bool" else 2, rel=1e-3)
@@ -38,7 +47,12 @@ def test_differences_are_counted(dtype: str, tmp_path: Path) -> None:
 def test_large_integers_are_not_rounded(tmp_path: Path) -> None:
     high = np.array([2**63 - 1, 5], "int64")
     assert apart(tmp_path, high, high - 1).differing == 2
-    assert apart(tmp_path, high.astype("uint64") * 2, high.astype("uint64") * 2 + np.uint64(1)).differing == 2
+    assert (
+        apart(
+            tmp_path, high.astype("uint64") * 2, high.astype("uint64") * 2 + np.uint64(1)
+        ).differing
+        == 2
+    )
     low = np.array([-(2**63), 0], "int64")
     assert apart(tmp_path, high, low).max_abs == pytest.approx(2.0**64)
 
@@ -118,9 +132,16 @@ def test_the_tolerances_that_would_have_passed_are_reported() -> None:
         (np.array([np.nan]), np.array([np.inf]), "NaN or infinities in different places"),
     ],
 )
-def test_no_tolerance_makes_up_for_another_shape_dtype_or_infinity(array, reference, reason: str) -> None:
+def test_no_tolerance_makes_up_for_another_shape_dtype_or_infinity(
+    array, reference, reason: str
+) -> None:
     found = compare_arrays(array, reference, atol=1e300, rtol=1e300)
-    assert (found.equal, found.max_abs, found.max_rel, found.reason) == (False, float("inf"), float("inf"), reason)
+    assert (found.equal, found.max_abs, found.max_rel, found.reason) == (
+        False,
+        float("inf"),
+        float("inf"),
+        reason,
+    )
 
 
 def test_equal_infinities_and_nan_are_equal_beside_other_differences() -> None:

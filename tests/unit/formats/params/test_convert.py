@@ -29,8 +29,13 @@ PLAIN = ["float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bo
 @pytest.fixture
 def plain(tmp_path: Path) -> Path:
     path = tmp_path / "plain.params"
-    records = [build.dense((2, n), dtype, b"\1\0" * (build.count_bytes((n,), dtype))) for n, dtype in enumerate(PLAIN)]
-    path.write_bytes(build.container(records, [f"arg:{dtype}/é" for dtype in PLAIN[:-1]] + ["aux:m"]))
+    records = [
+        build.dense((2, n), dtype, b"\1\0" * (build.count_bytes((n,), dtype)))
+        for n, dtype in enumerate(PLAIN)
+    ]
+    path.write_bytes(
+        build.container(records, [f"arg:{dtype}/é" for dtype in PLAIN[:-1]] + ["aux:m"])
+    )
     return path
 
 
@@ -56,22 +61,41 @@ def test_a_listing(tmp_path: Path) -> None:
         "float32",
         "V0",
     )
-    assert (last.kind, last.name, last.dtype, last.size) == ("aux", "été/层", "uint16", len(records[-1]))
-    assert [(a.storage, a.shape) for a in listing.arrays[7:9]] == [("row_sparse", (6, 2)), ("csr", (3, 4))]
+    assert (last.kind, last.name, last.dtype, last.size) == (
+        "aux",
+        "été/层",
+        "uint16",
+        len(records[-1]),
+    )
+    assert [(a.storage, a.shape) for a in listing.arrays[7:9]] == [
+        ("row_sparse", (6, 2)),
+        ("csr", (3, 4)),
+    ]
     remarks = "\n".join(map(str, listing.remarks))
-    for text in ("2 bytes after the last name", "earlier record", "never filled", "uint16, which MXNet 1.9.1 does not load"):
+    for text in (
+        "2 bytes after the last name",
+        "earlier record",
+        "never filled",
+        "uint16, which MXNet 1.9.1 does not load",
+    ):
         assert text in remarks
 
 
 def test_a_sound_file_has_no_remarks_and_its_sizes_add_up(plain: Path) -> None:
     listing = list_params(plain)
     assert listing.remarks == ()
-    assert listing.data_size == sum(build.count_bytes((2, n), dtype) for n, dtype in enumerate(PLAIN))
+    assert listing.data_size == sum(
+        build.count_bytes((2, n), dtype) for n, dtype in enumerate(PLAIN)
+    )
 
 
 @pytest.mark.parametrize(("start", "end"), list(itertools.product(FORMATS, FORMATS)))
-def test_every_direction_keeps_names_order_types_and_values(plain: Path, tmp_path: Path, start: str, end: str) -> None:
-    first, second, back = (tmp_path / f"{n}.{suffix}" for n, suffix in (("a", start), ("b", end), ("c", "params")))
+def test_every_direction_keeps_names_order_types_and_values(
+    plain: Path, tmp_path: Path, start: str, end: str
+) -> None:
+    first, second, back = (
+        tmp_path / f"{n}.{suffix}" for n, suffix in (("a", start), ("b", end), ("c", "params"))
+    )
     assert convert_params(plain, first).format == start
     result = convert_params(first, second)
     assert (result.format, result.densified, result.named_by_position) == (end, (), ())
@@ -97,7 +121,10 @@ def test_a_conversion_onto_itself(plain: Path) -> None:
 
 
 def test_numpy_forms_that_differ_in_order_arrive_in_c_order(tmp_path: Path) -> None:
-    arrays = {"f": np.arange(6, dtype="f4").reshape(2, 3, order="F"), "b": np.arange(4, dtype=">i4")}
+    arrays = {
+        "f": np.arange(6, dtype="f4").reshape(2, 3, order="F"),
+        "b": np.arange(4, dtype=">i4"),
+    }
     np.savez_compressed(tmp_path / "x.npz", **arrays)
     convert_params(tmp_path / "x.npz", tmp_path / "x.params")
     expected = [
@@ -141,7 +168,11 @@ def test_sparse_arrays_are_refused_all_at_once_or_made_dense_on_request(tmp_path
 
 def test_sparse_arrays_are_made_dense_within_params_too(tmp_path: Path) -> None:
     source = tmp_path / "x.params"
-    source.write_bytes(build.container([build.row_sparse((3, 1), [2], build.floats(7)), build.dense((1,))], ["r", "d"]))
+    source.write_bytes(
+        build.container(
+            [build.row_sparse((3, 1), [2], build.floats(7)), build.dense((1,))], ["r", "d"]
+        )
+    )
     assert convert_params(source, source, densify=True, in_place=True).densified == ("r",)
     expected = [build.dense((3, 1), data=build.floats(0, 0, 7)), build.dense((1,))]
     assert source.read_bytes() == build.container(expected, ["r", "d"])
@@ -149,7 +180,9 @@ def test_sparse_arrays_are_made_dense_within_params_too(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not Path("/dev/stdout").exists(), reason="no /dev/stdout here")
 @pytest.mark.parametrize("format_", FORMATS)
-def test_a_conversion_to_standard_output_behind_what_is_there(plain: Path, tmp_path: Path, format_: str) -> None:
+def test_a_conversion_to_standard_output_behind_what_is_there(
+    plain: Path, tmp_path: Path, format_: str
+) -> None:
     code = (
         "import sys; from graphshare.api.params import convert as convert_params\n"
         "convert_params(sys.argv[1], '/dev/stdout', to=sys.argv[2])"
@@ -159,7 +192,9 @@ def test_a_conversion_to_standard_output_behind_what_is_there(plain: Path, tmp_p
         log.flush()
         subprocess.run([sys.executable, "-c", code, str(plain), format_], stdout=log, check=True)
     convert_params(plain, tmp_path / "same", to=format_)
-    piped = subprocess.run([sys.executable, "-c", code, str(plain), format_], stdout=subprocess.PIPE, check=True).stdout
+    piped = subprocess.run(
+        [sys.executable, "-c", code, str(plain), format_], stdout=subprocess.PIPE, check=True
+    ).stdout
     logged = (tmp_path / "log").read_bytes()
     assert logged.startswith(b"before")
     if format_ != "npz":  # a zip archive's offsets count from the start of the file it is in
@@ -168,9 +203,13 @@ def test_a_conversion_to_standard_output_behind_what_is_there(plain: Path, tmp_p
     assert content(tmp_path / "piped") == content(plain)
 
 
-def test_a_dense_form_too_large_for_memory_is_an_input_error_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_dense_form_too_large_for_memory_is_an_input_error_and_leaves_nothing(
+    tmp_path: Path,
+) -> None:
     source = tmp_path / "x.params"
-    source.write_bytes(build.container([build.row_sparse((1 << 60, 1), [2], build.floats(7))], ["r"]))
+    source.write_bytes(
+        build.container([build.row_sparse((1 << 60, 1), [2], build.floats(7))], ["r"])
+    )
     with pytest.raises(InputError, match="cannot be held"):
         convert_params(source, tmp_path / "x.npz", densify=True)
     assert list(tmp_path.iterdir()) == [source]
@@ -193,12 +232,19 @@ def test_what_mxnet_cannot_load_is_not_made(tmp_path: Path) -> None:
         convert_params(tmp_path / "x.npz", tmp_path / "x.params")
     assert len(caught.value.faults) == 2
     convert_params(tmp_path / "x.npz", tmp_path / "x.safetensors")
-    assert [record.dtype for record in read_index(tmp_path / "x.safetensors").records] == ["uint32", "int16"]
+    assert [record.dtype for record in read_index(tmp_path / "x.safetensors").records] == [
+        "uint32",
+        "int16",
+    ]
 
 
 def test_repeated_names_and_arrays_never_filled_are_refused(tmp_path: Path) -> None:
     source = tmp_path / "x.params"
-    source.write_bytes(build.container([build.dense((1,)), build.dense((1,)), build.never_filled()], ["a", "a", "n"]))
+    source.write_bytes(
+        build.container(
+            [build.dense((1,)), build.dense((1,)), build.never_filled()], ["a", "a", "n"]
+        )
+    )
     with pytest.raises(RefusedError) as caught:
         convert_params(source, tmp_path / "x.safetensors")
     assert [fault.path for fault in caught.value.faults] == ['record 1 "a"', 'record 2 "n"']
@@ -240,7 +286,9 @@ def test_a_rename_within_each_format(plain: Path, tmp_path: Path, format_: str) 
     assert [row[1:] for row in content(source)] == [row[1:] for row in content(plain)]
 
 
-def test_a_file_that_reads_back_otherwise_is_not_put_in_place(plain: Path, tmp_path: Path, monkeypatch) -> None:
+def test_a_file_that_reads_back_otherwise_is_not_put_in_place(
+    plain: Path, tmp_path: Path, monkeypatch
+) -> None:
     real = mxnet_params.MxnetParams.write
 
     def wrong(self, plan, *rest) -> None:
@@ -265,14 +313,24 @@ def test_a_file_that_reads_back_otherwise_is_not_put_in_place(plain: Path, tmp_p
             "is int4, a dtype that parameter files do not have",
         ),
         (Record("a", (2,), "uint8", "onnx", 0, 1, 0, 1), "npz", ""),
-        (Record("a", None, None, "V2", 0, 1, 0, 1), "params", "was never filled: there is no array to write"),
+        (
+            Record("a", None, None, "V2", 0, 1, 0, 1),
+            "params",
+            "was never filled: there is no array to write",
+        ),
         (Record("a", (2,), "float32", "V2", 0, 1, 0, 1, "csr"), "params", "is sparse (csr)"),
         (Record(None, (2,), "float32", "V2", 0, 1, 0, 1), "npz", "has no name, and npz needs one"),
         (Record(None, (2,), "float32", "V2", 0, 1, 0, 1), "params", ""),
-        (Record("a", (2,), "bfloat16", "V2", 0, 1, 0, 1), "npz", "is bfloat16, which has no .npy form"),
+        (
+            Record("a", (2,), "bfloat16", "V2", 0, 1, 0, 1),
+            "npz",
+            "is bfloat16, which has no .npy form",
+        ),
     ],
 )
-def test_each_reason_not_to_write_a_record_is_named(record: Record, format_: str, message: str) -> None:
+def test_each_reason_not_to_write_a_record_is_named(
+    record: Record, format_: str, message: str
+) -> None:
     fault = refuse_record(record, record.key, find_format(format_), WriteOptions())
     assert (fault.message if fault is not None else "") == message
 
@@ -288,5 +346,7 @@ def test_each_reason_not_to_write_a_record_is_named(record: Record, format_: str
         ((1).to_bytes(8, "little") + b"[", False),
     ],
 )
-def test_a_safetensors_file_begins_with_the_length_of_its_header(start: bytes, is_known: bool) -> None:
+def test_a_safetensors_file_begins_with_the_length_of_its_header(
+    start: bytes, is_known: bool
+) -> None:
     assert find_format("safetensors").sniff(start) is is_known

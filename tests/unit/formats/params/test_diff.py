@@ -15,7 +15,13 @@ from graphshare.formats.params.records import ParameterFile
 
 def write(path: Path, *names: str) -> ParameterFile:
     """Arrays of 1, by name; 2 where the name ends with an exclamation mark."""
-    np.savez(path, **{name.rstrip("!"): np.full(2, 2 if name.endswith("!") else 1, "float32") for name in names})
+    np.savez(
+        path,
+        **{
+            name.rstrip("!"): np.full(2, 2 if name.endswith("!") else 1, "float32")
+            for name in names
+        },
+    )
     return read_index(path)
 
 
@@ -36,7 +42,9 @@ def test_a_prefix_that_changed_is_a_change_of_name(
     left: list[str], right: list[str], details: list[str], tmp_path: Path
 ) -> None:
     found = diff(write(tmp_path / "a.npz", *left), write(tmp_path / "b.npz", *right))
-    assert [(change.how, change.detail) for change in found.changes] == [("renamed", detail) for detail in details]
+    assert [(change.how, change.detail) for change in found.changes] == [
+        ("renamed", detail) for detail in details
+    ]
     assert found.equal == (not details)
 
 
@@ -77,7 +85,9 @@ def test_values_that_are_equal_as_numbers_differ_in_their_bits(tmp_path: Path) -
         ({"arg:same"}, []),
     ],
 )
-def test_only_chosen_records_are_compared(chosen: set[str] | None, changed: list[str], tmp_path: Path) -> None:
+def test_only_chosen_records_are_compared(
+    chosen: set[str] | None, changed: list[str], tmp_path: Path
+) -> None:
     left = write(tmp_path / "a.npz", "arg:a", "arg:same", "arg:old")
     right = write(tmp_path / "b.npz", "arg:a!", "arg:same", "arg:new")
     found = diff_parameters(left, right, pair_records(left, right, {}, chosen=chosen))

@@ -23,12 +23,16 @@ def write(path: Path, **arrays: object) -> ParameterFile:
 
 
 def compare(*arguments: Any) -> list[tuple[Node, Node, str, str]]:
-    return [(pair.left, pair.right, pair.how, pair.detail) for pair in compare_parameters(*arguments)]
+    return [
+        (pair.left, pair.right, pair.how, pair.detail) for pair in compare_parameters(*arguments)
+    ]
 
 
 def test_each_pair_is_tied_equal_different_or_missing(tmp_path: Path) -> None:
     ones, twos = np.ones(2, "float32"), np.full(2, 2, "float32")
-    left = RecordsByName(write(tmp_path / "a.npz", arg_a=ones, aux_b=twos, arg_both=ones, aux_both=twos))
+    left = RecordsByName(
+        write(tmp_path / "a.npz", arg_a=ones, aux_b=twos, arg_both=ones, aux_both=twos)
+    )
     right = RecordsByName(write(tmp_path / "b.npz", a=ones, b=np.ones(2), both=ones[:1]))
     assert (left.names(), right.names()) == ({"a", "b", "both"}, {"a", "b", "both"})
     pairs = [(A, A), (A, B), (B, B), (BOTH, A), (A, BOTH), (C, A), (A, C), (C, C)]

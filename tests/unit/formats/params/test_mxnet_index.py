@@ -44,10 +44,18 @@ def fault(index, content: bytes):
         (build.dense((2, 3), magic=build.V3), "V3", 40),
     ],
 )
-def test_each_dense_form_says_where_its_data_are(index, record: bytes, layout: str, header: int) -> None:
+def test_each_dense_form_says_where_its_data_are(
+    index, record: bytes, layout: str, header: int
+) -> None:
     file = index(build.container([record], ["arg:w"]))
     (found,) = file.records
-    assert (found.key, found.layout, found.shape, found.dtype, found.storage) == ("arg:w", layout, (2, 3), "float32", "default")
+    assert (found.key, found.layout, found.shape, found.dtype, found.storage) == (
+        "arg:w",
+        layout,
+        (2, 3),
+        "float32",
+        "default",
+    )
     assert (found.offset, found.size) == (24, len(record))
     assert (found.data_offset, found.data_size, found.dense_size) == (24 + header, 24, 24)
     assert file.named
@@ -73,7 +81,12 @@ def test_the_flag_behind_the_last_known_one_is_refused(index) -> None:
 def test_row_sparse(index) -> None:
     record = build.row_sparse((6, 3), [1, 4], build.pattern(24))
     (found,) = index(build.container([record])).records
-    assert (found.storage, found.shape, found.storage_shape, found.size) == ("row_sparse", (6, 3), (2, 3), len(record))
+    assert (found.storage, found.shape, found.storage_shape, found.size) == (
+        "row_sparse",
+        (6, 3),
+        (2, 3),
+        len(record),
+    )
     (part,) = found.parts
     assert (part.role, part.dtype, part.shape, part.size) == ("indices", "int64", (2,), 16)
     assert part.offset == found.data_offset + found.data_size == 24 + len(record) - 16
@@ -83,12 +96,17 @@ def test_row_sparse(index) -> None:
 def test_csr_stores_row_pointers_before_columns(index) -> None:
     record = build.csr((3, 4), [0, 1, 1, 3], [2, 0, 3], build.pattern(12))
     (found,) = index(build.container([record])).records
-    assert [(part.role, part.shape) for part in found.parts] == [("indptr", (4,)), ("indices", (3,))]
+    assert [(part.role, part.shape) for part in found.parts] == [
+        ("indptr", (4,)),
+        ("indices", (3,)),
+    ]
     assert found.parts[1].offset + 24 == found.offset + found.size
 
 
 def test_a_v2_record_of_rank_0_was_never_filled(index) -> None:
-    empty, after = index(build.container([build.never_filled(), build.dense((2,))], ["a", "b"])).records
+    empty, after = index(
+        build.container([build.never_filled(), build.dense((2,))], ["a", "b"])
+    ).records
     assert (empty.shape, empty.dtype, empty.size, empty.data_size) == (None, None, 12, 0)
     assert after.shape == (2,)
 
@@ -108,14 +126,20 @@ def test_rank_0_of_the_old_forms_is_read_as_mxnet_does_when_that_fits(index, for
 
 
 @pytest.mark.parametrize("bare", [struct.pack("<I", 0), struct.pack("<Ii", build.V1, 0)])
-def test_rank_0_of_the_old_forms_ends_after_the_shape_when_only_that_fits(index, bare: bytes) -> None:
-    first, second, third = index(build.container([bare, build.v1((2,)), bare], ["a", "b", "c"])).records
+def test_rank_0_of_the_old_forms_ends_after_the_shape_when_only_that_fits(
+    index, bare: bytes
+) -> None:
+    first, second, third = index(
+        build.container([bare, build.v1((2,)), bare], ["a", "b", "c"])
+    ).records
     assert (first.shape, second.shape, third.shape) == (None, (2,), None)
     assert first.size == len(bare)
 
 
 def test_when_neither_reading_fits_the_complaint_is_about_mxnets_own(index) -> None:
-    content = build.container([struct.pack("<I", 0) + build.tail("float32") + b"1234", build.dense((3,))], ["a", "b"])
+    content = build.container(
+        [struct.pack("<I", 0) + build.tail("float32") + b"1234", build.dense((3,))], ["a", "b"]
+    )
     found = fault(index, content[:-30])
     assert found.path.startswith("record 1, ")
     assert "the data" in found.message
@@ -138,7 +162,9 @@ def test_forms_mix_in_one_file(index) -> None:
 def test_names(index) -> None:
     names = ["", "arg:层/一", b"\xff\xfe raw", "same", "same", "a\0b", "x" * 5000]
     file = index(build.container([build.dense((1,))] * len(names), names))
-    assert [record.key_bytes for record in file.records] == [n.encode() if isinstance(n, str) else n for n in names]
+    assert [record.key_bytes for record in file.records] == [
+        n.encode() if isinstance(n, str) else n for n in names
+    ]
     assert file.records[2].key == "\udcff\udcfe raw"
     assert file.by_key()["same"] == file.records[4]
 
@@ -163,27 +189,73 @@ def test_an_array_of_rank_255_is_read_and_of_256_not(index) -> None:
     [
         (struct.pack("<QQQ", 0x113, 0, 0), "byte 0", "starts with 0x113"),
         (build.container([])[:20], "byte 0", "ends inside the header: expected 24 bytes, 20 left"),
-        (build.container([build.dense((2, 2))])[:70], "record 0, byte 64", "inside the data: expected 16 bytes, 6 left"),
-        (struct.pack("<QQQQ", 0x112, 0, 1 << 60, 0), "byte 16", "1,152,921,504,606,846,976 arrays, but has room for 0"),
+        (
+            build.container([build.dense((2, 2))])[:70],
+            "record 0, byte 64",
+            "inside the data: expected 16 bytes, 6 left",
+        ),
+        (
+            struct.pack("<QQQQ", 0x112, 0, 1 << 60, 0),
+            "byte 16",
+            "1,152,921,504,606,846,976 arrays, but has room for 0",
+        ),
         (build.container([build.dense((1,))], ["a", "b"]), "byte 60", "2 names for 1 array"),
-        (build.container([build.dense((1,))], ["abc"])[:-1], "byte 76", "name 0: expected 3 bytes, 2 left"),
+        (
+            build.container([build.dense((1,))], ["abc"])[:-1],
+            "byte 76",
+            "name 0: expected 3 bytes, 2 left",
+        ),
         (
             build.container([build.dense((1,))], ["x" * 1_048_577]),
             "byte 68",
             "has 1,048,577 bytes; graphshare reads up to 1,048,576",
         ),
-        (build.container([struct.pack("<Iii", build.V2, 5, 0)]), "record 0, byte 28", "storage type 5"),
-        (build.container([struct.pack("<Iiiq", build.V2, 0, 1, -4)]), "record 0, byte 32", "negative dimension"),
-        (build.container([struct.pack("<Iiiq", build.V2, 0, 1, -1)]), "record 0, byte 32", "negative dimension"),
-        (build.container([struct.pack("<Iiq", 0xF993FAC8, 1, -2)]), "record 0, byte 28", "negative dimension"),
-        (build.container([struct.pack("<Iii", build.V2, 0, -1) + bytes(40)]), "record 0, byte 32", "rank -1"),
-        (build.container([struct.pack("<Iii", build.V2, 0, 1 << 30)]), "record 0, byte 32", "rank 1,073,741,824"),
+        (
+            build.container([struct.pack("<Iii", build.V2, 5, 0)]),
+            "record 0, byte 28",
+            "storage type 5",
+        ),
+        (
+            build.container([struct.pack("<Iiiq", build.V2, 0, 1, -4)]),
+            "record 0, byte 32",
+            "negative dimension",
+        ),
+        (
+            build.container([struct.pack("<Iiiq", build.V2, 0, 1, -1)]),
+            "record 0, byte 32",
+            "negative dimension",
+        ),
+        (
+            build.container([struct.pack("<Iiq", 0xF993FAC8, 1, -2)]),
+            "record 0, byte 28",
+            "negative dimension",
+        ),
+        (
+            build.container([struct.pack("<Iii", build.V2, 0, -1) + bytes(40)]),
+            "record 0, byte 32",
+            "rank -1",
+        ),
+        (
+            build.container([struct.pack("<Iii", build.V2, 0, 1 << 30)]),
+            "record 0, byte 32",
+            "rank 1,073,741,824",
+        ),
         (build.container([struct.pack("<I", 0xDEADBEEF)]), "record 0, byte 24", "0xdeadbeef"),
-        (build.container([struct.pack("<Ii", build.V3, 1) + bytes(40)]), "record 0, byte 24", "V3 form"),
-        (build.container([build.dense((1 << 62, 1 << 62), data=b"")]), "record 0, byte 64", "more than 10^30 bytes"),
+        (
+            build.container([struct.pack("<Ii", build.V3, 1) + bytes(40)]),
+            "record 0, byte 24",
+            "V3 form",
+        ),
+        (
+            build.container([build.dense((1 << 62, 1 << 62), data=b"")]),
+            "record 0, byte 64",
+            "more than 10^30 bytes",
+        ),
     ],
 )
-def test_complaints_say_what_was_read_and_where(index, content: bytes, place: str, message: str) -> None:
+def test_complaints_say_what_was_read_and_where(
+    index, content: bytes, place: str, message: str
+) -> None:
     found = fault(index, content)
     assert found.path == place
     assert message in found.message
@@ -232,4 +304,9 @@ def test_importing_the_index_side_does_not_import_numpy() -> None:
         "graphshare.formats.params.convert; new = set(sys.modules) - before; "
         "print([m for m in ('numpy', 'zipfile', 'dataclasses') if m in new])"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "[]\n"
+    )

@@ -40,21 +40,29 @@ def test_an_identity_plan_gives_the_same_bytes(source) -> None:
     assert out.getvalue() == Path(source.path).read_bytes()
 
 
-def test_a_duplicate_holds_each_record_twice_and_keeps_the_device_word(source, tmp_path: Path) -> None:
+def test_a_duplicate_holds_each_record_twice_and_keeps_the_device_word(
+    source, tmp_path: Path
+) -> None:
     records, names = build.every_form()
     plan = [(record, f"{key}{suffix}") for suffix in ("", "-2") for record, key in identity(source)]
     target = tmp_path / "twice.params"
     with open(target, "wb") as out:
         FORMAT.copy([(source, plan)], out)
-    assert target.read_bytes() == build.container(records * 2, names + [f"{name}-2" for name in names], reserved=5)
-    assert [record.key for record in verify(target, source, plan, verify_bytes=True).records] == [k for _, k in plan]
+    assert target.read_bytes() == build.container(
+        records * 2, names + [f"{name}-2" for name in names], reserved=5
+    )
+    assert [record.key for record in verify(target, source, plan, verify_bytes=True).records] == [
+        k for _, k in plan
+    ]
 
 
 def test_records_can_be_dropped_reordered_and_given_one_name(source) -> None:
     records, _ = build.every_form()
     out = io.BytesIO()
     FORMAT.copy([(source, [(source.records[i], "same") for i in (3, 1, 1, 0)])], out)
-    assert out.getvalue() == build.container([records[i] for i in (3, 1, 1, 0)], ["same"] * 4, reserved=5)
+    assert out.getvalue() == build.container(
+        [records[i] for i in (3, 1, 1, 0)], ["same"] * 4, reserved=5
+    )
 
 
 def test_names_may_be_taken_away_given_and_need_not_be_text(source) -> None:
@@ -95,12 +103,17 @@ def test_a_source_that_changed_since_it_was_indexed_is_not_copied(source) -> Non
 def test_a_full_disk_is_an_output_error(source) -> None:
     if not os.path.exists("/dev/full"):
         pytest.skip("no /dev/full here")
-    with open("/dev/full", "wb", buffering=0) as out, pytest.raises(OutputError, match="the disk is full"):
+    with (
+        open("/dev/full", "wb", buffering=0) as out,
+        pytest.raises(OutputError, match="the disk is full"),
+    ):
         FORMAT.copy([(source, identity(source))], out)
 
 
 @pytest.mark.parametrize("answer", [errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, 0])
-def test_where_the_system_cannot_copy_python_does(source, tmp_path: Path, monkeypatch, answer: int) -> None:
+def test_where_the_system_cannot_copy_python_does(
+    source, tmp_path: Path, monkeypatch, answer: int
+) -> None:
     def refuse(*_: object) -> int:
         if not answer:  # as some file systems do
             return 0
@@ -112,7 +125,9 @@ def test_where_the_system_cannot_copy_python_does(source, tmp_path: Path, monkey
     assert (tmp_path / "out").read_bytes() == Path(source.path).read_bytes()
 
 
-def test_an_answer_of_0_at_the_end_of_a_file_is_not_a_shorter_file(tmp_path: Path, monkeypatch) -> None:
+def test_an_answer_of_0_at_the_end_of_a_file_is_not_a_shorter_file(
+    tmp_path: Path, monkeypatch
+) -> None:
     monkeypatch.setattr(os, "copy_file_range", lambda *_: 0, raising=False)
     (tmp_path / "in").write_bytes(b"0123456789")
     with open_source(str(tmp_path / "in")) as file, open(tmp_path / "out", "wb") as out:
@@ -123,15 +138,22 @@ def test_an_answer_of_0_at_the_end_of_a_file_is_not_a_shorter_file(tmp_path: Pat
 
 
 @pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="no such advice here")
-def test_the_disk_is_told_to_begin_with_each_large_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_disk_is_told_to_begin_with_each_large_piece(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     advised: list[tuple[int, int]] = []
     monkeypatch.setattr(byte_ranges, "_SYSTEM_CHUNK", 4)
-    monkeypatch.setattr(os, "posix_fadvise", lambda file, offset, count, advice: advised.append((offset, count)))
+    monkeypatch.setattr(
+        os, "posix_fadvise", lambda file, offset, count, advice: advised.append((offset, count))
+    )
     (tmp_path / "in").write_bytes(b"0123456789")
     with open_source(str(tmp_path / "in")) as file, open(tmp_path / "out", "wb") as out:
         byte_ranges.copy_ranges(file, [(0, 10)], out)
     assert (tmp_path / "out").read_bytes() == b"0123456789"
-    assert advised in ([(0, 4), (4, 4)], [])  # the last piece is small; none where the file system cannot copy
+    assert advised in (
+        [(0, 4), (4, 4)],
+        [],
+    )  # the last piece is small; none where the file system cannot copy
 
 
 def test_short_copies_go_on_where_they_stopped(source, tmp_path: Path, monkeypatch) -> None:
@@ -173,7 +195,9 @@ def test_short_writes_go_on_where_they_stopped(source) -> None:
     assert out.content == Path(source.path).read_bytes()
 
 
-def test_what_is_written_before_and_after_into_the_same_buffered_file_stays_in_order(source, tmp_path: Path) -> None:
+def test_what_is_written_before_and_after_into_the_same_buffered_file_stays_in_order(
+    source, tmp_path: Path
+) -> None:
     with open(tmp_path / "out", "w+b") as out:
         out.write(b"before")
         FORMAT.copy([(source, identity(source))], out)
@@ -191,7 +215,11 @@ def test_it_writes_into_a_pipe(source) -> None:
 
 
 def test_neighbouring_ranges_become_one() -> None:
-    assert list(byte_ranges.coalesce([(0, 4), (4, 0), (4, 6), (20, 1), (0, 2), (2, 1)])) == [(0, 10), (20, 1), (0, 3)]
+    assert list(byte_ranges.coalesce([(0, 4), (4, 0), (4, 6), (20, 1), (0, 2), (2, 1)])) == [
+        (0, 10),
+        (20, 1),
+        (0, 3),
+    ]
     assert list(byte_ranges.coalesce([(5, 0)])) == []
 
 
@@ -200,10 +228,15 @@ def test_neighbouring_ranges_become_one() -> None:
     [
         (lambda content: content[:-1], "ends inside"),
         (lambda content: content + b"x", "behind the last name"),
-        (lambda content: content.replace(b"arg:a0", b"arg:b0"), "reads back under the name 'arg:b0'"),
+        (
+            lambda content: content.replace(b"arg:a0", b"arg:b0"),
+            "reads back under the name 'arg:b0'",
+        ),
     ],
 )
-def test_the_check_fails_on_what_was_not_planned(source, tmp_path: Path, spoil, message: str) -> None:
+def test_the_check_fails_on_what_was_not_planned(
+    source, tmp_path: Path, spoil, message: str
+) -> None:
     target = tmp_path / "out.params"
     target.write_bytes(spoil(Path(source.path).read_bytes()))
     with pytest.raises(SelfCheckError, match=message):
@@ -228,12 +261,17 @@ def test_only_the_check_of_the_bytes_sees_another_value(source, tmp_path: Path) 
     content[record.data_offset + 3] ^= 1
     target.write_bytes(content)
     verify(target, source, identity(source))
-    with pytest.raises(SelfCheckError, match=f"differs from its source at byte {record.data_offset + 3 - record.offset}"):
+    with pytest.raises(
+        SelfCheckError,
+        match=f"differs from its source at byte {record.data_offset + 3 - record.offset}",
+    ):
         verify(target, source, identity(source), verify_bytes=True)
 
 
 def test_the_header_of_a_dense_record() -> None:
     assert encode_dense_header((2, 3), "int8", np_shape=False) == build.dense((2, 3), "int8", b"")
-    assert encode_dense_header((), "int8", np_shape=True) == build.dense((), "int8", b"", magic=build.V3)
+    assert encode_dense_header((), "int8", np_shape=True) == build.dense(
+        (), "int8", b"", magic=build.V3
+    )
     with pytest.raises(RefusedError):
         encode_dense_header((), "int8", np_shape=False)

@@ -17,7 +17,13 @@ from graphshare.files.byte_source import HeldBytes
 from graphshare.formats.params.array_files import write_arrays
 from graphshare.formats.params.arrays import ArrayReader, read_array
 from graphshare.formats.params.format import WriteOptions, read_index
-from graphshare.formats.params.npz import Npz, _find_misplaced_members, _peek_header, encode_npy_header, read_npy_header
+from graphshare.formats.params.npz import (
+    Npz,
+    _find_misplaced_members,
+    _peek_header,
+    encode_npy_header,
+    read_npy_header,
+)
 from graphshare.formats.params.records import Record
 from tests import params_bytes as build
 
@@ -60,12 +66,18 @@ def test_what_numpy_writes_is_read(tmp_path: Path, save) -> None:
             np.testing.assert_array_equal(array, arrays[record.key])
             assert array.dtype.isnative
             expected = np.asarray(arrays[record.key], order="C")
-            assert b"".join(reader.chunks(record)) == expected.astype(expected.dtype.newbyteorder("<")).tobytes()
+            assert (
+                b"".join(reader.chunks(record))
+                == expected.astype(expected.dtype.newbyteorder("<")).tobytes()
+            )
 
 
 def test_what_is_written_numpy_reads_and_is_always_the_same(tmp_path: Path) -> None:
     keys = ["arg:w", "", "/etc/passwd", "../up", "a b\tc", "层", "x.npy", "dir/"]
-    plan = [(Record(key, (2, number), "float32", "V2", 0, 0, 0, 8 * number), key) for number, key in enumerate(keys)]
+    plan = [
+        (Record(key, (2, number), "float32", "V2", 0, 0, 0, 8 * number), key)
+        for number, key in enumerate(keys)
+    ]
 
     def chunks(record: Record):
         data = build.pattern(record.data_size)
@@ -97,7 +109,9 @@ def test_the_npy_header_is_one_numpy_reads_and_aligned(shape: tuple[int, ...], d
 
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_each_version_of_the_header(index, version: int) -> None:
-    (record,) = index(build.archive([("a.npy", build.npy("<f4", (2,), bytes(8), version=version))])).records
+    (record,) = index(
+        build.archive([("a.npy", build.npy("<f4", (2,), bytes(8), version=version))])
+    ).records
     assert (record.key, record.shape, record.dtype) == ("a", (2,), "float32")
 
 
@@ -149,13 +163,32 @@ def test_an_object_array_of_numpy_is_refused(index) -> None:
         (build.npy("<U3", (1,), bytes(12)), "dtype '<U3'"),
         (build.npy("|V2", (1,), bytes(2)), "dtype '|V2'"),
         (build.npy("?", (1,), bytes(2)), "dtype '?'"),
-        (build.npy("", (1,), b"", text="{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}"), "dtype [("),
+        (
+            build.npy(
+                "",
+                (1,),
+                b"",
+                text="{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}",
+            ),
+            "dtype [(",
+        ),
         (build.npy("<f4", (3,), bytes(8)), "needs"),
         (build.npy("<f4", (1 << 62, 1 << 62), b""), "needs more than"),
         (build.npy("<f4", (1,) * 300, bytes(4)), "rank 300"),
-        (build.npy("", (), b"", text="{'descr': '<f4', 'fortran_order': 0, 'shape': ()}"), "'fortran_order'"),
-        (build.npy("", (), b"", text="{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}"), "'shape'"),
-        (build.npy("", (), b"", text="{'descr': '<f4', 'fortran_order': False, 'shape': (True,)}"), "'shape'"),
+        (
+            build.npy("", (), b"", text="{'descr': '<f4', 'fortran_order': 0, 'shape': ()}"),
+            "'fortran_order'",
+        ),
+        (
+            build.npy("", (), b"", text="{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}"),
+            "'shape'",
+        ),
+        (
+            build.npy(
+                "", (), b"", text="{'descr': '<f4', 'fortran_order': False, 'shape': (True,)}"
+            ),
+            "'shape'",
+        ),
         (build.npy("", (), b"", text="__import__('os').system('true')"), "not a dict"),
         (build.npy("", (), b"", text="{" * 9000), "not a dict"),
         (build.npy("", (), b"", text="-" * 9000 + "1"), "not a dict"),
@@ -172,7 +205,17 @@ def test_members_that_are_no_arrays_of_ours(index, member: bytes, message: str) 
 
 
 def test_all_bad_members_are_named_at_once(index) -> None:
-    assert len(faults(index, build.archive([("a.npy", b"x"), ("b.npy", build.npy("|u1", (), b"x")), ("c.npy", b"y")]))) == 2
+    assert (
+        len(
+            faults(
+                index,
+                build.archive(
+                    [("a.npy", b"x"), ("b.npy", build.npy("|u1", (), b"x")), ("c.npy", b"y")]
+                ),
+            )
+        )
+        == 2
+    )
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
@@ -189,7 +232,9 @@ def test_an_encrypted_member_is_refused(index) -> None:
 
 
 def test_a_flipped_bit_in_the_data_fails_the_checksum(index) -> None:
-    content = bytearray(build.archive([("a.npy", build.npy("|u1", (100_009,), bytes(100_000) + b"datadata!"))]))
+    content = bytearray(
+        build.archive([("a.npy", build.npy("|u1", (100_009,), bytes(100_000) + b"datadata!"))])
+    )
     content[content.index(b"datadata!")] ^= 1
     file = index(bytes(content))
     with pytest.raises(InputError, match="CRC"):
@@ -218,7 +263,13 @@ def test_what_has_no_place_in_an_npz() -> None:
         ([(40, 29), (0, 11)], ['record 0 "a": overlaps the member before it']),
         ([(0, 70)], []),
         ([(0, 71)], ['record 0 "a": lies beyond the end of the file']),
-        ([(0, 71), (0, 1)], ['record 0 "a": lies beyond the end of the file', 'record 1 "b": overlaps the member before it']),
+        (
+            [(0, 71), (0, 1)],
+            [
+                'record 0 "a": lies beyond the end of the file',
+                'record 1 "b": overlaps the member before it',
+            ],
+        ),
     ],
 )
 def test_members_lie_one_behind_the_other(places: list[tuple[int, int]], faults: list[str]) -> None:
@@ -228,7 +279,9 @@ def test_members_lie_one_behind_the_other(places: list[tuple[int, int]], faults:
         member = zipfile.ZipInfo(f"{name}.npy")
         member.header_offset, member.compress_size = offset, size
         members.append(member)
-    assert [f"{fault.path}: {fault.message}" for fault in _find_misplaced_members(members, 100)] == faults
+    assert [
+        f"{fault.path}: {fault.message}" for fault in _find_misplaced_members(members, 100)
+    ] == faults
 
 
 @pytest.mark.parametrize(("rank", "is_read"), [(0, True), (255, True), (256, False)])
@@ -252,7 +305,10 @@ def test_the_rank_of_an_npy_array_is_bounded(rank: int, is_read: bool) -> None:
         (b"\x93NUMPY\x01\1", "has .npy version 1.1"),
         (b"\x93NUMPY\x01\0\x10", "has an .npy header of 16 bytes"),
         (b"\x93NUMPY\x02\0\x10\0\0", "has an .npy header of 16 bytes"),
-        (b"\x93NUMPY\x01\0\x11\x27", "has an .npy header of 10,001 bytes; graphshare reads up to 10,000"),
+        (
+            b"\x93NUMPY\x01\0\x11\x27",
+            "has an .npy header of 10,001 bytes; graphshare reads up to 10,000",
+        ),
         (b"\x93NUMPY\x01\0\x10\x27", "ends inside its .npy header"),
         (b"\x93NUMPY\x01\0\x02\0{", "ends inside its .npy header"),
         (b"\x93NUMPY\x01\0\x02\0{}", "is not a dict of 'descr', 'fortran_order' and 'shape'"),
@@ -266,15 +322,30 @@ def test_an_npy_header_is_read_to_its_end_and_no_more(start: bytes, message: str
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{'descr': '<', 'fortran_order': False, 'shape': ()}", "has dtype '<', which is not numeric"),
+        (
+            "{'descr': '<', 'fortran_order': False, 'shape': ()}",
+            "has dtype '<', which is not numeric",
+        ),
         ("{'descr': 5, 'fortran_order': False, 'shape': ()}", "has dtype 5, which is not numeric"),
         ("{'descr': '|O', 'fortran_order': False, 'shape': ()}", "holds pickled Python objects"),
         ("{'descr': '<fO', 'fortran_order': False, 'shape': ()}", "has dtype '<fO'"),
         ("{'descr': '*f4', 'fortran_order': False, 'shape': ()}", "has dtype '*f4'"),
-        (f"{{'descr': '{'x' * 78}', 'fortran_order': False, 'shape': ()}}", f"has dtype '{'x' * 78}', which"),
-        (f"{{'descr': '{'x' * 79}', 'fortran_order': False, 'shape': ()}}", f"has dtype '{'x' * 76}..., which"),
-        ("{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775808,)}", "'shape' is not a tuple of counts"),
-        ("{'descr': '<f4', 'fortran_order': False, 'shape': [1]}", "'shape' is not a tuple of counts"),
+        (
+            f"{{'descr': '{'x' * 78}', 'fortran_order': False, 'shape': ()}}",
+            f"has dtype '{'x' * 78}', which",
+        ),
+        (
+            f"{{'descr': '{'x' * 79}', 'fortran_order': False, 'shape': ()}}",
+            f"has dtype '{'x' * 76}..., which",
+        ),
+        (
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775808,)}",
+            "'shape' is not a tuple of counts",
+        ),
+        (
+            "{'descr': '<f4', 'fortran_order': False, 'shape': [1]}",
+            "'shape' is not a tuple of counts",
+        ),
     ],
 )
 def test_an_npy_header_states_numbers_in_a_shape(text: str, message: str) -> None:
@@ -305,20 +376,29 @@ def test_an_npy_header_states_its_order_and_byte_order() -> None:
         ("a", (1,) * 65, "has rank 65; numpy supports ranks up to 64"),
     ],
 )
-def test_names_and_ranks_of_members_have_bounds(key: str, shape: tuple[int, ...], message: str) -> None:
+def test_names_and_ranks_of_members_have_bounds(
+    key: str, shape: tuple[int, ...], message: str
+) -> None:
     fault = Npz().refuse(Record(key, shape, "float32", "V2", 0, 0, 0, 4), key, WriteOptions())
     assert (fault.message if fault is not None else "") == message
 
 
-def peek(members: list[tuple[str, bytes]], method: int = zipfile.ZIP_STORED, *, spoil: bytes = b"") -> list[bool]:
-    """Return for each member whether its first bytes alone give its header; the first of ``spoil`` is changed in the file."""
+def peek(
+    members: list[tuple[str, bytes]], method: int = zipfile.ZIP_STORED, *, spoil: bytes = b""
+) -> list[bool]:
+    """Return for each member whether its first bytes alone give its header; the first of ``spoil``
+    is changed in the file.
+    """
     content = bytearray(build.archive(members, method))
     if spoil:
         content[content.index(spoil)] ^= 1
     found = []
     for member in zipfile.ZipFile(io.BytesIO(content)).infolist():
         header = _peek_header(HeldBytes("a", bytes(content)), member)
-        assert header is None or (header.shape, header.dtype) == ((4,) if member.file_size < 1000 else (4000,), "uint8")
+        assert header is None or (header.shape, header.dtype) == (
+            (4,) if member.file_size < 1000 else (4000,),
+            "uint8",
+        )
         found.append(header is not None)
     return found
 
@@ -339,7 +419,14 @@ def test_the_first_bytes_of_a_member_give_its_header() -> None:
 def test_a_member_of_other_flags_or_too_near_the_end_is_left_to_zipfile() -> None:
     content = build.archive([("a.npy", build.npy("|u1", (4,), b"abcd"))])
     (member,) = zipfile.ZipFile(io.BytesIO(content)).infolist()
-    for flags, is_usual in ((0, True), (0x800, True), (0x80E, True), (0x01, False), (0x10, False), (0x1000, False)):
+    for flags, is_usual in (
+        (0, True),
+        (0x800, True),
+        (0x80E, True),
+        (0x01, False),
+        (0x10, False),
+        (0x1000, False),
+    ):
         member.flag_bits = flags
         assert (_peek_header(HeldBytes("a", content), member) is not None) is is_usual
     member.flag_bits = 0
@@ -354,4 +441,7 @@ def test_members_have_one_date_and_one_system() -> None:
     assert [(member.filename, member.date_time, member.create_system) for member in members] == [
         ("a.npy", (1980, 1, 1, 0, 0, 0), 3), ("b.npy", (1980, 1, 1, 0, 0, 0), 3)
     ]  # fmt: skip
-    assert [(member.compress_type, member.file_size) for member in members] == [(0, 128 + 12), (0, 128 + 8)]
+    assert [(member.compress_type, member.file_size) for member in members] == [
+        (0, 128 + 12),
+        (0, 128 + 8),
+    ]

@@ -27,9 +27,17 @@ def test_records_have_no_names_dtypes_shapes_and_data_of_their_own(tmp_path: Pat
     file = read_index(path)
     assert not file.named
     plain = [dtype for dtype in build.PDIPARAMS_CODES if not dtype.startswith("complex")]
-    assert [(record.shape, record.dtype) for record in file.records[:-2]] == [((2, 3), dtype) for dtype in plain]
-    assert [record.stated for record in file.records[-2:]] == ["complex64 (2,3)", "complex128 (2,3)"]
-    path.write_bytes(build.record((), data=build.floats(3)) + build.record((2,), data=build.floats(1, 2), levels=[bytes(8)]))
+    assert [(record.shape, record.dtype) for record in file.records[:-2]] == [
+        ((2, 3), dtype) for dtype in plain
+    ]
+    assert [record.stated for record in file.records[-2:]] == [
+        "complex64 (2,3)",
+        "complex128 (2,3)",
+    ]
+    path.write_bytes(
+        build.record((), data=build.floats(3))
+        + build.record((2,), data=build.floats(1, 2), levels=[bytes(8)])
+    )
     file = read_index(path)
     with ArrayReader(file) as reader:
         assert [reader.read(record).tolist() for record in file.records] == [3.0, [1.0, 2.0]]
@@ -61,7 +69,9 @@ def test_a_record_with_other_values_is_a_difference_under_its_name(
     stem: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     program, arrays = build.dense()
-    other = program.save(tmp_path / "other", {**arrays, "fc.b": build.record((2,), data=build.floats(7, 8))})
+    other = program.save(
+        tmp_path / "other", {**arrays, "fc.b": build.record((2,), data=build.floats(7, 8))}
+    )
     assert main.run(["params", "diff", stem, other]) == 1
     said = capfd.readouterr().out
     assert "fc.b" in said
@@ -72,7 +82,10 @@ def test_a_record_that_claims_what_it_has_not_is_refused_with_its_place(tmp_path
     path = tmp_path / "x.pdiparams"
     sound = build.record((2,))
     for content, message in (
-        (sound + struct.pack("<I", 7) + sound[4:], "has 7 for the version of the record, which is 0"),
+        (
+            sound + struct.pack("<I", 7) + sound[4:],
+            "has 7 for the version of the record, which is 0",
+        ),
         (sound + struct.pack("<IQ", 0, 99), "claims 99 levels of detail"),
         (sound.replace(b"\x08\x05", b"\x08\x63"), "has dtype 99"),
         (sound.replace(b"\x08\x05", b"\x18\x05"), "is not a parameter file"),

@@ -16,7 +16,12 @@ from graphshare.formats.params.records import (
 )
 
 
-def record(key: str | None, shape: tuple[int, ...] | None = (2, 3), dtype: str | None = "float16", **more: object) -> Record:
+def record(
+    key: str | None,
+    shape: tuple[int, ...] | None = (2, 3),
+    dtype: str | None = "float16",
+    **more: object,
+) -> Record:
     return Record(key, shape, dtype, "V2", 24, 40, 52, 12, **more)  # type: ignore[arg-type]
 
 
@@ -25,21 +30,41 @@ def test_sizes_in_dense_form() -> None:
     assert [record("a", shape).dense_size for shape in shapes] == [12, 2, 0, 14, 0]
     assert record("a", (2,), None).dense_size == 0
     assert record("a", (2,), "float64").dense_size == 16
-    assert [element_count(shape) for shape in ((), (3,), (2, 3, 4), (1 << 40, 1 << 40))] == [1, 3, 24, 1 << 80]
+    assert [element_count(shape) for shape in ((), (3,), (2, 3, 4), (1 << 40, 1 << 40))] == [
+        1,
+        3,
+        24,
+        1 << 80,
+    ]
     with pytest.raises(RefusedError, match='record "a" was never filled'):
         record("a", None).shape_and_dtype()
     assert record("a").shape_and_dtype() == ((2, 3), "float16")
-    assert (record("a").element_type, record("a", stated="int4").element_type) == ("float16", "int4")
-    assert [record(key).key_bytes for key in ("a", None, "\udcff", "\ud800")] == [b"a", b"", b"\xff", b"\xed\xa0\x80"]
+    assert (record("a").element_type, record("a", stated="int4").element_type) == (
+        "float16",
+        "int4",
+    )
+    assert [record(key).key_bytes for key in ("a", None, "\udcff", "\ud800")] == [
+        b"a",
+        b"",
+        b"\xff",
+        b"\xed\xa0\x80",
+    ]
 
 
 def test_the_whole_size_counts_each_range_in_another_file_once() -> None:
     other = ParameterFile("other", 1000, "params", (), named=True)
-    records = [record("a"), record("b", origin=Origin("b", other)), record("c", origin=Origin("c", other))]
+    records = [
+        record("a"),
+        record("b", origin=Origin("b", other)),
+        record("c", origin=Origin("c", other)),
+    ]
     file = ParameterFile("own", 100, "params", tuple(records), named=True)
     own = Origin("e", ParameterFile("own", 9, "params", (), named=True))
     more = (*records, record("d", origin=Origin("d")), record("e", origin=own))
-    assert (file.whole_size, ParameterFile("own", 100, "params", more, named=True).whole_size) == (112, 112)
+    assert (file.whole_size, ParameterFile("own", 100, "params", more, named=True).whole_size) == (
+        112,
+        112,
+    )
     assert file.by_key().keys() == {"a", "b", "c"}
 
 
@@ -82,7 +107,9 @@ def test_patterns_choose_keys_with_or_without_their_prefix() -> None:
     assert select_keys(file, ["bn_mean", "gone"], others=["arg:gone"]) == {"aux:bn_mean"}
     assert select_keys(file, ["aux:gone"], others=["aux:gone"]) == set()
     assert select_keys(file, [], leave_out=["conv1_*"]) == {"aux:bn_mean"}
-    assert select_keys(file, ["arg:*", "gone"], leave_out=["*bias", "lost"], others=["gone", "lost"]) == {"arg:conv1_weight"}
+    assert select_keys(
+        file, ["arg:*", "gone"], leave_out=["*bias", "lost"], others=["gone", "lost"]
+    ) == {"arg:conv1_weight"}
     with pytest.raises(RefusedError) as caught:
         select_keys(file, ["gone"], leave_out=["lost"], option="`keep`")
     assert [fault.message for fault in caught.value.faults] == [

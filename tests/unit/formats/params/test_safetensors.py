@@ -69,7 +69,12 @@ def test_the_formats_own_library_reads_what_is_written(tmp_path: Path) -> None:
 
 def test_the_index_of_what_the_formats_own_library_writes(tmp_path: Path) -> None:
     library = pytest.importorskip("safetensors.numpy")
-    arrays = {"b": np.arange(6, dtype="f4").reshape(2, 3), "a": np.ones(3, "i8"), "s": np.array(2, "u1"), "z": np.ones((0, 2))}
+    arrays = {
+        "b": np.arange(6, dtype="f4").reshape(2, 3),
+        "a": np.ones(3, "i8"),
+        "s": np.array(2, "u1"),
+        "z": np.ones((0, 2)),
+    }
     path = tmp_path / "x.safetensors"
     library.save_file(arrays, path, metadata={"k": "v"})
     file = read_index(path)
@@ -88,9 +93,13 @@ def test_the_order_of_the_plan_survives_and_every_array_is_aligned(index) -> Non
     assert [record.key for record in file.records] == list(SHAPES)
     for record, (wanted, _) in zip(file.records, planned(SHAPES), strict=True):
         assert (record.shape, record.dtype) == (wanted.shape, wanted.dtype)
-        assert record.data_offset % (record.data_size // max(1, int(np.prod(record.shape))) or 1) == 0
+        assert (
+            record.data_offset % (record.data_size // max(1, int(np.prod(record.shape))) or 1) == 0
+        )
         start = record.data_offset
-        assert out.getvalue()[start : start + record.data_size] == build.pattern(wanted.data_size, wanted.offset)
+        assert out.getvalue()[start : start + record.data_size] == build.pattern(
+            wanted.data_size, wanted.offset
+        )
 
 
 def test_an_empty_file(index) -> None:
@@ -107,7 +116,10 @@ def entry(dtype: str = "F32", shape: object = (2,), offsets: object = (0, 8)) ->
     ("content", "message"),
     [
         (b"\x02\0\0", "ends inside the header's length"),
-        (struct.pack("<Q", 1 << 60) + b"{}", "ends inside the header: expected 1,152,921,504,606,846,976 bytes"),
+        (
+            struct.pack("<Q", 1 << 60) + b"{}",
+            "ends inside the header: expected 1,152,921,504,606,846,976 bytes",
+        ),
         (struct.pack("<Q", 3) + b"{]}", "has a malformed header"),
         (struct.pack("<Q", 2) + b"[]", "has a malformed header"),
         (struct.pack("<Q", 50_000) + b'{"a":' + b"[" * 49_990 + b"     ", "has a malformed header"),
@@ -115,16 +127,37 @@ def entry(dtype: str = "F32", shape: object = (2,), offsets: object = (0, 8)) ->
         (build.safetensors({"__metadata__": {"a": 1}}), "has a malformed header"),
         (build.safetensors({"a": entry(offsets=(0, 1 << 70))}), "has a malformed header"),
         (struct.pack("<Q", 5005) + b'{"a":' + b"9" * 4999 + b"}", "has a malformed header"),
-        (build.safetensors({"a": entry(dtype="F8_E4M3", offsets=(0, 2))}, bytes(2)), "dtype 'F8_E4M3'"),
-        (build.safetensors({"a": entry()}, bytes(7)), "has 7 bytes of data; its header describes 8"),
+        (
+            build.safetensors({"a": entry(dtype="F8_E4M3", offsets=(0, 2))}, bytes(2)),
+            "dtype 'F8_E4M3'",
+        ),
+        (
+            build.safetensors({"a": entry()}, bytes(7)),
+            "has 7 bytes of data; its header describes 8",
+        ),
         (build.safetensors({"a": entry()}, bytes(9)), "has 9 bytes of data"),
-        (build.safetensors({"a": entry(shape=(3,))}, bytes(8)), "not what its shape and dtype need"),
-        (build.safetensors({"a": entry(shape=(-2,), offsets=(0, 8))}, bytes(8)), "has a malformed header"),
+        (
+            build.safetensors({"a": entry(shape=(3,))}, bytes(8)),
+            "not what its shape and dtype need",
+        ),
+        (
+            build.safetensors({"a": entry(shape=(-2,), offsets=(0, 8))}, bytes(8)),
+            "has a malformed header",
+        ),
         (build.safetensors({"a": entry(offsets=(8, 0))}, b""), "not what its shape"),
-        (build.safetensors({"a": entry(), "b": entry()}, bytes(8)), "starts at byte 0 of the data, expected byte 8"),
-        (build.safetensors({"a": entry(offsets=(4, 12))}, bytes(12)), "starts at byte 4 of the data, expected byte 0"),
+        (
+            build.safetensors({"a": entry(), "b": entry()}, bytes(8)),
+            "starts at byte 0 of the data, expected byte 8",
+        ),
+        (
+            build.safetensors({"a": entry(offsets=(4, 12))}, bytes(12)),
+            "starts at byte 4 of the data, expected byte 0",
+        ),
         (build.safetensors({"a": entry(shape=[1 << 62] * 4)}, bytes(8)), "not what its shape"),
-        (build.safetensors({"a": entry(shape=[1] * 300, offsets=(0, 4))}, bytes(4)), "has rank 300"),
+        (
+            build.safetensors({"a": entry(shape=[1] * 300, offsets=(0, 4))}, bytes(4)),
+            "has rank 300",
+        ),
     ],
 )
 def test_headers_that_do_not_fit_their_file(index, content: bytes, message: str) -> None:
@@ -154,4 +187,6 @@ def test_the_header_is_json_padded_to_eight_bytes(tmp_path: Path) -> None:
     Safetensors().write(planned({"a": ((1,), "int8")}), out, chunks, WriteOptions())
     (length,) = struct.unpack_from("<Q", out.getvalue())
     assert length % 8 == 0
-    assert json.loads(out.getvalue()[8 : 8 + length]) == {"a": {"dtype": "I8", "shape": [1], "data_offsets": [0, 1]}}
+    assert json.loads(out.getvalue()[8 : 8 + length]) == {
+        "a": {"dtype": "I8", "shape": [1], "data_offsets": [0, 1]}
+    }

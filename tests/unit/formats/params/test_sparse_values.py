@@ -29,7 +29,9 @@ CELLS = {
     "one in each row": build.csr((3, 4), [0, 1, 2, 3], [0, 1, 3], build.floats(1, 2, 3)),
     "one in another column": build.csr((3, 4), [0, 1, 2, 3], [0, 2, 3], build.floats(1, 2, 3)),
     "the corners": build.csr((3, 4), [0, 2, 2, 4], [0, 3, 0, 3], build.floats(1, 2, 3, 4)),
-    "columns in another order": build.csr((3, 4), [0, 2, 2, 4], [3, 0, 3, 0], build.floats(2, 1, 4, 3)),
+    "columns in another order": build.csr(
+        (3, 4), [0, 2, 2, 4], [3, 0, 3, 0], build.floats(2, 1, 4, 3)
+    ),
     "an infinity": build.csr((3, 4), [0, 1, 1, 1], [1], build.floats(float("inf"))),
 }
 PAIRS = [*product(ROWS.items(), repeat=2), *product(CELLS.items(), repeat=2)]
@@ -70,9 +72,18 @@ def test_a_sparse_array_is_made_dense_to_be_compared_with_a_dense_one(
 
 @pytest.mark.parametrize(
     ("name", "stored"),
-    [("nothing", 0), ("one row", 2), ("the last row", 2), ("rows in order", 6), ("zeros that are stored", 4), ("a NaN", 2)],
+    [
+        ("nothing", 0),
+        ("one row", 2),
+        ("the last row", 2),
+        ("rows in order", 6),
+        ("zeros that are stored", 4),
+        ("a NaN", 2),
+    ],
 )
-def test_the_zeros_that_a_sparse_array_does_not_store_are_measured(name: str, stored: int, tmp_path: Path) -> None:
+def test_the_zeros_that_a_sparse_array_does_not_store_are_measured(
+    name: str, stored: int, tmp_path: Path
+) -> None:
     path = tmp_path / "a.params"
     path.write_bytes(build.container([ROWS[name]], ["w"]))
     file = read_index(path)
@@ -88,7 +99,9 @@ def test_the_zeros_that_a_sparse_array_does_not_store_are_measured(name: str, st
         0,
     )
     assert (found.min, found.max) == (finite.min(), finite.max())
-    assert (found.mean, found.std, found.norm) == pytest.approx((finite.mean(), finite.std(), np.linalg.norm(finite)))
+    assert (found.mean, found.std, found.norm) == pytest.approx(
+        (finite.mean(), finite.std(), np.linalg.norm(finite))
+    )
     assert found.stored == stored
 
 
@@ -98,4 +111,11 @@ def test_a_full_sparse_array_has_no_other_zeros(tmp_path: Path) -> None:
     file = read_index(path)
     with ArrayReader(file) as reader:
         found = measure_array(reader, file.records[0])
-    assert (found.count, found.stored, found.zeros, found.min, found.max, found.mean) == (2, 2, 0, 3.0, 5.0, 4.0)
+    assert (found.count, found.stored, found.zeros, found.min, found.max, found.mean) == (
+        2,
+        2,
+        0,
+        3.0,
+        5.0,
+        4.0,
+    )

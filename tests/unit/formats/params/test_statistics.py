@@ -24,11 +24,20 @@ def measured(path: Path, array: NDArray[np.generic]) -> Statistics:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_statistics_are_numpys(dtype: str, tmp_path: Path) -> None:
-    array = (np.random.default_rng(1).normal(3, 40, (3, 211, 977)) % 100).astype(dtype)  # more than one piece
+    array = (np.random.default_rng(1).normal(3, 40, (3, 211, 977)) % 100).astype(
+        dtype
+    )  # more than one piece
     found = measured(tmp_path / "a.npz", array)
     wide = array.astype("float64")
-    assert (found.min, found.max, found.zeros, found.count) == (wide.min(), wide.max(), int((wide == 0).sum()), wide.size)
-    assert (found.mean, found.std, found.norm) == pytest.approx((wide.mean(), wide.std(), np.linalg.norm(wide)), rel=1e-9)
+    assert (found.min, found.max, found.zeros, found.count) == (
+        wide.min(),
+        wide.max(),
+        int((wide == 0).sum()),
+        wide.size,
+    )
+    assert (found.mean, found.std, found.norm) == pytest.approx(
+        (wide.mean(), wide.std(), np.linalg.norm(wide)), rel=1e-9
+    )
 
 
 def test_what_is_not_finite_is_counted_apart(tmp_path: Path) -> None:
@@ -56,13 +65,23 @@ def counted(path: Path, array: NDArray[np.generic], bins: int) -> list[int]:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_counts_in_bins_are_numpys(dtype: str, tmp_path: Path) -> None:
-    array = (np.random.default_rng(1).normal(3, 40, (3, 211, 977)) % 100).astype(dtype)  # more than one piece
+    array = (np.random.default_rng(1).normal(3, 40, (3, 211, 977)) % 100).astype(
+        dtype
+    )  # more than one piece
     array[0, :9] = 0
-    assert counted(tmp_path / "a.npz", array, 7) == np.histogram(array.astype("float64"), 7)[0].tolist()
+    assert (
+        counted(tmp_path / "a.npz", array, 7)
+        == np.histogram(array.astype("float64"), 7)[0].tolist()
+    )
 
 
 def test_bins_are_of_the_finite_numbers_and_none_where_all_are_the_same(tmp_path: Path) -> None:
-    assert counted(tmp_path / "a.npz", np.array([1, np.nan, np.inf, -np.inf, 3], "float32"), 2) == [1, 1]
+    assert counted(tmp_path / "a.npz", np.array([1, np.nan, np.inf, -np.inf, 3], "float32"), 2) == [
+        1,
+        1,
+    ]
     assert counted(tmp_path / "a.npz", np.full(3, 2.0), 4) == []
-    assert counted(tmp_path / "a.npz", np.array([-1.7e308, 1.7e308]), 4) == []  # a range that is no float
+    assert (
+        counted(tmp_path / "a.npz", np.array([-1.7e308, 1.7e308]), 4) == []
+    )  # a range that is no float
     assert counted(tmp_path / "a.npz", np.zeros((0, 3)), 4) == []

@@ -57,7 +57,9 @@ TABLE: list[tuple[str, list[dict[str, Any]], dict[str, str]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("rules", "expected"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE])
+@pytest.mark.parametrize(
+    ("rules", "expected"), [row[1:] for row in TABLE], ids=[row[0] for row in TABLE]
+)
 def test_rules_on_parameters(rules: list[dict[str, Any]], expected: dict[str, str]) -> None:
     found = ruleset(*rules)
     assert {name: final(found, name) for name in expected} == expected
@@ -72,11 +74,18 @@ def test_rules_on_parameters(rules: list[dict[str, Any]], expected: dict[str, st
 def test_rules_on_operators() -> None:
     scopes = ruleset({"name_scope": "foo"}, {"variable_scope": "goo"}, {"name_scope": "hoo"})
     assert final(scopes, "mul", OPERATOR) == "foo/goo/hoo/mul"
-    assert final(ruleset({"scope": "b", "to": "a"}, {"alias": "*", "to": "x"}), "b/conv", OPERATOR) == "b/conv"
+    assert (
+        final(ruleset({"scope": "b", "to": "a"}, {"alias": "*", "to": "x"}), "b/conv", OPERATOR)
+        == "b/conv"
+    )
 
 
 def test_other_separators() -> None:
-    found = ruleset({"scope": "right", "to": "left"}, {"within": "left", "rules": [{"map": {"x": "y"}}]}, separator="_")
+    found = ruleset(
+        {"scope": "right", "to": "left"},
+        {"within": "left", "rules": [{"map": {"x": "y"}}]},
+        separator="_",
+    )
     assert final(found, "right_fc_weight") == "left_fc_weight"
     assert final(found, "righteous_fc_weight") == "righteous_fc_weight"
     assert final(found, "left_x") == "left_y"
@@ -86,7 +95,10 @@ def test_other_separators() -> None:
     ("rules", "path"),
     [
         ([{"alias": "a", "to": "b"}, {"alias": "b", "to": "a"}], "a -> b -> a"),
-        ([{"alias": "a", "to": "b/w"}, {"scope": "b", "to": "c"}, {"alias": "c/w", "to": "a"}], "a -> b/w -> c/w -> a"),
+        (
+            [{"alias": "a", "to": "b/w"}, {"scope": "b", "to": "c"}, {"alias": "c/w", "to": "a"}],
+            "a -> b/w -> c/w -> a",
+        ),
         ([{"alias": "?", "to": "x"}, {"alias": "x", "to": "y"}], "x -> y -> x"),
     ],
 )
@@ -173,7 +185,9 @@ def test_faults_have_their_place(text: str, path: str, words: str) -> None:
 
 def test_all_faults_at_once() -> None:
     with pytest.raises(InputError) as caught:
-        read_rules(b'{"version": 2, "rules": [{}, {"prefix": 1}, {"strip": []}], "y": 0}', where="r.json")
+        read_rules(
+            b'{"version": 2, "rules": [{}, {"prefix": 1}, {"strip": []}], "y": 0}', where="r.json"
+        )
     assert [fault.path for fault in caught.value.faults] == [
         "$.y", "$.version", "$.rules[0]", "$.rules[1].prefix", "$.rules[2].strip"]  # fmt: skip
     with pytest.raises(InputError) as caught:
@@ -181,7 +195,8 @@ def test_all_faults_at_once() -> None:
     assert len(caught.value.faults) == 101
 
 
-# What only reading finds: keys given twice, targets inside their scopes, templates that ask for too much, and JSON itself.
+# What only reading finds: keys given twice, targets inside their scopes, templates that ask for too
+# much, and JSON itself.
 BEYOND_THE_SCHEMA = (
     "given twice",
     "lies inside",
@@ -193,14 +208,19 @@ BEYOND_THE_SCHEMA = (
 )
 
 
-@pytest.mark.parametrize("text", [text for text, _, words in FAULTS if words not in BEYOND_THE_SCHEMA])
+@pytest.mark.parametrize(
+    "text", [text for text, _, words in FAULTS if words not in BEYOND_THE_SCHEMA]
+)
 def test_the_schema_refuses_the_same(text: str) -> None:
     assert schema_faults(json.loads(text), "rules")
 
 
 @pytest.mark.parametrize("rules", [row[1] for row in TABLE], ids=[row[0] for row in TABLE])
 def test_the_schema_takes_what_is_read(rules: list[dict[str, Any]]) -> None:
-    assert schema_faults({"version": 1, "rules": rules, "separator": "/", "reuse": "auto"}, "rules") == []
+    assert (
+        schema_faults({"version": 1, "rules": rules, "separator": "/", "reuse": "auto"}, "rules")
+        == []
+    )
 
 
 TOML = """
@@ -235,7 +255,9 @@ def test_toml_says_the_same_as_json(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "3.11" in caught.value.faults[0].hint
 
 
-@pytest.mark.skipif(toml.toml_reader() is None, reason="this Python reads no TOML; pip install tomli")
+@pytest.mark.skipif(
+    toml.toml_reader() is None, reason="this Python reads no TOML; pip install tomli"
+)
 def test_toml_of_rules_has_the_bounds_of_all_toml() -> None:
     """A dotted key of 20,000 parts would take 1.6 GB."""
     with pytest.raises(InputError, match="a dotted key of more than 64 parts"):
@@ -255,7 +277,10 @@ def test_work_grows_with_the_rules_of_every_kind() -> None:
         found = ruleset(*rules)
         names = {f"a{i}" for i in range(count + 1)} | {f"s{i}/w" for i in range(count + 1)}
         resolver = Resolver(found, names)
-        assert {resolver.resolve_parameter(name)[0] for name in names} == {f"a{count}", f"s{count}/w"}
+        assert {resolver.resolve_parameter(name)[0] for name in names} == {
+            f"a{count}",
+            f"s{count}/w",
+        }
 
     assert grows_with(resolved, 500) < 4.5
 

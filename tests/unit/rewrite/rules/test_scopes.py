@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 
 from graphshare.errors import RefusedError
 from graphshare.rewrite.rules import scopes
-from graphshare.rewrite.rules.scopes import Overrides, join_name, make_overrides, split_name, split_scope
+from graphshare.rewrite.rules.scopes import (
+    Overrides,
+    join_name,
+    make_overrides,
+    split_name,
+    split_scope,
+)
 
 
 def table(*blocks: tuple[str, dict[str, str]]) -> Overrides:
@@ -71,7 +77,9 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("blocks", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+@pytest.mark.parametrize(
+    ("blocks", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+)
 def test_reference_cases(blocks: tuple[tuple[str, dict[str, str]], ...], expected: str) -> None:
     words = expected.split()
     assert names(table(*blocks), *words[::2]) == words[1::2]
@@ -88,10 +96,14 @@ def test_reference_cases(blocks: tuple[tuple[str, dict[str, str]], ...], expecte
         ((("g", {"a": "b", "b": "a"}),), "g/a -> g/b -> g/a"),
     ],
 )
-def test_cycles_are_shown_as_a_path(blocks: tuple[tuple[str, dict[str, str]], ...], path: str) -> None:
+def test_cycles_are_shown_as_a_path(
+    blocks: tuple[tuple[str, dict[str, str]], ...], path: str
+) -> None:
     with pytest.raises(RefusedError) as caught:
         table(*blocks)
-    assert [fault.message for fault in caught.value.faults] == [f"scope overrides form a cycle: {path}"]
+    assert [fault.message for fault in caught.value.faults] == [
+        f"scope overrides form a cycle: {path}"
+    ]
 
 
 def test_every_cycle_is_named_once() -> None:
@@ -101,7 +113,9 @@ def test_every_cycle_is_named_once() -> None:
     assert len(caught.value.faults) == 2
 
 
-@pytest.mark.parametrize("pair", [("a", "a/b"), ("a", "a"), ("a", "a/"), ("a/", "a"), ("", "b"), ("/", "b")])
+@pytest.mark.parametrize(
+    "pair", [("a", "a/b"), ("a", "a"), ("a", "a/"), ("a/", "a"), ("", "b"), ("/", "b")]
+)
 def test_rules_that_are_none(pair: tuple[str, str]) -> None:
     with pytest.raises(RefusedError):
         make_overrides([pair])
@@ -128,7 +142,9 @@ def test_a_chain_of_ten_thousand_rules_and_a_scope_as_deep() -> None:
 
 
 def test_a_cycle_of_ten_thousand_rules_is_found_at_once() -> None:
-    pairs = [(f"s{i}", f"s{(i + 1) % 10_000}") for i in range(10_000)] + [(f"t{i}", "s5") for i in range(10_000)]
+    pairs = [(f"s{i}", f"s{(i + 1) % 10_000}") for i in range(10_000)] + [
+        (f"t{i}", "s5") for i in range(10_000)
+    ]
     with pytest.raises(RefusedError, match=r"s0 -> s1 -> .*more\) -> s0") as caught:
         Overrides(make_overrides(pairs))
     assert len(caught.value.faults) == 1
@@ -137,7 +153,9 @@ def test_a_cycle_of_ten_thousand_rules_is_found_at_once() -> None:
 SCOPES = st.lists(st.sampled_from("abc"), min_size=1, max_size=3).map(tuple)
 
 
-def caffe2(scope: tuple[str, ...], overrides: dict[tuple[str, ...], tuple[str, ...]], depth: int = 0) -> tuple[str, ...]:
+def caffe2(
+    scope: tuple[str, ...], overrides: dict[tuple[str, ...], tuple[str, ...]], depth: int = 0
+) -> tuple[str, ...]:
     """The recursion that the rules are to agree with, told in its plainest form."""
     if depth > 50:
         raise RecursionError
@@ -147,7 +165,9 @@ def caffe2(scope: tuple[str, ...], overrides: dict[tuple[str, ...], tuple[str, .
     return caffe2(overrides[keys[-1]], overrides, depth + 1) + scope[len(keys[-1]) :]
 
 
-def recurses_for_ever(scope: tuple[str, ...], overrides: dict[tuple[str, ...], tuple[str, ...]]) -> bool:
+def recurses_for_ever(
+    scope: tuple[str, ...], overrides: dict[tuple[str, ...], tuple[str, ...]]
+) -> bool:
     try:
         caffe2(scope, overrides)
     except RecursionError:
@@ -168,7 +188,9 @@ def test_resolution_agrees_with_the_plain_recursion(
         return
     assert overrides.resolve_scope(scope) == caffe2(scope, pairs)
     turned = Overrides(make_overrides(dict(reversed(texts.items()))))
-    assert turned.resolve_scope(scope) == overrides.resolve_scope(scope), "the order of rules for different scopes is nothing"
+    assert turned.resolve_scope(scope) == overrides.resolve_scope(scope), (
+        "the order of rules for different scopes is nothing"
+    )
 
 
 @given(st.text("ab/_", max_size=6), st.sampled_from(["/", "_", "__"]))
@@ -178,6 +200,10 @@ def test_names_split_and_join(name: str, separator: str) -> None:
 
 def test_separators() -> None:
     overrides = Overrides(make_overrides({"stage_1": "stage_2"}, separator="_"), separator="_")
-    assert overrides.parameter_name(*split_name("stage_1_conv_weight", "_")) == "stage_2_conv_weight"
-    assert overrides.parameter_name(*split_name("stage_10_conv_weight", "_")) == "stage_10_conv_weight"
+    assert (
+        overrides.parameter_name(*split_name("stage_1_conv_weight", "_")) == "stage_2_conv_weight"
+    )
+    assert (
+        overrides.parameter_name(*split_name("stage_10_conv_weight", "_")) == "stage_10_conv_weight"
+    )
     assert scopes.split_scope("") == ()
