@@ -29,7 +29,7 @@ from graphshare.formats.onnx.constants import (
 )
 from graphshare.formats.onnx.statements import key_of_call, list_functions
 from graphshare.formats.onnx.stored import find_stored, get_source
-from graphshare.formats.onnx.values import Content, StoredValue
+from graphshare.formats.onnx.values import MALFORMED, Content, StoredValue
 from graphshare.ir.affine import AffineStep, FindConstant
 from graphshare.ir.graph import EMPTY, Graph, Node
 from graphshare.ir.onnx import DTYPE_NAMES, OTHER_NAMES, dtype_code, dtype_name
@@ -296,7 +296,7 @@ class _Call:
         if content is None:
             value = self.defaults.get(name)
             return value if isinstance(value, int) else None
-        return int(read_parts(content).get(INT, 0))
+        return None if content[0] == MALFORMED else int(read_parts(content).get(INT, 0))
 
     def read_integers(self, name: str) -> list[int] | None:
         """Return an attribute that is a short list of integers."""

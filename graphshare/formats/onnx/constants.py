@@ -10,7 +10,13 @@ from typing import Any
 from graphshare.formats.onnx.protobuf import Field, integers_at, scan
 from graphshare.formats.onnx.stored import Span, Stored, TensorPlace
 from graphshare.formats.onnx.tensors import data_size, locate_tensor, read_elements
-from graphshare.formats.onnx.values import Content, StoredValue, read_sparse_tensor, read_tensor
+from graphshare.formats.onnx.values import (
+    MALFORMED,
+    Content,
+    StoredValue,
+    read_sparse_tensor,
+    read_tensor,
+)
 from graphshare.ir.terms import shorten
 
 FLOAT, INT, TENSOR, FLOATS, INTS = 2, 3, 5, 7, 8
@@ -49,6 +55,8 @@ def read_constant(attributes: Mapping[str, Any]) -> Content | None:
         number, read = _TENSORS[name]
         tensor = value.span.find_field(number)
         return None if tensor is None else read(tensor)
+    if value.content[0] == MALFORMED:
+        return None
     parts = read_parts(value.content)
     if name == "value_int":
         return INT64, (), (parts.get(INT, 0).to_bytes(8, "little", signed=True),)
@@ -62,8 +70,8 @@ def read_constant(attributes: Mapping[str, Any]) -> Content | None:
 
 
 def read_parts(content: Content) -> dict[int, Any]:
-    """Return the values of an attribute by the fields that hold them."""
-    parts: Any = content[1:]
+    """Return the values of an attribute by the fields that hold them; none of a malformed one."""
+    parts: Any = () if content[0] == MALFORMED else content[1:]
     return dict(parts)
 
 

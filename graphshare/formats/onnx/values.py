@@ -25,6 +25,8 @@ from graphshare.ir.onnx import dtype_name
 from graphshare.ir.terms import shorten
 
 Content = tuple[Hashable, ...]
+MALFORMED = "malformed"
+"""What the content of a value begins with whose bytes are no protobuf of its kind."""
 
 _NAME, _FLOAT, _INT, _STRING, _TENSOR, _FLOATS, _INTS, _STRINGS, _TENSORS, _DOCUMENTATION = (
     1,
@@ -77,7 +79,7 @@ class StoredValue:
             try:
                 self._content = self._read(self.span)
             except WireError:
-                self._content = ("malformed", *shorten(self.span.pieces()))
+                self._content = (MALFORMED, *shorten(self.span.pieces()))
         return self._content
 
     def __eq__(self, other: object) -> bool:
@@ -114,7 +116,7 @@ class _TensorData:
             try:
                 self._hash = shorten(read_elements(self._span, self._place))
             except WireError:
-                self._hash = ("malformed", *shorten(self._span.pieces()))
+                self._hash = (MALFORMED, *shorten(self._span.pieces()))
         return self._hash
 
     def __eq__(self, other: object) -> bool:
