@@ -9,7 +9,7 @@ from graphshare.checkpoint.load import Model, Names, as_checkpoint, as_names
 from graphshare.checkpoint.model import Checkpoint, follow_rewrite
 from graphshare.checkpoint.parameters import check_belongs, notes_on
 from graphshare.errors import locate_refusals
-from graphshare.rewrite.extract import extract as cut_out
+from graphshare.rewrite.extract import extract_graph
 from graphshare.rewrite.group.switch import take_branch
 
 
@@ -46,7 +46,7 @@ def extract(
             stated = state_types(source, graph, [*as_names(targets), *as_names(cuts)], types or {})
             if stated is not None:
                 rewrite, graph = stated if rewrite is None else rewrite.then(stated), stated.graph
-            minimal = cut_out(graph, as_names(targets), cuts=as_names(cuts))
+            minimal = extract_graph(graph, as_names(targets), cuts=as_names(cuts))
             rewrite = minimal if rewrite is None else rewrite.then(minimal)
     notes = notes_on(source.parameter_file, rewrite.graph, unused=False)
     return follow_rewrite(source, rewrite, notes=notes, drop_unused=True, needs_types=True)

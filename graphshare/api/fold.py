@@ -9,7 +9,7 @@ from graphshare.checkpoint.parameters import check_belongs, notes_on
 from graphshare.errors import Fault, RefusedError, UsageError, locate_refusals
 from graphshare.formats.model_format import Operation, find_format, require
 from graphshare.resources import resource_limits
-from graphshare.rewrite.fold.fold import fold as fold_layers
+from graphshare.rewrite.fold.fold import fold_graph
 
 
 def fold(
@@ -61,7 +61,7 @@ def fold(
     with resource_limits(max_memory, time_limit):
         with locate_refusals(source):
             check_belongs(source.parameter_file, source.graph)
-            rewrite = fold_layers(source)
+            rewrite = fold_graph(source)
         report, arrays = rewrite.report, rewrite.arrays
         notes = notes_on(source.parameter_file, source.graph)
         if not report.count:

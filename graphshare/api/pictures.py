@@ -10,7 +10,7 @@ from graphshare.analysis.name_lists import output_name
 from graphshare.checkpoint.load import Model, Names, StrPath, as_checkpoint
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.differences.alignment import align
-from graphshare.differences.changes import PairedBranch, compare, format_change, format_tie
+from graphshare.differences.changes import PairedBranch, format_change, format_tie, list_changes
 from graphshare.differences.diff import Difference, match_nodes
 from graphshare.drawing.draw import (
     Drawing,
@@ -58,7 +58,7 @@ def draw_difference(
     branches = _open_branches(
         first, second, match_nodes(a, b, prefixes=prefixes, map=map, renames=renames)
     )
-    changes = compare(first.graph, second.graph, branches)
+    changes = list_changes(first.graph, second.graph, branches)
     merged = merge(first, second, [branch.images for branch in branches])
     nodes = second.graph.nodes
     marks = {

@@ -14,7 +14,7 @@ import msgspec
 from graphshare.errors import Fault, InputError
 from graphshare.files.open_source import read_file
 from graphshare.files.paths import relative_path, split
-from graphshare.files.schema import explain
+from graphshare.files.schema import find_violations
 from graphshare.reports.model import Finding
 from graphshare.text.format import escape_surrogates
 
@@ -49,7 +49,7 @@ def read_baseline(path: str) -> Counter[Key]:
         ) from error
     except (ValueError, RecursionError) as error:
         raise InputError(Fault(f"is not a baseline: {error}", where=path)) from None
-    faults = explain(document, "check-baseline")
+    faults = find_violations(document, "check-baseline")
     if faults:
         raise InputError(faults).with_location(path)
     known: Counter[Key] = Counter()

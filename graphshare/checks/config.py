@@ -16,7 +16,7 @@ from graphshare.checks.engine import select_codes
 from graphshare.errors import Fault, InputError, UsageError
 from graphshare.files.open_source import read_file
 from graphshare.files.paths import relative_path
-from graphshare.files.schema import explain
+from graphshare.files.schema import find_violations
 from graphshare.files.toml import read_toml
 
 _OWN_FILE, _SHARED_FILE = "graphshare.toml", "pyproject.toml"
@@ -116,7 +116,7 @@ def read_config(path: str) -> CheckConfig:
             path=fault.path.replace("$", f"{prefix}.check", 1),
             hint=fault.hint,
         )
-        for fault in explain(table, "check-config")
+        for fault in find_violations(table, "check-config")
     ]
     if faults:
         raise InputError(faults)

@@ -14,7 +14,7 @@ from graphshare.analysis.name_lists import (
     list_implied_variables,
 )
 from graphshare.analysis.roles import Kind, Role, assign_implied_role, assign_roles
-from graphshare.checks.document import Reading, read_file, walk_documents
+from graphshare.checks.document import Reading, read_model_file, walk_documents
 from graphshare.errors import Fault, InputError
 from graphshare.formats.model_file import HeldFile
 from graphshare.formats.model_format import ModelFormat, recognize_format
@@ -114,7 +114,7 @@ class CheckContext:
 
     @cached_property
     def reading(self) -> Reading:
-        return read_file(self.format, HeldFile(self.where, self.data))
+        return read_model_file(self.format, HeldFile(self.where, self.data))
 
     @cached_property
     def line_index(self) -> LineIndex:

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from graphshare.errors import Fault, InputError
-from graphshare.files.schema import explain
+from graphshare.files.schema import find_violations
 from graphshare.formats.model_file import ModelFile
 from graphshare.formats.model_format import ModelFormat
 from graphshare.formats.mxnet.source import recognize_style, restyle
@@ -49,7 +49,7 @@ class Reading(msgspec.Struct, eq=False):
     graph: Graph | None = None
 
 
-def read_file(format_: ModelFormat, file: ModelFile) -> Reading:
+def read_model_file(format_: ModelFormat, file: ModelFile) -> Reading:
     """Read as much of a model's file as possible."""
     if format_.is_text:
         return read_document(format_.read_text(file), where=file.where)
@@ -87,7 +87,7 @@ def _classify_faults(reading: Reading, error: InputError, body: bytes) -> None:
         reading.schema_faults = [msgspec.structs.replace(fault, hint=error.faults[0].hint)]
         return
     try:
-        reading.schema_faults = explain(reading.value, "symbol")
+        reading.schema_faults = find_violations(reading.value, "symbol")
     except RecursionError:
         reading.json_faults = list(error.faults)
         return

@@ -17,7 +17,7 @@ from graphshare.checkpoint.folder import (
 from graphshare.checkpoint.load import find_only_params, graph_path, sibling_params
 from graphshare.checks.config import CheckOptions
 from graphshare.checks.context import CheckContext
-from graphshare.checks.document import Reading, read_file
+from graphshare.checks.document import Reading, read_model_file
 from graphshare.errors import Fault, GraphshareError, InputError, UsageError
 from graphshare.files.path_matches import is_pattern, match_paths
 from graphshare.files.paths import STDIN, base_name, list_names, split
@@ -210,7 +210,7 @@ def read_context(target: Target, options: CheckOptions) -> CheckContext:
         data, reading = b"", None
         try:
             data = format_.read_text(file) if format_.is_text else b""
-            reading = None if format_.is_text else read_file(format_, file)
+            reading = None if format_.is_text else read_model_file(format_, file)
         except InputError as error:
             if file is opened:  # otherwise gzip could be read, and its contents are damaged
                 raise

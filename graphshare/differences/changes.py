@@ -108,7 +108,7 @@ class PairedBranch(msgspec.Struct, frozen=True, eq=False):
         return ((node, self.images[node]) for node in nodes if node in self.images)
 
 
-def compare(left: Graph, right: Graph, branches: Sequence[PairedBranch]) -> GraphDiff:
+def list_changes(left: Graph, right: Graph, branches: Sequence[PairedBranch]) -> GraphDiff:
     """Return the changes from ``left`` to ``right``, whose nodes ``branches`` pair; a left node may be in several."""
     ids = _Ids(left, right)
     pairs = [pair for branch in branches for pair in branch.images.items()]
@@ -219,7 +219,7 @@ def _find_subgraph_changes(a: Node, b: Node, pairing: _Pairing) -> Iterator[Chan
         }  # numbered, not stored
         diff = GraphDiff()
         if x.graph is not y.graph:  # the file's nesting bounds this recursion
-            diff = compare(x.graph, y.graph, [PairedBranch("", images, names)]).without_names()
+            diff = list_changes(x.graph, y.graph, [PairedBranch("", images, names)]).without_names()
         if diff:
             size = format_count(len(y.graph.nodes), "node")
             yield Change(

@@ -14,7 +14,7 @@ from graphshare.checkpoint.load import Model, Names, StrPath, as_checkpoint, as_
 from graphshare.checkpoint.map_file import MapFile, NodeFinder, read_map
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.differences.alignment import align
-from graphshare.differences.changes import Changed, GraphDiff, NodeRef, PairedBranch, compare
+from graphshare.differences.changes import Changed, GraphDiff, NodeRef, PairedBranch, list_changes
 from graphshare.errors import Fault, InputError, RefusedError, UsageError, locate_refusals
 from graphshare.formats.params.diff import ParameterDiff, diff_parameters, pair_records
 from graphshare.ir.compare import Change
@@ -119,7 +119,7 @@ def diff(
     a, b = as_checkpoint(left), as_checkpoint(right)
     branches = match_nodes(a, b, prefixes=prefixes, map=map, renames=renames)
     with locate_refusals(b):
-        changes = compare(a.graph, b.graph, branches)
+        changes = list_changes(a.graph, b.graph, branches)
         parameters = None
         if a.parameter_file is not None and b.parameter_file is not None:
             pairs = pair_records(

@@ -31,7 +31,7 @@ def load_schema(name: str) -> dict[str, Any]:
     return schema
 
 
-def explain(document: Any, name: str) -> list[Fault]:
+def find_violations(document: Any, name: str) -> list[Fault]:
     """Return the faults of ``document`` by the schema ``name``, at most ``MAX_FAULTS``; none when it fits."""
     from jsonschema.validators import (
         Draft202012Validator,

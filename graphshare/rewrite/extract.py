@@ -15,7 +15,7 @@ from graphshare.ir.walk import topological
 from graphshare.text.names import TakenNames
 
 
-def extract(graph: Graph, targets: Sequence[str], *, cuts: Sequence[str] = ()) -> Rewrite:
+def extract_graph(graph: Graph, targets: Sequence[str], *, cuts: Sequence[str] = ()) -> Rewrite:
     """Extract the minimal subgraph that computes ``targets``; outputs ``cuts`` become variables of those names.
 
     Raises:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import graphshare as gs
-from graphshare.files.schema import explain
+from graphshare.files.schema import find_violations
 from graphshare.formats.mxnet.symbol import read_symbol
 from tests.processes import ROOT, done, files_in, graphshare, refused, write_json
 from tests.symbols import Document, Record, document, old_batch_norm, operator, variable
@@ -51,7 +51,7 @@ def change(folder: Path, edit: Callable[[dict[str, Any]], None]) -> None:
 def verdict(folder: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
     run = graphshare("verify", "siam", "--format", "json", *arguments, cwd=folder)
     found = json.loads(run.stdout)
-    assert explain(found, "verify") == []
+    assert find_violations(found, "verify") == []
     return run.returncode, found
 
 
@@ -110,7 +110,7 @@ def test_the_map_tells_what_the_branches_share(tmp_path: Path) -> None:
     )
     done(graphshare(*command, cwd=tmp_path))
     found = json.loads((tmp_path / "m.json").read_text())
-    assert explain(found, "map") == []
+    assert find_violations(found, "map") == []
     how = {(e["branch"], e["from"]["name"]): (e["how"], e["to"]["name"]) for e in found["entries"]}
     assert how["", "data"] == ("kept", "data")
     assert how["sha-", "data"] == ("copied", "sha-data")

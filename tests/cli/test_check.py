@@ -18,7 +18,7 @@ from graphshare.checks.document import BOM
 from graphshare.checks.engine import RULES, run_rules
 from graphshare.checks.rule import Example, ExampleRecord, operator, symbol, variable
 from graphshare.cli.commands.check import _explain
-from graphshare.files.schema import explain
+from graphshare.files.schema import find_violations
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ir.compare import compare_structure
 from graphshare.text.format import format_dims
@@ -153,7 +153,7 @@ def test_a_report_goes_to_a_file(format_: str, folder: Path) -> None:
     assert check("models", "--format", format_, "-o", "report", cwd=folder, code=1) == ""
     assert (folder / "report").read_text() == said
     if format_ in ("json", "sarif"):
-        assert explain(json.loads(said), "report" if format_ == "json" else "sarif") == []
+        assert find_violations(json.loads(said), "report" if format_ == "json" else "sarif") == []
 
 
 def test_suppression_in_a_file(folder: Path) -> None:
@@ -169,7 +169,10 @@ def test_suppression_in_a_file(folder: Path) -> None:
 def test_a_baseline(folder: Path) -> None:
     (folder / "ci").mkdir()
     assert check("models", "--write-baseline", "ci/known.json", cwd=folder) == ""
-    assert explain(json.loads((folder / "ci" / "known.json").read_text()), "check-baseline") == []
+    assert (
+        find_violations(json.loads((folder / "ci" / "known.json").read_text()), "check-baseline")
+        == []
+    )
     assert (
         check("models", "--baseline", "ci/known.json", cwd=folder)
         == "3 files: no findings (2 in the baseline)\n"
@@ -445,7 +448,7 @@ def test_rules_explain_themselves(tmp_path: Path) -> None:
     listed = check("--list", cwd=tmp_path).splitlines()
     assert [line[:5] for line in listed] == list(RULES)
     found: Any = json.loads(check("--list", "--format", "json", cwd=tmp_path))
-    assert explain(found, "check-rules") == []
+    assert find_violations(found, "check-rules") == []
     rows = [
         (rule.code, rule.name, rule.level.value, rule.summary, rule.fix or None)
         for rule in RULES.values()
@@ -465,7 +468,9 @@ def test_rules_explain_themselves(tmp_path: Path) -> None:
             if code < "GS003"
             else None
         )
-        assert shown is None or (explain(shown, "check-rules") == [] and shown["why"] == rule.why)
+        assert shown is None or (
+            find_violations(shown, "check-rules") == [] and shown["why"] == rule.why
+        )
 
 
 @pytest.mark.parametrize("code", list(RULES))
@@ -512,7 +517,10 @@ def test_format_check_reports(tmp_path: Path) -> None:
             "format", "a.json", "--layout", "mxnet", "--check", "--format", format_, cwd=tmp_path
         )
         assert run.returncode == 1
-        assert explain(json.loads(run.stdout), "report" if format_ == "json" else "sarif") == []
+        assert (
+            find_violations(json.loads(run.stdout), "report" if format_ == "json" else "sarif")
+            == []
+        )
         assert b"is not laid out as mxnet" in run.stdout
     run = graphshare(
         "format", "a.json", "--layout", "mxnet", "--check", "--format", "json", cwd=tmp_path

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from graphshare.cli.report import format_parameter_diff
-from graphshare.files.schema import explain
+from graphshare.files.schema import find_violations
 from graphshare.formats.params.comparison import Distance
 from graphshare.formats.params.diff import ParameterChange, ParameterDiff
 from tests.processes import COMMAND, ROOT, done, environment, graphshare, refused, write_json
@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
 def differ(folder: Path, *arguments: str) -> dict[str, Any]:
     run = graphshare("diff", *arguments, "--format", "json", cwd=folder)
     found: dict[str, Any] = json.loads(run.stdout)
-    assert explain(found, "diff") == []
+    assert find_violations(found, "diff") == []
     assert run.returncode == int(found["different"])
     return found
 
@@ -377,7 +377,7 @@ def test_what_differs_is_told_in_the_formats_of_ci(changed: bool, folder: Path) 
     suite = ElementTree.fromstring(runs["junit"].stdout)
     assert (int(suite.attrib["failures"]) > 0) == changed
     sarif = json.loads(runs["sarif"].stdout)
-    assert explain(sarif, "sarif") == []
+    assert find_violations(sarif, "sarif") == []
     assert (
         any(result["ruleId"] == "diff-renamed" for result in sarif["runs"][0]["results"]) == changed
     )

@@ -18,7 +18,7 @@ from graphshare.checkpoint.load import load
 from graphshare.checkpoint.model import Checkpoint
 from graphshare.cli.console import name_options
 from graphshare.errors import DisprovedError, RefusedError, UsageError
-from graphshare.files.schema import explain
+from graphshare.files.schema import find_violations
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.ops.registry import TRANSLATIONS, register_translation
 from graphshare.ops.translation import NoTranslation, Translation, Translator
@@ -81,7 +81,7 @@ def test_the_report_as_json(folder: Path) -> None:
     arguments = ["export", *LENET, "-o", "lenet.onnx", "--format", "json"]
     for more in ([], ["--no-verify"], ["--dynamic-batch"]):
         found = json.loads(done(graphshare(*arguments, *more, cwd=folder)).stdout)
-        assert explain(found, "export") == []
+        assert find_violations(found, "export") == []
         assert found["proved"] is ("--no-verify" not in more)
     assert found["inputs"] == {"data": ["batch", 1, 28, 28]}
 
@@ -407,7 +407,7 @@ def test_a_model_is_compared_with_its_graph(folder: Path) -> None:
         b"EQUAL: the other model and the original, within the tolerance on 2 inputs" in run.stdout
     )
     found = graphshare("compare", "x.onnx", "lenet", "--format", "json", cwd=folder)
-    assert explain(json.loads(found.stdout), "compare") == []
+    assert find_violations(json.loads(found.stdout), "compare") == []
     model = load(folder / "lenet")
     other = model.with_params({"fc2_bias": np.arange(10, dtype="float32")})
     export(other, folder / "y.onnx", shapes=SHAPE)

@@ -18,7 +18,7 @@ import pytest
 
 from graphshare.cli.commands import foreach as foreach_command
 from graphshare.cli.fleet import prepare_worker, run_captured
-from graphshare.files.schema import explain
+from graphshare.files.schema import find_violations
 from graphshare.fleet.records import Answer, Result, Task
 from graphshare.fleet.summary import RunSummary, Spool
 from graphshare.reports.model import Finding, Level
@@ -46,15 +46,15 @@ def report(format_: str, *words: str) -> tuple[int, str, str]:
 def test_json_has_every_model_in_order_with_its_report(faulty: Path) -> None:
     code, text, messages = report("json", "inspect", "{}")
     found: Any = json.loads(text)
-    assert explain(found, "foreach") == []
+    assert find_violations(found, "foreach") == []
     assert code == 2
     assert found["counts"] == {"done": 3, "no": 0, "failed": 1, "skipped": 0}
     assert [model["source"] for model in found["models"]] == [
         f"models/{name}-symbol.json" for name in ("blog", "broken", "lenet", "nin")
     ]
     for model in found["models"]:
-        assert explain(model, "manifest") == []
-        assert model["result"] == "failed" or explain(model["report"], "inspect") == []
+        assert find_violations(model, "manifest") == []
+        assert model["result"] == "failed" or find_violations(model["report"], "inspect") == []
     assert found["figures"]["nodes"] == {"count": 3, "sum": 92.0, "min": 4.0, "max": 57.0}
     assert "failed models/broken-symbol.json: " in messages
     assert "4 models: 3 done, 1 failed" in messages

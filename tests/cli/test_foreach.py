@@ -20,7 +20,7 @@ import pytest
 import graphshare as gs
 from graphshare.cli.fleet import make_template, run_captured
 from graphshare.errors import GraphshareError, InputError, OutputError, RefusedError, UsageError
-from graphshare.files.schema import explain
+from graphshare.files.schema import find_violations
 from graphshare.fleet.manifest import Manifest
 from graphshare.fleet.records import Answer, Captured, FleetModel, Result, Run, Task
 from graphshare.fleet.work import work
@@ -269,7 +269,7 @@ def test_a_second_run_does_what_is_new_changed_or_failed(
     assert again() == {"blog-symbol.json": "done", "broken-symbol.json": "failed", "lenet-symbol.json": "done",
                        "nin-symbol.json": "done"}  # fmt: skip
     for line in lines(tmp_path / "run.jsonl"):
-        assert explain(line, "manifest") == []
+        assert find_violations(line, "manifest") == []
     assert again() == {"broken-symbol.json": "failed"}
     os.utime(models / "nin-symbol.json", ns=(1, 1))  # another time and the same content
     broken.write_bytes((models / "nin-symbol.json").read_bytes())

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphshare.files.schema import explain
+from graphshare.files.schema import find_violations
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.format import read_index
 from tests.processes import (
@@ -226,7 +226,7 @@ def test_equal_parameters_are_tied_and_the_rest_is_prefixed(parts: Path) -> None
     users = [n["name"] for n in nodes for e in n["inputs"] if nodes[e[0]]["name"] == "a-fc1_weight"]
     assert users == ["a-fc1", "b-fc1"]
     found = json.loads((parts / "both.map").read_text())
-    assert explain(found, "map") == []
+    assert find_violations(found, "map") == []
     how = {(e["graph"], e["from"]["name"]): e["how"] for e in found["entries"]}
     assert how[2, "fc1_weight"] == how[1, "fc1_weight"] == "tied"
     assert how[2, "pool2_output"] == "dropped"
@@ -638,7 +638,7 @@ def test_through_pipes_and_as_a_plan(parts: Path) -> None:
     plan = json.loads(
         done(graphshare(*command, "--dry-run", "--format", "json", data=head, cwd=parts)).stdout
     )
-    assert explain(plan, "plan") == []
+    assert find_violations(plan, "plan") == []
     assert {entry["graph"] for entry in plan["entries"]} == {0, 1}
 
 

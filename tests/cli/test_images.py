@@ -15,7 +15,7 @@ import pytest
 
 from graphshare.cli.image_options import format_options, parse_settings
 from graphshare.errors import UsageError
-from graphshare.files.schema import explain
+from graphshare.files.schema import find_violations
 from graphshare.formats.images.settings import ImageSettings
 from tests import pictures
 from tests.processes import ROOT, done, graphshare, refused, write_json
@@ -98,7 +98,7 @@ def test_a_folder_is_a_batch_in_the_order_of_names(digits: Path) -> None:
         "json",
     ]
     found = json.loads(done(graphshare(*TRAINED, *arguments, cwd=digits)).stdout)
-    assert not explain(found, "run")
+    assert not find_violations(found, "run")
     assert [ranking["image"] for ranking in found["classes"]] == [
         f"unseen/{number}.png" for number in range(10)
     ]

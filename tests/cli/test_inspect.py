@@ -19,7 +19,7 @@ import graphshare as gs
 from graphshare.analysis.cost import LayerCost
 from graphshare.cli.commands.inspect import _format_model, _make_row
 from graphshare.errors import Fault
-from graphshare.files.schema import explain
+from graphshare.files.schema import find_violations
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.inspection.folder import ModelFacts
 from graphshare.inspection.graph import ModuleNames, list_module_names
@@ -156,7 +156,7 @@ def test_a_tied_parameter_is_counted_once_and_shared_after_that(folder: Path) ->
         )
     )
     found = json.loads(run.stdout)
-    assert explain(found, "inspect") == []
+    assert find_violations(found, "inspect") == []
     layers = {
         layer["name"]: (layer["parameters"], layer["shared"])
         for layer in found["shaped"]["totals"]["layers"]
@@ -181,7 +181,7 @@ def test_contradicting_files_are_still_inspected(folder: Path) -> None:
             )
         ).stdout
     )
-    assert explain(found, "inspect") == []
+    assert find_violations(found, "inspect") == []
     assert "shaped" not in found
     assert "fc1" in found["contradiction"]
 
@@ -244,7 +244,7 @@ def test_a_folder_as_json(models: Path) -> None:
     run = graphshare("inspect", "zoo", "--format", "json", cwd=models)
     assert run.returncode == 2
     found = json.loads(run.stdout)
-    assert explain(found, "inspect-folder") == []
+    assert find_violations(found, "inspect-folder") == []
     lines = graphshare("inspect", "zoo", "--format", "jsonl", cwd=models).stdout.splitlines()
     assert [json.loads(line) for line in lines] == found["models"]
     facts = {Path(model["graph"]).name: model for model in found["models"]}
@@ -284,7 +284,7 @@ def test_several_models_have_a_line_each(models: Path) -> None:
     ]
     assert run.stderr == b"3 models, 1 cannot be read\n"
     found = json.loads(graphshare("inspect", *names, "--format", "json", cwd=models).stdout)
-    assert explain(found, "inspect-folder") == []
+    assert find_violations(found, "inspect-folder") == []
     assert found["models"][0]["epochs"] == [0, 12]
     refused(
         graphshare("inspect", *names, "--names", cwd=models),

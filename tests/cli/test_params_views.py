@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphshare.files.schema import explain
+from graphshare.files.schema import find_violations
 from graphshare.inspection.params import list_params, show_params
 from tests import params_bytes
 from tests.cli.test_terminal import at_terminal
@@ -35,7 +35,7 @@ def report(folder: Path, *arguments: str, schema: str) -> Any:
     run = graphshare("params", *arguments, "--format", "json", cwd=folder)
     assert run.returncode in (0, 1), run.stderr
     found = json.loads(run.stdout)
-    assert explain(found, schema) == []
+    assert find_violations(found, schema) == []
     return found
 
 

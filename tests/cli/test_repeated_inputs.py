@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 
-from graphshare.files.schema import explain
+from graphshare.files.schema import find_violations
 from tests.processes import done, graphshare, refused, write_json
 from tests.symbols import document, operator, variable
 
@@ -51,7 +51,7 @@ def test_every_rename_is_reported(folder: Path) -> None:
         ["y_output", "y_output#2"],
         ["x", "x#1"],
     ]
-    assert list(explain(report, "export")) == []
+    assert list(find_violations(report, "export")) == []
 
 
 @pytest.mark.parametrize(

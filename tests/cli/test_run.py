@@ -15,7 +15,7 @@ from graphshare.cli.commands import run as run_command
 from graphshare.execute.classes import ClassScore, Ranking
 from graphshare.execute.run import NodeCost, OperatorCost, Profile
 from graphshare.execute.train.train import LossHistory
-from graphshare.files.schema import explain
+from graphshare.files.schema import find_violations
 from tests import params_bytes
 from tests.processes import (
     ROOT,
@@ -415,7 +415,7 @@ def test_a_profile(folder: Path) -> None:
     assert b"operator" in text.stderr
     run = done(graphshare(*base, "--format", "json", "-o", "out.npz", cwd=folder))
     found = json.loads(run.stdout)
-    assert explain(found, "run") == []
+    assert find_violations(found, "run") == []
     assert [(n["name"], n["op"]) for n in found["profile"]["nodes"]] == [
         ("conv", "Convolution"),
         ("loss", "MakeLoss"),
@@ -426,7 +426,7 @@ def test_a_profile(folder: Path) -> None:
     }
     assert found["outputs"][0]["mean"] == 42
     plain = json.loads(done(graphshare(*base[:-1], "--format", "json", cwd=folder)).stdout)
-    assert explain(plain, "run") == []
+    assert find_violations(plain, "run") == []
     assert plain["profile"] is None
 
 
@@ -486,7 +486,7 @@ def test_shapes_in_an_inspection(folder: Path) -> None:
         graphshare("inspect", "layers.json", "--shape", "data=5,3", "--format", "json", cwd=folder)
     )
     found = json.loads(run.stdout)
-    assert explain(found, "inspect") == []
+    assert find_violations(found, "inspect") == []
     shaped = found["shaped"]
     assert {o["name"]: o["shape"] for o in shaped["outputs"]} | {
         "bn_output": [5, 4],
@@ -533,7 +533,7 @@ def test_shapes_in_an_inspection(folder: Path) -> None:
             )
         ).stdout
     )
-    assert explain(partly, "inspect") == []
+    assert find_violations(partly, "inspect") == []
     assert partly["shaped"]["totals"]["multiply_adds"] is None
     foreign = done(
         graphshare("inspect", "foreign.json", "--shape", "data=5,3", "--format", "json", cwd=folder)
@@ -561,7 +561,7 @@ def test_another_engine_computes_the_same(folder: Path) -> None:
         "onnxruntime",
     ]
     found = json.loads(done(graphshare(*arguments, "--format", "json", cwd=folder)).stdout)
-    assert explain(found, "run") == []
+    assert find_violations(found, "run") == []
     assert (found["outputs"][0]["name"], found["outputs"][0]["mean"], found["notes"]) == (
         "loss_output",
         42.0,

@@ -10,7 +10,7 @@ import onnx
 import pytest
 from jsonschema import Draft202012Validator
 
-from graphshare.files.schema import explain, load_schema
+from graphshare.files.schema import find_violations, load_schema
 from graphshare.verification.findings import make_report
 from graphshare.verification.report import Report
 from tests.processes import ROOT, done, graphshare, write_json, write_params
@@ -24,7 +24,7 @@ SCHEMAS = sorted(
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_every_schema_is_one(name: str) -> None:
     Draft202012Validator.check_schema(load_schema(name))
-    assert explain(17, name)
+    assert find_violations(17, name)
 
 
 def test_verify_and_compare_print_one_report() -> None:
@@ -134,10 +134,10 @@ def folder(tmp_path: Path) -> Path:
 )
 def test_printed_json_fits_its_schema(schema: str, arguments: list[str], folder: Path) -> None:
     found: Any = json.loads(done(graphshare(*arguments, "--format", "json", cwd=folder)).stdout)
-    assert explain(found, schema) == []
+    assert find_violations(found, schema) == []
     if schema == "plan":
         assert (
-            explain(
+            find_violations(
                 {
                     key: value
                     for key, value in found.items()
@@ -159,11 +159,11 @@ def test_map_files_fit_their_schema(folder: Path) -> None:
                 ["duplicate", "old.json", "--prefix", "a-", "--upgrade"])  # fmt: skip
     for command in commands:
         done(graphshare(*command, "-o", "out.json", "--map-out", "out.map", cwd=folder))
-        assert explain(json.loads((folder / "out.map").read_text()), "map") == []
+        assert find_violations(json.loads((folder / "out.map").read_text()), "map") == []
 
 
 @pytest.mark.parametrize(("count", "rest"), [(99, 0), (100, 0), (101, 1), (150, 1)])
 def test_the_first_100_faults_are_listed(count: int, rest: int) -> None:
-    faults = explain({"version": 1, "entries": [1] * count, "sources": []}, "map")
+    faults = find_violations({"version": 1, "entries": [1] * count, "sources": []}, "map")
     assert len(faults) == min(count, 101)
     assert sum("only the first 100 faults" in fault.message for fault in faults) == rest

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from graphshare.files.schema import explain
+from graphshare.files.schema import find_violations
 from tests import params_bytes
 from tests.processes import (
     ROOT,
@@ -339,7 +339,7 @@ def test_the_plan_has_the_ties_and_their_rules(folder: Path) -> None:
         )
     )
     found = json.loads(run.stdout)
-    assert explain(found, "plan") == []
+    assert find_violations(found, "plan") == []
     assert found["ties"] == {
         "tied": [{"name": f"right/fc_{p}", "to": f"left/fc_{p}", "rule": "--override right=left"} for p in ("weight", "bias")],
         "renamed": [], "copied": [], "separate": [],
@@ -355,7 +355,7 @@ def test_detect_untie_and_tie_again(tmp_path: Path) -> None:
     found = json.loads(
         done(graphshare("share", "two", "--detect", "--format", "json", cwd=tmp_path)).stdout
     )
-    assert explain(found, "share-detect") == []
+    assert find_violations(found, "share-detect") == []
     pairs = [group["names"] for group in found["candidates"]]
     assert len(pairs) == 16
     assert all(
@@ -627,7 +627,7 @@ def test_rules_explain(folder: Path) -> None:
         ("right/data", "input", "kept", "right/data"),
     ):
         found = json.loads(done(graphshare("rules", "explain", name, *options, cwd=folder)).stdout)
-        assert explain(found, "rules-explain") == []
+        assert find_violations(found, "rules-explain") == []
         assert (found["kind"], found["effect"], found["result"]) == (kind, effect, result)
     third = ["--override", "right=third", *options[2:]]
     for name, effect in (("right/fc_weight", "renamed"), ("left/fc_weight", "kept")):
@@ -666,7 +666,7 @@ def test_rules_check(folder: Path) -> None:
             "rules", "check", write_rules(folder, *rules), "--format", "json", *options, cwd=folder
         )
         found = json.loads(run.stdout)
-        assert explain(found, "rules-check") == []
+        assert find_violations(found, "rules-check") == []
         return run.returncode, found
 
     graph = ("--graph", "net-symbol.json")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphshare.files.schema import explain
+from graphshare.files.schema import find_violations
 from tests.processes import ROOT, done, graphshare, refused, write_json
 from tests.symbols import document, operator, variable
 
@@ -195,7 +195,7 @@ def test_the_report_follows_its_schema(folder: Path) -> None:
         )
     )
     report = json.loads(run.stdout)
-    assert list(explain(report, "run")) == []
+    assert list(find_violations(report, "run")) == []
     assert report["training"]["settings"] == {
         "learning_rate": 0.01,
         "momentum": 0,
@@ -320,7 +320,7 @@ def test_verify_shows_the_blogs_numbers(folder: Path) -> None:
             "verify", mode, "--feed", "data=x.npy", "--train-step", "--format", "json", cwd=folder
         )
         report = json.loads(done(run).stdout)
-        assert list(explain(report, "verify")) == []
+        assert list(find_violations(report, "verify")) == []
         (output,) = report["branches"][0]["training"]["outputs"]
         assert (output["before"], output["twin_before"]) == (42, 42)
         assert (output["after"], output["twin_after"]) == pytest.approx((after, after), rel=1e-6)

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import graphshare as gs
-from graphshare.files.schema import explain
+from graphshare.files.schema import find_violations
 from graphshare.formats.params.arrays import ArrayReader
 from graphshare.formats.params.format import read_index
 from tests.processes import ROOT, done, graphshare, refused
@@ -53,7 +53,7 @@ def copied(tmp_path: Path) -> Path:
 def verdict(folder: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
     run = graphshare("verify", "siam", "--format", "json", *arguments, cwd=folder)
     found = json.loads(run.stdout)
-    assert explain(found, "verify") == []
+    assert find_violations(found, "verify") == []
     return run.returncode, found
 
 

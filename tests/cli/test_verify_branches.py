@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphshare.files.schema import explain
+from graphshare.files.schema import find_violations
 from tests.processes import ROOT, done, graphshare, refused, write_json
 from tests.symbols import Document, document, operator, variable
 
@@ -52,7 +52,7 @@ def verified(folder: Path, *arguments: str, graph: str = "siam.json") -> tuple[d
     """The report of a proof that holds, and the notes."""
     run = done(graphshare("verify", graph, "--format", "json", *arguments, cwd=folder))
     found: dict[str, Any] = json.loads(run.stdout)
-    assert explain(found, "verify") == []
+    assert find_violations(found, "verify") == []
     return found, "\n".join(found["notes"])
 
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 import graphshare as gs
 from graphshare.cli.main import cli
 from graphshare.execute.backends import confined_session
-from graphshare.files.schema import explain
+from graphshare.files.schema import find_violations
 from graphshare.ir.graph import Entry, Graph
 from graphshare.ir.rebuild import rebuild
 from graphshare.ops.registry import TRANSLATIONS, register_translation
@@ -40,7 +40,7 @@ def siam(tmp_path: Path) -> Path:
 def test_two_engines_are_compared(siam: Path) -> None:
     arguments = ("verify", "siam", "--shape", "data=1,1,28,28", "--engine", BOTH)
     found = json.loads(done(graphshare(*arguments, "--format", "json", cwd=siam)).stdout)
-    assert explain(found, "verify") == []
+    assert find_violations(found, "verify") == []
     (branch,) = found["branches"]
     assert [values["engine"] for values in branch["rounds"]] == ["numpy", "onnxruntime"]
     assert all(

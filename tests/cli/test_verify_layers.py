@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import graphshare as gs
-from graphshare.files.schema import explain
+from graphshare.files.schema import find_violations
 from tests.processes import ROOT, done, graphshare, refused, write_json
 from tests.symbols import document, operator, variable
 
@@ -68,7 +68,7 @@ def compared(
     """The only branch of a report."""
     run = graphshare(command, *arguments, "--format", "json", cwd=folder)
     found = json.loads(run.stdout)
-    assert explain(found, command) == []
+    assert find_violations(found, command) == []
     assert (run.returncode, found["equal"]) == ((0, True) if equal else (1, False)), (
         run.stdout.decode()
     )

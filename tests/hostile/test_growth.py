@@ -16,7 +16,7 @@ from graphshare.execute.prepare.prepare import unique_names
 from graphshare.formats.mxnet.places import LineIndex
 from graphshare.formats.mxnet.symbol import read_symbol
 from graphshare.inspection.graph import inspect
-from graphshare.rewrite.extract import extract
+from graphshare.rewrite.extract import extract_graph
 from graphshare.text.patterns import compile_pattern
 from tests.effort import grows_with, instructions
 from tests.surroundings import size_of_day
@@ -36,7 +36,7 @@ def equal_names(count: int) -> bytes:
 
 
 WORK: dict[str, Callable[[int], Any]] = {
-    "extract of many outputs": lambda n: extract(read_symbol(sliced(n)), ["s_output1"]),
+    "extract of many outputs": lambda n: extract_graph(read_symbol(sliced(n)), ["s_output1"]),
     "inspect of many outputs": lambda n: inspect(read_symbol(sliced(n))),
     "inspect of many heads": lambda n: inspect(read_symbol(equal_names(n))),
     "check of many equal names": lambda n: run_rules(CheckContext("x", equal_names(n))),

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from graphshare.checks.engine import RULES
-from graphshare.files.schema import explain
+from graphshare.files.schema import find_violations
 from graphshare.files.toml import read_toml
 from tests.surroundings import ROOT, missing
 from tests.unit.checks.examples import graph_bytes
@@ -286,7 +286,7 @@ def test_the_action_runs_nothing_of_the_checkout_and_finds_what_is_wrong(
     assert failed.returncode == 1
     assert "::error file=a b-symbol.json,line=5," in failed.stdout
     log = json.loads((project / "out.sarif").read_text())
-    assert explain(log, "sarif") == []
+    assert find_violations(log, "sarif") == []
     assert [result["ruleId"] for result in log["runs"][0]["results"]] == ["GS303"]
     assert (
         use_action(

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import graphshare as gs
-from graphshare.files.schema import explain
+from graphshare.files.schema import find_violations
 from tests.onnx_files.made import MADE
 from tests.onnx_files.mutants import Effect, Mutant, choose_mutants, list_mutants, read_source
 from tests.onnx_files.test_mutants import write
@@ -206,6 +206,6 @@ def test_the_same_model_is_found_twice_in_a_folder(tmp_path: Path) -> None:
     found = json.loads(
         in_process("inspect", ".", "--fingerprint", "--format", "json", cwd=tmp_path).stdout
     )
-    assert explain(found, "fingerprint") == []
-    assert explain(json.loads(in_process("inspect", "a.onnx", "--fingerprint", "--format", "json", cwd=tmp_path).stdout),
+    assert find_violations(found, "fingerprint") == []
+    assert find_violations(json.loads(in_process("inspect", "a.onnx", "--fingerprint", "--format", "json", cwd=tmp_path).stdout),
                    "fingerprint") == []  # fmt: skip

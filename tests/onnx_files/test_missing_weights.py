@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import graphshare as gs
-from graphshare.files.schema import explain
+from graphshare.files.schema import find_violations
 from tests.onnx_files.made import MADE
 from tests.processes import done, files_in, graphshare, in_process, refused
 
@@ -142,7 +142,7 @@ def test_a_difference_says_what_was_not_compared(folder: Path) -> None:
     found = json.loads(
         done(in_process("diff", "m.onnx", "sub/m.onnx", "--format", "json", cwd=folder)).stdout
     )
-    assert explain(found, "diff") == []
+    assert find_violations(found, "diff") == []
     assert found["parameters"]["missing"] == ["w"]
     done(in_process("rename", "sub/m.onnx", "h=z", "-o", "sub/n.onnx", cwd=folder))
     run = in_process("diff", "m.onnx", "sub/n.onnx", cwd=folder)

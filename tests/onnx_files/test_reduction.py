@@ -21,7 +21,7 @@ from markdown_it import MarkdownIt
 
 import graphshare as gs
 from graphshare.errors import OutputError, RefusedError, UsageError
-from graphshare.files.schema import explain
+from graphshare.files.schema import find_violations
 from graphshare.verification import reduction
 from graphshare.verification.region import Operator
 from graphshare.verification.report import Reduction
@@ -358,7 +358,7 @@ def test_the_command_shows_the_difference(tmp_path: Path) -> None:
     )
     assert float(alone.stdout) > 0.1
     report = json.loads(graphshare(*words, "--format", "json", cwd=tmp_path).stdout)
-    assert explain(report, "compare") == []
+    assert find_violations(report, "compare") == []
     assert report["reduced"]["command"] == command
 
 

@@ -18,7 +18,7 @@ from graphshare.inspection.graph import inspect, list_module_names
 from graphshare.ir.graph import Graph
 from graphshare.ops.registry import load_registered_signatures
 from graphshare.rewrite.duplicate import duplicate
-from graphshare.rewrite.extract import extract
+from graphshare.rewrite.extract import extract_graph
 from graphshare.rewrite.rename import plan_rename
 from graphshare.rewrite.upgrade import upgrade
 from tests.symbols import LAYOUTS, Document, document, operator, variable
@@ -64,7 +64,7 @@ COMMANDS: dict[str, Callable[[Graph], Any]] = {
     "copy": lambda graph: duplicate(graph, ["x-"]),
     "tie": lambda graph: duplicate(graph, ["x-", "y-"], mode="tie"),
     "upto": lambda graph: duplicate(graph, ["x-"], upto=["n0"]),
-    "extract": lambda graph: extract(graph, ["n0"], cuts=["v0"]),
+    "extract": lambda graph: extract_graph(graph, ["n0"], cuts=["v0"]),
     "rename": lambda graph: plan_rename(graph, prefix="x-"),
     "upgrade": upgrade,
 }

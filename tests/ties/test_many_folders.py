@@ -13,7 +13,7 @@ import pytest
 
 import graphshare as gs
 from graphshare.cli.fleet import _KINDS, make_template
-from graphshare.files.schema import explain
+from graphshare.files.schema import find_violations
 from graphshare.fleet.listing import GRAPHS
 from tests.processes import ROOT, done, graphshare, refused
 from tests.shard_folders import INDEX, encode_shard, write_shards
@@ -66,7 +66,7 @@ def run(folder: Path, *words: str, code: int = 0) -> list[dict[str, Any]]:
     )
     assert process.returncode == code, process.stderr
     report = json.loads(process.stdout)
-    assert explain(report, "foreach") == []
+    assert find_violations(report, "foreach") == []
     return sorted(report["models"], key=lambda result: str(result["source"]))
 
 
@@ -174,7 +174,7 @@ def test_a_manifest_knows_a_folder_by_the_state_of_its_files(models: Path) -> No
     assert not any(result.get("was_skipped") for result in run(models, *words))
     assert all(result.get("was_skipped") for result in run(models, *words))
     lines = [json.loads(line) for line in (models.parent / "m.jsonl").read_text().splitlines()]
-    assert [explain(line, "manifest") for line in lines] == [[], []]
+    assert [find_violations(line, "manifest") for line in lines] == [[], []]
     (models / "good" / "model-2.safetensors").write_bytes(encode_shard(["b.weight"], format="np"))
     assert [bool(result.get("was_skipped")) for result in run(models, *words)] == [False, True]
     (models / "good" / "model-2.safetensors").unlink()
@@ -228,7 +228,7 @@ def test_inspect_prints_a_folder_or_a_line_for_each(models: Path) -> None:
         ["models/good", "-", "240"], [f"models/models--org--net/snapshots/{'0' * 40}", "-", "320"], ["models/twice", "-", "160"]
     ]  # fmt: skip
     process = graphshare("inspect", "models", "--format", "json", cwd=models.parent)
-    assert explain(json.loads(process.stdout), "inspect-folder") == []
+    assert find_violations(json.loads(process.stdout), "inspect-folder") == []
     assert [facts.parameters for facts in gs.inspect_folder(models)] == [3, 4, 2]
     (models.parent / "empty").mkdir()
     refused(graphshare("inspect", "empty", cwd=models.parent), "*.safetensors beside config.json")

@@ -75,7 +75,7 @@ class RemotePath:
                 )
             ) from error
         except Exception as error:  # an archive is opened here, by code that may raise anything
-            raise explain(error, url) from error
+            raise translate_error(error, url) from error
         self.filesystem: FileSystem = opened[0]
         self.path: str = opened[1]
 
@@ -140,10 +140,10 @@ def translate_errors(url: str, *, writes: bool = False) -> Iterator[None]:
     except GraphshareError:
         raise
     except Exception as error:  # file systems are plug-ins and may raise anything
-        raise explain(error, url, writes=writes) from error
+        raise translate_error(error, url, writes=writes) from error
 
 
-def explain(error: Exception, url: str, *, writes: bool = False) -> GraphshareError:
+def translate_error(error: Exception, url: str, *, writes: bool = False) -> GraphshareError:
     """Return the error of a file system as one that names the URL, without credentials."""
     if isinstance(error, ImportError):
         fault = _refuse_missing_package(error, url)

@@ -21,9 +21,9 @@ from graphshare.files.paths import exists
 from graphshare.files.remote import retries
 from graphshare.files.remote.filesystem import (
     RemotePath,
-    explain,
     find_status,
     may_pass,
+    translate_error,
     translate_errors,
 )
 from graphshare.files.staged_file import StagedFile, may_overwrite
@@ -70,7 +70,7 @@ class Upload:
                     )
                     raise OutputError(fault) from error
                 if delay is None or not may_pass(error):
-                    raise explain(error, self.url, writes=True) from error
+                    raise translate_error(error, self.url, writes=True) from error
                 time.sleep(delay)
         self.is_placed = True
         with translate_errors(self.url, writes=True):

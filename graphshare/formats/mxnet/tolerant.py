@@ -15,7 +15,7 @@ from typing import Any
 
 from graphshare.errors import Fault, InputError
 from graphshare.files.byte_source import SAMPLE
-from graphshare.files.schema import explain
+from graphshare.files.schema import find_violations
 from graphshare.formats.mxnet.document import begins_like_json
 from graphshare.formats.wrong_file import SYMBOL_HINT, refuse_bytes, refuse_json, suggest_fix
 
@@ -57,7 +57,7 @@ def parse_tolerantly(
     if foreign is not None:
         raise InputError(foreign)
     try:
-        faults = explain(loaded, "symbol")
+        faults = find_violations(loaded, "symbol")
     except RecursionError:
         raise InputError(Fault("is nested far deeper than any symbol file")) from None
     if faults:

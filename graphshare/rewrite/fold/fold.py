@@ -32,7 +32,7 @@ class FoldedGraph(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
     report: Folding
 
 
-def fold(model: Checkpoint) -> FoldedGraph:
+def fold_graph(model: Checkpoint) -> FoldedGraph:
     """Return the rewrite that folds what can be folded. Raises MemoryLimitError."""
     from graphshare.ops.kernel import KernelError  # start-up: --help must not import numpy
     from graphshare.rewrite.fold.weights import check_fold_memory, fold_group

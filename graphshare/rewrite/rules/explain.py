@@ -12,7 +12,7 @@ from graphshare.arguments import Text
 from graphshare.checkpoint.load import Model, StrPath, as_checkpoint
 from graphshare.errors import Fault, GraphshareError, InputError, RefusedError, locate_refusals
 from graphshare.ir.graph import Graph, Node
-from graphshare.rewrite.rules.load import make_ruleset, read_file, read_rules
+from graphshare.rewrite.rules.load import make_ruleset, read_rule_file, read_rules
 from graphshare.rewrite.rules.model import Only, Ruleset
 from graphshare.rewrite.rules.plan import find_kinds, plan_names, plan_sharing
 from graphshare.rewrite.rules.resolve import Resolver, find_shadowed
@@ -141,7 +141,7 @@ def check_rules(path: StrPath, *, model: Model | None = None) -> RulesReport:
         InputError: the file cannot be read.
     """
     where = os.fspath(path)
-    data = read_file(where)
+    data = read_rule_file(where)
     source = None if model is None else as_checkpoint(model)
     try:
         ruleset = read_rules(data, where=where)

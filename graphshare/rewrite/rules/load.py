@@ -16,7 +16,7 @@ import msgspec
 
 from graphshare.checkpoint.load import StrPath
 from graphshare.errors import Fault, GraphshareError, InputError
-from graphshare.files.open_source import read_file as read_bytes
+from graphshare.files.open_source import read_file
 from graphshare.files.toml import read_toml
 from graphshare.rewrite.rules.model import MAX_RULES, REUSE, Kind, Only, Reuse, Rule, Ruleset
 from graphshare.rewrite.rules.scopes import SEPARATOR, make_overrides
@@ -54,7 +54,7 @@ def load_rules(path: StrPath) -> Ruleset:
     Raises:
         InputError: the file cannot be read or has faults; all are listed.
     """
-    return read_rules(read_file(os.fspath(path)), where=os.fspath(path))
+    return read_rules(read_rule_file(os.fspath(path)), where=os.fspath(path))
 
 
 def make_ruleset(
@@ -72,14 +72,14 @@ def make_ruleset(
     return msgspec.structs.replace(ruleset, **changes).then(more)
 
 
-def read_file(path: str) -> bytes:
+def read_rule_file(path: str) -> bytes:
     """Return the bytes of a rules file, no more of them than such a file may have.
 
     Raises:
         InputError: it cannot be read.
     """
     try:
-        return read_bytes(path, most=MAX_BYTES + 1)
+        return read_file(path, most=MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         message = f"cannot be read: {getattr(error, 'strerror', None) or error}"
         raise InputError(

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import graphshare as gs
 from graphshare.errors import InputError, RefusedError
-from graphshare.files.schema import explain
+from graphshare.files.schema import find_violations
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 FLOAT = TensorProto.FLOAT
@@ -363,7 +363,7 @@ def test_a_map_names_any_value_and_has_an_inverse(path: Path, tmp_path: Path) ->
     split = next(node for node in graph.node if node.op_type == "Split")
     assert (split.name, list(split.output)) == ("split", ["left", "second"])
     onnx.checker.check_model(str(out))
-    assert explain(json.loads(map_path.read_bytes()), "map") == []
+    assert find_violations(json.loads(map_path.read_bytes()), "map") == []
     gs.save(gs.rename(gs.load(out), map=map_path, inverse=True), tmp_path / "back.onnx")
     assert (tmp_path / "back.onnx").read_bytes() == path.read_bytes()
 

@@ -12,7 +12,7 @@ import pytest
 import graphshare as gs
 from graphshare.api.split import Splitting
 from graphshare.errors import RefusedError, SelfCheckError, UsageError
-from graphshare.files.schema import explain
+from graphshare.files.schema import find_violations
 from tests.onnx_files.made import MADE
 from tests.processes import ROOT, done, graphshare, in_process, refused
 
@@ -166,5 +166,5 @@ def test_the_report_as_json(tmp_path: Path) -> None:
             in_process("split", "m.onnx", "--at", "b", "-o", "p", "--format", "json", cwd=tmp_path)
         ).stdout
     )
-    assert explain(found, "split") == []
+    assert find_violations(found, "split") == []
     assert found["crossings"][0] == {"name": "b", "source": 1, "readers": [2]}

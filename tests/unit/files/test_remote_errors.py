@@ -13,7 +13,7 @@ from graphshare.errors import Fault, InputError
 from graphshare.files import open_source
 from graphshare.files.byte_source import ListedFile
 from graphshare.files.remote import listing, retries
-from graphshare.files.remote.filesystem import INSTALL, RemotePath, explain, may_pass
+from graphshare.files.remote.filesystem import INSTALL, RemotePath, may_pass, translate_error
 from graphshare.files.remote.ranges import _total
 from graphshare.text.urls import find_scheme
 from tests.remote.answers import refuse, refuse_in_s3
@@ -54,7 +54,7 @@ from tests.remote.answers import refuse, refuse_in_s3
     ],
 )
 def test_a_missing_package_is_named(url: str, text: str, hint: str) -> None:
-    (fault,) = explain(ImportError(text), url).faults
+    (fault,) = translate_error(ImportError(text), url).faults
     assert (fault.message, fault.hint) == (f"needs a package that is not installed: {text}", hint)
 
 
@@ -81,7 +81,7 @@ def name_error(name: str) -> Exception:
 def test_a_refusal_of_a_server_names_its_reason(
     error: Exception, message: str, is_denied: bool
 ) -> None:
-    (fault,) = explain(error, "s3://key:hidden@b/a.json").faults
+    (fault,) = translate_error(error, "s3://key:hidden@b/a.json").faults
     assert (fault.message, fault.where) == (message, "s3://b/a.json")
     assert bool(fault.hint) is is_denied
 
@@ -297,7 +297,7 @@ def test_each_part_of_an_answer_has_time_for_its_bytes(
 )
 def test_the_reason_of_an_error_is_one_line(error: Exception, reason: str) -> None:
     for writes, verb in ((False, "read"), (True, "written")):
-        (fault,) = explain(error, "s3://b/a.json", writes=writes).faults
+        (fault,) = translate_error(error, "s3://b/a.json", writes=writes).faults
         assert fault.message == f"cannot be {verb}: {reason}"
 
 

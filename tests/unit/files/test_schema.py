@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from graphshare.files import schema
-from graphshare.files.schema import explain
+from graphshare.files.schema import find_violations
 from tests.symbols import document, operator, siamese, variable
 
 
@@ -37,15 +37,15 @@ def test_the_schema_explains_each_fault(
 ) -> None:
     found = siamese()
     change(found)
-    (fault,) = explain(found, "symbol")
+    (fault,) = find_violations(found, "symbol")
     assert (fault.message, fault.path, fault.node) == (message, path, node)
-    assert explain(siamese(), "symbol") == []
+    assert find_violations(siamese(), "symbol") == []
 
 
 @pytest.mark.parametrize(("count", "listed"), [(99, 99), (100, 100), (101, 101), (150, 101)])
 def test_so_many_faults_are_listed(count: int, listed: int) -> None:
     found = document([variable("x"), *(operator("", f"r{i}", [0]) for i in range(count))], [0])
-    faults = explain(found, "symbol")
+    faults = find_violations(found, "symbol")
     assert len(faults) == listed
     assert (faults[-1].message == "and more: only the first 100 faults are listed") is (count > 100)
 

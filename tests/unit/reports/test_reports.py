@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 import graphshare as gs
-from graphshare.files.schema import explain
+from graphshare.files.schema import find_violations
 from graphshare.reports.formats import FORMATS, default_format, render
 from graphshare.reports.model import (
     Finding,
@@ -60,7 +60,7 @@ REPORTS = [report(), report(nasty=True), empty()]
 @pytest.mark.parametrize("found", REPORTS)
 def test_json_fits_its_schema(found: FindingsReport) -> None:
     plain = json.loads(render(found, "json"))
-    assert explain(plain, "report") == []
+    assert find_violations(plain, "report") == []
     assert [item["code"] for item in plain["findings"]] == [
         finding.code for finding in found.findings
     ]
@@ -70,7 +70,7 @@ def test_json_fits_its_schema(found: FindingsReport) -> None:
 @pytest.mark.parametrize("found", REPORTS)
 def test_sarif_fits_its_schemas(found: FindingsReport) -> None:
     log = json.loads(render(found, "sarif"))
-    assert explain(log, "sarif") == []
+    assert find_violations(log, "sarif") == []
     (run,) = log["runs"]
     rules = run["tool"]["driver"]["rules"]
     assert [rules[result["ruleIndex"]]["id"] for result in run["results"]] == [
@@ -109,7 +109,7 @@ def test_sarif_fits_the_published_schema(found: FindingsReport) -> None:
         broken = json.loads(json.dumps(log))
         damage(broken["runs"][0])
         assert list_refusals(broken, schema)
-        assert explain(broken, "sarif")
+        assert find_violations(broken, "sarif")
 
 
 @pytest.mark.parametrize("strict", [False, True])

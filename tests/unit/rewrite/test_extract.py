@@ -9,7 +9,7 @@ import pytest
 import graphshare as gs
 from graphshare.errors import RefusedError
 from graphshare.ir.graph import Entry
-from graphshare.rewrite.extract import extract, extract_entries
+from graphshare.rewrite.extract import extract_entries, extract_graph
 from tests.symbols import two_layers
 from tests.unit.rewrite.graphs import heads, named, read, wiring
 from tests.validate import validate
@@ -17,13 +17,13 @@ from tests.validate import validate
 
 def test_what_a_target_needs_keeps_its_identity() -> None:
     graph = read(two_layers())
-    part = extract(graph, ["fc1_output"]).graph
+    part = extract_graph(graph, ["fc1_output"]).graph
     assert part.nodes == graph.nodes[:4]
     assert heads(part) == ["fc1"]
 
 
 def test_a_cut_output_becomes_a_variable_in_its_place() -> None:
-    rewrite = extract(read(two_layers()), ["fc2_output"], cuts=["bn_output"])
+    rewrite = extract_graph(read(two_layers()), ["fc2_output"], cuts=["bn_output"])
     assert wiring(rewrite.graph) == {
         "bn_output": [],
         "fc2_weight": [],
@@ -33,7 +33,10 @@ def test_a_cut_output_becomes_a_variable_in_its_place() -> None:
 
 
 def test_targets_become_the_heads_in_their_own_order() -> None:
-    assert heads(extract(read(two_layers()), ["fc2_output", "fc1_output"]).graph) == ["fc2", "fc1"]
+    assert heads(extract_graph(read(two_layers()), ["fc2_output", "fc1_output"]).graph) == [
+        "fc2",
+        "fc1",
+    ]
 
 
 def test_a_target_may_be_cut_itself() -> None:
@@ -78,7 +81,7 @@ def test_what_names_nothing_or_is_not_needed_is_refused(
     targets: list[str], cuts: list[str]
 ) -> None:
     with pytest.raises(RefusedError):
-        extract(read(two_layers()), targets, cuts=cuts)
+        extract_graph(read(two_layers()), targets, cuts=cuts)
 
 
 def test_the_name_of_a_cut_must_be_free() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from graphshare.errors import GraphshareError, InputError, RefusedError, UsageError
 from graphshare.files import toml
-from graphshare.files.schema import explain as schema_faults
+from graphshare.files.schema import find_violations as schema_faults
 from graphshare.rewrite.rules import load, resolve
 from graphshare.rewrite.rules.explain import check_rules
 from graphshare.rewrite.rules.load import load_rules, read_rules
@@ -315,7 +315,7 @@ def test_a_file_of_rules_that_cannot_be_read_is_named_with_the_reason(tmp_path: 
         (f"{tmp_path}/a\0b", "embedded null byte"),
     ):
         with pytest.raises(InputError) as caught:
-            load.read_file(path)
+            load.read_rule_file(path)
         (fault,) = caught.value.faults
         assert (fault.message, fault.where) == (f"cannot be read: {reason}", path)
         assert fault.hint == "name a file of rules, JSON or TOML"
