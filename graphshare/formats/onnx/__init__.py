@@ -1,3 +1,1 @@
-"""ONNX files: a small protobuf encoder of our own, so that writing one needs neither ``onnx`` nor
-memory for its weights.
-"""
+"""ONNX files, with our own protobuf encoder: writing needs neither ``onnx`` nor memory for weights."""

@@ -1,8 +1,7 @@
-"""Account for the messages of source files: a rewritten graph keeps each, has a new one instead, or
-lost it with its owner.
+"""Check that no message of source files is lost, unless it was replaced or its owner removed.
 
-This module counts messages and looks for them in the graph.
-:mod:`graphshare.formats.onnx.read_back` compares their contents with the written file.
+This module counts messages and finds them in the graph; :mod:`graphshare.formats.onnx.read_back`
+compares their contents with the written file.
 """
 
 from __future__ import annotations
@@ -64,12 +63,12 @@ _LISTED = (VALUE_INFO, OUTPUT, ANNOTATION)
 _TAKEN = "the file has no such value, and another one has the name now"
 _ONE_MODEL = "the first model has one of its own"
 Slot = tuple[int, int, int]
-"""The number of a list, the index of an output, and the position among the messages of this list on it."""
+"""The number of a list, the index of an output, and the message's position in the list for it."""
 Images = Mapping[Node, Sequence[Node]]
 
 
 def list_slots(stored: Stored) -> Iterator[tuple[Slot, Span]]:
-    """Yield the messages of a node in its file, each with its slot; a Constant is its NodeProto."""
+    """Yield the messages of a node with their slots; a Constant is its NodeProto."""
     if stored.node is not None:
         yield (NODE, 0, 0), stored.node
     elif stored.tensor is not None:
@@ -80,7 +79,7 @@ def list_slots(stored: Stored) -> Iterator[tuple[Slot, Span]]:
 
 
 def list_value_slots(values: ValueMessages) -> Iterator[tuple[Slot, NamedMessage]]:
-    """Yield the messages on the outputs of a node, each with its slot."""
+    """Yield the messages on a node's outputs with their slots."""
     for number, messages in (
         (VALUE_INFO, values.infos),
         (OUTPUT, values.results),
@@ -93,9 +92,9 @@ def list_value_slots(values: ValueMessages) -> Iterator[tuple[Slot, NamedMessage
 
 
 def account(graph: Graph, origins: Origins) -> Iterator[RemovedMessage | Fault | str]:
-    """Yield the messages of ``origins`` that are missing in ``graph``, and notes; see :meth:`ModelFormat.account`.
+    """Yield messages of ``origins`` missing in ``graph``, and notes; see :meth:`ModelFormat.account`.
 
-    Replaced messages, such as a type with new sizes, do not count as missing.
+    Replaced messages, such as a type with new sizes, are not missing.
     """
     keeper = _Keeper(graph, origins)
     for position, source in enumerate(dict.fromkeys(source for source, _ in origins)):
@@ -113,7 +112,7 @@ def account(graph: Graph, origins: Origins) -> Iterator[RemovedMessage | Fault |
 
 
 def check_kept(graph: Graph, source: Graph) -> None:
-    """Check that a graph of the same nodes has all that the file of ``source`` says.
+    """Check that a graph of the same nodes has all messages of the file of ``source``.
 
     Raises:
         SelfCheckError: a message is lost.
@@ -125,7 +124,7 @@ def check_kept(graph: Graph, source: Graph) -> None:
 
 
 def _find_unread(graph: Graph) -> Iterator[Fault]:
-    """Yield a fault for each list of a file that does not have as many messages as the graph that was read from it."""
+    """Yield a fault for each list whose length in the file differs from the number of messages read."""
     if not is_untouched(graph):
         return
     stated, read = Counter[int](), Counter[int]()
@@ -140,24 +139,24 @@ def _find_unread(graph: Graph) -> Iterator[Fault]:
         for value in [value for value in values if value.has_others]:
             read.update({OUTPUT: len(value.results), ANNOTATION: len(value.annotations)})
             read.update([number for number, _, _ in value.repeated])
-    for number in _LISTED:  # the others have one message for each name, and a second one is refused
+    for number in _LISTED:  # other lists refuse a repeated name
         if stated[number] != read[number]:
             message = f"has {stated[number]:,} messages in {LIST_NAMES[number]}, but {read[number]:,} were read"
             yield Fault(message, where=get_source(graph).file.path)
 
 
 class _Keeper:
-    """The messages of a graph, and the nodes of its origins that each of its nodes comes from."""
+    """The messages of a graph; ``images`` maps each origin's nodes to the graph's."""
 
     def __init__(self, graph: Graph, origins: Origins) -> None:
         self._graph, self._branches = graph, origins
 
     def list_lacking(self, source: Graph) -> list[Node]:
-        """Return the nodes of an origin that may have lost messages, in their bodies too."""
+        """Return an origin's nodes that may have lost messages, also in their bodies."""
         nodes = list(source.nodes)
         for branch in [branch for origin, branch in self._branches if origin is source]:
             find = branch.get
-            # An image usually keeps the object that holds all messages of its node.
+            # An image usually shares the object that holds all messages of its node.
             nodes = [
                 n
                 for n in nodes
@@ -173,7 +172,6 @@ class _Keeper:
 
     @cached_property
     def images(self) -> dict[Graph, dict[Node, list[Node]]]:
-        """The images of the nodes of each origin."""
         images: dict[Graph, dict[Node, list[Node]]] = {}
         for source, branch in self._branches:
             known = images.setdefault(source, {})
@@ -183,7 +181,6 @@ class _Keeper:
 
     @cached_property
     def _origins(self) -> Counter[Node]:
-        """The number of the nodes that each node comes from."""
         return Counter(
             image for own in self.images.values() for known in own.values() for image in set(known)
         )
@@ -196,7 +193,6 @@ class _Keeper:
         }
 
     def find_lost(self, nodes: Iterable[Node], images: Images) -> Iterator[RemovedMessage | Fault]:
-        """Yield the messages of nodes, and of those in their bodies, that are not kept."""
         for node in nodes:
             stored = node.details.stored
             if isinstance(stored, Stored) and id(stored) not in self._stored:
@@ -232,7 +228,7 @@ class _Keeper:
         }
 
     def _find_lost_values(self, node: Node, stored: Stored) -> Iterator[RemovedMessage]:
-        """Yield the messages on outputs of a node without images, unless another node has these outputs now."""
+        """Yield the messages of a node without images, unless another node has its outputs."""
         if stored.values is not NO_MESSAGES and id(stored.values) not in self._values:
             for (number, index, _), message in list_value_slots(stored.values):
                 yield RemovedMessage(
@@ -273,13 +269,13 @@ class _Keeper:
 def _find_lost_fields(
     own: OnnxSource, graph: Graph, *, is_joined: bool
 ) -> Iterator[RemovedMessage | Fault | str]:
-    """Yield the fields of a model and its main graph, and the messages on no value, that ``graph`` does not have."""
+    """Yield the fields of a model and its main graph, and the orphans, that ``graph`` lacks."""
     source, path = get_source(graph), own.file.path
     for names, fields, kept in (
         (_MODEL_FIELDS, own.fields, source.fields),
         (_GRAPH_FIELDS, own.rest, source.rest),
     ):
-        # A function that got another name, or whose tensor got another place, is a new field.
+        # A renamed function, or one with moved tensors, is a new field.
         new = [(number, span) for number, span in kept if isinstance(span.file, MemoryFile)]
         replaced = Counter([number for number, span in new if not _is_own(number, span)])
         for number, span in _list_missing(fields, kept):
@@ -299,7 +295,7 @@ def _find_lost_fields(
 def _list_missing(
     fields: Sequence[tuple[int, Span]], kept: Sequence[tuple[int, Span]]
 ) -> list[tuple[int, Span]]:
-    """Return the fields that are not kept, by place or by content; digests of files beside a model need not be."""
+    """Return fields not kept by place or content, except digests of files beside a model."""
     spans = {span for _, span in kept}
     moved = [
         (number, span) for number, span in fields if span not in spans and not _is_own(number, span)
@@ -309,7 +305,6 @@ def _list_missing(
 
 
 def _find_lost_orphans(own: OnnxSource, sources: Iterable[OnnxSource]) -> Iterator[Fault]:
-    """Yield a fault for each message on no value that no other source has."""
     kept = {message for source in sources for _, message in source.orphans}
     for number, message in own.orphans:
         if message not in kept:
@@ -320,7 +315,6 @@ def _find_lost_orphans(own: OnnxSource, sources: Iterable[OnnxSource]) -> Iterat
 
 
 def _find_lost_in_body(own: OnnxSource, sources: Sequence[OnnxSource]) -> Iterator[Fault]:
-    """Yield the fields of a body, and its messages on no value, that no other source has."""
     kept = {span for source in sources for _, span in source.rest}
     for number, span in own.rest:
         if span not in kept:

@@ -1,6 +1,4 @@
-"""Read the attributes of an operator: a text of each for people, its value for comparison, and the
-subgraphs among them.
-"""
+"""Read an operator's attributes: a text for people, a value for comparison, and the subgraphs."""
 
 from __future__ import annotations
 
@@ -30,14 +28,14 @@ from graphshare.text.format import shorten
 
 TENSOR, GRAPH, TENSORS, GRAPHS, SPARSE_TENSOR, SPARSE_TENSORS = 5, 6, 10, 11, 22, 23
 _SINGLE = once(1, 2, 3, 4, TENSOR, GRAPH, 13, 14, 20, 21, SPARSE_TENSOR)
-_LONGEST = 16  # numbers of a list in a text
+_LONGEST = 16  # most numbers of a list in a text
 _CACHED = 256  # bytes of attributes that are shared when they repeat
 
 ReadGraph = Callable[[int, int], Graph]
 
 
 class Weight(NamedTuple):
-    """A tensor of the size of a weight: the places of its message and of its data; None for a SparseTensorProto."""
+    """A tensor as large as a weight: places of its message and its data, None for a SparseTensorProto."""
 
     start: int
     end: int
@@ -45,10 +43,9 @@ class Weight(NamedTuple):
 
 
 class Attributes(NamedTuple):
-    """Attributes by name: texts of all, values of all (for subgraphs their number), and the subgraphs with their names.
+    """Attributes by name: texts, values (for subgraphs their texts), and subgraphs with their names.
 
-    ``outer`` is where tensors in them have data in other files, ``weight`` the last tensor that is
-    a weight in a Constant.
+    ``outer`` are places of tensors in other files, ``weight`` the last weight in a Constant.
     """
 
     texts: Mapping[str, str] = EMPTY
@@ -63,7 +60,7 @@ NO_ATTRIBUTES = Attributes()
 
 
 class AttributeReader:
-    """Reads the attributes of operators of one file; equal ones become one object."""
+    """Reads the attributes of one file's operators; equal ones become one object."""
 
     def __init__(self, file: OnnxFile) -> None:
         self._file = file
@@ -105,7 +102,7 @@ class AttributeReader:
         result = Attributes(
             freeze(texts), freeze(values), tuple(graphs), tuple(bodies), tuple(outer), self._weight
         )
-        # A body has nodes, and a weight a place in the file: each operator has its own, even if the bytes are equal.
+        # Bodies and weights belong to one operator each, even if bytes are equal.
         if key is not None and not graphs and self._weight is None:
             self._known[key] = result
         return result
@@ -131,8 +128,7 @@ class AttributeReader:
                     numbers += self._list_numbers(field)
             elif which in (2, 3, 4, 5, 9, 10, 14, 15, 21, 22, 23):
                 is_list |= which in (9, 10, 15, 23)
-                # Tensors are located even where the text ends: their data may be in another file.
-                # Types are looked at too.
+                # Tensors and types are read even after the text ends: data may be in another file.
                 if len(parts) <= _LONGEST or which in (
                     TENSOR,
                     TENSORS,

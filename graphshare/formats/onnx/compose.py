@@ -1,4 +1,4 @@
-"""Make new nodes of ONNX graphs: their messages are in memory, and everything else is as if they had been read."""
+"""Make new nodes of ONNX graphs; apart from messages in memory they look like read nodes."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ from graphshare.ir.rebuild import rebuild, relink
 from graphshare.ir.walk import Body, list_bodies, list_output_names, post_order
 
 _GRAPH_NAME, _ATTRIBUTE = 2, 5
-_LAST = 1 << 62  # the rank of an initializer after all others
-_CACHED = 256  # bytes of attributes that are cached when they repeat
+_LAST = 1 << 62  # rank of an initializer after all others
+_CACHED = 256  # attributes of at most this many bytes are cached
 
 
 def make_operator(
@@ -61,9 +61,9 @@ def make_operator(
 ) -> Node:
     """Return an operator without inputs; :meth:`ValueScope.connect` adds them.
 
-    An empty output is one that nothing reads. Graphs in ``values`` are its subgraphs.
+    An unused output has an empty name. Graphs in ``values`` become its subgraphs.
     """
-    # Without inputs, field 1: the writer puts names before the other fields of an operator.
+    # Field 1 (inputs) is missing: the writer puts names before an operator's other fields.
     message = Message()
     message.add_texts(2, outputs)
     message.add_text(3, label)
@@ -90,7 +90,6 @@ def make_operator(
 
 
 def _read_attributes(encoded: Span, graphs: Iterable[Graph] = ()) -> ReadAttributes:
-    """Return attributes as if they were read; ``graphs`` are their subgraphs."""
     bodies = iter(graphs)
     fields = list(scan(encoded.file.data, encoded.start, encoded.end))
     return AttributeReader(encoded.file).read(fields, lambda start, end: next(bodies))
@@ -98,14 +97,14 @@ def _read_attributes(encoded: Span, graphs: Iterable[Graph] = ()) -> ReadAttribu
 
 @lru_cache(maxsize=512)
 def _read_again(encoded: bytes) -> ReadAttributes:
-    """Return attributes as if they were read; cached, because most nodes have the same attributes as an earlier one."""
+    """Return cached attributes: most nodes have the same ones as an earlier node."""
     return _read_attributes(Span(MemoryFile(encoded), 0, len(encoded)))
 
 
 def make_initializer(name: str, tensor: Tensor, rank: int) -> Node:
-    """Return a variable that has a value, the initializer number ``rank`` of its graph.
+    """Return a variable with a value, the initializer number ``rank`` of its graph.
 
-    The data of a tensor without content is in the record of its name in the model's parameter file.
+    Without content, its data is the record of this name in the model's parameter file.
     """
     message = describe_tensor(name, tensor.dtype, tensor.shape)
     if tensor.content is not None:
@@ -127,9 +126,9 @@ def make_initializer(name: str, tensor: Tensor, rank: int) -> Node:
 
 
 def make_parameter(graph: Graph, name: str, dtype: str, shape: tuple[int, ...]) -> Node:
-    """Return a new initializer of a graph, the last one, whose data is in the record of its name.
+    """Return a graph's new last initializer, with data in the record of its name.
 
-    Up to IR version 3 an initializer is an input as well.
+    Up to IR version 3 an initializer is also an input.
     """
     node = make_initializer(name, Tensor(dtype, shape, None), _LAST)
     if not isinstance(graph.source, OnnxSource) or graph.source.ir_version >= FIRST_CONSTANTS:
@@ -138,9 +137,7 @@ def make_parameter(graph: Graph, name: str, dtype: str, shape: tuple[int, ...]) 
 
 
 def make_constant(graph: Graph, node: Node, value: Tensor) -> Node:
-    """Return a Constant with the outputs of ``node``, or an initializer where ``value`` is a
-    weight, and so a parameter.
-    """
+    """Return a Constant with the outputs of ``node``, or an initializer if ``value`` is a weight."""
     if is_weight(value.shape, DTYPE_CODES[value.dtype]):
         return make_parameter(graph, node.details.outputs[0], value.dtype, value.shape)
     return take_outputs(
@@ -150,19 +147,19 @@ def make_constant(graph: Graph, node: Node, value: Tensor) -> Node:
 
 
 def take_outputs(node: Node, other: Node) -> Node:
-    """Return an operator with the outputs of an existing one: their names, types and annotations."""
+    """Return an operator with the outputs of ``other``: their names, types and annotations."""
     node = replace_stored(node, values=find_stored(other.details).values)
     outputs = other.details.outputs[: len(node.details.outputs)]
     return replace(node, name=other.name, details=replace(node.details, outputs=outputs))
 
 
 def make_input(name: str, dtype: str, shape: Dimensions | None) -> Node:
-    """Return a variable that the caller of a model gives a value to."""
+    """Return a variable whose value the model's caller provides."""
     return make_typed_input(name, describe_type(dtype, shape))
 
 
 def make_typed_input(name: str, type_bytes: bytes) -> Node:
-    """Return a variable of the type in a TypeProto that the caller of a model gives a value to."""
+    """Like :func:`make_input`, with the type in a TypeProto."""
     stored = Stored(input=_declare(name, type_bytes))
     return Node(
         "", name, num_outputs=1, details=NodeDetails("", (name,), holds_value=False, stored=stored)
@@ -205,7 +202,7 @@ def declare_outputs(
 class ValueScope:
     """The values of a graph by name.
 
-    In a body every other name means a value of the enclosing graph, and becomes a capture.
+    In a body any other name is a value of the enclosing graph, and becomes a capture.
     """
 
     def __init__(self, *, is_body: bool = False) -> None:
@@ -214,7 +211,6 @@ class ValueScope:
         self._is_body = is_body
 
     def find(self, name: str) -> Entry:
-        """Return the value of this name."""
         entry = self.values.get(name) or self._captures.get(name)
         if entry is None and self._is_body:
             details = NodeDetails("", (name,), holds_value=False)
@@ -231,9 +227,9 @@ class ValueScope:
         return node
 
     def connect(self, node: Node, inputs: Sequence[str], names: Mapping[str, str] = EMPTY) -> Node:
-        """Return an operator with its inputs and the values that its bodies capture, and add its outputs.
+        """Return an operator with its inputs and captures, and define its outputs.
 
-        An empty input is left out. ``names`` are the new names of values by their old ones.
+        Empty inputs are skipped. ``names`` maps old names of values to new ones.
         """
         captured = [
             _name_outside(variable) for body in node.subgraphs for variable in body.captures
@@ -249,9 +245,9 @@ class ValueScope:
         outputs: Sequence[tuple[Entry, str, Dimensions]],
         source: Source,
     ) -> Graph:
-        """Return the subgraph of these inputs and operators; operators that the outputs do not need are left out.
+        """Return the subgraph of these inputs and the operators that ``outputs`` need.
 
-        ``outputs`` have a dtype and a shape.
+        Each output has a dtype and a shape.
         """
         needed = set(post_order(entry.node for entry, _, _ in outputs))
         kept = [node for node in nodes if not node.op or node in needed]
@@ -269,7 +265,6 @@ class ValueScope:
 
 
 def _name_outside(capture: Node) -> str:
-    """Return the name of the value around a body that a capture stands for."""
     assert capture.details is not None
     return capture.details.outputs[0]
 
@@ -283,9 +278,10 @@ def make_source(
     version: str = "",
     metadata: Mapping[str, str] = EMPTY,
 ) -> OnnxSource:
-    """Return the source of a whole model: the versions of operator sets by domain, and the producer.
+    """Return the source of a whole model.
 
-    ``version`` is the producer's version, ``name`` the graph's name.
+    ``opsets`` are versions by domain, ``version`` is the producer's version, ``name`` the graph's
+    name.
     """
     fields: list[tuple[int, Span]] = []
 
@@ -306,7 +302,7 @@ def make_source(
 
 
 def import_opsets(source: OnnxSource, opsets: Mapping[str, int]) -> OnnxSource:
-    """Return the source of a model that imports operator sets, versions by domain, too."""
+    """Return a source that also imports these operator sets, versions by domain."""
     fields = [
         _make_opset(domain, number)
         for domain, number in opsets.items()
@@ -316,7 +312,7 @@ def import_opsets(source: OnnxSource, opsets: Mapping[str, int]) -> OnnxSource:
 
 
 def set_opsets(source: OnnxSource, opsets: Mapping[str, int]) -> OnnxSource:
-    """Return the source of a model that imports its operator sets in other versions."""
+    """Return a source that imports its operator sets in these versions."""
     versions = {**source.opsets, **opsets}
     fields = [field for field in source.fields if field[0] != OPSET]
     return replace(
@@ -354,13 +350,11 @@ def add_metadata(source: OnnxSource, metadata: Mapping[str, str]) -> OnnxSource:
 
 
 def _declare(name: str, type_bytes: bytes) -> NamedMessage:
-    """Return a ValueInfoProto in memory."""
     span = keep_message(describe_value(name, type_bytes))
     return NamedMessage(span.file, span.start, span.end, name, 1, *_find_field(span, 1), 0)
 
 
 def _find_field(span: Span, number: int) -> tuple[int, int]:
-    """Return where a field begins and ends; the end of the message where it is not there."""
     places = (
         (field[2], field[4])
         for field in scan(span.file.data, span.start, span.end)
@@ -382,13 +376,13 @@ _FIRST_KINDS = {(): 1, ("sequence",): 13, ("optional",): 16, ("optional", "seque
 
 
 def find_switch_version(kind: StaticType) -> int | None:
-    """Return the first version of ONNX's operator set whose If returns values of a type; None where none does."""
+    """Return the first version of ONNX's operator set whose If returns this type, or None."""
     kinds: list[str] = []
     while isinstance(kind, NestedType):
         kinds.append(kind.kind)
         kind = kind.inner
     dtype, first = _FIRST_DTYPES.get(kind.parts[0] or "", 1), _FIRST_KINDS.get(tuple(kinds))
-    # No If returns optional sequences of the dtypes that came later.
+    # No If returns optional sequences of later dtypes.
     return None if first is None or (len(kinds) == 2 and dtype > first) else max(dtype, first)
 
 
@@ -415,7 +409,7 @@ def make_switch(
 
 
 def open_input(node: Node, types: Sequence[StaticType | None]) -> Node:
-    """Return an input whose sizes are those that all types have; the same node where that is all of them."""
+    """Return an input with only the sizes that all types share, or the same node if types are equal."""
     if all(other == types[0] for other in types):
         return node
     data = _encode_common_type(types)
@@ -427,10 +421,7 @@ def open_input(node: Node, types: Sequence[StaticType | None]) -> Node:
 
 
 def restate_shapes(node: Node, shapes: Mapping[int, Dimensions]) -> Node:
-    """Return a node with new stated shapes, by the index of the output, where the file states a shape.
-
-    An unknown size stays unchanged unless it is a number.
-    """
+    """Replace the stated shapes of outputs by index; a named size stays if the new one is unknown."""
     stored = find_stored(node.details)
 
     def restate(message: NamedMessage, index: int) -> NamedMessage:
@@ -458,7 +449,7 @@ def restate_shapes(node: Node, shapes: Mapping[int, Dimensions]) -> Node:
 
 
 def state_type(node: Node, index: int, dtype: str, shape: Dimensions) -> Node:
-    """Return a node with a stated type of an output."""
+    """Return a node that states the type of an output."""
     values = find_stored(node.details).values
     message = {index: _declare(node.details.outputs[index], describe_type(dtype, shape))}
     if index in values.results:
@@ -467,7 +458,7 @@ def state_type(node: Node, index: int, dtype: str, shape: Dimensions) -> Node:
 
 
 def find_switch(node: Node) -> tuple[Entry, tuple[Body, Body]] | None:
-    """Return the condition of an If, and its bodies; None for other operators."""
+    """Return the condition of an If and its bodies; None for other operators."""
     bodies = list_bodies(node)
     if node.op != "If" or node.details.domain or bodies.keys() != {THEN, ELSE}:
         return None
@@ -475,11 +466,11 @@ def find_switch(node: Node) -> tuple[Entry, tuple[Body, Body]] | None:
 
 
 def start_body(node: Node, operands: Sequence[Any], counters: Sequence[Any]) -> list[Any] | None:
-    """Return the arguments of the first pass of a body, see :meth:`graphshare.formats.facets.Bodies.start_body`."""
+    """Return the arguments of a body's first pass; see :meth:`graphshare.formats.facets.Bodies.start_body`."""
     if node.op == "If":
         return []
     if node.op == "Loop":
-        # Loop's own first operands are the most passes and the first condition.
+        # Loop's first operands are the maximum trip count and the first condition.
         return [*counters, *operands[2:]]
     if node.op != "Scan" or node.details.absent:
         return None
@@ -497,21 +488,16 @@ def start_body(node: Node, operands: Sequence[Any], counters: Sequence[Any]) -> 
 
 
 def _read_list(text: str, count: int) -> list[int]:
-    """Return the integers of an attribute, zeros where it is not there."""
     return [int(number) for number in text.strip("[]").split(",")] if text else [0] * count
 
 
 def _enclose(body: Graph) -> OnnxSource:
-    """Return the source of a model's main graph for use as a body: without fields of the model, and
-    not as it was read.
-    """
+    """Return a main graph's source for use as a body: without fields of the model, and counted as changed."""
     return replace(get_source(body), fields=(), nodes=(), heads=())
 
 
 def _encode_common_type(types: Sequence[StaticType | None]) -> bytes:
-    """Return the TypeProto of the dtype and rank that all types have, with the sizes that all have;
-    empty where one is open.
-    """
+    """Return the TypeProto of common dtype, rank and sizes; empty unless all are complete tensor types."""
     tensors = [kind for kind in types if isinstance(kind, TensorType) and is_complete(kind)]
     if len(tensors) < len(types):
         return b""

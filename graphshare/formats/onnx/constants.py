@@ -1,4 +1,4 @@
-"""The contents of constants: one for all the ways in which a file states the same elements."""
+"""The contents of constants, the same for every form in which a file states the elements."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _EMPTY: Mapping[object, object] = {1: 0.0, 2: 0, 3: "", 6: (), 7: ()}
 FLOAT32, UINT8, INT8, INT32, INT64, STRING, BOOL = 1, 2, 3, 6, 7, 8, 9
 """ONNX's numbers of dtypes."""
 INTEGER_FORMS = {2: "B", 3: "b", 4: "H", 5: "h", 6: "i", 7: "q", 12: "I", 13: "Q"}
-"""The letters of struct for dtypes of integers, by ONNX's number of the dtype."""
-_LARGEST = 1 << 26  # bytes of a sparse constant with all of its zeros
+"""The letters of struct for integers, by ONNX's number of the dtype."""
+_LARGEST = 1 << 26  # bytes of a dense sparse constant
 _Elements = tuple[int, tuple[int, ...], bytes]
 """The dtype, the shape and the elements of a tensor."""
 _NUMBERS = {"value_ints": (INT64, INTS, 8), "value_floats": (FLOAT32, FLOATS, 4)}
-"""The dtype of the attributes of a Constant that are lists of numbers, their field and the bytes of a number."""
+"""The dtype, field and bytes per number of a Constant's attributes that are lists of numbers."""
 
 
 def read_stored(stored: Stored) -> Content | None:
@@ -43,7 +43,7 @@ def read_stored(stored: Stored) -> Content | None:
 
 
 def read_constant(attributes: Mapping[str, Any]) -> Content | None:
-    """Return the content of a Constant, however it states its value; None for other values than tensors."""
+    """Return a Constant's content, in any form; None if it is not a tensor."""
     if len(attributes) != 1:
         return None
     ((name, value),) = attributes.items()
@@ -70,15 +70,15 @@ def read_constant(attributes: Mapping[str, Any]) -> Content | None:
 
 
 def read_parts(content: Content) -> dict[int, Any]:
-    """Return the values of an attribute by the fields that hold them; none of a malformed one."""
+    """Return the values of an attribute by field; none of a malformed one."""
     parts: Any = () if content[0] == MALFORMED else content[1:]
     return dict(parts)
 
 
 def read_value(content: Content) -> Any:
-    """Return the value of an attribute: a number, a text, or a short tuple of numbers; None for any other."""
+    """Return the value of an attribute: a number, a text, or a short tuple of numbers; otherwise None."""
     parts = read_parts(content)
-    if not parts:  # one that is 0 or empty need not say so
+    if not parts:  # 0 and empty values need not be stated
         return _EMPTY.get(content[0])
     if FLOAT in parts:
         return struct.unpack("<f", parts[FLOAT])[0]
@@ -118,9 +118,9 @@ def _read_dense(span: Span) -> Content:
 
 
 def read_sparse(span: Span) -> Content:
-    """Return the content of the tensor in a SparseTensorProto: elements that it does not list are zero, all bits 0.
+    """Return the content of a SparseTensorProto, with zeros (all bits 0) for unlisted elements.
 
-    One of texts, of parts of bytes, with indices that are wrong, or that is large has a content of its own.
+    Texts, partial bytes, wrong indices and large tensors have their own kind of content.
     """
     tensors: dict[int, _Elements] = {}
     shape: list[int] = []
@@ -143,9 +143,7 @@ _TENSORS: Mapping[str, tuple[int, Callable[[Span], Content]]] = {
 
 
 def _flatten_indices(indices: Sequence[int], shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the places of elements whose indices on each axis follow each other; none where one is
-    outside its axis.
-    """
+    """Return the places of elements from consecutive indices per axis; none if one is out of range."""
     rows = [indices[at : at + len(shape)] for at in range(0, len(indices), len(shape) or 1)]
     if any(not 0 <= index < size for row in rows for index, size in zip(row, shape, strict=True)):
         return ()
@@ -154,13 +152,13 @@ def _flatten_indices(indices: Sequence[int], shape: tuple[int, ...]) -> tuple[in
 
 
 def _read_places(indices: _Elements, count: int, shape: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Return the places of ``count`` elements in a tensor of this shape; None where ``indices`` do not say which."""
+    """Return the places of ``count`` elements in this shape; None if ``indices`` are not valid."""
     kind, sizes, packed = indices
     form, numbers, total = INTEGER_FORMS.get(kind), prod(sizes), prod(shape)
     if form is None or len(packed) != numbers * struct.calcsize(f"<{form}"):
         return None
     places = struct.unpack(f"<{numbers}{form}", packed)
-    if sizes == (count, len(shape)):  # of each value its index on each axis
+    if sizes == (count, len(shape)):  # for each value, its index on each axis
         places = _flatten_indices(places, shape)
     elif sizes != (count,):
         return None
@@ -169,7 +167,7 @@ def _read_places(indices: _Elements, count: int, shape: tuple[int, ...]) -> tupl
 
 
 def _add_zeros(values: _Elements, indices: _Elements, shape: tuple[int, ...]) -> Content | None:
-    """Return the content of a tensor with ``values`` at ``indices``; None where they do not say which."""
+    """Return the content of a tensor with ``values`` at ``indices``; None if these are not valid."""
     code, counts, data = values
     eight = data_size(TensorPlace((8,), code))
     if eight is None or eight % 8 or len(counts) != 1 or any(size < 0 for size in shape):

@@ -1,6 +1,6 @@
-"""Read an ONNX model as a graph: values become edges, graph inputs and initializers variables, subgraphs graphs.
+"""Read an ONNX model as a graph: values become edges; inputs and initializers become variables.
 
-Nothing is copied from the file but names and texts of attributes; every message keeps its place in the file.
+Only names and texts of attributes are copied; messages refer to their places in the file.
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ from graphshare.ir.rebuild import rebuild, relink_all
 from graphshare.text.names import TakenNames
 
 OVERLOAD = "overload of the function"
-"""The typed attribute of a node that names one of several functions; no attribute of a file has such a name."""
+"""The typed attribute of a node that selects one of several functions; no attribute in a file has
+this name.
+"""
 _MODEL_SINGLE, _OPSET_SINGLE = once(1, 2, 3, 4, 5, 6), once(1, 2)
 _FUNCTION_SINGLE = once(1, 8, 10, 13)
 
@@ -88,7 +90,7 @@ def read_model(path: str) -> Graph:
 
 
 def decode_model(file: OnnxFile) -> Graph:
-    """Return the graph of an ONNX file; nodes that are not in topological order are sorted. Raises InputError."""
+    """Return the graph of an ONNX file with its nodes in topological order. Raises InputError."""
     try:
         return _decode_sorted(file)
     except WireError as error:
@@ -107,9 +109,7 @@ def decode_model(file: OnnxFile) -> Graph:
 
 
 def _is_message(file: OnnxFile) -> bool:
-    """Return whether a file begins with the version that nearly all models begin with, or is a
-    message of protobuf at all.
-    """
+    """Whether a file begins like nearly all models, or is a protobuf message at all."""
     if begins_with_version(bytes(file.data[:2])):
         return True
     try:
@@ -120,7 +120,7 @@ def _is_message(file: OnnxFile) -> bool:
 
 
 class _UndefinedError(InputError):
-    """A node reads a value that no node before it defines."""
+    """A node reads a value that no earlier node defines."""
 
 
 def _decode_sorted(file: OnnxFile) -> Graph:
@@ -137,12 +137,12 @@ def _decode_sorted(file: OnnxFile) -> Graph:
         except _UndefinedError as error:
             return _decode(file) if _sort(file, error) else graph
         except (WireError, InputError):
-            pass  # it is refused where it is needed
+            pass  # refused where the function is needed
     return graph
 
 
 def _sort(file: OnnxFile, error: InputError) -> bool:
-    """Sort the nodes of a file in memory; return False if all were in their places. Raises WireError, InputError."""
+    """Sort the nodes of a file in memory; return False if they are sorted. Raises WireError, InputError."""
     model, sorter = scan_model(file), NodeSorter(file)
     sorter.sort_graph(*model.graph)
     for _, span in [field for field in model.fields if field[0] == FUNCTION]:
@@ -176,16 +176,12 @@ def _decode(file: OnnxFile) -> Graph:
         lists.count(),
     )
     graph = Graph(nodes, heads, source=source)
-    deque(
-        list_outside_graph(graph), maxlen=0
-    )  # their data is in the model's directory too, or the model is refused
+    deque(list_outside_graph(graph), maxlen=0)  # outside data must be in the model's directory
     return graph
 
 
 class ModelFields(NamedTuple):
-    """The fields of a ModelProto: begin and end of the ``graph``, and the others from their tags
-    on, with their numbers.
-    """
+    """The fields of a ModelProto: begin and end of ``graph``; other fields, tags included, by number."""
 
     graph: tuple[int, int]
     fields: tuple[tuple[int, Span], ...]
@@ -195,7 +191,7 @@ class ModelFields(NamedTuple):
 
 
 def scan_model(file: OnnxFile) -> ModelFields:
-    """Return the fields of the ModelProto that a file is. Raises WireError, InputError."""
+    """Scan the ModelProto in a file. Raises WireError, InputError."""
     data = file.data
     fields: list[tuple[int, Span]] = []
     opsets: dict[str, int] = {}
@@ -229,7 +225,7 @@ def scan_model(file: OnnxFile) -> ModelFields:
 
 
 def _read_main(file: OnnxFile, lists: Lists) -> tuple[tuple[Node, ...], tuple[Entry, ...], Rest]:
-    """Return nodes, heads and other fields of the main graph, with the weights of bodies under names of their own."""
+    """Return nodes, heads and other fields of the main graph; lifted weights get unique names."""
     scope = _Scope(None)
     reader = _GraphReader(file, lifts=True)
     nodes, heads, rest = reader.read(lists, scope)
@@ -264,9 +260,9 @@ def read_opset(file: OnnxFile, start: int, end: int) -> tuple[str, int]:
 
 
 class Function(msgspec.Struct, frozen=True, eq=False):
-    """A function that a model defines: its body, whose variables are its inputs, and its operator sets by domain.
+    """A function of a model: its body, with inputs as variables, and its operator sets by domain.
 
-    ``attributes`` are its formal attributes by name, each with its default, or None where a call must state it.
+    ``attributes`` maps formal attributes to defaults, or None where a call must state the value.
     """
 
     graph: Graph
@@ -287,7 +283,7 @@ def read_function(span: Span) -> Function:
         elif field[0] in (7, 9, 11):
             expect(field, BYTES, "a part of a function")
             if field[0] == 9:
-                # Targets are assigned from left to right: the domain that was just read is the key.
+                # Targets are assigned from left to right: ``domain`` first.
                 domain, opsets[domain] = read_opset(file, field[3], field[4])
             else:
                 (nodes if field[0] == 7 else defaults).append(field)
@@ -314,10 +310,9 @@ def read_function(span: Span) -> Function:
 class _Scope:
     """The values of a graph by name. Values of the enclosing graph become variables, the captures.
 
-    ``messages`` describe the values of the graph, captures included: a body may return a captured
-    value. ``defines`` tells whether an operator of the graph has an output with a given name.
-    ``lifted`` are the names of the weights of a body that the main graph holds; its body captures
-    them.
+    ``messages`` describe the values and captures, because a body may return a captured value.
+    ``defines`` tells whether an operator of the graph outputs a name. ``lifted`` names the weights
+    of this body that moved to the main graph; the body captures them.
     """
 
     def __init__(self, outer: _Scope | None) -> None:
@@ -341,16 +336,14 @@ class _Scope:
         return self.captures[name]
 
     def lift(self, node: Node) -> Entry:
-        """Return the capture of a weight that becomes a variable of the main graph; the bodies
-        around capture it too.
-        """
+        """Return the capture of a weight lifted to the main graph; enclosing bodies capture it too."""
         return Entry(node) if self.outer is None else self._capture(self.outer.lift(node), "")
 
     def _capture(self, around: Entry, name: str) -> Entry:
         messages = NO_MESSAGES if self.messages is None else self.messages.list_messages((name,))
         if messages is not NO_MESSAGES and self.defines(
             name
-        ):  # after it was read from around: they are on that value
+        ):  # the name is redefined after the capture: messages describe the later value
             messages = NO_MESSAGES
         stored = None if messages is NO_MESSAGES else Stored(messages)
         details = NodeDetails("", (name,), holds_value=False, stored=stored)
@@ -365,9 +358,7 @@ def _refuse_graph(start: int, end: int) -> Graph:
 
 
 class _GraphReader:
-    """Reads the graphs of one file, subgraphs included; ``lifts`` makes the weights of bodies
-    variables of the main graph.
-    """
+    """Reads the graphs of one file; ``lifts`` makes weights of bodies variables of the main graph."""
 
     def __init__(self, file: OnnxFile, *, lifts: bool = False) -> None:
         self._file = file
@@ -379,7 +370,7 @@ class _GraphReader:
     def read(
         self, lists: Lists, scope: _Scope, home: Span | None = None
     ) -> tuple[tuple[Node, ...], tuple[Entry, ...], Rest]:
-        """Return nodes, heads and other fields of a GraphProto, for a body its ``home``.
+        """Return nodes, heads and other fields of a GraphProto; a body has a ``home``.
 
         Raises WireError, InputError.
         """
@@ -391,10 +382,10 @@ class _GraphReader:
         for node in self.read_operators(lists.nodes, scope, by_name, home):
             if (
                 home is None and len(self.lifted) > placed
-            ):  # before the operator whose bodies they are in
+            ):  # lifted weights go before the operator that contains their bodies
                 nodes += self.lifted[placed:]
                 placed = len(self.lifted)
-            # A Constant that was lifted to the main graph is not a node of its body.
+            # A Constant lifted to the main graph is not a node of its body.
             if node.op or not scope.lifted:
                 nodes.append(node)
         heads = []
@@ -415,7 +406,7 @@ class _GraphReader:
         return tuple(nodes), tuple(heads), (tuple(lists.rest), tuple(orphans))
 
     def _subgraph_reader(self, outer: _Scope, captured: list[Entry]) -> ReadGraph:
-        """Return a function that reads a subgraph and adds the entries around it that it captures to ``captured``."""
+        """Return a reader of subgraphs that adds the entries they capture to ``captured``."""
 
         def read(start: int, end: int) -> Graph:
             if self._depth >= MAX_NESTING:
@@ -442,7 +433,7 @@ class _GraphReader:
         sparse = {message.name for message in lists.named[SPARSE]}
         inputs = index_by_name(lists.named[INPUT], unique="graph inputs")
         nodes = []
-        # Up to IR version 3 every initializer is an input as well: one node for both.
+        # Up to IR version 3 every initializer is also an input: one node stands for both.
         for position, name in enumerate(dict.fromkeys((*inputs, *tensors))):
             tensor = tensors.get(name)
             if not name:
@@ -475,7 +466,6 @@ class _GraphReader:
         return nodes
 
     def _lift(self, node: Node, scope: _Scope, at: int) -> None:
-        """Make a weight of a body a variable of the main graph; the body captures it."""
         if node.name in scope.values or node.name in scope.lifted:
             self._refuse_second(node, node.name, at)
         self.lifted.append(node)
@@ -483,7 +473,6 @@ class _GraphReader:
         scope.captures[node.name] = scope.lift(node)
 
     def _is_weight(self, stored: Stored) -> bool:
-        """Return whether an initializer of a body becomes a parameter of the model."""
         if not self._lifts or stored.tensor is None or stored.input is not None:
             return False
         return stored.place is None or is_weight(stored.place.shape, stored.place.code)
@@ -503,7 +492,7 @@ class _GraphReader:
         by_name: MessagesByName,
         home: Span | None = None,
     ) -> Iterator[Node]:
-        """Yield the operators of NodeProtos in order; for a weight in a Constant its variable."""
+        """Yield the operators of NodeProtos in order; a Constant with a weight becomes a variable."""
         file, values, refused, find = (
             self._file,
             scope.values,
@@ -531,7 +520,7 @@ class _GraphReader:
                 known = self._nodes.read_attributes(kind, self._subgraph_reader(scope, captured))
                 entries = (*entries, *captured)
                 weight = find_only_weight(inputs, outputs, kind, known)
-                # A body cannot return a value of the graph around it.
+                # A body cannot return a value of the enclosing graph.
                 if weight is not None and (home is None or name not in by_name.results):
                     stored = Stored(
                         by_name.list_messages(outputs), span, (), (name,), label, home=home
@@ -572,7 +561,6 @@ class _GraphReader:
     def _read_constant(
         self, weight: Weight, stored: Stored, rank: int, scope: _Scope, at: int
     ) -> Node:
-        """Return the variable of a Constant: it is a value of its graph, or is lifted to the main graph."""
         (name,), number = stored.outputs, TENSOR_NAME if weight.place is not None else 1
         message = NamedMessage(
             self._file, weight.start, weight.end, name, number, weight.end, weight.end, rank
@@ -594,7 +582,6 @@ class _GraphReader:
     def _find_inputs(
         self, names: Sequence[str], scope: _Scope, node: str, at: int
     ) -> tuple[tuple[Entry, ...], tuple[int, ...]]:
-        """Return the entries of inputs that exist, and the positions of those that are absent. Raises InputError."""
         entries: list[Entry] = []
         for name in names:
             if name:

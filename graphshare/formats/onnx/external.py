@@ -1,4 +1,4 @@
-"""Place the data of initializers when a model is written: in it, in a file beside it, or still where it is."""
+"""Place the data of initializers in a written model: inside, beside it, or where it is."""
 
 from __future__ import annotations
 
@@ -26,12 +26,10 @@ from graphshare.ir.walk import iter_graphs
 from graphshare.text.format import format_bytes, format_names
 from graphshare.text.urls import is_url, redact
 
-_LEAST = 1024  # bytes from which on a tensor is worth a place outside; shapes and axes must be in the model
+_LEAST = 1024  # bytes from which a tensor may be outside; shapes and axes must be in the model
 _LISTED = 4
 _PAGE = 4096
-_LARGE = (
-    1 << 20
-)  # bytes from which on data that is copied begins at a page, so that it can be mapped
+_LARGE = 1 << 20  # bytes from which copied data begins at a page, so that it can be mapped
 _ALIGNMENT = 64
 _OTHER_WAYS = (
     "`weights='external'` writes them to one file beside the model, `weights='embed'` into it"
@@ -39,33 +37,30 @@ _OTHER_WAYS = (
 
 
 class RecordData(msgspec.Struct, frozen=True, eq=False):
-    """The bytes of an array in dense C order, little endian, read in pieces when they are written."""
+    """The bytes of an array in dense C order, little endian, read when they are written."""
 
     reader: ArrayReader
     record: Record
 
     @property
     def size(self) -> int:
-        """Return the number of bytes."""
         return self.record.dense_size
 
     def pieces(self) -> Iterator[bytes | memoryview]:
-        """Yield the bytes."""
         yield from self.reader.chunks(self.record)
 
 
 class Placement:
-    """The data of a model that is written to ``target``: the parts with a new place, and those for the file ``beside``.
+    """The data of a model written to ``target``: what moves, and what goes into the file ``beside``.
 
-    ``records`` are the arrays of initializers whose data is in no ONNX file, by name. ``outside``
-    are the ranges and records that make up the file ``beside``, with their offsets in it; without
-    any it is empty. ``embedded`` are arrays that could not stay in their parameter file, ``files``
-    those files that the model points into. The constructor's argument ``embedded`` has the records
-    of external data to embed.
+    ``records`` maps initializers with data in no ONNX file to their arrays. ``outside`` are the
+    ranges and records of the file ``beside`` (empty without any), with offsets. ``embedded`` are
+    arrays that could not stay in their parameter file, ``files`` the parameter files in use. The
+    constructor's ``embedded`` has records of external data to embed.
 
     Raises:
-        RefusedError: data would have to be copied and must not (``no_copy``); parameter files are
-            in places that ONNX does not allow.
+        RefusedError: data would have to be copied despite ``no_copy``, or ONNX does not allow the
+            place of a parameter file.
     """
 
     def __init__(
@@ -125,7 +120,7 @@ class Placement:
         return bool(self._places)
 
     def move_inner(self, graph: Graph) -> Graph:
-        """Return a graph whose tensors inside operators and functions name the new places of their data."""
+        """Return a graph whose tensors in operators and functions name the new places of their data."""
         beside = os.path.basename(self.beside)
         inner = {old: new for old, new in self._places.items() if isinstance(old, FileRange)}
         return move_inner_data(
@@ -146,9 +141,9 @@ class Placement:
             yield reader
 
     def make_encoder(self, reader: ArrayReader | None, beside: str = "") -> TensorEncoder:
-        """Return an encoder of initializers: of records (``reader`` reads their data), and of data with new places.
+        """Return an encoder of initializers with moved data, or with records that ``reader`` reads.
 
-        ``beside`` is the name of the file beside the model while it is not in place.
+        ``beside`` is the temporary name of the file beside the model.
         """
         name_beside = beside or os.path.basename(self.beside)
 
@@ -202,13 +197,13 @@ class Placement:
     def _place_range(
         self, key: Node | FileRange, place: TensorPlace, copies: CopiedWeights
     ) -> None:
-        """Give external data of an ONNX file its place: it stays where it can be reached, else it is copied."""
+        """Place external data: it stays if the model can reach it, else it is copied."""
         where, location = place.file_range, self._find_location(place.path)
         # The first user of a range keeps it.
         is_copy = copies == "copy" and where in self._used
         self._used.add(where)
         if location is not None and not is_copy:
-            # A message that has this location already stays as it was read, byte for byte.
+            # A message that already has this location is copied byte for byte.
             if location != dict(place.external).get("location"):
                 self._places[key] = location, place.start, place.end
             return
@@ -220,17 +215,16 @@ class Placement:
         self._places[key] = self._copied[where]
 
     def _append(self, data: FileRange | Record, size: int, alignment: int) -> tuple[int, int]:
-        """Add data to the file beside the model, and return where it begins and ends there."""
         offset = -(-self.size // alignment) * alignment
         self.outside.append((data, offset))
         self.size = offset + size
         return offset, self.size
 
     def _find_location(self, path: str) -> str | None:
-        """Return the location of a file as the model names it from its directory; None where it is not in that."""
+        """Return a file's location relative to the model's directory; None if it is outside."""
         if path not in self._locations:
             real = os.path.realpath(path)
-            # URLs are compared as texts: realpath puts the same directory before both.
+            # realpath puts the same directory before both URLs, so they can be compared.
             inside = (
                 is_url(path) == self._is_remote
                 and os.path.commonpath((real, self._root)) == self._root
@@ -242,13 +236,13 @@ class Placement:
 
 
 def list_initializers(graph: Graph) -> Iterator[Node]:
-    """Yield the initializers of a graph and of its subgraphs."""
+    """Yield the initializers of a graph and its subgraphs."""
     for each in iter_graphs(graph):
         yield from (node for node in each.nodes if find_stored(node.details).tensor is not None)
 
 
 def list_external(graph: Graph) -> Iterator[tuple[Node, TensorPlace]]:
-    """Yield the initializers of a graph and of its subgraphs whose data is in another file."""
+    """Yield the initializers of a graph and its subgraphs with data in another file."""
     for node in list_initializers(graph):
         place = find_stored(node.details).place
         if place is not None and place.path:
@@ -256,11 +250,10 @@ def list_external(graph: Graph) -> Iterator[tuple[Node, TensorPlace]]:
 
 
 def list_records(graph: Graph, parameters: ParameterFile | None) -> dict[str, Record]:
-    """Return the records of initializers whose data no ONNX file holds, by name: exported ones, and
-    those given as arrays.
+    """Return the records of initializers with data in no ONNX file: exported ones, and given arrays.
 
     Raises:
-        RefusedError: there is no record; all such initializers are listed.
+        RefusedError: records are missing; all such initializers are listed.
     """
     records = parameters.by_key() if parameters is not None else {}
     arrays = {
@@ -282,7 +275,6 @@ def list_records(graph: Graph, parameters: ParameterFile | None) -> dict[str, Re
 
 
 def _find_file(record: Record, parameters: ParameterFile | None) -> str | None:
-    """Return the file that has the bytes of a record unchanged; None where it has them in another form."""
     if (
         record.storage != "default"
         or record.fortran_order
@@ -295,7 +287,7 @@ def _find_file(record: Record, parameters: ParameterFile | None) -> str | None:
 
 
 def _locate(path: str, folder: str) -> str | Fault:
-    """Return the location of a file as ONNX allows it: relative, without ``..`` and links; else the fault."""
+    """Return a file's location as ONNX allows it: relative, without ``..`` and links; else a fault."""
     if is_url(path) or is_url(folder):
         return Fault("is at a URL, or the model will be", where=path, hint=_OTHER_WAYS)
     real, base = os.path.realpath(path), os.path.realpath(folder)
@@ -317,10 +309,9 @@ def _locate(path: str, folder: str) -> str | Fault:
 
 
 class MissingData(msgspec.Struct, frozen=True, eq=False):
-    """A file of external data that is not there, or too short, and why.
+    """A file of external data that is missing or too short, and why.
 
-    ``owners`` names the tensors whose data it has: initializers, and those inside operators.
-    ``node`` is the first of their nodes, None outside of the graph: in a function or in training
+    ``owners`` names the tensors in it. ``node`` is their first node, None in functions and training
     information.
     """
 
@@ -330,7 +321,7 @@ class MissingData(msgspec.Struct, frozen=True, eq=False):
 
 
 def list_outside(graph: Graph) -> list[tuple[str, Node | None, TensorPlace]]:
-    """Return the tensors with external data: which one in words, its node, and where the data is."""
+    """Return the tensors with external data: a description, its node, and the place of the data."""
     initializers = [
         (f"initializer {node.name!r}", node, place) for node, place in list_external(graph)
     ]
@@ -342,7 +333,7 @@ def list_outside(graph: Graph) -> list[tuple[str, Node | None, TensorPlace]]:
 
 
 def find_missing_data(graph: Graph, held: Collection[str] = ()) -> Iterator[MissingData]:
-    """Yield the files of external data that are missing or too short; those ``held`` as arrays need none."""
+    """Yield the missing or short files of external data; initializers ``held`` as arrays need none."""
     files: dict[str, list[tuple[str, Node | None, TensorPlace]]] = {}
     for owner, node, place in list_outside(graph):
         if node is not None and node.name in held:
@@ -365,7 +356,7 @@ def find_missing_data(graph: Graph, held: Collection[str] = ()) -> Iterator[Miss
 
 
 def refuse_missing_data(graph: Graph, parameters: ParameterFile | None) -> None:
-    """Raise InputError where files of external data are missing or too short, with all of them."""
+    """Raise InputError for all files of external data that are missing or too short."""
     held = list_records(graph, parameters)
     missing = [
         f"the data of {each.owners} is missing: {each.reason}"

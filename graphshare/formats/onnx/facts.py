@@ -1,4 +1,4 @@
-"""Describe ONNX's operators in pictures: telling attributes, names of inputs, and the numbers of small constants."""
+"""Describe ONNX's operators in pictures: attributes, input names, and the numbers of small constants."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LONGEST = 28  # characters of them
 _ENDLESS = 1 << 31  # a Slice to the end has the largest number of its dtype
 _FLOATS = ("float16", "float32", "float64")
 _FORMS = {**INTEGER_FORMS, BOOL: "B", FLOAT32: "f", 10: "e", 11: "d"}
-"""The letters of struct for the dtypes whose numbers are read, by ONNX's number of the dtype."""
+"""The letters of struct by ONNX's number of the dtype, for dtypes whose numbers are read."""
 _SHOWN = (
     "axis",
     "axes",
@@ -66,7 +66,7 @@ _FORMALS = {
 
 
 def describe_operator(node: Node) -> list[str]:
-    """Return the most telling attributes of an operator, abbreviated: kernel, filters, stride and the like."""
+    """Return an operator's most telling attributes, abbreviated: kernel, filters, stride and the like."""
     attrs = node.attrs
     parts = ["×".join(_split(attrs["kernel_shape"]))] if "kernel_shape" in attrs else []
     parts += _count_filters(node)
@@ -94,8 +94,9 @@ def _split(text: str) -> list[str]:
 
 
 def _count_filters(node: Node) -> list[str]:
-    """Return how many channels a convolution or a product with a weight gives; nothing where that is not a weight."""
-    # Weights are (M, C/group, ...) in Conv and (C, M/group, ...) in ConvTranspose; M counts the filters.
+    """Return a convolution's or matrix product's output channels; nothing without a weight."""
+    # M counts the filters: weights are (M, C/group, ...) in Conv, (C, M/group, ...) in
+    # ConvTranspose.
     groups = node.attrs.get("group", "1") if node.op == "ConvTranspose" else "1"
     axis = {"Conv": 0, "ConvInteger": 0, "ConvTranspose": 1, "MatMul": -1}.get(node.op)
     weight = node.inputs[1].node if axis is not None and len(node.inputs) > 1 else None
@@ -106,7 +107,7 @@ def _count_filters(node: Node) -> list[str]:
 
 
 def name_operand(node: Node, position: int) -> str:
-    """Return the name of an input in a picture: ONNX's where one is known, ``A`` and ``B`` of operators with two."""
+    """Return an input's name in a picture: ONNX's if known, else ``A`` and ``B`` of two inputs."""
     names = _FORMALS.get(node.op, ())
     if node.op.startswith("Reduce"):
         names = ("", "axes")
@@ -116,7 +117,7 @@ def name_operand(node: Node, position: int) -> str:
 
 
 def measure_attributes(node: Node) -> dict[str, int]:
-    """Return the bytes of each attribute that is an array or a list, by name."""
+    """Return the size in bytes of each attribute that is an array or a list, by name."""
     return {
         name: value.span.size
         for name, value in node.details.values.items()
@@ -125,9 +126,7 @@ def measure_attributes(node: Node) -> dict[str, int]:
 
 
 def describe_constant(node: Node) -> str:
-    """Return the value of a Constant, or of an initializer of a few integers or one number; empty
-    for any other node.
-    """
+    """Return the value of a Constant, or of an initializer of few integers or one number; else empty."""
     place = find_stored(node.details).place
     if node.op:
         is_small = node.op == "Constant" and not node.details.domain
@@ -155,8 +154,7 @@ def _format_number(number: Number) -> str:
 
 
 def read_constant(node: Node, largest: int) -> tuple[str, tuple[int, ...], list[Number] | None]:
-    """Return dtype, shape and numbers of an initializer or a Constant of at most ``largest`` bytes;
-    None of any other node.
+    """Return dtype, shape and numbers of an initializer or Constant of at most ``largest`` bytes, or None.
 
     Raises:
         WireError: its tensor is malformed.
@@ -171,7 +169,7 @@ def read_constant(node: Node, largest: int) -> tuple[str, tuple[int, ...], list[
     data, width = b"".join(read_elements(span, place)), ITEM_SIZES[dtype]
     if (
         len(data) != element_count(place.shape) * width
-    ):  # in a field of another dtype any number of bytes may stand
+    ):  # a field of another dtype may have any number of bytes
         message = f"a tensor has {format_count(len(data), 'byte')} of data; its shape and dtype need a different number"
         raise WireError(message, span.start)
     return (
@@ -182,7 +180,6 @@ def read_constant(node: Node, largest: int) -> tuple[str, tuple[int, ...], list[
 
 
 def _find_tensor(node: Node) -> Span | None:
-    """Return the TensorProto of an initializer or a Constant."""
     if node.op == "Constant" and "value" in node.attrs:
         attribute: StoredValue = node.details.values["value"]
         return attribute.span.find_field(_TENSOR)

@@ -1,6 +1,6 @@
-"""ONNX as a model format: a model holds its parameters, and onnxruntime computes it.
+"""ONNX as a model format: a model contains its parameters, and onnxruntime computes it.
 
-This is loaded when a model is at hand, and code that few commands need when they do.
+This module is loaded for any ONNX model; it loads code for few commands only on use.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class OnnxTypes(Types):
 
 
 class OnnxEditing(Editing):
-    """Nodes with the types that ONNX wants stated."""
+    """Makes nodes with the types that ONNX requires."""
 
     make_inputs = staticmethod(make_inputs)
     make_input = staticmethod(make_input)
@@ -170,7 +170,7 @@ class OnnxMeaning(Meaning):
 
 
 class OnnxDescription(Description):
-    """Texts about ONNX's operators in pictures, and ONNX's own text of a file."""
+    """Describes ONNX's operators in pictures, and prints files as ONNX does."""
 
     def print_file(self, data: bytes) -> str:
         from graphshare.formats.onnx.inference import print_model  # start-up: as above
@@ -228,7 +228,7 @@ class OnnxFormat(ModelFormat):
     def fits(self, start: bytes) -> bool:
         return is_onnx(start)
 
-    # Work of other modules for a graph of this format
+    # Implementations in other modules
     list_as_read = staticmethod(list_as_read)
     separate = staticmethod(separate_functions)
     find_changes = staticmethod(find_changes)

@@ -1,4 +1,4 @@
-"""The fields of a GraphProto, list by list, and the messages in them that have a name."""
+"""The fields of a GraphProto, list by list, and the named messages in them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ _ON_VALUES = (VALUE_INFO, OUTPUT, ANNOTATION)
 
 
 def find_tensor_list(stored: Stored) -> int:
-    """Return the number of the list that has the tensor of a variable."""
+    """Return the number of the list with a variable's tensor."""
     return SPARSE if stored.is_sparse else INITIALIZER
 
 
@@ -71,7 +71,7 @@ Rest = tuple[tuple[tuple[int, Span], ...], tuple[tuple[int, NamedMessage], ...]]
 
 
 class Lists:
-    """The fields of a GraphProto, list by list; ``is_ordered`` says whether they are in the order of their numbers."""
+    """The fields of a GraphProto, list by list; ``is_ordered`` if in the order of their numbers."""
 
     def __init__(self) -> None:
         self.is_ordered = True
@@ -80,7 +80,6 @@ class Lists:
         self.rest: list[tuple[int, Span]] = []
 
     def count(self) -> dict[int, int]:
-        """Return the length of each list by number."""
         return {
             NODE: len(self.nodes),
             **{number: len(messages) for number, messages in self.named.items()},
@@ -98,7 +97,7 @@ def scan_graph(file: OnnxFile, start: int, end: int) -> Lists:
         number = fields[0][0]
         lists.is_ordered, last = lists.is_ordered and number >= last, number
         if number == NODE:
-            if fields[0][1] != BYTES:  # several have one type
+            if fields[0][1] != BYTES:  # fields of a run share one type
                 expect(fields[0], BYTES, "a node")
             lists.nodes += fields
         elif number == INITIALIZER:
@@ -113,7 +112,7 @@ def scan_graph(file: OnnxFile, start: int, end: int) -> Lists:
 
 
 class _NamedReader:
-    """Reads the messages of a graph that have a name; parts that messages have in common are scanned once."""
+    """Reads named messages of a graph; parts that messages share are scanned once."""
 
     def __init__(self, file: OnnxFile) -> None:
         self._file = file
@@ -123,7 +122,7 @@ class _NamedReader:
         self._forms: dict[bytes, _Form] = {}  # by the bytes before a name
 
     def read_values(self, fields: Iterable[Field], messages: list[NamedMessage]) -> None:
-        """Add the messages of a list that have their name in field 1, and sparse initializers, to ``messages``."""
+        """Add sparse initializers, and messages named in field 1, to ``messages``."""
         file, data = self._file, self._file.data
         for field in fields:
             number, kind, _, start, end = field
@@ -147,23 +146,21 @@ class _NamedReader:
                 )
                 continue
             message = _read_named(file, field, 1, len(messages))
-            # The rest of a message can be compared as bytes only after a name that comes first.
+            # The rest can only be compared as bytes if the name comes first.
             if message.name_start == start and message.name_end == start + after:
                 rest = known[head[after:]] = head[after:]
                 message = replace(message, rest=rest)
             messages.append(message)
 
     def read_tensors(self, fields: Iterable[Field], messages: list[NamedMessage]) -> None:
-        """Add initializers to ``messages``; shape and dtype, where these come first, are read once
-        for all that have them.
-        """
+        """Add initializers to ``messages``; equal leading shapes and dtypes are read once."""
         file, data, forms = self._file, self._file.data, self._forms
         for field in fields:
             _, kind, _, start, end = field
             if kind != BYTES:
                 expect(field, BYTES, "an initializer")
             head = data[start : min(end, start + _HEAD)]
-            # The byte may also be inside a number: then the bytes before it end within a field, and have no form.
+            # Inside a number, the byte follows an incomplete field, and that has no form.
             begin = head.find(_TENSOR_NAME_TAG)
             form = forms.get(head[:begin]) if 0 <= begin < len(head) - 1 else _NO_FORM
             if form is None:
@@ -204,9 +201,7 @@ _NO_FORM: _Form = (), 0, -1, b""
 
 
 def _read_form(head: bytes) -> _Form:
-    """Return the form that the first fields of a TensorProto with raw data state; a negative size
-    where they state more.
-    """
+    """Return the form in a raw TensorProto's first fields, of negative size if they state more."""
     try:
         place = locate_tensor(MemoryFile(head), 0, len(head))
         size = data_size(place)
@@ -218,7 +213,7 @@ def _read_form(head: bytes) -> _Form:
 
 
 def _read_named(file: OnnxFile, field: Field, number: int, rank: int) -> NamedMessage:
-    """Return a message with its name; other fields of an initializer are looked at where its data is located."""
+    """Return a message with its name; an initializer's other fields are checked with its data."""
     data = file.data
     name, place = "", (field[3], field[3])
     kinds = _INNER.get(field[0], EMPTY)
@@ -233,17 +228,13 @@ def _read_named(file: OnnxFile, field: Field, number: int, rank: int) -> NamedMe
 
 
 def _check_pair(file: OnnxFile, field: Field) -> None:
-    """Read a pair of texts that refer to values of the graph. Raises WireError."""
     expect(field, BYTES, "a pair of texts")
     for inner in scan(file.data, field[3], field[4]):
         text_at(file.data, inner)
 
 
 def _read_sparse(file: OnnxFile, field: Field, rank: int) -> NamedMessage:
-    """Return a sparse initializer.
-
-    The tensor of its values has its name, and the place of the name is a place there.
-    """
+    """Return a sparse initializer; the place of its name is in the tensor of its values."""
     locate_sparse(file, field[3], field[4])
     inner = next((inner for inner in scan(file.data, field[3], field[4]) if inner[0] == 1), None)
     if inner is None:
@@ -253,7 +244,7 @@ def _read_sparse(file: OnnxFile, field: Field, rank: int) -> NamedMessage:
 
 
 def index_by_name(messages: Iterable[NamedMessage], *, unique: str = "") -> dict[str, NamedMessage]:
-    """Return messages by name. Raises InputError where ``unique`` ones have one name."""
+    """Return messages by name. Raises InputError where ``unique`` ones share a name."""
     index: dict[str, NamedMessage] = {}
     for message in messages:
         if unique and message.name in index:
@@ -269,7 +260,7 @@ class MessagesByName:
     def __init__(self, lists: Lists) -> None:
         infos, results, annotations = (index_by_name(lists.named[number]) for number in _ON_VALUES)
         for index in (infos, results, annotations):
-            index.pop("", None)  # it is on no value: absent outputs have no name either
+            index.pop("", None)  # absent outputs have no name either
         self.results = results
         self._by_kind = (infos, results, annotations)
         self._repeated: dict[str, list[tuple[int, NamedMessage]]] = {}
@@ -277,7 +268,7 @@ class MessagesByName:
             for message in lists.named[number] if len(index) < len(lists.named[number]) else ():
                 if message.name and index[message.name] is not message:
                     self._repeated.setdefault(message.name, []).append((number, message))
-        # Nearly every value is the only output of its node, and has value_info alone.
+        # Nearly every value is its node's only output, and has value_info only.
         self._single = {name: ValueMessages({0: message}) for name, message in infos.items()}
         self._single.update(
             {name: self._list((name,)) for name in (*results, *annotations, *self._repeated)}

@@ -1,8 +1,8 @@
-"""The names for writing the values of an ONNX graph and its bodies.
+"""The names under which the values of an ONNX graph and its bodies are written.
 
 In ONNX an input or initializer of a body may share its name with a value around the body, and an
-operator's output with a value defined after the body. Bodies keep their names, because operators
-such as BeamSearch rely on them, unless they clash with a new name around them.
+operator's output with a value defined after the body. Operators such as BeamSearch rely on names in
+bodies, so these change only if they clash with a new name around them.
 """
 
 from __future__ import annotations
@@ -30,13 +30,12 @@ from graphshare.text.names import TakenNames
 class GraphNames:
     """The names of one graph and of the bodies in it.
 
-    For a body, ``captured`` maps captures to names, ``old`` maps them to their names in the file,
-    and ``outside`` describes the graphs around it. The main graph holds the weights of bodies; one
-    that only its own body uses is written there, at home. ``lifted`` maps captures of such weights,
-    here and in inner bodies, to the weights; ``at_home`` has their names. ``nodes`` are written in
-    this graph. ``weights`` are the nodes that are at home here, and ``own`` maps captures to them.
-    ``renamed`` has new names for values that clash with a name in the enclosing graph. A plain
-    graph uses the names of its nodes.
+    For a body, ``captured`` maps captures to names, ``old`` to their names in the file, and
+    ``outside`` describes the enclosing graphs. The main graph holds the weights of bodies; one that
+    only its own body uses is written there, at home. ``lifted`` maps captures of such weights, here
+    and in inner bodies, to the weights; ``at_home`` has their names. ``nodes`` are written here.
+    ``weights`` are at home here, and ``own`` maps captures to them. ``renamed`` maps names that
+    clash with the enclosing graph to new ones. A plain graph uses its nodes' names.
     """
 
     def __init__(
@@ -71,7 +70,7 @@ class GraphNames:
 
     @property
     def is_body(self) -> bool:
-        """Return whether this is the graph of an operator."""
+        """Whether this is the graph of an operator."""
         return bool(self.outside)
 
     def list_outputs(self, node: Node) -> tuple[str, ...]:
@@ -86,7 +85,6 @@ class GraphNames:
         )
 
     def find(self, entry: Entry) -> str:
-        """Return the name of a value."""
         captured = self.captured.get(entry.node)
         if captured is not None:
             return captured
@@ -119,11 +117,10 @@ class GraphNames:
             yield GraphNames(graph, captured, (*self.outside, around), lifted, self._at_home, old)
 
     def list_orphans(self) -> Iterator[tuple[int, NamedMessage, str | None]]:
-        """Yield the messages on values that this graph does not have: the number of the list, the
-        message and its name now.
+        """Yield messages on values that this graph lacks: list number, message and new name.
 
-        Those on values around it follow these. One has None where a value has got its name: it must
-        not become a message on that.
+        A message on a value around this graph follows it. The name is None if another value has it:
+        the message must be dropped.
         """
         orphans = get_source(self.graph).orphans
         names = (
@@ -137,7 +134,6 @@ class GraphNames:
             yield number, message, around or (None if is_taken else message.name)
 
     def list_annotations(self) -> Iterator[NamedMessage]:
-        """Yield the annotations of a file in this graph."""
         yield from (
             message for number, message in get_source(self.graph).orphans if number == ANNOTATION
         )
@@ -147,7 +143,7 @@ class GraphNames:
             yield from (message for number, _, message in values.repeated if number == ANNOTATION)
 
     def find_new_name(self, file: OnnxFile, old: str, prefix: str = "") -> str:
-        """Return the new name of a value of a file, here or around; ``prefix`` chooses among copies."""
+        """Return the new name of a file's value, here or around; ``prefix`` chooses among copies."""
         if (file, old) in self._new_names:
             return _choose(self._new_names[file, old], old, prefix)
         return self._find_around(file, old) or old
@@ -162,7 +158,6 @@ class GraphNames:
         return self._old[node] if node in self.captured else list_read_names(node)[0]
 
     def _find_names(self, node: Node) -> tuple[str, ...]:
-        """Return the names of a node's outputs; a weight at home has its name there."""
         return (self._at_home[node],) if node in self.weights else list_output_names(node)
 
     @cached_property
@@ -172,7 +167,7 @@ class GraphNames:
             position, start = self._positions.get(node, -1), _find_start(node)
             has_moved = (
                 find_stored(node.details).home is not None and node not in self.weights
-            )  # out of a body
+            )  # it left its body
             for name, old in zip(self.list_outputs(node), list_read_names(node), strict=False):
                 file = _find_file(node) if name == old and not has_moved else None
                 definitions[name] = Definition(position, file, start)
@@ -180,7 +175,6 @@ class GraphNames:
 
     @cached_property
     def _positions(self) -> dict[Node, int]:
-        """The positions of the operators, and of weights in Constants."""
         return {
             node: i
             for i, node in enumerate(self.nodes)
@@ -189,7 +183,7 @@ class GraphNames:
 
     @cached_property
     def _new_names(self) -> _NewNames:
-        """The names that values of files have now, several where there are copies."""
+        """New names of the files' values; copies have several."""
         new_names: dict[tuple[OnnxFile | None, str], list[str]] = {}
         own = get_source(self.graph).file
         for node in (*self.captured, *self.nodes):
@@ -205,9 +199,7 @@ class GraphNames:
         return new_names
 
     def _rename_clashes(self) -> dict[str, str]:
-        """Return new names for values that would hide a captured one, or be defined twice, unless
-        they do so in the file.
-        """
+        """Rename values that would newly hide a captured one or be defined twice."""
         clashes = sorted(set(self._find_clashes()))
         renamed: dict[str, str] = {}
         taken = TakenNames(
@@ -240,9 +232,9 @@ class GraphNames:
 
 
 class Around(NamedTuple):
-    """The values of a graph around a body, and the position of the body's owner in that graph.
+    """The values of a graph around a body, and the position of the body's owner there.
 
-    ``start`` is the owner's first byte in its file, ``prefix`` the text that was put before its name.
+    ``start`` is the owner's first byte in its file, ``prefix`` the text put before its name.
     """
 
     definitions: Mapping[str, Definition]
@@ -252,7 +244,7 @@ class Around(NamedTuple):
     prefix: str
 
     def defines(self, name: str, file: OnnxFile) -> bool:
-        """Return whether a value of this name is defined before the body here, but not in ``file``."""
+        """Whether a value of this name is defined before the body here, but not in ``file``."""
         known = self.definitions.get(name)
         return (
             known is not None
@@ -261,7 +253,7 @@ class Around(NamedTuple):
         )
 
     def find_new_name(self, file: OnnxFile, name: str) -> str:
-        """Return the name that a value of a file has now, beside the body's owner; empty for no value."""
+        """Return the new name of a file's value near the body's owner; empty if there is none."""
         return (
             _choose(self.new_names[file, name], name, self.prefix)
             if (file, name) in self.new_names
@@ -270,7 +262,7 @@ class Around(NamedTuple):
 
 
 class Definition(NamedTuple):
-    """The position of a value's operator (-1 for a variable), its file if the name is unchanged, and its first byte."""
+    """A value's operator by position (-1 for a variable) and first byte; its file if the name is unchanged."""
 
     position: int
     file: OnnxFile | None
@@ -287,20 +279,17 @@ def _find_file(node: Node) -> OnnxFile | None:
 
 
 def _find_start(node: Node) -> int:
-    """Return where an operator begins in its file; inputs and initializers come before all."""
+    """Return an operator's first byte; inputs and initializers come before all."""
     span = find_stored(node.details).node
     return span.start if span is not None else -1
 
 
 def _choose(names: Sequence[str], old: str, prefix: str) -> str:
-    """Return the only name, or the name with ``prefix`` if there are several copies; otherwise the old name."""
     return names[0] if len(names) == 1 else prefix + old if prefix + old in names else old
 
 
 class NameChanges(NamedTuple):
-    """Side effects of new names: values of bodies that were renamed, with their new names, and
-    messages that are left out.
-    """
+    """Side effects of new names: renamed values of bodies, and dropped messages."""
 
     renamed: list[tuple[str, str]]
     left_out: list[tuple[int, NamedMessage]]
@@ -323,11 +312,10 @@ def find_name_changes(graph: Graph) -> NameChanges:
 
 
 def find_at_home(graph: Graph) -> dict[Node, str]:
-    """Return the weights of bodies that are written where they were read, and their names there.
+    """Return the weights of bodies that are written where they were read, with their names there.
 
-    These are the weights that only their body captures, once. Every other one, such as one tied
-    across bodies, is an initializer of the main graph. A name in several bodies is the model's own
-    name with a number; a reader adds the number anew.
+    Only their body captures these, once; others, such as weights tied across bodies, are
+    initializers of the main graph. There a name of several bodies gets a number on reading.
     """
     if not any(node.subgraphs for node in graph.nodes):
         return {}
@@ -344,7 +332,6 @@ def find_at_home(graph: Graph) -> dict[Node, str]:
 
 
 def _name_at_home(graph: Graph, at_home: Set[Node]) -> dict[Node, str]:
-    """Return the names in their bodies of weights that are written there."""
     taken = TakenNames(
         name for node in graph.nodes if node not in at_home for name in list_output_names(node)
     )
@@ -364,7 +351,7 @@ def _name_at_home(graph: Graph, at_home: Set[Node]) -> dict[Node, str]:
 
 
 def _list_at_home(node: Node, lifted: Set[Node]) -> Iterator[Node]:
-    """Yield the weights that bodies of an operator capture, and that were read from them."""
+    """Yield the weights that come from the bodies of an operator and are captured there."""
     pending = [
         (body, {v: e.node for v, e in body.captured.items() if e.node in lifted})
         for body in list_bodies(node).values()
@@ -388,9 +375,9 @@ def _list_at_home(node: Node, lifted: Set[Node]) -> Iterator[Node]:
 
 
 def is_constant_in_file(node: Node, graph: Graph) -> bool:
-    """Return whether a variable of the main graph is written as a Constant: one that it had, or some that a body had.
+    """Whether a main graph's variable is written as a Constant: its own Constants, and some of bodies.
 
-    ONNX's inference of types treats sparse Constants as tensors, but not sparse initializers. Up to IR
+    ONNX's type inference treats sparse Constants, unlike sparse initializers, as tensors. Up to IR
     version 3 initializers are inputs.
     """
     stored = find_stored(node.details)

@@ -1,6 +1,4 @@
-"""ONNX's inference of types and its checker, in a process of their own: a few bytes of a model can
-keep them busy for ever.
-"""
+"""ONNX's type inference and checker, in their own process: a few bytes can keep them busy for ever."""
 
 from __future__ import annotations
 
@@ -14,40 +12,38 @@ from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.resources import find_memory_limit, find_time_left
 
 SECONDS = 30.0
-"""How long they may take for a file, unless the user has set a limit of time."""
-_IDLE = 60.0  # seconds until their process ends in a program that goes on
+"""Their time per file, unless the user has set a limit of time."""
+_IDLE = 60.0  # seconds until their idle process ends
 _NAME = "ONNX's inference"
 _MODEL = "model.onnx"
 _OWN = ("", "ai.onnx")
 """The names of ONNX's own domain."""
-_INVENTED = "unk__"  # how ONNX's inference begins the names of sizes that it does not know
+_INVENTED = "unk__"  # prefix of the names that ONNX's inference gives to unknown sizes
 
 
 def is_installed() -> bool:
-    """Return whether the package is there that checks models and infers types."""
+    """Whether the onnx package is installed."""
     return find_spec("onnx") is not None
 
 
 def print_model(data: bytes) -> str:
-    """Return a model of ours in ONNX's text syntax, for ONNX's parser; a literal of bytes where that cannot be done."""
+    """Return a model in the text syntax of ONNX's parser, or a bytes literal where that fails."""
     try:
         from onnx import load_model_from_string, printer  # optional, and slow to import
 
         return str(printer.to_text(load_model_from_string(data)))
-    except Exception:  # it is not installed, or protobuf does not decode the file
+    except Exception:  # onnx is not installed, or protobuf does not decode the file
         return repr(data)
 
 
 class _Memory:
-    """The last question and its answer: several parts of a command ask about one model, and that
-    may take all of its time.
-    """
+    """The last question and answer: a command may ask repeatedly, and answers take time."""
 
     last: tuple[object, Mapping[str, bytes] | RefusedError] = None, MappingProxyType({})
 
 
 def infer_types(model: bytes) -> Mapping[str, bytes]:
-    """Return the TypeProtos that ONNX infers by name; of their sizes only those have names that the model states.
+    """Return the TypeProtos that ONNX infers by name; only size names that the model states are kept.
 
     Raises:
         InputError: it refuses the model.
@@ -68,10 +64,10 @@ def infer_types(model: bytes) -> Mapping[str, bytes]:
 
 
 def define_operators(model: bytes, wanted: Collection[str]) -> Mapping[str, bytes]:
-    """Return ONNX's own definitions of the operators of a model that have one of the ``wanted`` names.
+    """Return ONNX's own definitions of a model's operators with ``wanted`` names.
 
-    They are FunctionProtos by the name of the operator's first output; those that depend on types
-    are made for the types there.
+    They are FunctionProtos by the operator's first output, made for the model's types if these
+    matter.
 
     Raises:
         InputError: ONNX's inference refuses the model.
@@ -82,9 +78,9 @@ def define_operators(model: bytes, wanted: Collection[str]) -> Mapping[str, byte
 
 
 def find_refusal(model: bytes, location: str) -> str:
-    """Return why ONNX's checker, its inference included, refuses a model; empty if it does not.
+    """Return why ONNX's checker, with inference, refuses a model; empty if it does not.
 
-    ``location`` is the name of a file that the model says its data is in; it is not read.
+    ``location`` names the model's data file; it is not read.
 
     Raises:
         RefusedError: as for :func:`infer_types`.
@@ -93,7 +89,7 @@ def find_refusal(model: bytes, location: str) -> str:
 
     with TemporaryDirectory(prefix="graphshare-") as folder:
         path = os.path.join(folder, _MODEL)
-        # The checker wants the file of external data to be there; its size does not count.
+        # The checker requires the file of external data to exist, at any size.
         with open(path, "wb") as file, open(os.path.join(folder, location), "wb"):
             file.write(model)
         try:
@@ -123,7 +119,7 @@ def _ask(kind: str, *values: Any, beside: Collection[bytes] = ()) -> tuple[Any, 
 
 
 def serve(model: str) -> None:
-    """Infer types and check models as the messages say; ``model`` is not needed."""
+    """Answer the messages of :func:`ask_process`; ``model`` is unused."""
     from graphshare.confined_process import serve as answer_messages  # start-up: as above
 
     answer_messages(
@@ -157,7 +153,7 @@ def _infer_model(data: bytes) -> Any:
         return shape_inference.infer_shapes(proto.SerializeToString(), data_prop=True)
     except MemoryError:
         raise
-    except Exception as error:  # it raises errors of inference and of protobuf
+    except Exception as error:  # errors of inference or protobuf
         raise InputError(Fault(str(error))) from error
 
 
@@ -190,7 +186,6 @@ def _is_wanted(node: Any, wanted: Collection[str]) -> bool:
 
 
 def _define_node(node: Any, version: int, types: Mapping[str, bytes]) -> bytes:
-    """Return the FunctionProto of an operator; empty where it has none for its version and types."""
     from onnx import FunctionProto, defs
 
     try:
@@ -198,7 +193,7 @@ def _define_node(node: Any, version: int, types: Mapping[str, bytes]) -> bytes:
         function = FunctionProto.FromString(_read_definition(schema, node, version, types))
     except MemoryError:
         raise
-    except Exception:  # it refuses types that it lacks, with errors of any kind
+    except Exception:  # onnx raises errors of any kind for missing types
         return b""
     # Defaults of attributes are in the schema; a function contains its own.
     defaults = {
@@ -210,15 +205,13 @@ def _define_node(node: Any, version: int, types: Mapping[str, bytes]) -> bytes:
         defaults[name] for name in function.attribute if name in defaults
     )
     function.attribute[:] = [name for name in function.attribute if name not in defaults]
-    del function.output[len(node.output) :]  # it need not define those that are left out
+    del function.output[len(node.output) :]  # omitted outputs need no definition
     encoded: bytes = function.SerializeToString()
     return encoded
 
 
 def _read_definition(schema: Any, node: Any, version: int, types: Mapping[str, bytes]) -> bytes:
-    """Return the newest function of a schema up to ``version``, for all types or those of the node;
-    empty if it has none.
-    """
+    """Return a schema's newest function up to ``version``, general or for the node's types; empty if none."""
     plain = [each for each in schema.function_opset_versions if each <= version]
     by_types = [
         each for each in schema.context_dependent_function_opset_versions if each <= version
@@ -241,7 +234,7 @@ def _check(data: list[bytes], path: str) -> tuple[None, list[bytes]]:
         checker.check_model(path, full_check=True)
     except MemoryError:
         raise
-    except Exception as error:  # it raises errors of the checker, of inference and of protobuf
+    except Exception as error:  # errors of the checker, inference or protobuf
         raise InputError(Fault(str(error))) from error
     return None, []
 
@@ -257,7 +250,7 @@ def _convert(data: list[bytes], version: int) -> tuple[None, list[bytes]]:
         ]
     except MemoryError:
         raise
-    except Exception as error:  # it raises errors of the converter, of inference and of protobuf
+    except Exception as error:  # errors of the converter, inference or protobuf
         raise InputError(Fault(str(error))) from error
 
 
@@ -270,7 +263,7 @@ def _open_sizes(infos: Iterable[Any]) -> None:
 
 
 def _encode_type(kind: Any, own: Collection[str]) -> bytes:
-    """Return the bytes of a TypeProto, of whose sizes only those have names that the model states."""
+    """Return the bytes of a TypeProto; sizes keep only names that the model states."""
     for size in kind.tensor_type.shape.dim if kind.HasField("tensor_type") else ():
         if size.dim_param.startswith(_INVENTED) and size.dim_param not in own:
             size.ClearField("dim_param")

@@ -1,8 +1,7 @@
-"""Calls of functions become the nodes of the functions: a model that calls is then compared with
-one that has the nodes.
+"""Replace calls of functions by their nodes, to compare a model with one without functions.
 
-A call stays unchanged if its function is recursive or damaged, if it has operators of different
-versions from the model's, or if there would be too many nodes.
+A call stays if its function is recursive or damaged, uses operators of other versions than the
+model, or would yield too many nodes.
 """
 
 from __future__ import annotations
@@ -53,8 +52,8 @@ _USUAL = (
     "CastLike",
     "Constant",
     "Identity",
-)  # they say nothing about the computation of a definition
-_DEEPEST = 32  # calls inside of calls
+)  # usual in any definition
+_DEEPEST = 32  # depth of nested calls
 _PARTS = {
     "function": {7: "operator"},
     "operator": {5: "attribute"},
@@ -64,9 +63,9 @@ _PARTS = {
 _NAME, _REFERENCE = (
     1,
     21,
-)  # the fields of an AttributeProto: its name, and an attribute of the function that it refers to
+)  # fields of an AttributeProto: its name, and the function's attribute that it refers to
 _Links = dict[Place, Entry | None]
-"""The values of a graph by their places before, and None for an input of a function that a call leaves out."""
+"""The new values of a graph by old place; None for an input that a call omits."""
 
 
 class _Opaque(Exception):
@@ -76,14 +75,14 @@ class _Opaque(Exception):
 def inline_calls(
     graph: Graph, heads: Sequence[Entry], fused: Collection[str] = (), known: Collection[str] = ()
 ) -> Inlined:
-    """Return the graph of ``heads`` with the nodes of functions in place of their calls, and of
-    definitions for ``fused`` ones.
+    """Return the graph of ``heads`` with functions instead of calls, definitions instead of
+    ``fused`` operators.
 
-    It is the same graph where no call gives way. ONNX's own definitions are used where they have
-    ``known`` operators alone.
+    Without replacements it is the same graph. ONNX's own definitions are used only if all their
+    operators are ``known``.
 
     Raises:
-        RefusedError: ONNX takes more time or memory for its definitions than the limits, or ends its process.
+        RefusedError: as for :func:`inference.infer_types`.
     """
     functions = list_functions(graph)
     if not fused and (not functions or functions.keys().isdisjoint(list_calls(graph.nodes))):
@@ -104,7 +103,7 @@ def inline_calls(
 def _read_standard(
     graph: Graph, fused: Collection[str], known: Collection[str]
 ) -> Mapping[str, StoredFunction]:
-    """Return ONNX's definitions of operators of a graph, by the names of their first outputs."""
+    """Return ONNX's definitions by the operator's first output."""
     wanted = STANDARD.intersection(fused)
     definitions = define_operators(graph, wanted) if wanted else EMPTY
     spans = {name: Span(MemoryFile(data), 0, len(data)) for name, data in definitions.items()}
@@ -118,10 +117,9 @@ def _read_standard(
 
 
 class _Inliner:
-    """Rebuilds the nodes of one model. ``count`` is the number of replaced calls, ``defined`` of
-    replaced fused operators.
+    """Rebuilds one model's nodes; ``count`` counts replaced calls, ``defined`` replaced fused operators.
 
-    ``opsets`` are the model's, and the ones that it needs for functions alone.
+    ``opsets`` are the model's, plus those that only functions need.
     """
 
     def __init__(
@@ -134,14 +132,14 @@ class _Inliner:
         self.count = 0
         self._fused, self.defined = fused, 0
         self._standard = standard
-        # Numbers of a definition are float32, and operators of ONNX take numbers of one dtype.
+        # Numbers in a definition are float32, and ONNX's operators do not mix dtypes.
         places = [
             find_stored(node.details).place for node in graph.nodes if node.details.holds_value
         ]
         self._has_numbers = all(
             place is None or place.code not in _OTHER_FLOATS for place in places
         )
-        # One that calls itself would be opened without end, a level each time that an If of a constant gives way.
+        # Recursive calls would be opened without end: a level each time a constant If is folded.
         self._functions = {
             key: each
             for key, each in functions.items()
@@ -149,7 +147,7 @@ class _Inliner:
         }
         self.opsets = dict(get_source(graph).opsets)
         self._read: dict[tuple[StoredFunction, frozenset[tuple[str, StoredValue]]], Function] = {}
-        # Names in bodies count too: no new value may hide one that a body captures, or be hidden there.
+        # Names in bodies count: a new value must neither hide a captured one nor be hidden.
         names = (
             name
             for each in iter_graphs(graph)
@@ -167,9 +165,9 @@ class _Inliner:
         names: Mapping[Place, str] | None = None,
         prefix: str = "",
     ) -> list[Node]:
-        """Return the nodes that replace ``nodes``, and add their values to ``links``, where the inputs' values are.
+        """Return the nodes that replace ``nodes``; ``links`` maps their inputs, and gets their values.
 
-        Nodes of a function get new names: those in ``names``, or their own with ``prefix`` in front.
+        Nodes of a function are renamed: by ``names``, else by ``prefix`` and their own name.
         """
         order: list[Node] = []
         for node in nodes:
@@ -213,9 +211,8 @@ class _Inliner:
             raise _Opaque
 
     def _find_function(self, node: Node) -> StoredFunction | None:
-        """Return the function that a node calls, or ONNX's definition of its operator."""
         function = self._functions.get(key_of_call(node))
-        # Nodes of functions may have names of the model around them.
+        # Names in functions may coincide with names in the model around them.
         is_standard = (
             function is None
             and not node.details.domain
@@ -227,7 +224,7 @@ class _Inliner:
     def _open(
         self, node: Node, stored: StoredFunction, outputs: Sequence[str], links: _Links
     ) -> list[Node]:
-        """Return the nodes of the function that an operator calls, and add the values that they return to ``links``."""
+        """Return the called function's nodes, and link the values that they return."""
         if self._depth >= _DEEPEST or node.subgraphs:
             raise _Opaque
         body = self._read_function(stored, node).graph
@@ -236,8 +233,7 @@ class _Inliner:
         if len(operands) > len(inputs) or len(outputs) > len(body.heads):
             raise _Opaque
         bound: _Links = {(variable, 0): entry for variable, entry in zip_longest(inputs, operands)}
-        # The value that a function returns has the name that the call gave it, so that values of
-        # two models stay paired.
+        # A returned value keeps the call's name, so that values of two models stay paired.
         names: dict[Place, str] = {}
         for name, head in zip(outputs, body.heads, strict=False):
             names.setdefault((head.node, head.index), name)
@@ -247,7 +243,7 @@ class _Inliner:
         finally:
             self._depth -= 1
         returned = _follow(body.heads[: len(outputs)], bound)
-        if None in returned:  # an input that is left out, returned unchanged
+        if None in returned:  # an omitted input, returned unchanged
             raise _Opaque
         links.update({(node, index): entry for index, entry in enumerate(returned)})
         self.count += 1
@@ -260,7 +256,6 @@ class _Inliner:
     def _define(
         self, node: Node, definition: Sequence[Step], outputs: Sequence[str], links: _Links
     ) -> list[Node]:
-        """Return the nodes of the definition of a fused operator, and add the value of the last one to ``links``."""
         operands = _follow(list_operands(node), links)
         values: dict[str, Entry] = {}
         order: list[Node] = []
@@ -287,7 +282,7 @@ class _Inliner:
         return order
 
     def _read_function(self, stored: StoredFunction, node: Node) -> Function:
-        """Return the function that a node calls, with the attributes of the call in the places that refer to them."""
+        """Return the called function with the call's attributes in place of references."""
         formal = stored.function
         if formal is None:
             raise _Opaque
@@ -296,7 +291,7 @@ class _Inliner:
             for name, value in node.details.values.items()
             if isinstance(value, StoredValue)
         }
-        # An attribute without a value and a default is one that the nodes which refer to it do not have.
+        # Nodes drop a reference to an attribute with neither value nor default.
         values = {name: stated.get(name, default) for name, default in formal.attributes.items()}
         bound = {name: value for name, value in values.items() if isinstance(value, StoredValue)}
         known = (stored, frozenset(bound.items()))
@@ -306,7 +301,7 @@ class _Inliner:
             }
             try:
                 span, file = keep_message(_bind(stored.span, "function", spans)), stored.span.file
-                # Data in other files lies where the model does.
+                # External data is located relative to the model.
                 span.file.folder, span.file.path, span.file.seeks_data = (
                     file.folder,
                     file.path,
@@ -323,7 +318,7 @@ class _Inliner:
         return self._read[known]
 
     def _has_meaning(self, call: FunctionKey, function: Function) -> bool:
-        """Return whether an operator of a function computes the same by the operator sets of the model."""
+        """Whether a function's operator computes the same under the model's operator sets."""
         domain, op, _ = call
         if call in self._functions:
             return True
@@ -334,7 +329,7 @@ class _Inliner:
         return version == own or (not domain and find_meaning(op, version) == find_meaning(op, own))
 
     def _relink(self, node: Node, links: _Links) -> Node:
-        """Return a node on the values that its inputs have become, with the calls in its bodies opened."""
+        """Return a node with its inputs linked and the calls in its bodies opened."""
         operands = _follow(list_operands(node), links)
         captured = _follow(node.inputs[count_inputs(node) :], links)
         if None in captured:  # a body cannot do without it
@@ -365,14 +360,11 @@ class _Inliner:
 
 
 def _follow(entries: Iterable[Entry | None], links: _Links) -> list[Entry | None]:
-    """Return the values that these have become; None for an absent one."""
     return [None if entry is None else links[entry.node, entry.index] for entry in entries]
 
 
 def _bind(span: Span, kind: str, values: Mapping[str, Span | None]) -> Message:
-    """Return a message whose attributes have their ``values`` in place of references to them;
-    without those that have none.
-    """
+    """Return a message with ``values`` for references to attributes; references without one are dropped."""
     message, data = Message(), span.file.data
     for number, _, begin, start, end in scan(data, span.start, span.end):
         inner, part = _PARTS[kind].get(number), Span(span.file, start, end)

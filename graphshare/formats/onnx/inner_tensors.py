@@ -27,28 +27,28 @@ from graphshare.ir.graph import Graph, Node
 from graphshare.ir.rebuild import rebuild_graph
 from graphshare.ir.walk import iter_graphs
 
-_MAX_DEPTH = 200  # messages in one another; protobuf itself reads 100
-#: The fields of a message that lead to tensors, by what they hold.
+_MAX_DEPTH = 200  # nesting of messages; protobuf itself reads 100
+#: The fields of a message that lead to tensors, by kind.
 _PARTS: dict[str, dict[int, str]] = {
     "function": {7: "operator", 11: "attribute"},
     "training": {1: "graph", 2: "graph"},
     "operator": {5: "attribute"},
     "attribute": {5: "tensor", 10: "tensor", 6: "graph", 11: "graph", 22: "sparse", 23: "sparse"},
     "graph": {1: "operator", 5: "tensor", 15: "sparse"},
-    "sparse": {},  # it has its data in the model
+    "sparse": {},  # its data is in the model
 }
 _KINDS = {FUNCTION: "function", TRAINING: "training"}
 _NO_BODIES = {5: "tensor", 10: "tensor"}
 
 Moves = Mapping[FileRange, ExternalRange | Blob]
 TensorChange = Callable[[Span], Message]
-"""Returns what becomes of a TensorProto."""
+"""Returns the replacement of a TensorProto."""
 
 
 class InnerTensor(msgspec.Struct, frozen=True, eq=False):
-    """A tensor whose data is at ``place`` in another file; ``node`` is its operator, None outside of the graph.
+    """A tensor with data at ``place`` in another file; ``node`` is its operator, None outside the graph.
 
-    ``name`` is the name of the operator's first output.
+    ``name`` is the operator's first output.
     """
 
     name: str
@@ -57,7 +57,7 @@ class InnerTensor(msgspec.Struct, frozen=True, eq=False):
 
 
 def list_inner_tensors(graph: Graph) -> Iterator[InnerTensor]:
-    """Yield the tensors with external data in operators of a graph, of its bodies, functions and training information.
+    """Yield tensors with external data in operators, bodies, functions and training information.
 
     Raises:
         InputError: a function is malformed.
@@ -70,7 +70,7 @@ def list_inner_tensors(graph: Graph) -> Iterator[InnerTensor]:
 
 
 def list_outside_graph(graph: Graph) -> Iterator[InnerTensor]:
-    """Yield the tensors with external data in the functions and the training information of a model.
+    """Yield the tensors with external data in a model's functions and training information.
 
     Raises InputError.
     """
@@ -79,9 +79,7 @@ def list_outside_graph(graph: Graph) -> Iterator[InnerTensor]:
 
 
 def move_inner_data(graph: Graph, moves: Moves) -> Graph:
-    """Return a graph whose operators and functions name the new places of their external data; all
-    else as it was read.
-    """
+    """Return a graph whose operators and functions name the new places of their external data."""
     if not moves:
         return graph
 
@@ -103,10 +101,11 @@ def change_inner_tensors(
     *,
     enters_bodies: bool = False,
 ) -> Graph:
-    """Return a graph with other tensors in ``parts`` of the model and in the operators that ``is_concerned`` selects.
+    """Change tensors in ``parts`` of the model and in operators, also of bodies, selected by
+    ``is_concerned``.
 
-    Operators of bodies are among them. With ``enters_bodies`` the messages of operators have bodies with other tensors,
-    initializers included.
+    With ``enters_bodies`` the operators' messages also get bodies with changed tensors and
+    initializers.
     """
     changed, _ = rebuild_graph(
         graph, lambda node: _change_in_node(node, change, is_concerned, enters_bodies)
@@ -117,7 +116,7 @@ def change_inner_tensors(
             (number, _change_part(span, change) if span in parts else span)
             for number, span in source.fields
         ]
-        # Without the heads that were read the model is not taken for an untouched one, whose bytes are copied.
+        # The heads are removed, or the model would count as untouched and its bytes be copied.
         changed = replace(changed, source=replace(source, fields=tuple(fields), heads=()))
     return changed
 
@@ -139,8 +138,8 @@ def _change_in_node(
 
 
 def _list_parts(graph: Graph) -> list[Span]:
-    """Return the functions and the training information of a model that have external data, each with its tag."""
-    # Every reference to external data has this key. A search is much faster than reading all messages.
+    """Return functions and training information with external data, tags included."""
+    # Every reference to external data has this key, and a search is much faster than reading.
     return [
         span
         for number, span in get_source(graph).fields
@@ -176,7 +175,6 @@ def _list_in_part(span: Span) -> Iterator[InnerTensor]:
 
 
 def _change_part(span: Span, change: TensorChange) -> Span:
-    """Return a function or training information, including its tag, with new tensors."""
     number, value = span.open_field()
     return keep_field(number, _encode(value, _KINDS[number], change))
 

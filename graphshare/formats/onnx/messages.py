@@ -1,4 +1,4 @@
-"""Encode messages on values and attributes: renamed ones (all else is copied byte by byte), and new ones.
+"""Encode messages on values and attributes: new ones, and renamed ones, otherwise copied byte by byte.
 
 The field numbers come from onnx.proto (IR versions 7 to 11).
 """
@@ -24,7 +24,7 @@ FieldChange = Callable[[Span], Message | bytes]
 
 
 def rename_message(message: NamedMessage, name: str) -> bytes | Blob | Message:
-    """Return a message under another name; its own bytes where it has that name."""
+    """Return a message under another name, or its own bytes if it has that name."""
     data, start, end = message.file.data, message.start, message.end
     if end - start <= SHORT:
         if message.name == name:
@@ -44,9 +44,9 @@ def rename_message(message: NamedMessage, name: str) -> bytes | Blob | Message:
 
 
 def rewrite_message(span: Span, changes: Mapping[int, FieldChange | None]) -> Message:
-    """Return a message with ``changes`` to the values of fields, by number, and all else as it was read.
+    """Return a message with ``changes`` to fields by number, and all else as it was read.
 
-    Fields with None are left out.
+    Fields with None are removed.
     """
     message = Message()
     for number, _, begin, start, end in scan(span.file.data, span.start, span.end):
@@ -78,7 +78,7 @@ def keep_field(number: int, value: Message) -> Span:
 
 
 def rename_sparse(message: NamedMessage, name: str) -> Blob | Message:
-    """Return a SparseTensorProto under another name: its values get that name."""
+    """Return a SparseTensorProto under another name, stored in its values."""
     if message.name == name:
         return message
     new_name = {TENSOR_NAME: lambda _: encode_text(name)}
@@ -88,7 +88,7 @@ def rename_sparse(message: NamedMessage, name: str) -> Blob | Message:
 def rename_annotation(
     message: NamedMessage, name: str, find_new_name: Callable[[str], str]
 ) -> Message:
-    """Return a TensorAnnotation for the value ``name``, with the new names of the values that it refers to."""
+    """Return a TensorAnnotation for the value ``name``, with values that it refers to renamed."""
 
     def rename(value: Span) -> bytes:
         return encode_text(find_new_name(value.read().decode("utf-8", "surrogateescape")))
@@ -100,7 +100,7 @@ def rename_annotation(
 
 
 def describe_value(name: str, type_bytes: bytes | None = None) -> Message:
-    """Return a ValueInfoProto; without a type where none is known."""
+    """Return a ValueInfoProto; without ``type_bytes`` it has no type."""
     message = Message()
     message.add_bytes(1, encode_text(name))
     if type_bytes is not None:
@@ -109,7 +109,7 @@ def describe_value(name: str, type_bytes: bytes | None = None) -> Message:
 
 
 def describe_type(dtype: str, shape: Dimensions | None) -> bytes:
-    """Return a TypeProto of a tensor; of one of any rank, if ``shape`` is None."""
+    """Return the TypeProto of a tensor, of any rank if ``shape`` is None."""
     dimensions = Message()
     for size in shape or ():
         dimension = Message()
@@ -139,7 +139,7 @@ def describe_tensor(name: str, dtype: str, shape: Sequence[int]) -> Message:
 
 
 def encode_attribute(name: str, value: Any) -> Message:
-    """Return an AttributeProto. A graph in it is empty: the graph of the node's subgraph is written in its place."""
+    """Return an AttributeProto. A graph in it is empty; the node's subgraph is written in its place."""
     message = Message()
     message.add_text(1, name)
     field = _add_value(message, value)
@@ -148,7 +148,6 @@ def encode_attribute(name: str, value: Any) -> Message:
 
 
 def _add_value(message: Message, value: Any) -> int:
-    """Add a value to an AttributeProto, and return its field."""
     if isinstance(value, (bool, int)):
         message.add_integer(_INTEGER, int(value))
         return _INTEGER

@@ -1,6 +1,6 @@
-"""The fields of a NodeProto: its names, and its other fields; these are the same in many nodes.
+"""The fields of a NodeProto: its names, and the others. Many nodes share the latter.
 
-Nodes are sorted here, by the names that they define and read.
+Nodes are sorted here by the names that they define and read.
 """
 
 from __future__ import annotations
@@ -40,10 +40,8 @@ MAX_NESTING = 64
 _SINGLE = once(3, 4, 6, 7, 8)
 _SHORT = 512  # bytes up to which the fields of a NodeProto after its names are shared
 _CHUNK = 512  # nodes that are read at a time
-_NAME = (
-    r"(.)([ !#-~]*)"  # a byte that is the length of a name if it is followed by that many others
-)
-_LABEL = r"(.)([ !#-~]+)"  # an empty label that is stated is read by scan, and written again
+_NAME = r"(.)([ !#-~]*)"  # a byte that is the length of a name if that many others follow
+_LABEL = r"(.)([ !#-~]+)"  # a stated empty label is read by scan, and written again
 _NAMES = re.compile(
     # inputs, output, label, all else
     rf"(?:\x0a{_NAME})?(?:\x0a{_NAME})?(?:\x0a{_NAME})?\x12{_NAME}(?:\x1a{_LABEL})?(\".*)",
@@ -58,9 +56,8 @@ NodeFields = tuple[tuple[str, ...], tuple[str, ...], str, "NodeKind"]
 class NodeKind(NamedTuple):
     """The fields of a NodeProto other than its names.
 
-    ``fields`` are the attributes until they are read, ``known`` the attributes that were read.
-    ``key`` has the bytes of all these fields, each as a character, where they follow the names and
-    are few.
+    ``fields`` are unread attributes, ``known`` the read ones. ``key`` has the bytes of all these
+    fields as characters, if they are few and follow the names.
     """
 
     op: str
@@ -80,7 +77,7 @@ def find_only_weight(
 
 
 class NodeReader:
-    """Reads the nodes of one file; parts that several have in common are read once."""
+    """Reads the nodes of one file; parts that nodes share are read once."""
 
     def __init__(self, file: OnnxFile) -> None:
         self._file = file
@@ -93,7 +90,6 @@ class NodeReader:
         return chain.from_iterable(map(self._read_chunk, chunks))
 
     def _read_chunk(self, fields: Sequence[Field]) -> Iterator[NodeFields]:
-        """Yield the same of some nodes, the lengths of whose names are compared together."""
         data, kinds = self._file.data, self._kinds
         texts = [
             data[field[3] : field[4]].decode("latin-1") if field[4] - field[3] <= _SHORT else ""
@@ -124,9 +120,9 @@ class NodeReader:
             yield inputs, (output,), label, kind
 
     def _read_kind(self, field: Field, rest: str) -> NodeKind | None:
-        """Return the fields of a NodeProto after its names; None if it has other names, or these were not found."""
+        """Return a NodeProto's fields after its names; None if names were not found or follow."""
         others, results, name, kind = self._read_any(field[4] - len(rest), field[4])
-        # A name is among the rest: the fields are in another order than protobuf writes them.
+        # A name among the rest: the fields are not in protobuf's order.
         if others or results or name or not kind.op:
             return None
         kind = kind._replace(key=rest)
@@ -135,7 +131,7 @@ class NodeReader:
         return kind
 
     def read_attributes(self, kind: NodeKind, read_graph: ReadGraph) -> Attributes:
-        """Return the attributes of a node; those that say nothing of other parts of the file are kept.
+        """Return the attributes of a node, cached unless they refer to other parts of the file.
 
         Raises WireError.
         """
@@ -147,7 +143,6 @@ class NodeReader:
         return known
 
     def _read_any(self, start: int, end: int) -> NodeFields:
-        """Return the fields of a NodeProto whose fields are in any order."""
         data, label, op, domain, overload = self._file.data, "", "", "", ""
         inputs: list[str] = []
         outputs: list[str] = []
@@ -179,15 +174,13 @@ class NodeReader:
 
 
 def _has_lengths(row: Sequence[str]) -> bool:
-    """Return whether each name of a match has the length that the byte before it states."""
     return all(_LENGTHS.get(row[i]) == len(row[i + 1]) for i in range(0, 10, 2))
 
 
 class NodeSorter:
-    """Sorts nodes in ``content``, a copy of a file, so that every value is defined before it is read.
+    """Sorts nodes in ``content``, a copy of a file, so that values are defined before they are read.
 
-    Nodes change places with each other, and every message keeps its length. Raises InputError for
-    nodes that form a cycle.
+    Nodes change places, and every message keeps its length. Raises InputError for a cycle.
     """
 
     def __init__(self, file: OnnxFile) -> None:
@@ -196,9 +189,7 @@ class NodeSorter:
         self.content = bytearray(file.data[0 : file.size])
 
     def sort_graph(self, start: int, end: int, depth: int = 0) -> set[str]:
-        """Sort the nodes of a GraphProto and of its bodies, and return the names of the values
-        around it that it reads.
-        """
+        """Sort the nodes of a GraphProto and its bodies; return the outer values that it reads."""
         if depth > MAX_NESTING:
             raise WireError(f"subgraphs are nested deeper than {MAX_NESTING} levels", start)
         lists = scan_graph(self._file, start, end)
@@ -215,7 +206,7 @@ class NodeSorter:
     def sort_nodes(
         self, fields: Sequence[Field], heads: Sequence[str] = (), depth: int = 0
     ) -> set[str]:
-        """Sort NodeProtos, and return the names that they or ``heads`` read and that they do not define."""
+        """Sort NodeProtos; return names that they or ``heads`` read but do not define."""
         data, places, names, labels = self.content, dict[str, int](), list[list[str]](), list[str]()
         for place, (inputs, outputs, label, kind) in enumerate(self._nodes.read(fields)):
             names.append([name for name in (*inputs, *self._list_captured(kind, depth)) if name])
@@ -241,7 +232,7 @@ class NodeSorter:
         return {name for read in (*names, heads) for name in read if name not in places}
 
     def _list_captured(self, kind: NodeKind, depth: int) -> Iterator[str]:
-        """Yield the values that the bodies of a node read from the graphs around them; sort the nodes of the bodies."""
+        """Sort the nodes of a node's bodies, and yield the outer values that they read."""
         for field in kind.fields:
             for part in scan(self._file.data, field[3], field[4]):
                 if part[0] in (GRAPH, GRAPHS):
@@ -258,7 +249,7 @@ def encode_names(inputs: Iterable[str], outputs: Iterable[str], label: str) -> b
             names += f"\x12{LENGTHS[len(name)]}{name}"
         if label:
             names += f"\x1a{LENGTHS[len(label)]}{label}"
-        if names.isascii():  # as nearly always: each length counts bytes
+        if names.isascii():  # the usual case: each length counts bytes
             return names.encode()
     except IndexError:
         pass  # a name of 128 characters or more
@@ -271,5 +262,5 @@ def encode_names(inputs: Iterable[str], outputs: Iterable[str], label: str) -> b
 
 
 def name_domain(domain: str) -> str:
-    """Return a domain; ONNX's own has two names, and the empty one stands for both."""
+    """Return a domain; the empty name stands for both names of ONNX's own."""
     return "" if domain == "ai.onnx" else domain

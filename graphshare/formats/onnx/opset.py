@@ -1,6 +1,7 @@
-"""Bring an ONNX graph up to a later version of ONNX's own operators, by ONNX's converter.
+"""Raise an ONNX graph to a later version of ONNX's own operators, with ONNX's converter.
 
-The converter sees no large weights, no bodies and no functions. Everything that it leaves alone stays as it was read.
+The converter sees no large weights, bodies or functions. Parts that it does not change stay as
+read.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ from graphshare.text.names import TakenNames
 _EXPORT = "export the model at operator set {}"
 _FUNCTION_OPSET = 9  # field of a FunctionProto
 _BODIES = "graphshare.bodies"
-"""The domain of the operators that stand for those with bodies while the converter works."""
+"""The domain of stand-ins for operators with bodies during conversion."""
 
 
 def find_used_version(graph: Graph) -> int | None:
-    """Return the version of ONNX's own operators that a graph is written for; None where it uses none of them."""
+    """Return the version of ONNX's own operators in a graph, or None if it uses none."""
     return (
         get_source(graph).opsets.get("")
         if "" in list_used_domains(graph, list_functions(graph))
@@ -54,8 +55,7 @@ def raise_version(graph: Graph, version: int) -> Rewrite:
 
     Raises:
         RefusedError: the converter is not installed, refuses the model or makes an invalid one; or
-            it would leave operators in bodies or functions that mean something else in the later
-            version; all of these are listed.
+            unconverted operators in bodies or functions change meaning (all are listed).
     """
     if not is_installed():
         raise RefusedError(
@@ -97,7 +97,7 @@ class OnnxOperatorSets(OperatorSets):
 
 
 def _find_unconverted(graph: Graph, version: int) -> Iterator[Fault]:
-    """Yield the operators in bodies and functions that change their meaning or their inputs up to a version."""
+    """Yield operators in bodies and functions whose meaning or inputs change up to a version."""
     old = get_source(graph).opsets.get("", version)
     inner = [
         (
@@ -130,9 +130,7 @@ def _changes(node: Node, old: int, new: int) -> bool:
 
 
 def _hide_bodies(node: Node) -> Node:
-    """Return an operator that the converter does not know in place of one with bodies, with their
-    captures as inputs.
-    """
+    """Replace an operator with bodies by one unknown to the converter, with the captures as inputs."""
     if not node.subgraphs:
         return node
     return replace(
@@ -142,7 +140,7 @@ def _hide_bodies(node: Node) -> Node:
 
 
 def _restore(graph: Graph, converted: Graph, version: int) -> Rewrite:
-    """Return the converted graph with the nodes of the original that are the same, and all of its other messages."""
+    """Return the converted graph with the original's unchanged nodes and all its other messages."""
     originals = {node.name: node for node in graph.nodes}
     names = _name_new(converted, originals)
     twins: dict[Node, Node] = {}
@@ -173,7 +171,7 @@ def _restore(graph: Graph, converted: Graph, version: int) -> Rewrite:
     ]
     if (
         source.ir_version < FIRST_CONSTANTS
-    ):  # before, the initializers that the converter adds would have to be inputs
+    ):  # before, initializers that the converter adds would have to be inputs
         ir_version = Message()
         ir_version.add_integer(1, FIRST_CONSTANTS)
         fields = [(1, keep_message(ir_version)), *(field for field in fields if field[0] != 1)]
@@ -185,9 +183,7 @@ def _restore(graph: Graph, converted: Graph, version: int) -> Rewrite:
 
 
 def _raise_function(field: Span, version: int) -> Span:
-    """Return the field of a function, importing a version in which its operators mean the same;
-    ONNX demands that import.
-    """
+    """Import the new version, as ONNX demands, in a function whose operators mean the same in it."""
 
     def change(span: Span) -> Message | bytes:
         domain, _ = read_opset(span.file, span.start, span.end)
@@ -197,9 +193,7 @@ def _raise_function(field: Span, version: int) -> Span:
 
 
 def _is_same(node: Node, twin: Node) -> bool:
-    """Return whether the converter left an operator alone; it looks at no other domain, at no body
-    and at no constant.
-    """
+    """Whether an operator is unchanged; the converter skips other domains, bodies and constants."""
     if not twin.op or twin.subgraphs or twin.details.domain or twin.op == node.op == "Constant":
         return True
     a, b = node.details, twin.details
@@ -208,9 +202,7 @@ def _is_same(node: Node, twin: Node) -> bool:
 
 
 def _name_new(converted: Graph, originals: Mapping[str, Node]) -> dict[Node, str]:
-    """Return names for the nodes that the converter added: the name of the value that they are for,
-    and their operator.
-    """
+    """Name the converter's new nodes by the value that they serve and their operator."""
     taken = TakenNames(name for node in converted.nodes for name in list_output_names(node))
     readers: dict[Node, Node] = {}
     for node in converted.nodes:

@@ -1,7 +1,4 @@
-"""The initializers of a graph as parameters, in the model itself or in files beside it, read where they are.
-
-Models are written by :mod:`graphshare.formats.onnx.write`.
-"""
+"""The initializers of a graph as parameters, read in place from the model or files beside it."""
 
 from __future__ import annotations
 
@@ -52,16 +49,17 @@ _NAME = "onnx"
 SPARSE = "onnx sparse"
 _FLOATS, _DOUBLES = 4, 10
 _PACKED = {_FLOATS: "float32", _DOUBLES: "float64"}
-# Inputs that are float32 beside float16 data: statistics with scale and bias (from opset 15 on), and sizes.
+# Inputs that stay float32 beside float16 data: scale, bias and statistics (from opset 15), and
+# sizes.
 _FLOAT32 = {"BatchNormalization": (1, 2, 3, 4), "Resize": (1, 2), "Upsample": (1,)}
-_SAMPLE = 1 << 12  # bytes by which a model is told from other messages
+_SAMPLE = 1 << 12  # bytes that tell a model from other messages
 
 
 def index_parameters(graph: Graph, *, functions: bool = False) -> ParameterFile:
-    """Return the parameters of a graph that was read from an ONNX file, and with ``functions`` those in functions.
+    """Return the parameters of an ONNX graph, and with ``functions`` those in its functions.
 
-    No data is read. Texts, sparse tensors, and elements of dtypes that no parameter file holds are
-    listed as the bytes that they take in the file.
+    No data is read. Texts, sparse tensors, and dtypes that no parameter file can store are listed
+    as their bytes in the file.
     """
     file = get_source(graph).file
     inner: list[Record] = []
@@ -108,7 +106,9 @@ def index_parameters(graph: Graph, *, functions: bool = False) -> ParameterFile:
 
 
 def index_functions(graph: Graph, nodes: Iterable[Node] | None = None) -> list[Record]:
-    """Return the records of weights in functions; see :meth:`graphshare.formats.facets.Bodies.index_functions`."""
+    """Return the records of weights in functions; see
+    :meth:`graphshare.formats.facets.Bodies.index_functions`.
+    """
     records = [
         _make_record(name, node) for name, node in list_function_weights(graph, nodes).items()
     ]
@@ -164,7 +164,6 @@ def _is_plain(place: TensorPlace, dtype: str) -> bool:
 
 
 def _read_sparse(span: Span) -> Iterator[bytes]:
-    """Yield the elements of a sparse tensor's values and indices, however they are stored, and its shape."""
     for field in scan(span.file.data, span.start, span.end):
         if field[0] in (1, 2) and field[1] == BYTES:
             place = locate_tensor(span.file, field[3], field[4])
@@ -174,10 +173,7 @@ def _read_sparse(span: Span) -> Iterator[bytes]:
 
 
 def _decode_values(source: ByteSource, record: Record) -> Iterator[bytes]:
-    """Yield the elements, little endian, of a tensor whose values are single numbers. Raises InputError.
-
-    A sparse tensor yields the elements of its values and of its indices, and its shape.
-    """
+    """Yield a tensor's elements, little endian, if they are single numbers or sparse. Raises InputError."""
     data = source.read_at(record.offset, record.size)
     if record.layout == SPARSE:
         yield from _read_sparse(Span(MemoryFile(data), 0, len(data)))
@@ -219,11 +215,10 @@ class OnnxModel(ParameterFormat):
         return is_onnx(source.read_at(0, min(source.size, _SAMPLE)))
 
     def index(self, source: ByteSource) -> ParameterFile:
-        """Return the index of the initializers of a model, and of the weights in its functions."""
         return index_parameters(decode_model(OnnxFile(source)), functions=True)
 
     def find_float32(self, file: ParameterFile) -> set[str]:
-        """Return the names of the values that operators, those in bodies too, take in float32 beside float16 data."""
+        """Return the values that operators, also in bodies, take in float32 beside float16 data."""
         with reopen_source(file.path, file.identity, file.held) as source:
             return {
                 entry.node.name
@@ -233,7 +228,7 @@ class OnnxModel(ParameterFormat):
             }
 
     def read(self, source: ByteSource) -> Chunks:
-        """Return a function that yields a record's elements; single numbers are decoded, raw data is read unchanged."""
+        """Return a function that yields a record's elements: raw data unchanged, single numbers decoded."""
         in_place = super().read(source)
 
         def chunks(record: Record) -> Iterable[bytes | memoryview]:

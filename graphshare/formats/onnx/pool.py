@@ -1,8 +1,7 @@
-"""Put the weights of many models into one file: equal bytes are there once, and every model points into it.
+"""Put the weights of many models into one file that stores equal bytes once.
 
-The file only grows: its arrays keep their places, so that models which point into it from before
-never lose their bytes, also where a run is killed between the file of the weights and a model.
-Arrays that it has already are pointed into.
+The file only grows and its arrays keep their places, so models that point into it stay valid, even
+if a run is killed.
 """
 
 from __future__ import annotations
@@ -62,17 +61,19 @@ from graphshare.text.format import escape_surrogates, format_bytes
 from graphshare.text.names import TakenNames
 
 LEAST = 1024
-"""Bytes from which on an array goes into the file of the weights; shapes and axes must be in the model."""
+"""Arrays of at least this many bytes go into the file of the weights; shapes and axes must stay in
+the model.
+"""
 _LARGE = 1 << 20
-_MAPPED = 1 << 16  # where an array begins that is mapped by itself, on every system
+_MAPPED = 1 << 16  # alignment with which every system can map an array by itself
 _ALIGNMENT = 64
-_PADDING = 100  # at most a hundredth of the arrays is padding
+_PADDING = 100  # padding is at most a hundredth of the arrays
 _KEY = "graphshare.pool."
 _WRITTEN, _METADATA = ".safetensors", "__metadata__"
 
 
 class WeightArray(msgspec.Struct, frozen=True, eq=False):
-    """An array of a model: of an initializer or Constant ``key``, or of a tensor in an operator at this file range."""
+    """An array of a model. ``key`` is an initializer, a Constant, or the file range of another tensor."""
 
     name: str
     key: Node | FileRange
@@ -81,9 +82,7 @@ class WeightArray(msgspec.Struct, frozen=True, eq=False):
 
 
 class PoolMember:
-    """A model that is pooled: where it goes, the arrays that go into the pool, and those that go
-    into the model itself.
-    """
+    """A model to pool: its target, the arrays for the pool, and those that stay in the model."""
 
     def __init__(
         self, graph: Graph, parameters: ParameterFile | None, target: str, *, embeds: bool = False
@@ -99,7 +98,7 @@ class PoolMember:
         self.contents: dict[WeightArray, Content] = {}
 
     def embed(self, weight: WeightArray) -> None:
-        """Leave an array out of the pool: it goes into the model, or is there already."""
+        """Keep an array in the model."""
         del self.contents[weight]
         self.embedded += [weight] if weight.place.path else []
 
@@ -112,7 +111,7 @@ class PoolMember:
 
 
 def list_weights(graph: Graph, parameters: ParameterFile | None) -> Iterator[WeightArray]:
-    """Yield the arrays of a model whose bytes can be elsewhere: all of known size but sparse ones."""
+    """Yield the arrays whose bytes can be outside a model: dense ones of known size."""
     records = {} if parameters is None else parameters.by_key()
     variables = set(graph.variables())
     files: dict[str, ParameterFile] = {}
@@ -131,7 +130,6 @@ def list_weights(graph: Graph, parameters: ParameterFile | None) -> Iterator[Wei
 
 
 def _make_record(name: str, place: TensorPlace, files: dict[str, ParameterFile]) -> Record:
-    """Return the record of external (raw) data."""
     if place.path not in files:
         with open_source(place.path) as data:
             files[place.path] = ParameterFile(
@@ -152,10 +150,10 @@ def _make_record(name: str, place: TensorPlace, files: dict[str, ParameterFile])
 
 
 class WeightPool:
-    """The file of the weights at ``path``: arrays that it has already, and ``new`` ones with their offsets.
+    """The file of the weights at ``path``: the arrays in it, and ``new`` ones with their offsets.
 
-    ``location`` is its name in the models. ``old`` is the existing file; if it is raw, new arrays
-    are appended; a parameter file (``is_indexed``) is written as a whole, or left unchanged. Models
+    ``location`` is its name in the models. ``old`` is the existing file: if it is raw, new arrays
+    are appended; a parameter file (``is_indexed``) is written as a whole or left unchanged. Models
     beside the file point into its first ``used`` bytes.
     """
 
@@ -169,7 +167,7 @@ class WeightPool:
         self.size = 0 if old is None else old.size
 
     def add(self, members: Sequence[PoolMember]) -> None:
-        """Give a place to every array of ``members``, the same one to equal bytes; a parameter file gets no new arrays.
+        """Place the arrays of ``members``, equal bytes once; an existing parameter file gets no new ones.
 
         Raises RefusedError for a file that another program has written.
         """
@@ -197,9 +195,8 @@ class WeightPool:
         sources: dict[Content, tuple[PoolMember, WeightArray]],
         size: int,
     ) -> None:
-        """Note where the existing file has arrays that no model points to, and remove them from ``sources``."""
-        # A run that was killed before its models were in place has left a file that begins, or goes
-        # on, as this one would.
+        """Find arrays in the file that no model points to, and remove them from ``sources``."""
+        # A run killed before its models were in place may have left the same arrays.
         places = [
             *_lay_out(dict.fromkeys(wanted), 0).items(),
             *_lay_out(sources, self.used).items(),
@@ -224,12 +221,11 @@ class WeightPool:
             )
 
     def locate(self, content: Content, name: str) -> ExternalRange:
-        """Return the range that models point to; ``name`` is the name of the file, perhaps not in place yet."""
+        """Return the range for models to point to; ``name`` may be a temporary name of the file."""
         start = self.places[content]
         return name, start, start + content.size
 
     def write(self, out: StagedFile) -> None:
-        """Write the file with its new arrays."""
         with ExitStack() as stack:
             readers = {
                 member: stack.enter_context(ArrayReader(member.file)) for _, member, _ in self.new
@@ -251,7 +247,7 @@ class WeightPool:
         out.flush()
 
     def _write_indexed(self, out: StagedFile, readers: Mapping[PoolMember, ArrayReader]) -> None:
-        """Write a parameter file, and note where it has the arrays. Each is called by the first name that it has."""
+        """Write a parameter file; each array gets its first name."""
         names, format_ = TakenNames([_METADATA]), choose_format(self.path)
         arrays = {
             names.take(escape_surrogates(weight.name)): (member, weight)
@@ -277,10 +273,10 @@ class WeightPool:
 
 
 def _lay_out(contents: Collection[Content], start: int) -> dict[Content, int]:
-    """Return where arrays go in a file from ``start`` on: large ones first, to be mapped, where that costs little.
+    """Return the places of arrays in a file from ``start`` on.
 
-    Then come arrays whose sizes are multiples of 64 bytes, then of 32 and so on: aligned to their
-    elements, without gaps.
+    Large arrays come first, aligned for mapping while the padding lasts. Then come sizes that are
+    multiples of 64 bytes, of 32 and so on: aligned to their elements without gaps.
     """
     left = sum(content.size for content in contents) // _PADDING
     places: dict[Content, int] = {}
@@ -289,7 +285,7 @@ def _lay_out(contents: Collection[Content], start: int) -> dict[Content, int]:
         contents,
         key=lambda content: (content.size < _LARGE, -min(content.size & -content.size, _MAPPED)),
     ):
-        # Only arrays from 1 MiB on are padded to a page: for others this is more than there is left.
+        # Only arrays from 1 MiB on are padded to a page: ``left + 1`` never fits.
         padding = -start % _MAPPED if content.size >= _LARGE else left + 1
         if padding > left:
             padding = -start % min(content.size & -content.size, _ALIGNMENT)
@@ -300,7 +296,7 @@ def _lay_out(contents: Collection[Content], start: int) -> dict[Content, int]:
 
 
 def hash_members(members: Sequence[PoolMember]) -> None:
-    """Note the content of every array that may go into a pool. Raises InputError for one that cannot be read."""
+    """Hash every array that may go into a pool. Raises InputError for one that cannot be read."""
 
     def hash_one(job: tuple[PoolMember, WeightArray]) -> Content:
         with ArrayReader(job[0].file) as reader:
@@ -313,8 +309,8 @@ def hash_members(members: Sequence[PoolMember]) -> None:
     ]
     jobs = {
         source: (member, weight) for source, member, weight in arrays
-    }  # a range of many arrays is read once
-    # hashlib lets other threads run while it works, so that hashes take all processors.
+    }  # a range shared by many arrays is read once
+    # hashlib releases the GIL, so threads hash on all processors.
     threads = ThreadPoolExecutor(os.cpu_count())
     try:
         contents: dict[object, Content] = {}
@@ -331,7 +327,7 @@ def hash_members(members: Sequence[PoolMember]) -> None:
 
 
 def _find_source(member: PoolMember, weight: WeightArray) -> object:
-    """Return the range of a file that an array is; the array itself where its bytes do not lie in one."""
+    """Return the file range of an array, or the array itself if it has none."""
     record = weight.record
     holder = member.file if record.origin is None else record.origin.file
     if holder is None or record.data_offset is None:
@@ -347,7 +343,7 @@ def _read_range(source: ByteSource, start: int, end: int) -> Iterator[bytes]:
 
 
 def _list_arrays(path: str) -> list[tuple[int, int]]:
-    """Return where arrays are in a parameter file, and their sizes in bytes, of those that a model can point to."""
+    """Return offset and size in bytes of each array that a model can point to."""
     plain = [
         r for r in read_index(path).records if r.data_offset is not None and r.storage == "default"
     ]
@@ -357,16 +353,16 @@ def _list_arrays(path: str) -> list[tuple[int, int]]:
 
 
 def open_pool(path: str, location: str, members: Sequence[PoolMember]) -> WeightPool:
-    """Return the pool at ``path``, with the arrays that are there: by its index, or where models beside it point.
+    """Return the pool at ``path`` with its arrays, found by its index or by the models beside it.
 
     Raises:
         InputError: it cannot be read.
-        RefusedError: it is a link, or missing although files of its format are not written.
+        RefusedError: it is a link, or is missing in a format that is not written.
     """
     suffix = os.path.splitext(location)[1].lower()
     remove_leftovers(
         path, list_temporaries(os.path.dirname(path))
-    )  # a killed run's may be a hard link of the file
+    )  # a killed run may leave a hard link of the file
     if not os.path.lexists(path):
         if suffix in PARAMETER_ENDINGS and suffix != _WRITTEN:
             hint = (
@@ -405,9 +401,9 @@ def open_pool(path: str, location: str, members: Sequence[PoolMember]) -> Weight
 
 
 def list_ranges(path: str) -> list[tuple[int, int]]:
-    """Return the ranges of a file of weights that models beside it point into, sorted.
+    """Return the sorted ranges of a file of weights that models beside it point into.
 
-    Raises InputError for a model that the system does not let be read.
+    Raises InputError for a model that the system refuses to read.
     """
     folder, identity = os.path.dirname(path) or ".", find_identity(path)
     ranges: set[tuple[int, int]] = set()
@@ -421,7 +417,7 @@ def list_ranges(path: str) -> list[tuple[int, int]]:
                     cause, (FileNotFoundError, IsADirectoryError)
                 ):
                     raise
-                continue  # it cannot be read before or after
+                continue  # it cannot be read anyway
             ranges.update(
                 (place.start, place.end)
                 for place in places
@@ -431,7 +427,7 @@ def list_ranges(path: str) -> list[tuple[int, int]]:
 
 
 def _read_staged(member: PoolMember, pool: WeightPool | None, location: str) -> tuple[bytes, str]:
-    """Return the bytes of a model whose weights are in the file ``location`` for now, and the directory of that."""
+    """Return a model's bytes, with weights in ``location`` for now, and its directory."""
     with ArrayReader(member.file) as reader:
         _, content = _encode(member, pool, reader, location)
         return b"".join(content.pieces()), os.path.dirname(member.target) or "."
@@ -482,7 +478,6 @@ def stage_models(
 def _encode(
     member: PoolMember, pool: WeightPool | None, reader: ArrayReader, location: str
 ) -> tuple[Graph, Blob]:
-    """Return the graph of a pooled model, and the bytes of its file."""
     places: dict[Node | FileRange, ExternalRange | Blob]
     places = {weight.key: RecordData(reader, weight.record) for weight in member.embedded}
     if pool is not None:
@@ -514,22 +509,22 @@ def _encode(
             return None
         return replace_data(
             stored.tensor, place, name if stored.node is None else None
-        )  # a Constant's needs none
+        )  # a Constant's tensor needs no name
 
     return graph, encode_graph_file(graph, encode)
 
 
 def _read_digests(number: int, span: Span) -> tuple[str, str]:
-    """Return a file of weights, and the ranges of it that a field of a model states; empty texts for another field.
+    """Return a file of weights and its ranges from a field of a model; empty texts for other fields.
 
-    Each range is a line: its begin, its end and its SHA-256. A rewritten model may have some of them only.
+    A line is a range's begin, end and SHA-256. A rewritten model may lack some lines.
     """
     key, text = read_metadata(span) if number == METADATA else ("", "")
     return (key.removeprefix(_KEY), text) if key.startswith(_KEY) else ("", "")
 
 
 def find_changed_pools(graph: Graph) -> Iterator[Fault]:
-    """Yield a fault for each file with weights of a model that has other bytes than the model was pooled with."""
+    """Yield a fault for each file of weights whose bytes differ from those pooled with the model."""
     source = get_source(graph)
     stated = dict(pair for field in source.fields if (pair := _read_digests(*field))[0])
     places = [place for _, _, place in list_outside(graph)] if stated else []
@@ -538,7 +533,7 @@ def find_changed_pools(graph: Graph) -> Iterator[Fault]:
     files: dict[object, str] = {}
     hash_once = cache(
         _hash_range
-    )  # a model may state a range in any number of lines, and a file under many names
+    )  # a model may state a range on many lines, and a file under many names
     for location, text in stated.items():
         path = paths.get(location, "")
         file = files.setdefault(find_identity(path) or path, path)
@@ -560,7 +555,7 @@ def _hash_range(path: str, start: int, end: int) -> str:
 
 
 def _copy(record: Record, file: ParameterFile, reader: ArrayReader, out: StagedFile) -> None:
-    """Append the bytes of an array. The system copies them where they need no change."""
+    """Append an array; the system copies bytes that need no change."""
     holder = file if record.origin is None else record.origin.file
     if holder is not None and record.data_offset is not None:
         with reopen_source(holder.path, holder.identity, holder.held) as source:
@@ -573,7 +568,7 @@ def _copy(record: Record, file: ParameterFile, reader: ArrayReader, out: StagedF
 def _is_placed(
     new: TensorPlace | None, old: TensorPlace, place: tuple[str, int, int] | None
 ) -> bool:
-    """Return whether a written tensor has the form of its source, and its data at ``place``, or in the file itself."""
+    """Whether a written tensor has its source's form, and its data at ``place``, if that is given."""
     if new is None or (new.shape, new.code) != (old.shape, old.code):
         return False
     return (dict(new.external).get("location"), new.start, new.end) == (
@@ -584,7 +579,6 @@ def _is_placed(
 def _read_written(
     stored: Stored, place: ExternalRange | None, pool: ByteSource | None
 ) -> Iterator[bytes]:
-    """Yield the bytes of a written array: at ``place`` in the file of the pool, or else in the model."""
     if place is not None and pool is not None:
         return _read_range(pool, *place[1:])
     return (
@@ -601,7 +595,7 @@ def _compare(
     path: str,
     data: ByteSource | None,
 ) -> None:
-    """Compare the places and the bytes of arrays of a written model with their sources. Raises SelfCheckError."""
+    """Compare the places and bytes of written arrays with their sources. Raises SelfCheckError."""
     faults, compared, nodes = [], set(), set(member.graph.nodes)
     with open_source(path) as source:
         read = {
@@ -638,24 +632,24 @@ def _compare(
 
 
 def list_orphans(path: str) -> int:
-    """Return how many bytes of a raw file of weights no model beside it points into; 0 where this cannot be known."""
+    """Count the bytes of a raw file of weights that no model beside it uses; 0 if unknown."""
     end, orphans = 0, 0
     if path.lower().endswith(PARAMETER_ENDINGS):
         return 0
     try:
         ranges = list_ranges(path)
         size = os.stat(path).st_size
-    except (GraphshareError, OSError):  # one of them is gone, or may not be read
+    except (GraphshareError, OSError):  # a file is gone or unreadable
         return 0
     for start, stop in [*ranges, (size, size)]:
         gap = max(0, start - end)
-        orphans += 0 if gap < start & -start and start < size else gap  # less is padding
+        orphans += 0 if gap < start & -start and start < size else gap  # a smaller gap is padding
         end = max(end, stop)
     return orphans
 
 
 class OnnxPooling(Pooling):
-    """Data of initializers, Constants and other attributes in one file, into which ONNX models point."""
+    """Pools data of initializers, Constants and other attributes in one file."""
 
     stage = staticmethod(stage_models)
     count_orphans = staticmethod(list_orphans)

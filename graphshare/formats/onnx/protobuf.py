@@ -1,8 +1,7 @@
-"""Protocol buffers, as much as ONNX needs: fields read where they are on the wire, and messages nested by length.
+"""Protocol buffers, as far as ONNX needs them: fields are read in place, messages nested by length.
 
-Fields are varints, fixed 32-bit floats and bytes. Every length is compared with the end of its
-message before it is used. A message to be written is a list of pieces with its size, so that a
-tensor's bytes are read only when they are written.
+Fields are varints, fixed 32-bit floats and bytes. Every length is checked against its message's end
+before use. A message to write is a list of pieces, so tensors are read only when written.
 """
 
 from __future__ import annotations
@@ -25,13 +24,11 @@ VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 _FIXED = {FIXED32: 4, FIXED64: 8}  # bytes
 _MASK64 = (1 << 64) - 1
 Field = tuple[int, int, int, int, int]
-"""Number, wire type, begin of the tag, begin of the value and end; the value of a varint begins and
-ends as its bytes do.
-"""
+"""Number, wire type, begin of the tag, begin of the value and end; a varint's value is its bytes."""
 
 
 class Blob(Protocol):
-    """``size`` bytes, read in pieces when they are wanted."""
+    """``size`` bytes, read in pieces on demand."""
 
     @property
     def size(self) -> int: ...
@@ -50,15 +47,14 @@ class Message:
         self._append(_tag(field, VARINT) + encode_varint(value & 0xFFFFFFFFFFFFFFFF))
 
     def add_float(self, field: int, value: float) -> None:
-        """Add a float32. Numbers beyond its range become infinite."""
+        """Add a float32; numbers beyond its range become infinite."""
         self._append(_tag(field, FIXED32) + pack_float(value))
 
     def add_bytes(self, field: int, value: bytes) -> None:
-        """Add bytes."""
         self._append(encode_field(field, value))
 
     def add_text(self, field: int, value: str) -> None:
-        """Add a text; nothing for an empty one.
+        """Add a text, unless empty.
 
         Lone surrogates have no bytes in UTF-8 and are written as ``\\udc80``.
         """
@@ -71,24 +67,23 @@ class Message:
             self.add_bytes(field, value.encode("utf-8", "backslashreplace"))
 
     def add_data(self, field: int, data: Blob) -> None:
-        """Add the bytes of a tensor; they are read when the message is written."""
+        """Add the bytes of a tensor, read when the message is written."""
         self._append(_tag(field, BYTES) + encode_varint(data.size))
         self._pieces.append(data)
         self.size += data.size
 
     def add_encoded(self, data: Blob) -> None:
-        """Add fields that are encoded already, tags included."""
+        """Add encoded fields, tags included."""
         self._pieces.append(data)
         self.size += data.size
 
     def add_message(self, field: int, message: Message) -> None:
-        """Add a message that is complete."""
         self._append(_tag(field, BYTES) + encode_varint(message.size))
         self._pieces += message._pieces
         self.size += message.size
 
     def add_list(self, field: int, values: Iterable[bytes | Blob | Message]) -> None:
-        """Add each value, bytes together: a graph has one for each node."""
+        """Add each value; bytes, one per node of a graph, are joined."""
         tag = _tag(field, BYTES)
         for kind, run in groupby(values, type):
             if kind is bytes:
@@ -108,7 +103,7 @@ class Message:
                     self.add_data(field, value)
 
     def pieces(self) -> Iterator[bytes | memoryview]:
-        """Yield the bytes of the message in order, small pieces together: a graph has one for each name."""
+        """Yield the bytes in order; small pieces, one per name of a graph, are joined."""
         small: list[bytes | memoryview] = []
         size = 0
         for piece in self._pieces:
@@ -136,7 +131,7 @@ _SMALL = [bytes([value]) for value in range(0x80)]
 
 
 def encode_varint(value: int) -> bytes:
-    """Return a number from 0 on in groups of seven bits, the lowest first."""
+    """Return a non-negative number in groups of seven bits, the lowest first."""
     if value < 0x80:
         return _SMALL[value]
     groups = bytearray()
@@ -148,7 +143,7 @@ def encode_varint(value: int) -> bytes:
 
 
 class _Sizes(dict[int, bytes]):
-    """Numbers as :func:`encode_varint` returns them: many messages have one size."""
+    """Cached :func:`encode_varint`: many messages have the same size."""
 
     def __missing__(self, size: int) -> bytes:
         encoded = self[size] = encode_varint(size)
@@ -157,7 +152,7 @@ class _Sizes(dict[int, bytes]):
 
 _SIZES = _Sizes()
 LENGTHS = [chr(length) for length in range(0x80)]
-"""Lengths of a byte each as characters."""
+"""One-byte lengths as characters."""
 _SHORT_TAGS = [chr(number << 3 | BYTES) for number in range(0x10)]
 
 
@@ -174,7 +169,7 @@ def encode_name(field: int, name: str) -> bytes:
 
 
 def pack_float(value: float) -> bytes:
-    """Return a number as the four bytes of a float32."""
+    """Return a number as a float32's four bytes."""
     try:
         return struct.pack("<f", value)
     except OverflowError:
@@ -183,9 +178,7 @@ def pack_float(value: float) -> bytes:
 
 def _tag(field: int, kind: int) -> bytes:
     tag = field << 3 | kind
-    return (
-        _SMALL[tag] if tag < 0x80 else encode_varint(tag)
-    )  # as nearly always, and a call takes time
+    return _SMALL[tag] if tag < 0x80 else encode_varint(tag)  # the usual case, without a call
 
 
 class WireError(ValueError):
@@ -197,9 +190,9 @@ class WireError(ValueError):
 
 
 def read_varint(data: Data, position: int, end: int) -> tuple[int, int]:
-    """Return the number at ``position`` and where it ends.
+    """Return the number at ``position`` and its end.
 
-    Raises WireError for one that is cut off or longer than 10 bytes.
+    Raises WireError if it is cut off or longer than 10 bytes.
     """
     value = shift = 0
     for place in range(position, min(position + 10, end)):
@@ -215,16 +208,15 @@ def read_varint(data: Data, position: int, end: int) -> tuple[int, int]:
 
 
 def once(*numbers: int) -> int:
-    """Return the fields that a message has at most once, as :func:`scan` takes them."""
+    """Return the fields that a message has at most once, for :func:`scan`."""
     return sum(1 << number for number in numbers)
 
 
 def scan(data: Data, position: int, end: int, single: int = 0) -> Iterator[Field]:
     """Yield the fields of the message from ``position`` to ``end``.
 
-    ``single`` are fields that occur at most once. Protocol buffers take the last of several, and
-    join those that are messages: a program that reads one of them may see a different value from
-    the program that computes the model, so several are refused.
+    ``single`` fields occur at most once: protocol buffers take the last of several, and join
+    messages, so two programs could see different values.
 
     Raises:
         WireError: it is not a message, or a single field occurs again.
@@ -246,9 +238,9 @@ def scan(data: Data, position: int, end: int, single: int = 0) -> Iterator[Field
             seen |= 1 << number
         value = position
         if kind == BYTES:
-            # 128 sends a message that ends here to read_varint, and that raises the error.
+            # 128 lets read_varint raise the error for a message that ends here.
             length = data[position] if position < end else 128
-            if length < 128:  # as nearly always, and a call takes time
+            if length < 128:  # the usual case, without a call
                 value = position + 1
             else:
                 length, value = read_varint(data, position, end)
@@ -271,12 +263,10 @@ def scan(data: Data, position: int, end: int, single: int = 0) -> Iterator[Field
 
 
 def scan_runs(data: Data, position: int, end: int, single: int = 0) -> Iterator[list[Field]]:
-    """Yield the fields that :func:`scan` yields in lists, each of fields with one number and wire
-    type that follow each other.
+    """Yield the fields of :func:`scan` in lists of consecutive fields with one number and wire type.
 
-    A graph has such fields for each node, and a loop over them takes half the time of a generator.
-    In a file that is not in memory a list ends with the block that was read, and the next one may
-    have the same number.
+    A graph has such fields for each node, and loops over lists take half the time of a generator.
+    Lists also end with a block read from a file; the next one may have the same number.
 
     Raises:
         WireError: as :func:`scan`.
@@ -300,11 +290,10 @@ def scan_runs(data: Data, position: int, end: int, single: int = 0) -> Iterator[
 
 
 def _scan_run(block: bytes, base: int, position: int, end: int) -> list[Field]:
-    """Return the first fields of the message from ``position`` to ``end`` that have one number
-    below 16 and are short bytes.
+    """Return the leading fields that are short bytes and share one number below 16.
 
-    ``block`` are the bytes from ``base`` on. Fields that begin after them, and all that
-    :func:`scan` refuses, are left out.
+    ``block`` are the bytes from ``base`` on; fields beyond it, or that :func:`scan` refuses, are
+    omitted.
     """
     at, last, begin = position - base, end - base, position
     tag, run = block[at], list[Field]()
@@ -334,9 +323,7 @@ def expect(field: Field, kind: int, what: str) -> None:
 
 
 def text_at(data: Data, field: Field) -> str:
-    """Return a field's text; bytes that are not UTF-8 become lone surrogates, and
-    :func:`encode_text` turns them back.
-    """
+    """Return a field's text; bytes that are not UTF-8 become lone surrogates (see :func:`encode_text`)."""
     _, kind, _, start, end = field
     if kind != BYTES:
         expect(field, BYTES, "a text")
@@ -344,7 +331,7 @@ def text_at(data: Data, field: Field) -> str:
 
 
 def encode_text(text: str) -> bytes:
-    """Return the inverse of :func:`text_at`; surrogates of no byte are written as UTF-8 would, if it could."""
+    """Return the inverse of :func:`text_at`; surrogates of no byte are encoded as if UTF-8 allowed them."""
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -354,13 +341,13 @@ def encode_text(text: str) -> bytes:
 def integer_at(data: Data, field: Field) -> int:
     """Return a field's signed integer."""
     expect(field, VARINT, "an integer")
-    if field[4] - field[3] == 1:  # as nearly always, and a call takes time
+    if field[4] - field[3] == 1:  # the usual case, without a call
         return data[field[3]]
     return as_signed(read_varint(data, field[3], field[4])[0])
 
 
 def enum_at(data: Data, field: Field) -> int:
-    """Return a field's number as protocol buffers read an enum or an int32: the lowest 32 bits, signed."""
+    """Read a field as protocol buffers read an enum or an int32: the lowest 32 bits, signed."""
     value = integer_at(data, field) & 0xFFFFFFFF
     return value - (1 << 32) if value >> 31 else value
 

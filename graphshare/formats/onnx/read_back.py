@@ -1,4 +1,4 @@
-"""Compare a written ONNX file with its graph, and with the messages of the files that the graph was read from.
+"""Compare a written ONNX file with its graph and the messages of the graph's source files.
 
 :mod:`graphshare.formats.onnx.accounts` checks that the graph has every message of these files.
 """
@@ -64,7 +64,7 @@ _Facts = tuple[object, ...]
 
 
 def check_written(path: str, graph: Graph, *, where: str, changed: Collection[str] = ()) -> None:
-    """Compare a written file with the graph that it came from; initializers ``changed`` have other values.
+    """Compare a written file with its graph; initializers ``changed`` have other values.
 
     Raises:
         SelfCheckError: it does not read back as that graph.
@@ -80,17 +80,16 @@ def check_written(path: str, graph: Graph, *, where: str, changed: Collection[st
 def _find_differences(
     source: ByteSource, graph: Graph, changed: Collection[str] = ()
 ) -> Iterator[Fault]:
-    """Yield a fault for every difference of the graph that is read back from the file. Raises
-    InputError for a broken file.
+    """Yield the differences between ``graph`` and the file. Raises InputError for a broken file.
 
-    Initializers ``changed`` may have other shapes and dtypes. External data is not looked for: it
-    may be in place later.
+    Initializers ``changed`` may have other shapes and dtypes. External data need not be in place
+    yet.
     """
     file = OnnxFile(source, is_own=True)
     if reads_back(file, graph, changed):
         return
     read = decode_model(file)
-    if file.disorder is not None:  # a file of ours is sorted
+    if file.disorder is not None:  # a file of ours must be sorted
         yield file.disorder
     ours, theirs = (
         {node.name: _describe_variable(node) for node in g.nodes if not node.op}
@@ -107,7 +106,6 @@ def _find_differences(
 
 
 def _compare_graphs(names: GraphNames, others: GraphNames) -> Iterator[Fault]:
-    """Yield the differences between a graph and one that was read, in bodies too."""
     for node, twin in zip_longest(_operators(names.graph), _operators(others.graph)):
         if node is None or twin is None:
             yield Fault("a graph has a different number of operators")
@@ -134,14 +132,13 @@ _Contents = dict[tuple[int, str], list[bytes]]
 
 
 def _compare_contents(stated: _Contents, read: _Contents) -> Iterator[Fault]:
-    """Yield the differences between the messages that a graph has and those of one that was read."""
     for number, name in dict.fromkeys((*stated, *read)):
-        # An output without a type in any file has one that was inferred, and an input without one its name.
+        # A written output may have an inferred type that no file states; an input, only its name.
         written = read.get((number, name), [])
         expected = stated.get((number, name), written if number in (OUTPUT, INPUT) else [])
         is_moved = number == NODE and not (
             expected and written
-        )  # a Constant of a body; the main graph has it
+        )  # a Constant of a body that moved to the main graph
         if sorted(expected) != sorted(written) and not is_moved:
             yield Fault(
                 f"what {LIST_NAMES[number]} says of {name!r} reads back as something else",
@@ -150,7 +147,6 @@ def _compare_contents(stated: _Contents, read: _Contents) -> Iterator[Fault]:
 
 
 def _list_contents(names: GraphNames) -> _Contents:
-    """Return the contents of a graph's messages."""
     contents: _Contents = {}
     heads = Counter([(head.node, head.index) for head in names.graph.heads])
     for node in (*names.captured, *names.nodes):
@@ -184,9 +180,9 @@ def _list_contents(names: GraphNames) -> _Contents:
 def _place_messages(
     node: Node, heads: Counter[tuple[Node, int]]
 ) -> Iterator[tuple[int, int, NamedMessage]]:
-    """Yield the messages on a node's outputs, each with the list that should have it and the index of the output.
+    """Yield the messages on a node's outputs with their lists in a written file and output indices.
 
-    value_info takes the type of a former output, and outputs take types from value_info; an input has its own message.
+    A former output's type goes to value_info; a new output takes its type from value_info.
     """
     stored = find_stored(node.details)
     for (number, index, position), message in list_slots(stored):
@@ -202,12 +198,11 @@ def _place_messages(
 
 
 def reads_back(file: OnnxFile, graph: Graph, changed: Collection[str] = ()) -> bool:
-    """Return whether a file reads back as ``graph``, initializers ``changed`` aside; False also
-    where only decoding can tell.
+    """Whether a file reads back as ``graph``, apart from initializers ``changed``.
 
-    Every message is read, and compared with its node, but no graph is built. Files with bodies,
-    weights in Constants or sparse ones, functions, or tensors of operators in other files are left
-    to :func:`decode_model`, and so is every fault.
+    Every message is compared with its node, without building a graph. Files that need decoding
+    count as different: those with faults, bodies, functions, sparse or Constant weights, and
+    operators' tensors in other files.
     """
     try:
         model = scan_model(file)
@@ -234,7 +229,7 @@ def reads_back(file: OnnxFile, graph: Graph, changed: Collection[str] = ()) -> b
 
 
 def _match_fields(model: ModelFields, lists: Lists, source: OnnxSource) -> bool:
-    """Return whether a file has the fields of its source that are on no node, and no messages on values without one."""
+    """Whether a file has the fields of its source that belong to no node, and no orphans."""
     has_orphans = bool(source.orphans or lists.named[ANNOTATION])
     return (
         not has_orphans
@@ -246,10 +241,7 @@ def _match_fields(model: ModelFields, lists: Lists, source: OnnxSource) -> bool:
 def _match_variables(
     file: OnnxFile, lists: Lists, graph: Graph, changed: Collection[str]
 ) -> dict[Node, tuple[str, ...]] | None:
-    """Return the names of the variables if a file has the variables of ``graph``, else None.
-
-    Raises WireError, InputError.
-    """
+    """Return the names of the variables if a file and ``graph`` have the same ones, else None."""
     tensors = index_by_name(lists.named[INITIALIZER], unique="initializers")
     inputs = index_by_name(lists.named[INPUT], unique="graph inputs")
     variables = {node.name: node for node in graph.variables()}
@@ -274,10 +266,9 @@ def _match_variables(
 
 
 def _is_tensor_kept(expected: NamedMessage | None, actual: NamedMessage) -> bool:
-    """Return whether a written initializer has the other fields of the one that was read."""
     if expected is None:
         return False
-    if expected.place is not None and actual.place is not None:  # shape, dtype, name and data alone
+    if expected.place is not None and actual.place is not None:  # shape, dtype, name and data only
         return True
     return _read_tensor_rest(expected) == _read_tensor_rest(actual)
 
@@ -285,9 +276,9 @@ def _is_tensor_kept(expected: NamedMessage | None, actual: NamedMessage) -> bool
 def _match_operators(
     file: OnnxFile, lists: Lists, graph: Graph, values: dict[Node, tuple[str, ...]]
 ) -> bool:
-    """Return whether the nodes of a file are the operators of ``graph``; add the names of their outputs to ``values``.
+    """Whether a file's nodes are the operators of ``graph``; add their outputs' names to ``values``.
 
-    An operator reads ``values`` of the nodes before it: decoding finds no others.
+    An operator may only read ``values`` of earlier nodes, as in decoding.
 
     Raises:
         WireError: a node is malformed, or has a body.
@@ -316,7 +307,7 @@ def _match_operators(
             else _read_node_rest(span) != _read_node_rest(Span(file, field[3], field[4]))
         ):
             return False
-        # Equal bytes have equal attributes; they are only read where the node does not have those of its source.
+        # Equal bytes have equal attributes: read only those that are not from the source.
         if (node.attrs or stated) and attributes.get(id(details.stored)) is not node.attrs:
             known = reader.read_attributes(kind, _refuse_body)
             if [*known.texts.items()] != [*node.attrs.items()]:
@@ -324,14 +315,13 @@ def _match_operators(
         try:
             if inputs != _name_inputs(node, values):
                 return False
-        except KeyError:  # one comes after this node
+        except KeyError:  # an input comes after this node
             return False
         values[node] = outputs
     return True
 
 
 def _name_inputs(node: Node, values: Mapping[Node, tuple[str, ...]]) -> tuple[str, ...]:
-    """Return the names of a node's inputs, empty ones for those that are absent."""
     names = [values[entry.node][entry.index] for entry in node.inputs]
     # In rising order, so that each insertion is at its final place.
     for position in node.details.absent:
@@ -340,7 +330,6 @@ def _name_inputs(node: Node, values: Mapping[Node, tuple[str, ...]]) -> tuple[st
 
 
 def _match_values(lists: Lists, graph: Graph) -> bool:
-    """Return whether a file's lists of values match the source files of ``graph``, under the new names."""
     heads = Counter([(head.node, head.index) for head in graph.heads])
     ends = {node for node, _ in heads}
     names: dict[int, list[str]] = {VALUE_INFO: [], OUTPUT: [], INPUT: []}
@@ -353,9 +342,7 @@ def _match_values(lists: Lists, graph: Graph) -> bool:
         values = details.stored.values
         if values.annotations is not EMPTY or values.repeated:
             return False
-        if (
-            values.results is EMPTY and node not in ends
-        ):  # as nearly always, and a call for each takes time
+        if values.results is EMPTY and node not in ends:  # the usual case, without a call
             for index, message in values.infos.items():
                 info_names.append(details.outputs[index])
                 infos.append(message)
@@ -364,7 +351,7 @@ def _match_values(lists: Lists, graph: Graph) -> bool:
             names[number].append(details.outputs[index])
             messages[number].append(message)
     declared = index_by_name(lists.named[OUTPUT])
-    # The others have types that were inferred.
+    # Other outputs have inferred types.
     written = [declared[name] for name in names[OUTPUT] if name in declared]
     are_equal = _are_messages_equal(info_names, infos, lists.named[VALUE_INFO])
     return are_equal and _are_messages_equal(names[OUTPUT], messages[OUTPUT], written)
@@ -373,7 +360,6 @@ def _match_values(lists: Lists, graph: Graph) -> bool:
 def _are_messages_equal(
     names: Sequence[str], expected: Sequence[NamedMessage], actual: Sequence[NamedMessage]
 ) -> bool:
-    """Return whether a file has these messages under these names, in any order."""
     rests, written, written_names = (
         _read_rests(expected),
         _read_rests(actual),
@@ -387,7 +373,6 @@ def _are_messages_equal(
 
 
 def _read_rests(messages: Iterable[NamedMessage]) -> list[bytes]:
-    """Return the bytes of each message without its name."""
     return [
         m.file.data[m.start : m.name_start] + m.file.data[m.name_end : m.end]
         if m.rest is None
@@ -401,9 +386,9 @@ def _read_rest(message: NamedMessage | None) -> bytes:
 
 
 def _read_tensor_rest(tensor: Span, *, is_sparse: bool = False) -> bytes:
-    """Return a TensorProto or SparseTensorProto without its name, shape, dtype, data and data location."""
+    """Return a TensorProto or SparseTensorProto without its name, shape, dtype, data and location."""
     data, parts = tensor.file.data, list[tuple[int, bytes]]()
-    if is_sparse:  # its values have the name
+    if is_sparse:  # the name is in its values
         fields = list(scan(data, tensor.start, tensor.end))
         values = [
             _read_tensor_rest(Span(tensor.file, field[3], field[4]))
@@ -417,12 +402,11 @@ def _read_tensor_rest(tensor: Span, *, is_sparse: bool = False) -> bytes:
         is_note = number == TENSOR_METADATA and has_own_key(data, start, end)
         if number > 2 and number not in DATA_FIELDS and number != TENSOR_NAME and not is_note:
             parts.append((number, data[begin:end]))
-    # Where data gets another place, fields are written in the order of their numbers.
+    # Tensors with moved data are written with their fields in order of number.
     return b"".join([part for _, part in sorted(parts, key=itemgetter(0))])
 
 
 def _read_annotation(annotation: NamedMessage, name: str, names: GraphNames) -> bytes:
-    """Return a TensorAnnotation with new names for its value and the values that it refers to."""
     prefix = name.removesuffix(annotation.name) if name.endswith(annotation.name) else ""
     return b"".join(
         rename_annotation(
@@ -432,7 +416,7 @@ def _read_annotation(annotation: NamedMessage, name: str, names: GraphNames) -> 
 
 
 def _read_node_rest(node: Span, *, has_data: bool = False) -> bytes:
-    """Return a NodeProto without its names and without graphs in attributes, or the data of a Constant."""
+    """Return a NodeProto without names and graphs, or without the data of a Constant."""
     left_out = (TENSOR, SPARSE_TENSOR) if has_data else (GRAPH, GRAPHS)
     data, parts = node.file.data, list[bytes]()
     for number, _, begin, start, end in scan(data, node.start, node.end):
@@ -447,7 +431,6 @@ def _read_node_rest(node: Span, *, has_data: bool = False) -> bytes:
 def _are_fields_equal(
     expected: Iterable[tuple[int, Span]], actual: Iterable[tuple[int, Span]]
 ) -> bool:
-    """Return whether the fields of a message are those that were read, in the order of their numbers."""
     texts = [
         [(n, span.read()) for n, span in sorted(fields, key=itemgetter(0))]
         for fields in (expected, actual)

@@ -1,4 +1,4 @@
-"""Save a model as ONNX: the file itself and data that has to move, checked before they are in place."""
+"""Save a model as ONNX: write its file and data that moves, checked before they are put in place."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from graphshare.text.format import format_bytes
 from graphshare.text.urls import is_url
 
 LARGEST = (1 << 31) - 1
-"""The largest message that protobuf takes, in bytes."""
+"""The largest protobuf message in bytes."""
 _CHUNK = 1 << 22
 _EXPORTED = (
     "`weights='external'` puts them beside the model, `weights='params'` leaves them in their file"
@@ -47,10 +47,9 @@ _Facts = tuple[object, ...]
 
 
 class ModelBytes(msgspec.Struct, frozen=True, eq=False):
-    """A model that can be computed before it is saved, or without that: its external data is in ``folder``.
+    """A model that can be computed before or without saving; its external data is in ``folder``.
 
-    ``staged`` is a file that holds these very bytes; empty where there is none. ``beside`` is the
-    name that the file of its weights has for now.
+    ``staged`` is a file of these bytes, if any; ``beside`` the current name of the weights' file.
     """
 
     graph: Graph
@@ -60,7 +59,8 @@ class ModelBytes(msgspec.Struct, frozen=True, eq=False):
     beside: str = ""
 
     def encode(self, graph: Graph) -> tuple[bytes, str]:
-        """Return the bytes of the model, or of ``graph`` with other outputs, and the folder of its external data.
+        """Return the bytes of the model, or of ``graph`` with other outputs, and the external
+        data's folder.
 
         Raises:
             RefusedError: they are more than protobuf allows.
@@ -68,7 +68,7 @@ class ModelBytes(msgspec.Struct, frozen=True, eq=False):
         return b"".join(self.pieces(graph)), self.folder
 
     def pieces(self, graph: Graph) -> Iterator[bytes | memoryview]:
-        """Yield the bytes of :meth:`encode` in pieces; each is there until the next is wanted."""
+        """Yield the bytes of :meth:`encode` in pieces, each valid until the next."""
         is_whole = graph.heads == self.graph.heads
         if self.staged and is_whole:
             with open_source(self.staged) as source:
@@ -85,8 +85,7 @@ class ModelBytes(msgspec.Struct, frozen=True, eq=False):
 
 
 def keep_in_memory(graph: Graph, parameters: ParameterFile | None) -> ModelBytes:
-    """Return a model that is not saved, with all of its data but external data of its ONNX file,
-    unless that is at a URL.
+    """Return an unsaved model; its ONNX file's external data stays outside unless it is at a URL.
 
     Raises:
         RefusedError: its external data is in several directories.
@@ -108,7 +107,8 @@ def keep_in_memory(graph: Graph, parameters: ParameterFile | None) -> ModelBytes
 class StagedOnnx(msgspec.Struct, frozen=True, eq=False):
     """A model whose files are written beside their places, or the bytes for stdout instead.
 
-    ``size`` counts the bytes of the model's own file, ``embedded`` are parameters that could not stay in their file.
+    ``size`` counts the bytes of the model's own file, ``embedded`` are parameters that had to leave
+    theirs.
     """
 
     model: ModelBytes
@@ -125,13 +125,13 @@ def stage_onnx(
     stage: OutputTransaction,
     options: SaveOptions,
 ) -> StagedOnnx:
-    """Write the model's file, and data that it cannot reach where it is, beside their targets; check the file.
+    """Write the model's file, and data that must move, beside their targets; check the file.
 
     Raises:
-        InputError: external data that would be copied does not exist, or its file is too short.
-        RefusedError: the file would be larger than protobuf allows; data cannot stay where it is,
-            would have to be copied and must not, or would replace an input.
-        SelfCheckError: it does not read back as the graph that it was made from.
+        InputError: external data to copy does not exist, or its file is too short.
+        RefusedError: the file would be larger than protobuf allows; data would replace an input,
+            cannot stay, or must not be copied.
+        SelfCheckError: it does not read back as its graph.
     """
     place = "" if target == "-" else target
     placement = Placement(
@@ -158,7 +158,7 @@ def stage_onnx(
             return StagedOnnx(ModelBytes(graph, placement), (), data.size, (), pieces)
         out = stage.open(target, last=True)
         folder = "." if out.direct else os.path.dirname(out.name) or "."
-        # With data beside it the written file names the final place of the data, where nothing is yet.
+        # With data beside it, the written file names the data's final place, where nothing is yet.
         staged = "" if out.direct or placement.outside else out.name
         replaced = {name for name, record in placement.records.items() if record.other_file is None}
         _write_model(data, graph, out, target, replaced)
@@ -171,12 +171,12 @@ def stage_onnx(
 def encode_for_session(
     graph: Graph, parameters: ParameterFile | None
 ) -> tuple[Iterator[bytes | memoryview], str]:
-    """Return the pieces of a model that is not saved, and the directory of its external data; data
-    at a URL is embedded.
+    """Return the pieces of an unsaved model and its data's directory; data at a URL is embedded.
 
     Raises:
         InputError: external data does not exist, or its file is too short.
-        RefusedError: its external data is in several directories, or the bytes would be more than protobuf allows.
+        RefusedError: its external data is in several directories, or it is larger than protobuf
+            allows.
     """
     refuse_missing_data(graph, parameters)
     model = keep_in_memory(graph, parameters)
@@ -184,7 +184,7 @@ def encode_for_session(
 
 
 def _list_remote(graph: Graph, parameters: ParameterFile | None) -> dict[str, Record]:
-    """Return the records of external data by name. Raises RefusedError where it cannot be read into one model."""
+    """Return the records of external data by name. Raises RefusedError if they do not fit one model."""
     places = {node.name: place for node, place in list_external(graph)}
     size = sum(place.end - place.start for place in places.values())
     records = (
@@ -200,7 +200,7 @@ def _list_remote(graph: Graph, parameters: ParameterFile | None) -> dict[str, Re
 
 
 def _add_hashes(graph: Graph, files: Sequence[str]) -> Graph:
-    """Return a graph whose metadata states the SHA-256 of each parameter file that its model points into."""
+    """State in the metadata the SHA-256 of each parameter file that the model points into."""
     hashes = {f"graphshare.sha256.{base_name(file)}": hash_file(file) for file in files}
     return (
         msgspec.structs.replace(graph, source=add_metadata(get_source(graph), hashes))
@@ -210,7 +210,6 @@ def _add_hashes(graph: Graph, files: Sequence[str]) -> Graph:
 
 
 def _encode_file(graph: Graph, placement: Placement, reader: ArrayReader | None) -> Blob:
-    """Return the bytes of the model's own file. Raises RefusedError for more than protobuf allows."""
     data = encode_graph_file(graph, placement.make_encoder(reader), find_head_types(graph))
     if data.size > LARGEST:
         message = f"the model would take {format_bytes(data.size)}, and the limit is 2 GiB"
@@ -233,7 +232,7 @@ def _write_model(
 def _write_data(
     placement: Placement, reader: ArrayReader | None, stage: OutputTransaction, options: SaveOptions
 ) -> str:
-    """Write the file beside the model, and return the name that it has until it is in place."""
+    """Write the file beside the model, and return its temporary name."""
     sources = {
         data.path: UsedFile(data.path, "parameters")
         for data, _ in placement.outside

@@ -1,4 +1,4 @@
-"""Refuse messages that repeat a singular field, where they are kept as bytes: types, and pairs of texts."""
+"""Refuse repeated singular fields in messages that are kept as bytes: types, and pairs of texts."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from functools import lru_cache
 from graphshare.formats.onnx.protobuf import BYTES, Data, Field, WireError, once, scan
 
 _TYPES = {1: "tensor", 4: "element", 5: "map", 7: "pair", 8: "tensor", 9: "element"}
-_KEY_TAG, _VALUE_TAG = 0x0A, 0x12  # of the texts of a pair
-#: Of each message the fields that it has at most once, those of which it has one in all, and the messages in it.
+_KEY_TAG, _VALUE_TAG = 0x0A, 0x12  # tags of the texts of a pair
+#: For each message: fields that occur once, fields of which one occurs, and inner messages.
 _KINDS: dict[str, tuple[int, int, dict[int, str]]] = {
     "type": (once(6), once(*_TYPES), _TYPES),
     "tensor": (once(1, 2), 0, {2: "shape"}),
@@ -23,9 +23,9 @@ _KINDS: dict[str, tuple[int, int, dict[int, str]]] = {
 
 
 def refuse_repeats(data: Data, field: Field, kind: str) -> None:
-    """Raise WireError for a message of this kind that repeats a singular field, also in nested messages.
+    """Raise WireError if a message of this kind, or one in it, repeats a singular field.
 
-    Protocol buffers do not read a field of another wire type as a message either.
+    Like protobuf, it does not read fields of another wire type as messages.
     """
     _, wire_type, _, start, end = field
     if wire_type == BYTES and not (kind == "pair" and _is_plain_pair(data[start:end])):
@@ -36,8 +36,8 @@ def refuse_repeats(data: Data, field: Field, kind: str) -> None:
 
 
 def _is_plain_pair(pair: bytes) -> bool:
-    """Return whether a message is a pair of two short texts, as nearly always: nodes have many, and
-    a scan takes time.
+    """Whether a message is a pair of two short texts, the usual case: many nodes have pairs, and
+    scans are slow.
     """
     if len(pair) < 4 or pair[0] != _KEY_TAG or pair[1] >= 128:
         return False

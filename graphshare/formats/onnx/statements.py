@@ -1,7 +1,6 @@
-"""Compare the statements of ONNX models beyond their nodes: operator sets, functions, types,
-annotations; list functions.
+"""Compare operator sets, functions, types and annotations of ONNX models; list functions.
 
-Of two functions with one name and different bodies, in models that are joined, the later one gets another name.
+When models are joined, functions of one name and different bodies are renamed, except the first.
 """
 
 from __future__ import annotations
@@ -82,9 +81,7 @@ def _compare_opsets(
 
 
 class StoredFunction:
-    """A FunctionProto, decoded when it is first needed; ``field`` includes its tag, ``fault`` is
-    why it cannot be decoded.
-    """
+    """A FunctionProto, decoded on first use; ``field`` includes its tag, ``fault`` explains a failure."""
 
     def __init__(self, field: Span, span: Span) -> None:
         self.field, self.span = field, span
@@ -94,7 +91,7 @@ class StoredFunction:
 
     @property
     def function(self) -> Function | None:
-        """Return the function; None for one that is damaged."""
+        """None if the function is damaged."""
         if not self._is_read:
             self._is_read = True
             try:
@@ -107,11 +104,11 @@ class StoredFunction:
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """Return the nodes of the body; none of a damaged function."""
+        """The body's nodes; empty if the function is damaged."""
         return () if self.function is None else self.function.graph.nodes
 
     def describe(self) -> str:
-        """Return the number of its nodes, in words."""
+        """Return the number of its nodes in words, or its bytes if it is damaged."""
         return (
             f"{self.span.size:,} bytes"
             if self.function is None
@@ -148,8 +145,7 @@ def read_functions(graph: Graph) -> Iterator[tuple[FunctionKey, StoredFunction]]
 
 
 def list_function_weights(graph: Graph, nodes: Iterable[Node] | None = None) -> dict[str, Node]:
-    """Return the weights in the functions of a model, or in those that ``nodes`` call, by the names
-    of function and value.
+    """Return weights by function and value name: in all functions, or in those that ``nodes`` call.
 
     A function sees only its inputs, so its weights stay in it, and all calls share them.
     """
@@ -172,9 +168,7 @@ def list_function_weights(graph: Graph, nodes: Iterable[Node] | None = None) -> 
 
 
 def list_uses(nodes: Iterable[Node], *models: Functions) -> tuple[set[str], set[FunctionKey]]:
-    """Return the domains of ``nodes`` and of nodes in their subgraphs, and the functions that they
-    call, also indirectly.
-    """
+    """Return the domains of ``nodes`` and their subgraphs, and all functions called, also indirectly."""
     domains: set[str] = set()
     called: set[FunctionKey] = set()
     for key in list_calls(nodes):
@@ -191,12 +185,12 @@ def list_uses(nodes: Iterable[Node], *models: Functions) -> tuple[set[str], set[
 
 
 def key_of_call(node: Node) -> FunctionKey:
-    """Return the key of the function that an operator calls, if there is one."""
+    """Return the key of the function that an operator may call."""
     return node.details.domain, node.op, node.details.values.get(OVERLOAD, "")
 
 
 def find_calls(graph: Graph) -> Callable[[Node], Body | None]:
-    """Return a function that finds the body that an operator calls; see
+    """Return a function that finds the body of a call; see
     :meth:`graphshare.formats.facets.Bodies.find_calls`.
     """
     functions = list_functions(graph)
@@ -217,7 +211,7 @@ def find_calls(graph: Graph) -> Callable[[Node], Body | None]:
 
 
 def list_calls(nodes: Iterable[Node]) -> Iterator[FunctionKey]:
-    """Yield the domain, the operator and the overload of nodes and of those in their subgraphs."""
+    """Yield domain, operator and overload of nodes and of the nodes in their subgraphs."""
     pending = list(nodes)
     while pending:
         node = pending.pop()
@@ -265,7 +259,6 @@ def _describe_default(attributes: Mapping[str, object], name: str) -> str | None
 
 
 def _find_other_body(x: Function, y: Function, computed: bool) -> str:
-    """Return the difference between the bodies of two functions in words; empty where there is none."""
     counts = [
         sum(node.details.holds_value is False for node in function.graph.nodes)
         for function in (x, y)
@@ -289,9 +282,7 @@ def _count_operators(function: Function) -> int:
 
 
 def _compare_forms(pairs: list[tuple[Node, Node]]) -> Iterator[Change]:
-    """Yield the dtypes and shapes that differ of parameters whose records are bytes: texts, sparse
-    ones, rare dtypes.
-    """
+    """Compare dtypes and shapes of parameters with bytes as records: texts, sparse ones, rare dtypes."""
     for a, b in pairs:
         old, new = (_describe_form(find_stored(node.details)) for node in (a, b))
         if old and new and old != new:
@@ -308,7 +299,7 @@ def _describe_form(stored: Stored) -> str:
 
 
 def _compare_types(left: Graph, right: Graph, pairs: list[tuple[Node, Node]]) -> Iterator[Change]:
-    """Yield the types of inputs and outputs that differ; they are paired as their nodes are."""
+    """Compare types of inputs and outputs, paired like their nodes."""
     captures = {*left.captures, *right.captures}
     outputs, results = (
         {(head.node, head.index): None for head in graph.heads} for graph in (left, right)
@@ -350,7 +341,7 @@ def _find_result(node: Node, index: int) -> NamedMessage | None:
 
 
 def _compare_annotations(pairs: list[tuple[Node, Node]]) -> Iterator[Change]:
-    """Yield the quantization annotations that differ; the values that they name are paired as their nodes are."""
+    """Compare quantization annotations; values in them are paired like their nodes."""
     stored = [
         (find_stored(a.details).values.annotations, find_stored(b.details).values.annotations)
         for a, b in pairs
@@ -371,7 +362,6 @@ def _compare_annotations(pairs: list[tuple[Node, Node]]) -> Iterator[Change]:
 
 
 def _read_annotation(message: NamedMessage | None) -> dict[str, str]:
-    """Return the names of values in a TensorAnnotation by their keys."""
     names: dict[str, str] = {}
     if message is not None:
         data = message.file.data
@@ -398,19 +388,19 @@ def _choose_names(
     taken: Mapping[FunctionKey, bytes],
     used: set[tuple[str, str]],
 ) -> dict[FunctionKey, str]:
-    """Return new names for the functions that clash with ``taken`` ones, and add them to ``used``."""
+    """Return new names for functions that clash with ``taken`` ones, and add them to ``used``."""
     names: dict[FunctionKey, str] = {}
     pending = [key for key, content in contents.items() if taken.get(key, content) != content]
     while pending:
         for key in pending:
-            # There are more candidates than names in use, so that one is free.
+            # There are more candidates than names in use, so one is free.
             names[key] = next(
                 free
                 for i in range(2, len(used) + 3)
                 if (key[0], free := f"{key[1]}_{i}") not in used
             )
             used.add((key[0], names[key]))
-        # A function of the same bytes is another one where it calls one of another name.
+        # A function with equal bytes still differs if it calls a renamed one.
         pending = [
             key
             for key, function in functions.items()
@@ -422,11 +412,10 @@ def _choose_names(
 
 
 def separate_functions(graphs: Sequence[Graph]) -> Iterator[tuple[Graph, Mapping[str, str]]]:
-    """Yield models whose functions can stand in one file, with the new names of functions; without
-    a clash one keeps its name.
+    """Yield models whose functions can be in one file, with the new names of clashing functions.
 
-    A function also clashes with an operator of its name of a model that does not define it. An
-    operator set that a model imports and does not use has the version of a model that uses it.
+    A function also clashes with an operator of its name in a model that does not define it. An
+    operator set imported but not used gets the version of a model that uses it.
     """
     models: list[Functions] = [list_functions(graph) for graph in graphs]
     graphs = align_unused_opsets(graphs, models)
@@ -445,7 +434,7 @@ def separate_functions(graphs: Sequence[Graph]) -> Iterator[tuple[Graph, Mapping
         names = _choose_names(functions, contents, taken, used)
         for key in (
             functions.keys() - names.keys()
-        ):  # what calls another one is no longer a function of these bytes
+        ):  # a function that calls a renamed one has different bytes
             taken[key] = (
                 contents[key] if names.keys().isdisjoint(list_calls(functions[key].nodes)) else b""
             )
@@ -454,12 +443,11 @@ def separate_functions(graphs: Sequence[Graph]) -> Iterator[tuple[Graph, Mapping
 
 
 def _list_all_calls(graph: Graph, functions: Functions) -> set[FunctionKey]:
-    """Return the keys of the operators of a model, those in its functions too."""
     return set(list_calls(chain(graph.nodes, *(function.nodes for function in functions.values()))))
 
 
 def list_used_domains(graph: Graph, functions: Functions) -> set[str]:
-    """Return the domains of the operators of a model, and those that its functions import."""
+    """Return the domains of a model's operators and those that its functions import."""
     imported = {
         domain
         for stored in functions.values()
@@ -470,7 +458,7 @@ def list_used_domains(graph: Graph, functions: Functions) -> set[str]:
 
 
 def align_unused_opsets(graphs: Sequence[Graph], models: Sequence[Functions]) -> list[Graph]:
-    """Return models that import the operator sets which they do not use in the version of one that does."""
+    """Give imported but unused operator sets the version of a model that uses them."""
     used = [
         list_used_domains(graph, functions) for graph, functions in zip(graphs, models, strict=True)
     ]
@@ -494,7 +482,6 @@ def align_unused_opsets(graphs: Sequence[Graph], models: Sequence[Functions]) ->
 
 
 def _rename(graph: Graph, functions: Functions, names: _Names) -> Graph:
-    """Return a model that defines and calls functions under their new ``names``."""
     renamed, _ = rebuild_graph(graph, lambda node: _rename_calls(node, names))
     fields: dict[Span, Span] = {}
     for key, function in functions.items():
@@ -512,7 +499,6 @@ def _rename(graph: Graph, functions: Functions, names: _Names) -> Graph:
 
 
 def _rename_calls(node: Node, names: _Names) -> Node:
-    """Return an operator that calls functions by their new names, in its bodies too."""
     bodies = tuple([_rename_in_body(body, names) for body in node.subgraphs])
     name, stored = names.get(key_of_call(node)), find_stored(node.details)
     if stored.node is None or (
@@ -529,7 +515,6 @@ def _rename_in_body(graph: Graph, names: _Names) -> Graph:
 
 
 def _encode(span: Span, kind: str, names: _Names, own: str = "") -> Message:
-    """Return a message with the new names of functions that it calls, and with ``own`` as its name if that is given."""
     if kind == "operator":
         texts = {7: "", _NAME[kind]: "", 8: ""}  # domain, operator, overload
         data = span.file.data

@@ -1,4 +1,4 @@
-"""The facts that a graph keeps of its ONNX file: the place of each message, so that its bytes can be written back."""
+"""The places of a graph's messages in its ONNX file, to write their bytes back."""
 
 from __future__ import annotations
 
@@ -22,18 +22,17 @@ from graphshare.text.format import format_names
 from graphshare.text.urls import redact
 
 _CHUNK = 1 << 20
-_LARGE = 1 << 25  # bytes from which on a file is not read as a whole
+_LARGE = 1 << 25  # bytes from which on only the needed parts of a file are read
 
 
 class OnnxFile:
-    """The bytes of an ONNX file. A small file is in memory; of a large one only the parts that are read.
+    """The bytes of an ONNX file; of a large one only needed parts are read.
 
-    ``held`` are the bytes of a file that cannot be opened again: of a pipe, or unpacked by gzip.
-    ``folder`` is the directory in which external data lies; without ``seeks_data`` it need not be
-    there. A file ``is_own`` that this program writes: its data is put in place later and replaces
-    the file there. ``sizes`` has the bytes of the files in the folder, by path, and ``missing``
-    says which of them are absent or too short. ``disorder`` is the first fault of nodes that were
-    sorted, in memory.
+    ``held`` are the bytes of a file that cannot be opened again: a pipe, or one unpacked from gzip.
+    ``folder`` is the directory of external data; it must exist only with ``seeks_data``. A file
+    ``is_own`` if this program is writing it; its data is put in place later, replacing older files.
+    ``sizes`` maps paths of data files to their bytes, and ``missing`` maps absent or short ones to
+    a reason. ``disorder`` is the first fault of nodes that were sorted in memory.
     """
 
     disorder: Fault | None = None
@@ -57,11 +56,11 @@ class OnnxFile:
 
     @property
     def real_folder(self) -> str:
-        """Return the directory of the file behind links."""
+        """The directory of the file, links resolved."""
         return os.path.dirname(os.path.realpath(self.path))
 
     def __getstate__(self) -> dict[str, Any]:
-        # An open file cannot be pickled; the process that gets this object opens it again.
+        # An open file cannot be pickled; the receiving process opens it again.
         return {**self.__dict__, "data": self.data if isinstance(self.data, bytes) else None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -70,7 +69,7 @@ class OnnxFile:
             self.data = SourceBytes(reopen_source(self.path, self.identity))
 
     def pieces(self, start: int, end: int) -> Iterator[bytes]:
-        """Yield bytes in pieces of at most 1 MiB. Raises InputError when the file has changed since it was read."""
+        """Yield bytes in pieces of at most 1 MiB. Raises InputError if the file has changed."""
         if isinstance(self.data, bytes) or end - start <= _CHUNK:
             yield self.data[start:end]
             return
@@ -80,7 +79,7 @@ class OnnxFile:
 
 
 class MemoryFile(OnnxFile):
-    """The bytes of a message that no file has."""
+    """The bytes of a message that is in no file."""
 
     folder = path = ""
     seeks_data = is_own = False
@@ -92,7 +91,7 @@ class MemoryFile(OnnxFile):
 
 
 class Span(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """Bytes ``start`` to ``end`` of ``file``, read when they are wanted."""
+    """Bytes ``start`` to ``end`` of ``file``, read on demand."""
 
     file: OnnxFile
     start: int
@@ -100,45 +99,40 @@ class Span(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def size(self) -> int:
-        """Return the number of bytes."""
         return self.end - self.start
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield the bytes in pieces."""
         return self.file.pieces(self.start, self.end)
 
     def read(self) -> bytes:
-        """Return all bytes."""
         return self.file.data[self.start : self.end]
 
     def find_field(self, number: int) -> Span | None:
-        """Return the value of the first field of this number in a message; None where there is none."""
+        """Return the value of the first field of this number in a message, or None."""
         fields = scan(self.file.data, self.start, self.end)
         return next(
             (Span(self.file, field[3], field[4]) for field in fields if field[0] == number), None
         )
 
     def open_field(self) -> tuple[int, Span]:
-        """Return the number and the value of the field that these bytes are, with its tag."""
+        """Return the number and the value of the one field in these bytes."""
         ((number, _, _, start, end),) = scan(self.file.data, self.start, self.end)
         return number, Span(self.file, start, end)
 
 
 class NamesSpan(Span, frozen=True, eq=False, gc=False):
-    """A NodeProto that begins with its names; its other fields begin at ``names_end``, and ``rest``
-    has their bytes as text.
-    """
+    """A NodeProto that begins with its names; ``rest`` is the text of the fields from ``names_end`` on."""
 
     names_end: int
     rest: str
 
 
 class TensorPlace(msgspec.Struct, frozen=True, gc=False):
-    """The facts of a TensorProto: ``data`` is the field number of its data, at ``start`` to ``end``
-    of the file ``path``.
+    """The shape, dtype and data place of a TensorProto.
 
-    ``path`` is empty for data in the model itself; ``external`` are the pairs that locate it. ``pieces`` counts the
-    fields that the data consists of; data of several is not contiguous.
+    ``data`` is the data's field number, ``start`` to ``end`` its bytes in the file ``path`` (empty
+    for the model); ``external`` are the pairs that locate external data. ``pieces`` counts the
+    data's fields; several are not contiguous.
     """
 
     shape: tuple[int, ...]
@@ -152,18 +146,16 @@ class TensorPlace(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def file_range(self) -> FileRange:
-        """Return the place of data in another file."""
         return FileRange(self.path, self.start, self.end)
 
 
 class NamedMessage(Span, frozen=True, eq=False, gc=False):
-    """A message, without its tag, that begins with or contains a name, and the field of the name in it.
+    """A message without its tag, and the place of a name in it.
 
-    ``number`` is the field number of the name, ``name_start`` to ``name_end`` where that field is
-    (both the place where it would be when there is none), ``rank`` its place in the list that it
-    was read from, ``place`` where the data of an initializer is, unless that is still to be found.
-    ``rest`` are the bytes behind a name that comes first in a short message, one object for equal
-    ones; None in all other messages.
+    ``number`` is the name's field number; the field is at ``name_start`` to ``name_end``, both
+    equal if it is missing. ``rank`` is the message's position in its list, ``place`` an
+    initializer's data once located. ``rest`` are the bytes after a leading name in a short message,
+    shared by equal ones, else None.
     """
 
     name: str
@@ -184,16 +176,15 @@ class FileRange(msgspec.Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """Return the number of bytes."""
         return self.end - self.start
 
 
 class ValueMessages(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """The messages of a file on the outputs of a node, by index.
+    """The messages of a file on the outputs of a node, by output index.
 
     ``infos`` are from value_info, ``results`` from the graph's outputs, ``annotations`` on
-    quantization. If one list has several messages on one output, the last one counts; ``repeated``
-    has those before it, each with the number of its list and the index.
+    quantization. The last message of a list on an output counts; ``repeated`` has earlier ones with
+    list number and output index.
     """
 
     infos: Mapping[int, NamedMessage] = EMPTY
@@ -203,7 +194,7 @@ class ValueMessages(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def has_others(self) -> bool:
-        """Return whether there are messages beside those in ``infos``: nearly every value has value_info alone."""
+        """Whether there is more than ``infos``; nearly every value has value_info only."""
         return self.results is not EMPTY or self.annotations is not EMPTY or bool(self.repeated)
 
 
@@ -211,7 +202,7 @@ NO_MESSAGES = ValueMessages()
 
 
 def list_results(values: ValueMessages, index: int, count: int) -> list[NamedMessage]:
-    """Return the last messages on an output in the graph's outputs, where the graph has it ``count`` times."""
+    """Return the graph-output messages on an output that the graph has ``count`` times, the last ones."""
     last = [values.results[index]] if index in values.results else []
     earlier = [
         message for number, place, message in values.repeated if (number, place) == (OUTPUT, index)
@@ -222,20 +213,19 @@ def list_results(values: ValueMessages, index: int, count: int) -> list[NamedMes
 class Stored(msgspec.Struct, frozen=True, eq=False, gc=False):
     """The messages of a node in its file, and their places.
 
-    An operator has its NodeProto ``node`` with the names in it as they were read: ``inputs``
-    (except the names in a :class:`NamesSpan`), ``outputs`` and ``label``, and the places of tensors
-    in its attributes whose data is in another file (``outer``), without those in its bodies. A
-    variable has a ``tensor`` (an initializer; ``is_sparse`` for a SparseTensorProto) or the
-    ``input`` that declares it, or both. ``values`` are the messages on the outputs of either.
+    An operator has its NodeProto ``node`` and the names as read: ``inputs`` (except in a
+    :class:`NamesSpan`), ``outputs`` and ``label``. ``outer`` are its attributes' tensors, except in
+    bodies, with data in another file. A variable has a ``tensor`` (an initializer; ``is_sparse``
+    for a SparseTensorProto), an ``input`` that declares it, or both. ``values`` are the messages on
+    outputs.
 
-    A weight in a Constant is a variable with its ``tensor`` and its ``node``; one in a body is a
-    variable of the main graph whose ``home`` is the GraphProto of the body. ``outputs`` has the
-    name of either as it was read: in the home, where ``tensor`` has the name, it may be one that
-    the model has elsewhere too.
+    A weight in a Constant is a variable with ``tensor`` and ``node``. A weight of a body is a
+    variable of the main graph whose ``home`` is the body's GraphProto. ``outputs`` has the name of
+    either as read. In its home a weight is called as in ``tensor``; the model may use that name
+    elsewhere.
 
-    Nodes that no file had are stored in the same way, in memory: an operator without its inputs,
-    and a ``tensor`` without its data where ``data_in_record``: that is in the model's parameter
-    file.
+    New nodes are stored likewise, in memory: an operator without inputs, and a ``tensor`` without
+    data if ``data_in_record``, that is, in the model's parameter file.
     """
 
     values: ValueMessages = NO_MESSAGES
@@ -265,7 +255,7 @@ FIRST_CONSTANTS = 4
 
 
 def list_read_names(node: Node) -> tuple[str, ...]:
-    """Return the names of a node's outputs in the file that it was read from."""
+    """Return the names of a node's outputs as read from its file."""
     stored = find_stored(node.details)
     declared = stored.tensor or stored.input
     return stored.outputs if node.op else (declared.name if declared is not None else node.name,)
@@ -274,13 +264,12 @@ def list_read_names(node: Node) -> tuple[str, ...]:
 class OnnxSource(Source, frozen=True, eq=False):
     """The facts that a graph keeps of its ONNX file.
 
-    ``fields`` are the other fields of the model, without the graph's, and ``rest`` the fields of
-    the graph itself (its name, its documentation, metadata), each with its number and from its tag
-    on. ``orphans`` are messages on values that do not exist, by the number of their list. ``nodes``
-    and ``heads`` are the graph's as read: a graph that still has them is written as the copy of
-    ``span``. ``opsets`` are versions by domain. With ``is_ordered`` the fields of model and graph
-    are in the order of their numbers, as protobuf writes them. ``counts`` has the length of each
-    list of the file's GraphProto by number.
+    ``fields`` are the model's fields except the graph, ``rest`` the graph's own fields (name,
+    documentation, metadata), each with its number, tag included. ``orphans`` are messages on values
+    that do not exist, by list number. A graph with the ``nodes`` and ``heads`` as read is written
+    as a copy of ``span``. ``opsets`` are versions by domain. ``is_ordered`` tells that fields are
+    in the order of their numbers, as protobuf writes them. ``counts`` maps numbers of the
+    GraphProto's lists to their lengths.
     """
 
     format: ClassVar[str] = "onnx"
@@ -298,10 +287,9 @@ class OnnxSource(Source, frozen=True, eq=False):
     counts: Mapping[int, int] = EMPTY
 
     def after_join(self, others: Sequence[Source]) -> OnnxSource:
-        """Return the source with the operator sets, functions and metadata of ``others`` too, and
-        the highest IR version.
+        """Add operator sets, functions and metadata of ``others``, and take the highest IR version.
 
-        Of metadata with one key the first stays.
+        The first of metadata with equal keys stays.
         """
         fields, rest, opsets, version = (
             list(self.fields),
@@ -323,11 +311,11 @@ class OnnxSource(Source, frozen=True, eq=False):
                 _select(other.fields, OPSET),
                 [domain not in opsets for domain in other.opsets],
             )
-            # A damaged model may import a domain twice, and then fields and versions are no pairs.
+            # A damaged model may import a domain twice: fields and versions are then not pairs.
             fields += compress(sets, missing) if len(sets) == len(missing) else ()
             opsets = {**other.opsets, **opsets}
             fields += functions.take(other.fields) + metadata.take(other.fields)
-            # Metadata of all graphs is kept; a graph has one name and one documentation, taken from the first.
+            # A graph has only one name and documentation: the first graph's.
             rest += graph_metadata.take(other.rest)
         orphans = tuple(chain.from_iterable(source.orphans for source in (self, *joined)))
         return replace(
@@ -353,14 +341,12 @@ class OnnxSource(Source, frozen=True, eq=False):
                     )
 
     def count_parts(self, nodes: Collection[Node]) -> Mapping[str, int]:
-        """Return how many operators and initializers there are; inputs are neither."""
+        """Count operators and initializers; inputs are neither."""
         initializers = sum(node.is_variable and node.details.holds_value is True for node in nodes)
         return {"node": sum(not node.is_variable for node in nodes), "initializer": initializers}
 
     def list_labels(self, graph: Graph) -> Mapping[Node, str]:
-        """Return the names of the operators that have one; onnxruntime makes initializers of
-        Constants, without them.
-        """
+        """Return operators' names; onnxruntime makes nameless initializers of Constants."""
         return {
             node: node.details.label
             for node in graph.nodes
@@ -368,13 +354,11 @@ class OnnxSource(Source, frozen=True, eq=False):
         }
 
     def name_faults(self, graph: Graph) -> Iterator[tuple[str, str, Node]]:
-        """Yield the names that two values, or two outputs, have; not of outputs if a file that was
-        read repeats them.
-        """
+        """Yield names shared by two values or outputs, but not outputs repeated in the file itself."""
         taken: set[str] = set()
         hint = "choose another name or prefix, or rename one of them first"
         names = [*filter(None, chain.from_iterable(map(list_output_names, graph.nodes)))]
-        # Without a repeated name there is nothing to look for.
+        # Searched only if a name repeats.
         for node in graph.nodes if len(set(names)) < len(names) else ():
             for name in filter(None, list_output_names(node)):
                 if name in taken:
@@ -397,7 +381,7 @@ class OnnxSource(Source, frozen=True, eq=False):
                 )
 
     def list_notes(self) -> Iterator[str]:
-        """Yield notes on parts of the file that a written model has in another form, or that rewrites do not follow."""
+        """Yield notes on parts that are written in another form, or that rewrites do not follow."""
         missing = [f"{redact(path)} {reason}" for path, reason in self.file.missing.items()]
         if missing:
             yield f"{self.file.path}: has no weights ({format_names(missing)}); what does not read them works"
@@ -412,7 +396,6 @@ class OnnxSource(Source, frozen=True, eq=False):
             yield f"{self.file.path}: its training information is kept as it is, with the names that values had there"
 
     def describe(self) -> str:
-        """Return the format with its versions, for tables."""
         sets = ", ".join(
             f"{domain or 'ai.onnx'} {number}" for domain, number in self.opsets.items()
         )
@@ -424,7 +407,7 @@ def _select(fields: Iterable[tuple[int, Span]], number: int) -> list[tuple[int, 
 
 
 class _NewFields:
-    """Takes the fields of one number that no model before has, told apart by a part of their contents."""
+    """Collects fields of one number that are new by the part that ``identify`` returns."""
 
     def __init__(
         self, number: int, identify: Callable[[Span], Hashable], fields: Iterable[tuple[int, Span]]
@@ -433,7 +416,7 @@ class _NewFields:
         self._known = {identify(span) for _, span in _select(fields, number)}
 
     def take(self, fields: Iterable[tuple[int, Span]]) -> list[tuple[int, Span]]:
-        """Return the new fields of one model; of several with equal contents the last."""
+        """Return the new fields of one model, the last of equal ones."""
         own = {self._identify(field[1]): field for field in _select(fields, self._number)}
         new = [field for key, field in own.items() if key not in self._known]
         self._known.update(own)
@@ -445,7 +428,7 @@ def _read_key(span: Span) -> str:
 
 
 def read_metadata(span: Span) -> tuple[str, str]:
-    """Return key and value of a field with metadata, from its tag on."""
+    """Return key and value of a metadata field that begins with its tag."""
     data, (_, pair) = span.file.data, span.open_field()
     texts = {
         field[0]: text_at(data, field)
@@ -467,7 +450,7 @@ _NO_STORED = Stored()
 
 
 def find_stored(details: NodeDetails) -> Stored:
-    """Return the messages of a node in its file; empty for a node without a file."""
+    """Return the messages of a node in its file; empty without a file."""
     stored = details.stored
     return stored if isinstance(stored, Stored) else _NO_STORED
 
@@ -483,5 +466,5 @@ NO_SOURCE = OnnxSource(_NOTHING, Span(_NOTHING, 0, 0))
 
 
 def get_source(graph: Graph) -> OnnxSource:
-    """Return the source of ``graph``; an empty one for a graph that comes from no ONNX file."""
+    """Return the source of ``graph``, an empty one if it comes from no ONNX file."""
     return graph.source if isinstance(graph.source, OnnxSource) else NO_SOURCE

@@ -1,6 +1,4 @@
-"""Encode tensors with their data in the model or in another file; all else of one that was read is
-copied byte by byte.
-"""
+"""Encode tensors with data inside or in another file; other fields are copied byte by byte."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ from graphshare.formats.onnx.tensors import (
 ExternalRange = tuple[str, int, int]
 """A file, as the model names it, and begin and end of the data in it."""
 _KEY = f"{OWN_KEYS}data"
-"""The key of a tensor's metadata that says how the model stored the data which is in another file now."""
+"""The metadata key of a tensor with moved data that states its former form in the model."""
 _FORMS = {
     4: "float_data",
     5: "int32_data",
@@ -42,15 +40,15 @@ _FORMS = {
     11: "uint64_data",
 }
 _NUMBERS = {name: number for number, name in _FORMS.items()}
-_STATED = " data_location"  # follows the form where the model stated that the data is in it
+_STATED = " data_location"  # follows the form if the model stated that the data is in it
 _PLACE = ("location", "offset", "length")
 
 
 def name_tensor(span: Span, name: str) -> Message:
-    """Return a TensorProto under a name; the tensor of a Constant may have none."""
+    """Return a TensorProto under a name; a Constant's tensor may have none."""
     message, is_named = Message(), False
     for number, _, begin, _, end in scan(span.file.data, span.start, span.end):
-        # The name goes where protobuf writes it, before the fields of higher numbers.
+        # The name goes where protobuf writes it, before higher field numbers.
         if not is_named and number >= TENSOR_NAME:
             message.add_bytes(TENSOR_NAME, encode_text(name))
             is_named = True
@@ -64,7 +62,7 @@ def name_tensor(span: Span, name: str) -> Message:
 def encode_tensor(
     name: str, dtype: str, shape: Sequence[int], data: Blob | ExternalRange
 ) -> Message:
-    """Return a TensorProto: its data raw, or a reference to another file."""
+    """Return a TensorProto with raw data, or a reference to another file."""
     message = describe_tensor(name, dtype, shape)
     if isinstance(data, tuple):
         add_external(message, data)
@@ -74,7 +72,7 @@ def encode_tensor(
 
 
 def add_external(message: Message, data: ExternalRange) -> None:
-    """Add to a TensorProto where its data is."""
+    """Add the place of its data to a TensorProto."""
     location, start, end = data
     for key, value in {
         "location": location,
@@ -86,10 +84,9 @@ def add_external(message: Message, data: ExternalRange) -> None:
 
 
 def replace_data(span: Span, data: Blob | ExternalRange, name: str | None = None) -> Message:
-    """Return a TensorProto with its data in it, or in another file; under ``name`` if one is given,
-    all else as it was read.
+    """Return a TensorProto with this data, inside or in another file, and ``name`` if given.
 
-    Data that leaves the model and comes back is stored in the form that it had.
+    Other fields are as read. Data that leaves the model and comes back regains its former form.
     """
     fields: list[tuple[int, Blob]] = []
     stored, is_stated, note = RAW, False, ""
@@ -99,7 +96,7 @@ def replace_data(span: Span, data: Blob | ExternalRange, name: str | None = None
         key, value = _read_known_pair(span.file, field)
         stays_outside = (
             number == EXTERNAL and isinstance(data, tuple) and key not in _PLACE
-        )  # a checksum for one
+        )  # such as a checksum
         if key == _KEY:
             note = value
         elif number in _FORMS:
@@ -121,9 +118,7 @@ def replace_data(span: Span, data: Blob | ExternalRange, name: str | None = None
 
 
 def _read_known_pair(file: OnnxFile, field: Field) -> tuple[str, str]:
-    """Return key and value of a field that says where data is, or of this package's metadata; empty
-    texts for another.
-    """
+    """Return key and value of a data location or of this package's metadata, else empty texts."""
     number, _, _, start, end = field
     is_known = number == EXTERNAL or (
         number == TENSOR_METADATA and has_own_key(file.data, start, end)
@@ -132,10 +127,7 @@ def _read_known_pair(file: OnnxFile, field: Field) -> tuple[str, str]:
 
 
 def _put_inside(data: Blob, note: str, span: Span) -> Iterator[tuple[int, Blob]]:
-    """Yield the fields, with their numbers, for data in the model.
-
-    Only data that was taken out of the model comes back in the form that its note states.
-    """
+    """Yield the numbered fields for data in the model; ``note`` is the form that moved data had."""
     number = _NUMBERS.get(note.removesuffix(_STATED), RAW)
     yield number, _encode_data(number, data, span)
     if note.endswith(_STATED):
@@ -145,7 +137,7 @@ def _put_inside(data: Blob, note: str, span: Span) -> Iterator[tuple[int, Blob]]
 
 
 def _point_outside(data: ExternalRange, form: str) -> Iterator[tuple[int, Blob]]:
-    """Yield the fields, with their numbers, for data that moved to another file and had this form in the model."""
+    """Yield the numbered fields for data in another file; ``form`` is its form in the model."""
     place = Message()
     add_external(place, data)
     yield EXTERNAL, place
@@ -162,7 +154,6 @@ def _encode_field(number: int, value: bytes) -> Message:
 
 
 def _encode_data(number: int, data: Blob, span: Span) -> Message:
-    """Return the field of a tensor's data from its raw bytes in ``data``."""
     field = Message()
     if number not in _INTEGERS:
         field.add_data(number, data)

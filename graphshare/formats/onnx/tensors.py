@@ -1,4 +1,4 @@
-"""Locate the data of tensors: in the model, or in a file beside it; no data is read."""
+"""Locate the data of tensors, in the model or in a file beside it, without reading it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _PIECE = 1 << 20
 _SINGLE = once(2, 3, 8, RAW, 12, LOCATION)
 _SPARSE_SINGLE = _PAIR_SINGLE = once(1, 2)
 DATA_FIELDS = frozenset((*_DATA, EXTERNAL, LOCATION))
-"""The fields of a TensorProto that are its data, or say where it is."""
+"""The fields of a TensorProto that contain or locate its data."""
 _LARGEST = 1 << 62
 _FLOATING = frozenset((1, 10, 11, 14, 15, 16, 17, 18, 19, 20, 23, 24))
 _SIGNED = frozenset((3, 5, 6, 7))
@@ -50,22 +50,21 @@ _LEAST_FLOATS, _LEAST_OTHERS = 8, 16
 
 
 def is_weight(shape: tuple[int, ...], code: int) -> bool:
-    """Return whether the tensor of a Constant, or an initializer of a body, is a weight: 8 floats or 16 other elements.
+    """Whether a tensor of a Constant or a body is a weight: at least 8 floats or 16 other elements.
 
-    Smaller tensors are a shape, axes, a scale or a limit: these have at most one float (the scales
-    of Resize) or two integers (pads) for each axis, and tensors have fewer than 8 axes. The bound
-    looks at nothing but the tensor, so that both sides of a comparison, and a model before and
-    after a rewrite, have the same parameters. Initializers of the main graph are parameters at any
-    size, because their authors gave them a name and a place to be replaced in.
+    Smaller tensors are a shape, axes, a scale or a limit, with at most one float (Resize's scales)
+    or two integers (pads) per axis, and tensors have fewer than 8 axes. The bound depends on the
+    tensor only, so both sides of a comparison or a rewrite have the same parameters. Initializers
+    of the main graph are always parameters: their authors named them to be replaceable.
     """
     return element_count(shape) >= (_LEAST_FLOATS if code in _FLOATING else _LEAST_OTHERS)
 
 
 def locate_tensor(file: OnnxFile, start: int, end: int) -> TensorPlace:
-    """Return shape, dtype and place of the data of the TensorProto at ``start``.
+    """Return shape, dtype and data place of the TensorProto at ``start``.
 
     Raises:
-        WireError: it is malformed, or its data does not have the size of its shape and dtype.
+        WireError: it is malformed, or its data does not fit its shape and dtype.
     """
     data = file.data
     shape: list[int] = []
@@ -111,7 +110,6 @@ def _refuse_shape(shape: tuple[int, ...], at: int) -> None:
 
 
 def _refuse_size(place: TensorPlace, at: int) -> None:
-    """Refuse raw data in the model of another size than shape and dtype need."""
     stated, size = place.end - place.start, data_size(place)
     if size is not None and stated != size:
         raise WireError(
@@ -121,11 +119,10 @@ def _refuse_size(place: TensorPlace, at: int) -> None:
 
 
 def locate_sparse(file: OnnxFile, start: int, end: int) -> TensorPlace | None:
-    """Return the place of the values of the SparseTensorProto at ``start``; None where it has none.
+    """Return the place of the values of the SparseTensorProto at ``start``, or None.
 
     Raises:
-        WireError: it is malformed, or its values or indices are in another file (programs that move
-            models do not follow that).
+        WireError: it is malformed, or has external data that programs moving models would lose.
     """
     places: dict[int, TensorPlace] = {}
     for field in scan(file.data, start, end, _SPARSE_SINGLE):
@@ -140,15 +137,16 @@ def locate_sparse(file: OnnxFile, start: int, end: int) -> TensorPlace | None:
 
 
 def data_size(place: TensorPlace) -> int | None:
-    """Return the number of bytes that shape and dtype need as raw data; None for texts and unknown dtypes."""
+    """Return the size in bytes of raw data; None for texts and unknown dtypes."""
     bits = _BITS.get(place.code)
     return None if bits is None else (element_count(place.shape) * bits + 7) // 8
 
 
 def read_elements(span: Span, place: TensorPlace) -> Iterator[bytes]:
-    """Yield the elements of the tensor in ``span``, little endian, in pieces and however they are stored.
+    """Yield the elements of the tensor in ``span`` in pieces, little endian, in any form of storage.
 
-    Texts are yielded with their lengths. Raises WireError, and InputError for data in another file that cannot be read.
+    Texts come with their lengths. Raises WireError, and InputError for external data that cannot be
+    read.
     """
     if place.path:
         with open_source(place.path) as source:
@@ -176,12 +174,12 @@ def pack_integers(data: Data, field: Field, width: int) -> bytes:
 
 
 def has_own_key(data: Data, start: int, end: int) -> bool:
-    """Return whether the pair of texts at ``start`` has a key of this package; it writes the key first."""
+    """Whether the pair of texts at ``start`` has a key of this package, written first."""
     return data[start : min(start + 2 + len(OWN_KEYS), end)][2:] == OWN_KEYS.encode()
 
 
 def find_integer_form(span: Span) -> tuple[int, bool]:
-    """Return the bytes of one integer of the TensorProto in ``span`` as raw data, and whether it has a sign."""
+    """Return the size in bytes of a raw integer of the TensorProto in ``span``, and whether it is signed."""
     code = next(
         (
             enum_at(span.file.data, field)
@@ -246,7 +244,7 @@ def _locate_outside(
 
 
 def _find_size(path: str, location: str, at: int) -> int | None:
-    """Return the size of a file of external data; None where it does not exist, and only its weights are missing."""
+    """Return the size of a file of external data, or None if it is missing."""
     try:
         if is_url(path):
             return describe_file(path).size
@@ -268,13 +266,13 @@ def _find_size(path: str, location: str, at: int) -> int | None:
 
 
 def check_location(file: OnnxFile, location: str, at: int) -> str:
-    """Return the path of external data. Raises WireError for a location outside of the model's directory.
+    """Return the path of external data. Raises WireError if it is outside the model's directory.
 
-    Where the model is a link, as in the caches of model hubs, data may also be in the directory of
-    the file behind the link.
+    If the model is a link, as in caches of model hubs, the directory of the real file is allowed
+    too.
     """
     folder = file.folder
-    # By the rules of Windows too: a file must not be inside on one system and outside on another.
+    # Windows' rules apply too: a file must be inside on every system or on none.
     parts = location.replace("\\", "/").split("/")
     outside = (
         not location

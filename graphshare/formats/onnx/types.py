@@ -22,30 +22,30 @@ from graphshare.ir.onnx import dtype_name
 
 _SPARSE, _MAP = 8, 5
 _NESTED = {4: "sequence", _MAP: "map", 9: "optional"}
-_DEEPEST = 16  # types in types
+_DEEPEST = 16  # nesting of types
 _TYPE, _TENSOR, _DTYPE, _SHAPE, _DIMENSION, _SIZE, _SYMBOL = 2, 1, 1, 2, 1, 1, 2
 
 
 def list_types(graph: Graph) -> dict[str, TensorType]:
-    """Return the types that the file states of the inputs and outputs of a graph, by name."""
+    """Return the stated types of a graph's inputs and outputs by name."""
     return {**input_types(graph), **output_types(graph)}
 
 
 def input_types(graph: Graph) -> dict[str, TensorType]:
-    """Return the types that the file states of the inputs of a graph, by name."""
+    """Return the stated types of a graph's inputs by name."""
     return _read_types([find_stored(node.details).input for node in graph.variables()])
 
 
 def output_types(graph: Graph) -> dict[str, TensorType]:
-    """Return the types that the file states of the outputs of a graph, by name."""
+    """Return the stated types of a graph's outputs by name."""
     return _read_types(
         [find_stored(head.node.details).values.results.get(head.index) for head in graph.heads]
     )
 
 
 def list_replaceable(graph: Graph) -> Iterator[Node]:
-    """Yield the inputs of a graph; those with a default too from IR version 4 on: up to 3 every
-    initializer is an input.
+    """Yield the inputs; those with a default only from IR version 4 on: before, every initializer
+    is an input.
     """
     is_old = isinstance(graph.source, OnnxSource) and graph.source.ir_version < FIRST_CONSTANTS
     for node in graph.variables():
@@ -60,22 +60,20 @@ def _read_types(messages: Iterable[NamedMessage | None]) -> dict[str, TensorType
 
 
 def read_type(message: NamedMessage) -> TensorType | None:
-    """Return the type in a ValueInfoProto; None for a type other than a tensor's, and for a message
-    that is malformed.
-    """
+    """Return the tensor type in a ValueInfoProto; None for another type or a malformed message."""
     stated = read_any_type(message)
     return stated if isinstance(stated, TensorType) else None
 
 
 def is_complete(stated: StaticType | None) -> bool:
-    """Return whether a type is complete enough for an input of ONNX: a dtype and a rank, or the type in a sequence."""
+    """Whether a type suffices for an input of ONNX: dtype and rank, or the type in a sequence."""
     return stated is not None and (
         isinstance(stated, NestedType) or bool(stated.dtype and stated.shape is not None)
     )
 
 
 def read_any_type(message: NamedMessage) -> StaticType | None:
-    """Return the type in a ValueInfoProto; None for an unknown one, and for a message that is malformed."""
+    """Return the type in a ValueInfoProto; None if it is unknown or malformed."""
     data = message.file.data
     try:
         for field in scan(data, message.start, message.end):
@@ -88,7 +86,7 @@ def read_any_type(message: NamedMessage) -> StaticType | None:
 
 
 def parse_type(data: Data, start: int, end: int) -> StaticType | None:
-    """Return the type in a TypeProto; None for an unknown one, and for a message that is malformed."""
+    """Return the type in a TypeProto; None if it is unknown or malformed."""
     try:
         return decode_type(data, start, end)
     except WireError:
@@ -96,7 +94,7 @@ def parse_type(data: Data, start: int, end: int) -> StaticType | None:
 
 
 def decode_type(data: Data, start: int, end: int, depth: int = 0) -> StaticType | None:
-    """Return the type in a TypeProto; None for an unknown one. Raises WireError."""
+    """Return the type in a TypeProto; None if it is unknown. Raises WireError."""
     for field in scan(data, start, end):
         if field[0] == _TENSOR:
             return _read_tensor_type(data, field)

@@ -1,6 +1,6 @@
-"""Find the types of values: those that a file states, else those that ONNX infers, where the package is installed.
+"""Find the types of values: stated ones, else those that ONNX infers if it is installed.
 
-ONNX's checker needs the dtype and the rank of each input and output of a model; of inner values few files state them.
+ONNX's checker needs dtype and rank of a model's inputs and outputs; few files state other types.
 """
 
 from __future__ import annotations
@@ -54,34 +54,30 @@ from graphshare.text.names import did_you_mean
 Key = tuple[Node, int]
 _LARGEST = 4096  # bytes of a tensor that may matter to shapes
 _NAME, _TYPE = 8, 2  # fields of a TensorProto and of a ValueInfoProto
-_TEXT = 8  # the dtype of texts; they cannot be in another file
+_TEXT = 8  # the dtype of texts, which cannot be in another file
 _LISTED = 4
 _NOT_INSTALLED = "the onnx package, which infers types, is not installed"
 _DATA = "data"
 
 
 def find_head_types(graph: Graph) -> Mapping[str, bytes]:
-    """Return the known TypeProtos, by name, of heads whose type the file does not state.
-
-    Outputs whose type the file states stay unchanged.
-    """
+    """Return the known TypeProtos, by name, of heads whose type the file does not state."""
     types = _find_type_bytes(graph, _list_unstated(graph))
     return {list_output_names(node)[index]: data for (node, index), data in types.items()}
 
 
 def list_untyped_outputs(graph: Graph) -> list[str]:
-    """Return the names of the heads that are written without a dtype or a rank, and were no outputs of the file."""
+    """Return the names of new outputs that are written without dtype or rank."""
     return [list_output_names(e.node)[e.index] for e in list_untyped(graph, _list_unstated(graph))]
 
 
 def list_untyped(graph: Graph, entries: Sequence[Entry]) -> list[Entry]:
-    """Return the values without a dtype or a rank, or the type in a sequence, that is stated or known."""
+    """Return the values without a known dtype or rank, or type in a sequence."""
     types = find_types(graph, entries) if entries else {}
     return [e for e in entries if not is_complete(types.get((e.node, e.index)))]
 
 
 def _list_unstated(graph: Graph) -> list[Entry]:
-    """Return the heads without a stated type in the file, as an output or otherwise."""
     heads = [
         head
         for head in graph.heads
@@ -97,14 +93,13 @@ def find_types(
     shapes: Mapping[str, Sequence[int | None]] = EMPTY,
     independent: bool = False,
 ) -> dict[Key, StaticType]:
-    """Return the types of values by node and index: stated ones, else those that ONNX infers; unknown ones are absent.
+    """Return the known types of values by node and index: stated ones, else inferred ones.
 
-    With ``shapes`` of inputs by name, types that ONNX infers from these come first. With
-    ``independent`` inferred types come first, and inference does not see the stated types of the
-    values of operators.
+    With ``shapes`` of inputs by name, types inferred from these come first. With ``independent``
+    all inferred types do, and inference ignores the stated types of operators' values.
 
     Raises:
-        RefusedError: a name of ``shapes`` names no input, or the file states a different shape for it; all are listed.
+        RefusedError: ``shapes`` names no input, or contradicts the file; all cases are listed.
     """
     changed = _state_shapes(graph, shapes) if shapes else graph
     changed = _forget_types(changed) if independent else changed
@@ -114,10 +109,10 @@ def find_types(
 
 
 def make_inputs(graph: Graph, cuts: Mapping[Key, str]) -> dict[Key, Node]:
-    """Return an input of the type of each output in ``cuts``, under the name that ``cuts`` has for it.
+    """Return an input for each output in ``cuts``, with its type and its name in ``cuts``.
 
     Raises:
-        RefusedError: the dtype or the rank of an output is not known; all are listed.
+        RefusedError: an output's dtype or rank is not known; all are listed.
     """
     types = _find_type_bytes(graph, [Entry(*key) for key in cuts])
     stating = "state it with `types={'gelu': 'float32[n,3]'}`, or cut elsewhere"
@@ -144,22 +139,20 @@ def _explain_gap(what: str) -> str:
 
 
 def find_refusal(graph: Graph) -> str:
-    """Return why ONNX's checker, its inference included, refuses a model, with large data left out;
-    empty if it does not.
+    """Return why ONNX's checker, with inference, refuses a model without large data; empty if it does not.
 
     Raises:
-        RefusedError: it takes more time or memory than the limits, or ends its process.
+        RefusedError: as for :func:`infer_types`.
     """
     return inference.find_refusal(encode_without_data(graph), _DATA)
 
 
 def encode_without_data(graph: Graph) -> bytes:
-    """Return a model with its large data in a file that need not be there."""
+    """Return a model with its large data in a file that need not exist."""
     return b"".join(_encode_without_data(graph, _DATA).pieces())
 
 
 def _find_statement(entry: Entry) -> NamedMessage | None:
-    """Return the message that states the type of a value, if it is complete."""
     stored = find_stored(entry.node.details)
     messages = (
         stored.values.results.get(entry.index),
@@ -179,7 +172,7 @@ def _find_statement(entry: Entry) -> NamedMessage | None:
 def _find_type_bytes(
     graph: Graph, entries: Iterable[Entry], *, infers_all: bool = False
 ) -> dict[Key, bytes]:
-    """Return the known TypeProtos of values: stated, else inferred ones; with ``infers_all`` vice versa."""
+    """Return the known TypeProtos: stated, else inferred ones; with ``infers_all`` vice versa."""
     stated = {(entry.node, entry.index): _read_statement(entry) for entry in entries}
     inferred = _infer(graph) if infers_all or None in stated.values() else EMPTY
     types: dict[Key, bytes] = {}
@@ -192,7 +185,6 @@ def _find_type_bytes(
 
 
 def _read_statement(entry: Entry) -> bytes | None:
-    """Return the TypeProto that the file states for a value, or the type of an initializer."""
     message, place = _find_statement(entry), find_stored(entry.node.details).place
     if message is not None:
         data = message.file.data
@@ -211,27 +203,26 @@ def _read_statement(entry: Entry) -> bytes | None:
 
 
 def _infer(graph: Graph) -> Mapping[str, bytes]:
-    """Return the TypeProtos that ONNX infers by name; none where it is not installed or fails. Large data is left out.
+    """Return the inferred TypeProtos by name; none if ONNX is not installed or fails.
 
     Raises:
-        RefusedError: it takes more time or memory than the limits, or ends its process.
+        RefusedError: as for :func:`infer_types`.
     """
     if not is_installed():
         return EMPTY
     try:
         return infer_types(_encode_for_inference(graph))
-    except InputError:  # without it values have no type
+    except InputError:  # values stay without a type
         return EMPTY
     except RefusedError as error:
         raise error.with_location(get_source(graph).file.path) from None
 
 
 def define_operators(graph: Graph, wanted: Collection[str]) -> Mapping[str, bytes]:
-    """Return ONNX's own definitions, see :func:`inference.define_operators`; none where it is not
-    installed or refuses a model.
+    """Return ONNX's definitions (:func:`inference.define_operators`); none if it is missing or refuses.
 
     Raises:
-        RefusedError: it takes more time or memory than the limits, or ends its process.
+        RefusedError: as for :func:`infer_types`.
     """
     if not is_installed():
         return EMPTY
@@ -246,7 +237,6 @@ def _encode_for_inference(graph: Graph) -> bytes:
 
 
 def _encode_without_data(graph: Graph, location: str = "") -> Message:
-    """Return a model without large data; with ``location`` the data is in that file."""
     shrink = partial(_shrink_tensor, location=location)
     functions = [
         span
@@ -266,7 +256,7 @@ def _encode_without_data(graph: Graph, location: str = "") -> Message:
 
 
 def declare_weights(graph: Graph) -> Graph:
-    """Return a graph of an old version with initializers as inputs, too: ONNX infers nothing from others there."""
+    """Make initializers of an old IR version inputs too: ONNX infers nothing from others there."""
     if get_source(graph).ir_version >= FIRST_CONSTANTS:
         return graph
 
@@ -283,9 +273,7 @@ def declare_weights(graph: Graph) -> Graph:
 
 
 def _state_loops(graph: Graph) -> Graph:
-    """Return a graph that states the types of values that Loops carry, where both ends of a body
-    do; ONNX infers no rank.
-    """
+    """State the types of values that Loops carry if both ends of a body do; ONNX infers no rank."""
 
     def state(node: Node) -> Node:
         stored = find_stored(node.details)
@@ -297,7 +285,7 @@ def _state_loops(graph: Graph) -> Graph:
             for each in body.variables()
             if (declared := find_stored(each.details).input) is not None
         ]
-        # A body is given the number of the pass and the condition first, and returns the condition first.
+        # A body's inputs begin with iteration number and condition, its outputs with the condition.
         for index, (name, before, head) in enumerate(
             zip(list_output_names(node), inputs[2:], body.heads[1:], strict=False)
         ):
@@ -317,9 +305,7 @@ def _state_loops(graph: Graph) -> Graph:
 
 
 def _find_common_type(types: Sequence[TensorType | None]) -> bytes:
-    """Return the TypeProto of the dtype and rank of two tensors, with the sizes that both have;
-    empty where they differ.
-    """
+    """Return the TypeProto of two tensors' common dtype and rank and equal sizes; empty if they differ."""
     known = [
         (kind.dtype, kind.shape)
         for kind in types
@@ -342,9 +328,9 @@ def _is_large(node: Node) -> bool:
 def _shrink_tensor(
     span: Span, name: str | None = None, *, location: str = "", has_data: bool = True
 ) -> Message:
-    """Return a TensorProto, under another name if one is given; without its data if that is large, else with it inside.
+    """Return a TensorProto with small data inside and without large data, renamed if a name is given.
 
-    Data that is left out, or that the message does not have, is in the file ``location`` if that is given.
+    Data that is left out or missing is in the file ``location``, if given.
     """
     content, size = b"", 0
     try:
@@ -354,7 +340,7 @@ def _shrink_tensor(
             content = b"".join(read_elements(span, place))
         must_stay = bool(location) and place.code == _TEXT
         keeps_data = has_data and not place.path and (span.size <= _LARGEST or must_stay)
-    except (InputError, WireError):  # the shape is known without data that is missing
+    except (InputError, WireError):  # the shape is known without the missing data
         keeps_data = False
     left_out = set[int]() if keeps_data else set(DATA_FIELDS)
     if name is not None:
@@ -370,8 +356,6 @@ def _shrink_tensor(
 
 
 def _forget_types(graph: Graph) -> Graph:
-    """Return a graph without the stated types of operators' values."""
-
     def forget(node: Node) -> Node:
         stored = find_stored(node.details)
         if not node.op or stored.values is NO_MESSAGES:
@@ -384,7 +368,7 @@ def _forget_types(graph: Graph) -> Graph:
 def _bind_sizes(
     types: Mapping[str, TensorType], shapes: Mapping[str, Sequence[int | None]]
 ) -> dict[str, int]:
-    """Return the numbers that ``shapes`` give named sizes of ``types``. Raises RefusedError where shapes do not fit."""
+    """Map named sizes to the numbers in ``shapes``. Raises RefusedError if shapes do not fit."""
     faults: list[Fault] = []
     numbers: dict[str, int] = {}
     for name, shape in shapes.items():
@@ -410,7 +394,7 @@ def _bind_sizes(
 
 
 def _state_shapes(graph: Graph, shapes: Mapping[str, Sequence[int | None]]) -> Graph:
-    """Return a graph whose inputs state these shapes; a size of which one states the name has its number everywhere."""
+    """State these shapes of inputs; a named size gets its number everywhere."""
     inputs = {node.name: node for node in graph.variables() if not node.details.holds_value}
     types = {name: kind for name, kind in input_types(graph).items() if name in inputs}
     numbers = _bind_sizes(types, shapes)

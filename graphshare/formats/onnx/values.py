@@ -1,6 +1,4 @@
-"""Values that an ONNX file states, compared by content: the spelling of numbers, names and
-documentation do not count.
-"""
+"""Values in an ONNX file, compared by content, not by spelling of numbers, names or documentation."""
 
 from __future__ import annotations
 
@@ -57,13 +55,11 @@ _KINDS = {
     22: 11,
     23: 12,
 }
-"""ONNX's number of the type of an attribute by the field of its value: files of 2017 do not state it."""
+"""ONNX's attribute type number by the field of the value; files of 2017 do not state it."""
 
 
 class StoredValue:
-    """The content of a message, compared by value and shown as ``text``; ``read`` returns it, when
-    it is first needed.
-    """
+    """The content of a message, compared by value and shown as ``text``; ``read`` returns it when needed."""
 
     __slots__ = ("_content", "_read", "_text", "span")
 
@@ -74,7 +70,7 @@ class StoredValue:
 
     @property
     def content(self) -> Content:
-        """Return everything that a comparison takes into account."""
+        """All that a comparison takes into account."""
         if self._content is None:
             try:
                 self._content = self._read(self.span)
@@ -86,7 +82,7 @@ class StoredValue:
         if not isinstance(other, StoredValue):
             return NotImplemented
         a, b = self.span, other.span
-        # The same bytes of one file are equal without being read.
+        # The same bytes of one file are equal unread.
         return (
             a.file is b.file and a.start == b.start and a.end == b.end
         ) or self.content == other.content
@@ -99,10 +95,7 @@ class StoredValue:
 
 
 class _TensorData:
-    """The elements of a tensor, compared by their bytes.
-
-    Those in one and the same place of a file are not read for it.
-    """
+    """A tensor's elements, compared by bytes; data at the same place is equal unread."""
 
     __slots__ = ("_hash", "_place", "_span")
 
@@ -136,9 +129,7 @@ class _TensorData:
 
 
 def describe_variable(stored: Stored, position: int) -> Mapping[str, object]:
-    """Return the facts about a variable of a subgraph: its ``position`` if it is an input, its
-    ``value`` if it has one.
-    """
+    """Return a subgraph variable's ``position`` if it is an input, and its ``value`` if it has one."""
     facts: dict[str, object] = {"position": position} if stored.input is not None else {}
     if stored.tensor is not None and stored.place is not None:
         text = f"{dtype_name(stored.place.code)} tensor {stored.place.shape}"
@@ -169,7 +160,7 @@ def read_sparse_tensor(span: Span) -> Content:
 
 
 def format_sparse(span: Span) -> str:
-    """Return the shape of a sparse tensor, with the dtypes and the shapes of its values and indices."""
+    """Return the shape of a sparse tensor, with its parts' dtypes and shapes."""
     *parts, shape = read_sparse_tensor(span)
     texts = [f"{dtype_name(part[0])} {part[1]}" for part in parts if isinstance(part, tuple)]
     return f"sparse {shape} of {' at '.join(texts)}"
@@ -201,7 +192,7 @@ def read_attribute(span: Span) -> Content:
         which: value for which, value in single.items() if value not in _DEFAULTS
     }
     parts.update({which: tuple(values) for which, values in lists.items()})
-    # An empty list is the same as none.
+    # An empty list equals a missing one.
     parts.update({which: shorten(values) for which, values in numbers.items() if any(values)})
     return kind, *sorted(parts.items(), key=lambda part: part[0])
 

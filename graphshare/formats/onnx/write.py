@@ -1,6 +1,6 @@
-"""Write a graph that was read from ONNX files as an ONNX model: parts that no rewrite touched are copied byte by byte.
+"""Write a graph from ONNX files as an ONNX model; unchanged parts are copied byte by byte.
 
-Fields stand in the order of their numbers, as protobuf's own libraries write them.
+Fields are in the order of their numbers, as in protobuf's own libraries.
 """
 
 from __future__ import annotations
@@ -53,28 +53,26 @@ from graphshare.ir.graph import EMPTY, Graph, Node
 from graphshare.ir.walk import own_inputs
 
 TensorEncoder = Callable[[Node, str], Message | None]
-"""Returns the TensorProto, under a name, of an initializer with data elsewhere; None where the one
-in its file holds.
-"""
+"""Returns the TensorProto, under a name, of an initializer with data elsewhere; None keeps the file's."""
 
 
 def keep_tensor(node: Node, name: str) -> None:
-    """Say that the TensorProto of the file holds."""
+    """Keep the TensorProto of the file."""
 
 
 def encode_graph_file(
     graph: Graph, encode_tensor: TensorEncoder = keep_tensor, types: Mapping[str, bytes] = EMPTY
 ) -> Blob:
-    """Return the bytes of the model file of ``graph``; if it is as it was read, the bytes of its file.
+    """Return the model file of ``graph``, or the bytes of its own file if it is unchanged.
 
-    ``types`` are TypeProtos for the outputs, by name, whose types no file states.
+    ``types`` maps outputs whose types no file states to TypeProtos.
     """
     source = graph.source
     if not isinstance(source, OnnxSource):
         raise RefusedError(
             Fault("the graph was not read from an ONNX file", hint="`gs.export` writes it as ONNX")
         )
-    # Nodes may be as they were read while their data gets another place, which the writer sees.
+    # Nodes may be unchanged while their data moves; only the writer can tell.
     if is_untouched(graph) and _GraphWriter(GraphNames(graph), encode_tensor).is_as_read():
         return source.span
     return _EncodedFile(encode_model(graph, encode_tensor, types))
@@ -85,15 +83,13 @@ def is_untouched(graph: Graph) -> bool:
     source = graph.source
     return (
         isinstance(source, OnnxSource)
-        # A body begins with its captures; its file does not have them.
+        # The captures before a body's nodes are not in the file.
         and graph.nodes[len(graph.captures) :] == source.nodes
         and [(e.node, e.index) for e in graph.heads] == [(e.node, e.index) for e in source.heads]
     )
 
 
 class _EncodedFile:
-    """A message as data: its size, and its bytes in pieces."""
-
     def __init__(self, message: Message) -> None:
         self._message = message
         self.size = message.size
@@ -105,7 +101,7 @@ class _EncodedFile:
 def encode_model(
     graph: Graph, encode_tensor: TensorEncoder = keep_tensor, types: Mapping[str, bytes] = EMPTY
 ) -> Message:
-    """Return the ModelProto of ``graph``, each part from its own bytes where these still hold."""
+    """Return the ModelProto of ``graph``; unchanged parts keep their bytes."""
     source = get_source(graph)
     message = Message()
     fields = sorted(source.fields, key=lambda field: field[0])
@@ -120,7 +116,7 @@ def encode_model(
 
 
 def list_as_read(graph: Graph) -> list[Node]:
-    """Return the nodes in the order that they have in a graph that is read from the file of this one."""
+    """Return the nodes in the order in which the written file is read."""
     at_home = find_at_home(graph)
     steps = {
         node
@@ -139,20 +135,18 @@ def list_as_read(graph: Graph) -> list[Node]:
 
 
 def _rank_tensor(stored: Stored) -> int:
-    """Return the rank of an initializer; one that a Constant or a body had comes after those that
-    the main graph had.
-    """
+    """Return an initializer's rank; those from Constants or bodies follow the main graph's own."""
     assert stored.tensor is not None
     return stored.tensor.rank if stored.home is None else _LAST
 
 
 Item = TypeVar("Item")
 Ranked = dict[int, list[tuple[int, Item]]]
-"""Lists of a GraphProto by number; each item has its rank, its place in the list of its file."""
+"""Lists of a GraphProto by number; the rank of an item is its position in its file's list."""
 
 
 def _order(lists: Ranked[Item]) -> dict[int, list[Item]]:
-    """Return each list by rank as in its file; items of copies come after the originals."""
+    """Sort each list by rank; items of copies follow the originals."""
     ordered: dict[int, list[Item]] = {}
     for number, ranked in lists.items():
         ranks = [rank for rank, _ in ranked]
@@ -168,8 +162,6 @@ def _order(lists: Ranked[Item]) -> dict[int, list[Item]]:
 
 
 class _GraphWriter:
-    """Encodes one graph under the ``names`` that it gets."""
-
     def __init__(
         self, names: GraphNames, encode_tensor: TensorEncoder, types: Mapping[str, bytes] = EMPTY
     ) -> None:
@@ -180,7 +172,7 @@ class _GraphWriter:
         self._heads = {(head.node, head.index) for head in names.graph.heads}
 
     def is_as_read(self) -> bool:
-        """Whether the bytes of a subgraph still hold: neither its own names nor those that it captures have changed."""
+        """Whether a subgraph's bytes are still right: no own or captured name has changed."""
         return (
             is_untouched(self._graph)
             and self._has_old_names()
@@ -209,7 +201,6 @@ class _GraphWriter:
         )
 
     def encode(self) -> Message:
-        """Return the GraphProto."""
         variables = [node for node in self._nodes if not node.op]
         lists: dict[int, list[bytes | Blob | Message]] = {
             NODE: self._encode_steps(),
@@ -228,7 +219,6 @@ class _GraphWriter:
         return message
 
     def _is_kept(self, node: Node) -> bool:
-        """Return whether a weight of this body has the names that it was read with."""
         stored = find_stored(node.details)
         return (
             stored.tensor is not None
@@ -237,7 +227,7 @@ class _GraphWriter:
         )
 
     def _list_steps(self) -> list[Node]:
-        """Return the operators, and the weights that are written as Constants, in the order of their file."""
+        """Return operators and weights written as Constants, in the file's order."""
         steps = [
             node
             for node in self._nodes
@@ -250,16 +240,14 @@ class _GraphWriter:
             if (stored := find_stored(node.details)).node is not None and stored.tensor is not None
         ]
         for rank, node in sorted(constants, key=lambda pair: pair[0]):
-            # In rising order of their ranks, so that each insertion is at its final place.
+            # In rising order, so that each insertion is at its final place.
             steps.insert(rank, node)
         return steps
 
     def _bodies(self, node: Node) -> list[_GraphWriter]:
-        """Return the writers of a node's subgraphs."""
         return [_GraphWriter(names, self._encode_tensor) for names in self._names.list_bodies(node)]
 
     def _list_inputs(self, node: Node) -> list[str]:
-        """Return the names of a node's own inputs, those that are absent included."""
         if self._names.is_plain:
             names = [
                 e.node.details.outputs[e.index] if e.node.op else e.node.name
@@ -272,10 +260,7 @@ class _GraphWriter:
         return names
 
     def _encode_steps(self) -> list[bytes | Blob | Message]:
-        """Return the NodeProtos of operators and Constants.
-
-        If an operator's names come first in its NodeProto, all else is copied as it was read.
-        """
+        """Return NodeProtos; where names come first in one, all other bytes are copied."""
         encoded: list[bytes | Blob | Message] = []
         as_read, is_plain = self._as_read, self._names.is_plain
         for node in self._list_steps():
@@ -285,7 +270,7 @@ class _GraphWriter:
                 encoded.append(self._encode_node(node))
                 continue
             data = span.file.data
-            if node in as_read:  # and so are the nodes of its inputs
+            if node in as_read:  # its inputs' nodes are unchanged too
                 encoded.append(data[span.start : span.end])
                 continue
             outputs = details.outputs if is_plain else self._names.list_outputs(node)
@@ -311,7 +296,7 @@ class _GraphWriter:
         ):
             return stored.node
         encoded = map(_GraphWriter.encode, bodies)
-        # Bodies are taken in the order of the attributes.
+        # Bodies are in the order of the attributes.
         graphs = dict.fromkeys((GRAPH, GRAPHS), lambda _: next(encoded))
         changes: dict[int, FieldChange] = {}
         if changed:
@@ -351,7 +336,7 @@ class _GraphWriter:
             tensor: bytes | Blob | Message
             if (
                 stored.node is not None
-            ):  # a Constant of a body; the main graph has it for several bodies
+            ):  # a Constant of a body; the main graph shares it between several bodies
                 tensor = self._encode_tensor(node, name) or name_tensor(stored.tensor, name)
             elif stored.is_sparse:
                 tensor = rename_sparse(stored.tensor, name)
@@ -426,11 +411,9 @@ class _GraphWriter:
     def _list_others(
         self, node: Node, values: ValueMessages
     ) -> Iterator[tuple[int, int, NamedMessage]]:
-        """Yield a node's messages beside value_info, each with the list that it goes into and the
-        index of the output.
-        """
+        """Yield a node's messages beside value_info, each with its target list and output index."""
         for index, message in values.results.items():
-            # An output no more: its type is known anyway.
+            # A former output keeps its type in value_info.
             if node.op and (node, index) not in self._heads and index not in values.infos:
                 yield VALUE_INFO, index, replace(message, rank=_LAST)
         for index, message in values.annotations.items():
@@ -455,10 +438,9 @@ def _is_input(node: Node) -> bool:
 def _encode_named(
     span: Span, names: Mapping[int, Sequence[str]], changes: Mapping[int, FieldChange]
 ) -> Message:
-    """Return a NodeProto with other ``names`` by field number, and ``changes`` of other fields as
-    in :func:`rewrite_message`.
+    """Return a NodeProto with new ``names`` by field number, and ``changes`` as in :func:`rewrite_message`.
 
-    Where the file has as many names of each kind, every field stays at its place, a label that is empty too.
+    If each kind keeps its number of names, all fields keep their places, even an empty label.
     """
     fields = Counter(field[0] for field in scan(span.file.data, span.start, span.end))
     if fields[3] and not names[3]:
