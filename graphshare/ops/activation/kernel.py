@@ -80,9 +80,9 @@ def gelu(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def rrelu(context: Context, attrs: Attrs, x: Array) -> tuple[Array, Array]:
-    """Return ``x``, scaled below 0: by random slopes in training, else by the middle of the bounds.
+    """Return ``x``, scaled below 0 by random slopes in training, else by the middle of the bounds.
 
-    The second output is the slopes in training, otherwise zeros.
+    The second output is the slopes, or zeros.
     """
     if not context.training:
         slope = (np.float32(attrs["lower_bound"]) + np.float32(attrs["upper_bound"])) / np.float32(
@@ -170,7 +170,7 @@ def elu_gradient(entry: TapeEntry, dy: Array) -> Array:
 
 
 def selu_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return ``scale (alpha + y) dy`` at 0 and below, as in MXNet (exact: ``scale * alpha + y``)."""
+    """Return ``scale (alpha + y) dy`` at 0 and below, as in MXNet (not ``scale * alpha + y``)."""
     x, y = entry.inputs[0], to_compute_dtype(entry.outputs[0])
     slope = np.where(x > 0, _EXACT_SCALE, _EXACT_SCALE * (_EXACT_ALPHA + y))
     return np.asarray(dy * slope.astype(dy.dtype))
@@ -224,7 +224,7 @@ def relu(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def sigmoid(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return 1 / (1 + exp(-x)) without overflow; float16 is computed in float32."""
+    """Return 1 / (1 + exp(-x)) without overflow, float16 in float32."""
     if x.dtype == np.float16:
         return sigmoid(Context(reusable=(True,)), attrs, x.astype(np.float32)).astype(x.dtype)
     out = np.multiply(
@@ -238,7 +238,7 @@ def sigmoid(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def tanh(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return the hyperbolic tangent; for integers below 20 it is 0, as in MXNet."""
+    """Return the hyperbolic tangent; as in MXNet, integers below 20 give 0."""
     if x.dtype.kind in "iu":
         return np.asarray(np.sign(x) * (np.abs(x.astype(np.float64)) >= 20), x.dtype)
     result: Array = np.tanh(x, out=result_buffer(context, x))
@@ -387,7 +387,7 @@ def tanh_gradient(entry: TapeEntry, dy: Array) -> Array:
 
 
 def softrelu_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return ``dy (1 - exp(-y))``: the derivative is the sigmoid of the input."""
+    """Return ``dy (1 - exp(-y))``."""
     result: Array = dy * -np.expm1(-entry.outputs[0])
     return result
 

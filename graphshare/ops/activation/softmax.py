@@ -45,7 +45,7 @@ def log_softmax_along(
 
 
 def _prepare(context: Context, attrs: Attrs, x: Array, sign: int) -> tuple[Array, Array | None]:
-    """Return the exponential's input in the compute dtype, and a buffer for the result."""
+    """Return the exponential's input in the compute dtype, and a result buffer."""
     data = x.astype(np.float64) if attrs["dtype"] == "float64" else to_floating(x)
     if sign != 1:
         data = np.asarray(np.negative(data))
@@ -65,7 +65,7 @@ def _softmax_member(along: Forward, sign: int = 1) -> Forward:
 
 
 def _round(result: Array, attrs: Attrs, x: Array) -> Array:
-    """Convert to the output dtype; as in MXNet, a wider output holds values of the dtype of ``x``."""
+    """Convert to the output dtype; as in MXNet, wider outputs hold values of the dtype of ``x``."""
     dtype = np.dtype(attrs["dtype"] or x.dtype)
     return convert(
         convert(result, x.dtype) if x.dtype.kind == "f" and dtype.itemsize > x.itemsize else result,
@@ -78,9 +78,7 @@ def _temperature(attrs: Attrs) -> float:
 
 
 def softmax(context: Context, attrs: Attrs, x: Array, length: Array | None = None) -> Array:
-    """Compute softmax along ``axis``; with ``use_length`` over the first ``length`` elements, else
-    0.
-    """
+    """Compute softmax along ``axis``; with ``use_length``, 0 after the first ``length`` elements."""
     if length is None:
         return np.asarray(_softmax_member(softmax_along)(context, attrs, x))
     data, _ = _prepare(context, attrs, x, 1)
@@ -175,7 +173,7 @@ def _member(*, sign: int = 1, logarithm: bool = False) -> Vjp:
 
 
 def softmax_activation_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return the gradient of a softmax over channels, as MXNet does even in the other mode."""
+    """Return the gradient of a softmax over channels, MXNet's for both modes."""
     y = entry.outputs[0]
     return np.asarray(y * (dy - (dy * y).sum(axis=min(1, y.ndim - 1), keepdims=True)))
 

@@ -80,7 +80,6 @@ def _translate_gelu(t: Translation) -> str:
 
 
 def _translate_prelu(t: Translation) -> str:
-    """Emit ``PRelu`` with the channel slopes along axis 1."""
     x, gamma = t.inputs
     per_channel = gamma.rank == 1 and x.rank > 1
     return t.emit(
@@ -134,7 +133,6 @@ def _compute_dtype(t: Translation) -> str:
 
 
 def _data(t: Translation) -> str:
-    """Return the data in the compute dtype, with at least one axis."""
     x = t.inputs[0]
     data = t.cast(x, _compute_dtype(t))
     return data if x.rank else t.reshape(data, (1,))
@@ -148,7 +146,7 @@ def _emit(t: Translation, op_type: str, data: str) -> str:
 
 
 def _divide(t: Translation, data: str, axis: int, dtype: str) -> str:
-    """Divide the distance from the largest element by the temperature; for 1, return ``data``."""
+    """Divide the distance from the largest element by the temperature, unless it is 1."""
     temperature = t.attrs["temperature"]
     if temperature in (None, 1):
         return data
@@ -160,7 +158,7 @@ def _divide(t: Translation, data: str, axis: int, dtype: str) -> str:
 
 
 def _round(t: Translation, out: str, wide: str) -> str:
-    """Convert to the output dtype; as in MXNet, a wider one holds values of the data's dtype."""
+    """Convert to the output dtype; as in MXNet, wider ones hold values of the data's dtype."""
     own, wanted = t.inputs[0].dtype, t.attrs["dtype"] or t.inputs[0].dtype
     if _BYTES[wanted] > _BYTES[own]:
         out, wide = t.cast(out, own, dtype=wide), own
@@ -171,7 +169,7 @@ _POSITIVE = "its temperature is positive"
 
 
 def translate_softmax_activation(t: Translation) -> str:
-    """Emit ``Softmax`` over the channels or the last axis; for a single number, 1."""
+    """Emit ``Softmax`` over the channels or the last axis."""
     x = t.inputs[0]
     if not x.rank:
         return t.number(1, x.dtype)

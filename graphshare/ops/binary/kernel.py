@@ -1,7 +1,7 @@
 """Elementwise operators on arrays, or on an array and a number, and their gradients.
 
-All arrays and the result have one dtype; comparisons return 0 and 1. Integer division truncates;
-the remainder has the sign of the divisor.
+All arrays have one dtype; comparisons return 0 and 1. Integer division truncates; the remainder has
+the sign of the divisor.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _power_of_numpy = _real(np.power)
 
 
 def power(context: Context, x: Array, y: Array) -> Array:
-    """Return ``x`` to the power ``y``; (-inf)**0.5 is inf and (-0)**0.5 is 0 as in C, unlike numpy."""
+    """Return ``x`` to the power ``y``; as in C, not numpy, (-inf)**0.5 is inf and (-0)**0.5 is 0."""
     if x.size == 1:
         # In place, numpy squares a single number instead of taking a power, and rounds differently.
         context = Context()
@@ -92,7 +92,7 @@ def divide(context: Context, x: Array, y: Array) -> Array:
 
 
 def mod(context: Context, x: Array, y: Array) -> Array:
-    """Return the remainder of ``x / y`` with the sign of ``y``; 0 where ``y`` is 0."""
+    """Return the remainder with the sign of ``y``; 0 where ``y`` is 0."""
     _refuse_booleans(x)
     with np.errstate(all="ignore"):
         rest: Array = np.mod(x, y)
@@ -195,9 +195,9 @@ def direct_scalar_function(word: str, reverse: bool) -> Direct | None:
 
 
 def add_n(context: Context, attrs: Attrs, *arrays: Array) -> Array:
-    """Return the sum.
+    """Return the sum; as in MXNet, up to four arrays are added from last to first.
 
-    As in MXNet, up to four arrays are added from last to first; the order matters in float16.
+    The order matters in float16.
     """
     if len(arrays) == 1:
         return arrays[0]
@@ -213,7 +213,7 @@ def add_n(context: Context, attrs: Attrs, *arrays: Array) -> Array:
 
 
 def result_type(attrs: Attrs, dtype: str) -> str:
-    """Return the dtype of an array of ``dtype`` combined with the scalar of ``attrs``."""
+    """Return the result's dtype for an array of ``dtype`` and the scalar."""
     if dtype.startswith("float"):
         return dtype
     if not attrs["is_int"]:
@@ -222,7 +222,7 @@ def result_type(attrs: Attrs, dtype: str) -> str:
 
 
 def scalar_forward(word: str, reverse: bool) -> Forward:
-    """Return ``word`` of :data:`ARITHMETIC` on an array and a number (first if ``reverse``)."""
+    """Return ``word`` of :data:`ARITHMETIC` on array and number (first if ``reverse``)."""
     function = ARITHMETIC[word]
 
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
@@ -258,7 +258,7 @@ def infer_scalar_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Ty
 
 
 def scalar_kernel(operator: str, word: str, reverse: bool) -> Kernel:
-    """Return the kernel of ``word`` on an array and a number (first if ``reverse``)."""
+    """Return the kernel of ``word`` on array and number (first if ``reverse``)."""
     direct = direct_scalar_function(word, reverse)
     return Kernel(
         operator, scalar_forward(word, reverse), same_shapes, infer_scalar_dtypes, direct=direct
@@ -361,7 +361,7 @@ def binary_gradient(operator: str, word: str) -> Gradient:
 
 
 def scalar_gradient(operator: str, word: str, *, reverse: bool = False) -> Gradient:
-    """Return the gradient on an array and the attribute ``scalar`` (first if ``reverse``)."""
+    """Return the gradient on array and ``scalar`` (first if ``reverse``)."""
     return Gradient(operator, _scalar_vjp(word, reverse=reverse), reads_outputs=True)
 
 

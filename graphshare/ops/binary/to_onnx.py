@@ -37,7 +37,7 @@ def _safe_divisor(y: Term) -> Term:
 
 
 def mod(x: Term, y: Term) -> Term:
-    """Return the remainder of ``x / y`` with the sign of ``y``; 0 where ``y`` is 0."""
+    """Return the remainder with the sign of ``y``; 0 where ``y`` is 0."""
     if not x.is_float:
         return x.apply("Mod", _safe_divisor(y))
     rest = x.apply("Mod", y, fmod=1)
@@ -66,7 +66,7 @@ def hypot(x: Term, y: Term) -> Term:
 
 
 def _hypot_of_double(a: Term, b: Term) -> Term:
-    """Return the hypotenuse relative to the larger number, which cannot overflow."""
+    """Return the hypotenuse relative to the larger number: no overflow."""
     large, small = a.apply("Max", b), a.apply("Min", b)
     ratio = small / large.equals(0).choose(1.0, large)
     return (a.is_infinite() | b.is_infinite()).choose(
@@ -79,7 +79,7 @@ def _extremum(op_type: str) -> Function:
 
 
 def _comparable(x: Term) -> Term:
-    """Convert booleans, which ONNX cannot order, to integers."""
+    """Convert booleans to integers: ONNX cannot order them."""
     return x.cast("int32") if x.dtype == "bool" else x
 
 
@@ -125,7 +125,7 @@ def read_scalar(t: Translation, dtype: str) -> int | float:
 
 
 def translate_scalar(t: Translation, name: str, reverse: bool = False) -> str:
-    """Emit ``name`` of :data:`FUNCTIONS` on an array and a number (first if ``reverse``)."""
+    """Emit ``name`` of :data:`FUNCTIONS` on array and number (first if ``reverse``)."""
     x = term(t)
     data = x.convert(result_type(t.attrs, x.dtype))
     value = read_scalar(t, data.dtype)
@@ -141,7 +141,7 @@ def translate_scalar(t: Translation, name: str, reverse: bool = False) -> str:
 
 
 def _by_number(x: Term, value: float, name: str) -> Term:
-    """Return a quotient or remainder by a known divisor: a safe one needs no choice."""
+    """Return a quotient or remainder; a safe divisor needs no choice."""
     # For integers, MXNet's x / 0 is 0; ONNX leaves that, and the least integer / -1, undefined.
     if name == "div":
         if x.is_float or value not in (0, -1):
@@ -153,7 +153,7 @@ def _by_number(x: Term, value: float, name: str) -> Term:
 
 
 def translate_sum(t: Translation) -> str:
-    """Emit a sum; up to four float16 arrays are added from last to first, as in the kernel."""
+    """Emit a sum, in the kernel's order: up to four float16 arrays from last to first."""
     arrays = terms(t)
     if arrays[0].dtype == "float16" and len(arrays) <= 4:
         arrays.reverse()

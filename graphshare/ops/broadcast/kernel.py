@@ -83,9 +83,7 @@ def _tile_shape(attrs: Attrs, x: Dims) -> Dims:
 
 
 def repeat(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Repeat each element ``repeats`` times along ``axis``, or of the flat array; 0 gives shape
-    (0).
-    """
+    """Repeat elements ``repeats`` times along ``axis`` or flattened; 0 gives shape (0)."""
     # As in MXNet, for every rank.
     if not attrs["repeats"]:
         return np.empty((0,), x.dtype)

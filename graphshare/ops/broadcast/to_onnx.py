@@ -48,7 +48,7 @@ def translate_broadcast(t: Translation) -> str:
 
 
 def translate_broadcast_like(t: Translation) -> str:
-    """Emit ``Expand`` to the other array's shape, or the inferred one if axes are named."""
+    """Emit ``Expand`` to the other shape, or if axes are named to the inferred one."""
     if t.attrs["lhs_axes"] is None:
         return t.emit("Expand", t.inputs[0], t.emit("Shape", t.inputs[1]))
     return translate_broadcast(t)

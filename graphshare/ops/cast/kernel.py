@@ -22,7 +22,7 @@ def cast(context: Context, attrs: Attrs, x: Array) -> Array:
 def amp_cast(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return floats as ``dtype``, others unchanged.
 
-    As in oneDNN, float32 is rounded to the nearest integer and clipped to the range.
+    As in oneDNN, float32 is rounded to integers and clipped to their range.
     """
     name = attrs["dtype"]
     if x.dtype == np.float32 and name in GREATEST:
@@ -48,8 +48,8 @@ def _infer_amp_cast_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple
 def _infer_multicast_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
     """Infer one dtype for all float16 and float32 arrays; others keep theirs.
 
-    With ``cast_narrow`` it is float16 if an input has it; otherwise float32 if one has it;
-    otherwise the first dtype.
+    With ``cast_narrow`` it is float16 if an input has it; else float32 if one has it; else the
+    first dtype.
     """
     if None in inputs:
         return inputs, outputs

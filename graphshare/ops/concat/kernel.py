@@ -38,7 +38,7 @@ from graphshare.text.format import format_shape
 
 
 def _infer_along(axis: int, inputs: Shapes, output: Shape) -> tuple[Shapes, Shapes]:
-    """Infer shapes for concatenation along ``axis``; the output determines one unknown size there."""
+    """Infer shapes; the output determines one unknown size along ``axis``."""
     common: Shape = None
     for shape in (*inputs, output):
         if shape is not None:
@@ -67,9 +67,7 @@ def infer_concat_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
 
 
 def _infer_parameter_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer as for Concat; two unknown sizes (weights of a bidirectional RNN's directions) are
-    equal.
-    """
+    """Infer as for Concat; two unknown sizes (a bidirectional RNN's weights) are equal."""
     shapes, (output,) = infer_concat_shapes(attrs, inputs, outputs)
     if output is None or any(shape is None for shape in shapes):
         return shapes, [output]
@@ -86,7 +84,7 @@ def _infer_parameter_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tu
 
 
 def concat(context: Context, attrs: Attrs, *inputs: Array) -> Array:
-    """Concatenate the inputs along ``dim``."""
+    """Concatenate along ``dim``."""
     axis, shape = attrs["dim"], list(inputs[0].shape)
     if not -len(shape) <= axis < len(shape) or len({x.ndim for x in inputs}) > 1:
         return np.concatenate(inputs, axis=axis)  # raises an error that names the fault
@@ -95,12 +93,12 @@ def concat(context: Context, attrs: Attrs, *inputs: Array) -> Array:
 
 
 def concatenate(context: Context, attrs: Attrs, *inputs: Array) -> Array:
-    """Concatenate the inputs along ``axis``, or flattened if it is None."""
+    """Concatenate along ``axis``, or flattened if it is None."""
     return np.concatenate(inputs, axis=attrs["axis"])
 
 
 def concatenate_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer the sum of the sizes along ``axis``, or of all sizes if it is None."""
+    """Infer the sum of sizes along ``axis``, or for None of all sizes."""
     if attrs["axis"] is not None:
         return _infer_along(attrs["axis"], inputs, outputs[0])
     sizes = [count_elements(shape) for shape in inputs]
@@ -108,7 +106,7 @@ def concatenate_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
 
 
 def stack(context: Context, attrs: Attrs, *inputs: Array) -> Array:
-    """Concatenate the inputs along a new axis."""
+    """Concatenate along a new axis."""
     return np.stack(inputs, axis=attrs["axis"])
 
 
@@ -126,13 +124,13 @@ def stack_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
 
 
 def number_of_sections(attrs: Attrs) -> int:
-    """Return SliceChannel's or _split_v2's number of equal parts; 0 or less if indices divide."""
+    """Return the number of equal parts; 0 or less if indices divide."""
     count: int = attrs["num_outputs"] if "num_outputs" in attrs else attrs["sections"]
     return count
 
 
 def part_spans(attrs: Attrs, size: int) -> list[tuple[int, int]]:
-    """Return the begin and end of each output of SliceChannel or _split_v2 on an axis of ``size``."""
+    """Return (begin, end) of each part on an axis of ``size``."""
     count = number_of_sections(attrs)
     if count > 0:
         if size % count:
@@ -177,7 +175,7 @@ def split(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
 
 
 def _open_by_parts(parts: Shapes, squeeze: bool) -> Shape:
-    """Return an open input shape of the rank that the parts determine, else None."""
+    """Return an unknown shape of the rank that the parts determine, else None."""
     # A squeezed part of shape (1) may stand for a number, with one axis less.
     return next(
         ((None,) * (len(part) + squeeze) for part in parts if part is not None and part != (1,)),
@@ -186,7 +184,7 @@ def _open_by_parts(parts: Shapes, squeeze: bool) -> Shape:
 
 
 def split_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer the parts, and the input from parts whose size along the axis is known."""
+    """Infer the parts, and the input from parts of known size."""
     sections = number_of_sections(attrs)
     count = sections if sections > 0 else len(attrs["indices"])
     parts = [*outputs, *[None] * (count - len(outputs))][:count]
@@ -200,7 +198,6 @@ def split_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
 
 
 def _infer_whole(attrs: Attrs, x: Dims, at: int, parts: Shapes) -> Dims:
-    """Complete the input's shape from its parts along axis ``at``."""
     squeeze = attrs["squeeze_axis"]
     along: list[Dim] = []
     for part in parts:
@@ -237,7 +234,7 @@ def _whole_size(attrs: Attrs, size: Dim, parts: Sequence[Dim]) -> Dim:
 
 
 def _crop_shape(attrs: Attrs, shapes: Shapes) -> Dims:
-    """Return the crop's shape: height and width of the second input, or ``h_w``."""
+    """Return the crop's shape, from the second input or ``h_w``."""
     n, c, height, width = dims_of_rank(shapes[0], 4)
     if len(shapes) > 1:
         h, w = dims_of_rank(shapes[1], 4)[2:]
@@ -252,7 +249,7 @@ def _crop_shape(attrs: Attrs, shapes: Shapes) -> Dims:
 
 
 def crop_origin(attrs: Attrs, shapes: Sequence[tuple[int, ...]]) -> tuple[int, int]:
-    """Return the first row and column of the crop from the first of ``shapes``."""
+    """Return the crop's first row and column."""
     h, w = (d or 0 for d in _crop_shape(attrs, shapes)[2:])
     height, width = shapes[0][2:]
     require(len(attrs["offset"]) == 2, f"offset {attrs['offset']} must be a row and a column")

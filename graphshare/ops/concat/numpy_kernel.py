@@ -1,6 +1,6 @@
 """The numpy interface's operators that stack, split by columns, pad, delete or insert.
 
-Elements are deleted or inserted along an axis at one position, a slice, or an array of positions.
+Deletion and insertion is at one position, a slice, or an array of positions along an axis.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ STACKS: dict[str, tuple[Callable[..., Array], Lift, int | None]] = {
 
 
 def _infer_stack_shapes(lift: Lift, axis: int | None) -> ShapeRule:
-    """Return the rule that lifts all inputs and concatenates along ``axis`` (as in :data:`STACKS`)."""
+    """Return the rule of a function in :data:`STACKS`."""
 
     def shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
         lifted = [lift(shape) for shape in inputs]
@@ -120,9 +120,7 @@ def _hsplit_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
 
 
 def pad_widths(attrs: Attrs, rank: int) -> tuple[tuple[int, int], ...]:
-    """Return the widths (before, after) of each axis.
-
-    For a single axis MXNet reads the first number of two tuples.
+    """Return the widths (before, after) per axis; for a single axis MXNet reads two tuples.
 
     Raises:
         KernelError: the widths do not fit the rank.
@@ -315,7 +313,7 @@ KERNELS = with_limits(
 
 
 def pad_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return the part of ``dy`` inside the (constant) padding; 0 for removed elements."""
+    """Return ``dy`` inside the (constant) padding; 0 for removed elements."""
     if entry.attrs["mode"] != "constant":
         raise GradientError(f"MXNet has no gradient for padding of mode {entry.attrs['mode']}")
     (x,) = entry.inputs

@@ -67,7 +67,7 @@ def translate_crop(t: Translation) -> str:
 
 
 def _translate_concat(lift: Lift, axis: int | None) -> Translate:
-    """Return the translation to ``Concat`` of lifted inputs (``axis`` as in :data:`STACKS`)."""
+    """Return the translation of a function in :data:`STACKS`."""
 
     def translate(t: Translation) -> str:
         shapes = [tuple(size or 0 for size in lift(x.shape) or ()) for x in t.inputs]
@@ -110,7 +110,6 @@ def translate_pad(t: Translation) -> str:
 
 
 def _pad_with_constant(t: Translation, x: Value, widths: Sequence[tuple[int, int]]) -> str:
-    """Emit ``Slice`` for negative widths, then ``Pad``."""
     kept = find_kept_part(widths, x.shape)
     cut = [axis for axis, pair in enumerate(widths) if min(pair) < 0]
     rest = t.slice(x, cut, [kept[axis].start for axis in cut], [kept[axis].stop for axis in cut])
@@ -123,7 +122,6 @@ def _pad_with_constant(t: Translation, x: Value, widths: Sequence[tuple[int, int
 def _pad_with_extreme(
     t: Translation, x: str, shape: list[int], axis: int, widths: tuple[int, int]
 ) -> str:
-    """Emit ``x`` between copies of its extreme along one axis."""
     word = "ReduceMax" if t.attrs["mode"] == "maximum" else "ReduceMin"
     extreme = t.reduce(word, x, (axis,), keepdims=True)
     before, after = (
@@ -136,7 +134,6 @@ def _pad_with_extreme(
 
 
 def _flatten_without_axis(t: Translation, x: Value) -> tuple[str, tuple[int, ...], int]:
-    """Return the array to edit, its shape and the axis; without an axis, flattened."""
     if t.attrs["axis"] is None:
         return t.reshape(x, (prod(x.shape),)), (prod(x.shape),), 0
     return x.name, x.shape, normalize_axis(t.attrs["axis"], x.rank)
@@ -160,7 +157,6 @@ def translate_insert(t: Translation) -> str:
 
 
 def _emit_insertion(t: Translation, attrs: Attrs) -> str:
-    """Emit ``Gather`` of old and new elements, concatenated."""
     data, shape, axis = _flatten_without_axis(t, t.inputs[0])
     size, count = shape[axis], t.outputs[0].shape[axis] - shape[axis]
     new = _emit_values(t, attrs, axis, (*shape[:axis], count, *shape[axis + 1 :]))
@@ -174,7 +170,7 @@ def _emit_insertion(t: Translation, attrs: Attrs) -> str:
 
 
 def _places(at: int | slice, size: int) -> int | Array:
-    """Return one position or a slice's; as in numpy, a slice of one position is that position."""
+    """Return one position or a slice's (as in numpy, a single one counts as a position)."""
     if isinstance(at, int):
         return at
     places = np.arange(size)[at]

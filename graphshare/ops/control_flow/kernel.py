@@ -34,7 +34,7 @@ from graphshare.text.format import format_count
 
 
 def foreach_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer one length for data and stacked outputs, and one shape for each state."""
+    """Infer one length for data and stacked outputs, and one shape per state."""
     operands, results = list(inputs), list(outputs)
     _places(attrs, len(operands))
     data, count = len(attrs["in_data_locs"]), attrs["num_out_data"]
@@ -62,7 +62,7 @@ def _with_length(shape: Shape, length: Dim) -> Shape:
 
 
 def foreach_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    """Infer one dtype for each state."""
+    """Infer one dtype per state."""
     _places(attrs, len(inputs))
     pairs = enumerate(
         range(len(attrs["in_data_locs"]), len(attrs["in_data_locs"]) + len(attrs["in_state_locs"]))
@@ -102,7 +102,7 @@ def while_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Typ
 def _state_dtypes(
     pairs: Sequence[tuple[int, int]], inputs: Types, outputs: Types
 ) -> tuple[Types, Types]:
-    """Infer one dtype per state, a pair (input, output)."""
+    """Infer one dtype per pair (input, output)."""
     operands, results = list(inputs), list(outputs)
     for place, output in pairs:
         if output < len(results):
@@ -115,7 +115,7 @@ def _state_dtypes(
 def foreach_body_shapes(
     attrs: Attrs, inputs: Shapes, outputs: Shapes, bodies: Bodies
 ) -> tuple[Shapes, Shapes]:
-    """Infer as :func:`foreach_shapes`, and through a step of the body."""
+    """Infer as :func:`foreach_shapes`, and through the body."""
     operands, results = map(list, foreach_shapes(attrs, inputs, outputs))
     places, data, count = (
         _places(attrs, len(inputs)),
@@ -142,14 +142,14 @@ def foreach_body_shapes(
 
 
 def _infer_step_shape(shape: Shape) -> Shape:
-    """Return a step's shape; data with a single axis keep it with size 1."""
+    """Return a step's shape; a single axis remains, with size 1."""
     return None if not shape else shape[1:] if len(shape) > 1 else (1,)
 
 
 def foreach_body_types(
     attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodies
 ) -> tuple[Types, Types]:
-    """Infer as :func:`foreach_types`, and through a step of the body."""
+    """Infer as :func:`foreach_types`, and through the body."""
     operands, results = map(list, foreach_types(attrs, inputs, outputs))
     places = _places(attrs, len(inputs))
     variables, heads = _infer_body(bodies.types, 0, places, operands, results)
@@ -178,7 +178,7 @@ def foreach_places(attrs: Attrs) -> tuple[int, ...]:
 
 
 def _places(attrs: Attrs, count: int) -> tuple[int, ...]:
-    """Return :func:`foreach_places` for ``count`` inputs.
+    """Return :func:`foreach_places`.
 
     Raises:
         KernelError: the attributes do not map the inputs to distinct variables.
@@ -228,7 +228,7 @@ def _unify_heads(results: list[Shape], heads: Shapes, count: int, length: Dim) -
 def while_body_shapes(
     attrs: Attrs, inputs: Shapes, outputs: Shapes, bodies: Bodies
 ) -> tuple[Shapes, Shapes]:
-    """Infer as :func:`while_shapes`, and through the condition and a step of the body."""
+    """Infer as :func:`while_shapes`, and through condition and body."""
     operands, results = map(list, while_shapes(attrs, inputs, outputs))
     count = attrs["num_out_data"]
     variables, _ = bodies.shapes(
@@ -251,7 +251,7 @@ def while_body_shapes(
 def while_body_types(
     attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodies
 ) -> tuple[Types, Types]:
-    """Infer as :func:`while_types`, and through the condition and a step of the body."""
+    """Infer as :func:`while_types`, and through condition and body."""
     operands, results = map(list, while_types(attrs, inputs, outputs))
     for number, key, heads in ((0, "cond_input_locs", []), (1, "func_input_locs", results)):
         variables, step_heads = bodies.types(
@@ -316,10 +316,9 @@ def _is_true(heads: Sequence[Array]) -> bool:
 
 
 def foreach(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Array, ...]:
-    """Run subgraph 0 for each step along axis 0 of the data, passing states on.
+    """Run subgraph 0 per step along axis 0 of the data; inputs are data, states, others.
 
-    Inputs are data, states, then others. Return the first ``num_out_data`` heads, stacked, then the
-    last states.
+    Return the first ``num_out_data`` heads, stacked, then the last states.
     """
     places = foreach_places(attrs)
     if len(places) != len(inputs):
@@ -360,8 +359,8 @@ def _order_inputs(places: Sequence[int], arrays: Sequence[Array]) -> list[Array 
 def while_loop(context: Context, attrs: Attrs, *inputs: Array) -> KernelResult:
     """Run subgraph 1 while subgraph 0 is true, at most ``max_iterations`` times.
 
-    Return the first ``num_out_data`` heads, stacked to ``max_iterations`` (zeros after the last
-    step, uninitialised in MXNet), then the loop variables. The residual is the number of steps.
+    Return the first ``num_out_data`` heads, stacked to ``max_iterations`` (then zeros,
+    uninitialised in MXNet), then the loop variables. The residual is the number of steps.
     """
     values = list(inputs)  # for the condition, loop variables replace their initial inputs
     fed = [
@@ -410,7 +409,6 @@ CostOf = Callable[[int, Shapes], "int | None"]
 
 
 def _foreach_cost(attrs: Attrs, inputs: Shapes, cost_of: CostOf) -> int | None:
-    """Count the body once per step."""
     data, places = len(attrs["in_data_locs"]), foreach_places(attrs)
     length = inputs[0][0] if inputs and inputs[0] else None
     step = [x if i >= data or not x else x[1:] or (1,) for i, x in enumerate(inputs)]
@@ -488,9 +486,7 @@ def _slice_step(dys: Sequence[Array | None], step: int) -> list[Array | None]:
 
 
 def foreach_gradient(entry: TapeEntry, *dys: Array | None) -> Gradients:
-    """Return gradients of data by step, of states passed back through the steps, and sums of the
-    rest.
-    """
+    """Return gradients of data per step, of states passed back, and sums of the rest."""
     attrs = entry.attrs
     places = foreach_places(attrs)
     data, states, count = (
@@ -515,7 +511,7 @@ def foreach_gradient(entry: TapeEntry, *dys: Array | None) -> Gradients:
 
 
 def while_loop_gradient(entry: TapeEntry, *dys: Array | None) -> Gradients:
-    """Return gradients of loop variables, passed back through the steps, and sums of the rest."""
+    """Return gradients of loop variables passed back through the steps, and sums of the rest."""
     attrs, inputs = entry.attrs, entry.inputs
     count = attrs["num_out_data"]
     places, variables = attrs["func_input_locs"], attrs["func_var_locs"]

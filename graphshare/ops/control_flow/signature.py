@@ -61,7 +61,7 @@ def _read_body(text: str) -> tuple[Graph, ...]:
 
 
 def _find_body(attrs: Attributes, subgraphs: Sequence[Any]) -> Sequence[Any]:
-    """Return a cached operator's body, from its attribute or subgraph, as a sequence of one."""
+    """Return a cached operator's body in its attribute or subgraphs, as a sequence of one."""
     return _read_body(attrs["subgraph"]) if "subgraph" in attrs else subgraphs[:1]
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def translate_foreach(t: Translation) -> list[str]:
-    """Emit ``Scan`` over the data; steps of single-axis data keep the axis with size 1."""
+    """Emit ``Scan``; steps of single-axis data keep the axis, with size 1."""
     data_count, out_count = len(t.attrs["in_data_locs"]), t.attrs["num_out_data"]
     state_count = len(t.attrs["in_state_locs"])
     places = foreach_places(t.attrs)
@@ -59,7 +59,6 @@ def _with_steps(t: Translation, x: Value) -> Value:
 
 
 def _make_state(x: Value) -> Value:
-    """Return a body's input for a state that begins as ``x``."""
     return Value("state", x.shape, x.dtype)
 
 
@@ -101,7 +100,6 @@ def _condition(t: Translation, heads: Sequence[Value]) -> Value:
 
 
 def _fill_up(t: Translation, x: str, like: Value) -> str:
-    """Append zeros to steps up to the output's length."""
     done = t.emit("Gather", t.emit("Shape", x), t.integers([0]))
     missing = t.emit("Sub", t.integers(like.shape[:1]), done)
     shape = t.emit("Concat", missing, t.integers(like.shape[1:]), axis=0)

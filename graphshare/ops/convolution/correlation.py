@@ -1,9 +1,9 @@
 """Cross-correlation of images (N, C, spatial axes) with filters, as matrix products.
 
-In general the cells under all taps are copied side by side for one product ("im2col"). Whole rows
-are copied, so the product has surplus columns, dropped when the result is copied. For few filters
-on many channels it is cheaper to multiply the image in place by each tap and add the results.
-:mod:`depthwise` has one filter per channel. Images are reshaped to three spatial axes.
+In general the cells under all taps are copied side by side for one product ("im2col"): whole rows,
+whose surplus columns are dropped when the result is copied. For few filters on many channels it is
+cheaper to multiply the image in place by each tap and add the results. :mod:`depthwise` has one
+filter per channel. Images are reshaped to three spatial axes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def correlate(
     groups: int,
     empty: Empty = np.empty,
 ) -> Array:
-    """Return the convolution (N, C, spatial) in the dtype of ``x``, with ``epilogue`` applied."""
+    """Return the convolution (N, C, spatial) with ``epilogue`` applied, in the dtype of ``x``."""
     if max(window.extent) == 1 and not any(window.pad):
         return _pointwise(x, weight, epilogue, window.stride, groups, empty)
     lift = 3 - len(window.kernel)
@@ -82,12 +82,12 @@ def correlate(
 
 
 def _is_sparse(grid: Grid) -> bool:
-    """Whether most columns of a row are surplus, as for windows nearly as wide as the image."""
+    """Whether most columns are surplus, as for windows nearly as wide as the image."""
     return grid.pitch > _SPARSE * grid.out[2]
 
 
 def _has_wide_windows(grid: Grid) -> bool:
-    """Whether a window row has more taps than a row has positions, as for text."""
+    """Whether a window row has more taps than positions, as for text."""
     return _is_sparse(grid) and grid.window.dilate[2] == 1 and grid.window.kernel[2] > grid.out[2]
 
 
@@ -97,14 +97,14 @@ def _group_filters(weight: Array, groups: int) -> Array:
 
 
 def _count_together(count: int, cells: int) -> int:
-    """Return how many of ``count`` planes with ``cells`` results each go into one product."""
+    """Return how many of ``count`` planes with ``cells`` results share one product."""
     return max(1, min(count, _WIDE // max(1, cells))) if cells <= _SMALL else 1
 
 
 def _pointwise(
     x: Array, weight: Array, epilogue: Epilogue, stride: tuple[int, ...], groups: int, empty: Empty
 ) -> Array:
-    """Convolve with windows of one cell: a product over the channels."""
+    """Convolve with one-cell windows: a product over the channels."""
     if max(stride) > 1:
         steps = (slice(None), slice(None), *(slice(None, None, s) for s in stride))
         picked = empty(x[steps].shape, x.dtype)
@@ -196,7 +196,7 @@ def _by_columns(
     """Yield the correlation with ``matrix`` (groups, filters, C of a group * taps) in parts.
 
     A part is its first plane and row, and cells (filters, planes, rows, W): rows of one plane, or
-    several whole planes.
+    whole planes.
     """
     is_sparse, by_window = _is_sparse(grid), _has_wide_windows(grid)
     phases = {} if by_window else split_phases(image, grid, empty)
@@ -233,10 +233,7 @@ def _copy_windows(
     groups: int,
     empty: Empty,
 ) -> Array:
-    """Return windows (groups, C of a group * taps, positions) from plane and row ``begin``.
-
-    Each is copied row by row of its contiguous taps.
-    """
+    """Return windows (groups, C of a group * taps, positions) from plane and row ``begin``."""
     channel_stride, *strides = padded.strides
     steps = [stride * step for stride, step in zip(strides, window.stride, strict=True)]
     reach = [stride * step for stride, step in zip(strides, window.dilate, strict=True)]
@@ -256,7 +253,7 @@ def _copy_windows(
 
 
 def _cells(phase: Array, plane: int, start: int, shape: tuple[int, int, int], pitch: int) -> Array:
-    """Return a view of ``shape`` cells per channel from ``start``, in (possibly overlapping) rows."""
+    """Return a view of ``shape`` cells per channel from ``start``, in rows that may overlap."""
     channel_stride, plane_stride, item = phase.strides
     strides = (channel_stride, plane_stride, pitch * item, item)
     cells: Array = np.ndarray(
@@ -268,8 +265,7 @@ def _cells(phase: Array, plane: int, start: int, shape: tuple[int, int, int], pi
 def _by_shifted_sums(image: Array, weight: Array, grid: Grid, result: Array, empty: Empty) -> None:
     """Correlate an image with ``weight`` (filters, C, taps): one product, then shifted sums.
 
-    Unlike :func:`_by_columns` this copies no windows but adds results, which few filters keep
-    small.
+    It copies no windows but adds results: few, for few filters.
     """
     phases = split_phases(image, grid, empty)
     filters, channels = weight.shape[:2]

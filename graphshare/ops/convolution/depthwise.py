@@ -1,8 +1,7 @@
 """Cross-correlation with one filter per channel, as products with banded matrices.
 
 A row of cells times a matrix with a filter row on its diagonals gives that row's sums over a strip
-of positions. This is several times the necessary arithmetic, but as a matrix product it is faster
-than one pass over the image per tap.
+of positions. This is several times the necessary arithmetic, but faster than one pass per tap.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ def depthwise(
         epilogue.apply(number, result)
         return
     bands = _Bands(weight, grid, empty)
-    # Every row of taps passes over these channels; they should stay in the cache.
+    # Every row of taps passes over these channels: they should stay in the cache.
     step = min(channels, max(1, _PART // prod(bands.padded)))
     padded = empty((step, *bands.padded), image.dtype)
     padded.fill(0)
@@ -71,7 +70,7 @@ def depthwise(
 
 
 def _by_channel_blocks(image: Array, weight: Array, grid: Grid, result: Array) -> None:
-    """Correlate tap by tap, with few channels at a time to stay in the cache."""
+    """Correlate tap by tap, in blocks of channels that fit the cache."""
     step = max(1, _PART // (2 * grid.out[1] * grid.pitch))
     for first in range(0, len(image), step):
         part = slice(first, first + step)
@@ -133,7 +132,7 @@ class _Bands:
         return bands
 
     def sum_taps(self, padded: Array, channels: slice, total: Array, term: Array) -> None:
-        """Write the sums over all taps of ``channels`` to ``total`` (C, D, H, strips, strip)."""
+        """Write the sums over all taps to ``total`` (C, D, H, strips, strip); ``term`` is scratch."""
         (depth, height), size = self._grid.out[:2], padded.itemsize
         strides = (
             padded.strides[0],

@@ -32,7 +32,10 @@ class Chain(msgspec.Struct, frozen=True):
 
 
 def run_chain(context: Context, attrs: Attrs, *inputs: Array) -> Array:
-    """Run ``attrs["chain"]``; inputs of convolution, BatchNorm (after its first), other branch."""
+    """Run ``attrs["chain"]``.
+
+    Inputs are the convolution's, BatchNorm's after its first, and the other branch.
+    """
     chain: Chain = attrs["chain"]
     x, weight, *rest = inputs
     addend = rest.pop() if chain.adds else None
@@ -87,12 +90,12 @@ def _run_separately(
 
 
 def begin_chain(attrs: Attrs) -> tuple[Kernel, Attrs] | None:
-    """Return a convolution as a chain of one; None with channels last, which chains lack."""
+    """Return a convolution as a chain of one; None with channels last."""
     return None if is_channels_last(attrs["layout"]) else (CHAIN, {"chain": Chain(attrs)})
 
 
 def extend_chain(attrs: Attrs, operation: Operation, place: int) -> tuple[Kernel, Attrs] | None:
-    """Append an operation to ``attrs["chain"]``; None if order or channel axis forbid it."""
+    """Append an operation to ``attrs["chain"]``; None if order or axis forbid it."""
     chain: Chain = attrs["chain"]
     if chain.ends:
         return None

@@ -1,8 +1,4 @@
-"""Gradients of convolutions, as matrix products over copied windows.
-
-The data's gradient is the transposed convolution of the output gradient; a filter's gradient is the
-product of the output gradient with the windows.
-"""
+"""Gradients of convolutions, as matrix products over copied windows."""
 
 from __future__ import annotations
 
@@ -67,15 +63,15 @@ def convolution(entry: TapeEntry, dy: Array) -> Gradients:
 def data_gradient(
     dy: Array, weight: Array, shape: tuple[int, ...], window: Window, groups: int
 ) -> Array:
-    """Return the gradient of data of ``shape`` (N, C, spatial): a transposed convolution of ``dy``.
+    """Return the gradient of data of ``shape`` (N, C, spatial): a transposed convolution.
 
-    Without a stride it is a convolution with flipped filters, faster for large images.
+    Without a stride, a convolution with flipped filters is faster for large images.
     """
     filters, share = weight.shape[:2]
     depthwise = share == 1 and filters == groups
     if groups == 1 and (max(window.stride) > 1 or prod(dy.shape[2:]) <= _SMALL):
         return _scatter_taps(dy, weight, shape, window)
-    # Padding wider than the window would become negative, which convolution rejects.
+    # Padding wider than the window would become negative: convolution rejects that.
     pad = tuple(e - 1 - p for e, p in zip(window.extent, window.pad, strict=True))
     if max(window.stride) == 1 and min(pad) >= 0 and (depthwise or share > 1 or groups == 1):
         split = weight.reshape(groups, filters // groups, share, *weight.shape[2:]).swapaxes(1, 2)
@@ -94,7 +90,7 @@ def data_gradient(
 
 
 def _scatter_taps(dy: Array, weight: Array, shape: tuple[int, ...], window: Window) -> Array:
-    """Multiply ``dy`` by all taps in one product, and add the results at each tap's cells."""
+    """Multiply ``dy`` by all taps, and add the products at each tap's cells."""
     count, filters, *out = dy.shape
     channels, cells = shape[1], prod(out)
     matrix = weight.reshape(filters, -1).T
@@ -118,7 +114,7 @@ Index = tuple[Any, ...]
 def transpose_convolve(
     x: Array, weight: Array, window: Window, extra: tuple[int, ...], groups: int
 ) -> Array:
-    """Return the transposed convolution (N, C, spatial), with ``extra`` cells at each axis's end."""
+    """Return the transposed convolution (N, C, spatial), with ``extra`` cells at the ends."""
     count, channels, *size = x.shape
     kernel, stride, dilate, pad = window
     share = weight.shape[1]
@@ -152,8 +148,7 @@ def transpose_convolve(
 def _transpose_depthwise(x: Array, weight: Array, window: Window, extra: tuple[int, ...]) -> Array:
     """Transpose a convolution with one filter per channel.
 
-    Output cells at distances of ``stride`` see the same taps: each phase is summed, then
-    interleaved.
+    Output cells ``stride`` apart see the same taps: each phase is summed, then interleaved.
     """
     kernel, stride, _, pad = window
     size, term = x.shape[2:], np.empty_like(x)
@@ -180,7 +175,7 @@ def _transpose_depthwise(x: Array, weight: Array, window: Window, extra: tuple[i
 def weight_gradient(
     x: Array, dy: Array, shape: tuple[int, ...], window: Window, groups: int
 ) -> Array:
-    """Return the gradient of filters of ``shape``: per tap, the output gradient times its cells."""
+    """Return the gradient of filters of ``shape``: per tap, ``dy`` times its cells."""
     channels, (filters, share) = x.shape[1], shape[:2]
     if any(window.pad):
         require(
@@ -226,7 +221,7 @@ def tap_slices(window: Window, out: Sequence[int]) -> list[tuple[slice, ...]]:
 
 
 def _portions(count: int, each: int) -> Iterator[slice]:
-    """Divide ``count`` images so that copied windows (``each`` per image) fit ``_BLOCK``."""
+    """Divide images so that copied windows (``each`` per image) fit ``_BLOCK``."""
     step = max(1, _BLOCK // max(1, each))
     return (slice(first, first + step) for first in range(0, count, step))
 

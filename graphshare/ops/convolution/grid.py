@@ -1,8 +1,8 @@
-"""The cells under each tap of a window, and epilogues: shared by all ways of correlating images.
+"""The cells under each tap of a window, and epilogues, for all ways of correlating images.
 
-An image is first copied into rows padded on one side only: the next row's padding follows each row,
-so a tap's cells over all positions are contiguous. For a stride, the image is first split into
-phases. There are three spatial axes (D, H, W).
+An image is copied into rows padded on one side only: the next row's padding follows each row, so a
+tap's cells over all positions are contiguous. For a stride, the image is first split into phases.
+There are three spatial axes (D, H, W).
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ Empty = Callable[[Sequence[int], Any], Array]
 class Grid(NamedTuple):
     """The first cell under each tap.
 
-    ``size`` and ``out`` are the spatial axes of image and result, ``pitch`` the length of a row,
-    ``rows`` the rows of a phase of the padded image, ``taps`` each tap's phase, plane and first
-    cell.
+    ``size`` and ``out`` are spatial axes of image and result, ``pitch`` the length of a row,
+    ``rows`` the rows of a phase, ``taps`` each tap's phase, plane and first cell.
     """
 
     size: tuple[int, ...]
@@ -63,7 +62,7 @@ def make_grid(size: tuple[int, ...], window: Window) -> Grid:
 def split_phases(
     image: Array, grid: Grid, empty: Empty = np.empty
 ) -> dict[tuple[int, int, int], Array]:
-    """Split the padded image into phases (C, planes, rows * pitch and a margin for the last taps)."""
+    """Split the padded image into phases (C, planes, rows * pitch and a margin)."""
     _, stride, _, pad = grid.window
     channels, *size = image.shape
     span = grid.rows * grid.pitch
@@ -114,8 +113,7 @@ class Epilogue(NamedTuple):
     def apply(
         self, number: int, result: Array, source: Array | None = None, channel: int = 0
     ) -> None:
-        """Write the epilogue of ``source`` (default: ``result``) for sample ``number`` to
-        ``result``.
+        """Write the epilogue of ``source`` (default: ``result``) for sample ``number``.
 
         Both have shape (C, ..., cells); their first channel is number ``channel``.
         """

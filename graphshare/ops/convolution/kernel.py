@@ -1,8 +1,7 @@
 """Convolution, Deconvolution, ``im2col`` and ``col2im``: shape rules, costs and kernels.
 
-A transposed convolution multiplies each cell by all taps in one matrix product and adds each tap's
-results to the output at distances of ``stride``. The columns of ``im2col`` are an image's windows;
-``col2im`` adds columns at their windows. Images have one to three spatial axes.
+``im2col`` returns an image's windows as columns; ``col2im`` adds columns at their windows. Images
+have one to three spatial axes.
 """
 
 from __future__ import annotations
@@ -70,8 +69,7 @@ def deconvolution(
 
 
 def fit_window(attrs: Attrs, size: Dims) -> tuple[Window, tuple[int, ...]]:
-    """Return the window and the cells added at the end; ``target_shape`` sets padding and cells.
-    """
+    """Return the window and the cells added at the end; ``target_shape`` sets both."""
     window, rank = read_window(attrs), len(attrs["kernel"])
     extra: tuple[int, ...] = attrs.get("adj") or (0,) * rank
     target: tuple[int, ...] = attrs.get("target_shape") or (0,) * rank
@@ -101,7 +99,7 @@ def fit_window(attrs: Attrs, size: Dims) -> tuple[Window, tuple[int, ...]]:
 
 
 def _with_channels_first(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> list[Dims]:
-    """Return data, weight and output shapes, channels first, with the kernel's number of axes."""
+    """Return data, weight and output shapes, channels first, with the kernel's rank."""
     last, rank = is_channels_last(attrs["layout"]), len(attrs["kernel"]) + 2
     check_layout(attrs["layout"], rank)
     named = ((inputs[0], "data"), (inputs[1], "weight"), (outputs[0], "the output"))
@@ -128,7 +126,7 @@ def _in_layout(
 
 
 def deconvolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer weight, bias and output from the data, and the data's shape from them."""
+    """Infer weight, bias and output from the data, and the reverse."""
     groups, filters = attrs["num_group"], attrs["num_filter"]
     data, weight, out = _with_channels_first(attrs, inputs, outputs)
     window, extra = fit_window(attrs, data[2:])
@@ -169,7 +167,7 @@ def deconvolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
 def scale_shares(attrs: Attrs, weight: Array, factor: Array) -> Array:
     """Scale ``weight`` (C, num_filter / num_group, kernel) by one ``factor`` per filter.
 
-    The weight's rows are in groups; those of group g compute its share of the filters.
+    Its rows are in groups; rows of group g compute g's share of the filters.
     """
     groups, last = attrs["num_group"], is_channels_last(attrs["layout"])
     channels_first = np.moveaxis(weight, -1, 1) if last else weight
@@ -187,7 +185,7 @@ def scale_shares(attrs: Attrs, weight: Array, factor: Array) -> Array:
 
 
 def deconvolution_gradients(attrs: Attrs, entry: TapeEntry, dy: Array) -> Gradients:
-    """Return the gradients of a transposed convolution with these attributes, not the node's."""
+    """Return Deconvolution's gradients; ``attrs`` may differ from the node's."""
     groups = attrs["num_group"]
 
     def of_data(x: Array, weight: Array, dy: Array) -> Array:
@@ -237,7 +235,7 @@ def _first_channels_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tup
 
 
 def unify_group_channels(channels: Dim, share: Dim, groups: int) -> tuple[Dim, Dim]:
-    """Infer the channels of the data and of one group from each other."""
+    """Infer the channels of data and group from each other."""
     if channels is None:
         return (None if share is None else share * groups), share
     if channels % groups:
@@ -248,7 +246,7 @@ def unify_group_channels(channels: Dim, share: Dim, groups: int) -> tuple[Dim, D
 
 
 def convolution_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
-    """Count one filter's taps per output: the weight without its first axis."""
+    """Count one filter's taps per output (weight's first axis is the filter)."""
     return prod(outputs[0]) * prod(inputs[1][1:])
 
 
@@ -272,7 +270,7 @@ def im2col(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def col2im(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return the image (N, C, spatial) of ``output_size``: sums over the windows of each cell."""
+    """Return the image (N, C, spatial): sums over each cell's windows."""
     window, size = _read_window(attrs)
     positions = tuple(n or 0 for n in _positions(window, size))
     taps = prod(window.kernel)

@@ -49,7 +49,6 @@ def _emit_convolution(t: Translation, data: str, weight: str, bias: list[str]) -
 
 
 def _emit_product(t: Translation, data: str, weight: str, bias: list[str]) -> str:
-    """Multiply the filters with the cells under all taps."""
     x, window, groups = t.inputs[0], read_window(t.attrs), t.attrs["num_group"]
     (samples, channels, *_), (_, filters, *counts) = _shapes_with_channels_first(t, t.attrs)
     rows, front = channels // groups * prod(window.kernel), (0, 0, *window.pad)
@@ -119,7 +118,7 @@ def emit_deconvolution(t: Translation, attrs: Attrs) -> str:
 def _emit_deconvolution(
     t: Translation, data: str, weight: str, window: Window, extra: tuple[int, ...], groups: int
 ) -> str:
-    """Emit ``ConvTranspose`` with ``output_padding`` for the ``extra`` cells at the end.
+    """Emit ``ConvTranspose`` with ``output_padding`` for the ``extra`` cells.
 
     PyTorch refuses as many cells as a stride; then the padding there is reduced first.
     """
@@ -144,7 +143,7 @@ def _emit_deconvolution(
 def _emit_transposed_product(
     t: Translation, data: str, weight: str, window: Window, attrs: Attrs
 ) -> str:
-    """Add each cell's products with all taps where they meet; onnxruntime lacks float64."""
+    """Sum each cell's products with all taps; onnxruntime lacks float64."""
     x, groups, filters = t.inputs[0], attrs["num_group"], attrs["num_filter"]
     (samples, channels, *counts), (_, _, *sizes) = _shapes_with_channels_first(t, attrs)
     matrix = t.reshape(

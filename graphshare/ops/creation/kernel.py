@@ -1,6 +1,6 @@
-"""Arrays created from attributes, or from another array's shape. Their gradients are zero.
+"""Arrays created from attributes or another array's shape. Their gradients are zero.
 
-A dimension 0 (or -1) in ``shape`` is unknown; inference completes it from the array's uses, and a
+A dimension 0 (or -1) in ``shape`` is unknown: inference completes it from the array's uses, and a
 run passes it in ``context.shapes``. Under NumPy shapes 0 is a size, and a shape may be empty.
 """
 
@@ -77,9 +77,7 @@ def complete_shape(context: Context, attrs: Attrs, shape_of: ShapeOf) -> tuple[i
 
 
 def _creation_kernel(operator: str, shape_of: ShapeOf, values: Values) -> Kernel:
-    """Return an input-free kernel for ``values(attrs, shape, dtype)``, with shape
-    ``shape_of(attrs)``.
-    """
+    """Return a kernel for ``values(attrs, shape, dtype)`` with shape ``shape_of(attrs)``."""
 
     def forward(context: Context, attrs: Attrs) -> Array:
         return values(attrs, complete_shape(context, attrs, shape_of), read_dtype(attrs))
@@ -88,7 +86,7 @@ def _creation_kernel(operator: str, shape_of: ShapeOf, values: Values) -> Kernel
 
 
 def attribute_shape(attrs: Attrs) -> Shape:
-    """Return the attribute ``shape``; 0 and -1 are unknown, an empty shape is entirely unknown.
+    """Return ``shape``; 0 and -1 are unknown, an empty shape entirely.
 
     Under NumPy shapes only -1 is unknown.
     """
@@ -104,7 +102,7 @@ _FLAGS = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "b
 
 
 def _name_dtype(attrs: Attrs) -> str:
-    """Return the name of dtype number ``dtype``; -1 (undetermined) becomes float32."""
+    """Return a dtype's name by number; -1 (undetermined) becomes float32."""
     flag = attrs["dtype"]
     require(
         -1 <= flag < len(_FLAGS),
@@ -178,8 +176,6 @@ def _eye(operator: str) -> Kernel:
 
 
 def _make_spaced_kernel(operator: str, function: Callable[[Attrs, Array], Array]) -> Kernel:
-    """Return a kernel for evenly spaced numbers in the output's dtype."""
-
     def values(attrs: Attrs, shape: tuple[int, ...], dtype: Any) -> Array:
         return np.asarray(function(attrs, _even_steps(attrs, shape[0])).astype(dtype))
 
@@ -187,7 +183,7 @@ def _make_spaced_kernel(operator: str, function: Callable[[Attrs, Array], Array]
 
 
 def _window(operator: str, function: Callable[[int], Any]) -> Kernel:
-    """Return the kernel of a signal-processing window of ``M`` numbers."""
+    """Return the kernel of a signal-processing window."""
     return _creation_kernel(
         operator,
         _window_shape,
@@ -196,7 +192,7 @@ def _window(operator: str, function: Callable[[int], Any]) -> Kernel:
 
 
 def _even_steps(attrs: Attrs, count: int) -> Array:
-    """Return ``count`` numbers in float64 as ``start`` plus whole steps, as in MXNet."""
+    """Return ``start`` plus whole steps in float64, as in MXNet."""
     steps = count - 1 if attrs["endpoint"] else count
     step = (attrs["stop"] - attrs["start"]) / steps if steps > 0 else 0.0
     with np.errstate(all="ignore"):
@@ -222,7 +218,7 @@ def _window_shape(attrs: Attrs) -> Shape:
 
 
 def diagonal_indices(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return the indices of the main diagonal of an array with equal axes: a row per axis."""
+    """Return the main diagonal's indices, a row per (equal) axis."""
     return np.array(np.broadcast_to(np.arange(x.shape[0], dtype=np.int64), (x.ndim, x.shape[0])))
 
 
@@ -254,7 +250,7 @@ def _infer_arange_like_shapes(
 
 
 def full_like(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return ``fill_value`` in the shape of ``x``, and its dtype unless ``dtype`` is set."""
+    """Return ``fill_value`` in the shape of ``x``, and its dtype by default."""
     dtype = x.dtype if attrs["dtype"] is None else read_dtype(attrs)
     return fill(x.shape, np.asarray(attrs["fill_value"]).astype(dtype), dtype)
 

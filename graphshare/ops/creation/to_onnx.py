@@ -1,6 +1,6 @@
 """Created arrays in ONNX: constants that the kernels compute.
 
-An array of equal elements is an ``Expand`` of one number, to keep the file small.
+Equal elements become an ``Expand`` of one number, to keep the file small.
 """
 
 from __future__ import annotations
