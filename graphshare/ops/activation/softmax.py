@@ -173,7 +173,7 @@ def _member(*, sign: int = 1, logarithm: bool = False) -> Vjp:
 
 
 def softmax_activation_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return the gradient of a softmax over channels, MXNet's for both modes."""
+    """Return the gradient of a softmax over channels, as MXNet does in both modes."""
     y = entry.outputs[0]
     return np.asarray(y * (dy - (dy * y).sum(axis=min(1, y.ndim - 1), keepdims=True)))
 

@@ -222,7 +222,7 @@ def result_type(attrs: Attrs, dtype: str) -> str:
 
 
 def scalar_forward(word: str, reverse: bool) -> Forward:
-    """Return ``word`` of :data:`ARITHMETIC` on array and number (first if ``reverse``)."""
+    """Return ``word`` of :data:`ARITHMETIC` on an array and a number (first if ``reverse``)."""
     function = ARITHMETIC[word]
 
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
@@ -258,7 +258,7 @@ def infer_scalar_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Ty
 
 
 def scalar_kernel(operator: str, word: str, reverse: bool) -> Kernel:
-    """Return the kernel of ``word`` on array and number (first if ``reverse``)."""
+    """Return the kernel of ``word`` on an array and a number (first if ``reverse``)."""
     direct = direct_scalar_function(word, reverse)
     return Kernel(
         operator, scalar_forward(word, reverse), same_shapes, infer_scalar_dtypes, direct=direct
@@ -361,7 +361,7 @@ def binary_gradient(operator: str, word: str) -> Gradient:
 
 
 def scalar_gradient(operator: str, word: str, *, reverse: bool = False) -> Gradient:
-    """Return the gradient on array and ``scalar`` (first if ``reverse``)."""
+    """Return the gradient on an array and ``scalar`` (first if ``reverse``)."""
     return Gradient(operator, _scalar_vjp(word, reverse=reverse), reads_outputs=True)
 
 

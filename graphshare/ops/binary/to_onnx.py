@@ -125,7 +125,7 @@ def read_scalar(t: Translation, dtype: str) -> int | float:
 
 
 def translate_scalar(t: Translation, name: str, reverse: bool = False) -> str:
-    """Emit ``name`` of :data:`FUNCTIONS` on array and number (first if ``reverse``)."""
+    """Emit ``name`` of :data:`FUNCTIONS` on an array and a number (first if ``reverse``)."""
     x = term(t)
     data = x.convert(result_type(t.attrs, x.dtype))
     value = read_scalar(t, data.dtype)

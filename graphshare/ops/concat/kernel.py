@@ -124,7 +124,7 @@ def stack_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
 
 
 def number_of_sections(attrs: Attrs) -> int:
-    """Return the number of equal parts; 0 or less if indices divide."""
+    """Return the number of equal parts; 0 or less if ``indices`` say where parts begin."""
     count: int = attrs["num_outputs"] if "num_outputs" in attrs else attrs["sections"]
     return count
 

@@ -1,6 +1,6 @@
 """The numpy interface's operators that stack, split by columns, pad, delete or insert.
 
-Deletion and insertion is at one position, a slice, or an array of positions along an axis.
+These delete and insert at one position, a slice, or an array of positions along an axis.
 """
 
 from __future__ import annotations

@@ -265,7 +265,7 @@ def _cells(phase: Array, plane: int, start: int, shape: tuple[int, int, int], pi
 def _by_shifted_sums(image: Array, weight: Array, grid: Grid, result: Array, empty: Empty) -> None:
     """Correlate an image with ``weight`` (filters, C, taps): one product, then shifted sums.
 
-    It copies no windows but adds results: few, for few filters.
+    It copies no windows but adds results: cheap for few filters.
     """
     phases = split_phases(image, grid, empty)
     filters, channels = weight.shape[:2]

@@ -3,8 +3,8 @@
 Anchors are relative corners ``(1, N, 4)``; labels are rows (class, left, top, right, bottom), -1
 after the last. Class 0 of the predictions is the background.
 
-Proposals are a network's best boxes, in pixels, corners included. MXNet's sort is unstable; here
-boxes with equal scores (such as all too small ones) keep the anchors' order.
+Proposals are a region proposal network's best boxes, in pixels, corners included. MXNet's sort is
+unstable; here boxes with equal scores (such as all too small ones) keep the anchors' order.
 """
 
 from __future__ import annotations

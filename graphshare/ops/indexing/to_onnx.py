@@ -71,7 +71,9 @@ def translate_scatter_nd(t: Translation) -> str:
 
 
 def translate_one_hot(t: Translation) -> str:
-    """Emit a comparison with 0, 1, 2...; ``OneHot`` counts negative indices from the end."""
+    """Emit a comparison with 0, 1, 2...; unlike MXNet, ``OneHot`` counts negative indices from the
+    end.
+    """
     indices, dtype = t.inputs[0], t.outputs[0].dtype
     if dtype == "bfloat16":
         t.refuse("it has the dtype bfloat16")
@@ -139,7 +141,7 @@ def translate_index_copy(t: Translation) -> str:
 
 
 _WHERE = ("float16", "float32", "float64", "int8", "int32", "int64", "uint8")
-"""The dtypes of onnxruntime's Where, apart from automatic float16 casts."""
+"""The dtypes among which onnxruntime's Where chooses; it casts float16 itself."""
 
 
 def emit_indices(t: Translation, index: Value, size: int, mode: str = "clip") -> str:

@@ -31,7 +31,7 @@ def read_labels(
     """Return each sample's number of steps and unpadded label, and the blank's class.
 
     Raises:
-        KernelError: a label's class is out of range, or a length exceeds its array.
+        KernelError: a label's class is out of range, or a length is not within its array.
     """
     steps, samples, classes = data.shape
     times = _round_half_away(lengths[0]) if attrs["use_data_lengths"] else np.full(samples, steps)
