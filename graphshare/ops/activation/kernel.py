@@ -1,7 +1,4 @@
-"""Elementwise activations, LeakyReLU in its modes among them, and their gradients.
-
-The result takes the buffer of a reusable input.
-"""
+"""Elementwise activations, including LeakyReLU in all modes, and their gradients."""
 
 from __future__ import annotations
 
@@ -57,7 +54,7 @@ def elu(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def selu(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return :func:`elu` with the slope and the scale that keep mean 0 and variance 1."""
+    """Return :func:`elu` with the constants that keep mean 0 and variance 1."""
     out = elu(context, {"slope": SELU_ALPHA}, x)
     out *= x.dtype.type(SELU_SCALE)
     return out
@@ -67,7 +64,7 @@ def gelu(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return ``x`` times its normal distribution function."""
     data = to_floating(x)
     values = np.ascontiguousarray(data).reshape(-1)
-    # Of any other array reshape(-1) makes a copy, and the result would be lost.
+    # reshape(-1) copies any other array, and the result would be lost.
     over = reuse_buffer(context, x) if data is x and x.flags.c_contiguous else None
     out = context.empty(data.shape, data.dtype) if over is None else over
     result = out.reshape(-1)
@@ -83,10 +80,9 @@ def gelu(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def rrelu(context: Context, attrs: Attrs, x: Array) -> tuple[Array, Array]:
-    """Return ``x``, below 0 times a slope: a random one for each element while training, otherwise
-    the middle of the bounds.
+    """Return ``x``, scaled below 0 by random slopes in training, else by the middle of the bounds.
 
-    The second output are the slopes while training, otherwise zeros.
+    The second output is the slopes, or zeros.
     """
     if not context.training:
         slope = (np.float32(attrs["lower_bound"]) + np.float32(attrs["upper_bound"])) / np.float32(
@@ -104,7 +100,7 @@ def rrelu(context: Context, attrs: Attrs, x: Array) -> tuple[Array, Array]:
 
 
 def prelu(context: Context, attrs: Attrs, x: Array, gamma: Array) -> Array:
-    """Return ``gamma * x`` below 0, otherwise ``x``; one slope for each channel (axis 1) or one for all."""
+    """Return ``gamma * x`` below 0, otherwise ``x``; one slope per channel (axis 1) or one for all."""
     slopes = gamma.reshape((-1,) + (1,) * (x.ndim - 2)) if gamma.ndim == 1 and x.ndim > 1 else gamma
     require(
         slopes.ndim <= x.ndim,
@@ -122,7 +118,6 @@ def _scale_where(x: Array, slope: float | np.float32, out: Array, below: Array) 
 
 
 def _copy(context: Context, x: Array) -> Array:
-    """Return ``x`` in a buffer that may be overwritten."""
     out = reuse_buffer(context, x)
     return x.copy() if out is None else out
 
@@ -138,21 +133,20 @@ _LEAKY_BY_TYPE: dict[str, Callable[..., Array | tuple[Array, ...]]] = {
 
 
 def leaky_relu(context: Context, attrs: Attrs, *inputs: Array) -> Array | tuple[Array, ...]:
-    """Return the function that ``act_type`` names."""
+    """Compute the function that ``act_type`` names."""
     with np.errstate(all="ignore"):
         return _LEAKY_BY_TYPE[attrs["act_type"]](context, attrs, *inputs)
 
 
 def _infer_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     (shape,), results = same_shapes(attrs, inputs[:1], outputs)
-    # Only prelu has slopes as an input.
     if len(inputs) == 1:
         return [shape], results
     return [shape, _gamma_shape(shape, inputs[1])], results
 
 
 def _gamma_shape(shape: Shape, gamma: Shape) -> Shape:
-    """Return one slope for each channel, unless ``gamma`` is known to have another shape that can be broadcast."""
+    """Return one slope per channel, unless ``gamma`` has another shape that can be broadcast."""
     if shape is None or (gamma is not None and len(gamma) != 1):
         return gamma
     channels = shape[0 if len(shape) == 1 else 1]
@@ -176,14 +170,14 @@ def elu_gradient(entry: TapeEntry, dy: Array) -> Array:
 
 
 def selu_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return ``scale (alpha + y) dy`` at 0 and below, as in MXNet; the derivative would be ``scale * alpha + y``."""
+    """Return ``scale (alpha + y) dy`` at 0 and below, as in MXNet (not ``scale * alpha + y``)."""
     x, y = entry.inputs[0], to_compute_dtype(entry.outputs[0])
     slope = np.where(x > 0, _EXACT_SCALE, _EXACT_SCALE * (_EXACT_ALPHA + y))
     return np.asarray(dy * slope.astype(dy.dtype))
 
 
 def gelu_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return ``dy`` times the normal distribution function plus ``x`` times its density."""
+    """Return ``dy`` times (normal distribution function plus ``x`` times its density)."""
     x = to_floating(entry.inputs[0])
     slope = (1 + erf(x * x.dtype.type(math.sqrt(0.5)))) * x.dtype.type(0.5)
     slope += x * np.exp(-x * x / 2) * x.dtype.type(1 / math.sqrt(2 * math.pi))
@@ -191,7 +185,7 @@ def gelu_gradient(entry: TapeEntry, dy: Array) -> Array:
 
 
 def rrelu_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
-    """Return ``dy`` times the random slope, or outside training the middle of the bounds, at 0 and below."""
+    """Return ``dy``, at 0 and below times the slope of the forward pass."""
     x, slopes = entry.inputs[0], entry.outputs[1]
     if not entry.training:
         slopes = dy.dtype.type((entry.attrs["lower_bound"] + entry.attrs["upper_bound"]) / 2)
@@ -230,7 +224,7 @@ def relu(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def sigmoid(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return 1 / (1 + exp(-x)) without overflow; float16 is computed in float32, where exp(17) is finite."""
+    """Return 1 / (1 + exp(-x)) without overflow, float16 in float32."""
     if x.dtype == np.float16:
         return sigmoid(Context(reusable=(True,)), attrs, x.astype(np.float32)).astype(x.dtype)
     out = np.multiply(
@@ -244,7 +238,7 @@ def sigmoid(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def tanh(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return the hyperbolic tangent; of integers 1 from 20 on, as in MXNet: of 19 it is 1 in some libraries."""
+    """Return the hyperbolic tangent; as in MXNet, integers below 20 give 0."""
     if x.dtype.kind in "iu":
         return np.asarray(np.sign(x) * (np.abs(x.astype(np.float64)) >= 20), x.dtype)
     result: Array = np.tanh(x, out=result_buffer(context, x))
@@ -274,15 +268,15 @@ _BY_TYPE: dict[str, Callable[[Context, Attrs, Array], Array]] = {
 
 
 def activation(context: Context, attrs: Attrs, x: Array) -> Any:
-    """Return the function that ``act_type`` names; for integers the fraction is truncated."""
+    """Compute the function that ``act_type`` names; integer results are truncated."""
     return accept_integers(_BY_TYPE[attrs["act_type"]])(context, attrs, x)
 
 
 def accept_integers(forward: Callable[[Context, Attrs, Array], Array]) -> Forward:
-    """Return a kernel that also takes integers: it computes in float64 and truncates the fraction."""
+    """Extend a kernel to integers: compute in float64 and truncate the fraction."""
 
     def compute(context: Context, attrs: Attrs, x: Array) -> Array:
-        # relu and tanh compute integers themselves, without a fraction to truncate.
+        # relu and tanh compute integers themselves.
         if x.dtype.kind == "f" or forward is relu or (forward is tanh and x.dtype.kind in "iu"):
             return forward(context, attrs, x)
         return convert(forward(Context(), attrs, x.astype(np.float64)), x.dtype)
@@ -301,7 +295,7 @@ def _relu_directly(dtype: str) -> Callable[..., Array]:
 
 
 def _sigmoid_directly(dtype: str) -> Callable[..., Array]:
-    # The steps of sigmoid(), so that both give the same bits.
+    # The steps of sigmoid(), for the same bits.
     minus, one = np.full((), -1, dtype), np.ones((), dtype)
 
     def compute(x: Array) -> Array:
@@ -327,7 +321,7 @@ def _find_direct(forward: Any, dtype: str) -> Callable[..., Array] | None:
 
 
 def activation_kernel(operator: str, forward: Any, epilogue: Epilogue | None = None) -> Kernel:
-    """Return the kernel of an activation that computes ``forward``; shape and dtype do not change."""
+    """Return the kernel of an activation; shape and dtype do not change."""
 
     def direct(attrs: Attrs, dtypes: Sequence[str]) -> Callable[..., Array] | None:
         return _find_direct(forward, dtypes[0])
@@ -371,10 +365,10 @@ KERNELS = (
 
 
 def relu_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return the gradient where the output is positive, otherwise 0; NaN stays NaN."""
+    """Return ``dy`` where the output is positive, otherwise 0; NaN stays NaN."""
     y = entry.outputs[0]
     result: Array = np.multiply(dy, y > 0)
-    # A NaN anywhere makes the sum NaN: one pass without an array, where isnan() of all elements makes one.
+    # The sum detects a NaN in one pass, without isnan()'s array.
     return np.where(np.isnan(y), y, result) if np.isnan(y.sum()) else result
 
 
@@ -393,7 +387,7 @@ def tanh_gradient(entry: TapeEntry, dy: Array) -> Array:
 
 
 def softrelu_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return ``dy (1 - exp(-y))``: the derivative is the sigmoid of the input."""
+    """Return ``dy (1 - exp(-y))``."""
     result: Array = dy * -np.expm1(-entry.outputs[0])
     return result
 

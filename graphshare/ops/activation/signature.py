@@ -1,4 +1,4 @@
-"""Signatures and batch-axis rules of the operators of family ``activation``."""
+"""Signatures and batch-axis rules of family ``activation``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The softmax family and its gradients; these are computed from the outputs."""
+"""The softmax family and its gradients, computed from the outputs."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from graphshare.text.format import format_count
 
 
 def softmax_along(x: Array, axis: int, out: Array | None = None, temperature: float = 1.0) -> Array:
-    """Return ``exp(x / temperature)`` divided by its sum along an axis; zeros where all of it is minus infinity."""
+    """Return softmax along an axis; a row of -inf gives zeros."""
     if not x.size:
         return x
     with np.errstate(all="ignore"):
         largest = np.max(x, axis=axis, keepdims=True)
         if largest.dtype.kind == "f":
-            # -inf minus -inf is NaN, and a row of -inf gives zeros.
+            # -inf minus -inf would be NaN.
             largest = np.where(largest == -np.inf, largest.dtype.type(0), largest)
         result: Array = np.asarray(np.subtract(x, largest, out=out))
         if temperature != 1:
@@ -45,10 +45,9 @@ def log_softmax_along(
 
 
 def _prepare(context: Context, attrs: Attrs, x: Array, sign: int) -> tuple[Array, Array | None]:
-    """Return the input of the exponential, in a dtype to compute in, and a buffer for the result."""
+    """Return the exponential's input in the compute dtype, and a result buffer."""
     data = x.astype(np.float64) if attrs["dtype"] == "float64" else to_floating(x)
     if sign != 1:
-        # The negative is a new array, so the result may overwrite it.
         data = np.asarray(np.negative(data))
         return data, data
     return data, result_buffer(context, data) if data is x else None
@@ -66,7 +65,7 @@ def _softmax_member(along: Forward, sign: int = 1) -> Forward:
 
 
 def _round(result: Array, attrs: Attrs, x: Array) -> Array:
-    """Return the result in the dtype of the output; as in MXNet, a wider output holds numbers of the dtype of ``x``."""
+    """Convert to the output dtype; as in MXNet, wider outputs hold values of the dtype of ``x``."""
     dtype = np.dtype(attrs["dtype"] or x.dtype)
     return convert(
         convert(result, x.dtype) if x.dtype.kind == "f" and dtype.itemsize > x.itemsize else result,
@@ -79,7 +78,7 @@ def _temperature(attrs: Attrs) -> float:
 
 
 def softmax(context: Context, attrs: Attrs, x: Array, length: Array | None = None) -> Array:
-    """Compute softmax along ``axis``; with ``use_length`` over the first ``length`` elements, 0 for the others."""
+    """Compute softmax along ``axis``; with ``use_length``, 0 after the first ``length`` elements."""
     if length is None:
         return np.asarray(_softmax_member(softmax_along)(context, attrs, x))
     data, _ = _prepare(context, attrs, x, 1)
@@ -92,7 +91,7 @@ def softmax(context: Context, attrs: Attrs, x: Array, length: Array | None = Non
 
 
 def softmax_activation(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Compute softmax over the channels at each position, or over the last axis."""
+    """Compute softmax over the channels at each position, or the last axis."""
     axis = 1 if attrs["mode"] == "channel" else -1
     return convert(
         softmax_along(
@@ -158,7 +157,6 @@ KERNELS = (
 def _member(*, sign: int = 1, logarithm: bool = False) -> Vjp:
     def vjp(entry: TapeEntry, dy: Array) -> Array:
         x, y, axis = entry.inputs[0], entry.outputs[0], entry.attrs["axis"]
-        # The softmax of any single number is 1.
         if not y.ndim:
             return np.zeros_like(x)
         if logarithm:
@@ -175,7 +173,7 @@ def _member(*, sign: int = 1, logarithm: bool = False) -> Vjp:
 
 
 def softmax_activation_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return the gradient of a softmax over channels: so does MXNet, even where the softmax was over the last axis."""
+    """Return the gradient of a softmax over channels, as MXNet does in both modes."""
     y = entry.outputs[0]
     return np.asarray(y * (dy - (dy * y).sum(axis=min(1, y.ndim - 1), keepdims=True)))
 

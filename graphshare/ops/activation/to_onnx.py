@@ -1,4 +1,4 @@
-"""Activations in ONNX: elementwise ones; ``Softmax`` and ``LogSoftmax``, in the dtype in which MXNet computes."""
+"""Activations in ONNX; softmax is computed in MXNet's dtype."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ _BY_TYPE = {
 }
 
 _FIRST_ONE = {"sigmoid": 37.0, "tanh": 20.0}
-"""The first integer for which the function, in float64, is 1; for smaller ones it is truncated to 0.
+"""The first integer where the function is 1 in float64; smaller ones are truncated to 0.
 
 Runtimes differ by one.
 """
 
-# onnxruntime has neither Softplus nor Softsign of float64, and below neither Elu nor Selu.
+# onnxruntime lacks float64 Softplus, Softsign, Elu and Selu.
 _OF_DOUBLE = {"softrelu": softplus, "softsign": softsign}
 
 
 def activate(x: Term, name: str) -> Term:
-    """Return the function ``name``; for integers it is computed in float64 and truncated."""
+    """Apply the function ``name``; integers are computed in float64 and truncated."""
     if name == "relu":
         return x.apply("Relu") if x.is_float else x.apply("Max", 0)
-    # From opset 18 on Softplus is a function of Exp; Exp overflows in float16.
+    # From opset 18 on Softplus is a function of Exp, and overflows in float16.
     if name == "softrelu" and x.dtype == "float16":
         return activate(x.cast("float32"), name).cast(x.dtype)
     wide = x if x.is_float else x.cast("float64")
@@ -49,7 +49,7 @@ def activate(x: Term, name: str) -> Term:
 
 
 def translate_activation(t: Translation) -> str:
-    """Emit the function that ``act_type``, or the operator's own name, stands for."""
+    """Emit the function that ``act_type`` or the operator names."""
     return activate(term(t), t.attrs.get("act_type", t.op)).name
 
 
@@ -80,7 +80,6 @@ def _translate_gelu(t: Translation) -> str:
 
 
 def _translate_prelu(t: Translation) -> str:
-    """Emit ``PRelu``: the slopes of the channels lie along axis 1."""
     x, gamma = t.inputs
     per_channel = gamma.rank == 1 and x.rank > 1
     return t.emit(
@@ -89,7 +88,7 @@ def _translate_prelu(t: Translation) -> str:
 
 
 def _translate_rrelu(t: Translation) -> list[str]:
-    """Emit the middle slope of inference; the second output is zeros."""
+    """Emit inference's middle slope; the second output is zeros."""
     slope = (np.float32(t.attrs["lower_bound"]) + np.float32(t.attrs["upper_bound"])) / np.float32(
         2
     )
@@ -115,9 +114,7 @@ _BYTES = {"float16": 2, "float32": 4, "float64": 8}
 
 
 def translate_softmax(t: Translation) -> str:
-    """Emit ``Softmax``; with ``use_length`` the elements after the length are -infinity in its
-    input and 0 in its result.
-    """
+    """Emit ``Softmax``; with ``use_length``, later elements are -inf before it and 0 after it."""
     x = t.inputs[0]
     if len(t.inputs) == 1:
         return _emit(t, "Softmax", _data(t))
@@ -136,7 +133,6 @@ def _compute_dtype(t: Translation) -> str:
 
 
 def _data(t: Translation) -> str:
-    """Return the data in the dtype of the computation, with at least one axis."""
     x = t.inputs[0]
     data = t.cast(x, _compute_dtype(t))
     return data if x.rank else t.reshape(data, (1,))
@@ -150,19 +146,19 @@ def _emit(t: Translation, op_type: str, data: str) -> str:
 
 
 def _divide(t: Translation, data: str, axis: int, dtype: str) -> str:
-    """Return the distance from the largest element, divided by the temperature; ``data`` itself where that is 1."""
+    """Divide the distance from the largest element by the temperature, unless it is 1."""
     temperature = t.attrs["temperature"]
     if temperature in (None, 1):
         return data
     if temperature < 0:
         t.refuse(f"its temperature is {temperature}")
-    # The quotient of the data could overflow; the quotient of a distance (0 or less) only becomes -inf.
+    # The quotient of the data could overflow; a distance (0 or less) only becomes -inf.
     distance = t.emit("Sub", data, t.reduce("ReduceMax", data, [axis], keepdims=True))
     return t.emit("Div", distance, t.number(temperature, dtype))
 
 
 def _round(t: Translation, out: str, wide: str) -> str:
-    """Return the result in the dtype of the output; as in MXNet, a wider one holds numbers of the dtype of the data."""
+    """Convert to the output dtype; as in MXNet, wider ones hold values of the data's dtype."""
     own, wanted = t.inputs[0].dtype, t.attrs["dtype"] or t.inputs[0].dtype
     if _BYTES[wanted] > _BYTES[own]:
         out, wide = t.cast(out, own, dtype=wide), own
@@ -173,7 +169,7 @@ _POSITIVE = "its temperature is positive"
 
 
 def translate_softmax_activation(t: Translation) -> str:
-    """Emit ``Softmax`` over the channels or the last axis; the softmax of a single number is 1."""
+    """Emit ``Softmax`` over the channels or the last axis."""
     x = t.inputs[0]
     if not x.rank:
         return t.number(1, x.dtype)

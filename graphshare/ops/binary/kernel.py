@@ -1,9 +1,7 @@
-"""Elementwise operators on two or more arrays, or on an array and a number, and their gradients.
+"""Elementwise operators on arrays, or on an array and a number, and their gradients.
 
-All arrays and the result have one dtype; comparisons return 0 and 1. Division of integers
-truncates, the remainder has the sign of the divisor.
-
-Gradients are summed where an array was broadcast.
+All arrays have one dtype; comparisons return 0 and 1. Integer division truncates; the remainder has
+the sign of the divisor.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ Function = Callable[[Context, Array, Array], Array]
 
 
 def _in_place(function: Any) -> Function:
-    """Return a numpy function that keeps the dtype, in the buffer of a reusable input."""
+    """Wrap a dtype-preserving numpy function; it writes to a reusable input's buffer."""
 
     def forward(context: Context, x: Array, y: Array) -> Array:
         with np.errstate(all="ignore"):
@@ -37,8 +35,6 @@ def _in_place(function: Any) -> Function:
 
 
 def _compare(function: Any) -> Function:
-    """Return a comparison with results 0 and 1."""
-
     def forward(context: Context, x: Array, y: Array) -> Array:
         result: Array = function(x, y).astype(x.dtype)
         return result
@@ -47,13 +43,13 @@ def _compare(function: Any) -> Function:
 
 
 def _real(function: Any) -> Function:
-    """Return a numpy function of real numbers; for integers it is computed in float32."""
+    """Wrap a numpy function of real numbers; integers are computed in float32."""
 
     def forward(context: Context, x: Array, y: Array) -> Array:
         if x.dtype.kind == "f":
             return _in_place(function)(context, x, y)
         with np.errstate(all="ignore"):
-            # float64 first, so that the float32 is the nearest to the exact result.
+            # float64 first, so that float32 is the nearest to the exact result.
             return convert(
                 function(x.astype(np.float64), y.astype(np.float64)).astype(np.float32), x.dtype
             )
@@ -65,10 +61,9 @@ _power_of_numpy = _real(np.power)
 
 
 def power(context: Context, x: Array, y: Array) -> Array:
-    """Return ``x`` to the power ``y``; 1/2 of -inf is inf and of -0 is 0 as in C, where numpy takes the square root."""
+    """Return ``x`` to the power ``y``; as in C, not numpy, (-inf)**0.5 is inf and (-0)**0.5 is 0."""
     if x.size == 1:
-        # in place, numpy squares a single number where it otherwise takes a power, and rounds
-        # differently
+        # In place, numpy squares a single number instead of taking a power, and rounds differently.
         context = Context()
     if y.ndim or y != 0.5 or x.dtype.kind != "f":
         return _power_of_numpy(context, x, y)
@@ -85,19 +80,19 @@ def _refuse_booleans(x: Array) -> None:
 
 
 def divide(context: Context, x: Array, y: Array) -> Array:
-    """Return ``x / y``; for integers truncated, and 0 where ``y`` is 0."""
+    """Return ``x / y``; integers truncate, and give 0 where ``y`` is 0."""
     if x.dtype.kind == "f":
         return _in_place(np.divide)(context, x, y)
     _refuse_booleans(x)
     with np.errstate(all="ignore"):
-        # numpy rounds quotients of integers down, C truncates them: without the remainder both agree.
+        # numpy rounds integer quotients down, C truncates; without the remainder both agree.
         rest = np.fmod(x, y)
         result: Array = np.floor_divide(x - rest, y)
     return result
 
 
 def mod(context: Context, x: Array, y: Array) -> Array:
-    """Return the remainder of ``x / y`` with the sign of ``y``; 0 where ``y`` is 0."""
+    """Return the remainder with the sign of ``y``; 0 where ``y`` is 0."""
     _refuse_booleans(x)
     with np.errstate(all="ignore"):
         rest: Array = np.mod(x, y)
@@ -112,7 +107,7 @@ _UFUNCS: dict[str, np.ufunc] = {
     "minimum": np.minimum,
 }
 _OF_FLOATS = {**_UFUNCS, "div": np.divide, "hypot": np.hypot}
-"""Operators that are one function of numpy where both arrays are of the same floating-point dtype."""
+"""Operators that are one numpy function if both arrays have the same floating-point dtype."""
 
 
 ARITHMETIC: dict[str, Function] = {
@@ -131,7 +126,7 @@ ARITHMETIC: dict[str, Function] = {
     "logical_or": _compare(np.logical_or),
     "logical_xor": _compare(np.logical_xor),
 }
-"""The functions of the operators on two arrays and on an array and a number, by the words in their names."""
+"""The functions on two arrays, or an array and a number, by the word in the operator's name."""
 
 
 PAIRS = {
@@ -151,14 +146,13 @@ SCALARS = {
         for name in ("sub", "div", "mod", "power")
     },
 }
-"""The operators on an array and a number: the words of their functions, and whether the number comes first."""
+"""The operators on an array and a number: word, and whether the number comes first."""
 
 
 def _kernel(operator: str, word: str) -> Kernel:
-    """Return the kernel of an operator on two arrays; only a broadcast takes different shapes."""
     function = ARITHMETIC[word]
     shapes = broadcast_shapes if operator.startswith("broadcast_") else same_shapes
-    # The Add of an epilogue has the shape of the result; a sum that may broadcast does not ensure that.
+    # An epilogue's Add has the shape of the result; a broadcast sum might not.
     epilogue = (lambda attrs: Add()) if word == "add" and shapes is same_shapes else None
 
     def forward(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
@@ -170,7 +164,7 @@ def _kernel(operator: str, word: str) -> Kernel:
 
 
 def direct_function(word: str) -> Direct | None:
-    """Return :class:`~graphshare.ops.kernel.Kernel`'s ``direct`` of the function ``word`` of two arrays."""
+    """Return :class:`~graphshare.ops.kernel.Kernel`'s ``direct`` for ``word`` on two arrays."""
     function = _OF_FLOATS.get(word)
 
     def direct(attrs: Attrs, dtypes: Sequence[str]) -> Callable[..., Array] | None:
@@ -184,7 +178,7 @@ def direct_function(word: str) -> Direct | None:
 
 
 def direct_scalar_function(word: str, reverse: bool) -> Direct | None:
-    """Return ``direct`` of the function ``word`` of an array and a number."""
+    """Return ``direct`` for ``word`` on an array and a number."""
     function = _OF_FLOATS.get(word)
 
     def direct(attrs: Attrs, dtypes: Sequence[str]) -> Callable[..., Array] | None:
@@ -201,10 +195,9 @@ def direct_scalar_function(word: str, reverse: bool) -> Direct | None:
 
 
 def add_n(context: Context, attrs: Attrs, *arrays: Array) -> Array:
-    """Return the sum.
+    """Return the sum; as in MXNet, up to four arrays are added from last to first.
 
-    Up to four arrays are added from the last to the first, as in MXNet; the order matters in
-    float16.
+    The order matters in float16.
     """
     if len(arrays) == 1:
         return arrays[0]
@@ -220,7 +213,7 @@ def add_n(context: Context, attrs: Attrs, *arrays: Array) -> Array:
 
 
 def result_type(attrs: Attrs, dtype: str) -> str:
-    """Return the dtype of the result for an array of ``dtype`` and the scalar of ``attrs``."""
+    """Return the result's dtype for an array of ``dtype`` and the scalar."""
     if dtype.startswith("float"):
         return dtype
     if not attrs["is_int"]:
@@ -229,22 +222,20 @@ def result_type(attrs: Attrs, dtype: str) -> str:
 
 
 def scalar_forward(word: str, reverse: bool) -> Forward:
-    """Return the function ``word`` of :data:`ARITHMETIC` of an array and a number; with ``reverse``
-    the number comes first.
-    """
+    """Return ``word`` of :data:`ARITHMETIC` on an array and a number (first if ``reverse``)."""
     function = ARITHMETIC[word]
 
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         if (
             x.dtype.kind == "f"
-        ):  # which most arrays are: names of dtypes and conversions take longer than a small kernel
+        ):  # the common case: dtype names and conversions cost more than a small kernel
             data, number = x, np.asarray(attrs["scalar"], x.dtype)
         else:
             data = convert(x, result_type(attrs, str(x.dtype)))
             number = convert(np.asarray(attrs["scalar"], np.float64), data.dtype)
         if not reverse:
             return function(context, data, number)
-        # The number takes the place of the first operand and must not be overwritten.
+        # The number becomes the first operand and must not be overwritten.
         swapped = Context(training=context.training, reusable=(False, *context.reusable))
         result = function(swapped, number, data)
         if word == "div" and data.dtype.kind in "iu":  # infinity converted to an integer
@@ -255,10 +246,11 @@ def scalar_forward(word: str, reverse: bool) -> Forward:
 
 
 def infer_scalar_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    """Infer the dtype of the result from the array's, or the other way round."""
+    """Infer the result's dtype from the array, or the reverse."""
     if inputs[0] is None:
         known = outputs[0]
-        # With a fractional scalar integers become floats, so a float result does not determine the array's dtype.
+        # A fractional scalar makes integers floats, so a float result leaves the array's dtype
+        # open.
         return [
             known if known is not None and known.startswith("float") and attrs["is_int"] else None
         ], outputs
@@ -266,7 +258,7 @@ def infer_scalar_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Ty
 
 
 def scalar_kernel(operator: str, word: str, reverse: bool) -> Kernel:
-    """Return the kernel of the function ``word`` of an array and a number; with ``reverse`` the number comes first."""
+    """Return the kernel of ``word`` on an array and a number (first if ``reverse``)."""
     direct = direct_scalar_function(word, reverse)
     return Kernel(
         operator, scalar_forward(word, reverse), same_shapes, infer_scalar_dtypes, direct=direct
@@ -296,7 +288,7 @@ def _power_log(x: Array, y: Array, z: Array, dz: Array) -> Array:
 
 
 def _power_slope(x: Array, y: Array, z: Array, dz: Array) -> Array:
-    """Compute float16 in float32, except ``y - 1``: for ``y`` near 0 it is exactly -1, as in MXNet."""
+    """Compute float16 in float32, except ``y - 1``: near 0 it is exactly -1, as in MXNet."""
     result: Array = (
         to_compute_dtype(dz)
         * to_compute_dtype(y)
@@ -313,7 +305,7 @@ RULES: dict[str, tuple[Rule, Rule]] = {
     "mod": (lambda x, y, z, dz: dz, lambda x, y, z, dz: -dz * np.floor(x / y)),
     "power": (_power_slope, _power_log),
     "hypot": (lambda x, y, z, dz: dz * x / z, lambda x, y, z, dz: dz * y / z),
-    # As in MXNet the left side takes the whole gradient where both are equal.
+    # As in MXNet, on equality the left side takes the whole gradient.
     "maximum": (lambda x, y, z, dz: dz * (x >= y), lambda x, y, z, dz: dz * (x < y)),
     "minimum": (lambda x, y, z, dz: dz * (x <= y), lambda x, y, z, dz: dz * (x > y)),
     "arctan2": (
@@ -324,9 +316,7 @@ RULES: dict[str, tuple[Rule, Rule]] = {
 
 
 def _apply(word: str, side: int, x: Array, y: Array, z: Array, dz: Array) -> Array:
-    """Return the gradient of a side; the slopes of float16 are computed in float32 where squares
-    would leave the range.
-    """
+    """Return one side's gradient; float16 slopes use float32 where squares would overflow."""
     rule = RULES[word][side]
     if dz.dtype != np.float16 or word not in ("div", "hypot"):
         return rule(x, y, z, dz)
@@ -349,7 +339,7 @@ def _binary_vjp(word: str) -> Vjp:
 
 
 def fit_to(gradient: Array, side: Array) -> Array:
-    """Return ``gradient`` in the shape and dtype of an input that was broadcast."""
+    """Sum ``gradient`` to the shape of a broadcast input, in its dtype."""
     return sum_to_shape(np.asarray(gradient), side.shape).astype(side.dtype, copy=False)
 
 
@@ -366,14 +356,12 @@ def _scalar_vjp(word: str, *, reverse: bool) -> Vjp:
 
 
 def binary_gradient(operator: str, word: str) -> Gradient:
-    """Return the gradient of an operator of two arrays that computes the function ``word`` of :data:`RULES`."""
+    """Return the gradient of ``word`` of :data:`RULES` on two arrays."""
     return Gradient(operator, _binary_vjp(word), reads_outputs=word in ("power", "hypot"))
 
 
 def scalar_gradient(operator: str, word: str, *, reverse: bool = False) -> Gradient:
-    """Return the gradient of an operator of an array and the attribute ``scalar``; with ``reverse``
-    the scalar comes first.
-    """
+    """Return the gradient on an array and ``scalar`` (first if ``reverse``)."""
     return Gradient(operator, _scalar_vjp(word, reverse=reverse), reads_outputs=True)
 
 

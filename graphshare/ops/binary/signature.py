@@ -1,4 +1,4 @@
-"""Signatures of the operators of family ``binary``."""
+"""Signatures of family ``binary``."""
 
 from __future__ import annotations
 

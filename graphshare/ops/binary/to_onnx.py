@@ -1,4 +1,4 @@
-"""Elementwise operators in ONNX on two or more arrays, or on an array and a number; the number becomes a constant."""
+"""Elementwise operators in ONNX on arrays, or on an array and a constant number."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _arithmetic(op_type: str, of_booleans: str) -> Function:
 
 
 def divide(x: Term, y: Term) -> Term:
-    """Return ``x / y``; for integers truncated, and 0 where ``y`` is 0."""
+    """Return ``x / y``; integers truncate, and give 0 where ``y`` is 0."""
     if x.is_float:
         return x / y
     quotient = x / _safe_divisor(y)
@@ -31,13 +31,13 @@ def divide(x: Term, y: Term) -> Term:
 
 
 def _safe_divisor(y: Term) -> Term:
-    """Return integers without 0 and -1 (the least number cannot be divided by these); 1 replaces both."""
+    """Replace 0 and -1 by 1: the least integer cannot be divided by either."""
     unsafe = y.equals(0) if y.dtype == "uint8" else y.equals(0) | y.equals(-1)
     return unsafe.choose(1, y)
 
 
 def mod(x: Term, y: Term) -> Term:
-    """Return the remainder of ``x / y`` with the sign of ``y``; 0 where ``y`` is 0."""
+    """Return the remainder with the sign of ``y``; 0 where ``y`` is 0."""
     if not x.is_float:
         return x.apply("Mod", _safe_divisor(y))
     rest = x.apply("Mod", y, fmod=1)
@@ -47,7 +47,7 @@ def mod(x: Term, y: Term) -> Term:
 
 
 def power(x: Term, y: Term) -> Term:
-    """Return ``x`` to the power ``y``; of integers the result is rounded to float32 first."""
+    """Return ``x`` to the power ``y``; integer results are rounded to float32 first."""
     if x.is_float:
         return x.apply("Pow", y)
     return x.cast("float64").apply("Pow", y.cast("float64")).cast("float32").convert(x.dtype)
@@ -61,12 +61,12 @@ def hypot(x: Term, y: Term) -> Term:
     root = (a * a + b * b).apply("Sqrt")
     if not x.is_float:
         return root.cast("float32").convert(x.dtype)
-    # Of infinity and NaN the root is NaN, but hypot is infinite.
+    # With infinity and NaN the root is NaN, but hypot is infinite.
     return (x.is_infinite() | y.is_infinite()).choose(math.inf, root).cast(x.dtype)
 
 
 def _hypot_of_double(a: Term, b: Term) -> Term:
-    """Return the root of the sum of squares relative to the larger number: this cannot overflow."""
+    """Return the hypotenuse relative to the larger number: no overflow."""
     large, small = a.apply("Max", b), a.apply("Min", b)
     ratio = small / large.equals(0).choose(1.0, large)
     return (a.is_infinite() | b.is_infinite()).choose(
@@ -79,7 +79,7 @@ def _extremum(op_type: str) -> Function:
 
 
 def _comparable(x: Term) -> Term:
-    """Return the term for comparisons of order; ONNX has none for booleans."""
+    """Convert booleans to integers: ONNX cannot order them."""
     return x.cast("int32") if x.dtype == "bool" else x
 
 
@@ -94,7 +94,7 @@ COMPARISONS: dict[str, Function] = {
     "logical_or": lambda x, y: x.is_true() | y.is_true(),
     "logical_xor": lambda x, y: x.is_true() ^ y.is_true(),
 }
-"""Functions with boolean results, by the words in the operators' names."""
+"""Functions with boolean results, by the word in the operator's name."""
 
 
 def _as_numbers(compare: Function) -> Function:
@@ -113,7 +113,7 @@ FUNCTIONS: dict[str, Function] = {
     "minimum": _extremum("Min"),
     **{name: _as_numbers(compare) for name, compare in COMPARISONS.items()},
 }
-"""The functions of the operators on two arrays and on an array and a number, by the words in their names."""
+"""The functions on two arrays, or an array and a number, by the word in the operator's name."""
 
 
 def read_scalar(t: Translation, dtype: str) -> int | float:
@@ -125,9 +125,7 @@ def read_scalar(t: Translation, dtype: str) -> int | float:
 
 
 def translate_scalar(t: Translation, name: str, reverse: bool = False) -> str:
-    """Emit the function ``name`` of :data:`FUNCTIONS` on an array and a number; with ``reverse``
-    the number comes first.
-    """
+    """Emit ``name`` of :data:`FUNCTIONS` on an array and a number (first if ``reverse``)."""
     x = term(t)
     data = x.convert(result_type(t.attrs, x.dtype))
     value = read_scalar(t, data.dtype)
@@ -143,8 +141,8 @@ def translate_scalar(t: Translation, name: str, reverse: bool = False) -> str:
 
 
 def _by_number(x: Term, value: float, name: str) -> Term:
-    """Return a quotient, or a remainder, by a known divisor: a safe one needs no choice."""
-    # MXNet divides integers by 0 to 0; ONNX leaves that open, and the least integer by -1 as well.
+    """Return a quotient or remainder; a safe divisor needs no choice."""
+    # For integers, MXNet's x / 0 is 0; ONNX leaves that, and the least integer / -1, undefined.
     if name == "div":
         if x.is_float or value not in (0, -1):
             return x / value
@@ -155,7 +153,7 @@ def _by_number(x: Term, value: float, name: str) -> Term:
 
 
 def translate_sum(t: Translation) -> str:
-    """Emit a sum of arrays; up to four of float16 are added from the last to the first, as the kernel does."""
+    """Emit a sum, in the kernel's order: up to four float16 arrays from last to first."""
     arrays = terms(t)
     if arrays[0].dtype == "float16" and len(arrays) <= 4:
         arrays.reverse()

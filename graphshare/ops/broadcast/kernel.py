@@ -1,4 +1,4 @@
-"""Arrays padded, repeated or broadcast, and the gradients of these."""
+"""Padding, repetition and broadcasting, and their gradients."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def read_padding(attrs: Attrs, rank: int) -> list[tuple[int, int]]:
 
 
 def pad(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return ``x`` padded by ``pad_width`` (before, after) with ``constant_value``, edge values or
-    the mirrored array.
+    """Pad by ``pad_width`` (before, after) with ``constant_value``, edge values or the mirrored
+    array.
     """
     padding, mode = read_padding(attrs, x.ndim), attrs["mode"]
     if mode == "constant":
@@ -65,12 +65,12 @@ def _pad_shape(attrs: Attrs, x: Dims) -> Dims:
 
 
 def tile(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return ``x`` repeated ``reps`` times along each axis, aligned at the last one."""
+    """Return ``x`` repeated ``reps`` times along each axis, aligned at the last."""
     return np.tile(x, attrs["reps"])
 
 
 def align_repeats(attrs: Attrs, x: Dims) -> tuple[Dims, tuple[int, ...]]:
-    """Return a shape and ``reps`` with as many axes as the longer one has, aligned at the last one."""
+    """Prepend 1s to ``x`` or ``reps`` until both have equally many axes."""
     reps = tuple(attrs["reps"] or ())
     rank = max(len(x), len(reps))
     return (1,) * (rank - len(x)) + x, (1,) * (rank - len(reps)) + reps
@@ -83,8 +83,8 @@ def _tile_shape(attrs: Attrs, x: Dims) -> Dims:
 
 
 def repeat(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return each element ``repeats`` times along ``axis``, or of the flat array if it is None; for 0 shape (0)."""
-    # As in MXNet a repetition of 0 gives one empty axis, for every rank.
+    """Repeat elements ``repeats`` times along ``axis`` or flattened; 0 gives shape (0)."""
+    # As in MXNet, for every rank.
     if not attrs["repeats"]:
         return np.empty((0,), x.dtype)
     result: Array = np.repeat(x, attrs["repeats"], axis=attrs["axis"])
@@ -106,7 +106,7 @@ def _check_broadcast(x: Dims, target: Dims) -> Dims:
     """Return ``target``.
 
     Raises:
-        KernelError: an array of shape ``x`` cannot be broadcast to it.
+        KernelError: shape ``x`` cannot be broadcast to it.
     """
     if len(x) != len(target):
         raise KernelError(
@@ -122,7 +122,7 @@ def _check_broadcast(x: Dims, target: Dims) -> Dims:
 
 def _to_shape(attrs: Attrs, x: Dims) -> Dims:
     shape = attrs["shape"] or ()
-    # A size of 0 in the attribute keeps the array's size.
+    # 0 in the attribute keeps the array's size.
     _check_broadcast(x, tuple(n or None for n in shape))
     return tuple(n or d for d, n in zip(x, shape, strict=True))
 
@@ -161,7 +161,7 @@ def _like_other(attrs: Attrs, x: Dims, y: Dims) -> Dims:
 
 
 def _broadcast_kernel(operator: str, shape_of: Any, types: Any) -> Kernel:
-    """Return a kernel that broadcasts axes of size 1; its result is a view without memory of its own."""
+    """Return a kernel that broadcasts axes of size 1; its result is a view."""
 
     def forward(context: Context, attrs: Attrs, x: Array, *like: Array) -> Array:
         return np.broadcast_to(x, shape_of(attrs, x.shape, *(y.shape for y in like)))
@@ -181,7 +181,7 @@ KERNELS = with_limits(
 
 
 def sum_broadcast(entry: TapeEntry, dy: Array) -> Array:
-    """Return the sum over all places that an element was broadcast to."""
+    """Sum over all places that an element was broadcast to."""
     return sum_to_shape(dy, entry.inputs[0].shape)
 
 
@@ -191,6 +191,6 @@ GRADIENTS = (
         for name in ("broadcast_to", "broadcast_axis", "broadcast_like")
     ),
     *(Gradient(name, permutation_vjp(name), reads_outputs=False) for name in ("tile", "repeat")),
-    # Padding must not count as an element, whose numbers begin at 1.
+    # Padding must not count as an element; those are numbered from 1.
     Gradient("Pad", permutation_vjp("Pad", attrs={"constant_value": -1.0}), reads_outputs=False),
 )

@@ -1,4 +1,4 @@
-"""Signatures and batch-axis rules of the operators of family ``broadcast``."""
+"""Signatures and batch-axis rules of family ``broadcast``."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _broadcast_like(use: Use) -> Outcome:
 
 def _broadcast_to(use: Use) -> Outcome:
     shape, at = tuple(use.value("shape") or ()), use.first
-    # 0 keeps the size of the axis; a number would fix the batch size.
+    # 0 keeps the axis; a number would fix the batch size.
     if at.axis < len(shape) and shape[at.axis] == 0:
         return At(at.axis, len(shape))
     return "has an attribute for the size of the batch axis"
@@ -67,12 +67,12 @@ def _broadcast_to(use: Use) -> Outcome:
 
 def _tile(use: Use) -> Outcome:
     reps, at = tuple(use.value("reps") or ()), use.first
-    # Repeats are aligned at the last axis, so without a rank they may belong to any axis. For
-    # samples on axis 0 this assumes no more repeats than axes.
+    # Repeats are aligned at the last axis, so without a rank their axes are unknown. For samples on
+    # axis 0 this assumes no more repeats than axes.
     if at.rank is None and at.axis and set(reps) - {1}:
         return "repeats along axes whose position is not known"
     more = max(0, len(reps) - at.rank) if at.rank is not None else 0  # axes that it puts in front
-    # The member of reps for the batch axis: reps and axes are aligned at the last one.
+    # The batch axis's member of reps; both are aligned at the last axis.
     place = at.axis + more - (max(0, at.rank - len(reps)) if at.rank is not None else 0)
     if 0 <= place < len(reps) and reps[place] != 1:
         return "repeats along the batch axis"

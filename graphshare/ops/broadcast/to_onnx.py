@@ -1,4 +1,4 @@
-"""Arrays padded, repeated or broadcast in ONNX."""
+"""Padding, repetition and broadcasting in ONNX."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graphshare.ops.unification import normalize_axis
 
 
 def translate_pad(t: Translation) -> str:
-    """Emit ``Pad``, of the mode of the same name."""
+    """Emit ``Pad`` of the same mode."""
     x, mode = t.inputs[0], t.attrs["mode"]
     before, after = zip(*read_padding(t.attrs, x.rank), strict=True)
     if mode == "constant":
@@ -28,7 +28,7 @@ def translate_tile(t: Translation) -> str:
 
 
 def translate_repeat(t: Translation) -> str:
-    """Emit ``Tile`` along a new axis after the one that is repeated."""
+    """Emit ``Tile`` along a new axis after the repeated one."""
     x, repeats, axis = t.inputs[0], t.attrs["repeats"], t.attrs["axis"]
     if not repeats:
         return t.constant(np.empty((0,)), x.dtype)
@@ -48,7 +48,7 @@ def translate_broadcast(t: Translation) -> str:
 
 
 def translate_broadcast_like(t: Translation) -> str:
-    """Emit ``Expand`` to the other array's shape, or to the inferred one where axes are named."""
+    """Emit ``Expand`` to the other shape, or if axes are named to the inferred one."""
     if t.attrs["lhs_axes"] is None:
         return t.emit("Expand", t.inputs[0], t.emit("Shape", t.inputs[1]))
     return translate_broadcast(t)

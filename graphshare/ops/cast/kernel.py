@@ -20,21 +20,21 @@ def cast(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def amp_cast(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return ``x`` as ``dtype`` if it is floating point, otherwise unchanged.
+    """Return floats as ``dtype``, others unchanged.
 
-    float32 is converted to integers as by oneDNN: rounded to the nearest and clipped to the range.
+    As in oneDNN, float32 is rounded to integers and clipped to their range.
     """
     name = attrs["dtype"]
     if x.dtype == np.float32 and name in GREATEST:
         greatest = GREATEST[name]
         rounded = np.rint(np.clip(x, np.iinfo(name).min, greatest))
-        # NaN comes out of oneDNN's vector instructions as the greatest integer, of uint8 as 0.
+        # oneDNN's vector instructions turn NaN into the greatest integer, for uint8 into 0.
         return np.where(np.isnan(x), 0 if name == "uint8" else greatest, rounded).astype(name)
     return convert(x, name) if x.dtype.kind == "f" else x
 
 
 def amp_multicast(context: Context, attrs: Attrs, *arrays: Array) -> tuple[Array, ...]:
-    """Return all arrays of float16 and float32 in one dtype."""
+    """Convert all float16 and float32 arrays to one dtype."""
     _, names = _infer_multicast_dtypes(attrs, [str(x.dtype) for x in arrays], [None] * len(arrays))
     return tuple(convert(x, name) for x, name in zip(arrays, names, strict=True))
 
@@ -46,10 +46,10 @@ def _infer_amp_cast_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple
 
 
 def _infer_multicast_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    """Infer one dtype for all arrays of float16 and float32; others keep theirs.
+    """Infer one dtype for all float16 and float32 arrays; others keep theirs.
 
-    It is float16 if an input has it and ``cast_narrow`` is set, otherwise float32 if one has it,
-    otherwise the first dtype.
+    With ``cast_narrow`` it is float16 if an input has it; else float32 if one has it; else the
+    first dtype.
     """
     if None in inputs:
         return inputs, outputs
@@ -73,12 +73,12 @@ KERNELS = (
 
 
 def cast_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return the gradient in the dtype of the input."""
+    """Convert the gradient to the input's dtype."""
     return dy.astype(entry.inputs[0].dtype, copy=False)
 
 
 def multicast_gradient(entry: TapeEntry, *dys: Array | None) -> Gradients:
-    """Return each gradient in the dtype of its input."""
+    """Convert each gradient to its input's dtype."""
     return [
         None if dy is None else dy.astype(x.dtype, copy=False)
         for dy, x in zip(dys, entry.inputs, strict=False)

@@ -1,4 +1,4 @@
-"""Signatures of the operators of family ``cast``."""
+"""Signatures of family ``cast``."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ from graphshare.text.format import format_shape
 
 
 def _infer_along(axis: int, inputs: Shapes, output: Shape) -> tuple[Shapes, Shapes]:
-    """Infer the shapes of arrays concatenated along ``axis``; one unknown size there follows from the output."""
+    """Infer shapes; the output determines one unknown size along ``axis``."""
     common: Shape = None
     for shape in (*inputs, output):
         if shape is not None:
@@ -67,7 +67,7 @@ def infer_concat_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
 
 
 def _infer_parameter_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer as for Concat; two unknown sizes are equal, as for the weights of a bidirectional RNN."""
+    """Infer as for Concat; two unknown sizes (a bidirectional RNN's weights) are equal."""
     shapes, (output,) = infer_concat_shapes(attrs, inputs, outputs)
     if output is None or any(shape is None for shape in shapes):
         return shapes, [output]
@@ -76,7 +76,6 @@ def _infer_parameter_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tu
     whole = output[at]
     if whole is None or sizes.count(None) != 2:
         return shapes, [output]
-    # The weights of both directions are equally large.
     share = (whole - sum(size for size in sizes if size is not None)) // 2
     return [
         shape if shape is None or shape[at] is not None else with_dim(shape, at, share)
@@ -85,7 +84,7 @@ def _infer_parameter_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tu
 
 
 def concat(context: Context, attrs: Attrs, *inputs: Array) -> Array:
-    """Return the inputs concatenated along the axis ``dim``."""
+    """Concatenate along ``dim``."""
     axis, shape = attrs["dim"], list(inputs[0].shape)
     if not -len(shape) <= axis < len(shape) or len({x.ndim for x in inputs}) > 1:
         return np.concatenate(inputs, axis=axis)  # raises an error that names the fault
@@ -94,12 +93,12 @@ def concat(context: Context, attrs: Attrs, *inputs: Array) -> Array:
 
 
 def concatenate(context: Context, attrs: Attrs, *inputs: Array) -> Array:
-    """Return the inputs concatenated along ``axis``, or flattened and concatenated if it is None."""
+    """Concatenate along ``axis``, or flattened if it is None."""
     return np.concatenate(inputs, axis=attrs["axis"])
 
 
 def concatenate_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer the sum of the sizes along ``axis``, or of the numbers of elements if it is None."""
+    """Infer the sum of sizes along ``axis``, or for None of all sizes."""
     if attrs["axis"] is not None:
         return _infer_along(attrs["axis"], inputs, outputs[0])
     sizes = [count_elements(shape) for shape in inputs]
@@ -107,12 +106,12 @@ def concatenate_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
 
 
 def stack(context: Context, attrs: Attrs, *inputs: Array) -> Array:
-    """Return the inputs concatenated along a new axis."""
+    """Concatenate along a new axis."""
     return np.stack(inputs, axis=attrs["axis"])
 
 
 def stack_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer the common shape of the inputs, with a new axis for the output."""
+    """Infer the inputs' common shape, and the output's with a new axis."""
     (each, *_), _ = same_shapes(attrs, inputs, [])
     output = outputs[0]
     if output is not None:
@@ -125,21 +124,19 @@ def stack_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
 
 
 def number_of_sections(attrs: Attrs) -> int:
-    """Return the number of equal parts of SliceChannel or _split_v2; 0 or less where indices state
-    where parts begin.
-    """
+    """Return the number of equal parts; 0 or less if ``indices`` say where parts begin."""
     count: int = attrs["num_outputs"] if "num_outputs" in attrs else attrs["sections"]
     return count
 
 
 def part_spans(attrs: Attrs, size: int) -> list[tuple[int, int]]:
-    """Return where each output of SliceChannel or _split_v2 begins and ends on an axis of this size."""
+    """Return (begin, end) of each part on an axis of ``size``."""
     count = number_of_sections(attrs)
     if count > 0:
         if size % count:
             raise KernelError(f"an axis of size {size} cannot be split into {count} equal parts")
         return [(i * size // count, (i + 1) * size // count) for i in range(count)]
-    # MXNet does not look at the indices of an empty axis.
+    # MXNet ignores the indices of an empty axis.
     if size == 0:
         return [(0, 0)] * len(attrs["indices"])
     bounds = [*attrs["indices"], size]
@@ -167,9 +164,9 @@ def _take_part(
 
 
 def split(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
-    """Return parts along ``axis``: equal ones, or beginning at ``indices`` (the first is 0)."""
+    """Split along ``axis`` into equal parts, or at ``indices`` (the first is 0)."""
     axis = normalize_axis(attrs["axis"], x.ndim)
-    # Without NumPy shapes an array has at least one axis, so a lone number has shape (1).
+    # Without NumPy shapes an array has at least one axis: a lone number has shape (1).
     options = {
         "squeeze": attrs["squeeze_axis"],
         "single": () if context.shapes and context.shapes[0] == () else (1,),
@@ -178,8 +175,8 @@ def split(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
 
 
 def _open_by_parts(parts: Shapes, squeeze: bool) -> Shape:
-    """Return an input of the rank that its parts determine; None where they do not."""
-    # A squeezed part of shape (1) may stand for a number, which has an axis less.
+    """Return an unknown shape of the rank that the parts determine, else None."""
+    # A squeezed part of shape (1) may stand for a number, with one axis less.
     return next(
         ((None,) * (len(part) + squeeze) for part in parts if part is not None and part != (1,)),
         None,
@@ -187,7 +184,7 @@ def _open_by_parts(parts: Shapes, squeeze: bool) -> Shape:
 
 
 def split_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer the parts along an axis, and the input from parts whose size along the axis is known."""
+    """Infer the parts, and the input from parts of known size."""
     sections = number_of_sections(attrs)
     count = sections if sections > 0 else len(attrs["indices"])
     parts = [*outputs, *[None] * (count - len(outputs))][:count]
@@ -201,7 +198,6 @@ def split_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
 
 
 def _infer_whole(attrs: Attrs, x: Dims, at: int, parts: Shapes) -> Dims:
-    """Return the shape of the input, completed by its parts along axis ``at``."""
     squeeze = attrs["squeeze_axis"]
     along: list[Dim] = []
     for part in parts:
@@ -213,7 +209,6 @@ def _infer_whole(attrs: Attrs, x: Dims, at: int, parts: Shapes) -> Dims:
 
 
 def _list_part_shapes(attrs: Attrs, x: Dims, at: int, count: int) -> list[Shape]:
-    """Return the shapes of the parts of an input along axis ``at``."""
     size = x[at]
     sizes: list[Dim] = (
         [None] * count if size is None else [end - begin for begin, end in part_spans(attrs, size)]
@@ -229,7 +224,6 @@ def _list_part_shapes(attrs: Attrs, x: Dims, at: int, count: int) -> list[Shape]
 
 
 def _whole_size(attrs: Attrs, size: Dim, parts: Sequence[Dim]) -> Dim:
-    """Return the size of the axis that is split."""
     if size is not None:
         return size
     sections = number_of_sections(attrs)
@@ -240,7 +234,7 @@ def _whole_size(attrs: Attrs, size: Dim, parts: Sequence[Dim]) -> Dim:
 
 
 def _crop_shape(attrs: Attrs, shapes: Shapes) -> Dims:
-    """Return the shape of the crop: height and width of the second input, or ``h_w``."""
+    """Return the crop's shape, from the second input or ``h_w``."""
     n, c, height, width = dims_of_rank(shapes[0], 4)
     if len(shapes) > 1:
         h, w = dims_of_rank(shapes[1], 4)[2:]
@@ -255,7 +249,7 @@ def _crop_shape(attrs: Attrs, shapes: Shapes) -> Dims:
 
 
 def crop_origin(attrs: Attrs, shapes: Sequence[tuple[int, ...]]) -> tuple[int, int]:
-    """Return the first row and column of the crop out of the first of ``shapes``."""
+    """Return the crop's first row and column."""
     h, w = (d or 0 for d in _crop_shape(attrs, shapes)[2:])
     height, width = shapes[0][2:]
     require(len(attrs["offset"]) == 2, f"offset {attrs['offset']} must be a row and a column")
@@ -271,7 +265,7 @@ def crop_origin(attrs: Attrs, shapes: Sequence[tuple[int, ...]]) -> tuple[int, i
 
 
 def crop(context: Context, attrs: Attrs, x: Array, *like: Array) -> Array:
-    """Return a window of ``(N, C, H, W)``: the centre with ``center_crop``, otherwise at ``offset`` (y, x)."""
+    """Crop ``(N, C, H, W)``: the centre with ``center_crop``, otherwise at ``offset`` (y, x)."""
     shapes = [x.shape, *(y.shape for y in like)]
     h, w = (d or 0 for d in _crop_shape(attrs, shapes)[2:])
     top, left = crop_origin(attrs, shapes)
@@ -299,7 +293,7 @@ KERNELS = (
 
 
 def concat_gradient(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return for each input its part of ``dy``."""
+    """Return each input's part of ``dy``."""
     axis = entry.attrs["dim"] if "dim" in entry.attrs else entry.attrs["axis"]
     if axis is None:
         dy, axis, sizes = dy.reshape(-1), 0, [x.size for x in entry.inputs]
@@ -314,7 +308,7 @@ def concat_gradient(entry: TapeEntry, dy: Array) -> Gradients:
 
 
 def split_gradient(entry: TapeEntry, *dys: Array | None) -> Array:
-    """Return the gradients of the parts, concatenated; zeros for unused parts."""
+    """Concatenate the gradients of the parts; zeros for unused parts."""
     (x,) = entry.inputs
     axis = normalize_axis(entry.attrs["axis"], x.ndim)
     dx = np.zeros_like(x)

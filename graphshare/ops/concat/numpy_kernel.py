@@ -1,6 +1,6 @@
-"""The numpy interface's operators that stack arrays, split them by columns, pad them, and delete or insert elements.
+"""The numpy interface's operators that stack, split by columns, pad, delete or insert.
 
-Deletions and insertions are along an axis: at one position, or at the positions in a slice or an array.
+These delete and insert at one position, a slice, or an array of positions along an axis.
 """
 
 from __future__ import annotations
@@ -56,22 +56,22 @@ def _stack_with(function: Any) -> Callable[..., Array]:
 
 
 def to_rows(shape: Shape) -> Shape:
-    """Return the shape for vstack: at least two axes, new ones in front."""
+    """Extend a shape for vstack to at least two axes, new ones in front."""
     return shape if shape is None or len(shape) > 1 else (1, *shape) if shape else (1, 1)
 
 
 def to_columns(shape: Shape) -> Shape:
-    """Return the shape for column_stack: a single axis becomes a column."""
+    """Make a single axis a column for column_stack."""
     return shape if shape is None or len(shape) > 1 else (*shape, 1) if shape else (1, 1)
 
 
 def at_least_1d(shape: Shape) -> Shape:
-    """Return the shape for hstack: at least one axis."""
+    """Extend a shape for hstack to at least one axis."""
     return shape if shape is None or shape else (1,)
 
 
 def at_least_3d(shape: Shape) -> Shape:
-    """Return the shape for dstack: three axes."""
+    """Extend a shape for dstack to at least three axes."""
     if shape is None or len(shape) > 2:
         return shape
     return (1, *(shape or (1,)), 1) if len(shape) < 2 else (*shape, 1)
@@ -83,11 +83,11 @@ STACKS: dict[str, tuple[Callable[..., Array], Lift, int | None]] = {
     "_npi_dstack": (np.dstack, at_least_3d, 2),
     "_npi_column_stack": (np.column_stack, to_columns, 1),
 }
-"""numpy's functions that stack arrays: how they lift each, and the axis (None: 0 for one axis, else 1)."""
+"""numpy's stacking functions: how each lifts shapes, and the axis (None: 0 for one axis, else 1)."""
 
 
 def _infer_stack_shapes(lift: Lift, axis: int | None) -> ShapeRule:
-    """Return the rule that lifts all inputs and concatenates them along ``axis`` (None: 0 for one axis, else 1)."""
+    """Return the rule of a function in :data:`STACKS`."""
 
     def shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
         lifted = [lift(shape) for shape in inputs]
@@ -95,7 +95,7 @@ def _infer_stack_shapes(lift: Lift, axis: int | None) -> ShapeRule:
         if not known:
             return inputs, outputs
         along = axis if axis is not None else 0 if len(known[0]) == 1 else 1
-        if len(known) < len(lifted):  # the size along the axis is open, the others are known
+        if len(known) < len(lifted):  # only the size along the axis is open
             return inputs, [unify(with_dim(known[0], along, None), outputs[0])]
         return inputs, concatenate_shapes({"axis": along}, lifted, outputs)[1]
 
@@ -103,7 +103,7 @@ def _infer_stack_shapes(lift: Lift, axis: int | None) -> ShapeRule:
 
 
 def with_split_axis(attrs: Attrs, rank: int) -> Attrs:
-    """Return the attributes of hsplit as attributes of _split_v2."""
+    """Return hsplit's attributes as attributes of _split_v2."""
     require(rank, "an array without axes cannot be split")
     return {**attrs, "axis": 0 if rank == 1 else 1}
 
@@ -120,10 +120,10 @@ def _hsplit_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
 
 
 def pad_widths(attrs: Attrs, rank: int) -> tuple[tuple[int, int], ...]:
-    """Return the widths before and after each axis; for a single axis MXNet reads the first number of two tuples.
+    """Return the widths (before, after) per axis; for a single axis MXNet reads two tuples.
 
     Raises:
-        KernelError: these are not widths for so many axes.
+        KernelError: the widths do not fit the rank.
     """
     widths = attrs["pad_width"]
     if len(widths) != max(rank, 2 if rank == 1 else 0) or any(
@@ -143,17 +143,14 @@ def pad_widths(attrs: Attrs, rank: int) -> tuple[tuple[int, int], ...]:
 
 
 def find_kept_part(widths: Sequence[tuple[int, int]], shape: Sequence[int]) -> tuple[slice, ...]:
-    """Return the slices of the elements that remain after negative widths took theirs away."""
+    """Return the slices that remain after negative widths."""
     return tuple(
         slice(max(0, -a), size + min(0, b)) for (a, b), size in zip(widths, shape, strict=True)
     )
 
 
 def pad(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Pad all axes: with a constant, the nearest value, the maximum or minimum along the axis, or mirrored.
-
-    Negative widths take elements away, before anything is padded.
-    """
+    """Pad all axes by ``mode``; negative widths first take elements away."""
     mode = attrs["mode"]
     options: dict[str, Any] = (
         {"constant_values": attrs["constant_value"]} if mode == "constant" else {}
@@ -177,8 +174,9 @@ _EXTREMES = {"maximum": np.fmax, "minimum": np.fmin}
 
 
 def _pad_with_extreme(x: Array, widths: Sequence[tuple[int, int]], extreme: np.ufunc) -> Array:
-    """Pad one axis after the other with its extreme; as in MXNet NaN is one where it comes first,
-    and else is passed over.
+    """Pad each axis in turn with its extreme.
+
+    As in MXNet, NaN is the extreme if it comes first, and is otherwise skipped.
     """
     for axis, counts in enumerate(widths):
         if any(counts):
@@ -207,22 +205,22 @@ def positions(attrs: Attrs) -> Any:
 
 
 def delete(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return the array without these positions along ``axis``, or the flattened array without them."""
+    """Delete these positions along ``axis``, or from the flattened array."""
     with refuse_invalid_call():
         return np.delete(x, positions(attrs), attrs["axis"])
 
 
 def insert_scalar(context: Context, attrs: Attrs, x: Array, values: Array) -> Array:
-    """Return the array with ``values`` before one position, the first unless ``int_ind`` names another."""
+    """Insert ``values`` before one position, by default the first."""
     return insert(context, {**attrs, "int_ind": attrs["int_ind"] or 0}, x, values)
 
 
 def insert(context: Context, attrs: Attrs, x: Array, values: Array, *places: Array) -> Array:
-    """Return the array with ``values`` before these positions; an array may name them."""
+    """Insert ``values`` before the attributes' positions, or those in an array."""
     require(not places or places[0].dtype == np.int64, "positions must be int64")
     at: Any = places[0] if places else positions(attrs)
     with refuse_invalid_call():
-        # As in MXNet the result keeps the dtype of the array.
+        # As in MXNet, the result keeps the array's dtype.
         return np.insert(x, at, values.astype(x.dtype), attrs["axis"])
 
 
@@ -236,7 +234,7 @@ def _insert_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
     size = shape[at]
     by_slice = attrs["int_ind"] is None and len(inputs) == 2 and size is not None
     count: Dim = _count(attrs, size or 0) if by_slice else 1
-    if count == 1:  # at one position the values decide; at several each has one
+    if count == 1:  # at one position all values go in; at several, one each
         if values is None:
             return inputs, outputs
         count = 1 if len(values) < len(shape) else values[0]
@@ -315,7 +313,7 @@ KERNELS = with_limits(
 
 
 def pad_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return the part of ``dy`` inside the padding (constant only); 0 for elements that were taken away."""
+    """Return ``dy`` inside the (constant) padding; 0 for removed elements."""
     if entry.attrs["mode"] != "constant":
         raise GradientError(f"MXNet has no gradient for padding of mode {entry.attrs['mode']}")
     (x,) = entry.inputs

@@ -1,4 +1,4 @@
-"""Signatures and batch-axis rules of the operators of family ``concat``."""
+"""Signatures and batch-axis rules of family ``concat``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SPLIT = "indices:shape=!; axis:int=1; squeeze_axis:bool=False; sections:int=0"
 
 
 def slice_outputs(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> OutputList:
-    """Return the outputs of SliceChannel; they are numbered even if there is only one."""
+    """Return SliceChannel's outputs, numbered even if there is only one."""
     count = read_count(signature, attrs, "num_outputs")
     return OutputList(count, count, ())
 
@@ -83,7 +83,7 @@ OPERATORS = (
 
 
 def concat_rule(use: Use) -> Outcome:
-    """Keep the batch axis, unless arrays are concatenated along it."""
+    """Keep the batch axis, unless it is the axis of concatenation."""
     if use.axes_differ:
         return "has different batch axes in its inputs"
     return (

@@ -1,7 +1,6 @@
 """Concatenation, splitting, cropping, padding and editing in ONNX.
 
-Deletions and insertions of the numpy interface are a ``Gather`` of the elements that stay, or of
-old and new elements side by side.
+The numpy interface's deletions and insertions are a ``Gather`` from old and new elements.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from graphshare.ops.unification import normalize_axis
 
 
 def translate_concat(t: Translation) -> str:
-    """Emit ``Concat`` along ``dim`` or ``axis``, or of the flattened inputs where that is None."""
+    """Emit ``Concat`` along ``dim`` or ``axis``; for None, of the flattened inputs."""
     axis = t.attrs["dim" if "dim" in t.attrs else "axis"]
     if axis is None:
         return t.emit("Concat", *(t.reshape(x, (prod(x.shape),)) for x in t.inputs), axis=0)
@@ -43,7 +42,7 @@ def translate_stack(t: Translation) -> str:
 
 
 def emit_parts(t: Translation, attrs: Attrs) -> list[str]:
-    """Emit ``Split`` of the first input by ``axis``, ``sections`` and ``indices``; squeezed axes go by ``Reshape``."""
+    """Emit ``Split`` of the first input by ``attrs``; ``Reshape`` squeezes axes."""
     x = t.inputs[0]
     axis = normalize_axis(attrs["axis"], x.rank)
     sizes = [end - begin for begin, end in part_spans(attrs, x.shape[axis])]
@@ -68,7 +67,7 @@ def translate_crop(t: Translation) -> str:
 
 
 def _translate_concat(lift: Lift, axis: int | None) -> Translate:
-    """Return the translation to ``Concat`` of lifted inputs along ``axis`` (None: 0 for one axis, otherwise 1)."""
+    """Return the translation of a function in :data:`STACKS`."""
 
     def translate(t: Translation) -> str:
         shapes = [tuple(size or 0 for size in lift(x.shape) or ()) for x in t.inputs]
@@ -81,7 +80,7 @@ def _translate_concat(lift: Lift, axis: int | None) -> Translate:
 
 
 def translate_pad(t: Translation) -> str:
-    """Emit ``Pad`` with a constant; otherwise each axis in turn, by ``Gather`` or with its maximum or minimum."""
+    """Emit ``Pad`` with a constant; otherwise ``Gather`` or an extreme, axis by axis."""
     x, mode = t.inputs[0], t.attrs["mode"]
     widths = pad_widths(t.attrs, x.rank)
     if mode == "constant":
@@ -90,7 +89,7 @@ def translate_pad(t: Translation) -> str:
         t.refuse(f"it has the reflect_type {t.attrs['reflect_type']}")
     if mode != "edge" and min(map(min, widths), default=0) < 0:
         t.refuse(f"it has a negative pad_width with the mode {mode}")
-    # ONNX has extremes of booleans from opset 20 on.
+    # Before opset 20 ONNX lacks extremes of booleans.
     is_bool = x.dtype == "bool" and mode in ("maximum", "minimum")
     result, shape = t.cast(x, "uint8") if is_bool else x.name, list(x.shape)
     for axis, pair in enumerate(widths):
@@ -111,7 +110,6 @@ def translate_pad(t: Translation) -> str:
 
 
 def _pad_with_constant(t: Translation, x: Value, widths: Sequence[tuple[int, int]]) -> str:
-    """Emit ``Slice`` for negative widths (they take elements away), then ``Pad``."""
     kept = find_kept_part(widths, x.shape)
     cut = [axis for axis, pair in enumerate(widths) if min(pair) < 0]
     rest = t.slice(x, cut, [kept[axis].start for axis in cut], [kept[axis].stop for axis in cut])
@@ -124,7 +122,6 @@ def _pad_with_constant(t: Translation, x: Value, widths: Sequence[tuple[int, int
 def _pad_with_extreme(
     t: Translation, x: str, shape: list[int], axis: int, widths: tuple[int, int]
 ) -> str:
-    """Emit ``x`` between copies of its maximum or minimum along one axis."""
     word = "ReduceMax" if t.attrs["mode"] == "maximum" else "ReduceMin"
     extreme = t.reduce(word, x, (axis,), keepdims=True)
     before, after = (
@@ -137,14 +134,13 @@ def _pad_with_extreme(
 
 
 def _flatten_without_axis(t: Translation, x: Value) -> tuple[str, tuple[int, ...], int]:
-    """Return the array to edit, its shape and the axis: the flattened array without an axis."""
     if t.attrs["axis"] is None:
         return t.reshape(x, (prod(x.shape),)), (prod(x.shape),), 0
     return x.name, x.shape, normalize_axis(t.attrs["axis"], x.rank)
 
 
 def translate_delete(t: Translation) -> str:
-    """Emit ``Gather`` of the places that stay."""
+    """Emit ``Gather`` of the remaining places."""
     if len(t.inputs) > 1:
         t.refuse(
             "it has an array of positions, and the shape of its output depends on their values"
@@ -156,12 +152,11 @@ def translate_delete(t: Translation) -> str:
 
 
 def translate_insert(t: Translation) -> str:
-    """Emit an insertion at the places of a slice or of an array."""
+    """Emit an insertion at the places of a slice or array."""
     return _emit_insertion(t, t.attrs)
 
 
 def _emit_insertion(t: Translation, attrs: Attrs) -> str:
-    """Emit ``Gather`` of old and new elements, concatenated."""
     data, shape, axis = _flatten_without_axis(t, t.inputs[0])
     size, count = shape[axis], t.outputs[0].shape[axis] - shape[axis]
     new = _emit_values(t, attrs, axis, (*shape[:axis], count, *shape[axis + 1 :]))
@@ -175,9 +170,7 @@ def _emit_insertion(t: Translation, attrs: Attrs) -> str:
 
 
 def _places(at: int | slice, size: int) -> int | Array:
-    """Return one position, or the positions in a slice; a slice of one position counts as that
-    position, as in numpy.
-    """
+    """Return one position or a slice's (as in numpy, a single one counts as a position)."""
     if isinstance(at, int):
         return at
     places = np.arange(size)[at]
@@ -185,9 +178,7 @@ def _places(at: int | slice, size: int) -> int | Array:
 
 
 def _emit_values(t: Translation, attrs: Attrs, axis: int, shape: tuple[int, ...]) -> str:
-    """Emit the new elements in their full ``shape``; at one position without axes, they extend
-    along their first axis.
-    """
+    """Broadcast the new elements to ``shape``; at a scalar position they extend along axis 0."""
     x, values = t.inputs[:2]
     cast = t.cast(values, x.dtype)
     lifted = (*[1] * (len(shape) - values.rank), *values.shape)
@@ -201,7 +192,7 @@ def _emit_values(t: Translation, attrs: Attrs, axis: int, shape: tuple[int, ...]
 
 
 def _emit_order(t: Translation, places: Value, size: int, count: int) -> str:
-    """Emit the order of old and new elements: element i counts as 2i + 1, a new one before position p as 2p."""
+    """Emit the order: element i has key 2i + 1, a new one before position p has 2p."""
     old = t.constant(np.arange(size) * 2 + 1, "int64")
     flat = t.reshape(places, (prod(places.shape),))
     negative = t.emit("Less", flat, t.number(0, "int64"))
@@ -210,7 +201,7 @@ def _emit_order(t: Translation, places: Value, size: int, count: int) -> str:
     if prod(places.shape) != count:
         new = t.emit("Expand", new, t.integers((count,)))
     keys = t.emit("Concat", old, new, axis=0)
-    # Of equal keys TopK takes the one with the lower index first, so new elements keep their order.
+    # Among equal keys TopK takes the lower index first, so new elements keep their order.
     return t.emit_several("TopK", 2, keys, t.integers([size + count]), axis=0, largest=0, sorted=1)[
         1
     ]

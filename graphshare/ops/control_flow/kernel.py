@@ -1,13 +1,10 @@
-"""Control flow: ``_foreach``, ``_while_loop`` and ``_cond``, whose bodies are subgraphs of the
-node, and their gradients.
+"""Control flow: ``_foreach``, ``_while_loop`` and ``_cond``, and their gradients.
 
-The attributes map inputs of the node to variables of a subgraph.
+Bodies are subgraphs of the node; attributes map its inputs to their variables. Variables of a body
+correspond to inputs without the loop axis, heads to outputs; facts pass in both directions. States
+keep shape and dtype; loops are as long as their data or their limit.
 
-Gradients are backward passes through the runs of the subgraphs, the last one first.
-
-States keep their shape and dtype; loops are as long as their data or their limit. Variables of a
-body correspond to inputs of the node without the axis that a loop runs along, heads of a body to
-outputs; facts pass in both directions.
+Gradients are backward passes through the subgraph runs, the last one first.
 """
 
 from __future__ import annotations
@@ -37,11 +34,11 @@ from graphshare.text.format import format_count
 
 
 def foreach_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer one length for data and stacked outputs, and one shape for each state."""
+    """Infer one length for data and stacked outputs, and one shape per state."""
     operands, results = list(inputs), list(outputs)
     _places(attrs, len(operands))
     data, count = len(attrs["in_data_locs"]), attrs["num_out_data"]
-    # MXNet's signature has no lower bound here; it crashes on a negative number.
+    # MXNet's signature has no lower bound, but MXNet crashes on a negative number.
     require(count >= 0, f"num_out_data is {count}, expected at least 0")
     require(() not in operands[:data], "data without axes has no steps")
     length: Dim = None
@@ -65,7 +62,7 @@ def _with_length(shape: Shape, length: Dim) -> Shape:
 
 
 def foreach_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    """Infer one dtype for each state."""
+    """Infer one dtype per state."""
     _places(attrs, len(inputs))
     pairs = enumerate(
         range(len(attrs["in_data_locs"]), len(attrs["in_data_locs"]) + len(attrs["in_state_locs"]))
@@ -76,7 +73,7 @@ def foreach_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, T
 
 
 def _variables(attrs: Attrs, inputs: Sequence[Any]) -> list[tuple[int, int]]:
-    """Return for each loop variable the input that it starts from and its output."""
+    """Return (initial input, output) for each loop variable."""
     fed, variables = _inputs(attrs, "func_input_locs", inputs), attrs["func_var_locs"]
     if any(not 0 <= place < len(fed) for place in variables):
         raise KernelError(
@@ -87,7 +84,7 @@ def _variables(attrs: Attrs, inputs: Sequence[Any]) -> list[tuple[int, int]]:
 
 
 def while_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer one shape for each loop variable, and the length ``max_iterations`` of stacked outputs."""
+    """Infer one shape per loop variable, and length ``max_iterations`` of stacked outputs."""
     operands, results = list(inputs), list(outputs)
     for place, output in _variables(attrs, operands):
         if output < len(results):
@@ -98,14 +95,14 @@ def while_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
 
 
 def while_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    """Infer one dtype for each loop variable."""
+    """Infer one dtype per loop variable."""
     return _state_dtypes(_variables(attrs, inputs), inputs, outputs)
 
 
 def _state_dtypes(
     pairs: Sequence[tuple[int, int]], inputs: Types, outputs: Types
 ) -> tuple[Types, Types]:
-    """Infer one dtype for each pair of an input and an output of a state."""
+    """Infer one dtype per pair (input, output)."""
     operands, results = list(inputs), list(outputs)
     for place, output in pairs:
         if output < len(results):
@@ -118,7 +115,7 @@ def _state_dtypes(
 def foreach_body_shapes(
     attrs: Attrs, inputs: Shapes, outputs: Shapes, bodies: Bodies
 ) -> tuple[Shapes, Shapes]:
-    """Infer as :func:`foreach_shapes`, and through a step of the body."""
+    """Infer as :func:`foreach_shapes`, and through the body."""
     operands, results = map(list, foreach_shapes(attrs, inputs, outputs))
     places, data, count = (
         _places(attrs, len(inputs)),
@@ -134,25 +131,25 @@ def foreach_body_shapes(
     for i, place in enumerate(places):
         if i >= data:
             operands[i] = unify(operands[i], variables[place])
-        # A step of data with a single axis is one number, from whose shape nothing follows.
+        # A step of data with one axis is a number, and determines no shape.
         elif (shape := operands[i]) is not None and len(shape) > 1:
             step = variables[place]
             operands[i] = unify(shape, None if step is None else (shape[0], *step))
     length: Dim = next((x[0] for x in operands[:data] if x), None)
     _unify_heads(results, heads, count, length)
-    # Facts that the body determined for a state or an output hold for its counterpart.
+    # The body's facts about a state or output hold for its counterpart.
     return foreach_shapes(attrs, operands, results)
 
 
 def _infer_step_shape(shape: Shape) -> Shape:
-    """Return the shape of one step of the data; data with a single axis keep it with size 1."""
+    """Return a step's shape; a single axis remains, with size 1."""
     return None if not shape else shape[1:] if len(shape) > 1 else (1,)
 
 
 def foreach_body_types(
     attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodies
 ) -> tuple[Types, Types]:
-    """Infer as :func:`foreach_types`, and through a step of the body."""
+    """Infer as :func:`foreach_types`, and through the body."""
     operands, results = map(list, foreach_types(attrs, inputs, outputs))
     places = _places(attrs, len(inputs))
     variables, heads = _infer_body(bodies.types, 0, places, operands, results)
@@ -164,26 +161,24 @@ def foreach_body_types(
 def _check_states(
     bodies: Bodies, number: int, variables: Types, positions: Sequence[int], count: int
 ) -> None:
-    """Refuse states (variables at ``positions``) whose dtype a step changes; ``count`` heads come
-    before the new states.
-    """
+    """Refuse states (at ``positions``) whose dtype a step changes; ``count`` heads precede them."""
     if None in variables:
         return
     _, heads = bodies.types(
         number, variables, []
-    )  # known heads would keep their dtypes, even if the body computes others
+    )  # known heads would keep their dtypes even if the body computes others
     for position, dtype in zip(positions, heads[count:], strict=False):
         if dtype not in (None, variables[position]):
             raise KernelError(f"a step turns a state of {variables[position]} into {dtype}")
 
 
 def foreach_places(attrs: Attrs) -> tuple[int, ...]:
-    """Return for each input of a ``_foreach`` the position of its variable in the body."""
+    """Return the position in the body of each ``_foreach`` input's variable."""
     return (*attrs["in_data_locs"], *attrs["in_state_locs"], *attrs["remain_locs"])
 
 
 def _places(attrs: Attrs, count: int) -> tuple[int, ...]:
-    """Return :func:`foreach_places` for this many inputs.
+    """Return :func:`foreach_places`.
 
     Raises:
         KernelError: the attributes do not map the inputs to distinct variables.
@@ -212,7 +207,7 @@ def _infer_body(
 def _split_heads(
     heads: Sequence[Any], count: int, states: int
 ) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Return the ``count`` heads of a step that are stacked, and the heads that are the next states."""
+    """Split a step's heads into ``count`` stacked ones and the next states."""
     if len(heads) != count + states:
         raise KernelError(
             f"the body has {format_count(len(heads), 'head')}, expected {count + states}: num_out_data is {count}, and "
@@ -222,7 +217,7 @@ def _split_heads(
 
 
 def _unify_heads(results: list[Shape], heads: Shapes, count: int, length: Dim) -> None:
-    """Unify the outputs with the heads of a body; the first ``count`` are stacked."""
+    """Unify outputs and heads of a body; the first ``count`` are stacked."""
     for i, head in enumerate(heads[: len(results)]):
         if i >= count:
             results[i] = unify(results[i], head)
@@ -233,7 +228,7 @@ def _unify_heads(results: list[Shape], heads: Shapes, count: int, length: Dim) -
 def while_body_shapes(
     attrs: Attrs, inputs: Shapes, outputs: Shapes, bodies: Bodies
 ) -> tuple[Shapes, Shapes]:
-    """Infer as :func:`while_shapes`, and through the condition and a step of the body."""
+    """Infer as :func:`while_shapes`, and through condition and body."""
     operands, results = map(list, while_shapes(attrs, inputs, outputs))
     count = attrs["num_out_data"]
     variables, _ = bodies.shapes(
@@ -256,7 +251,7 @@ def while_body_shapes(
 def while_body_types(
     attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodies
 ) -> tuple[Types, Types]:
-    """Infer as :func:`while_types`, and through the condition and a step of the body."""
+    """Infer as :func:`while_types`, and through condition and body."""
     operands, results = map(list, while_types(attrs, inputs, outputs))
     for number, key, heads in ((0, "cond_input_locs", []), (1, "func_input_locs", results)):
         variables, step_heads = bodies.types(
@@ -273,11 +268,11 @@ def while_body_types(
 def _infer_cond(
     attrs: Attrs, inputs: Sequence[Any], outputs: Sequence[Any], infer: Any, merge: Any
 ) -> tuple[Any, Any]:
-    """Infer shapes or dtypes through the condition and both branches; heads of branches are the same as outputs."""
+    """Infer shapes or dtypes through condition and branches, whose heads are the outputs."""
     operands, results = list(inputs), list(outputs)
     for number, key in enumerate(("cond_input_locs", "then_input_locs", "else_input_locs")):
         arguments = [operands[i] for i in _inputs(attrs, key, operands)]
-        # The head of the condition is not an output of the node.
+        # The condition's head is not an output.
         variables, heads = infer(number, arguments, results if number else [])
         for place, value in zip(attrs[key], variables, strict=True):
             operands[place] = merge(operands[place], value)
@@ -321,10 +316,9 @@ def _is_true(heads: Sequence[Array]) -> bool:
 
 
 def foreach(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Array, ...]:
-    """Run subgraph 0 for each step along axis 0 of the data, passing states on; inputs are data,
-    states, and all others.
+    """Run subgraph 0 per step along axis 0 of the data; inputs are data, states, others.
 
-    Return the first ``num_out_data`` heads of the body, stacked, then the last states.
+    Return the first ``num_out_data`` heads, stacked, then the last states.
     """
     places = foreach_places(attrs)
     if len(places) != len(inputs):
@@ -339,13 +333,13 @@ def foreach(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Array, ...]
     current = list(inputs)
     collected: list[list[Array]] = [[] for _ in range(count)]
     length = lengths.pop()
-    # Without a step only a run of the body, here on zeros, gives the shapes of its outputs.
+    # Without steps, only running the body, here on zeros, gives its output shapes.
     if not length:
         current[:data] = [np.zeros(x.shape[1:] or (1,), x.dtype) for x in inputs[:data]]
         heads, _ = _split_heads(_run(context, 0, _order_inputs(places, current)), count, states)
         return (*(_pad_steps([head], 0, 0) for head in heads), *inputs[data : data + states])
     for step in range(length):
-        # Without NumPy shapes an array has at least one axis, so a step of a single axis keeps it.
+        # Without NumPy shapes an array has at least one axis, so a step keeps a single axis.
         current[:data] = [x[step] if x.ndim > 1 else x[step : step + 1] for x in inputs[:data]]
         heads, current[data : data + states] = _split_heads(
             _run(context, 0, _order_inputs(places, current)), count, states
@@ -365,16 +359,13 @@ def _order_inputs(places: Sequence[int], arrays: Sequence[Array]) -> list[Array 
 def while_loop(context: Context, attrs: Attrs, *inputs: Array) -> KernelResult:
     """Run subgraph 1 while subgraph 0 is true, at most ``max_iterations`` times.
 
-    Return the first ``num_out_data`` heads of the body, stacked to ``max_iterations`` (zeros after
-    the last step, where MXNet leaves memory uninitialised), then the loop variables. The residual
-    is the number of steps.
+    Return the first ``num_out_data`` heads, stacked to ``max_iterations`` (then zeros,
+    uninitialised in MXNet), then the loop variables. The residual is the number of steps.
     """
-    values = list(
-        inputs
-    )  # loop variables replace the inputs that they start from, for the condition
+    values = list(inputs)  # for the condition, loop variables replace their initial inputs
     fed = [
         inputs[place] for place in attrs["func_input_locs"]
-    ]  # variables that start from one input part in the first step
+    ]  # variables with a common initial input differ after the first step
     count: int = attrs["num_out_data"]
     collected: list[list[Array]] = [[] for _ in range(count)]
     steps = 0
@@ -391,7 +382,7 @@ def while_loop(context: Context, attrs: Attrs, *inputs: Array) -> KernelResult:
                 )
             fed[position] = values[attrs["func_input_locs"][position]] = head
         steps += 1
-    # Without a step only a run of the body gives the shapes of its outputs.
+    # Without steps, only running the body gives its output shapes.
     if count and not steps:
         collected = [[head] for head in _run(context, 1, fed)[:count]]
     filled = (_pad_steps(kept, steps, attrs["max_iterations"]) for kept in collected)
@@ -418,7 +409,6 @@ CostOf = Callable[[int, Shapes], "int | None"]
 
 
 def _foreach_cost(attrs: Attrs, inputs: Shapes, cost_of: CostOf) -> int | None:
-    """Count the body once for each step."""
     data, places = len(attrs["in_data_locs"]), foreach_places(attrs)
     length = inputs[0][0] if inputs and inputs[0] else None
     step = [x if i >= data or not x else x[1:] or (1,) for i, x in enumerate(inputs)]
@@ -429,7 +419,6 @@ def _foreach_cost(attrs: Attrs, inputs: Shapes, cost_of: CostOf) -> int | None:
 
 
 def _while_cost(attrs: Attrs, inputs: Shapes, cost_of: CostOf) -> int | None:
-    """Count condition and body ``max_iterations`` times."""
     costs = [
         cost_of(i, [inputs[p] for p in attrs[key]])
         for i, key in enumerate(("cond_input_locs", "func_input_locs"))
@@ -442,7 +431,6 @@ def _while_cost(attrs: Attrs, inputs: Shapes, cost_of: CostOf) -> int | None:
 
 
 def _cond_cost(attrs: Attrs, inputs: Shapes, cost_of: CostOf) -> int | None:
-    """Count the condition and the more expensive branch."""
     keys = ("cond_input_locs", "then_input_locs", "else_input_locs")
     condition, then, other = (
         cost_of(i, [inputs[p] for p in attrs[key]]) for i, key in enumerate(keys)
@@ -498,9 +486,7 @@ def _slice_step(dys: Sequence[Array | None], step: int) -> list[Array | None]:
 
 
 def foreach_gradient(entry: TapeEntry, *dys: Array | None) -> Gradients:
-    """Return the gradients of data by step, of states passed back from step to step, and of all
-    others summed over steps.
-    """
+    """Return gradients of data per step, of states passed back, and sums of the rest."""
     attrs = entry.attrs
     places = foreach_places(attrs)
     data, states, count = (
@@ -525,13 +511,13 @@ def foreach_gradient(entry: TapeEntry, *dys: Array | None) -> Gradients:
 
 
 def while_loop_gradient(entry: TapeEntry, *dys: Array | None) -> Gradients:
-    """Return the gradients of loop variables, passed back from step to step, and of all others summed over steps."""
+    """Return gradients of loop variables passed back through the steps, and sums of the rest."""
     attrs, inputs = entry.attrs, entry.inputs
     count = attrs["num_out_data"]
     places, variables = attrs["func_input_locs"], attrs["func_var_locs"]
     runs = [backward for number, backward in entry.subruns if number == 1]
     if not entry.residuals:
-        runs = []  # the body ran only to give the shapes
+        runs = []  # the body ran only to give shapes
     totals: list[Array | None] = [None] * len(inputs)
     current = [*dys[count:], *[None] * len(variables)][: len(variables)]
     for step in reversed(range(len(runs))):
@@ -547,7 +533,7 @@ def while_loop_gradient(entry: TapeEntry, *dys: Array | None) -> Gradients:
 
 def cond_gradient(entry: TapeEntry, *dys: Array | None) -> Gradients:
     """Return the gradients of the branch that ran."""
-    # The condition ran first; the branch is the last run.
+    # The condition ran first, the branch last.
     number, backward = entry.subruns[-1]
     places = entry.attrs["then_input_locs" if number == 1 else "else_input_locs"]
     totals: list[Array | None] = [None] * len(entry.requested)

@@ -1,4 +1,4 @@
-"""Control flow in ONNX: ``_foreach`` as ``Scan``, ``_while_loop`` as ``Loop`` and ``_cond`` as ``If``."""
+"""Control flow in ONNX: ``Scan``, ``Loop`` and ``If``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def translate_foreach(t: Translation) -> list[str]:
-    """Emit ``Scan`` over the data: a step of data with a single axis keeps it with size 1."""
+    """Emit ``Scan``; steps of single-axis data keep the axis, with size 1."""
     data_count, out_count = len(t.attrs["in_data_locs"]), t.attrs["num_out_data"]
     state_count = len(t.attrs["in_state_locs"])
     places = foreach_places(t.attrs)
@@ -27,14 +27,14 @@ def translate_foreach(t: Translation) -> list[str]:
         t.inputs[data_count : data_count + state_count],
     )
     rest = t.inputs[data_count + state_count :]
-    if not data[0].shape[0]:  # onnxruntime has no Scan without steps
+    if not data[0].shape[0]:  # onnxruntime lacks a Scan without steps
         return [
             *(t.constant(np.zeros(x.shape), x.dtype) for x in t.outputs[:out_count]),
             *(x.name for x in states),
         ]
 
     def step(inputs: Sequence[Value]) -> list[Value]:
-        # Scan passes states first, MXNet's attributes number data first.
+        # Scan passes states first; MXNet's attributes number data first.
         operands = (*inputs[state_count:], *inputs[:state_count], *rest)
         heads = t.inline(
             0, [x for _, x in sorted(zip(places, operands, strict=True), key=lambda pair: pair[0])]
@@ -46,12 +46,12 @@ def translate_foreach(t: Translation) -> list[str]:
     outputs = t.emit_several(
         "Scan", len(body.heads), *states, *data, body=body, num_scan_inputs=data_count
     )
-    # Scan returns the final states first, MXNet returns them last.
+    # Scan returns final states first, MXNet last.
     return [*outputs[state_count:], *outputs[:state_count]]
 
 
 def _with_steps(t: Translation, x: Value) -> Value:
-    """Return data that has steps with axes."""
+    """Return data whose steps have axes."""
     if x.rank > 1:
         return x
     shape = (*x.shape, 1)
@@ -59,12 +59,11 @@ def _with_steps(t: Translation, x: Value) -> Value:
 
 
 def _make_state(x: Value) -> Value:
-    """Return the input of a body for a state that begins as ``x``."""
     return Value("state", x.shape, x.dtype)
 
 
 def translate_while(t: Translation) -> list[str]:
-    """Emit ``Loop``; the outputs of its steps are filled up with zeros to ``max_iterations``."""
+    """Emit ``Loop``; zeros fill its step outputs up to ``max_iterations``."""
     limit, out_count = t.attrs["max_iterations"], t.attrs["num_out_data"]
     places, positions = t.attrs["func_input_locs"], t.attrs["func_var_locs"]
 
@@ -72,7 +71,7 @@ def translate_while(t: Translation) -> list[str]:
         return _condition(t, t.inline(0, [values[place] for place in t.attrs["cond_input_locs"]]))
 
     def step(inputs: Sequence[Value]) -> list[Value]:
-        # The first two inputs of a Loop's body are the iteration and the condition; MXNet's body does not take them.
+        # A Loop body's first two inputs are iteration and condition; MXNet's lacks these.
         values, fed = list(t.inputs), [t.inputs[place] for place in places]
         for position, x in zip(positions, inputs[2:], strict=True):
             fed[position] = x
@@ -88,13 +87,12 @@ def translate_while(t: Translation) -> list[str]:
     outputs = t.emit_several(
         "Loop", count, t.number(limit, "int64"), is_true(t.inputs), *begins, body=body
     )
-    # Loop returns the final states first, MXNet returns them last.
+    # Loop returns final states first, MXNet last.
     collected = zip(outputs[len(begins) :], t.outputs, strict=False)
     return [*(_fill_up(t, x, out) for x, out in collected), *outputs[: len(begins)]]
 
 
 def _condition(t: Translation, heads: Sequence[Value]) -> Value:
-    """Return the truth of a condition without axes."""
     if len(heads) != 1 or any(size != 1 for size in heads[0].shape):
         t.refuse("its condition is not one number")
     truth = Value(t.cast(heads[0], "bool"), heads[0].shape, "bool")
@@ -102,7 +100,6 @@ def _condition(t: Translation, heads: Sequence[Value]) -> Value:
 
 
 def _fill_up(t: Translation, x: str, like: Value) -> str:
-    """Return steps, followed by zeros up to the length of the output."""
     done = t.emit("Gather", t.emit("Shape", x), t.integers([0]))
     missing = t.emit("Sub", t.integers(like.shape[:1]), done)
     shape = t.emit("Concat", missing, t.integers(like.shape[1:]), axis=0)

@@ -1,10 +1,9 @@
 """Cross-correlation of images (N, C, spatial axes) with filters, as matrix products.
 
-In general the cells under all taps are copied side by side for one product ("im2col"). Whole rows
-are copied, so the product has a few surplus columns in each; they are dropped when the result is
-copied. For few filters on many channels it is cheaper to multiply the image in place by each tap
-and add the results; a filter for each channel is in :mod:`depthwise`. All images are reshaped to
-three spatial axes.
+In general the cells under all taps are copied side by side for one product ("im2col"): whole rows,
+whose surplus columns are dropped when the result is copied. For few filters on many channels it is
+cheaper to multiply the image in place by each tap and add the results. :mod:`depthwise` has one
+filter per channel. Images are reshaped to three spatial axes.
 """
 
 from __future__ import annotations
@@ -21,19 +20,19 @@ from graphshare.ops.kernel import Array, Attrs, Context
 from graphshare.ops.windows import Window, is_channels_last, read_window, to_compute_dtype
 
 _BLOCK = 1 << 22
-"""Number of elements of copied windows at a time."""
+"""Number of elements of windows copied at a time."""
 
 _SPARSE = 2
-"""Largest ratio of a row of the image to a row of the result for which whole rows are copied."""
+"""Largest ratio of image row to result row for which whole rows are copied."""
 
 _FEW = 2
-"""Number of channels per filter from which products by tap are cheaper than copied windows."""
+"""Channels per filter from which products by tap are cheaper than copied windows."""
 
 _SMALL = 256
-"""Largest number of cells of a result that is computed together with other images or planes."""
+"""Largest number of result cells computed together with other images or planes."""
 
 _WIDE = 1024
-"""Number of columns with which a matrix product runs at full speed."""
+"""Number of columns at which matrix products reach full speed."""
 
 
 def correlate(
@@ -44,8 +43,7 @@ def correlate(
     groups: int,
     empty: Empty = np.empty,
 ) -> Array:
-    """Return the convolution (N, C, spatial) in the dtype of ``x``, with ``epilogue`` applied."""
-    # The usual 1 x 1 convolution needs no windows.
+    """Return the convolution (N, C, spatial) with ``epilogue`` applied, in the dtype of ``x``."""
     if max(window.extent) == 1 and not any(window.pad):
         return _pointwise(x, weight, epilogue, window.stride, groups, empty)
     lift = 3 - len(window.kernel)
@@ -59,7 +57,7 @@ def correlate(
     grid = make_grid(lifted.shape[2:], window)
     filters = weight.shape[0]
     result = empty((len(x), filters, *grid.out), x.dtype)
-    # One filter for each channel; with several for one channel the groups are ordinary ones.
+    # With several filters for one channel the groups are ordinary ones.
     is_depthwise = weight.shape[1] == 1 and filters == groups
     matrix = (
         np.ascontiguousarray(weight).reshape(filters, -1)
@@ -84,12 +82,12 @@ def correlate(
 
 
 def _is_sparse(grid: Grid) -> bool:
-    """Return whether most columns of a row are surplus, as for windows nearly as wide as the image."""
+    """Whether most columns are surplus, as for windows nearly as wide as the image."""
     return grid.pitch > _SPARSE * grid.out[2]
 
 
 def _has_wide_windows(grid: Grid) -> bool:
-    """Return whether the taps of a window's row are more than the positions of a row, as for text."""
+    """Whether a window row has more taps than positions, as for text."""
     return _is_sparse(grid) and grid.window.dilate[2] == 1 and grid.window.kernel[2] > grid.out[2]
 
 
@@ -99,14 +97,14 @@ def _group_filters(weight: Array, groups: int) -> Array:
 
 
 def _count_together(count: int, cells: int) -> int:
-    """Return how many of ``count`` planes with results of so many cells are computed in one product."""
+    """Return how many of ``count`` planes with ``cells`` results share one product."""
     return max(1, min(count, _WIDE // max(1, cells))) if cells <= _SMALL else 1
 
 
 def _pointwise(
     x: Array, weight: Array, epilogue: Epilogue, stride: tuple[int, ...], groups: int, empty: Empty
 ) -> Array:
-    """Return the convolution with windows of one cell: a product over the channels."""
+    """Convolve with one-cell windows: a product over the channels."""
     if max(stride) > 1:
         steps = (slice(None), slice(None), *(slice(None, None, s) for s in stride))
         picked = empty(x[steps].shape, x.dtype)
@@ -118,7 +116,7 @@ def _pointwise(
     flat = np.ascontiguousarray(x).reshape(count, groups, channels // groups, size)
     matrix = _group_filters(weight, groups)
     out = empty((count, filters, size), x.dtype)
-    # A product with few columns is slow: the cells of several images become the columns of one.
+    # A product with few columns is slow, so several images share one.
     if groups == 1 and (together := _count_together(count, size)) > 1:
         _pointwise_together(flat[:, 0], matrix[0], out, epilogue, together, empty)
         return out.reshape(count, filters, *spatial)
@@ -138,7 +136,7 @@ def _pointwise_together(
     images: Array, matrix: Array, out: Array, epilogue: Epilogue, together: int, empty: Empty
 ) -> None:
     """Multiply ``images`` (N, C, cells) by ``matrix`` (filters, C) into ``out`` (N, filters,
-    cells), several in one product.
+    cells).
     """
     for first in range(0, len(images), together):
         block = images[first : first + together].swapaxes(0, 1)
@@ -159,12 +157,12 @@ def _images_together(
     together: int,
     empty: Empty,
 ) -> None:
-    """Correlate ``images`` (N, C, H, W) into ``result`` (N, filters, H, W): several as the planes of one image."""
+    """Correlate ``images`` (N, C, H, W) into ``result`` (N, filters, H, W) as planes of one image."""
     for first in range(0, len(images), together):
         planes = images[first : first + together].swapaxes(0, 1)
         grid = make_grid(planes.shape[1:], window)
         for plane, top, rows in _by_columns(planes, matrix, grid, empty):
-            # Parts of an image are collected first, because an epilogue passes over a complete one.
+            # Parts of an image are collected first: an epilogue needs a complete one.
             whole = rows.shape[2] == result.shape[2]
             for i in range(rows.shape[1]):
                 number = first + plane + i
@@ -195,17 +193,17 @@ def _one_image(
 def _by_columns(
     image: Array, matrix: Array, grid: Grid, empty: Empty
 ) -> Iterator[tuple[int, int, Array]]:
-    """Yield the correlation of ``image`` (C, D, H, W) with ``matrix`` (groups, filters, C of a group * taps) in parts.
+    """Yield the correlation with ``matrix`` (groups, filters, C of a group * taps) in parts.
 
-    A part has its first plane and row, and the cells (filters, planes, rows, W): rows of one plane,
-    or several whole planes.
+    A part is its first plane and row, and cells (filters, planes, rows, W): rows of one plane, or
+    whole planes.
     """
     is_sparse, by_window = _is_sparse(grid), _has_wide_windows(grid)
     phases = {} if by_window else split_phases(image, grid, empty)
     padded = np.pad(image, [(0, 0), *((p, p) for p in grid.window.pad)]) if by_window else image
     channels, groups = len(image), len(matrix)
     depth, height, width = grid.out
-    # Surplus columns are copied too, unless they would make up most of a row.
+    # Surplus columns are copied too, unless they dominate.
     pitch = width if is_sparse else grid.pitch
     most = max(1, _BLOCK // (channels * len(grid.taps) * pitch))
     planes = min(max(1, most // max(1, height)), _count_together(depth, height * width))
@@ -235,10 +233,7 @@ def _copy_windows(
     groups: int,
     empty: Empty,
 ) -> Array:
-    """Return the windows (groups, C of a group * taps, positions) of ``shape`` positions from plane and row ``begin``.
-
-    Each is copied as a whole, row by row of its contiguous taps.
-    """
+    """Return windows (groups, C of a group * taps, positions) from plane and row ``begin``."""
     channel_stride, *strides = padded.strides
     steps = [stride * step for stride, step in zip(strides, window.stride, strict=True)]
     reach = [stride * step for stride, step in zip(strides, window.dilate, strict=True)]
@@ -258,7 +253,7 @@ def _copy_windows(
 
 
 def _cells(phase: Array, plane: int, start: int, shape: tuple[int, int, int], pitch: int) -> Array:
-    """Return a view of ``shape`` cells of each channel from ``start``, in rows of ``pitch``; rows may overlap."""
+    """Return a view of ``shape`` cells per channel from ``start``, in rows that may overlap."""
     channel_stride, plane_stride, item = phase.strides
     strides = (channel_stride, plane_stride, pitch * item, item)
     cells: Array = np.ndarray(
@@ -268,9 +263,9 @@ def _cells(phase: Array, plane: int, start: int, shape: tuple[int, int, int], pi
 
 
 def _by_shifted_sums(image: Array, weight: Array, grid: Grid, result: Array, empty: Empty) -> None:
-    """Correlate an image with ``weight`` (filters, C, taps): one product of the image with all taps, then shifted sums.
+    """Correlate an image with ``weight`` (filters, C, taps): one product, then shifted sums.
 
-    Unlike :func:`_by_columns` this copies no windows, but adds results; they are small for few filters.
+    It copies no windows but adds results: cheap for few filters.
     """
     phases = split_phases(image, grid, empty)
     filters, channels = weight.shape[:2]
@@ -303,7 +298,7 @@ def _by_shifted_sums(image: Array, weight: Array, grid: Grid, result: Array, emp
 def convolution(
     context: Context, attrs: Attrs, x: Array, weight: Array, bias: Array | None = None
 ) -> Array:
-    """Return the cross-correlation of ``x`` (N, C, spatial) with ``weight`` (num_filter, C / num_group, kernel)."""
+    """Correlate ``x`` (N, C, spatial) with ``weight`` (num_filter, C / num_group, kernel)."""
     last = is_channels_last(attrs["layout"])
     x, weight, dtype = to_compute_dtype(x), to_compute_dtype(weight), x.dtype
     if last:

@@ -1,8 +1,7 @@
-"""Cross-correlation with one filter for each channel, as products with banded matrices.
+"""Cross-correlation with one filter per channel, as products with banded matrices.
 
-The cells of a row times a matrix with the row of a filter on its diagonals are the sums of that row
-of taps over a strip of positions. This is several times the necessary arithmetic, but at the speed
-of a matrix product: faster than one pass over the image for each tap.
+A row of cells times a matrix with a filter row on its diagonals gives that row's sums over a strip
+of positions. This is several times the necessary arithmetic, but faster than one pass per tap.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from graphshare.ops.convolution.grid import Empty, Epilogue, Grid, split_phases
 from graphshare.ops.kernel import Array
 
 _STRIP = 16
-"""Positions of a row that one product computes; wider bands are mostly zeros."""
+"""Positions of a row per product; wider bands are mostly zeros."""
 
 _CELLS = 80
 """Largest number of cells of a row under a strip."""
 
 _PART = 1 << 16
-"""Number of elements of the image at a time, so that they stay in the cache."""
+"""Number of image elements at a time, to stay in the cache."""
 
 
 def depthwise(
@@ -34,9 +33,10 @@ def depthwise(
     number: int,
     empty: Empty,
 ) -> None:
-    """Correlate each channel of image ``number`` (C, D, H, W) with its taps of ``weight`` (C, taps) into ``result``.
+    """Correlate channels of image ``number`` (C, D, H, W) with ``weight`` (C, taps) into
+    ``result``.
 
-    The zeros of a band turn infinity into NaN, so channels with such a result are computed again tap by tap.
+    A band's zeros turn infinity into NaN; such channels are recomputed tap by tap.
     """
     channels, width = len(image), grid.out[2]
     if (
@@ -47,7 +47,7 @@ def depthwise(
         epilogue.apply(number, result)
         return
     bands = _Bands(weight, grid, empty)
-    # Every row of taps passes over these channels; they should stay in the cache.
+    # Every row of taps passes over these channels: they should stay in the cache.
     step = min(channels, max(1, _PART // prod(bands.padded)))
     padded = empty((step, *bands.padded), image.dtype)
     padded.fill(0)
@@ -70,7 +70,7 @@ def depthwise(
 
 
 def _by_channel_blocks(image: Array, weight: Array, grid: Grid, result: Array) -> None:
-    """Correlate tap by tap, few channels at a time, so that they stay in the cache."""
+    """Correlate tap by tap, in blocks of channels that fit the cache."""
     step = max(1, _PART // (2 * grid.out[1] * grid.pitch))
     for first in range(0, len(image), step):
         part = slice(first, first + step)
@@ -78,9 +78,9 @@ def _by_channel_blocks(image: Array, weight: Array, grid: Grid, result: Array) -
 
 
 class _Bands:
-    """The filters as banded matrices, and the position of the image in its padding.
+    """Filters as banded matrices, and the image's position in its padding.
 
-    A row of a single strip needs no padding at its ends: the bands are cropped instead.
+    A row of one strip needs no padding: its bands are cropped.
     """
 
     def __init__(self, weight: Array, grid: Grid, empty: Empty) -> None:
@@ -88,7 +88,7 @@ class _Bands:
         self._grid, self._stride = grid, stride
         width = grid.out[2]
         self.strips = -(-width // _STRIP)
-        # Equal strips leave fewer surplus positions than full ones and a short rest.
+        # Equal strips leave fewer surplus positions than full ones and a rest.
         self.strip = -(-width // self.strips)
         positions = (*grid.out[:2], self.strips * self.strip)
         padded = tuple(
@@ -120,7 +120,7 @@ class _Bands:
         bands.fill(0)
         by_row = weight.reshape(channels, len(self._rows), taps).transpose(2, 1, 0)[..., None]
         for tap in range(taps):
-            # A view of one diagonal: each step is a row of a stride down and a position to the right.
+            # A view of one diagonal: each step goes down by the stride and right by one.
             diagonal: Array = np.ndarray(
                 (len(self._rows), channels, self.strip),
                 weight.dtype,
@@ -132,9 +132,7 @@ class _Bands:
         return bands
 
     def sum_taps(self, padded: Array, channels: slice, total: Array, term: Array) -> None:
-        """Write the sums over all taps of ``channels`` to ``total`` (C, D, H, strips, strip);
-        ``term`` is scratch memory.
-        """
+        """Write the sums over all taps to ``total`` (C, D, H, strips, strip); ``term`` is scratch."""
         (depth, height), size = self._grid.out[:2], padded.itemsize
         strides = (
             padded.strides[0],
@@ -163,7 +161,7 @@ class _Bands:
 
 
 def correlate_by_tap(image: Array, weight: Array, grid: Grid, result: Array) -> None:
-    """Correlate as :func:`depthwise` without an epilogue, by sums of scaled copies: the reference implementation."""
+    """Reference for :func:`depthwise`, without epilogue: sums of scaled copies."""
     depth, height, width = grid.out
     span = height * grid.pitch
     phases = split_phases(image, grid)

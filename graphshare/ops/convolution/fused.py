@@ -1,4 +1,4 @@
-"""A convolution fused with its successors at inference: BatchNorm, the sum with another branch, relu or clip."""
+"""A convolution fused with BatchNorm, the sum with another branch, relu or clip, for inference."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from graphshare.ops.windows import is_channels_last, read_window
 
 
 class Chain(msgspec.Struct, frozen=True):
-    """The fused operators: attributes of the convolution and of BatchNorm, an addition, and the bounds of a clip."""
+    """Fused operators: attributes of convolution and BatchNorm, an addition, bounds of a clip."""
 
     convolution: Attrs
     normalization: Attrs | None = None
@@ -32,8 +32,9 @@ class Chain(msgspec.Struct, frozen=True):
 
 
 def run_chain(context: Context, attrs: Attrs, *inputs: Array) -> Array:
-    """Run ``attrs["chain"]`` on the inputs of the convolution, BatchNorm's inputs after its first,
-    and the other branch.
+    """Run ``attrs["chain"]``.
+
+    Inputs are the convolution's, BatchNorm's after its first, and the other branch.
     """
     chain: Chain = attrs["chain"]
     x, weight, *rest = inputs
@@ -42,7 +43,7 @@ def run_chain(context: Context, attrs: Attrs, *inputs: Array) -> Array:
     factor, term = None, bias
     if chain.normalization is not None:
         factor, term = plain_scaling(chain.normalization, *rest)
-        # Factor and term lose digits where a moving mean is far larger than its deviation.
+        # Factor and term lose digits if a moving mean far exceeds its deviation.
         if factor is None or term is None:
             return _run_separately(context, chain, x, weight, bias, rest, addend)
         if bias is not None:
@@ -89,12 +90,12 @@ def _run_separately(
 
 
 def begin_chain(attrs: Attrs) -> tuple[Kernel, Attrs] | None:
-    """Return a convolution as a chain of one; None with channels last: chains do not compute that."""
+    """Return a convolution as a chain of one; None with channels last."""
     return None if is_channels_last(attrs["layout"]) else (CHAIN, {"chain": Chain(attrs)})
 
 
 def extend_chain(attrs: Attrs, operation: Operation, place: int) -> tuple[Kernel, Attrs] | None:
-    """Return the chain ``attrs["chain"]`` with one more operation; None where order or channel axis forbid it."""
+    """Append an operation to ``attrs["chain"]``; None if order or axis forbid it."""
     chain: Chain = attrs["chain"]
     if chain.ends:
         return None
@@ -104,7 +105,7 @@ def extend_chain(attrs: Attrs, operation: Operation, place: int) -> tuple[Kernel
         return None
     elif isinstance(operation, Add):
         longer = msgspec.structs.replace(chain, adds=True)
-    # Only input 0 of BatchNorm is normalized, and channels first have their channels on axis 1.
+    # BatchNorm normalizes input 0 only; here the channels are on axis 1.
     elif place or chain.normalization is not None or operation.attrs["axis"] != 1:
         return None
     else:

@@ -1,8 +1,4 @@
-"""Gradients of convolutions, as matrix products over copied windows. Transposed convolution is one of them.
-
-The gradient of the data is the transposed convolution of the output gradient; the gradient of a
-filter is the product of the output gradient with the windows.
-"""
+"""Gradients of convolutions, as matrix products over copied windows."""
 
 from __future__ import annotations
 
@@ -21,20 +17,20 @@ from graphshare.ops.limits import require
 from graphshare.ops.windows import Window, is_channels_last, read_window, to_compute_dtype
 
 _BLOCK = 1 << 21
-"""Number of elements of copied windows at a time."""
+"""Number of elements of windows copied at a time."""
 
 _SMALL = 512
-"""Up to this number of cells in an image, several images are processed at once."""
+"""Images of up to this number of cells are processed several at once."""
 
 
 Of = Callable[[Array, Array, Array], Array]
-"""Computes one gradient from data, weight and the output's gradient, with channels first."""
+"""Computes one gradient from data, weight and output gradient, channels first."""
 
 
 def layer_gradients(
     attrs: Attrs, entry: TapeEntry, dy: Array, of_data: Of, of_weight: Of
 ) -> Gradients:
-    """Return the gradients of data, weight and bias of a layer in any layout."""
+    """Return the gradients of data, weight and bias in any layout."""
     dtype, last = entry.inputs[0].dtype, is_channels_last(attrs["layout"])
     x, weight, dy = (to_compute_dtype(a) for a in (*entry.inputs[:2], dy))
     if last:
@@ -67,15 +63,15 @@ def convolution(entry: TapeEntry, dy: Array) -> Gradients:
 def data_gradient(
     dy: Array, weight: Array, shape: tuple[int, ...], window: Window, groups: int
 ) -> Array:
-    """Return the gradient of data of ``shape`` (N, C, spatial): the transposed convolution of ``dy``.
+    """Return the gradient of data of ``shape`` (N, C, spatial): a transposed convolution.
 
-    Without a stride it is a convolution with flipped filters: faster for large images.
+    Without a stride, a convolution with flipped filters is faster for large images.
     """
     filters, share = weight.shape[:2]
     depthwise = share == 1 and filters == groups
     if groups == 1 and (max(window.stride) > 1 or prod(dy.shape[2:]) <= _SMALL):
         return _scatter_taps(dy, weight, shape, window)
-    # Padding wider than the window would become negative; no convolution takes that.
+    # Padding wider than the window would become negative: convolution rejects that.
     pad = tuple(e - 1 - p for e, p in zip(window.extent, window.pad, strict=True))
     if max(window.stride) == 1 and min(pad) >= 0 and (depthwise or share > 1 or groups == 1):
         split = weight.reshape(groups, filters // groups, share, *weight.shape[2:]).swapaxes(1, 2)
@@ -94,7 +90,7 @@ def data_gradient(
 
 
 def _scatter_taps(dy: Array, weight: Array, shape: tuple[int, ...], window: Window) -> Array:
-    """Return the gradient of the data: ``dy`` times all taps in one product, added at the cells of each tap."""
+    """Multiply ``dy`` by all taps, and add the products at each tap's cells."""
     count, filters, *out = dy.shape
     channels, cells = shape[1], prod(out)
     matrix = weight.reshape(filters, -1).T
@@ -118,7 +114,7 @@ Index = tuple[Any, ...]
 def transpose_convolve(
     x: Array, weight: Array, window: Window, extra: tuple[int, ...], groups: int
 ) -> Array:
-    """Return the transposed convolution (N, C, spatial); ``extra`` cells are added at the end of each axis."""
+    """Return the transposed convolution (N, C, spatial), with ``extra`` cells at the ends."""
     count, channels, *size = x.shape
     kernel, stride, dilate, pad = window
     share = weight.shape[1]
@@ -150,10 +146,9 @@ def transpose_convolve(
 
 
 def _transpose_depthwise(x: Array, weight: Array, window: Window, extra: tuple[int, ...]) -> Array:
-    """Return the transposed convolution with one filter for each channel.
+    """Transpose a convolution with one filter per channel.
 
-    Output cells at distances of ``stride`` see the same taps: the cells of each phase are added up side by side, then
-    interleaved.
+    Output cells ``stride`` apart see the same taps: each phase is summed, then interleaved.
     """
     kernel, stride, _, pad = window
     size, term = x.shape[2:], np.empty_like(x)
@@ -180,7 +175,7 @@ def _transpose_depthwise(x: Array, weight: Array, window: Window, extra: tuple[i
 def weight_gradient(
     x: Array, dy: Array, shape: tuple[int, ...], window: Window, groups: int
 ) -> Array:
-    """Return the gradient of filters of ``shape``: for each tap the output gradient times its cells."""
+    """Return the gradient of filters of ``shape``: per tap, ``dy`` times its cells."""
     channels, (filters, share) = x.shape[1], shape[:2]
     if any(window.pad):
         require(
@@ -189,7 +184,7 @@ def weight_gradient(
         x = np.pad(x, ((0, 0), (0, 0), *((p, p) for p in window.pad)))
     out = dy.shape[2:]
     taps = tap_slices(window, out)
-    # For one tap the products of the images need no copied windows.
+    # One tap needs no copied windows.
     if len(taps) == 1 and groups == 1:
         return _pointwise_weight_gradient(x[taps[0]], dy, shape)
     total = np.zeros((groups, filters // groups, share * len(taps)), x.dtype)
@@ -204,7 +199,6 @@ def weight_gradient(
 
 
 def _pointwise_weight_gradient(x: Array, dy: Array, shape: tuple[int, ...]) -> Array:
-    """Return the gradient of filters of one cell."""
     count, channels = x.shape[:2]
     products = np.matmul(
         dy.reshape(count, shape[0], -1), x.reshape(count, channels, -1).swapaxes(1, 2)
@@ -214,7 +208,7 @@ def _pointwise_weight_gradient(x: Array, dy: Array, shape: tuple[int, ...]) -> A
 
 
 def tap_slices(window: Window, out: Sequence[int]) -> list[tuple[slice, ...]]:
-    """Return for each tap its cells of the padded images at all positions."""
+    """Return each tap's cells of the padded images at all positions."""
     cells = []
     for tap in product(*map(range, window.kernel)):
         first = (t * d for t, d in zip(tap, window.dilate, strict=True))
@@ -227,7 +221,7 @@ def tap_slices(window: Window, out: Sequence[int]) -> list[tuple[slice, ...]]:
 
 
 def _portions(count: int, each: int) -> Iterator[slice]:
-    """Return ``count`` images in portions of at most ``_BLOCK`` elements of copied windows, ``each`` per image."""
+    """Divide images so that copied windows (``each`` per image) fit ``_BLOCK``."""
     step = max(1, _BLOCK // max(1, each))
     return (slice(first, first + step) for first in range(0, count, step))
 

@@ -1,9 +1,8 @@
-"""The cells under each tap of a window, and operations on the result: the parts that all ways of
-correlating images share.
+"""The cells under each tap of a window, and epilogues, for all ways of correlating images.
 
-An image is first copied into rows that are padded on one side only: the padding of the next row
-follows the end of a row, so the cells under a tap over all positions are contiguous. For a stride,
-the image is split into its phases first. There are three spatial axes (D, H, W).
+An image is copied into rows padded on one side only: the next row's padding follows each row, so a
+tap's cells over all positions are contiguous. For a stride, the image is first split into phases.
+There are three spatial axes (D, H, W).
 """
 
 from __future__ import annotations
@@ -24,9 +23,8 @@ Empty = Callable[[Sequence[int], Any], Array]
 class Grid(NamedTuple):
     """The first cell under each tap.
 
-    ``size`` and ``out`` are the spatial axes of image and result; ``pitch`` is the length of a row
-    and ``rows`` the number of rows of a phase of the padded image, ``taps`` the phase of the
-    stride, the plane and the first cell of each tap.
+    ``size`` and ``out`` are spatial axes of image and result, ``pitch`` the length of a row,
+    ``rows`` the rows of a phase, ``taps`` each tap's phase, plane and first cell.
     """
 
     size: tuple[int, ...]
@@ -40,7 +38,7 @@ class Grid(NamedTuple):
 
 @lru_cache(256)
 def make_grid(size: tuple[int, ...], window: Window) -> Grid:
-    """Return the grid for images of this size (D, H, W)."""
+    """Return the grid for images of ``size`` (D, H, W)."""
     kernel, stride, dilate, pad = window
     out = tuple(
         (n + 2 * p - e) // s + 1
@@ -48,7 +46,7 @@ def make_grid(size: tuple[int, ...], window: Window) -> Grid:
     )
     reach = tuple((e - 1) // s for e, s in zip(window.extent, stride, strict=True))
     cells = tuple(-(-(n + p) // s) for n, p, s in zip(size, pad, stride, strict=True))
-    # With much padding there are more windows than cells of a padded row.
+    # With much padding, windows outnumber the cells of a padded row.
     pitch = max(cells[2], out[2])
     if stride[2] > 1:
         pitch = max(pitch, out[2] + reach[2])
@@ -64,14 +62,12 @@ def make_grid(size: tuple[int, ...], window: Window) -> Grid:
 def split_phases(
     image: Array, grid: Grid, empty: Empty = np.empty
 ) -> dict[tuple[int, int, int], Array]:
-    """Return the padded image (C, planes, rows * pitch and a margin for the last taps), split by
-    phase of the stride.
-    """
+    """Split the padded image into phases (C, planes, rows * pitch and a margin)."""
     _, stride, _, pad = grid.window
     channels, *size = image.shape
     span = grid.rows * grid.pitch
     margin = grid.window.extent[2]
-    # Taps that never leave their row need no cells after the last one, so the image itself serves.
+    # Taps that stay in their row need no margin, so the image itself serves.
     if (
         not any(pad)
         and max(stride) == 1
@@ -86,9 +82,7 @@ def split_phases(
         rows = flat[:, :, :span].reshape(channels, grid.planes, grid.rows, grid.pitch)
         source, goal = [slice(None)], [slice(None)]
         for f, s, p, n, room in zip(phase, stride, pad, size, rows.shape[1:], strict=True):
-            first = (
-                -(-(p - f) // s) if p > f else 0
-            )  # the first cell of this phase that lies in the image
+            first = -(-(p - f) // s) if p > f else 0  # this phase's first cell inside the image
             begin = first * s + f - p
             count = max(0, min(room - first, -(-(n - begin) // s)))
             source.append(slice(begin, begin + (count - 1) * s + 1 if count else begin, s))
@@ -103,9 +97,11 @@ _PART = 1 << 17
 
 
 class Epilogue(NamedTuple):
-    """``result * factor + term + addend``, clipped to ``low`` and ``high``; None skips an operation.
+    """``result * factor + term + addend``, clipped to ``low`` and ``high``; None skips an
+    operation.
 
-    ``factor`` and ``term`` have one number for each channel, ``addend`` has the shape of the result (N, C, spatial).
+    ``factor`` and ``term`` have one number per channel, ``addend`` the result's shape (N, C,
+    spatial).
     """
 
     factor: Array | None = None
@@ -117,9 +113,9 @@ class Epilogue(NamedTuple):
     def apply(
         self, number: int, result: Array, source: Array | None = None, channel: int = 0
     ) -> None:
-        """Write the epilogue of ``source`` (default: ``result``) to ``result`` (C, ..., cells) of sample ``number``.
+        """Write the epilogue of ``source`` (default: ``result``) for sample ``number``.
 
-        Both have the same shape; their first channel is number ``channel``.
+        Both have shape (C, ..., cells); their first channel is number ``channel``.
         """
         if source is None:
             source = result
@@ -144,7 +140,7 @@ class Epilogue(NamedTuple):
             if ends is not None:
                 values = np.clip(
                     values, *ends, out=cells
-                )  # one pass, and faster than maximum even without an upper bound
+                )  # one pass; faster than maximum even without an upper bound
             if values is not cells and source is not result:
                 cells[...] = values
 

@@ -1,9 +1,7 @@
-"""The operators Convolution, Deconvolution, ``im2col`` and ``col2im``: rules for shapes, costs, and kernels.
+"""Convolution, Deconvolution, ``im2col`` and ``col2im``: shape rules, costs and kernels.
 
-A transposed convolution multiplies each cell of the image by all taps of the filters in one matrix
-product and adds the results of a tap to the output at distances of ``stride``, as the gradient of a
-convolution's data does. The columns of ``im2col`` are the windows of an image; ``col2im`` adds
-columns at their windows, for one to three spatial axes.
+``im2col`` returns an image's windows as columns; ``col2im`` adds columns at their windows. Images
+have one to three spatial axes.
 """
 
 from __future__ import annotations
@@ -56,9 +54,7 @@ from graphshare.text.format import format_count
 def deconvolution(
     context: Context, attrs: Attrs, x: Array, weight: Array, bias: Array | None = None
 ) -> Array:
-    """Return the transposed convolution of ``x`` (N, C, spatial) with ``weight`` (C, num_filter /
-    num_group, kernel).
-    """
+    """Return the transposed convolution with ``weight`` (C, num_filter / num_group, kernel)."""
     last = is_channels_last(attrs["layout"])
     data, weight = to_compute_dtype(x), to_compute_dtype(weight)
     if last:
@@ -73,7 +69,7 @@ def deconvolution(
 
 
 def fit_window(attrs: Attrs, size: Dims) -> tuple[Window, tuple[int, ...]]:
-    """Return the window and the cells to add at the end; ``target_shape`` determines both padding and added cells."""
+    """Return the window and the cells added at the end; ``target_shape`` sets both."""
     window, rank = read_window(attrs), len(attrs["kernel"])
     extra: tuple[int, ...] = attrs.get("adj") or (0,) * rank
     target: tuple[int, ...] = attrs.get("target_shape") or (0,) * rank
@@ -98,14 +94,12 @@ def fit_window(attrs: Attrs, size: Dims) -> tuple[Window, tuple[int, ...]]:
         raise KernelError(
             f"target_shape {target} is too large for kernel and stride, expected at most {largest}"
         )
-    # MXNet's rule: half of the surplus, rounded up, is padding, and the odd cell is given back at the end.
+    # MXNet's rule: padding is half of the surplus, rounded up; an odd cell is added at the end.
     return window._replace(pad=tuple(-(-s // 2) for s in surplus)), tuple(s % 2 for s in surplus)
 
 
 def _with_channels_first(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> list[Dims]:
-    """Return data, weight and output of a layer, each with channels first and the number of axes
-    that the kernel requires.
-    """
+    """Return data, weight and output shapes, channels first, with the kernel's rank."""
     last, rank = is_channels_last(attrs["layout"]), len(attrs["kernel"]) + 2
     check_layout(attrs["layout"], rank)
     named = ((inputs[0], "data"), (inputs[1], "weight"), (outputs[0], "the output"))
@@ -117,7 +111,7 @@ def _with_channels_first(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> list[
 def _in_layout(
     attrs: Attrs, data: Dims, weight: Dims, biases: Shapes, out: Dims, what: str = ""
 ) -> tuple[Shapes, Shapes]:
-    """Return the shapes of a layer in its layout; a bias has one number for each filter."""
+    """Return a layer's shapes in its layout; a bias has one number per filter."""
     last, filters = is_channels_last(attrs["layout"]), attrs["num_filter"]
     lengths = [
         (unify_dims(dims_of_rank(x, 1, what)[0], filters, "length of bias against num_filter"),)
@@ -132,7 +126,7 @@ def _in_layout(
 
 
 def deconvolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer weight, bias and output from the data, and batch, channels and size of the data from them."""
+    """Infer weight, bias and output from the data, and the reverse."""
     groups, filters = attrs["num_group"], attrs["num_filter"]
     data, weight, out = _with_channels_first(attrs, inputs, outputs)
     window, extra = fit_window(attrs, data[2:])
@@ -171,9 +165,9 @@ def deconvolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
 
 
 def scale_shares(attrs: Attrs, weight: Array, factor: Array) -> Array:
-    """Return ``weight`` (C, num_filter / num_group, kernel) times one number of ``factor`` for each filter.
+    """Scale ``weight`` (C, num_filter / num_group, kernel) by one ``factor`` per filter.
 
-    The rows of the weight are in groups; the rows of group g compute its share of the filters.
+    Its rows are in groups; rows of group g compute g's share of the filters.
     """
     groups, last = attrs["num_group"], is_channels_last(attrs["layout"])
     channels_first = np.moveaxis(weight, -1, 1) if last else weight
@@ -191,24 +185,24 @@ def scale_shares(attrs: Attrs, weight: Array, factor: Array) -> Array:
 
 
 def deconvolution_gradients(attrs: Attrs, entry: TapeEntry, dy: Array) -> Gradients:
-    """Return the gradients of a transposed convolution with attributes that may differ from the node's."""
+    """Return Deconvolution's gradients; ``attrs`` may differ from the node's."""
     groups = attrs["num_group"]
 
     def of_data(x: Array, weight: Array, dy: Array) -> Array:
         window, _ = fit_window(attrs, x.shape[2:])
-        # With a target_shape and stride 1 one more window may fit than the data has cells.
+        # With target_shape and stride 1, one more window may fit than the data has cells.
         whole = tuple(slice(0, n) for n in x.shape)
         return correlate(np.ascontiguousarray(dy), weight, Epilogue(), window, groups)[whole]
 
     def of_weight(x: Array, weight: Array, dy: Array) -> Array:
-        # The transposed convolution maps its data to the places of ``dy``, so both change roles.
+        # The transposed convolution maps its data to the places of ``dy``: roles swap.
         return weight_gradient(dy, x, weight.shape, fit_window(attrs, x.shape[2:])[0], groups)
 
     return layer_gradients(attrs, entry, dy, of_data, of_weight)
 
 
 def convolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer data, weight, bias and output from each other; sizes of the data from the output only for stride 1."""
+    """Infer all shapes from each other; data sizes from the output only for stride 1."""
     window, groups, filters = read_window(attrs), attrs["num_group"], attrs["num_filter"]
     data, weight, out = _with_channels_first(attrs, inputs, outputs)
     batch = unify_dims(data[0], out[0], "samples of data and output")
@@ -234,14 +228,14 @@ def convolution_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
 
 
 def _first_channels_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer the shapes of Convolution with channels first, the only layouts that Convolution_v1 has."""
+    """Infer Convolution's shapes with channels first, Convolution_v1's only layout."""
     if is_channels_last(attrs["layout"]):
         raise KernelError(f"layout {attrs['layout']} is not supported, expected channels first")
     return convolution_shapes(attrs, inputs, outputs)
 
 
 def unify_group_channels(channels: Dim, share: Dim, groups: int) -> tuple[Dim, Dim]:
-    """Return the channels of the data and of one group, inferred from each other."""
+    """Infer the channels of data and group from each other."""
     if channels is None:
         return (None if share is None else share * groups), share
     if channels % groups:
@@ -252,7 +246,7 @@ def unify_group_channels(channels: Dim, share: Dim, groups: int) -> tuple[Dim, D
 
 
 def convolution_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
-    """Count the taps of one filter for each output: the weight without the filter axis (first in every layout)."""
+    """Count one filter's taps per output (weight's first axis is the filter)."""
     return prod(outputs[0]) * prod(inputs[1][1:])
 
 
@@ -276,9 +270,7 @@ def im2col(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def col2im(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return the image (N, C, spatial) of size ``output_size``: each cell is the sum over the
-    windows that contain it.
-    """
+    """Return the image (N, C, spatial): sums over each cell's windows."""
     window, size = _read_window(attrs)
     positions = tuple(n or 0 for n in _positions(window, size))
     taps = prod(window.kernel)

@@ -1,4 +1,4 @@
-"""Signatures and batch-axis rules of the operators of family ``convolution``."""
+"""Signatures and batch-axis rules of family ``convolution``."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ OPERATORS = (
         "kernel:shape=!; stride:shape=[]; dilate:shape=[]; pad:shape=[]; num_filter:uint[1:]=!; num_group:uint=1; "
         "workspace:uint64=1024; no_bias:bool=False; cudnn_tune:{None/fastest/limited_workspace/off}=None; "
         "cudnn_off:bool=False; layout:{None/NCDHW/NCHW/NDHWC/NHWC}=None",
-        # The old operator checks neither stride nor padding while it loads.
+        # While loading, the old operator checks neither stride nor padding.
         load_checks=(require_kernel_rank(2, 3),),
         couples_batch="never",
         is_operator_property=True,

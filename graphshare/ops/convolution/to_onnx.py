@@ -1,7 +1,7 @@
-"""Convolutions in ONNX: ``Conv`` and ``ConvTranspose``, with the channels first.
+"""Convolutions in ONNX: ``Conv`` and ``ConvTranspose``, channels first.
 
-Weights are (filters, channels / groups, ...), of transposed convolutions (channels, filters /
-groups, ...). ``im2col`` and ``col2im`` are gathers of the cells under each tap.
+Weights are (filters, channels / groups, ...), transposed (channels, filters / groups, ...).
+``im2col`` and ``col2im`` gather the cells under each tap.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from graphshare.ops.windows import Window, is_channels_last, read_window
 
 
 def translate_convolution(t: Translation) -> str:
-    """Emit ``Conv``, between transposes where the channels come last; for float64 a product:
-    onnxruntime lacks its ``Conv``.
+    """Emit ``Conv``, between transposes if channels are last.
+
+    float64 is a matrix product: onnxruntime lacks its ``Conv``.
     """
     rank, last = len(t.attrs["kernel"]), is_channels_last(t.attrs["layout"])
     t.require_floats()
@@ -48,7 +49,6 @@ def _emit_convolution(t: Translation, data: str, weight: str, bias: list[str]) -
 
 
 def _emit_product(t: Translation, data: str, weight: str, bias: list[str]) -> str:
-    """Return the product of the filters with the cells under all taps."""
     x, window, groups = t.inputs[0], read_window(t.attrs), t.attrs["num_group"]
     (samples, channels, *_), (_, filters, *counts) = _shapes_with_channels_first(t, t.attrs)
     rows, front = channels // groups * prod(window.kernel), (0, 0, *window.pad)
@@ -60,7 +60,7 @@ def _emit_product(t: Translation, data: str, weight: str, bias: list[str]) -> st
 
 
 def _shapes_with_channels_first(t: Translation, attrs: Attrs) -> list[tuple[int, ...]]:
-    """Return the shapes of the data and of the output in the order (N, C, spatial)."""
+    """Return the data and output shapes as (N, C, spatial)."""
     shapes = [x.shape for x in (t.inputs[0], t.outputs[0])]
     return (
         [(shape[0], shape[-1], *shape[1:-1]) for shape in shapes]
@@ -70,7 +70,7 @@ def _shapes_with_channels_first(t: Translation, attrs: Attrs) -> list[tuple[int,
 
 
 def translate_im2col(t: Translation) -> str:
-    """Emit a ``Gather`` of the taps for each axis."""
+    """Emit a ``Gather`` of the taps per axis."""
     x, window = t.inputs[0], read_window(t.attrs)
     front = (0, 0, *window.pad)
     data = t.pad(x, front, front, 0, x.dtype)
@@ -81,7 +81,7 @@ def translate_im2col(t: Translation) -> str:
 
 
 def translate_col2im(t: Translation) -> str:
-    """Emit for each axis the sum of the columns that meet at each cell."""
+    """Emit, per axis, the sum of the columns that meet at each cell."""
     t.require_floats()
     x, window, size = t.inputs[0], read_window(t.attrs), tuple(t.attrs["output_size"])
     wide = t.widen(x)
@@ -94,7 +94,6 @@ def translate_col2im(t: Translation) -> str:
 
 
 def _positions(window: Window, sizes: tuple[int, ...]) -> list[int]:
-    """Return the number of positions of the window along each axis."""
     return [
         (n + 2 * p - e) // s + 1
         for n, p, e, s in zip(sizes, window.pad, window.extent, window.stride, strict=True)
@@ -102,10 +101,7 @@ def _positions(window: Window, sizes: tuple[int, ...]) -> list[int]:
 
 
 def emit_deconvolution(t: Translation, attrs: Attrs) -> str:
-    """Emit the deconvolution that ``attrs`` state, on the inputs of the node: a ``ConvTranspose``.
-
-    It is between transposes where the channels come last.
-    """
+    """Emit ``ConvTranspose`` by ``attrs``, between transposes if channels are last."""
     t.require_floats()
     x = t.inputs[0]
     last, rank = is_channels_last(attrs["layout"]), len(attrs["kernel"])
@@ -122,9 +118,9 @@ def emit_deconvolution(t: Translation, attrs: Attrs) -> str:
 def _emit_deconvolution(
     t: Translation, data: str, weight: str, window: Window, extra: tuple[int, ...], groups: int
 ) -> str:
-    """Emit ``ConvTranspose`` with ``output_padding`` for the ``extra`` cells at the end.
+    """Emit ``ConvTranspose`` with ``output_padding`` for the ``extra`` cells.
 
-    Where they are as many as a stride (PyTorch refuses that), they take from the padding there first.
+    PyTorch refuses as many cells as a stride; then the padding there is reduced first.
     """
     taken = [
         0 if max(extra) < min(window.stride) else min(p, a)
@@ -147,9 +143,7 @@ def _emit_deconvolution(
 def _emit_transposed_product(
     t: Translation, data: str, weight: str, window: Window, attrs: Attrs
 ) -> str:
-    """Return the products of each cell with all taps of the filters, added where they meet;
-    onnxruntime lacks float64.
-    """
+    """Sum each cell's products with all taps; onnxruntime lacks float64."""
     x, groups, filters = t.inputs[0], attrs["num_group"], attrs["num_filter"]
     (samples, channels, *counts), (_, _, *sizes) = _shapes_with_channels_first(t, attrs)
     matrix = t.reshape(

@@ -1,8 +1,7 @@
-"""Arrays created only from attributes, or from the shape of another array. Their gradients are zero.
+"""Arrays created from attributes or another array's shape. Their gradients are zero.
 
-A dimension 0 (or -1) in ``shape`` is unknown; inference completes it from the uses of the array,
-and a run passes the shape in ``context.shapes``. Under NumPy shapes 0 is a size, and a shape may be
-empty.
+A dimension 0 (or -1) in ``shape`` is unknown: inference completes it from the array's uses, and a
+run passes it in ``context.shapes``. Under NumPy shapes 0 is a size, and a shape may be empty.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ def read_dtype(attrs: Attrs) -> str:
 
 
 def attribute_dtype(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    """Infer the dtype that the attribute ``dtype`` names for the output."""
+    """Infer the output's dtype from the attribute ``dtype``."""
     return inputs, same_dtypes(attrs, [read_dtype(attrs)], outputs)[1]
 
 
@@ -63,7 +62,7 @@ Values = Callable[[Attrs, tuple[int, ...], Any], Array]
 
 
 def complete_shape(context: Context, attrs: Attrs, shape_of: ShapeOf) -> tuple[int, ...]:
-    """Return the inferred shape of the output; without inference the shape in the attributes.
+    """Return the inferred output shape, else the attributes' shape.
 
     Raises:
         KernelError: dimensions are still unknown.
@@ -78,9 +77,7 @@ def complete_shape(context: Context, attrs: Attrs, shape_of: ShapeOf) -> tuple[i
 
 
 def _creation_kernel(operator: str, shape_of: ShapeOf, values: Values) -> Kernel:
-    """Return a kernel without inputs that computes ``values(attrs, shape, dtype)`` for the shape
-    ``shape_of(attrs)``.
-    """
+    """Return a kernel for ``values(attrs, shape, dtype)`` with shape ``shape_of(attrs)``."""
 
     def forward(context: Context, attrs: Attrs) -> Array:
         return values(attrs, complete_shape(context, attrs, shape_of), read_dtype(attrs))
@@ -89,7 +86,7 @@ def _creation_kernel(operator: str, shape_of: ShapeOf, values: Values) -> Kernel
 
 
 def attribute_shape(attrs: Attrs) -> Shape:
-    """Return the attribute ``shape``; 0 and -1 are unknown dimensions, an empty shape is entirely unknown.
+    """Return ``shape``; 0 and -1 are unknown, an empty shape entirely.
 
     Under NumPy shapes only -1 is unknown.
     """
@@ -100,12 +97,12 @@ def attribute_shape(attrs: Attrs) -> Shape:
     return tuple(d if d > 0 else None for d in attrs["shape"]) if attrs["shape"] else None
 
 
-# The operator takes the number of a dtype, where others take its name.
+# This operator takes a dtype's number, others its name.
 _FLAGS = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")
 
 
 def _name_dtype(attrs: Attrs) -> str:
-    """Return the name of the dtype with the number ``dtype``; -1 (undetermined) becomes float32."""
+    """Return a dtype's name by number; -1 (undetermined) becomes float32."""
     flag = attrs["dtype"]
     require(
         -1 <= flag < len(_FLAGS),
@@ -115,7 +112,7 @@ def _name_dtype(attrs: Attrs) -> str:
 
 
 def zeros_without_dtype(context: Context, attrs: Attrs) -> Array:
-    """Return zeros, of float32 if the dtype is undetermined."""
+    """Return zeros; float32 if the dtype is undetermined."""
     return np.zeros(complete_shape(context, attrs, attribute_shape), _name_dtype(attrs))
 
 
@@ -123,7 +120,7 @@ def _infer_undetermined_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> t
     return inputs, outputs if attrs["dtype"] == -1 else [_name_dtype(attrs)]
 
 
-_BLOCK = 1 << 22  # elements, at most 32 MB: a time limit ends the run between two blocks
+_BLOCK = 1 << 22  # elements, at most 32 MB: a time limit ends the run between blocks
 
 
 def fill(shape: tuple[int, ...], value: Any, dtype: Any) -> Array:
@@ -139,7 +136,7 @@ def _arange_shape(attrs: Attrs) -> Shape:
     require(attrs["repeat"] > 0, f"repeat is {attrs['repeat']}, expected at least 1")
     start, stop, step = attrs["start"], attrs["stop"], attrs["step"]
     if stop is None:
-        # The length follows from the uses of the range.
+        # The range's uses determine its length.
         if attrs["infer_range"]:
             return (None,)
         start, stop = 0.0, start
@@ -149,7 +146,7 @@ def _arange_shape(attrs: Attrs) -> Shape:
 
 
 def _npi_arange_shape(attrs: Attrs) -> Shape:
-    """Return the shape of a range; under NumPy shapes it may be empty."""
+    """Return a range's shape; under NumPy shapes it may be empty."""
     require(attrs["repeat"] == 1, f"repeat is {attrs['repeat']}, expected 1")
     start, stop = (
         (attrs["start"], attrs["stop"]) if attrs["stop"] is not None else (0.0, attrs["start"])
@@ -160,7 +157,7 @@ def _npi_arange_shape(attrs: Attrs) -> Shape:
 
 
 def _arange(attrs: Attrs, shape: tuple[int, ...], dtype: Any) -> Array:
-    """Return numbers from ``start`` by ``step``, each ``repeat`` times, computed in the output dtype as in MXNet."""
+    """Return a range, each number ``repeat`` times, computed in the output dtype as in MXNet."""
     start = 0.0 if attrs["stop"] is None and not attrs["infer_range"] else attrs["start"]
     return _count_from(start, attrs["step"], attrs["repeat"], shape[0], dtype)
 
@@ -179,8 +176,6 @@ def _eye(operator: str) -> Kernel:
 
 
 def _make_spaced_kernel(operator: str, function: Callable[[Attrs, Array], Array]) -> Kernel:
-    """Return the kernel of a function of evenly spaced numbers, in the dtype of the output."""
-
     def values(attrs: Attrs, shape: tuple[int, ...], dtype: Any) -> Array:
         return np.asarray(function(attrs, _even_steps(attrs, shape[0])).astype(dtype))
 
@@ -188,7 +183,7 @@ def _make_spaced_kernel(operator: str, function: Callable[[Attrs, Array], Array]
 
 
 def _window(operator: str, function: Callable[[int], Any]) -> Kernel:
-    """Return the kernel for a window of ``M`` numbers, as used in signal processing."""
+    """Return the kernel of a signal-processing window."""
     return _creation_kernel(
         operator,
         _window_shape,
@@ -197,9 +192,7 @@ def _window(operator: str, function: Callable[[int], Any]) -> Kernel:
 
 
 def _even_steps(attrs: Attrs, count: int) -> Array:
-    """Return ``count`` numbers from ``start`` on in float64, as MXNet computes them: each is
-    ``start`` plus whole steps.
-    """
+    """Return ``start`` plus whole steps in float64, as in MXNet."""
     steps = count - 1 if attrs["endpoint"] else count
     step = (attrs["stop"] - attrs["start"]) / steps if steps > 0 else 0.0
     with np.errstate(all="ignore"):
@@ -212,7 +205,7 @@ def _identity(attrs: Attrs, shape: tuple[int, ...], dtype: Any) -> Array:
         return result
     require(len(shape) >= 2, f"shape is {shape}, expected the rows and columns of a matrix")
     result.reshape(-1)[: shape[0] ** 2 : shape[0] + 1] = (
-        1  # as in MXNet, also where the shape is not of a square matrix
+        1  # as in MXNet, even if the shape is not a square matrix
     )
     return result
 
@@ -220,12 +213,12 @@ def _identity(attrs: Attrs, shape: tuple[int, ...], dtype: Any) -> Array:
 def _window_shape(attrs: Attrs) -> Shape:
     if attrs["M"] is None:
         raise KernelError("M is required: the number of points of the window")
-    # As in numpy a negative number of points gives an empty window.
+    # As in numpy, a negative number of points gives an empty window.
     return (max(attrs["M"], 0),)
 
 
 def diagonal_indices(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return the indices of the main diagonal of an array with axes of the same size: a row for each axis."""
+    """Return the main diagonal's indices, a row per (equal) axis."""
     return np.array(np.broadcast_to(np.arange(x.shape[0], dtype=np.int64), (x.ndim, x.shape[0])))
 
 
@@ -238,7 +231,7 @@ def _diagonal_shape(attrs: Attrs, x: Dims) -> Shape:
 
 
 def arange_like(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return numbers from ``start`` by ``step`` in the shape of ``x``, or as many as its size along ``axis``."""
+    """Return a range in the shape of ``x``, or of its length along ``axis``."""
     shape = x.shape if attrs["axis"] is None else (x.shape[attrs["axis"]],)
     return _count_from(
         attrs["start"], attrs["step"], attrs["repeat"], int(np.prod(shape)), x.dtype
@@ -257,7 +250,7 @@ def _infer_arange_like_shapes(
 
 
 def full_like(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return ``fill_value`` in the shape of ``x``, and in its dtype unless ``dtype`` names one."""
+    """Return ``fill_value`` in the shape of ``x``, and its dtype by default."""
     dtype = x.dtype if attrs["dtype"] is None else read_dtype(attrs)
     return fill(x.shape, np.asarray(attrs["fill_value"]).astype(dtype), dtype)
 

@@ -1,4 +1,4 @@
-"""Signatures and batch-axis rules of the operators of family ``creation``."""
+"""Signatures and batch-axis rules of family ``creation``."""
 
 from __future__ import annotations
 

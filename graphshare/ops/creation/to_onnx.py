@@ -1,6 +1,6 @@
-"""Arrays created from attributes, or from the shape of another array, in ONNX: constants that the kernels compute.
+"""Created arrays in ONNX: constants that the kernels compute.
 
-An array with equal elements is emitted as an ``Expand`` of one number, so that the file stays small.
+Equal elements become an ``Expand`` of one number, to keep the file small.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def translate_filled(t: Translation) -> str:
 def translate_created(t: Translation) -> str:
     """Return the kernel's result for the inferred shape as a constant."""
     out = t.outputs[0]
-    # Kernels of this family read only the shapes and dtypes of their inputs.
+    # These kernels read only shapes and dtypes of their inputs.
     examples = [np.empty(x.shape, x.dtype) for x in t.inputs]
     return t.constant(_FORWARD[t.op](Context(shapes=[out.shape]), t.attrs, *examples), out.dtype)
 

@@ -1,6 +1,6 @@
-"""Deformable convolution and deformable, position-sensitive pooling of regions, and their gradients.
+"""Deformable convolution, deformable position-sensitive region pooling, and their gradients.
 
-The taps of a window, and the bins of a region, are moved by learned offsets; each bin has channels of its own.
+Learned offsets move the taps of a window, or a region's bins. Each bin has its own channels.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _output_sizes(attrs: Attrs, sizes: Dims) -> Dims:
 
 
 def _place_taps(attrs: Attrs, samples: int, offset: Array) -> tuple[Array, Array, Array]:
-    """Return the offsets ``(N, G, kh, kw, 2, h, w)``, and the rows and columns of the taps without them."""
+    """Return offsets ``(N, G, kh, kw, 2, h, w)``, and rows and columns of the unmoved taps."""
     (kh, kw), *_ = window_pairs(attrs)
     h, w = offset.shape[2:]
     return offset.reshape(samples, attrs["num_deformable_group"], kh, kw, 2, h, w), *regular_taps(
@@ -56,7 +56,7 @@ def _place_taps(attrs: Attrs, samples: int, offset: Array) -> tuple[Array, Array
 
 
 def regular_taps(attrs: Attrs, height: int, width: int) -> tuple[Array, Array]:
-    """Return the rows and the columns of the unmoved taps; they broadcast to ``(kh, kw, h, w)``."""
+    """Return rows and columns of the unmoved taps; they broadcast to ``(kh, kw, h, w)``."""
     (kh, kw), stride, dilate, pad = window_pairs(attrs)
     rows = np.arange(kh).reshape(kh, 1, 1, 1) * dilate[0] + (
         np.arange(height) * stride[0] - pad[0]
@@ -69,15 +69,16 @@ def regular_taps(attrs: Attrs, height: int, width: int) -> tuple[Array, Array]:
 def deformable_convolution(
     context: Context, attrs: Attrs, x: Array, offset: Array, weight: Array, *bias: Array
 ) -> Array:
-    """Return a convolution whose taps are moved by ``offset`` ``(N, 2*G*kh*kw, h, w)``, (y, x) for each tap."""
+    """Convolve with taps moved by ``offset`` ``(N, 2*G*kh*kw, h, w)``, (y, x) per tap."""
     return _convolve_deformed(attrs, x, offset, None, weight, *bias)
 
 
 def _convolve_deformed(
     attrs: Attrs, x: Array, offset: Array, mask: Array | None, weight: Array, *bias: Array
 ) -> Array:
-    """Return :func:`deformable_convolution`; a mask ``(N, G*kh*kw, h, w)`` scales samples; they are
-    0 outside of the data.
+    """Compute :func:`deformable_convolution`.
+
+    A mask ``(N, G*kh*kw, h, w)`` scales samples; with one, samples outside the data are 0.
     """
     places, rows, columns = _place_taps(attrs, len(x), offset)
     (n, shifts, kh, kw, _, h, w), channels, groups = places.shape, x.shape[1], attrs["num_group"]
@@ -143,17 +144,15 @@ def _infer_mask_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
 
 
 def _count_taps(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
-    """Count the taps of each output's filter; the weight is the last input with four axes."""
     weight = next(shape for shape in reversed(inputs) if len(shape) == 4)
     return prod(outputs[0]) * prod(weight[1:])
 
 
 class Bin(NamedTuple):
-    """One bin of one region: its index in the result, sample and channel of the image, and the sampled points.
+    """One bin of one region: its index in the result, sample, channel, and sampled points.
 
-    ``rows`` and ``columns`` are the points inside the image, clamped to its pixels. ``extent`` is
-    the width and height of the region, ``shift`` the index in ``trans`` of the offsets along x and
-    y, or None.
+    ``rows`` and ``columns`` are points inside the image, clamped to its pixels; ``extent`` is the
+    region's (width, height), ``shift`` the index in ``trans`` of the offsets (x, y), or None.
     """
 
     place: tuple[int, int, int, int]
@@ -166,7 +165,7 @@ class Bin(NamedTuple):
 
 
 def shift_bins(attrs: Attrs, shape: tuple[int, ...], rois: Array, *trans: Array) -> Iterator[Bin]:
-    """Return the bins of all regions over images of ``shape`` (N, C, H, W).
+    """Yield the bins of regions over images of ``shape`` (N, C, H, W).
 
     Raises:
         KernelError: a region refers to a sample that does not exist.
@@ -186,7 +185,7 @@ def shift_bins(attrs: Attrs, shape: tuple[int, ...], rois: Array, *trans: Array)
         # C rounds half away from 0, numpy half to even.
         corners = np.copysign(np.floor(np.abs(region[1:]) + number(0.5)), region[1:])
         start = corners[:2] * number(attrs["spatial_scale"]) - number(0.5)
-        # Corners are part of their region; as in MXNet no region is smaller than 0.1 cells.
+        # Regions include their corners; as in MXNet, none is smaller than 0.1 cells.
         extent = np.maximum(
             (corners[2:] + 1) * number(attrs["spatial_scale"]) - number(0.5) - start, number(0.1)
         )
@@ -199,13 +198,13 @@ def shift_bins(attrs: Attrs, shape: tuple[int, ...], rois: Array, *trans: Array)
                     count >= classes,
                     f"{format_count(classes, 'class')} of offsets for {format_count(count, 'channel')}",
                 )
-                # The channels are shared out evenly among the classes of offsets.
+                # The classes of offsets share the channels evenly.
                 begin = 2 * (channel // (count // classes))
                 place = (r, slice(begin, begin + 2), int(parts[i]), int(parts[j]))
                 first = first + trans[0][place] * number(attrs["trans_std"]) * extent
             columns, rows = (first[axis] + steps * (each[axis] / number(points)) for axis in (0, 1))
             yy, xx = np.meshgrid(rows, columns, indexing="ij")
-            # A point counts up to half a pixel beyond the centre of the outermost one.
+            # Points count up to half a pixel beyond the outermost centres.
             inside = (xx >= -0.5) & (xx <= width - 0.5) & (yy >= -0.5) & (yy <= height - 0.5)
             plane = int((channel * group + cells[i]) * group + cells[j])
             rows, columns = yy[inside].clip(0, height - 1), xx[inside].clip(0, width - 1)
@@ -215,10 +214,10 @@ def shift_bins(attrs: Attrs, shape: tuple[int, ...], rois: Array, *trans: Array)
 def deformable_ps_roi_pooling(
     context: Context, attrs: Attrs, x: Array, rois: Array, *trans: Array
 ) -> tuple[Array, Array]:
-    """Return the mean of the points in each bin ``(R, output_dim, p, p)``, 0 without any, and their number.
+    """Return each bin's mean ``(R, output_dim, p, p)``, 0 without points, and their number.
 
-    A region is a row (sample, x1, y1, x2, y2); ``trans`` ``(R, 2 * classes, part, part)`` moves its
-    bins in units of its size.
+    A region is (sample, x1, y1, x2, y2); ``trans`` ``(R, 2 * classes, part, part)`` moves bins in
+    units of its size.
     """
     size = attrs["pooled_size"]
     out = np.zeros((len(rois), attrs["output_dim"], size, size), x.dtype)
@@ -291,7 +290,7 @@ KERNELS = with_limits(
 def deformable_ps_roi_pooling_gradient(
     entry: TapeEntry, dy: Array, dinside: Array | None = None
 ) -> Gradients:
-    """Return the gradients of data and offsets; the offset of a sample exactly on a pixel has none along that axis."""
+    """Return the gradients of data and offsets (on a pixel, 0 along that axis)."""
     x, rois, *trans = entry.inputs
     dx, dtrans = np.zeros_like(x), [np.zeros_like(shift) for shift in trans]
     factor = x.dtype.type(entry.attrs["trans_std"])
@@ -313,9 +312,9 @@ def deformable_ps_roi_pooling_gradient(
 
 
 def deformable_convolution_gradient(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return the gradients of data, offsets, mask, weight and bias. Offsets of positions clamped to the edge have none.
+    """Return gradients of data, offsets (0 if clamped), mask, weight and bias.
 
-    With a mask MXNet computes them on GPUs only.
+    With a mask, MXNet computes them only on GPUs.
     """
     x, offset, *mask, weight = entry.inputs[: len(entry.inputs) - (not entry.attrs["no_bias"])]
     dx, doffset, dmask, dweight = _gradients(
@@ -328,7 +327,6 @@ def deformable_convolution_gradient(entry: TapeEntry, dy: Array) -> Gradients:
 def _gradients(
     attrs: Attrs, x: Array, offset: Array, mask: Array | None, weight: Array, dy: Array
 ) -> tuple[Array, Array, Array | None, Array]:
-    """Return the gradients of data, offsets, mask and weight."""
     places, rows, columns = _place_taps(attrs, len(x), offset)
     (n, shifts, kh, kw, _, h, w), channels, groups = places.shape, x.shape[1], attrs["num_group"]
     masks = None if mask is None else mask.reshape(n, shifts, kh, kw, h, w)
@@ -370,7 +368,7 @@ def _gradients(
 def _clamp_gradient(
     x: Array, rows: Array, columns: Array, dy: Array
 ) -> tuple[Array, tuple[Array, Array, Array]]:
-    """Return the result of ``sample_clamped``, and the gradients of ``x`` and of the positions."""
+    """Return ``sample_clamped``'s result and the gradients of ``x`` and the positions."""
     height, width = x.shape[1:]
     inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
     r, c = rows.clip(0, height - 1), columns.clip(0, width - 1)

@@ -1,4 +1,4 @@
-"""Signatures of the operators of family ``deformable``."""
+"""Signatures of family ``deformable``."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Deformable convolutions and deformable, position-sensitive pooling in ONNX, from bilinear samples.
-
-Convolutions are the samples at the moved taps and a product with the filters; a bin is the mean of
-its samples that are inside.
-"""
+"""Deformable convolution and position-sensitive pooling in ONNX, from bilinear samples."""
 
 from __future__ import annotations
 
@@ -17,7 +13,7 @@ from graphshare.ops.translation import Translation, Translator, Value, wide_dtyp
 
 
 def _convolve(t: Translation, mask: Value | None, weight: Value, *bias: Value) -> str:
-    """Emit the convolution of samples, scaled by a mask; without one a tap beyond the last pixel gives that pixel."""
+    """Convolve samples, scaled by a mask; without one, taps beyond the edge give its pixel."""
     x, offset = t.inputs[:2]
     t.require_floats()
     if 0 in x.shape:
@@ -75,7 +71,7 @@ def _sample(t: Translation, mask: Value | None, dtype: str) -> str:
 
 
 def _taps(t: Translation, dtype: str) -> tuple[str, str]:
-    """Return the row and the column of each tap at each place: (N, G, taps * places)."""
+    """Return row and column of each tap at each place: (N, G, taps * places)."""
     offset = t.inputs[1]
     (kh, kw), *_ = window_pairs(t.attrs)
     count, _, h, w = offset.shape
@@ -97,7 +93,7 @@ def _taps(t: Translation, dtype: str) -> tuple[str, str]:
 
 
 def translate_regions(t: Translation) -> list[str]:
-    """Emit the means and the numbers of points (R, output_dim, p, p)."""
+    """Emit the means and numbers of points (R, output_dim, p, p)."""
     t.require_floats()
     x = t.inputs[0]
     if 0 in x.shape:
@@ -126,7 +122,7 @@ def translate_regions(t: Translation) -> list[str]:
 
 
 def _points(t: Translation, dtype: str) -> tuple[str, str]:
-    """Return x and y of the points of each bin: (R, output_dim, p, p, s, s), points by row and column last."""
+    """Return x and y of each bin's points: (R, output_dim, p, p, s, s), points by row and column."""
     size, points = t.attrs["pooled_size"], t.attrs["sample_per_part"]
     shape = (t.inputs[1].shape[0], t.attrs["output_dim"], size, size, points, points)
     results = []
@@ -149,7 +145,7 @@ def _points(t: Translation, dtype: str) -> tuple[str, str]:
 
 
 def _extent(t: Translation, axis: int, dtype: str) -> tuple[str, str]:
-    """Return where each region begins along x (0) or y (1), and its size, at least 0.1: (R, 1, 1, 1)."""
+    """Return each region's start along x (0) or y (1) and size, at least 0.1: (R, 1, 1, 1)."""
     rois, scale, half = t.inputs[1], t.number(t.attrs["spatial_scale"], dtype), t.number(0.5, dtype)
     corners = t.cast(rois, dtype)
     rounded = Term(t, corners, dtype).round_half_away().name
@@ -164,7 +160,7 @@ def _extent(t: Translation, axis: int, dtype: str) -> tuple[str, str]:
 
 
 def _shift(t: Translation, axis: int, dtype: str) -> str:
-    """Return the learned offset of each bin in units of the region's size: (R, output_dim, p, p); empty without any."""
+    """Return each bin's learned offset in units of the region (R, output_dim, p, p), or empty."""
     if t.attrs["no_trans"]:
         return ""
     trans, count, size = t.inputs[2], t.attrs["output_dim"], t.attrs["pooled_size"]
@@ -174,14 +170,14 @@ def _shift(t: Translation, axis: int, dtype: str) -> str:
     chosen = 2 * (np.arange(count) // (count // classes)) + axis
     parts = np.arange(size) * part // size
     offsets = t.emit("Gather", t.cast(trans, dtype), t.integers(chosen.tolist()), axis=1)
-    # Rows, then columns of the offsets: each bin takes the offsets of the part that it lies in.
+    # Rows, then columns: each bin takes the offsets of its part.
     for where in (2, 3):
         offsets = t.emit("Gather", offsets, t.integers(parts.tolist()), axis=where)
     return t.emit("Mul", offsets, t.number(t.attrs["trans_std"], dtype))
 
 
 def _planes(t: Translation) -> str:
-    """Return the number of the first pixel of each bin's channel in the whole batch: (R, output_dim, p, p, 1, 1)."""
+    """Return the batch-wide first pixel of each bin's channel: (R, output_dim, p, p, 1, 1)."""
     x, rois = t.inputs[:2]
     size, count, group = t.attrs["pooled_size"], t.attrs["output_dim"], t.attrs["group_size"]
     cells = np.clip(np.arange(size) * group // size, 0, group - 1)

@@ -1,8 +1,8 @@
-"""Boxes: overlaps, non-maximum suppression with its gradient, decoding; matches, and the offsets between boxes.
+"""Boxes: overlap, non-maximum suppression and its gradient, decoding, matching, offsets.
 
-A box is (left, top, right, bottom), or (x, y, width, height) in the format ``center``. Formulas on
-:class:`Functions` also translate boxes to ONNX. Suppression compares a box only with those whose
-left edge is near its own, so the time grows with the pairs of neighbours.
+A box is (left, top, right, bottom), or (x, y, width, height) in format ``center``. Formulas on
+:class:`Functions` also serve ONNX. Suppression compares only boxes with nearby left edges, so its
+time grows with the pairs of neighbours.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from graphshare.text.format import format_count, format_shape
 
 
 class BoxSides(NamedTuple):
-    """The corners of boxes and their areas, each ``(...)``."""
+    """Corners and areas of boxes, each ``(...)``."""
 
     left: Any
     top: Any
@@ -36,13 +36,13 @@ class BoxSides(NamedTuple):
 
 
 def measure_sides(f: Functions, boxes: Any, pixels: bool = False) -> BoxSides:
-    """Return the corners and areas of boxes; with ``pixels`` a box includes the pixels at right and bottom."""
+    """Return corners and areas; ``pixels`` includes the pixels at right and bottom."""
     left, top, right, bottom = (f.column(boxes, i) for i in range(4))
     return BoxSides(left, top, right, bottom, _measure_area(f, left, top, right, bottom, pixels))
 
 
 def _measure_area(f: Functions, left: Any, top: Any, right: Any, bottom: Any, pixels: bool) -> Any:
-    """Return the area between corners, 0 if right is less than left or bottom less than top."""
+    """Return the area between corners; 0 for reversed corners."""
     sides = [right - left, bottom - top]
     if pixels:
         sides = [side + 1 for side in sides]
@@ -53,7 +53,7 @@ def _measure_area(f: Functions, left: Any, top: Any, right: Any, bottom: Any, pi
 def measure_overlap(
     f: Functions, a: BoxSides, b: BoxSides, pixels: bool = False
 ) -> tuple[Any, Any]:
-    """Return the areas of intersections of boxes that broadcast, and intersection over union (NaN if both are 0)."""
+    """Return intersections, and intersection over union (NaN if both are 0)."""
     low = f.maximum(a.left, b.left), f.maximum(a.top, b.top)
     high = f.minimum(a.right, b.right), f.minimum(a.bottom, b.bottom)
     both = _measure_area(f, *low, *high, pixels=pixels)
@@ -61,13 +61,13 @@ def measure_overlap(
 
 
 def to_corners(f: Functions, boxes: Any) -> Any:
-    """Return the corners of boxes given by centre and size."""
+    """Return the corners of boxes (centre, size)."""
     middle, half = f.columns(boxes, 0, 2), f.columns(boxes, 2, 4) / 2
     return f.join(middle - half, middle + half)
 
 
 def to_centers(f: Functions, boxes: Any) -> tuple[Any, Any]:
-    """Return centre and size ``(..., 2)`` of boxes given by their corners."""
+    """Return centre and size ``(..., 2)`` of boxes given by corners."""
     low = f.columns(boxes, 0, 2)
     size = f.columns(boxes, 2, 4) - low
     return low + size / 2, size
@@ -76,10 +76,9 @@ def to_centers(f: Functions, boxes: Any) -> tuple[Any, Any]:
 def decode_offsets(
     f: Functions, centers: tuple[Any, ...], offsets: Any, scales: Any, clip: float = -1
 ) -> Any:
-    """Return the corners of boxes at ``offsets`` from anchors (centre, size) in units of
-    ``scales``, an array of 4 numbers.
+    """Return the corners of boxes at ``offsets`` from anchors (centre, size).
 
-    A positive ``clip`` bounds scaled sizes.
+    ``scales`` are the offsets' 4 units; a positive ``clip`` bounds scaled sizes.
     """
     middle, size = centers
     first = f.columns(offsets, 0, 2) * f.constant(scales[:2], offsets)
@@ -94,31 +93,29 @@ def decode_offsets(
 def encode_offsets(
     f: Functions, centers: tuple[Any, Any], targets: tuple[Any, Any], scales: Any
 ) -> Any:
-    """Return the offsets from anchors (centre, size) to ``targets`` in units of ``scales``, an array of 4 numbers."""
+    """Return the offsets from anchors (centre, size) to ``targets``, in 4 units ``scales``."""
     (middle, size), (center, extent) = centers, targets
     first, second = (center - middle) / size, f.log(extent / size)
     return f.join(first, second) / f.constant(scales, first)
 
 
 _SLACK = 64
-"""The margin for rounding errors in the choice of neighbours, in units of the dtype's epsilon."""
+"""Margin for rounding errors in choosing neighbours, in units of the dtype's epsilon."""
 
 _FEW = 1024
-"""Up to this number, all boxes are compared with each other; of more, only neighbours."""
+"""Up to this number all boxes are compared with each other; beyond, only neighbours."""
 
 _TOGETHER = 64
-"""Number of boxes that are compared with all others at a time."""
+"""Number of boxes compared with all others at a time."""
 
 
 def compute_iou(a: Array, b: Array, *, pixels: bool = False) -> Array:
-    """Return intersection over union of boxes ``(..., 4)`` that broadcast; ``pixels`` as in :func:`measure_sides`."""
+    """Return intersection over union of boxes ``(..., 4)`` that broadcast; 0 if disjoint."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         both, share = measure_overlap(
             ARRAYS, measure_sides(ARRAYS, a, pixels), measure_sides(ARRAYS, b, pixels), pixels
         )
-    return np.asarray(
-        np.where(both > 0, share, both)
-    )  # 0 also where neither box has an area, and the union is 0
+    return np.asarray(np.where(both > 0, share, both))  # 0 / 0 (no areas) also gives 0
 
 
 def suppress_overlaps(
@@ -129,13 +126,12 @@ def suppress_overlaps(
     classes: Array | None = None,
     pixels: bool = False,
 ) -> list[int]:
-    """Return the indices of the boxes that no better box overlaps by more than ``limit``.
+    """Return the indices of boxes that no better box overlaps by more than ``limit``.
 
-    ``boxes`` are in order of descending score. With ``classes`` only boxes of the same class
-    suppress each other. At most ``most`` remain. With ``pixels`` a box includes the pixels at right
-    and bottom.
+    ``boxes`` are in descending order of score; at most ``most`` remain. With ``classes`` only boxes
+    of one class suppress each other; ``pixels`` includes the pixels at right and bottom.
     """
-    # NaN is not equal to itself, but np.unique would put all NaN into one class.
+    # np.unique would put all NaN into one class, although NaN does not equal itself.
     if classes is not None and not np.isnan(classes).any():
         return _suppress_by_class(boxes, limit, most, classes, pixels)
     if classes is None and len(boxes) <= _FEW:
@@ -171,7 +167,7 @@ def suppress_overlaps(
             over = np.where(both > 0, both / (areas[place] + areas[near] - both), both) > bound
             if kinds is not None:
                 over &= kinds[near] == kinds[place]
-            # The box overlaps itself, too, but it is chosen already.
+            # The box overlaps itself too, but is chosen already.
             alive[near] &= ~over
     return chosen
 
@@ -179,17 +175,16 @@ def suppress_overlaps(
 def _suppress_by_class(
     boxes: Array, limit: float, most: int | None, classes: Array, pixels: bool
 ) -> list[int]:
-    """Return the indices of the boxes that remain if only boxes of the same class suppress each other."""
     chosen: list[int] = []
     for kind in np.unique(classes):
         places = np.flatnonzero(classes == kind)
         chosen += places[suppress_overlaps(boxes[places], limit, pixels=pixels)].tolist()
-    # Places are ranks by score, so the best come first.
+    # Places are ranks by score.
     return sorted(chosen)[:most]
 
 
 def _suppress_few(boxes: Array, limit: float, most: int | None, pixels: bool) -> list[int]:
-    """Return the indices of the boxes that remain; ``_TOGETHER`` boxes at a time are compared with all later ones."""
+    """Suppress by comparing ``_TOGETHER`` boxes at a time with all later ones."""
     alive, bound = np.ones(len(boxes), bool), boxes.dtype.type(limit)
     for start in range(0, len(boxes), _TOGETHER):
         candidates = start + np.flatnonzero(alive[start : start + _TOGETHER])
@@ -205,16 +200,16 @@ def _suppress_few(boxes: Array, limit: float, most: int | None, pixels: bool) ->
 def find_neighbours(
     left: Array, widths: Array, areas: Array, limit: float
 ) -> tuple[list[int], list[int]]:
-    """Return for each box the index of the first box that it can suppress, and the index after the last.
+    """Return the range (first, end) of boxes that each box can suppress.
 
-    Boxes are sorted by their left edges. If intersection over union exceeds ``limit``, the
-    intersection is wider than ``limit`` times the width of either box. The left edges are therefore
-    at most ``(1 - limit)`` times the width of the left box apart, and neither box is more than ``1
-    / limit`` times as wide as the other. A box without an area overlaps none.
+    Boxes are sorted by left edge. If intersection over union exceeds ``limit``, the intersection is
+    wider than ``limit`` times either box: left edges are at most ``(1 - limit)`` times the left
+    box's width apart, and neither box is more than ``1 / limit`` times as wide as the other. A box
+    without area overlaps none.
     """
     count, kind = len(left), np.finfo(left.dtype)
     positive = areas[areas > 0]
-    # Near denormal numbers rounding errors are not relative, and a negative limit is exceeded without an overlap.
+    # Near denormals rounding errors are not relative; a negative limit needs no overlap.
     if (
         limit < 0
         or not np.isfinite(widths).all()
@@ -236,7 +231,7 @@ def find_neighbours(
 
 
 _PAIRS = 1 << 17
-"""Number of pairs of boxes that are computed at a time."""
+"""Number of pairs of boxes computed at a time."""
 
 
 def corners(boxes: Array, form: str) -> Array:
@@ -245,11 +240,11 @@ def corners(boxes: Array, form: str) -> Array:
 
 
 def box_nms(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return rows ``(..., N, width)``: the remaining rows first, by descending score; all others are -1.
+    """Return rows ``(..., N, width)``: the remaining ones by descending score, then -1.
 
-    Candidates are the ``topk`` best rows with a score above ``valid_thresh`` that are not of the background class.
+    Candidates are the ``topk`` best rows above ``valid_thresh``, not of the background class.
     """
-    # As in MXNet a topk of 0 returns the rows unchanged.
+    # As in MXNet, rows stay unchanged.
     if attrs["topk"] == 0:
         return x
     out: Array = np.full_like(x, -1)
@@ -264,7 +259,7 @@ def box_nms(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def survivors(attrs: Attrs, rows: Array) -> Array:
-    """Return the indices of the remaining rows, by descending score."""
+    """Return the indices of the remaining rows by descending score."""
     score, first, number = rows[:, attrs["score_index"]], attrs["coord_start"], attrs["id_index"]
     valid = score > score.dtype.type(attrs["valid_thresh"])
     if number >= 0:
@@ -286,7 +281,9 @@ def survivors(attrs: Attrs, rows: Array) -> Array:
 
 
 def _convert_format(attrs: Attrs, rows: Array) -> None:
-    """Convert boxes to the other format in place; as in MXNet, a box whose first number is negative stays."""
+    """Convert boxes to the other format in place; as in MXNet, not those whose first number is
+    negative.
+    """
     first = attrs["coord_start"]
     boxes = rows[..., first : first + 4]
     if attrs["out_format"] == "corner":
@@ -321,7 +318,7 @@ def _infer_nms_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
 
 
 def box_iou(context: Context, attrs: Attrs, a: Array, b: Array) -> Array:
-    """Return intersection over union of each box of ``a`` with each of ``b``: ``(*a.shape[:-1], *b.shape[:-1])``."""
+    """Return intersection over union: ``(*a.shape[:-1], *b.shape[:-1])``."""
     x, y = corners(a, attrs["format"]), corners(b, attrs["format"])
     first, second = x.reshape(-1, 1, 4), y.reshape(1, -1, 4)
     out: Array = np.empty((first.shape[0], second.shape[1]), np.result_type(x, y))
@@ -341,7 +338,7 @@ def _iou_shape(attrs: Attrs, *shapes: Dims) -> Shape:
 
 
 def box_decode(context: Context, attrs: Attrs, x: Array, anchors: Array) -> Array:
-    """Return the corners of boxes at offsets ``(B, N, 4)`` from ``anchors`` ``(1, N, 4)``."""
+    """Return the corners of boxes at offsets ``(B, N, 4)`` from ``anchors``."""
     centers = (
         to_centers(ARRAYS, anchors)
         if attrs["format"] == "corner"
@@ -353,7 +350,7 @@ def box_decode(context: Context, attrs: Attrs, x: Array, anchors: Array) -> Arra
 
 
 def read_scales(attrs: Attrs, dtype: Any) -> Array:
-    """Return the units of offsets, ``std0`` to ``std3``."""
+    """Return the offset units ``std0`` to ``std3``."""
     return np.array([attrs[f"std{i}"] for i in range(4)], dtype)
 
 
@@ -365,7 +362,7 @@ def _infer_decode_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
 
 
 def bipartite_matching(context: Context, attrs: Attrs, x: Array) -> tuple[Array, Array]:
-    """Match rows and columns, best scores first, each once; return the partner of each row and of each column, or -1.
+    """Match rows and columns once each, best scores first; return partners, or -1.
 
     Pairs beyond ``threshold`` are not matched. MXNet matches ``topk`` pairs and one more.
     """
@@ -412,10 +409,10 @@ def box_encode(
     means: Array,
     stds: Array,
 ) -> tuple[Array, Array]:
-    """Return the offsets of the matched boxes ``refs`` from ``anchors`` in units of their size, and
-    a mask of positive samples.
+    """Return offsets (in anchor sizes) to matched boxes, and a mask of positive samples.
 
-    Samples and matches ``(B, N)``, anchors ``(B, N, 4)`` and refs ``(B, M, 4)`` as corners; both results ``(B, N, 4)``.
+    Samples and matches are ``(B, N)``, anchors ``(B, N, 4)`` and refs ``(B, M, 4)`` corners,
+    results ``(B, N, 4)``.
     """
     with refuse_invalid_call():
         picked = np.take_along_axis(refs, matches.astype(np.intp)[..., None], axis=1)
@@ -451,7 +448,7 @@ KERNELS = with_limits(
 
 
 def box_nms_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
-    """Return ``dy`` of each remaining row at its input row, else zeros. As in MXNet, a change of format is ignored."""
+    """Return ``dy`` at remaining rows' input rows; as in MXNet, ignore format changes."""
     x = entry.inputs[0]
     if entry.attrs["topk"] == 0:
         return dy

@@ -1,9 +1,9 @@
-"""Boxes in ONNX: overlaps, non-maximum suppression, decoding, matching.
+"""Boxes in ONNX: overlap, non-maximum suppression, decoding, matching.
 
-``NonMaxSuppression`` does not support classes of boxes with one score each, nor MXNet's pixels and
-limits. A ``Loop`` takes the best remaining box in each sample until no box remains. onnxruntime
-computes float16 in float32, where an overlap may be above a limit that it equals when rounded.
-Greedy matching of rows and columns is a ``Loop`` too.
+``NonMaxSuppression`` lacks classes of boxes with one score each, and MXNet's pixels and limits. A
+``Loop`` takes each sample's best remaining box instead; greedy matching is a ``Loop`` too.
+onnxruntime computes float16 in float32, where an overlap may exceed a limit that it equals when
+rounded.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from graphshare.ops.translation import Translation, Translator, Value
 
 
 class RankedBoxes(msgspec.Struct, frozen=True, eq=False):
-    """Boxes ``(B, K, 4)`` as corners, by descending score; ``alive`` ``(B, K)`` are those that take part.
+    """Corners ``(B, K, 4)`` by descending score; boxes ``alive`` ``(B, K)`` take part.
 
-    ``classes`` ``(B, K)`` keep boxes of different classes from suppressing each other; empty where they do not.
+    With ``classes`` ``(B, K)``, only boxes of one class suppress each other.
     """
 
     boxes: str
@@ -41,9 +41,9 @@ class RankedBoxes(msgspec.Struct, frozen=True, eq=False):
 
 
 class Suppression(msgspec.Struct, frozen=True):
-    """Boxes that a better one overlaps by more than ``limit``, or with ``inclusive`` by as much, are suppressed.
+    """Suppress boxes that a better one overlaps by more than ``limit`` (``inclusive``: or equal).
 
-    With ``pixels`` the last pixel is part of a box. The first ``most`` of the remaining boxes are enough.
+    ``pixels`` includes a box's last pixel. The first ``most`` remaining boxes suffice.
     """
 
     limit: float
@@ -53,17 +53,17 @@ class Suppression(msgspec.Struct, frozen=True):
 
 
 def emit_columns(t: Translation, x: Value | str, first: int, last: int) -> str:
-    """Return columns ``first`` to ``last`` (exclusive) of the last axis."""
+    """Return columns ``first`` to ``last`` (exclusive)."""
     return t.slice(x, [-1], [first], [last])
 
 
 def emit_column(t: Translation, x: Value | str, index: int) -> str:
-    """Return one column of the last axis, without that axis."""
+    """Return one column, without its axis."""
     return t.emit("Gather", x, t.number(index, "int64"), axis=-1)
 
 
 def emit_overlaps(t: Translation, a: str, b: str, dtype: str) -> str:
-    """Return intersection over union of boxes ``(..., 4)`` that broadcast; 0 where they have nothing in common."""
+    """Return intersection over union of boxes ``(..., 4)`` that broadcast; 0 if disjoint."""
     first, second = (measure_sides(TERMS, Term(t, boxes, dtype)) for boxes in (a, b))
     both, share = measure_overlap(TERMS, first, second)
     return str((both > 0).choose(share, both).name)
@@ -88,12 +88,12 @@ def emit_survivors(t: Translation, candidates: RankedBoxes, rule: Suppression) -
 
     def build(inputs: Sequence[Value]) -> list[Value]:
         _, going, left, kept = inputs
-        # ArgMax takes no booleans. Of equal numbers it takes the first: the best box.
+        # ArgMax takes no booleans; of equal numbers it takes the first: the best box.
         best = t.emit("ArgMax", t.cast(left, "int32"), axis=1, keepdims=1)
         here = t.emit("And", t.emit("Equal", places or t.integers(range(count)), best), left)
         gone = t.emit("Or", here, _emit_hits(t, candidates, boxes, rule, best))
         rest = t.emit("And", left, t.emit("Not", gone))
-        # ReduceMax takes booleans only from opset 20 on.
+        # Before opset 20 ReduceMax takes no booleans.
         most = t.reduce("ReduceMax", t.cast(rest, "int32", "bool"), (0, 1))
         names = t.cast(most, "bool", "int32"), rest, t.emit("Or", kept, here)
         return [
@@ -104,7 +104,7 @@ def emit_survivors(t: Translation, candidates: RankedBoxes, rule: Suppression) -
     states = [Value("left", shape, "bool"), Value("kept", shape, "bool")]
     body = t.body([Value("step", (), "int64"), Value("going", (), "bool"), *states], build)
     trips = count if rule.most is None else min(count, rule.most)
-    ends = total or t.number(trips, "int64")  # it ends as soon as no box is left
+    ends = total or t.number(trips, "int64")  # the loop ends once no box is left
     if t.is_open and rule.most is not None:
         ends = t.emit("Min", total, t.number(rule.most, "int64"))
     initial = ends, t.number(True, "bool"), candidates.alive, nothing
@@ -114,9 +114,9 @@ def emit_survivors(t: Translation, candidates: RankedBoxes, rule: Suppression) -
 def _emit_hits(
     t: Translation, candidates: RankedBoxes, boxes: BoxSides, rule: Suppression, best: str
 ) -> str:
-    """Return which boxes the one at ``best`` ``(B, 1)`` overlaps too much."""
+    """Return which boxes overlap too much with those at ``best`` ``(B, 1)``."""
     hits = t.number(True, "bool")
-    if rule.limit >= 0:  # otherwise boxes that have nothing in common overlap too much already
+    if rule.limit >= 0:  # otherwise even disjoint boxes overlap too much
         this = BoxSides(
             *(
                 Term(t, t.emit("GatherElements", x.name, best, axis=1), candidates.dtype)
@@ -126,7 +126,7 @@ def _emit_hits(
         _, share = measure_overlap(TERMS, this, boxes, rule.pixels)
         limit = share.number(
             rule.limit
-        )  # OpenVINO takes NaN, of two boxes without area, for greater than a number
+        )  # OpenVINO considers NaN (two boxes without area) greater than any number
         hits = (limit <= share if rule.inclusive else limit < share).name
     if candidates.classes:
         mine = t.emit("GatherElements", candidates.classes, best, axis=1)
@@ -135,30 +135,28 @@ def _emit_hits(
 
 
 def emit_compact_order(t: Translation, chosen: str, count: int) -> tuple[str, str]:
-    """Return the places of ``chosen`` ``(B, K)`` in their order, then the others, and which of the
-    result are chosen.
-    """
+    """Return the places of ``chosen`` ``(B, K)`` in order, then the others, and flags."""
     flags, order = t.emit_several(
         "TopK", 2, t.cast(chosen, "int32", "bool"), t.integers([count]), axis=1, largest=1, sorted=1
     )
     return order, t.emit(
         "Greater", flags, t.number(0, "int32")
-    )  # OpenVINO does not take TopK before a Cast to bool
+    )  # OpenVINO rejects a TopK before a Cast to bool
 
 
 def emit_rows(t: Translation, rows: Value | str, places: str, shape: tuple[int, int]) -> str:
-    """Return the rows ``(B, K, width)`` at ``places`` ``(B, K)`` of each sample."""
+    """Return each sample's rows ``(B, K, width)`` at ``places`` ``(B, K)``."""
     return t.emit("GatherND", rows, t.reshape(places, (*shape, 1)), batch_dims=1)
 
 
 def refuse_integers(t: Translation) -> None:
-    """Refuse a node whose inputs are integers: ONNX would truncate their quotients."""
+    """Refuse integer inputs: ONNX would truncate their quotients."""
     if not t.inputs[0].dtype.startswith("float"):
         t.refuse(f"it has inputs of {t.inputs[0].dtype}")
 
 
 def translate_box_nms(t: Translation) -> str:
-    """Emit the order by descending score, the suppression and the remaining rows before rows of -1."""
+    """Emit rows by descending score, remaining ones first, then -1."""
     x, attrs = t.inputs[0], t.attrs
     if attrs["topk"] == 0:
         return t.emit("Identity", x)
@@ -184,7 +182,7 @@ def translate_box_nms(t: Translation) -> str:
 
 
 def _emit_best_rows(t: Translation, data: str, shape: tuple[int, int]) -> tuple[str, str]:
-    """Return the candidates' rows by descending score, then the others, and which are candidates."""
+    """Return rows by descending score, candidates first, and candidate flags."""
     dtype, attrs = t.inputs[0].dtype, t.attrs
     score = emit_column(t, data, attrs["score_index"])
     valid = t.emit("Greater", score, t.number(attrs["valid_thresh"], dtype))
@@ -195,14 +193,14 @@ def _emit_best_rows(t: Translation, data: str, shape: tuple[int, int]) -> tuple[
             t.number(attrs["background_id"], dtype),
         )
         valid = t.emit("And", valid, t.emit("Not", background))
-    # -inf puts all other rows after the candidates.
+    # -inf puts other rows after the candidates.
     key = t.emit("Where", valid, score, t.number(-np.inf, dtype))
     _, order = t.emit_several("TopK", 2, key, t.integers([shape[1]]), axis=1, largest=1, sorted=1)
     return emit_rows(t, data, order, shape), t.emit("GatherElements", valid, order, axis=1)
 
 
 def _emit_other_format(t: Translation, rows: str, x: Value) -> str:
-    """Return the rows with their boxes in the other format; as in MXNet, not those whose first number is negative."""
+    """Convert rows to the other format; as in MXNet, not those whose first number is negative."""
     first, width = t.attrs["coord_start"], x.shape[-1]
     boxes = emit_columns(t, rows, first, first + 4)
     if t.attrs["out_format"] == "corner":
@@ -218,7 +216,7 @@ def _emit_other_format(t: Translation, rows: str, x: Value) -> str:
 
 
 def translate_box_iou(t: Translation) -> str:
-    """Emit the overlaps of each box with each."""
+    """Emit the overlaps of all pairs of boxes."""
     a, b = t.inputs
     one = t.reshape(emit_corners(t, a.name, t.attrs["format"], a.dtype), (prod(a.shape[:-1]), 1, 4))
     other = t.reshape(
@@ -247,7 +245,7 @@ def translate_box_decode(t: Translation) -> str:
 
 
 def translate_box_encode(t: Translation) -> list[str]:
-    """Emit the offsets of the matched boxes from the anchors, and a mask of positive samples."""
+    """Emit offsets to matched boxes, and a mask of positive samples."""
     refuse_integers(t)
     samples, matches, anchors, refs, means, stds = t.inputs
     dtype, half = anchors.dtype, t.number(0.5, anchors.dtype)
@@ -269,7 +267,7 @@ def translate_box_encode(t: Translation) -> list[str]:
 
 
 def translate_bipartite_matching(t: Translation) -> list[str]:
-    """Emit the matches of rows and columns; ascending ones by the negative scores."""
+    """Emit the matches of rows and columns; ascending ones by negative scores."""
     refuse_integers(t)
     x, limit = t.inputs[0], t.attrs["threshold"]
     batch, rows, columns = prod(x.shape[:-2]), *x.shape[-2:]
@@ -290,9 +288,9 @@ _INTEGERS = "integers are refused"
 
 
 def emit_matches(t: Translation, scores: Value, limit: float, most: int) -> tuple[str, str]:
-    """Match rows and columns of scores ``(B, R, C)`` above ``limit``, best first, at most ``most`` pairs.
+    """Match at most ``most`` rows and columns of scores ``(B, R, C)`` above ``limit``.
 
-    Return the partner of each row ``(B, R)`` and of each column ``(B, C)`` as int64, or -1.
+    Best come first. Return each row's ``(B, R)`` and column's ``(B, C)`` partner as int64, or -1.
     """
     batch, rows, columns = scores.shape
     states = [

@@ -1,11 +1,10 @@
-"""Single-shot detection, targets and results of anchors; and region proposals. They have no gradients.
+"""Single-shot detection (anchor targets and results) and region proposals, without gradients.
 
-Anchors are corners in relative coordinates ``(1, N, 4)``; labels are rows (class, left, top, right,
-bottom), -1 after the last one. Class 0 of the predictions is the background.
+Anchors are relative corners ``(1, N, 4)``; labels are rows (class, left, top, right, bottom), -1
+after the last. Class 0 of the predictions is the background.
 
-Proposals are the best boxes of a region proposal network, in pixels of the image, corners included.
-MXNet's sort of scores is unstable, so its order of boxes with equal scores (such as all boxes that
-are too small) may differ; here it is the order of the anchors.
+Proposals are a region proposal network's best boxes, in pixels, corners included. MXNet's sort is
+unstable; here boxes with equal scores (such as all too small ones) keep the anchors' order.
 """
 
 from __future__ import annotations
@@ -32,19 +31,19 @@ from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
 from graphshare.text.format import format_shape
 
 _TOGETHER = 64
-"""Number of boxes that are compared with all worse ones at a time."""
+"""Number of boxes compared with all worse ones at a time."""
 
 _CELLS = 1 << 17
-"""Number of anchors that are computed at a time."""
+"""Number of anchors computed at a time."""
 
 PREFIXES = ("_contrib_", "")
-"""How the names of the MultiBox operators begin; before MXNet 1.0 they had no prefix."""
+"""Prefixes of the MultiBox operators; before MXNet 1.0 there was none."""
 
 
 def multi_box_prior(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return anchors around the centre of each cell of ``(N, C, H, W)`` in relative coordinates: ``(1, H*W*n, 4)``.
+    """Return anchors around the cells of ``(N, C, H, W)``, relative: ``(1, H*W*n, 4)``.
 
-    Each cell has all sizes at the first ratio, then the first size at all other ratios.
+    Cells have all sizes at the first ratio, then the first size at other ratios.
     """
     height, width = x.shape[2:]
     sizes, ratios = attrs["sizes"], attrs["ratios"]
@@ -53,7 +52,7 @@ def multi_box_prior(context: Context, attrs: Attrs, x: Array) -> Array:
         for step, count in zip(attrs["steps"], (height, width), strict=True)
     )
     pairs = [(size, ratios[0]) for size in sizes] + [(sizes[0], ratio) for ratio in ratios[1:]]
-    # Sizes are shares of the height; a relative width is scaled by the aspect of the image.
+    # Sizes are shares of the height; the image's aspect scales a relative width.
     half = np.array(
         [[size * height / width * ratio**0.5 / 2, size / ratio**0.5 / 2] for size, ratio in pairs]
     )
@@ -84,9 +83,9 @@ def _infer_prior_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
 def multi_box_detection(
     context: Context, attrs: Attrs, scores: Array, offsets: Array, anchors: Array
 ) -> Array:
-    """Return rows (class, score, left, top, right, bottom) ``(B, N, 6)`` by descending score; -1 without a detection.
+    """Return rows (class, score, left, top, right, bottom) ``(B, N, 6)`` by descending score.
 
-    A suppressed row keeps score and box, its class becomes -1.
+    Rows without a detection are -1; in suppressed rows only the class is.
     """
     require(scores.shape[1] > 1, "the scores have no class except the background")
     out: Array = np.full((scores.shape[0], scores.shape[2], 6), -1, scores.dtype)
@@ -112,9 +111,9 @@ def multi_box_detection(
 
 
 def _suppress(attrs: Attrs, rows: Array) -> Array:
-    """Return the rows by descending score; the class of those that a better one overlaps too much becomes -1."""
+    """Sort rows by descending score, and set suppressed rows' class to -1."""
     limit = attrs["nms_threshold"]
-    # As in MXNet, rows are not sorted either without suppression.
+    # As in MXNet, without suppression rows are not sorted either.
     if not 0 < limit <= 1:
         return rows
     order = np.argsort(-rows[:, 1], kind="stable")
@@ -155,9 +154,9 @@ def _infer_detection_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tu
 def multi_box_target(
     context: Context, attrs: Attrs, anchors: Array, labels: Array, scores: Array
 ) -> tuple[Array, ...]:
-    """Return the targets of each anchor: offsets ``(B, 4N)``, a mask of the same shape, and classes ``(B, N)``.
+    """Return targets per anchor: offsets ``(B, 4N)``, a mask of that shape, classes ``(B, N)``.
 
-    Classes are the labels' classes plus 1, 0 for background, ``ignore_label`` for ignored anchors.
+    Classes are label classes plus 1, 0 (background), or ``ignore_label``.
     """
     require(
         labels.ndim == 3 and labels.shape[2] >= 5,
@@ -198,8 +197,9 @@ def multi_box_target(
 
 
 def _match_anchors(attrs: Attrs, shared: Array) -> tuple[Array, Array]:
-    """Return which anchors have a label, and which one: for each label the best free anchor, then
-    all over the threshold.
+    """Return which anchors have a label, and which one.
+
+    Each label takes the best free anchor; other anchors must exceed the threshold.
     """
     positive, match = np.zeros(len(shared), bool), shared.argmax(axis=1)
     free = shared.copy()
@@ -216,7 +216,7 @@ def _match_anchors(attrs: Attrs, shared: Array) -> tuple[Array, Array]:
 
 
 def _hard_negatives(attrs: Attrs, best: Array, positive: Array, scores: Array) -> Array:
-    """Return the anchors that are least likely background, ``negative_mining_ratio`` times as many as have a label."""
+    """Return the anchors least likely background, ``negative_mining_ratio`` per labelled one."""
     count = min(int(positive.sum() * attrs["negative_mining_ratio"]), int((~positive).sum()))
     chosen: Array = np.zeros(len(best), bool)
     if count <= 0:
@@ -250,11 +250,11 @@ def _infer_target_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
 
 
 def make_anchors(attrs: Attrs, height: int, width: int) -> Array:
-    """Return the anchors of all cells ``(height * width * A, 4)``, by ratio, then by scale."""
+    """Return all anchors ``(height * width * A, 4)``, by ratio, then scale."""
     stride = attrs["feature_stride"]
     middle, base = (stride - 1) / 2, []
     for ratio in attrs["ratios"]:
-        # MXNet rounds the area down and the sides to the nearest whole number.
+        # MXNet truncates the area and rounds the sides.
         across = floor(sqrt(floor(stride * stride / ratio)) + 0.5)
         along = floor(across * ratio + 0.5)
         for scale in attrs["scales"]:
@@ -267,7 +267,6 @@ def make_anchors(attrs: Attrs, height: int, width: int) -> Array:
 
 
 def _apply_deltas(attrs: Attrs, anchors: Array, deltas: Array) -> Array:
-    """Return the anchors moved and scaled by ``deltas``."""
     if attrs["iou_loss"]:
         return anchors + deltas
     size = anchors[:, 2:] - anchors[:, :2] + 1
@@ -278,7 +277,7 @@ def _apply_deltas(attrs: Attrs, anchors: Array, deltas: Array) -> Array:
 
 
 def _propose(attrs: Attrs, scores: Array, deltas: Array, info: Array) -> tuple[Array, Array]:
-    """Return the proposals of one image and their scores, best first, repeated up to ``rpn_post_nms_top_n``."""
+    """Return an image's proposals and scores, best first, repeated if too few."""
     number, height, width = scores.shape[0] // 2, *scores.shape[1:]
     if number != len(attrs["ratios"]) * len(attrs["scales"]):
         expected = len(attrs["ratios"]) * len(attrs["scales"])
@@ -298,20 +297,20 @@ def _propose(attrs: Attrs, scores: Array, deltas: Array, info: Array) -> tuple[A
         raise KernelError(
             f"an image of {info[0]:g} by {info[1]:g} pixels has more cells than {height} by {width}"
         )
-    # The images of a batch are padded to one size; cells beyond an image's own size give no proposals.
+    # A batch's images are padded to one size; cells in the padding give no proposals.
     padding = np.ones((height, width, number), bool)
     padding[:real_height, :real_width] = False
     least = boxes.dtype.type(attrs["rpn_min_size"]) * info[2]
     small = (boxes[:, 2:] - boxes[:, :2] + 1 < least).any(axis=1)
     score[padding.reshape(-1) | small] = -1
-    # As in MXNet small boxes also grow; with the score -1 they only fill up the proposals.
+    # As in MXNet, small boxes also grow; their score -1 makes them fill up the proposals.
     boxes[small] += np.array([-1, -1, 1, 1], boxes.dtype) * (least / 2)
     order = np.argsort(-score, kind="stable")
     if attrs["rpn_pre_nms_top_n"] > 0:
         order = order[: attrs["rpn_pre_nms_top_n"]]
     count = attrs["rpn_post_nms_top_n"]
     chosen = order[suppress_overlaps(boxes[order], attrs["threshold"], most=count, pixels=True)]
-    # MXNet repeats the proposals from the first one on where they are too few.
+    # MXNet repeats too few proposals from the first on.
     chosen = chosen[np.arange(count) % len(chosen)]
     return boxes[chosen], score[chosen]
 
@@ -319,11 +318,10 @@ def _propose(attrs: Attrs, scores: Array, deltas: Array, info: Array) -> tuple[A
 def proposals(
     context: Context, attrs: Attrs, scores: Array, deltas: Array, info: Array
 ) -> Array | tuple[Array, ...]:
-    """Return rows (image, left, top, right, bottom), ``rpn_post_nms_top_n`` for each image; with
-    ``output_score`` the scores.
+    """Return ``rpn_post_nms_top_n`` rows (image, left, top, right, bottom) per image.
 
-    ``scores`` are ``(B, 2A, H, W)``, the background's first; ``deltas`` ``(B, 4A, H, W)``; ``info``
-    ``(B, 3)``: height, width and scale of the images.
+    ``output_score`` adds scores. ``scores`` are ``(B, 2A, H, W)``, background first; ``deltas``
+    ``(B, 4A, H, W)``; ``info`` ``(B, 3)``: each image's height, width and scale.
     """
     count = attrs["rpn_post_nms_top_n"]
     rows: Array = np.empty((len(scores), count, 5), scores.dtype)

@@ -1,4 +1,4 @@
-"""Signatures and batch-axis rules of the operators of family ``detection``."""
+"""Signatures and batch-axis rules of family ``detection``."""
 
 from __future__ import annotations
 

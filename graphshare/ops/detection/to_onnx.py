@@ -1,6 +1,6 @@
 """Single-shot detection in ONNX: results and targets of anchors, and region proposals.
 
-Proposals with equal scores keep the order of the anchors, as in our kernel; MXNet's sort is unstable.
+Proposals with equal scores keep the anchors' order; MXNet's sort is unstable.
 """
 
 from __future__ import annotations
@@ -30,9 +30,7 @@ from graphshare.ops.translation import FAR, Translation, Translator, Value, wide
 
 
 def translate_multi_box_prior(t: Translation) -> str:
-    """Return the anchors as a constant: only the shape of the data counts, from which they are
-    computed where it is open.
-    """
+    """Return the anchors as a constant, or computed for open shapes."""
     x = t.inputs[0]
     if t.is_open:
         return _emit_anchors(t, x)
@@ -43,7 +41,7 @@ def translate_multi_box_prior(t: Translation) -> str:
 
 
 def _emit_anchors(t: Translation, x: Value) -> str:
-    """Return the anchors ``(1, H*W*n, 4)``, computed from the shape of the data as :func:`multi_box_prior` does."""
+    """Compute :func:`multi_box_prior` from the data's shape."""
     sizes, ratios = t.attrs["sizes"], t.attrs["ratios"]
     pairs = [(size, ratios[0]) for size in sizes] + [(sizes[0], ratio) for ratio in ratios[1:]]
     wide = "float64"  # as in the kernel: suppression compares anchors of equal overlap
@@ -61,7 +59,7 @@ def _emit_anchors(t: Translation, x: Value) -> str:
         middles.append(
             t.reshape(t.emit("Mul", t.emit("Add", places, t.number(offset, wide)), scale), spread)
         )
-    # Sizes are shares of the height; a relative width is scaled by the aspect of the image.
+    # Sizes are shares of the height.
     shares = [
         t.constant(np.array([f(size, ratio**0.5) / 2 for size, ratio in pairs]), wide)
         for f in (truediv, mul)
@@ -91,7 +89,7 @@ def _emit_anchors(t: Translation, x: Value) -> str:
 
 
 def translate_multi_box_detection(t: Translation) -> str:
-    """Emit class, score and box of each anchor by descending score, and the suppression: it makes classes -1."""
+    """Emit each anchor's class, score and box by descending score; suppressed classes are -1."""
     refuse_integers(t)
     scores, offsets, anchors = t.inputs
     batch, _, count = scores.shape
@@ -106,7 +104,7 @@ def translate_multi_box_detection(t: Translation) -> str:
     score = t.reduce("ReduceMax", objects, (1,))
     if t.attrs["threshold"] > -1:
         valid = t.emit("GreaterOrEqual", score, t.number(t.attrs["threshold"], dtype))
-    else:  # the best class is looked for from a score of -1 on
+    else:  # the search for the best class starts from score -1
         valid = t.emit("Greater", score, t.number(-1, dtype))
     order, is_row = emit_compact_order(t, valid, count)
     suppresses = 0 < t.attrs["nms_threshold"] <= 1
@@ -122,14 +120,13 @@ def translate_multi_box_detection(t: Translation) -> str:
 
 
 def _top(t: Translation) -> int:
-    """Return how many rows take part in the suppression at most."""
     count, top = t.inputs[0].shape[2], t.attrs["nms_topk"]
     return top if 0 < top < count else count
 
 
 def _emit_falling_order(t: Translation, valid: str, score: str, order: str) -> str:
-    """Return the order by descending score of the best ``nms_topk`` rows; after them, as in MXNet,
-    rows stay in ``order``.
+    """Return the best ``nms_topk`` rows by descending score, then, as in MXNet, the rest in
+    ``order``.
     """
     top, dtype = _top(t), t.inputs[0].dtype
     count = t.inputs[0].shape[2]
@@ -138,7 +135,7 @@ def _emit_falling_order(t: Translation, valid: str, score: str, order: str) -> s
     _, falling = t.emit_several(
         "TopK", 2, key, t.integers([count if is_open else top]), axis=1, largest=1, sorted=1
     )
-    if is_open:  # as many as there are may be fewer at other sizes, where Slice takes what there is
+    if is_open:  # other sizes may have fewer rows; Slice takes what exists
         top = t.attrs["nms_topk"]
         falling = t.slice(falling, [1], [0], [top])
     return (
@@ -151,7 +148,7 @@ def _emit_falling_order(t: Translation, valid: str, score: str, order: str) -> s
 
 
 def _emit_suppressed(t: Translation, classes: str, boxes: str, is_row: str) -> str:
-    """Return the classes, -1 for rows that a better one suppresses and for those after the best ``nms_topk``."""
+    """Return the classes; -1 for suppressed rows and those after the best ``nms_topk``."""
     dtype, (batch, _, count), top = t.inputs[0].dtype, t.inputs[0].shape, _top(t)
     alive, own, mine = is_row, "" if t.attrs["force_suppress"] else classes, boxes
     is_open = t.is_open and t.attrs["nms_topk"] > 0
@@ -175,7 +172,7 @@ def _emit_suppressed(t: Translation, classes: str, boxes: str, is_row: str) -> s
 
 
 def translate_multi_box_target(t: Translation) -> list[str]:
-    """Emit the matches of anchors and labels, the negative samples, and the targets."""
+    """Emit the targets from matched and negative anchors."""
     refuse_integers(t)
     anchors, labels, scores = t.inputs
     batch, _, count = scores.shape
@@ -208,7 +205,7 @@ def translate_multi_box_target(t: Translation) -> list[str]:
 
 
 def _emit_shared(t: Translation) -> tuple[str, str]:
-    """Return the overlaps of anchors and labels ``(B, N, L)``, -1 for labels from the first of class -1 on.
+    """Return overlaps ``(B, N, L)``, -1 from the first label of class -1 on.
 
     The second result ``(B, 1)`` is whether a sample has labels.
     """
@@ -217,7 +214,7 @@ def _emit_shared(t: Translation) -> tuple[str, str]:
     ends = t.cast(
         t.emit("Equal", emit_column(t, labels, 0), t.number(-1, labels.dtype)), "int32", "bool"
     )
-    # The first label of class -1 ends the labels: before it the sum of the ends is 0.
+    # Labels end at the first class -1; before it the sum of ends is 0.
     real = t.emit("Equal", t.emit("CumSum", ends, t.number(1, "int64")), t.number(0, "int32"))
     boxes = t.reshape(emit_columns(t, labels, 1, 5), (batch, 1, rows, 4))
     each = t.reshape(anchors, (1, anchors.shape[1], 1, 4))
@@ -229,7 +226,7 @@ def _emit_shared(t: Translation) -> tuple[str, str]:
 
 
 def _emit_hard_negatives(t: Translation, best: str, positive: str) -> str:
-    """Return the anchors that are least likely background, ``negative_mining_ratio`` times as many as have a label."""
+    """Return the anchors least likely background, by ``negative_mining_ratio``."""
     scores, dtype = t.inputs[2], t.inputs[2].dtype
     count = scores.shape[2]
     numbers = t.reduce("ReduceSum", t.cast(positive, "int64", "bool"), (1,), keepdims=True)
@@ -252,16 +249,13 @@ def _emit_hard_negatives(t: Translation, best: str, positive: str) -> str:
 
 
 def _emit_offsets(t: Translation, targets: str) -> str:
-    """Return the offsets from the anchors to ``targets`` ``(B, N, 4)``."""
     anchors = term(t)
     centers = to_centers(TERMS, anchors), to_centers(TERMS, Term(t, targets, anchors.dtype))
     return str(encode_offsets(TERMS, *centers, variances(t.attrs, anchors.dtype)).name)
 
 
 def translate_proposals(t: Translation) -> str | list[str]:
-    """Emit the boxes at the offsets, the best of them, the suppression, and the first ones,
-    repeated where they are too few.
-    """
+    """Emit the best boxes after suppression, repeated if too few."""
     refuse_integers(t)
     scores, attrs = t.inputs[0], t.attrs
     batch, twice, height, width = scores.shape
@@ -286,7 +280,7 @@ def translate_proposals(t: Translation) -> str | list[str]:
     )
     wide = wide_dtype(dtype) if t.opset < 14 else dtype  # CumSum takes float16 from opset 14 on
     ones = t.emit("Expand", t.number(1, wide), t.integers((batch, count, 1)))
-    # Numbers 0, 1, 2... of as many images as the batch has; the caller may choose the batch size.
+    # Image numbers 0, 1, 2...; the caller may choose the batch size.
     images = t.cast(t.emit("CumSum", ones, t.number(0, "int64"), exclusive=1), dtype, wide)
     rows = t.emit("Concat", images, emit_rows(t, boxes, chosen, (batch, count)), axis=-1)
     result = t.reshape(rows, (batch * count, 5))
@@ -296,9 +290,7 @@ def translate_proposals(t: Translation) -> str | list[str]:
 
 
 def _emit_boxes(t: Translation, total: int) -> tuple[str, str]:
-    """Return the boxes ``(B, N, 4)`` within the images and their scores ``(B, N)``, -1 if too small
-    or in the padding.
-    """
+    """Return boxes ``(B, N, 4)`` and scores ``(B, N)``, -1 if too small or padding."""
     scores, deltas, info = t.inputs
     batch, twice, height, width = scores.shape
     dtype, number = scores.dtype, twice // 2
@@ -323,7 +315,6 @@ def _emit_boxes(t: Translation, total: int) -> tuple[str, str]:
 
 
 def _emit_moved(t: Translation, anchors: Array, deltas: str) -> str:
-    """Return the anchors moved and scaled by ``deltas``."""
     dtype = t.inputs[0].dtype
     if t.attrs["iou_loss"]:
         return t.emit("Add", t.constant(anchors, dtype), deltas)

@@ -1,6 +1,6 @@
-"""Signatures of operators that real files use and no release of MXNet registers: from forks and plugins.
+"""Signatures of operators in real files that no MXNet release registers: from forks and plugins.
 
-Those with a Q are from BMXNet, whose weights and activations are binary; WarpCTC is a plugin.
+Those with a Q are from BMXNet, with binary weights and activations; WarpCTC is a plugin.
 """
 
 from __future__ import annotations

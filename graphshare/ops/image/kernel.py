@@ -1,6 +1,6 @@
-"""Images (H, W, C) or batches (N, H, W, C), their conversion to tensors (C, H, W), and normalization of tensors.
+"""Images (H, W, C) or (N, H, W, C), their conversion to tensors (C, H, W), and normalization.
 
-Gradients are MXNet's gradients and not always the derivative.
+Gradients are MXNet's, and not always the derivative.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from graphshare.ops.unary.kernel import factor_vjp
 from graphshare.ops.unification import dtype_rule, output_rule, same_dtypes, same_shapes
 from graphshare.text.format import format_count, format_shape
 
-# The main directions of colour in photographs times their spread, red, green and blue by rows (AlexNet's augmentation).
+# Principal colour components of photographs times their spread, red, green, blue by rows (AlexNet).
 _COLOURS = np.array(
     [
         [55.46 * -0.5675, 4.794 * 0.7192, 1.148 * 0.4009],
@@ -59,9 +59,9 @@ def _check_image(shape: Shape) -> None:
 
 
 def normalize(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return (x - mean) / std by channel for tensors (C, H, W) or (N, C, H, W); one number serves all channels.
+    """Return (x - mean) / std by channel of (C, H, W) or (N, C, H, W); one number serves all.
 
-    Integers are computed in float32 and truncated; float16 is rounded after each of the two steps.
+    Integers are computed in float32 and truncated; float16 is rounded after both steps.
     """
     channels, dtype = x.shape[-3], x.dtype
     wide = to_floating(x)
@@ -74,7 +74,7 @@ def normalize(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def by_channel(values: Sequence[float], channels: int) -> Array:
-    """Return one number for each channel: ``(channels, 1, 1)``."""
+    """Return one number per channel: ``(channels, 1, 1)``."""
     numbers = np.array(values, np.float32)
     return (np.resize(numbers, channels) if len(numbers) == 1 else numbers[:channels]).reshape(
         -1, 1, 1
@@ -95,7 +95,7 @@ def _infer_normalize_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tu
 
 
 def _infer_image_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer equal shapes of a single image ``(H, W, C)`` of one or three channels."""
+    """Infer equal shapes ``(H, W, C)``, with one or three channels."""
     shape = inputs[0]
     if shape is not None:
         require(
@@ -115,12 +115,12 @@ def _check_channels(shape: Dims, axis: int) -> None:
 
 
 def _flip(axis: int) -> Forward:
-    """Return the kernel that reverses rows (0) or columns (1), also the middle one; MXNet leaves that uninitialised."""
+    """Reverse rows (0) or columns (1); MXNet leaves the middle one uninitialised."""
     return lambda context, attrs, x: np.ascontiguousarray(np.flip(x, axis))
 
 
 def crop(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return the part of ``width`` and ``height`` whose upper left corner is ``x``, ``y``."""
+    """Crop to ``width`` and ``height`` from the upper left corner ``x``, ``y``."""
     top, left = attrs["y"], attrs["x"]
     return np.ascontiguousarray(
         x[..., top : top + attrs["height"], left : left + attrs["width"], :]
@@ -154,7 +154,7 @@ def compute_shift(attrs: Attrs) -> Array:
 
 
 def adjust_lighting(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return the colours brightened by ``alpha`` along the principal components; a single channel is unchanged."""
+    """Brighten along the principal colours; a single channel is unchanged."""
     if x.shape[-1] == 1:
         return x
     bright: Array = x.astype(np.float32) + compute_shift(attrs)
@@ -176,14 +176,14 @@ KERNELS = with_limits(
 
 
 def to_tensor_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return the gradient reshaped in memory order: neither divided by 255 nor transposed."""
+    """Reshape ``dy`` in memory order, neither divided by 255 nor transposed."""
     (x,) = entry.inputs
     result: Array = np.ascontiguousarray(dy).reshape(x.shape).astype(x.dtype, copy=False)
     return result
 
 
 def normalize_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return the gradient divided by the standard deviation of the channel."""
+    """Divide the gradient by the channel's standard deviation."""
     result: Array = dy / by_channel(entry.attrs["std"], dy.shape[-3])
     return result.astype(dy.dtype, copy=False)
 
@@ -191,7 +191,7 @@ def normalize_gradient(entry: TapeEntry, dy: Array) -> Array:
 GRADIENTS = (
     Gradient("_image_to_tensor", to_tensor_gradient, reads_outputs=False),
     Gradient("_image_normalize", normalize_gradient, reads_inputs=False, reads_outputs=False),
-    # The shift that adjusts the light does not depend on the image. As in MXNet the gradient of a flip is not flipped.
+    # The lighting shift does not depend on the image. MXNet does not flip a flip's gradient.
     *(
         Gradient(name, factor_vjp(1.0), reads_inputs=False, reads_outputs=False)
         for name in ("_image_adjust_lighting", "_image_flip_left_right", "_image_flip_top_bottom")

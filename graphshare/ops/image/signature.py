@@ -1,4 +1,4 @@
-"""Signatures of the operators of family ``image``."""
+"""Signatures of family ``image``."""
 
 from __future__ import annotations
 

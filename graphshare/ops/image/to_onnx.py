@@ -29,9 +29,9 @@ def translate_normalize(t: Translation) -> str:
 
 
 def translate_flip(t: Translation) -> str:
-    """Emit ``Slice`` backwards along the columns or the rows."""
+    """Emit a reversed ``Slice`` of columns or rows."""
     axis = 1 if t.op == "_image_flip_left_right" else 0
-    # An end before any axis lets the slice take the first element too.
+    # An end before any axis includes the first element.
     return t.slice(t.inputs[0], [axis], [-1], [-FAR], [-1])
 
 
@@ -44,7 +44,7 @@ def translate_crop(t: Translation) -> str:
 
 
 def translate_adjust_lighting(t: Translation) -> str:
-    """Emit a sum with one number for each colour, clipped to the range of integers; a single channel is unchanged."""
+    """Emit a sum with one number per colour, clipped for integers."""
     x = term(t)
     if t.inputs[0].shape[-1] == 1:
         return x.name

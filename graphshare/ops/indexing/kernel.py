@@ -1,6 +1,6 @@
 """Selection by index. Indices may have any dtype; fractions are truncated.
 
-Gradients are summed at the selected elements. Indices have none.
+Gradients are summed at the selected elements; indices have none.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from graphshare.text.format import format_count, format_shape
 
 
 def limit_indices(index: Array, size: int, mode: str = "clip") -> Array:
-    """Return int64 indices within ``0 <= i < size``: clipped, wrapped, or with ``raise`` checked."""
+    """Return int64 indices in ``0 <= i < size``: clipped, wrapped, or checked."""
     places = convert(index, np.int64)
     if mode == "wrap":
         return np.mod(places, size)
-    # The index itself and not its whole part, because -0.5 is below 0.
+    # The index itself, because -0.5 is below 0 but truncates to 0.
     if mode == "raise" and places.size and not (index.min() >= 0 and places.max() < size):
         raise KernelError(
             f"index {places.min() if places.min() < 0 else places.max()} is out of range for size {size}"
@@ -52,12 +52,12 @@ def limit_indices(index: Array, size: int, mode: str = "clip") -> Array:
 
 
 def embedding(context: Context, attrs: Attrs, data: Array, weight: Array) -> Array:
-    """Return the row of ``weight`` (input_dim, output_dim) for each index; indices out of range are clipped."""
+    """Return a row of ``weight`` (input_dim, output_dim) per (clipped) index."""
     return np.take(weight, limit_indices(data, weight.shape[0]), 0)
 
 
 def embedding_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer the output from data and weight, and the data from the output."""
+    """Infer the output from data and weight, and the reverse."""
     size: Shape = (attrs["input_dim"], attrs["output_dim"])
     try:
         weight = unify(inputs[1], size)
@@ -74,13 +74,13 @@ def embedding_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sha
 
 
 def embedding_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    """Infer the dtype of the output from the weight; the attribute counts only if that is unknown."""
+    """Infer the output's dtype from the weight, else from the attribute."""
     dtype = inputs[1] or outputs[0] or attrs["dtype"]
     return [inputs[0], dtype], [dtype]
 
 
 def take(context: Context, attrs: Attrs, a: Array, indices: Array) -> Array:
-    """Return slices of ``a`` along ``axis``; the axes of the indices replace that axis."""
+    """Return slices of ``a``; the axes of the indices replace ``axis``."""
     axis = normalize_axis(attrs["axis"], a.ndim)
     return np.take(a, limit_indices(indices, a.shape[axis], attrs["mode"]), axis)
 
@@ -140,10 +140,10 @@ def _infer_pick_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
 
 
 def gather_nd(context: Context, attrs: Attrs, data: Array, indices: Array) -> Array:
-    """Return the elements whose coordinates are the columns of ``indices`` (M, ...)."""
+    """Return the elements at the coordinates in the columns of ``indices`` (M, ...)."""
     places = convert(indices, np.int64)
     for row, size in zip(places, data.shape, strict=False):
-        # As in MXNet negative coordinates count from the end.
+        # As in MXNet, negative coordinates count from the end.
         if row.size and not (row.min() >= -size and row.max() < size):
             raise KernelError(
                 f"index {row.max() if row.max() >= size else row.min()} is out of range for size {size}"
@@ -168,7 +168,7 @@ def _infer_gather_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
 
 
 def scatter_nd(context: Context, attrs: Attrs, data: Array, indices: Array) -> Array:
-    """Return zeros with ``data`` at the elements whose coordinates are the columns of ``indices``."""
+    """Write ``data`` into zeros at the coordinates in the columns of ``indices``."""
     result = np.zeros(attrs["shape"], data.dtype)
     with refuse_invalid_call():
         result[tuple(convert(indices, np.int64))] = data
@@ -189,8 +189,9 @@ def _infer_scatter_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tupl
 
 
 def one_hot(context: Context, attrs: Attrs, indices: Array) -> Array:
-    """Return ``on_value`` at the index along a new last axis and ``off_value`` elsewhere; indices
-    may be out of range.
+    """Return ``on_value`` at the index on a new last axis, else ``off_value``.
+
+    Indices may be out of range.
     """
     on, off = (convert(np.asarray(attrs[key]), attrs["dtype"]) for key in ("on_value", "off_value"))
     return np.where(convert(indices, np.int64)[..., None] == np.arange(attrs["depth"]), on, off)
@@ -204,7 +205,7 @@ def _infer_one_hot_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tupl
 
 
 def where(context: Context, attrs: Attrs, condition: Array, x: Array, y: Array) -> Array:
-    """Return ``x`` where the condition is not 0, otherwise ``y``; a condition with one axis selects whole rows."""
+    """Return ``x`` where the condition is not 0, else ``y``; a single-axis one selects rows."""
     chosen = condition != 0
     if chosen.ndim == 1:
         chosen = chosen.reshape((-1,) + (1,) * (x.ndim - 1))
@@ -241,7 +242,7 @@ def _infer_mask_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
 
 
 def ravel(context: Context, attrs: Attrs, data: Array) -> Array:
-    """Return indices into the flattened array for coordinates (M, N)."""
+    """Return flat indices for coordinates (M, N)."""
     steps = [prod(attrs["shape"][i + 1 :]) for i in range(len(attrs["shape"]))]
     return convert(
         np.tensordot(np.asarray(steps, np.int64), convert(data, np.int64), 1), data.dtype
@@ -249,10 +250,10 @@ def ravel(context: Context, attrs: Attrs, data: Array) -> Array:
 
 
 def unravel(context: Context, attrs: Attrs, data: Array) -> Array:
-    """Return coordinates (M, N) for indices into the flattened array."""
+    """Return coordinates (M, N) for flat indices."""
     index = convert(data, np.int64)
     shape = tuple(attrs["shape"])
-    if shape and shape[0] < 1:  # an unknown first axis is as long as the largest index needs
+    if shape and shape[0] < 1:  # an unknown first axis fits the largest index
         row = max(1, prod(shape[1:]))
         shape = (int(index.max(initial=0)) // row + 1, *shape[1:])
     with refuse_invalid_call():
@@ -272,7 +273,7 @@ def _infer_unravel_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tupl
 
 
 def index_array(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return the index of each element along ``axes`` (default: all) on a new last axis."""
+    """Return each element's index along ``axes`` (default: all) on a new last axis."""
     axes = (
         range(x.ndim)
         if attrs["axes"] is None
@@ -288,7 +289,7 @@ def _index_array_shape(attrs: Attrs, x: Dims) -> Dims:
 
 
 def index_copy(context: Context, attrs: Attrs, old: Array, index: Array, new: Array) -> Array:
-    """Return ``old`` with the rows of ``new`` at the indices ``index``."""
+    """Replace the rows of ``old`` at ``index`` by ``new``."""
     places = index.astype(np.intp)
     if places.size and not (places.min() >= 0 and places.max() < len(old)):
         raise KernelError(
@@ -342,7 +343,7 @@ KERNELS = with_limits(
 
 
 def where_gradient(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return the gradients of both sides, each 0 where the other was chosen."""
+    """Return the gradients of both sides, 0 where the other was chosen."""
     condition, x, y = entry.inputs
     chosen = condition != 0
     if chosen.ndim == 1:
@@ -351,13 +352,13 @@ def where_gradient(entry: TapeEntry, dy: Array) -> Gradients:
 
 
 def sum_rows(shape: tuple[int, ...], index: Array, rows: Array) -> Array:
-    """Return zeros of ``shape`` with each of ``rows`` added to the row that ``index`` names."""
+    """Add each of ``rows`` to the row of zeros that ``index`` names."""
     total: Array = np.zeros(shape, rows.dtype)
     if not index.size:
         return total
     order = np.argsort(index, kind="stable")
     ordered = index[order]
-    # Sums of runs of equal indices take half of the time of np.add.at.
+    # Sums of runs of equal indices take half the time of np.add.at.
     starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
     total[ordered[starts]] = np.add.reduceat(rows[order], starts, axis=0)
     return total
@@ -371,7 +372,7 @@ def embedding_gradient(entry: TapeEntry, dy: Array) -> Gradients:
 
 
 def take_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return the gradient summed at the selected slices."""
+    """Sum ``dy`` at the selected slices."""
     a, indices = entry.inputs
     axis = normalize_axis(entry.attrs["axis"], a.ndim)
     index = limit_indices(indices, a.shape[axis], entry.attrs["mode"]).reshape(-1)
@@ -382,7 +383,7 @@ def take_gradient(entry: TapeEntry, dy: Array) -> Array:
 
 
 def pick_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return the gradient at the picked elements."""
+    """Return ``dy`` at the picked elements."""
     data, index = entry.inputs
     axis = normalize_axis(entry.attrs["axis"], data.ndim)
     chosen = limit_indices(index, data.shape[axis], entry.attrs["mode"])
@@ -393,7 +394,7 @@ def pick_gradient(entry: TapeEntry, dy: Array) -> Array:
 
 
 def batch_take_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return the gradient at the selected element of each row."""
+    """Return ``dy`` at each row's selected element."""
     a, indices = entry.inputs
     dx: Array = np.zeros_like(a)
     rows = dx.reshape(-1, a.shape[-1])
@@ -404,7 +405,7 @@ def batch_take_gradient(entry: TapeEntry, dy: Array) -> Array:
 
 
 def gather_nd_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return the gradient summed at the indexed elements."""
+    """Sum ``dy`` at the indexed elements."""
     data, indices = entry.inputs
     dx: Array = np.zeros_like(data)
     where = tuple(convert(indices, np.int64))
@@ -413,7 +414,7 @@ def gather_nd_gradient(entry: TapeEntry, dy: Array) -> Array:
 
 
 def index_copy_gradient(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return the gradients of the kept rows and of the new rows; of all new rows if an index occurs twice."""
+    """Return the gradients of kept and new rows (all new rows if an index repeats)."""
     places = entry.inputs[1].astype(np.intp)
     dold = dy.copy()
     dold[places] = 0
@@ -421,7 +422,7 @@ def index_copy_gradient(entry: TapeEntry, dy: Array) -> Gradients:
 
 
 def boolean_mask_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return the gradient at the selected rows."""
+    """Return ``dy`` at the selected rows."""
     data, index = entry.inputs
     dx: Array = np.zeros_like(data)
     dx[index != 0] = dy

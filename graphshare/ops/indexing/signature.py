@@ -1,4 +1,4 @@
-"""Signatures and batch-axis rules of the operators of family ``indexing``."""
+"""Signatures and batch-axis rules of family ``indexing``."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def one_hot_rule(use: Use) -> Outcome:
 
 def _take(use: Use) -> Outcome:
     data, indices, axis = use.input(0), use.input(1), use.value("axis")
-    # Indices with samples select from constants: their axes replace ``axis``.
+    # Indices with samples select from constants; their axes replace ``axis``.
     if data is None and indices is not None:
         return (
             At(indices.axis + axis)

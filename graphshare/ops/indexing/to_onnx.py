@@ -1,6 +1,6 @@
 """Selection by index in ONNX.
 
-MXNet's indices may have any dtype; ONNX takes int64, and negative ones as from the end.
+MXNet's indices have any dtype; ONNX's are int64, and negative ones count from the end.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def translate_take(t: Translation) -> str:
 
 
 def translate_batch_take(t: Translation) -> str:
-    """Emit ``GatherElements`` of one element in each row."""
+    """Emit ``GatherElements`` of one element per row."""
     a, indices = t.inputs
     rows = t.reshape(a, (prod(a.shape[:-1]), a.shape[-1]))
     places = t.reshape(emit_indices(t, indices, a.shape[-1]), (prod(indices.shape), 1))
@@ -51,7 +51,7 @@ def translate_pick(t: Translation) -> str:
 
 
 def _emit_coordinates(t: Translation, indices: Value) -> str:
-    """Emit int64 coordinates in the last axis, where ONNX has them; MXNet has them in the first."""
+    """Move int64 coordinates from MXNet's first axis to the last."""
     return t.transpose(t.cast(indices, "int64"), (*range(1, indices.rank), 0))
 
 
@@ -71,7 +71,9 @@ def translate_scatter_nd(t: Translation) -> str:
 
 
 def translate_one_hot(t: Translation) -> str:
-    """Emit a comparison with 0, 1, 2...; ``OneHot`` counts negative indices from the end, MXNet finds none there."""
+    """Emit a comparison with 0, 1, 2...; unlike MXNet, ``OneHot`` counts negative indices from the
+    end.
+    """
     indices, dtype = t.inputs[0], t.outputs[0].dtype
     if dtype == "bfloat16":
         t.refuse("it has the dtype bfloat16")
@@ -85,17 +87,17 @@ def translate_one_hot(t: Translation) -> str:
 
 
 def translate_where(t: Translation) -> str:
-    """Emit ``Where``; a condition with one axis selects rows."""
+    """Emit ``Where``; a single-axis condition selects rows."""
     condition, x, y = t.inputs
     chosen = t.cast(condition, "bool")
-    # MXNet aligns a condition with one axis at the first axis, ONNX at the last.
+    # MXNet aligns a single-axis condition at the first axis, ONNX at the last.
     if condition.rank == 1 < x.rank:
         chosen = t.reshape(chosen, (condition.shape[0], *[1] * (x.rank - 1)))
     return emit_where(t, chosen, x, y, x.dtype)
 
 
 def translate_ravel(t: Translation) -> str:
-    """Emit the sum of the coordinates times their steps."""
+    """Emit the sum of coordinates times steps."""
     data, shape = t.inputs[0], t.attrs["shape"]
     steps = [[prod(shape[i + 1 :])] for i in range(len(shape))]
     places = t.emit("Mul", t.cast(data, "int64"), t.constant(steps, "int64"))
@@ -103,7 +105,7 @@ def translate_ravel(t: Translation) -> str:
 
 
 def translate_unravel(t: Translation) -> str:
-    """Emit quotients and remainders by the steps of the axes; the first axis has any length."""
+    """Emit quotients and remainders by the axes' steps; the first axis is unlimited."""
     data, shape = t.inputs[0], t.attrs["shape"]
     steps = [[max(1, prod(shape[i + 1 :]))] for i in range(len(shape))]
     sizes = [[FAR], *([max(1, size)] for size in shape[1:])]
@@ -115,7 +117,7 @@ def translate_unravel(t: Translation) -> str:
 
 
 def translate_index_array(t: Translation) -> str:
-    """Emit 0, 1, 2... along each axis, expanded to the shape of the array."""
+    """Emit 0, 1, 2... along each axis, expanded to the array's shape."""
     x = t.inputs[0]
     axes = (
         range(x.rank)
@@ -139,13 +141,13 @@ def translate_index_copy(t: Translation) -> str:
 
 
 _WHERE = ("float16", "float32", "float64", "int8", "int32", "int64", "uint8")
-"""The dtypes among which onnxruntime chooses; to float16 it casts by itself."""
+"""The dtypes among which onnxruntime's Where chooses; it casts float16 itself."""
 
 
 def emit_indices(t: Translation, index: Value, size: int, mode: str = "clip") -> str:
-    """Emit int64 indices ``0 <= i < size`` from numbers of any dtype, whose fractions are truncated.
+    """Emit int64 indices ``0 <= i < size``; fractions are truncated.
 
-    With ``raise`` all that is out of range becomes ``size``; ONNX refuses that at run time.
+    With ``raise``, others become ``size``; ONNX refuses that at run time.
     """
     places = t.cast(index, "int64")
     count = t.number(size, "int64")
@@ -155,12 +157,12 @@ def emit_indices(t: Translation, index: Value, size: int, mode: str = "clip") ->
         return t.emit("Where", t.emit("Less", places, t.number(0, "int64")), count, places)
     places = t.emit(
         "Max", places, t.number(0, "int64")
-    )  # Clip makes floats of integers in onnx2torch
+    )  # onnx2torch's Clip turns integers into floats
     return t.emit("Min", places, t.number(size - 1, "int64"))
 
 
 def emit_where(t: Translation, condition: str, x: Value | str, y: Value | str, dtype: str) -> str:
-    """Emit ``Where`` of values of ``dtype``, as uint8 for bool."""
+    """Emit ``Where`` for ``dtype``; bool as uint8."""
     if dtype in _WHERE:
         return t.emit("Where", condition, x, y)
     chosen = t.emit("Where", condition, t.cast(x, "uint8", dtype), t.cast(y, "uint8", dtype))

@@ -29,7 +29,7 @@ def _transpose(a: Array) -> Array:
 
 
 def _inverse_or_zeros(a: Array) -> Array:
-    """Return the inverse of each matrix; zeros for one whose determinant is 0, as in MXNet."""
+    """Invert each matrix; as in MXNet, zeros where the determinant is 0."""
     singular = np.linalg.det(a) == 0
     regular = np.where(singular[..., None, None], np.eye(a.shape[-1], dtype=a.dtype), a)
     return np.asarray(np.where(singular[..., None, None], a.dtype.type(0), _inverse(regular)))
@@ -44,12 +44,10 @@ def _inverse(a: Array) -> Array:
 
 
 def _mirror_lower(a: Array) -> Array:
-    """Return the symmetric matrix with the lower triangle of ``a``."""
     return np.asarray(np.tril(a) + _transpose(np.tril(a, -1)))
 
 
 def _per_matrix(numbers: Array, a: Array) -> Array:
-    """Return one number for each matrix, in a shape that broadcasts with ``a``."""
     return numbers.reshape(*a.shape[:-2], 1, 1)
 
 
@@ -62,7 +60,7 @@ def det(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
 def slogdet(
     entry: TapeEntry, dsign: Array, dlog: Array | None = None, *_: Array | None
 ) -> Array | None:
-    """Return the transposed inverse times the gradient of the logarithm; the sign has none."""
+    """Return the transposed inverse times the logarithm's gradient; the sign has none."""
     (a,) = entry.inputs
     return (
         None
@@ -78,7 +76,7 @@ def inverse(entry: TapeEntry, dy: Array) -> Array:
 
 
 def potrf(entry: TapeEntry, dy: Array) -> Array:
-    """Return the symmetric gradient of the matrix, whichever triangle was read."""
+    """Return the symmetric gradient, whichever triangle was read."""
     lower = entry.attrs["lower"]
     factor, gradient = (
         (entry.outputs[0], dy) if lower else (_transpose(entry.outputs[0]), _transpose(dy))
@@ -98,7 +96,7 @@ def potri(entry: TapeEntry, dy: Array) -> Array:
 
 
 def sumlogdiag(entry: TapeEntry, dy: Array) -> Array:
-    """Return ``dy`` divided by the diagonal, as a diagonal matrix."""
+    """Divide ``dy`` by the diagonal, as a diagonal matrix."""
     (a,) = entry.inputs
     return np.asarray(
         _per_matrix(dy, a)
@@ -115,13 +113,12 @@ def syrk(entry: TapeEntry, dy: Array) -> Array:
 
 
 def _triangle_gradient(attrs: Attrs, gradient: Array) -> Array:
-    """Return the gradient of the triangle of A from the gradient of op(A)."""
     back = _transpose(gradient) if attrs["transpose"] else gradient
     return np.tril(back) if attrs["lower"] else np.triu(back)
 
 
 def trmm(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return the gradients of the triangle and of B."""
+    """Return the gradients of the triangle and B."""
     a, b = entry.inputs
     factor, scaled = triangular_factor(entry.attrs, a), dy * dy.dtype.type(entry.attrs["alpha"])
     if entry.attrs["rightside"]:
@@ -133,7 +130,7 @@ def trmm(entry: TapeEntry, dy: Array) -> Gradients:
 
 
 def trsm(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return the gradients of the triangle and of B."""
+    """Return the gradients of the triangle and B."""
     a, x = entry.inputs[0], entry.outputs[0]
     back = _transpose(_inverse(triangular_factor(entry.attrs, a)))
     if entry.attrs["rightside"]:
@@ -146,14 +143,14 @@ def trsm(entry: TapeEntry, dy: Array) -> Gradients:
 
 
 def gelqf(entry: TapeEntry, dq: Array, dl: Array | None = None) -> Array:
-    """Return the gradient of the matrix from the gradients of both factors."""
+    """Return the gradient from both factors' gradients."""
     q, factor = entry.outputs[:2]
     inner = -(dq @ _transpose(q)) if dl is None else _transpose(factor) @ dl - dq @ _transpose(q)
     return np.asarray(_transpose(_inverse(factor)) @ (dq + _mirror_lower(inner) @ q))
 
 
 def syevd(entry: TapeEntry, dvectors: Array, dvalues: Array | None = None) -> Array:
-    """Return the symmetric gradient of the matrix from the gradients of eigenvectors (rows) and eigenvalues."""
+    """Return the symmetric gradient from the gradients of eigenvectors (rows) and eigenvalues."""
     vectors, values = entry.outputs[:2]
     apart = values[..., :, None] - values[..., None, :]
     same = np.eye(values.shape[-1], dtype=bool)
@@ -165,7 +162,7 @@ def syevd(entry: TapeEntry, dvectors: Array, dvalues: Array | None = None) -> Ar
 
 
 def matmul(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return the gradients of both sides; one axis is a row on the left, a column on the right."""
+    """Return both gradients; a single axis is a left row or right column."""
     a, b = entry.inputs
     left = a.reshape(1, -1) if a.ndim == 1 else a
     right = b.reshape(-1, 1) if b.ndim == 1 else b
@@ -191,7 +188,7 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def contraction(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return the gradients of both sides of a product that sums over axes; a scalar multiplies the other side."""
+    """Return both gradients of a product that sums over axes; a scalar is a factor."""
     a, b = entry.inputs
     if multiplies_by_scalar(entry.attrs, a.ndim, b.ndim):
         return [sum_to_shape(dy * b, a.shape), sum_to_shape(dy * a, b.shape)]
@@ -210,7 +207,7 @@ def contraction(entry: TapeEntry, dy: Array) -> Gradients:
     count = len(rows)
     da = np.tensordot(gradient, to_compute_dtype(b), (range(count, gradient.ndim), columns))
     db = np.tensordot(to_compute_dtype(a), gradient, (rows, range(count)))
-    # The remaining axes of b stand for the axes of a that they were summed with, in the order of b.
+    # Remaining axes of b represent the summed axes of a, in the order of b.
     order_a = rows + [first[second.index(i)] for i in sorted(second)]
     order_b = [second[first.index(i)] for i in sorted(first)] + columns
     return [
@@ -220,7 +217,7 @@ def contraction(entry: TapeEntry, dy: Array) -> Gradients:
 
 
 def _terms(subscripts: str, arrays: Sequence[Array]) -> tuple[list[str], str]:
-    """Return a letter for each axis of each array and of the result; the axes of ``...`` get letters of their own."""
+    """Return a letter per axis of each array and the result, also for axes of ``...``."""
     operands, arrow, result = subscripts.replace(" ", "").partition("->")
     terms = operands.split(",")
     free = [letter for letter in _LETTERS if letter not in subscripts]
@@ -232,10 +229,10 @@ def _terms(subscripts: str, arrays: Sequence[Array]) -> tuple[list[str], str]:
         raise GradientError(f"no letters are left for the axes of ... in {subscripts}")
     ellipsis = "".join(free[: max(ranks)])
     if not arrow:
-        # Without an arrow einsum returns the letters that occur once, in alphabetical order.
+        # Without an arrow, einsum returns the letters that occur once, in alphabetical order.
         once = sorted(letter for letter in set(operands) - set(".,") if operands.count(letter) == 1)
         result = ("..." if "..." in operands else "") + "".join(once)
-    # the axes of "..." are aligned at the last one, as in broadcasting
+    # axes of "..." are aligned at the last, as in broadcasting
     named = [
         term.replace("...", ellipsis[len(ellipsis) - rank :])
         for term, rank in zip(terms, ranks, strict=True)
@@ -244,7 +241,7 @@ def _terms(subscripts: str, arrays: Sequence[Array]) -> tuple[list[str], str]:
 
 
 def einsum(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return for each array the sum of ``dy`` times all others, along a diagonal for a repeated letter."""
+    """Return for each array the sum of ``dy`` times all others; repeated letters are diagonals."""
     arrays = [to_compute_dtype(x) for x in entry.inputs]
     terms, result = _terms(entry.attrs["subscripts"], arrays)
     gradients: list[Array | None] = []
@@ -261,7 +258,6 @@ def einsum(entry: TapeEntry, dy: Array) -> Gradients:
 def _operand_gradient(
     dy: Array, result: str, others: Sequence[tuple[str, Array]], term: str, x: Array
 ) -> Array:
-    """Return the gradient of one array with the axes ``term``."""
     sizes = dict(zip(term, x.shape, strict=True))
     known = "".join(c for c in sizes if c in result or any(c in t for t, _ in others))
     text = ",".join([result, *(t for t, _ in others)]) + "->" + known
@@ -293,7 +289,7 @@ def tensorinv(entry: TapeEntry, dy: Array) -> Array:
 
 
 def tensorsolve(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return the gradients of both sides, of the tensor as a matrix with ``a_axes`` as its last axes."""
+    """Return both gradients, with the tensor as a matrix, ``a_axes`` last."""
     (a, b), x = entry.inputs, entry.outputs[0]
     last = [normalize_axis(axis, a.ndim) for axis in entry.attrs["a_axes"]]
     require(len(set(last)) == len(last), "a_axes names an axis twice")
@@ -307,9 +303,7 @@ def tensorsolve(entry: TapeEntry, dy: Array) -> Gradients:
 def svd(
     entry: TapeEntry, dleft: Array, dvalues: Array | None = None, dright: Array | None = None
 ) -> Array:
-    """Return the gradient from gradients of both factors and the values; differences of values are
-    at least MXNet's minimum.
-    """
+    """Return the gradient; differences of values are at least MXNet's minimum."""
     left, values, right = entry.outputs
     least = 1e-30 if values.dtype == np.float32 else 1e-100
     scaled = (

@@ -26,7 +26,7 @@ from graphshare.text.format import format_count, format_shape
 
 
 def det(context: Context, attrs: Attrs, a: Array) -> tuple[Array, ...]:
-    """Return the determinant, and zeros for the LU factors and pivots: only MXNet's gradient needs those."""
+    """Return the determinant, and zeros for MXNet's LU factors and pivots."""
     return (
         _numbers(context, np.linalg.det(a), a),
         np.zeros_like(a),
@@ -35,7 +35,7 @@ def det(context: Context, attrs: Attrs, a: Array) -> tuple[Array, ...]:
 
 
 def slogdet(context: Context, attrs: Attrs, a: Array) -> tuple[Array, ...]:
-    """Return the sign of the determinant and the logarithm of its absolute value, then zeros as :func:`det`."""
+    """Return sign and logarithm of the absolute determinant, then zeros as :func:`det`."""
     sign, logarithm = np.linalg.slogdet(a)
     return (
         _numbers(context, sign, a),
@@ -46,7 +46,7 @@ def slogdet(context: Context, attrs: Attrs, a: Array) -> tuple[Array, ...]:
 
 
 def _numbers(context: Context, x: Any, a: Array) -> Array:
-    """Return one number for each matrix; for a single matrix shape (1), or () if that was inferred."""
+    """Return one number per matrix; a single one has shape (1), or () if inferred."""
     single = () if context.shapes and context.shapes[0] == () else (1,)
     return np.asarray(x, a.dtype).reshape(a.shape[:-2] or single)
 
@@ -68,10 +68,10 @@ def potrf(context: Context, attrs: Attrs, a: Array) -> Array:
 
 
 def potri(context: Context, attrs: Attrs, a: Array) -> Array:
-    """Return the inverse of the matrix with the Cholesky factor ``a``."""
+    """Return the inverse of the matrix with Cholesky factor ``a``."""
     factor = np.tril(a) if attrs["lower"] else np.triu(a)
     whole = factor @ factor.swapaxes(-1, -2) if attrs["lower"] else factor.swapaxes(-1, -2) @ factor
-    # The product has the square of the factor's condition: float32 would lose twice as many digits.
+    # The product squares the factor's condition: float32 would lose twice as many digits.
     return np.asarray(_call_lapack(np.linalg.inv, whole.astype(np.float64)).astype(a.dtype))
 
 
@@ -81,7 +81,7 @@ def _call_lapack(function: Callable[..., Any], *arrays: Array) -> Any:
         results = function(*arrays)
     except np.linalg.LinAlgError as error:
         raise KernelError(str(error)) from None
-    # MXNet takes any dtype where there are no elements; numpy makes it float64.
+    # Without elements MXNet takes any dtype; numpy makes it float64.
     dtype = arrays[-1].dtype
     return (
         tuple(x.astype(dtype, copy=False) for x in results)
@@ -91,7 +91,7 @@ def _call_lapack(function: Callable[..., Any], *arrays: Array) -> Any:
 
 
 def require_lapack(*arrays: Array) -> None:
-    """Refuse arrays of another dtype than LAPACK's that have elements."""
+    """Refuse nonempty arrays of dtypes that LAPACK lacks."""
     for x in arrays:
         require(
             str(x.dtype) in LAPACK or not x.size,
@@ -100,7 +100,7 @@ def require_lapack(*arrays: Array) -> None:
 
 
 def check_finite(a: Array) -> Array:
-    """Return ``a`` if it is finite: LAPACK may search for singular values of an infinite matrix forever.
+    """Return ``a`` if finite: LAPACK may iterate forever on infinite matrices.
 
     Raises:
         KernelError: some number is not finite.
@@ -110,13 +110,13 @@ def check_finite(a: Array) -> Array:
 
 
 def gelqf(context: Context, attrs: Attrs, a: Array) -> tuple[Array, Array]:
-    """Return Q (orthonormal rows) and L of A = L Q, with signs as from LAPACK."""
+    """Return Q (orthonormal rows) and L of A = L Q, with LAPACK's signs."""
     q, r = _call_lapack(np.linalg.qr, a.swapaxes(-1, -2))
     return np.ascontiguousarray(q.swapaxes(-1, -2)), np.ascontiguousarray(r.swapaxes(-1, -2))
 
 
 def syevd(context: Context, attrs: Attrs, a: Array) -> tuple[Array, Array]:
-    """Return eigenvectors of a symmetric matrix in rows, their largest number positive, and ascending eigenvalues."""
+    """Return eigenvectors (rows, largest number positive) and ascending eigenvalues."""
     values, vectors = _call_lapack(np.linalg.eigh, a)
     rows = np.ascontiguousarray(vectors.swapaxes(-1, -2))
     largest = np.take_along_axis(rows, np.abs(rows).argmax(axis=-1, keepdims=True), axis=-1)
@@ -124,7 +124,7 @@ def syevd(context: Context, attrs: Attrs, a: Array) -> tuple[Array, Array]:
 
 
 def sumlogdiag(context: Context, attrs: Attrs, a: Array) -> Array:
-    """Return the sum of the logarithms of the diagonal."""
+    """Sum the logarithms of the diagonal."""
     with np.errstate(all="ignore"):
         return _numbers(context, np.log(np.diagonal(a, axis1=-2, axis2=-1)).sum(axis=-1), a)
 
@@ -137,7 +137,7 @@ def syrk(context: Context, attrs: Attrs, a: Array) -> Array:
 
 
 def triangular_factor(attrs: Attrs, a: Array) -> Array:
-    """Return op(A): the triangle of ``a``, transposed if ``transpose`` is set."""
+    """Return op(A): the triangle of ``a``, transposed if ``transpose``."""
     triangle = np.tril(a) if attrs["lower"] else np.triu(a)
     return triangle.swapaxes(-1, -2) if attrs["transpose"] else triangle
 
@@ -164,7 +164,7 @@ def extractdiag(context: Context, attrs: Attrs, a: Array) -> Array:
 
 
 def makediag(context: Context, attrs: Attrs, a: Array) -> Array:
-    """Return matrices with ``a`` on the diagonal ``offset``, zeros elsewhere."""
+    """Return matrices with ``a`` on diagonal ``offset``, else 0."""
     size = a.shape[-1] + abs(attrs["offset"])
     out = np.zeros((*a.shape[:-1], size, size), a.dtype)
     rows, columns = diagonal_cells(attrs["offset"], size)
@@ -173,27 +173,27 @@ def makediag(context: Context, attrs: Attrs, a: Array) -> Array:
 
 
 def diagonal_cells(offset: int, size: int) -> tuple[Array, Array]:
-    """Return rows and columns of the diagonal ``offset`` of a matrix with ``size`` rows and columns."""
+    """Return rows and columns of diagonal ``offset``."""
     steps = np.arange(size - abs(offset))
     return steps + max(-offset, 0), steps + max(offset, 0)
 
 
 def triangle_cells(attrs: Attrs, size: int) -> tuple[Array, Array]:
-    """Return rows and columns of the packed triangle: a lower one row by row, an upper one column by column."""
+    """Return rows and columns of the packed triangle: lower by rows, upper by columns."""
     offset = attrs["offset"]
     rows, columns = np.tril_indices(size, -abs(offset))
-    # Beside the main diagonal the sign of the offset chooses the triangle, and ``lower`` does not count.
+    # Beside the main diagonal the offset's sign chooses the triangle, not ``lower``.
     return (rows, columns) if (attrs["lower"] if offset == 0 else offset < 0) else (columns, rows)
 
 
 def extracttrian(context: Context, attrs: Attrs, a: Array) -> Array:
-    """Return the numbers of a triangle, packed."""
+    """Return a triangle, packed."""
     rows, columns = triangle_cells(attrs, a.shape[-1])
     return np.ascontiguousarray(a[..., rows, columns])
 
 
 def maketrian(context: Context, attrs: Attrs, a: Array) -> Array:
-    """Return matrices with ``a`` in their triangle, zeros elsewhere."""
+    """Return matrices with ``a`` in their triangle, else 0."""
     size = _side(a.shape[-1]) + abs(attrs["offset"])
     rows, columns = triangle_cells(attrs, size)
     out = np.zeros((*a.shape[:-1], size, size), a.dtype)
@@ -202,7 +202,6 @@ def maketrian(context: Context, attrs: Attrs, a: Array) -> Array:
 
 
 def _side(count: int) -> int:
-    """Return the side of a triangle of ``count`` numbers."""
     side = int((np.sqrt(8 * count + 1) - 1) // 2)
     if side * (side + 1) // 2 != count:
         raise KernelError(f"{format_count(count, 'number')} cannot form a triangle")
@@ -210,7 +209,7 @@ def _side(count: int) -> int:
 
 
 def square(shape: Dims) -> Dims:
-    """Return ``shape`` with unified last two axes.
+    """Unify the last two axes of ``shape``.
 
     Raises:
         KernelError: they differ.
@@ -221,7 +220,7 @@ def square(shape: Dims) -> Dims:
 
 
 def infer_matrix_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer one shape for square matrices and a result of the same shape."""
+    """Infer one shape for square matrices and their results."""
     both, _ = same_shapes(attrs, inputs, outputs[:1])
     shape = None if both[0] is None else square(both[0])
     return [shape], [shape]
@@ -236,7 +235,7 @@ def _infer_number_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
 
 
 def _infer_sum_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer one number for each matrix; shape (1) for a single one, also under NumPy shapes."""
+    """Infer one number per matrix; a single one has shape (1), also under NumPy shapes."""
     return _infer_number_shapes({**attrs, NP_SHAPE: False}, inputs, outputs)
 
 

@@ -42,7 +42,7 @@ from graphshare.text.format import format_count, format_shape
 
 
 def _forward(function: Callable[..., Any], types: TypeRule = same_dtypes) -> Callable[..., Array]:
-    """Return the kernel of a numpy function, whose result MXNet keeps in the dtype of ``types``."""
+    """Return the kernel of a numpy function; MXNet keeps the dtype of ``types``."""
 
     def forward(context: Context, attrs: Attrs, *arrays: Array) -> Array:
         (name,) = types(attrs, [str(x.dtype) for x in arrays], [None])[1]
@@ -55,10 +55,10 @@ def _forward(function: Callable[..., Any], types: TypeRule = same_dtypes) -> Cal
 
 
 def find_summed_axes(attrs: Attrs, a: int, b: int) -> tuple[Sequence[int], Sequence[int]]:
-    """Return the axes of arrays with ``a`` and ``b`` axes that a product sums over.
+    """Return the axes that a product of arrays with ``a`` and ``b`` axes sums over.
 
-    They are the axes that the attributes name; or the last ``axes`` of the first array and the
-    first of the second; or the axes of ``dot``.
+    The attributes name them, or ``axes`` counts the first's last and the second's first, or they
+    are dot's.
     """
     if "a_axes_summed" in attrs:
         return attrs["a_axes_summed"], attrs["b_axes_summed"]
@@ -68,14 +68,13 @@ def find_summed_axes(attrs: Attrs, a: int, b: int) -> tuple[Sequence[int], Seque
 
 
 def multiplies_by_scalar(attrs: Attrs, a: int, b: int) -> bool:
-    """Return whether a side without axes is a factor; a product over named axes sums even then."""
+    """Whether a side without axes is a factor; a product over named axes sums even then."""
     return not (a and b) and "a_axes_summed" not in attrs
 
 
 def _contraction_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     a, b = inputs
     if a is not None and b is not None and multiplies_by_scalar(attrs, len(a), len(b)):
-        # One of the shapes is ().
         return inputs, [unify((*a, *b), outputs[0])]
     if a is not None and "axes" in attrs:
         require(
@@ -106,7 +105,7 @@ def _matmul_shape(attrs: Attrs, a: Dims, b: Dims) -> Shape:
 
 
 def _tensordot_by_count(attrs: Attrs, a: Array, b: Array) -> Any:
-    """Sum over the last ``axes`` of ``a`` and the first ``axes`` of ``b``; a side without axes is a factor."""
+    """Sum over the last ``axes`` of ``a`` and first of ``b``; a side without axes is a factor."""
     if not a.ndim or not b.ndim:
         return np.multiply(a, b)
     with refuse_invalid_call():
@@ -122,7 +121,7 @@ def _einsum_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
     if not all(is_known(shape) for shape in inputs):
         return inputs, outputs
     terms, _, result = attrs["subscripts"].replace(" ", "").partition("->")
-    # Without a result, or with an ellipsis, the shape is left to the run.
+    # Without a result, or with an ellipsis, only the run determines the shape.
     if "." in terms or not result or len(terms.split(",")) != len(inputs):
         return inputs, outputs
     sizes: dict[str, Dim] = {}
@@ -143,7 +142,7 @@ def _einsum_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
 
 
 def _cholesky(attrs: Attrs, a: Array) -> Any:
-    """Return L of L L^T from the lower triangle, or U of U^T U from the upper one."""
+    """Return L of L L^T from the lower triangle, or U of U^T U from the upper."""
     require_lapack(a)
     if attrs["lower"]:
         return np.linalg.cholesky(a)
@@ -191,9 +190,7 @@ def _tensorsolve(attrs: Attrs, a: Array, b: Array) -> Any:
 
 
 def eigh(context: Context, attrs: Attrs, a: Array) -> tuple[Array, Array]:
-    """Return ascending eigenvalues of a symmetric matrix and eigenvectors in columns, whose largest
-    element is positive.
-    """
+    """Return ascending eigenvalues and eigenvectors (columns, largest element positive)."""
     values, vectors = np.linalg.eigh(a, _triangle(attrs))
     largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=-2)[..., None, :], axis=-2)
     return values, np.ascontiguousarray(vectors * np.sign(largest))
@@ -215,7 +212,7 @@ def _real(values: Array) -> Array:
 
 
 def eig(context: Context, attrs: Attrs, a: Array) -> tuple[Array, Array]:
-    """Return the eigenvalues of any matrix (they must be real), and the eigenvectors in columns, in LAPACK's order."""
+    """Return eigenvalues (they must be real) and eigenvectors (columns), in LAPACK's order."""
     values, vectors = np.linalg.eig(a)
     dtype = a.dtype if a.dtype.kind == "f" else np.float64
     return _real(values).astype(dtype), np.asarray(vectors.real).astype(dtype)
@@ -226,9 +223,9 @@ def _eigvals(attrs: Attrs, a: Array) -> Any:
 
 
 def svd(context: Context, attrs: Attrs, a: Array) -> tuple[Array, Array, Array]:
-    """Return the left vectors, singular values and right vectors of a matrix with at most as many rows as columns.
+    """Return left vectors, singular values and right vectors, whose largest elements are positive.
 
-    The largest element of each right vector is positive.
+    The matrix has no more rows than columns.
     """
     left, values, right = np.linalg.svd(check_finite(a), full_matrices=False)
     largest = np.take_along_axis(right, np.abs(right).argmax(axis=-1)[..., None], axis=-1)
@@ -267,7 +264,7 @@ def _values_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
 
 
 def _values_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    """Infer the dtype of eigenvalues: float64 for integers."""
+    """Infer the eigenvalues' dtype: float64 for integers."""
     name = inputs[0]
     return inputs, [name if name is None or name.startswith("float") else "float64"] * len(outputs)
 
@@ -290,10 +287,10 @@ def _tensorinv_shape(attrs: Attrs, a: Dims) -> Shape:
 
 
 def _solution_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    """Return the dtypes of ``a``, ``b`` and the solution: float32 where both sides are, float64 for all other pairs.
+    """Infer the solution's dtype: float32 if both sides are, else float64.
 
     Raises:
-        KernelError: a side is float16; LAPACK cannot take that.
+        KernelError: a side is float16; LAPACK lacks that.
     """
     require("float16" not in inputs, "LAPACK does not solve equations in float16")
     known = [dtype for dtype in inputs if dtype is not None]
@@ -311,7 +308,7 @@ def _tensorsolve_shape(attrs: Attrs, a: Dims, b: Dims) -> Shape:
         raise KernelError(
             f"{format_shape(a)} has {rows} equations for {columns} unknowns, expected the same number"
         )
-    # With as many axes as the right side, all with one element, numpy takes all of them for axes of the unknowns.
+    # With as many axes as the right side, all of one element, numpy considers all axes unknowns.
     return tuple(order[len(b) :] if len(order) > len(b) else order)
 
 

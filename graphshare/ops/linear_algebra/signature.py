@@ -1,4 +1,4 @@
-"""Signatures of the operators of family ``linear_algebra``."""
+"""Signatures of family ``linear_algebra``."""
 
 from __future__ import annotations
 

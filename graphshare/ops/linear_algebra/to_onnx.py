@@ -1,7 +1,6 @@
-"""Linear algebra in ONNX: products, triangles and diagonals on the last two axes, and the products
-of the numpy interface.
+"""Linear algebra in ONNX: products, triangles, diagonals, and the numpy interface's products.
 
-ONNX has no operator for equations, determinants and Cholesky factors: these are ``Scan`` over columns, in float64.
+ONNX lacks equations, determinants and Cholesky factors: these are ``Scan`` over columns in float64.
 """
 
 from __future__ import annotations
@@ -37,12 +36,12 @@ class Matrices(NamedTuple):
 
     @property
     def value(self) -> Value:
-        """Return the value that holds them."""
+        """The ONNX value of the matrices."""
         return Value(self.term.name, self.shape, "float64")
 
 
 def matrices(t: Translation, x: Value, shape: Sequence[int] = ()) -> Matrices:
-    """Return ``x``, read as if it had another ``shape``, as a batch of matrices of float64."""
+    """Return ``x``, optionally reshaped to ``shape``, as a batch of float64 matrices."""
     *lead, rows, columns = shape or x.shape
     whole = (prod(lead), rows, columns)
     wide = Term(t, t.cast(x, "float64"), "float64")
@@ -50,15 +49,13 @@ def matrices(t: Translation, x: Value, shape: Sequence[int] = ()) -> Matrices:
 
 
 def unit_matrices(t: Translation, like: Matrices) -> Matrices:
-    """Return a unit matrix for each of the matrices."""
+    """Return a unit matrix for each matrix."""
     one = Term(t, t.constant(np.eye(like.shape[1]), "float64"), "float64")
     return Matrices(one.expand(like.shape), like.shape)
 
 
 def solve(t: Translation, a: Matrices, b: Matrices) -> Term:
-    """Return X of A X = B (batch, rows, columns of b), by elimination with pivots; NaN or
-    infinities where A is singular.
-    """
+    """Return X of A X = B by elimination with pivots; NaN or infinite if A is singular."""
     (batch, n, _), columns = a.shape, b.shape[2]
     both = Value(
         t.emit("Concat", a.term.name, b.term.name, axis=2), (batch, n, n + columns), "float64"
@@ -74,9 +71,9 @@ def solve(t: Translation, a: Matrices, b: Matrices) -> Term:
 
 
 def pivots(t: Translation, a: Matrices) -> Term:
-    """Return the pivots of an elimination (rows, batch, 1). Each exchange of rows changes a sign.
+    """Return an elimination's pivots (rows, batch, 1), whose product is the determinant.
 
-    Their product is the determinant.
+    Exchanging rows changes a sign.
     """
 
     def step(inputs: Sequence[Value]) -> list[Value]:
@@ -86,13 +83,13 @@ def pivots(t: Translation, a: Matrices) -> Term:
 
 
 def cholesky(t: Translation, a: Matrices) -> Term:
-    """Return L of A = L L^T, from the lower triangle of A; NaN where A is not positive definite."""
+    """Return L of A = L L^T from A's lower triangle; NaN if A is not positive definite."""
     batch, n, _ = a.shape
     rows = Term(t, t.integers(range(n)), "int64")
 
     def step(inputs: Sequence[Value]) -> list[Value]:
         factor, k = Term(t, inputs[0].name, "float64"), Term(t, inputs[1].name, "int64")
-        # Columns from k on are still zeros, so this is the sum over the finished ones.
+        # Columns from k on are still zeros, so this sums the finished ones.
         done = factor.apply(
             "MatMul", factor.apply("Gather", k, axis=1).reshape((batch, n, 1))
         ).reshape((batch, n))
@@ -111,7 +108,7 @@ def _scan(
     states: Sequence[Value],
     step: Callable[[Sequence[Value]], Sequence[Value]],
 ) -> list[str]:
-    """Return the last states of a loop over the numbers below ``count``, and the further outputs of its steps."""
+    """Scan the numbers below ``count``; return last states and further outputs."""
     body = t.body(
         [*(Value("state", x.shape, x.dtype) for x in states), Value("number", (), "int64")], step
     )
@@ -123,9 +120,9 @@ def _scan(
 def _eliminate(
     t: Translation, state: Value, number: Value, *, stop_at_zero: bool
 ) -> tuple[Value, Value]:
-    """Return the rows with column ``number`` eliminated, and the pivot (batch, 1).
+    """Eliminate column ``number``; return the rows and the pivot (batch, 1).
 
-    The row with the largest number becomes the pivot's. With ``stop_at_zero`` a column of zeros stays unchanged.
+    The pivot is the column's largest number. With ``stop_at_zero`` a column of zeros stays.
     """
     batch, n, width = state.shape
     rows = Term(t, t.integers(range(n)), "int64")
@@ -135,7 +132,7 @@ def _eliminate(
         return x.apply("Gather", k, axis=axis)
 
     column = take(Term(t, state.name, "float64"), 2)
-    # Rows above the pivot are done; -1 is below every absolute value.
+    # Rows above the pivot are done: -1 is below every absolute value.
     best = (
         (rows < k)
         .choose(-1.0, column.apply("Abs"))
@@ -146,7 +143,7 @@ def _eliminate(
     swapped = Term(t, t.emit("GatherND", state.name, places, batch_dims=1), "float64")
     top = take(swapped, 1)
     pivot = take(top, 1).reshape((batch, 1))
-    # A determinant of 0 is a result, where equations of a singular matrix have none.
+    # A determinant of 0 is valid; equations of a singular matrix have no solution.
     line = top / (pivot.equals(0).choose(1.0, pivot) if stop_at_zero else pivot)
     line = line.reshape((batch, 1, width))
     reduced = swapped - take(swapped, 2).reshape((batch, n, 1)) * line
@@ -156,12 +153,12 @@ def _eliminate(
 
 
 def transpose_matrices(t: Translation, x: Value | str, rank: int) -> str:
-    """Return ``x`` with its last two axes exchanged."""
+    """Exchange the last two axes of ``x``."""
     return t.transpose(x, (*range(rank - 2), rank - 1, rank - 2))
 
 
 def translate_syrk(t: Translation) -> str:
-    """Emit the product of the matrices and their transposes, times alpha."""
+    """Emit the product of matrices and their transposes, times alpha."""
     a = t.inputs[0]
     other = transpose_matrices(t, a, a.rank)
     product = t.emit("MatMul", other, a) if t.attrs["transpose"] else t.emit("MatMul", a, other)
@@ -169,7 +166,7 @@ def translate_syrk(t: Translation) -> str:
 
 
 def take_triangle(t: Translation, a: Value, *, lower: bool) -> str:
-    """Return a triangle of the matrices, zeros elsewhere."""
+    """Return a triangle of the matrices, else 0."""
     inside = np.tri(a.shape[-1]).astype(bool)
     return t.emit(
         "Where", t.constant(inside if lower else inside.T, "bool"), a, t.number(0, a.dtype)
@@ -187,7 +184,7 @@ def translate_trmm(t: Translation) -> str:
 
 
 def translate_sum_log_diagonal(t: Translation) -> str:
-    """Emit the sum of the logarithms of the diagonal."""
+    """Emit the sum of the diagonal's logarithms."""
     a = t.inputs[0]
     steps = np.arange(a.shape[-1])
     diagonal = Term(t, _take_cells(t, a, steps, steps), a.dtype)
@@ -196,12 +193,12 @@ def translate_sum_log_diagonal(t: Translation) -> str:
 
 
 def translate_extract(t: Translation) -> str:
-    """Emit ``Gather`` of the cells of a diagonal or triangle."""
+    """Emit ``Gather`` of a diagonal's or triangle's cells."""
     return _take_cells(t, t.inputs[0], *_list_cells(t, t.inputs[0].shape[-1]))
 
 
 def translate_make(t: Translation) -> str:
-    """Emit ``Gather`` of each cell of the matrices: one of the numbers, or a zero after them."""
+    """Emit ``Gather`` from the numbers and an appended zero."""
     a, size = t.inputs[0], t.outputs[0].shape[-1]
     rows, columns = _list_cells(t, size)
     places = np.full((size, size), a.shape[-1])
@@ -226,13 +223,13 @@ def _take_cells(t: Translation, a: Value, rows: Array, columns: Array) -> str:
 
 
 def _invert(t: Translation, x: Value, shape: Sequence[int] = ()) -> str:
-    """Emit the solution of equations of ``x``, read as if it had another ``shape``, with the unit matrix."""
+    """Solve equations of ``x`` for the unit matrix."""
     a = matrices(t, x, shape)
     return _finish(t, solve(t, a, unit_matrices(t, a)))
 
 
 def translate_solve_triangular(t: Translation) -> str:
-    """Emit the solution of equations with a triangle; those from the right are transposed."""
+    """Emit the solution with a triangle; equations from the right are transposed."""
     a, b = t.inputs
     factor, right, shape = (
         take_triangle(t, a, lower=t.attrs["lower"]),
@@ -252,7 +249,7 @@ def translate_solve_triangular(t: Translation) -> str:
 
 
 def translate_potri(t: Translation) -> str:
-    """Emit the inverse of the product of a Cholesky factor and its transpose."""
+    """Emit the inverse of a Cholesky factor times its transpose."""
     x = t.inputs[0]
     factor = take_triangle(t, x, lower=t.attrs["lower"])
     pair = [factor, transpose_matrices(t, factor, x.rank)]
@@ -261,7 +258,7 @@ def translate_potri(t: Translation) -> str:
 
 
 def translate_cholesky(t: Translation) -> str:
-    """Emit the Cholesky factor; the upper one is the transposed factor of the transpose."""
+    """Emit the Cholesky factor; the upper one is the transpose's, transposed."""
     x = t.inputs[0]
     if t.attrs["lower"]:
         return _finish(t, cholesky(t, matrices(t, x)))
@@ -270,14 +267,14 @@ def translate_cholesky(t: Translation) -> str:
 
 
 def translate_determinant(t: Translation) -> list[str]:
-    """Emit the product of the pivots of an elimination."""
+    """Emit the product of an elimination's pivots."""
     if not t.inputs[0].shape[-1]:
         return [_constant(t, 1)]
     return [_finish(t, pivots(t, matrices(t, t.inputs[0])).reduce("ReduceProd", [0]))]
 
 
 def translate_log_determinant(t: Translation) -> list[str]:
-    """Emit the product of the signs of the pivots, and the sum of the logarithms of their sizes."""
+    """Emit the product of the pivots' signs and the sum of their logarithms."""
     if not t.inputs[0].shape[-1]:
         return [_constant(t, 1), _constant(t, 0)]
     diagonal = pivots(t, matrices(t, t.inputs[0]))
@@ -289,17 +286,16 @@ def translate_log_determinant(t: Translation) -> list[str]:
 
 
 def _constant(t: Translation, number: float) -> str:
-    """Return ``number`` for each matrix: matrices without rows have the determinant 1."""
+    """Return ``number`` per matrix: without rows the determinant is 1."""
     return t.constant(np.full(t.outputs[0].shape, number), t.outputs[0].dtype)
 
 
 def _finish(t: Translation, x: Term) -> str:
-    """Return a result of float64 in the shape and dtype of the first output."""
     return x.reshape(t.outputs[0].shape).cast(t.outputs[0].dtype).name
 
 
 def _of_floats(translate: Translate) -> Translate:
-    """Return a translation that refuses the dtypes that MXNet does not compute in."""
+    """Return a translation that refuses dtypes in which MXNet does not compute."""
 
     def translate_floats(t: Translation) -> Outputs:
         if any(x.dtype not in LAPACK for x in t.inputs):
@@ -317,13 +313,13 @@ _FACTORS = f"{_FLOATS}, and factors that MXNet keeps for the gradient where some
 
 
 def translate_matmul(t: Translation) -> str:
-    """Emit ``MatMul``, whose rules are numpy's."""
+    """Emit ``MatMul`` (numpy's rules)."""
     a, b = widen_factors(t)
     return t.cast(t.emit("MatMul", a, b), t.outputs[0].dtype, a.dtype)
 
 
 def translate_contraction(t: Translation) -> str:
-    """Emit the product that sums over axes, by one product of matrices; a side without axes is a factor."""
+    """Emit a product that sums over axes as ``MatMul``; a side without axes is a factor."""
     a, b = t.inputs
     if multiplies_by_scalar(t.attrs, a.rank, b.rank):
         return t.emit("Mul", a, b)
@@ -347,18 +343,18 @@ def translate_contraction(t: Translation) -> str:
 
 
 def translate_einsum(t: Translation) -> str:
-    """Emit ``Einsum``; sums of nothing are zeros, where onnxruntime ends the process."""
+    """Emit ``Einsum``; empty sums are zeros, because onnxruntime crashes on them."""
     dtype = t.outputs[0].dtype
     if any(0 in x.shape for x in t.inputs):
         return t.constant(np.zeros(t.outputs[0].shape), dtype)
-    # ONNX has no sums of booleans; sums of zeros and ones are not 0 where a product is true.
+    # ONNX cannot sum booleans; a sum of zeros and ones is positive if a product is true.
     wide = "float32" if dtype == "bool" else dtype
     total = t.emit("Einsum", *(t.cast(x, wide) for x in t.inputs), equation=t.attrs["subscripts"])
     return t.cast(total, dtype, wide)
 
 
 def translate_solve(t: Translation) -> str:
-    """Emit the solution of equations; a right side with an axis less is one column."""
+    """Emit the solution; a right side with one axis less is one column."""
     a, b = t.inputs
     shape = (*b.shape, 1) if b.rank == a.rank - 1 else b.shape
     if a.shape[:-2] != shape[:-2]:
@@ -374,7 +370,7 @@ def translate_tensorinv(t: Translation) -> str:
 
 
 def translate_tensorsolve(t: Translation) -> str:
-    """Emit the solution of the equations of the array as a matrix, with ``a_axes`` at its end."""
+    """Emit the solution with the array as a matrix, ``a_axes`` last."""
     x, b = t.inputs
     last = [normalize_axis(axis, x.rank) for axis in t.attrs["a_axes"] or ()]
     order = (*(i for i in range(x.rank) if i not in last), *last)

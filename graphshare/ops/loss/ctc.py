@@ -14,11 +14,10 @@ from graphshare.text.format import format_count
 
 
 def ctc_loss(context: Context, attrs: Attrs, data: Array, label: Array, *lengths: Array) -> Array:
-    """Return minus the logarithm of the probability of each label over all alignments; 0 if the label is too long.
+    """Return each label's negative log probability over all alignments; 0 if too long.
 
-    ``data`` is (T, N, C) before the softmax, ``label`` (N, L), the result (N,). With
-    ``blank_label`` first, class 0 is the blank and pads labels; with last, class C - 1 is the blank
-    and -1 pads them.
+    ``data`` (T, N, C) are logits, ``label`` is (N, L), the result (N,). With ``blank_label`` first,
+    class 0 is the blank and pads labels; with last, class C - 1 is the blank and -1 pads.
     """
     logs = log_softmax_along(data.astype(np.float64), 2)
     times, words, blank = read_labels(attrs, data, label, *lengths)
@@ -29,10 +28,10 @@ def ctc_loss(context: Context, attrs: Attrs, data: Array, label: Array, *lengths
 def read_labels(
     attrs: Attrs, data: Array, label: Array, *lengths: Array
 ) -> tuple[Array, list[Array], int]:
-    """Return the number of steps and the unpadded label of each sample, and the class of the blank.
+    """Return each sample's number of steps and unpadded label, and the blank's class.
 
     Raises:
-        KernelError: a label has a class out of range, or a length is not within its array.
+        KernelError: a label's class is out of range, or a length is not within its array.
     """
     steps, samples, classes = data.shape
     times = _round_half_away(lengths[0]) if attrs["use_data_lengths"] else np.full(samples, steps)
@@ -60,7 +59,6 @@ def read_labels(
 
 
 def _round_half_away(x: Array) -> Array:
-    """Return the nearest whole numbers, as MXNet rounds labels and lengths."""
     return (
         x.astype(np.int64)
         if x.dtype.kind != "f"
@@ -69,7 +67,7 @@ def _round_half_away(x: Array) -> Array:
 
 
 def extend_label(word: Array, blank: int) -> tuple[Array, Array]:
-    """Return the word with blanks between and around, and where the preceding blank may be skipped."""
+    """Return the word with blanks between and around, and where the preceding blank is optional."""
     path = np.full(2 * len(word) + 1, blank)
     path[1::2] = word
     may_skip = np.zeros(len(path), bool)
@@ -78,8 +76,8 @@ def extend_label(word: Array, blank: int) -> tuple[Array, Array]:
 
 
 def _loss(logs: Array, word: Array, blank: int) -> float:
-    """Return the loss of one sample by the forward recursion over the extended word; ``logs`` (T, C)."""
-    # Equal neighbours need a blank between them; it takes a step.
+    """Return a sample's loss by forward recursion over the extended word; ``logs`` (T, C)."""
+    # A blank between equal neighbours takes a step.
     repeats = int(np.sum(word[1:] == word[:-1]))
     if len(logs) < len(word) + repeats or not len(logs):
         return 0.0
@@ -88,12 +86,12 @@ def _loss(logs: Array, word: Array, blank: int) -> float:
     ahead[:2] = logs[0, path[:2]]
     for step in logs[1:]:
         ahead = advance_paths(ahead, may_skip) + step[path]
-    # An alignment ends on the last class or on the blank after it.
+    # An alignment ends on the last class or the blank after it.
     return -float(np.logaddexp.reduce(ahead[-2:]))
 
 
 def advance_paths(before: Array, may_skip: Array) -> Array:
-    """Return log probabilities one step later: of staying, advancing by one, and where allowed by two."""
+    """Advance log probabilities one step: stay, move by one, or where allowed by two."""
     one = np.concatenate(([-np.inf], before[:-1]))
     two = np.where(may_skip, np.concatenate(([-np.inf, -np.inf], before))[: len(before)], -np.inf)
     return np.asarray(np.logaddexp(np.logaddexp(before, one), two))
@@ -120,7 +118,7 @@ KERNELS = with_limits(
 
 
 def ctc_loss_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
-    """Return the softmax minus the posterior of each class, times the head gradient; 0 if the label is too long."""
+    """Return softmax minus class posteriors, times ``dy``; 0 for too long labels."""
     data = entry.inputs[0]
     times, words, blank = read_labels(entry.attrs, *entry.inputs)
     logs = log_softmax_along(data.astype(np.float64), 2)
@@ -131,7 +129,7 @@ def ctc_loss_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
 
 
 def _sample_gradient(logs: Array, word: Array, blank: int) -> Array:
-    """Return the gradient of one sample, ``logs`` (T, C), by forward and backward recursions over the extended word."""
+    """Return a sample's gradient by forward and backward recursion; ``logs`` (T, C)."""
     if len(logs) < len(word) + int(np.sum(word[1:] == word[:-1])):
         return np.zeros_like(logs)
     path, may_skip = extend_label(word, blank)
@@ -142,7 +140,7 @@ def _sample_gradient(logs: Array, word: Array, blank: int) -> Array:
         ahead[t] = advance_paths(ahead[t - 1], may_skip) + here[t]
     for t in reversed(range(len(here) - 1)):
         back = (behind[t + 1] + here[t + 1])[::-1]
-        # Backwards a skip leads to the places from which one leads forwards.
+        # Backwards, skips lead to where forward skips begin.
         skips = np.concatenate((may_skip[2:][::-1], [False, False]))[: len(path)]
         behind[t] = advance_paths(back, np.concatenate(([False, False], skips))[: len(path)])[::-1]
     whole = np.logaddexp.reduce(ahead[-1, -2:])

@@ -1,5 +1,4 @@
-"""Output layers and losses. Labels usually affect only the gradients, and output layers ignore the
-gradient of their output.
+"""Output layers and losses. Labels usually affect only gradients; output layers ignore ``dy``.
 
 A Hawkes process is a sequence of marked events that excite each other.
 """
@@ -44,7 +43,7 @@ from graphshare.text.format import format_count, format_shape
 
 
 def require_one_dtype(dtypes: Sequence[str]) -> None:
-    """Refuse dtypes that MXNet does not accept for the inputs of a log likelihood."""
+    """Refuse dtypes that MXNet rejects for a log likelihood."""
     real = {dtype for i, dtype in enumerate(dtypes) if i != 5}
     names = ", ".join(sorted(real))
     require(
@@ -55,11 +54,10 @@ def require_one_dtype(dtypes: Sequence[str]) -> None:
 
 
 def log_likelihood(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Array, Array]:
-    """Return the log likelihood of each sequence ``(N,)``, and the memory of each mark at the end ``(N, K)``.
+    """Return each sequence's log likelihood ``(N,)`` and final memory of marks ``(N, K)``.
 
-    Inputs are rates ``(N, K)``, branching ratios and decays ``(K,)``, memories at the start ``(N,
-    K)``, waiting times and marks ``(N, T)``, and for each sequence the number of events and the end
-    of the observation.
+    Inputs are rates ``(N, K)``, branching ratios and decays ``(K,)``, initial memories ``(N, K)``,
+    waiting times and marks ``(N, T)``, and per sequence the number of events and the end time.
     """
     require_one_dtype([str(x.dtype) for x in inputs])
     rates, ratios, decays, state, lags, marks, counts, ends = inputs
@@ -67,7 +65,7 @@ def log_likelihood(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Arra
     memory, likelihood = state.copy(), np.zeros(len(lags), lags.dtype)
     for i in range(len(lags)):
         last, now = np.zeros(rates.shape[1], lags.dtype), number(0)
-        # A count is a floating-point number, and MXNet compares the number of the event with it: 2.5 are three events.
+        # MXNet compares event numbers with a floating-point count: 2.5 are three events.
         for lag, mark in zip(lags[i, : ceil(counts[i])], marks[i], strict=False):
             if not 0 <= mark < rates.shape[1]:
                 raise KernelError(
@@ -107,7 +105,7 @@ def _infer_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, T
 
 
 def log_likelihood_gradient(entry: TapeEntry, dy: Array, dmemory: Array | None = None) -> Gradients:
-    """Return the gradients of rates, branching ratios and decays, event by event in the order of the forward pass."""
+    """Return the gradients of rates, branching ratios and decays, event by event."""
     rates, ratios, decays, state, lags, marks, counts, ends = entry.inputs
     number = lags.dtype.type
     drates, dratios, ddecays = (np.zeros_like(x) for x in (rates, ratios, decays))
@@ -141,15 +139,14 @@ def log_likelihood_gradient(entry: TapeEntry, dy: Array, dmemory: Array | None =
 
 
 def softmax_output(context: Context, attrs: Attrs, x: Array, label: Array) -> Array:
-    """Return the softmax over axis 1 (``multi_output``), the last axis (``preserve_shape``), or each sample as a whole.
+    """Return the softmax over axis 1 (``multi_output``), the last (``preserve_shape``), or samples.
 
-    Without either flag the fast path of MXNet's default build, for inference on float32 with 1, 2
-    or 4 axes, takes the softmax over the last axis instead of each sample. For two axes there is no
-    difference.
+    Without either flag the fast path of MXNet's default build (inference on float32 with 1, 2 or 4
+    axes) uses the last axis.
 
     Raises:
-        KernelError: ``multi_output`` is set and data has one axis, which shape inference accepts
-            for a label of that shape.
+        KernelError: ``multi_output`` is set but data has one axis (shape inference accepts that
+            for a label of the same shape).
     """
     if attrs["multi_output"]:
         _require_axis(x.shape)
@@ -175,7 +172,7 @@ def _softmax(context: Context, x: Array, axis: int) -> Array:
 def _infer_softmax_output_shapes(
     attrs: Attrs, inputs: Shapes, outputs: Shapes
 ) -> tuple[Shapes, Shapes]:
-    """Infer the label: the shape of the data (probabilities) or one class for each softmax."""
+    """Infer the label: the data's shape (probabilities) or one class per softmax."""
     data, label = unify(inputs[0], outputs[0]), inputs[1]
     if data is None:
         return [data, label], [data]
@@ -185,7 +182,7 @@ def _infer_softmax_output_shapes(
         return [data, _unify_label(label, data[:-1])], [data]
     _require_axis(data)
     flat = (data[0], prod(d for d in data[2:] if d is not None) if is_known(data[2:]) else None)
-    # MXNet accepts a label in each of these forms, and infers the first.
+    # MXNet accepts these forms of label, and infers the first.
     forms: list[Shape] = [flat, (data[0], *data[2:]), (data[0], 1, *data[2:])]
     if label is None:
         return [data, flat], [data]
@@ -219,7 +216,7 @@ def _return_data(context: Context, attrs: Attrs, x: Array, label: Array) -> Arra
 def _infer_regression_shapes(
     attrs: Attrs, inputs: Shapes, outputs: Shapes
 ) -> tuple[Shapes, Shapes]:
-    """Infer the shape of the label: the shape of the data, but ``(N,)`` for data ``(N, 1)``."""
+    """Infer the label's shape: the data's, but ``(N,)`` for data ``(N, 1)``."""
     data, label = unify(inputs[0], outputs[0]), inputs[1]
     if data is None:
         return [data, label], [data]
@@ -242,7 +239,7 @@ def _infer_svm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
 
 
 def softmax_cross_entropy(context: Context, attrs: Attrs, x: Array, label: Array) -> Array:
-    """Return the sum over the samples of -log(probability of the label), with probabilities of at least 1e-8."""
+    """Sum -log(probability of the label) over samples, with probabilities of at least 1e-8."""
     classes = convert(label, np.int64)
     if classes.size and not (classes.min() >= 0 and classes.max() < x.shape[1]):
         raise KernelError(
@@ -287,9 +284,9 @@ KERNELS = with_limits(
 
 
 def make_loss_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return ``grad_scale``, divided by the number of rows (``batch``) or of values above ``valid_thresh`` (``valid``).
+    """Return ``grad_scale``, by ``normalization`` divided by the number of rows or valid values.
 
-    As in MXNet, a row is a vector along the last axis, not a sample of the first axis; data with one axis is one row.
+    As in MXNet, a row is a vector along the last axis, not a sample.
     """
     (x,) = entry.inputs
     scale = entry.attrs["grad_scale"]
@@ -301,7 +298,7 @@ def make_loss_gradient(entry: TapeEntry, dy: Array) -> Array:
 
 
 def softmax_output_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return ``p`` minus the target probabilities, scaled; ``out_grad`` multiplies by the output, as in MXNet."""
+    """Return scaled ``p`` minus targets; as in MXNet, ``out_grad`` multiplies by ``p``."""
     attrs, (x, label), p = entry.attrs, entry.inputs, entry.outputs[0]
     if label.shape == x.shape:
         result: Array = (p - label) * p.dtype.type(attrs["grad_scale"])
@@ -313,7 +310,7 @@ def softmax_output_gradient(entry: TapeEntry, dy: Array) -> Array:
 
 
 def _class_gradient(attrs: Attrs, p: Array, label: Array) -> Array:
-    """Return the gradient for labels that are class numbers, computed in the shape (samples, classes, positions)."""
+    """Return the gradient for class labels, in the shape (samples, classes, positions)."""
     view: Array = p.reshape(shape_classes(attrs, p.shape))
     classes = view_labels(attrs, label, len(view))
     count, alpha = (
@@ -331,7 +328,7 @@ def _class_gradient(attrs: Attrs, p: Array, label: Array) -> Array:
         scale /= label.size if not attrs["multi_output"] else view.shape[0]
     elif attrs["normalization"] == "valid":
         scale /= max(1, np.count_nonzero(convert(label, np.int64) != int(attrs["ignore_label"])))
-    # Over several positions MXNet takes the mean, except where it counts the valid labels of all of them.
+    # MXNet averages over positions, except where it counts all valid labels.
     if attrs["multi_output"] and attrs["normalization"] != "valid":
         scale /= view.shape[2]
     return np.asarray((result * p.dtype.type(scale)).reshape(p.shape))
@@ -340,7 +337,7 @@ def _class_gradient(attrs: Attrs, p: Array, label: Array) -> Array:
 def _regression_vjp(difference: Any) -> Any:
     def vjp(entry: TapeEntry, dy: Array) -> Array:
         x, label = entry.inputs
-        # MXNet divides by the number of outputs of one sample, not by the number of samples.
+        # MXNet divides by one sample's number of outputs, not by the number of samples.
         per_sample = max(1, label.size // max(1, label.shape[0]))
         scale = entry.attrs["grad_scale"] / per_sample
         result: Array = difference(entry.outputs[0], label.reshape(x.shape)) * x.dtype.type(scale)
@@ -350,12 +347,11 @@ def _regression_vjp(difference: Any) -> Any:
 
 
 def _sign_of_difference(x: Array, label: Array) -> Array:
-    """Return 1 where ``x`` is greater than the label, else -1."""
     return np.asarray(np.where(x > label, x.dtype.type(1), x.dtype.type(-1)))
 
 
 def svm_output_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return the gradient of the hinge loss, squared unless ``use_linear``; classes are on the last axis."""
+    """Return the gradient of the hinge loss (squared unless ``use_linear``), classes last."""
     x, label = entry.inputs
     margin, scale = (
         x.dtype.type(entry.attrs["margin"]),

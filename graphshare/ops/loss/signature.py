@@ -1,4 +1,4 @@
-"""Signatures and batch-axis rules of the operators of family ``loss``."""
+"""Signatures and batch-axis rules of family ``loss``."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _loss(use: Use) -> Outcome:
         counted = "all samples" if how == "batch" else "valid values in all samples"
         place = outcome if isinstance(outcome, At) else At(0)
         why = f"divides its gradient by the number of {counted} (normalization {how})"
-        # The output itself keeps its samples apart; only the gradient is divided.
+        # The output keeps samples apart; only the gradient is divided.
         return Mixes(why, [place], only_training=isinstance(outcome, At))
     return outcome
 

@@ -1,8 +1,7 @@
 """Losses in ONNX: their outputs at inference. Most do not depend on the label.
 
-Connectionist temporal classification is the forward recursion of all samples at once as ``Scan``
-over the steps, the log likelihood of marked events a ``Scan`` over the events of all sequences at
-once.
+Connectionist temporal classification is a ``Scan`` over all samples' steps, the log likelihood of
+marked events a ``Scan`` over all sequences' events.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from graphshare.ops.translation import FAR, Translation, Translator, Value, keep
 
 
 def translate_softmax_output(t: Translation) -> str:
-    """Emit ``Softmax`` over axis 1 (``multi_output``), the last axis, or each sample as a whole, as the kernel does."""
+    """Emit the kernel's ``Softmax``: over axis 1, the last axis, or samples."""
     x = t.inputs[0]
     if t.attrs["multi_output"]:
         if x.rank < 2:
@@ -31,7 +30,7 @@ def translate_softmax_output(t: Translation) -> str:
 
 
 def translate_softmax_cross_entropy(t: Translation) -> str:
-    """Emit minus the sum of the logarithms of the labels' probabilities (at least 1e-8 each)."""
+    """Emit the negative sum of the labels' log probabilities, each at least 1e-8."""
     x, label = t.inputs
     wide = "float64" if x.dtype == "float64" else "float32"
     logs = t.emit("LogSoftmax", t.cast(x, wide), axis=1)
@@ -46,7 +45,7 @@ _WIDE = "float64"
 
 
 def translate_ctc_loss(t: Translation) -> str:
-    """Emit minus the logarithm of the probability of each label over all alignments, 0 if the label is too long."""
+    """Emit each label's negative log probability over all alignments, 0 if too long."""
     steps, samples, _ = t.inputs[0].shape
     width = t.inputs[1].shape[1]
     if not width:  # as labels of padding alone
@@ -72,7 +71,7 @@ def translate_ctc_loss(t: Translation) -> str:
         after.apply("GatherElements", _column(place.apply("Max", 0)), axis=1)
         for place in (last - 1, last)
     ]
-    # An empty word has one end only, its single blank.
+    # An empty word has one end, its single blank.
     ends[0] = _column(lengths > 0).choose(ends[0], -np.inf)
     loss = -Term(t, t.emit("Concat", *(end.name for end in ends), axis=1), _WIDE).reduce(
         "ReduceLogSumExp", [1]
@@ -82,7 +81,7 @@ def translate_ctc_loss(t: Translation) -> str:
 
 
 def _read_labels(t: Translation) -> tuple[Term, Term, Term, int]:
-    """Return the number of steps, the labels, their lengths, and the class of the blank."""
+    """Return numbers of steps, labels, their lengths, and the blank's class."""
     data, label = t.inputs[:2]
     steps, samples, classes = data.shape
     labels = _round(term(t, 1))
@@ -102,11 +101,11 @@ def _read_labels(t: Translation) -> tuple[Term, Term, Term, int]:
 def _advance(
     t: Translation, start: Term, emitted: Term, path: Term, times: Term, blank: int
 ) -> Term:
-    """Emit ``Scan``: the log probabilities of the paths after the last step of each sample."""
+    """Scan the log probabilities of the paths to each sample's last step."""
     steps, samples, size = t.inputs[0].shape[0], t.inputs[0].shape[1], 2 * t.inputs[1].shape[1] + 1
     before = t.pad(t.slice(path.name, [1], [0], [-2]), (0, 2), (0, 0), blank, "int64")
     may_skip = ~path.equals(blank) & ~path.equals(Term(t, before, "int64"))
-    # 0 allows the skip, and -inf added to a logarithm forbids it.
+    # -inf forbids the skip, 0 allows it.
     forbidden = may_skip.choose(emitted.number(0), -np.inf)
 
     def step(inputs: Sequence[Value]) -> list[Value]:
@@ -128,7 +127,7 @@ def _advance(
 
 
 def _shift(t: Translation, ahead: Term, by: int) -> str:
-    """Return log probabilities ``by`` places further on the path, with minus infinity before."""
+    """Shift log probabilities ``by`` places along the path, after minus infinity."""
     return t.slice(t.pad(ahead.name, (0, by), (0, 0), -np.inf, _WIDE), [1], [0], [-by])
 
 
@@ -142,7 +141,6 @@ def _with_blanks(t: Translation, word: Term, blank: int, size: int) -> Term:
 
 
 def _count_repeats(t: Translation, word: Term, inside: Term, width: int) -> Term:
-    """Return the number of classes that follow the same one in each word."""
     later, earlier = (
         Term(t, t.slice(word.name, [1], [a], [b]), "int64") for a, b in ((1, width), (0, width - 1))
     )
@@ -151,7 +149,7 @@ def _count_repeats(t: Translation, word: Term, inside: Term, width: int) -> Term
 
 
 def _round(x: Term) -> Term:
-    """Return the nearest whole numbers, half away from 0."""
+    """Round half away from 0."""
     return x.widen().round_half_away().cast("int64") if x.is_float else x.cast("int64")
 
 
@@ -164,7 +162,7 @@ def _column(x: Term) -> Term:
 
 
 def translate_log_likelihood(t: Translation) -> list[str]:
-    """Emit the log likelihood of each sequence ``(N,)`` and the memory of each mark at the end ``(N, K)``."""
+    """Emit each sequence's log likelihood ``(N,)`` and final memory of marks ``(N, K)``."""
     require_one_dtype([x.dtype for x in t.inputs])
     rates, ratios, decays, memory, lags, marks, counts, ends = terms(t)
     (samples, number), steps, dtype = t.inputs[0].shape, t.inputs[4].shape[1], rates.dtype

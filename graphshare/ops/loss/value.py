@@ -1,4 +1,4 @@
-"""The values of losses. An output layer returns predictions; its loss is computed from them and the label."""
+"""The values of losses, computed from an output layer's predictions and the label."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from graphshare.ops.kernel import Array, Attrs
 
 
 class LossValue(NamedTuple):
-    """A loss as a number: the mean over samples (and positions) of ``measure``."""
+    """A loss as a number: the mean of ``measure`` over samples (and positions)."""
 
     measure: str
     value: float
 
 
 def measure_loss(op: str, attrs: Attrs, output: Array, label: Array | None) -> LossValue:
-    """Return the loss of a head ``op``; the mean of ``output`` where that is the loss itself, or no loss at all."""
+    """Return the loss of head ``op``; without a formula or label, the mean of ``output``."""
     measure, compute = _MEASURES.get(op, ("mean", None))
     values = output.astype(np.float64)
     if compute is None or label is None:
         return LossValue("mean", float(values.mean()) if values.size else float("nan"))
-    # A probability that was rounded to 0 would make the loss infinite.
+    # A probability rounded to 0 would make the loss infinite.
     floor = np.finfo(output.dtype).tiny if np.issubdtype(output.dtype, np.floating) else 0.0
     return LossValue(measure, float(compute(attrs, values, label, float(floor))))
 
 
 def shape_classes(attrs: Attrs, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape (samples, classes, positions) that SoftmaxOutput gives an input of ``shape``.
+    """Return SoftmaxOutput's (samples, classes, positions) for ``shape``.
 
     Without a flag each sample is one softmax.
     """
@@ -42,7 +42,7 @@ def shape_classes(attrs: Attrs, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def view_labels(attrs: Attrs, label: Array, samples: int) -> Array:
-    """Return labels that are classes as (samples, 1, positions), as many as there are samples."""
+    """Return class labels as (samples, 1, positions)."""
     labels = (
         label if attrs["multi_output"] or attrs["preserve_shape"] else label.reshape(-1)[:samples]
     )
