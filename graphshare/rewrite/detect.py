@@ -1,6 +1,4 @@
-"""``share --detect``: parameters that may have been meant to be one, by equal values, or by equal
-form and related names.
-"""
+"""``share --detect``: parameters that may be meant as one, by equal values, or by form and name."""
 
 from __future__ import annotations
 
@@ -33,9 +31,11 @@ Likeness = Literal["values", "bytes", "transpose", "shape", "operator"]
 
 
 class Candidates(ShortRepr, msgspec.Struct, frozen=True):
-    """Parameters that may be meant to be one. ``why`` names the evidence; ``options`` would tie all to the first.
+    """Parameters that may be meant to be one. ``why`` names the evidence; ``options`` would tie all
+    to the first.
 
-    In an ONNX model these may be equal ``bytes`` under different shapes, or a table and its ``transpose``.
+    In an ONNX model these may be equal ``bytes`` under different shapes, or a table and its
+    ``transpose``.
     """
 
     names: list[str]
@@ -110,7 +110,9 @@ def _list_other_forms(
     groups: Mapping[tuple[str, str, bool], list[Node]],
     relations: Mapping[Node, list[str]],
 ) -> Iterator[Candidates]:
-    """Yield parameters of an ONNX model with equal bytes and other shapes, and tables with their transposes."""
+    """Yield parameters with equal bytes and other shapes, and tables with their transposes, of
+    ONNX.
+    """
     from graphshare.onnx_ops.transposed import (
         LEAST,
         find_tables,
@@ -168,7 +170,7 @@ def _group_by_value(
                 data = bytes(chunk)
                 first = first or data[: ITEM_SIZES[record.dtype]]
                 constant = constant and data == first * (len(data) // len(first))
-            # A parameter and an auxiliary state cannot be tied, even if their values are equal.
+            # A parameter and an auxiliary state cannot be tied.
             key = f"{record.element_type} {node in auxiliary} {digest.hexdigest()}"
             groups.setdefault((_format_array(record), key, constant), []).append(node)
     return groups
@@ -177,9 +179,6 @@ def _group_by_value(
 def _group_by_form(
     graph: Graph, nodes: Iterable[Node], auxiliary: Collection[Node], records: Mapping[str, Record]
 ) -> dict[tuple[str, bool, Likeness], list[Node]]:
-    """Group parameters of equal form; the key is the form, whether they are auxiliary states, and
-    how the form is known.
-    """
     uses = consumers(graph.nodes)
     groups: dict[tuple[str, bool, Likeness], list[Node]] = {}
     for node in nodes:
@@ -218,8 +217,8 @@ def _format_array(record: Record) -> str:
 
 
 def _list_relations(nodes: Iterable[Node]) -> dict[Node, list[str]]:
-    """Return texts that related names share: whole names that others end in, and names without
-    their first component.
+    """Return texts that related names share: names that others end in, and names without their
+    first component.
     """
     nodes = list(nodes)
     names = {node.name for node in nodes}
@@ -241,12 +240,12 @@ def _are_related(group: list[Node], relations: Mapping[Node, list[str]]) -> bool
 
 
 def _group_related(group: list[Node], relations: Mapping[Node, list[str]]) -> list[list[Node]]:
-    """Return the parts of ``group`` with related names, directly or through each other; parts of one are left out."""
+    """Return the parts with several nodes that are related, directly or transitively."""
     leader: dict[Node, Node] = {node: node for node in group}
 
     def find(node: Node) -> Node:
         while leader[node] is not node:
-            # Halving the paths keeps a union of thousands of names nearly linear.
+            # Path halving keeps a union of thousands of names nearly linear.
             leader[node] = leader[leader[node]]
             node = leader[node]
         return node

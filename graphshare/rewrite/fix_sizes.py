@@ -1,4 +1,4 @@
-"""Fixed sizes of a model whose inputs have free ones: types state the numbers, and no operator changes."""
+"""Fixed sizes for a model whose inputs have free ones: types state the numbers, and operators stay."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def fix_sizes(
 ) -> Rewrite:
     """Return the rewrite that gives ``inputs`` (shapes by name) the ``sizes`` by (input, axis).
 
-    A size with a name is fixed wherever it stands.
+    A size with a name is fixed wherever it occurs.
 
     Raises:
         UsageError: a name gets two numbers; all are listed.
