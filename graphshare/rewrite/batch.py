@@ -58,12 +58,12 @@ def plan_batch(
 ) -> Duplication:
     """Add branches to ``graph`` that are computed in one run.
 
-    Every branch gets its own inputs and labels, except those that ``share_inputs`` match. All must
-    have one shape. ``batch_axes`` maps inputs to their batch axis where that is not 0.
+    Every branch gets its own inputs and labels, all of one shape, except those that
+    ``share_inputs`` match. ``batch_axes`` maps inputs to their batch axis where that is not 0.
 
     Raises:
         RefusedError: names collide, a variable's role is unknown, or operators mix the samples of a
-            batch. All are listed, and ``force`` makes notes of them.
+            batch, unless ``force`` makes notes of these.
     """
     if find_batch(graph) is not None:
         raise RefusedError(
@@ -104,7 +104,6 @@ def plan_batch(
 def _find_inputs(
     graph: Graph, roles: Mapping[Node, Role], axes: Mapping[str, int], used_by_all: Collection[Node]
 ) -> dict[Node, Joined]:
-    """Raise RefusedError for a parameter in ``axes`` and for implied inputs."""
     inputs = {
         node: Joined(axes.get(node.name, 0), node in used_by_all)
         for node, role in roles.items()
@@ -144,7 +143,6 @@ def _refuse_odd_inputs(graph: Graph, inputs: Collection[Node]) -> None:
 
 
 def _note_couplings(couplings: Sequence[Coupling], force: bool) -> list[str]:
-    """Raise RefusedError without ``force``."""
     if not force:
         hint = "`force` makes the batch anyway; with copy or tie every branch runs by itself"
         RefusedError.raise_any(
@@ -159,7 +157,6 @@ def _note_couplings(couplings: Sequence[Coupling], force: bool) -> list[str]:
 def _check_result(
     rewrite: Rewrite, inputs: Mapping[Node, Joined], outputs: Mapping[tuple[Node, int], int]
 ) -> None:
-    """Raise SelfCheckError unless the result matches its source."""
     concats = [node for node in rewrite.graph.nodes if node.op == "Concat" and node.inputs]
     joins = {concat.inputs[0].node: concat for concat in concats if BRANCHES in concat.attrs}
     replaced = {}
@@ -179,7 +176,6 @@ def _check_result(
 
 
 def _has_all_heads(rewrite: Rewrite, outputs: Collection[tuple[Node, int]]) -> bool:
-    """Return whether the heads of one branch follow those of another, in order."""
     wanted: list[tuple[Entry, int | None]] = []
     for number, branch in enumerate(rewrite.branches):
         for head in branch.source.heads:
@@ -215,9 +211,8 @@ def batch(
 ) -> Rewrite:
     """Run ``graph`` once for the original (unless ``drop_original``) and a branch for each prefix.
 
-    ``inputs`` are the variables with a batch axis. ``outputs`` maps heads with a batch axis, by
-    node and index, to that axis; any other head has one value for all branches. The result has the
-    heads of one branch after the other.
+    ``inputs`` are the variables with a batch axis. ``outputs`` maps heads, by node and index, to
+    their batch axis; any other head has one value for all branches. Heads are grouped by branch.
 
     Raises:
         RefusedError: a prefix is unusable, names collide, or an operator behind a head implies
@@ -256,7 +251,6 @@ class _Batch:
         self._mark = json.dumps(list(labels), separators=(",", ":"))
 
     def check_names(self) -> None:
-        """Refuse repeated names, and heads whose operator implies states by its name."""
         if implies_variables(self._graph):
             hint = "add `gs.upgrade(model)`: it gives the states nodes of their own"
             message = "implies states by its name, and a batch changes that name"
@@ -278,7 +272,6 @@ class _Batch:
         return [(name, label + name) for label in self._labels if label]
 
     def join_inputs(self) -> Iterator[Node]:
-        """Yield the variables of the branches and their Concats, in file order."""
         for node, joined in self._inputs.items():
             for label in self._labels:
                 variable = (
@@ -287,8 +280,7 @@ class _Batch:
                 self._variables[label, node] = variable
             variables = [self._variables[label, node] for label in self._labels]
             yield from dict.fromkeys(variables)
-            # An input that is itself an output and feeds nothing needs no Concat: each branch
-            # returns its own.
+            # An input that is itself an output and feeds nothing needs no Concat.
             if node not in self._consumed:
                 continue
             attrs = freeze(
@@ -356,9 +348,9 @@ def _batch_name(node: Node) -> str:
 
 
 def _branch_name(entry: Entry) -> str:
-    """Name a branch's copy of an output like the operator, so that the output keeps its name.
+    """Return the operator's name for a branch's copy of an output, so that the output keeps its name.
 
-    An operator with several outputs has names for each.
+    For an operator with several outputs it is the output's own name.
     """
     name = output_name(entry)
     if not entry.node.name:

@@ -37,7 +37,7 @@ class BranchOptions(msgspec.Struct, frozen=True):
     force: bool = False
 
     def check(self) -> None:
-        """Reject options that the mode does not support. Raises UsageError with all of them."""
+        """Raise UsageError with all options that the mode does not support."""
         faults = []
         if self.mode != "batch":
             idle = {"`batch_axes`": self.batch_axes, "`force`": self.force}
@@ -78,11 +78,7 @@ class Duplication(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
 
 
 def match_shared_inputs(roles: Mapping[Node, Role], patterns: Sequence[str]) -> dict[Node, None]:
-    """Return the inputs that patterns of ``--share-input`` match.
-
-    Raises:
-        RefusedError: patterns match no input; all are listed.
-    """
+    """Return the inputs that patterns of ``--share-input`` match; RefusedError for idle patterns."""
     shared: dict[Node, None] = {}
     faults = []
     inputs = {node: node.name for node, role in roles.items() if not role.is_parameter}
@@ -113,14 +109,10 @@ def note_unknown_roles(roles: Mapping[Node, Role], mode: ModeOrBatch) -> list[st
 
 
 def check_collisions(kept: Iterable[str], renamed: Iterable[tuple[str, str]]) -> None:
-    """Refuse new names that equal a name that stays, or that two different old names would both
-    get.
+    """Raise RefusedError for new names that equal a kept one, or come from two different old names.
 
     ``kept`` are names that do not change, ``renamed`` pairs of old and new names. Files may repeat
     a name; its new name may then repeat, too. Empty names never collide.
-
-    Raises:
-        RefusedError: every collision.
     """
     staying = set(kept)
     sources: dict[str, str] = {}
@@ -145,11 +137,7 @@ def check_collisions(kept: Iterable[str], renamed: Iterable[tuple[str, str]]) ->
 
 
 def check_prefixes(prefixes: Iterable[str]) -> None:
-    """Refuse prefixes that cannot make names: empty, repeated, or with a NUL character.
-
-    Raises:
-        RefusedError: all such prefixes.
-    """
+    """Raise RefusedError for prefixes that are empty, repeated, or have a NUL character."""
     faults = []
     seen: set[str] = set()
     for prefix in prefixes:

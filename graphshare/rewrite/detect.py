@@ -34,7 +34,7 @@ class Candidates(ShortRepr, msgspec.Struct, frozen=True):
     """Parameters that may be meant to be one. ``why`` names the evidence; ``options`` would tie all
     to the first.
 
-    In an ONNX model these may be equal ``bytes`` under different shapes, or a table and its
+    In an ONNX model they may be equal ``bytes`` of different shapes, or a table and its
     ``transpose``.
     """
 
@@ -52,13 +52,13 @@ def detect(
     as_input: Collection[str] = (),
     as_parameter: Collection[str] = (),
 ) -> list[Candidates]:
-    """Return groups of parameters with equal values in ``params``, then of equal form with related
-    names; each pair once.
+    """Return groups of parameters with equal values, then of equal form with related names; each
+    pair once.
 
-    The form is the shape and dtype where they are known, else the attributes of the operator that
-    uses the parameter. Names are related when one is the other with a prefix (``sha-fc_weight``),
-    or both are the same but for their first component (``left_fc_weight``, ``right_fc_weight``).
-    Arrays of one repeated number, such as zeros, count only where names are related too.
+    The form is the shape and dtype if known, else the attributes of the operator that uses the
+    parameter. Names are related when one is the other with a prefix (``sha-fc_weight``), or only
+    their first component differs (``left_fc_weight``, ``right_fc_weight``). Arrays of one repeated
+    number, such as zeros, count only where names are related too.
     """
     roles = assign_sharing_roles(graph, params, as_input, as_parameter)
     heads = {entry.node for entry in graph.heads}
@@ -110,9 +110,7 @@ def _list_other_forms(
     groups: Mapping[tuple[str, str, bool], list[Node]],
     relations: Mapping[Node, list[str]],
 ) -> Iterator[Candidates]:
-    """Yield parameters with equal bytes and other shapes, and tables with their transposes, of
-    ONNX.
-    """
+    """Yield ONNX parameters of equal bytes and other shapes, and tables with their transposes."""
     from graphshare.onnx_ops.transposed import (
         LEAST,
         find_tables,
@@ -217,9 +215,7 @@ def _format_array(record: Record) -> str:
 
 
 def _list_relations(nodes: Iterable[Node]) -> dict[Node, list[str]]:
-    """Return texts that related names share: names that others end in, and names without their
-    first component.
-    """
+    """Return texts shared by related names: tails that are names (=), all but the first part (~)."""
     nodes = list(nodes)
     names = {node.name for node in nodes}
     keys: dict[Node, list[str]] = {}
@@ -240,7 +236,7 @@ def _are_related(group: list[Node], relations: Mapping[Node, list[str]]) -> bool
 
 
 def _group_related(group: list[Node], relations: Mapping[Node, list[str]]) -> list[list[Node]]:
-    """Return the parts with several nodes that are related, directly or transitively."""
+    """Return the parts of several related nodes, directly or transitively."""
     leader: dict[Node, Node] = {node: node for node in group}
 
     def find(node: Node) -> Node:

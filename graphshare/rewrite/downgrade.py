@@ -101,7 +101,7 @@ class OldVersion:
 
         Raises:
             RefusedError: the version lacks operators, or attributes and values that are not the
-                defaults, or computes them otherwise; all are listed.
+                defaults, or computes them otherwise.
         """
         modern = upgrade(graph, keep_amp_cast=True)
         for node in modern.graph.nodes if self.number < _ESCAPES else ():

@@ -59,11 +59,7 @@ def plan_duplicate(
     """Add a branch for each prefix, grouped with the original: the modes copy and tie of
     ``duplicate``.
 
-    ``held`` are the names in the parameter file, if there is one.
-
-    Raises:
-        RefusedError: names collide, a pattern matches nothing or the wrong kind, a target is
-            unknown, or in tie mode a variable's role is unknown.
+    ``held`` are the names in the parameter file, if any. Raises RefusedError as ``duplicate``.
     """
     tied = _choose_tied(graph, roles, options)
     used_by_all = match_shared_inputs(roles, options.share_inputs)
@@ -142,15 +138,14 @@ def add_branches(
     drop_original: bool = False,
     other_names: Collection[str] = (),
 ) -> Rewrite:
-    """Add a branch of ``graph`` for each prefix, with the heads of the original first, then branch
-    by branch.
+    """Add a branch of ``graph`` for each prefix; heads are grouped by branch, the original's first.
 
     Every branch uses the ``shared`` variables of the original. With ``upto``, the copies contain
-    only the nodes that these outputs need. ``drop_original`` removes the original branch.
-    ``other_names`` are names outside the graph that no copy may get (records of a parameter file).
+    only the nodes that these outputs need. ``other_names`` are names outside the graph that no copy
+    may get (records of a parameter file).
 
     Raises:
-        RefusedError: a prefix is unusable, or new names collide; all collisions are listed.
+        RefusedError: a prefix is unusable, or new names collide.
     """
     check_prefixes(prefixes)
     heads = graph.heads if upto is None else tuple(upto)
@@ -170,8 +165,7 @@ def add_branches(
         # Without the original, the first copy adds the shared nodes.
         placed.update(shared)
     unchanged = len(nodes)
-    # MXNet numbers the entries to a mutated variable by the mutations before them, and counts on
-    # from branch to branch.
+    # MXNet numbers entries to a mutated variable by the earlier mutations, across branches.
     versions = _count_mutations(source, shared)
     for number, prefix in enumerate(prefixes, start=len(branches)):
         mutations = {node: number * last for node, last in versions.items()}
@@ -219,7 +213,6 @@ def add_prefix(prefix: str, node: Node) -> Node:
 
 
 def _raise_version(entry: Entry, mutations: Mapping[Node, int]) -> Entry | None:
-    """Return None for a variable that no earlier branch mutates."""
     count = mutations.get(entry.node)
     return (
         Entry(entry.node, entry.index, entry.version + count) if count and entry.version else None
@@ -238,7 +231,7 @@ def _count_mutations(source: Sequence[Node], shared: Collection[Node]) -> dict[N
 def _rename_implied(
     graph: Graph, source: Sequence[Node], prefixes: Sequence[str]
 ) -> tuple[Rename, ...]:
-    """Return renames of states: every branch has its own, named after its operator."""
+    """Return renames of states: each is named after its branch's operator."""
     implied = list(list_implied_variables(graph))
     copied = set(source) if implied else set()
     names = [variable.name for variable in implied if variable.node in copied]
@@ -356,7 +349,6 @@ def duplicate(
 
 
 def _note_unmoved(graph: Graph, report: Duplication, mode: ModeOrBatch) -> list[str]:
-    """Raise RefusedError for a tie that leaves out all weights."""
     calls = [node for node in report.branches[-1].images if node.op]
     count = len(find_format(graph).bodies.index_functions(graph, calls))
     weights = format_count(count, "weight")

@@ -20,7 +20,7 @@ def extract(graph: Graph, targets: Sequence[str], *, cuts: Sequence[str] = ()) -
     those names.
 
     Raises:
-        RefusedError: names that the graph lacks or that no target needs; all are listed.
+        RefusedError: names that the graph lacks or that no target needs.
     """
     nodes = topological(graph)
     faults: list[Fault] = []
@@ -58,17 +58,15 @@ def extract_entries(
     cuts: Mapping[tuple[Node, int], str] | None = None,
     inputs: Mapping[tuple[Node, int], Node] | None = None,
 ) -> Rewrite:
-    """Extract the nodes that ``targets`` need, in file order; ``targets`` become the heads, in
-    their order.
+    """Extract the nodes that ``targets`` need, in file order, with ``targets`` as the heads.
 
     ``cuts`` maps an output, as a node and an index, to the name of the variable that replaces it,
     and ``inputs`` to that variable where the caller knows its type. Nodes that stay keep their
-    identity, unless something they need was cut, or they store an output name that a variable gets.
+    identity, unless a cut changes their inputs or takes a name that they store.
 
     Raises:
         RefusedError: a cut lies on no path to a target, its name belongs to another node that
-            stays, or the format requires the unknown type of a cut output; all of a kind are
-            listed.
+            stays, or the format requires the unknown type of a cut output.
     """
     cuts = cuts or {}
     reached = _find_reached(targets, cuts) if cuts else {}
@@ -127,7 +125,7 @@ def _find_reached(
 def _free_names(
     graph: Graph, needed: Collection[Node], cuts: Mapping[tuple[Node, int], str]
 ) -> dict[Node, tuple[str, StoredNames]]:
-    """Rename nodes that stay although the name they store was that of a cut output."""
+    """Rename nodes that stay but store the name of a cut output."""
     concerned = {
         node: None for node, index in cuts if node in needed and index < len(node.details.outputs)
     }
@@ -152,7 +150,6 @@ def _free_names(
 def _order_nodes(
     graph: Graph, images: Mapping[Node, Node], variables: Mapping[tuple[Node, int], Node]
 ) -> list[Node]:
-    """Return the nodes in file order; a variable takes the place of the cut node."""
     by_node: dict[Node, list[Node]] = {}
     for (node, _), variable in sorted(variables.items(), key=lambda item: item[0][1]):
         by_node.setdefault(node, []).append(variable)

@@ -33,8 +33,7 @@ def find_constants(graph: Graph) -> list[Entry]:
 def fold_constants(
     graph: Graph, values: Mapping[Node, Tensor]
 ) -> tuple[Rewrite, Mapping[str, Tensor]]:
-    """Return the rewrite that replaces operators by their constant ``values``, without unused
-    nodes.
+    """Replace operators by their constant ``values``, and drop unused nodes.
 
     Values of parameters are returned by name: their data is in the parameter file.
     """

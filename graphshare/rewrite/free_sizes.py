@@ -83,14 +83,14 @@ Evaluate = Callable[[Sequence[Entry]], Mapping[Node, Tensor]]
 def free_sizes(
     graph: Graph, symbols: Sequence[Symbol], measure: Measure, evaluate: Evaluate
 ) -> FreedGraph:
-    """Return the rewrite that lets the caller choose the sizes of ``symbols``.
+    """Let the caller choose the sizes of ``symbols``.
 
     ``measure`` returns shapes that neither the file states nor ONNX infers, ``evaluate`` integers
     that the file computes.
 
     Raises:
         UsageError: a size is two numbers in the file, or 0.
-        RefusedError: operators mix samples, or need a fixed size where one is free; all are listed.
+        RefusedError: operators mix samples, or need a fixed size where one is free.
     """
     inputs = list_inputs(graph)
     freeing = _Freeing(graph, inputs, symbols, find_batch_axes(graph, inputs))
@@ -142,11 +142,10 @@ def find_batch(inputs: Shapes, axes: Mapping[str, int]) -> Symbol:
 
 
 def find_batch_places(inputs: Shapes, axes: Mapping[str, int]) -> list[tuple[str, int]]:
-    """Return the batch axes, as (input, axis): all of ``axes`` whose size is that of the surest
-    one.
+    """Return as (input, axis) all ``axes`` of the same size as the surest batch axis.
 
-    The surest is the batch axis of an RNN, because the operator states it. The first axis of other
-    inputs may be a sequence.
+    That is the axis of an RNN, because the operator states it; the first axis of other inputs may
+    be a sequence.
     """
     sizes = {
         (name, axis): inputs[name][axis] for name, axis in axes.items() if axis < len(inputs[name])
@@ -218,8 +217,7 @@ class _Freeing:
         numbers: dict[str, int] = {}
         for name, shape in inputs.items():
             for place, (axis, size) in enumerate(zip(self.inputs[name], shape, strict=True)):
-                # An open size needs some number for the shapes: one sample, or a common size of
-                # pictures.
+                # An open size needs some number: one sample, or a common size of pictures.
                 number = (
                     size if isinstance(size, int) else 1 if place == batch_axes[name] else _ASSUMED
                 )
@@ -240,7 +238,7 @@ class _Freeing:
         }
         entries = list_named_outputs(self.nodes)
         opened = {name: shape for name, shape in shapes.items() if shape != list(inputs[name])}
-        # Shapes of inner values in the file are not trusted: a wrong shape would free a wrong axis.
+        # The file's shapes of inner values are not trusted: a wrong one would free a wrong axis.
         types = find_format(self.graph).types.find_types(
             self.graph, entries, shapes=opened, independent=True
         )
@@ -276,7 +274,6 @@ class _Freeing:
             )
 
     def rewrite(self) -> FreedGraph:
-        """Return the rewrite of the graph. Raises RefusedError."""
         for node in self.graph.variables():
             if any(map(is_free, self.inputs.get(node.name, ()))):
                 self._note(node, 0, self.inputs[node.name])
@@ -315,9 +312,6 @@ class _Freeing:
                     yield f"output {name!r}: axis {number} is {parts}: the samples are not an axis of their own"
 
     def _find_constants(self) -> list[str]:
-        """Return notes on constants that may come from a fixed size in the file, batch sizes left
-        out.
-        """
         free = {s.name for s in self.symbols} - set(self.batches)
         if not free:
             return []
@@ -385,9 +379,6 @@ class _Freeing:
             raise SizeRefusal("has sizes that the caller feeds")
 
     def _follow_counts(self, call: Call, places: Sequence[Place | None]) -> None:
-        """Record outputs that hold the number of samples; SizeRefusal where samples meet it as a
-        value.
-        """
         row = find_row(call)
         sized = SIZE_OPERANDS.get(call.node.op, ())
         counting = [
@@ -470,7 +461,6 @@ class _Freeing:
         return graph, images
 
     def _list_unread(self) -> set[Node]:
-        """Return the constants that only replaced operands used."""
         replaced, read = set[Node](), {head.node for head in self.graph.heads}
         for node in self.nodes:
             operands = list_operands(node)

@@ -75,13 +75,11 @@ def rename_by_names(
     held: frozenset[str] | None = None,
     repeats: bool = False,
 ) -> Rewrite:
-    """Rename nodes to ``names``, with ``stored`` as their other names; ``only`` limits the rename
-    to kinds of nodes.
+    """Rename nodes to ``names``, with ``stored`` as their other names; ``only`` limits it to kinds
+    of nodes.
 
     ``repeats`` lets different names become one again, as the inverse of a rename may have to.
-
-    Raises:
-        RefusedError: as in :func:`plan_rename`.
+    Raises RefusedError as :func:`plan_rename`.
     """
     chosen = _choose(graph, only, held)
     new = {node: name for node, name in names.items() if node in chosen}
@@ -110,7 +108,6 @@ def _set_new_names(
 def _list_kept(
     graph: Graph, keep: Collection[Boundary], held: frozenset[str] | None
 ) -> frozenset[str]:
-    """Return the names of inputs that are not parameters, and of outputs."""
     kept: set[str] = set()
     if "inputs" in keep:
         kept.update(
@@ -143,11 +140,9 @@ def rename_by_rules(
 ) -> Rewrite:
     """Rename nodes by rules, except inputs or outputs in ``keep``; the notes are on the rules.
 
-    Parameters that an alias or a scope override moves get their new names where these are free; two
-    of one name are refused.
+    Parameters that an alias or a scope override moves get their new names where these are free.
 
-    Raises:
-        RefusedError: as in :func:`rename`, or rules that do not fit the graph.
+    Raises RefusedError as :func:`rename`, or if rules do not fit the graph.
     """
     kept = _list_kept(graph, keep, held)
     plan = plan_names(
@@ -202,14 +197,14 @@ def set_names(
     stored: Mapping[Node, StoredNames] = EMPTY,
     repeats: bool = False,
 ) -> Rewrite:
-    """Give nodes new ``names``, and new ``stored`` names; all others keep theirs.
+    """Give nodes new ``names`` and ``stored`` names; all others keep theirs.
 
     Names inside subgraphs stay: they are bound by position. States that an operator's name implies
-    follow it. With ``repeats``, for the inverse of a rename, names may collide.
+    follow it.
 
     Raises:
-        RefusedError: a new name is one that stays, or two nodes with different names would get one;
-            all are listed.
+        RefusedError: a new name is one that stays, or two nodes with different names would get it,
+            unless ``repeats`` is set for the inverse of a rename.
     """
     implied = [
         (variable, names.get(variable.node, variable.node.name))
@@ -336,8 +331,6 @@ def _check_ways(mapped: bool, inverse: bool, affixes: bool, by_rule: bool) -> No
 
 
 class _NewNames(NamedTuple):
-    """New names by node, and the map file that they come from, if any."""
-
     names: Mapping[Node, str]
     stored: Mapping[Node, StoredNames] = EMPTY
     map_file: MapFile | None = None
@@ -371,8 +364,7 @@ def _rename_by_map(
     )
     if not inverse or new.map_file is None or not new.map_file.sources:
         return rewrite
-    # The inverse should restore the source's bytes, but the graph does not record how strings were
-    # escaped.
+    # The inverse should restore the source's bytes, but the graph does not record string escapes.
     lost = ("the result is not, byte for byte, the file that the map was made from",)
     return restore_escapes(rewrite, new.map_file) or replace(rewrite, notes=lost)
 

@@ -46,12 +46,12 @@ def plan_share(
 ) -> Sharing:
     """Tie parameters by rules; operators and outputs keep their names.
 
-    If parameters get one new name, the one that has it already stays, else the first in file order,
-    with its record in ``params``.
+    Of parameters with one new name, the one that has it already stays with its record in
+    ``params``, else the first in file order.
 
     Raises:
         RefusedError: nothing would change; the rules do not fit the graph; parameters of different
-            kinds, shapes or types would be one; all are listed.
+            kinds, shapes or types would be one.
     """
     roles = assign_sharing_roles(graph, params, as_input, as_parameter)
     plan = plan_sharing(graph, ruleset, roles)
@@ -143,7 +143,6 @@ def _differ_in_shape(ours: Record, theirs: Record) -> bool:
 
 
 def _refuse_outputs(graph: Graph, plan: Plan, reshaped: Collection[Node]) -> Iterator[Fault]:
-    """Yield a fault for each output that would be renamed. A reshaped one keeps its name."""
     heads = dict.fromkeys(entry.node for entry in graph.heads)
     for node in heads:
         kept = plan.ties.get(node, node)
@@ -180,9 +179,6 @@ def _differences(
     params: ParameterFile | None,
     reshaped: Collection[Node],
 ) -> tuple[list[Fault], list[str]]:
-    """Return reasons not to tie pairs, and notes on other pairs. ``reshaped`` ones may have two
-    shapes.
-    """
     faults: list[Fault] = []
     notes: list[str] = []
     uses = consumers(graph.nodes)
@@ -259,7 +255,7 @@ def _dtype(node: Node, record: Record | None) -> str:
 
 
 def _by_operators(tied: Node, kept: Node, uses: _Uses) -> Iterator[tuple[str, object, object]]:
-    """Yield sizes of one formal input that differ between the variables' first operators."""
+    """Yield sizes of one formal input that differ between the first operators."""
     for user, slot in uses.get(tied, ())[:1]:
         for other, place in uses.get(kept, ())[:1]:
             signature, twin = find_signature(user), find_signature(other)
@@ -319,8 +315,7 @@ def _forgotten_partners(
     """Return untied parameters beside tied ones: a bias of a tied weight, statistics of a tied
     gamma.
 
-    Parameters that cannot be tied do not count, nor do pairs that a search for everything equal
-    left apart.
+    Parameters that cannot be tied do not count, nor do pairs left by a search for everything equal.
     """
     uses = consumers(graph.nodes) if plan.ties else {}
     records = index_records(params)
@@ -348,7 +343,6 @@ def _forgotten_partners(
 def _list_apart(
     user: Node, twin: Node, slot: int, ties: Mapping[Node, Node], roles: Mapping[Node, Role]
 ) -> Iterator[tuple[Node, Node]]:
-    """Yield pairs of untied parameters that two operators read at inputs other than ``slot``."""
     shared = ties.get(user.inputs[slot].node, user.inputs[slot].node)
     for place, (a, b) in enumerate(zip(user.inputs, twin.inputs, strict=True)):
         one, other = ties.get(a.node, a.node), ties.get(b.node, b.node)
@@ -358,10 +352,7 @@ def _list_apart(
 
 
 def find_repeated_names(graph: Graph) -> dict[str, list[Node]]:
-    """Return the names of more than one variable; MXNet's Module refuses such a graph.
-
-    Unnamed variables do not count.
-    """
+    """Return repeated names of variables, which MXNet's Module refuses; unnamed ones do not count."""
     by_name: dict[str, list[Node]] = {}
     for node in graph.variables():
         by_name.setdefault(node.name, []).append(node)

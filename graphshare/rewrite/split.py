@@ -30,11 +30,11 @@ class GraphParts(msgspec.Struct, frozen=True, eq=False):
 
 
 def split_at(graph: Graph, names: Sequence[str]) -> dict[Node, int]:
-    """Return the part of each operator that the heads need: the first part computes the first of
-    ``names``, the last the rest.
+    """Return the parts of needed operators: the first computes the first of ``names``, the last the
+    rest.
 
     Raises:
-        RefusedError: a name is not in the graph, or a part would have no operator; all are listed.
+        RefusedError: a name is not in the graph, or a part would have no operator.
     """
     parts: dict[Node, int] = {}
     faults = []
@@ -66,13 +66,10 @@ def split_at(graph: Graph, names: Sequence[str]) -> dict[Node, int]:
 
 
 def split_evenly(graph: Graph, count: int, measure: Callable[[Node], int]) -> dict[Node, int]:
-    """Return the part of each operator that the heads need, of ``count`` parts with weights of
-    about equal size.
+    """Return the parts of needed operators: ``count`` parts with weights of about equal size.
 
-    ``measure`` returns the bytes of a variable, or of an operator without inputs.
-
-    Raises:
-        RefusedError: there are fewer operators than parts.
+    ``measure`` returns the bytes of a variable, or of an operator without inputs. Raises
+    RefusedError for fewer operators than parts.
     """
     needed = set(post_order(entry.node for entry in graph.heads))
     nodes = [node for node in topological(graph) if node in needed and node.op]
@@ -117,12 +114,11 @@ def _weigh(order: Sequence[Node], measure: Callable[[Node], int]) -> list[int]:
 
 
 def extract_parts(graph: Graph, parts: Mapping[Node, int]) -> GraphParts:
-    """Return the parts of a graph. Outputs of a part include the values that later parts read,
-    under their names.
+    """Return the parts of a graph. Values that later parts read become outputs under their names.
 
     Raises:
         RefusedError: the format requires the unknown type of a value that crosses; several nodes
-            have a name that joins parts; all are listed.
+            have a name that joins parts.
     """
     readers: dict[tuple[Node, int], set[int]] = {}
     entries: dict[tuple[Node, int], Entry] = {}

@@ -106,7 +106,7 @@ def tie(graph: Graph, ties: Mapping[Node, Node], names: Mapping[Node, str]) -> R
     counted on: first the kept variable's, then each tied one's in file order.
 
     Raises:
-        RefusedError: something other than a variable is to be tied; all are listed.
+        RefusedError: something other than a variable is to be tied.
     """
     _check_plain((node for pair in ties.items() for node in pair), "tied")
     mutations = _count_mutations(graph, ties) if ties else {}
@@ -226,13 +226,11 @@ def untie(graph: Graph, variables: Collection[Node]) -> Rewrite:
     """Copy each of ``variables`` for every operator but the first, in file order, that uses it.
 
     A copy follows the original. Its name is MXNet's for that operator's own input (``fc2_weight``),
-    or if that is taken, the name of the variable and a number. The rewrite has one more branch for
-    each further copy, with the copies alone, so that the original's record in a parameter file is
-    written for them too.
+    or if that is taken, the variable's with a number. Each further copy is a branch of the rewrite,
+    so that the original's record in a parameter file is written for it too.
 
     Raises:
-        RefusedError: something other than a variable without inputs is to be untied; all are
-            listed.
+        RefusedError: something other than a variable without inputs is to be untied.
     """
     _check_plain(variables, "untied")
     users: dict[Node, dict[Node, int]] = {node: {} for node in variables}

@@ -1,6 +1,6 @@
 """A graph as MXNet 1.9.1 holds it after loading a file, and writes it back.
 
-The steps are those of MXNet's own loader, in its order. A step runs for files older than the
+These are the steps of MXNet's own loader, in its order. A step runs for files older than the
 version beside it; a file without a version counts as 0.8.0. They work on drafts, because two of
 them change variables while looking at operators.
 """
@@ -76,7 +76,7 @@ def upgrade(graph: Graph, *, keep_amp_cast: bool = False) -> Rewrite:
 
     Raises:
         RefusedError: MXNet would not load the file, or an operator is not known well enough to
-            tell; every such node is listed.
+            tell.
     """
     drafts = _make_drafts(graph)
     order = list(drafts.values())
@@ -86,8 +86,7 @@ def upgrade(graph: Graph, *, keep_amp_cast: bool = False) -> Rewrite:
     for draft in order:
         draft.op = canonical(draft.op)
         _rename_attributes(draft)
-    # Files of this version write hidden keys with underscores, and a plain one is an unknown
-    # attribute there.
+    # Files of this version write hidden keys with underscores; a plain one is an unknown attribute.
     hidden = _take_hidden(order) if version < WRITES_VERSION else {}
     faults = [fault for draft in order for fault in _unparsable(draft)]
     if hidden:
@@ -198,7 +197,6 @@ def _is_parsed_again(draft: Draft) -> bool:
 
 
 def _owner(draft: Draft, formal: str) -> Draft | None:
-    """Return the variable at input ``formal`` of an operator that names its inputs."""
     signature = lookup(draft.op)
     names = (
         signature.input_names(draft.attrs, len(draft.inputs), subgraphs=draft.subgraphs)
@@ -290,9 +288,7 @@ def _finish(graph: Graph, drafts: dict[Node, Draft]) -> Rewrite:
 
 
 def _upgrade_subgraph(graph: Graph) -> Graph:
-    """Canonicalize names and counts; no other step runs on a subgraph, and MXNet drops its
-    attributes.
-    """
+    """Canonicalize names and counts; no other step runs here, and MXNet drops attributes."""
     drafts = _make_drafts(graph)
     for draft in drafts.values():
         draft.op = canonical(draft.op)

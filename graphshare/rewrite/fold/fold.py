@@ -79,7 +79,6 @@ def fold(model: Checkpoint) -> FoldedGraph:
 def _name_biases(
     graph: Graph, groups: Sequence[Sequence[Pair]], held: Collection[str]
 ) -> dict[Node, str]:
-    """Return the name of each group's bias, by weight: its own, or a new one that is free."""
     taken = {name for node in graph.nodes for name in (node.name, *node.details.outputs)} | set(
         held
     )
@@ -109,9 +108,8 @@ def _fold_graph(
 ) -> Rewrite:
     """Put each layer of ``groups``, with a bias, in the place of its BatchNorm.
 
-    It has BatchNorm's name, because its output is BatchNorm's: heads and inner outputs keep their
-    names and values. Parameters that only BatchNorm used are removed. ``variables`` are the new
-    biases by weight.
+    It has BatchNorm's name, so that heads and inner outputs keep their names and values. Parameters
+    that only BatchNorm used are removed. ``variables`` are the new biases by weight.
     """
     format_ = find_format(graph)
     pairs = {pair.norm: pair for group in groups for pair in group}
@@ -126,7 +124,7 @@ def _fold_graph(
     waiting = dict(variables)
     for node in graph.nodes:
         pair = pairs.get(node)
-        # A new bias that several layers share comes before the first of them.
+        # A new bias precedes all layers that share it.
         if pair is not None and pair.weight in waiting:
             nodes.append(waiting.pop(pair.weight))
         if node not in dropped:
@@ -153,7 +151,7 @@ def _layer_in_place(pair: Pair, variables: Mapping[Node, Node], format_: ModelFo
     deps = tuple(dict.fromkeys((*layer.control_deps, *norm.control_deps)))
     if pair.bias is not None:
         return replace(layer, control_deps=deps)
-    # Files of 2015 have two numbers for an entry, and the new one must look like the others.
+    # Files of 2015 have two numbers for an entry; the new one must match.
     version = None if layer.inputs[1].version is None else 0
     inputs = (*layer.inputs, Entry(variables[pair.weight], 0, version))
     details = (
@@ -217,7 +215,6 @@ class Folding(ShortRepr, msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def count(self) -> int:
-        """Return the number of folded BatchNorms."""
         return sum(len(one.norms) for one in self.folded)
 
     def _summary(self) -> str:

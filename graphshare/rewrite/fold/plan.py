@@ -1,8 +1,8 @@
-"""Find the BatchNorms that can be folded, and the weights into which, from the graph only.
+"""Find the BatchNorms that can be folded, and into which weights, from the graph only.
 
-A BatchNorm can be folded when it is the only user of the output of a linear layer (Convolution,
-FullyConnected, Deconvolution; in ONNX Conv, Gemm, ConvTranspose). Layers that share a weight are
-folded together or not at all.
+BatchNorm must be the only user of a linear layer's output (Convolution, FullyConnected,
+Deconvolution; in ONNX Conv, Gemm, ConvTranspose). Layers that share a weight are folded together or
+not at all.
 """
 
 from __future__ import annotations
@@ -42,12 +42,10 @@ class Pair(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def weight(self) -> Node:
-        """The variable that is the layer's weight."""
         return self.layer.inputs[1].node
 
     @property
     def bias(self) -> Node | None:
-        """The variable that is the layer's bias, if any."""
         return self.layer.inputs[2].node if len(self.layer.inputs) > 2 else None
 
 
@@ -115,7 +113,7 @@ class _Surroundings:
 
 
 def _pair_up(norm: Node, scaling: Foldable, around: _Surroundings) -> Pair | str:
-    """Pair a BatchNorm with the layer before it, or return why it has to stay."""
+    """Return the reason, not a pair, if BatchNorm has to stay."""
     if scaling.fault or scaling.scaling is None or not norm.inputs:
         return scaling.fault or "has attributes or inputs that cannot be read"
     layer = norm.inputs[0].node
@@ -166,13 +164,11 @@ def _uses_other_outputs(norm: Node, around: _Surroundings) -> bool:
 
 
 def _list_statistics(norm: Node, around: _Surroundings) -> tuple[str, ...]:
-    """Return the names of BatchNorm's parameters and statistics, implied ones too."""
     implied = [variable.name for variable in list_implied_inputs(norm)] if around.implies else []
     return (*(entry.node.name for entry in norm.inputs[1:]), *implied)
 
 
 def _list_variable_obstacles(node: Node, around: _Surroundings) -> Iterator[str]:
-    """Yield the reasons why a parameter cannot be read or replaced."""
     if node.op:
         what = (
             "a constant that is too small for a weight"
@@ -193,7 +189,6 @@ def _list_variable_obstacles(node: Node, around: _Surroundings) -> Iterator[str]
 
 
 def _other_use(group: list[Pair], pairs: Mapping[Node, Pair], around: _Surroundings) -> str:
-    """Return the other use of a group's weight or bias, as a reason; empty without one."""
     layers = {pair.layer for pair in group}
     biases = {pair.bias for pair in group}
     if len(biases) > 1:
@@ -256,7 +251,7 @@ def find_foldable(node: Node, operator_set: int | None = None) -> Foldable | Non
 
 
 def _parse_attributes(node: Node) -> dict[str, Any]:
-    """Return the typed attributes; none if one cannot be read, as in old files."""
+    """Return nothing if an attribute cannot be read, as in old files."""
     signature = find_signature(node)
     values, faults = signature.parse(node.attrs) if signature is not None else ({}, [])
     return {} if any(fault.kind != "unknown" for fault in faults) else values

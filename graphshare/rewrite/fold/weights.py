@@ -34,7 +34,7 @@ def check_fold_memory(groups: Iterable[tuple[Pair, ...]], records: Mapping[str, 
         record = records.get(first.weight.name)
         if record is None or record.shape is None:
             continue
-        # The array as it was read and the folded one stay beside the scratch until the next weight.
+        # The read array and the folded one stay beside the scratch until the next weight.
         taken = kept + prod(record.shape) * _SCRATCH + 2 * record.dense_size
         if excess := describe_excess(taken):
             message = f"folding the weight {format_shape(record.shape)} takes {format_bytes(taken)}, {excess}"

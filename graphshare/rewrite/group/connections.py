@@ -30,11 +30,11 @@ def resolve_names(
 ) -> tuple[dict[Place, Output], list[Fault]]:
     """Return the output that replaces each connected variable, and every fault of ``pairs``.
 
-    Names may be names in the result, with prefixes, or names in the graphs' own files. OUT names an
-    output, or a node that has one (in an ONNX model by the node's own name, too). Operators come
-    before variables, and names in the result before names in the files. IN names an input of every
-    graph that has it; the graph of OUT itself counts only if no other graph has such an input. A
-    name in a file never means an input that a pair already names by its name in the result.
+    Names are those in the result, with prefixes, or in the graphs' own files; the result comes
+    first. OUT names an output, or a node that has one (in an ONNX model by the node's own name,
+    too); operators come before variables. IN names an input of every graph that has it; the graph
+    of OUT itself counts only if no other graph has such an input. A name in a file never means an
+    input that a pair already names by its name in the result.
     """
     if not pairs:
         return {}, []
@@ -138,8 +138,7 @@ class _Names:
         )
 
     def _find_inputs(self, name: str) -> list[Place]:
-        # An input that another pair names by its number, or in full, is not meant again by its
-        # short name.
+        # An input that another pair names otherwise is not meant again by its short name.
         numbered = self._find_numbered(name)
         candidates = numbered or [
             place for place in self._variables.get(name, []) if place not in self._numbered
@@ -156,7 +155,6 @@ class _Names:
     def inputs(
         self, name: str, option: str, output: Output | None
     ) -> tuple[list[Place], list[Fault]]:
-        """Return the inputs called ``name`` that ``output`` is to feed, or the faults of the name."""
         candidates = self._find_inputs(name)
         if output is not None:
             # A graph feeds itself only if no other graph has an input of that name.
@@ -199,7 +197,6 @@ class _Names:
         return did_you_mean(name, known) if self._guesses >= 0 else ""
 
     def _refusal(self, place: Place) -> tuple[str, str] | None:
-        """Return the reason why an output cannot feed a variable, and a hint."""
         number, node = place
         if node in self._states[number]:
             return "an auxiliary state, which its operator writes", "only inputs can be connected"
@@ -213,14 +210,11 @@ class _Names:
 
 
 def _find_one(name: str, namings: Iterable[Mapping[str, list[T]]]) -> list[T]:
-    """Return the item that ``NAME#1`` means in the first naming with several ``NAME``; else
-    nothing.
-    """
+    """Return the item that ``NAME#1`` means in the first naming with several ``NAME``."""
     return [one for named in namings if (one := find_numbered(name, named)) is not None][:1]
 
 
 def _own_names(parts: Sequence[Member], names: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
-    """Return the places with a prefix by their names without it."""
     own: dict[str, list[Any]] = {}
     for name, places in names.items():
         for place in places:

@@ -33,8 +33,8 @@ Output = tuple[int, Entry]
 class Member(msgspec.Struct, frozen=True, eq=False):
     """A graph of the group, with its parameter file if it has one.
 
-    ``prefix`` goes before every name in it; ``label`` is its name in messages, ``alignment`` a
-    change of its operator set.
+    ``prefix`` goes before every name; ``label`` is the name in messages, ``alignment`` a change of
+    operator set.
     """
 
     graph: Graph
@@ -70,7 +70,7 @@ def join(
     and attributes of the first part.
 
     Raises:
-        RefusedError: names collide, connections form a cycle, or no head is left; all are listed.
+        RefusedError: names collide, connections form a cycle, or no head is left.
     """
     faults = [
         Fault(
@@ -176,14 +176,13 @@ def _order_places(
 
 
 def _refuse_circle(places: Sequence[Place], others: Sequence[str] = ()) -> RefusedError:
-    """Return the error for a cycle of places; ``others`` may have been meant."""
     circle = " -> ".join(repr(node.name or node.op) for _, node in (places[0], *reversed(places)))
     hint = f"did you mean {' or '.join(map(repr, others))}?" if others else "leave one of them out"
     return RefusedError(Fault(f"the connections go round in a circle: {circle}", hint=hint))
 
 
 def _list_namesakes(parts: Sequence[Member], connect: Mapping[Place, Output]) -> Iterator[str]:
-    """Yield outputs whose name in their file is that of an output that feeds its own graph."""
+    """Yield outputs with the file's name of an output that feeds its own graph."""
     own = {
         output_name(entry): number
         for (number, _), (source, entry) in connect.items()
@@ -213,8 +212,7 @@ def _list_needed(
 def resolve_connections(connect: Mapping[Place, Output]) -> dict[Place, Output]:
     """Return the output that replaces each connected variable, through connected variables.
 
-    Raises:
-        RefusedError: variables are connected in a circle.
+    Raises RefusedError for a circle.
     """
     resolved: dict[Place, Output] = {}
     for start in connect:
@@ -232,8 +230,6 @@ def resolve_connections(connect: Mapping[Place, Output]) -> dict[Place, Output]:
 
 
 class _Work:
-    """The group under construction: ``images`` of each part so far."""
-
     def __init__(
         self, parts: Sequence[Member], connect: Mapping[Place, Output], ties: Mapping[Place, Place]
     ) -> None:
@@ -249,7 +245,6 @@ class _Work:
         self._mutations = _count_mutations(parts, ties)
 
     def add(self, number: int, nodes: Sequence[Node]) -> None:
-        """Add the images of one part's nodes, after those of other parts that they need."""
         images = self.images[number]
         if not isinstance(images, Kept):
             rebuild(
@@ -270,7 +265,7 @@ class _Work:
         return replace(node) if node in self._placed else node  # two parts may have one node
 
     def _redirect(self, number: int, entry: Entry, _: Node | None = None) -> Entry | None:
-        """Return the entry for a connected or a mutated variable; None for the image of the node."""
+        """Return an entry only for a connected or a mutated variable."""
         place = (number, entry.node)
         output = self._connect.get(place)
         if output is not None:
@@ -290,9 +285,7 @@ class _Work:
 
 
 def _count_mutations(parts: Sequence[Member], ties: Mapping[Place, Place]) -> dict[Place, int]:
-    """Return how often earlier parts mutate the variable that a tied one becomes: the highest
-    versions.
-    """
+    """Return the mutations of the variable that a tied one becomes, by earlier parts."""
     if not ties:
         return {}
     last = {
@@ -311,7 +304,7 @@ def _count_mutations(parts: Sequence[Member], ties: Mapping[Place, Place]) -> di
 def _in_file_order(
     parts: Sequence[Member], images: Sequence[Mapping[Node, Node]]
 ) -> Iterator[Node]:
-    """Yield the nodes part by part, in file order; a tied one at its first place."""
+    """Yield nodes part by part, in file order; a tied one at its first place."""
     placed: set[Node] = set()
     for number, part in enumerate(parts):
         for node in part.graph.nodes:

@@ -140,7 +140,7 @@ def list_renamed_functions(
 
 
 def follow_member(branch: Branch, member: Member) -> Branch:
-    """Return the branch of a member's own graph; the joined graph may be a twin with the same nodes
+    """Return the branch of a member's own graph; the joined one may be a twin with the same nodes
     in order.
     """
     if branch.source is member.graph:
@@ -167,9 +167,6 @@ def _tie_shared_inputs(
     wired: Mapping[Place, Output],
     patterns: Sequence[str],
 ) -> tuple[dict[Place, Place], list[Fault]]:
-    """Return the inputs that become one with an earlier namesake, each with that one, and the
-    faults.
-    """
     ties: dict[Place, Place] = {}
     faults = []
     for pattern in patterns:
@@ -257,7 +254,6 @@ def _describe_difference(a: Node, b: Node) -> str:
 def _add_prefixes(
     parts: Sequence[Member], wired: Mapping[Place, Output], ties: Mapping[Place, Place]
 ) -> list[Member]:
-    """Return the parts; one that collides with an earlier one has a prefix from its file's name."""
     members = list(parts)
     while True:
         open_ = [
@@ -265,8 +261,7 @@ def _add_prefixes(
         ]
         if not open_:
             return members
-        # A prefix can create new collisions with later parts, so they are searched again after each
-        # one.
+        # A prefix can create new collisions with later parts.
         number = min(open_)
         members[number] = msgspec.structs.replace(
             members[number], prefix=_make_prefix(members, number)
@@ -274,9 +269,7 @@ def _add_prefixes(
 
 
 def _make_prefix(parts: Sequence[Member], number: int) -> str:
-    """Return ``head2-`` for ``models/head2-symbol.json``; with a number if another part has that
-    prefix.
-    """
+    """Return ``head2-`` for ``models/head2-symbol.json``, with a number if taken."""
     base = find_stem(parts[number].label.replace("\\", "/").rpartition("/")[2])
     base = "".join(c if c.isalnum() or c in "-_." else "-" for c in base).strip("-") or "graph"
     taken = {part.prefix for part in parts}
@@ -304,7 +297,6 @@ def _refuse_collisions(
 
 
 def _check_result(rewrite: Rewrite, wired: Mapping[Place, Output]) -> None:
-    """Raise SelfCheckError unless the result matches every part."""
     branches = rewrite.branches
     for number, branch in enumerate(branches):
         if any(
@@ -376,8 +368,6 @@ def _equal_parameters(
 
 
 class _Parameter(NamedTuple):
-    """A parameter of a part, and the file of its array."""
-
     number: int
     node: Node
     role: Role

@@ -43,9 +43,7 @@ class Switching(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
 
 
 class _Side(NamedTuple):
-    """One of the two graphs, with its ``variables`` (True for an input), and the types of inputs
-    and outputs.
-    """
+    """One of the two graphs; ``variables`` are True for an input."""
 
     member: Member
     graph: Graph
@@ -68,7 +66,7 @@ def plan_switch(members: Sequence[Member], name: str) -> Switching:
     gets a number.
 
     Raises:
-        RefusedError: the graphs do not fit together; all reasons are listed.
+        RefusedError: the graphs do not fit together.
     """
     format_ = find_format(members[0].graph)
     switches = format_.demand(
@@ -135,11 +133,10 @@ def _describe_side(member: Member, graph: Graph) -> _Side:
 def _pair_outputs(
     members: Sequence[Member], graphs: Sequence[Graph]
 ) -> tuple[Graph, list[str], list[Fault]]:
-    """Return the second graph with outputs in the first one's order, notes on pairs by position,
-    and the faults.
+    """Return the second graph with outputs in the first one's order, notes, and the faults.
 
-    Names that only one graph has are paired if they are at the same positions; otherwise pairs
-    would be guesses.
+    Names that only one graph has are paired by position if positions agree; otherwise pairs would
+    be guesses.
     """
     left, right = ([output_name(head) for head in graph.heads] for graph in graphs)
     one, other = (member.label for member in members)
@@ -222,7 +219,6 @@ def take_branch(graph: Graph, name: str, value: bool) -> Rewrite:
 
 
 def _find_input_switches(graph: Graph) -> dict[Node, tuple[Entry, Sequence[Body]]]:
-    """Return each If on an input, with that input and the bodies."""
     find_switch = find_format(graph).bodies.find_switch
     switches = {node: switch for node in graph.nodes if (switch := find_switch(node)) is not None}
     return {node: switch for node, switch in switches.items() if switch[0].node.is_variable}
@@ -261,7 +257,6 @@ def _take_body(
 def _find_faults(
     left: _Side, right: _Side, name: str, heads: Sequence[tuple[Entry, Entry]], switches: Switches
 ) -> Iterator[Fault]:
-    """Yield every reason why two graphs with paired ``heads`` cannot be bodies of one If."""
     for side in (left, right):
         yield from _check_side(side, name)
     inputs = [
@@ -285,7 +280,6 @@ def _find_faults(
 
 
 def _check_side(side: _Side, name: str) -> Iterator[Fault]:
-    """Yield the reasons why one graph cannot be a body of an If on the input ``name``."""
     if any(node.name == name for node in side.graph.nodes):
         message = f"{OPTION} {name!r} is already the name of a value of {side.member.label}"
         yield Fault(message, hint="give the input another name")
@@ -343,7 +337,6 @@ def _compare_types(
 def _compare_defaults(
     left: _Side, right: _Side, inputs: Iterable[tuple[Node, Node]]
 ) -> Iterator[Fault]:
-    """Yield a fault for each common input with a default in only one graph, or two defaults."""
     pairs = [pair for pair in inputs if any(node.details.holds_value for node in pair)]
     files = (left.member.params, right.member.params)
     first, second = (None if file is None else RecordsByName(file) for file in files)
@@ -404,7 +397,6 @@ def _describe_form(record: Record) -> tuple[object, ...]:
 def _hash_records(
     member: Member, records: Sequence[tuple[Node, Record]], forms: Collection[tuple[object, ...]]
 ) -> Iterator[tuple[Node, tuple[object, ...]]]:
-    """Yield the parameters of these forms, each with a key that equal arrays share."""
     if member.params is None:
         return
     with ArrayReader(member.params) as reader:
@@ -416,7 +408,6 @@ def _hash_records(
 def _place_variables(
     left: _Side, right: _Side, shared: Mapping[Node, Node], name: str
 ) -> list[dict[Node, Node]]:
-    """Return what each graph's variables become in the graph around the If."""
     format_ = find_format(left.graph)
     variables = [*left.variables, *right.variables]
     taken = TakenNames(
@@ -445,7 +436,6 @@ def _place_variables(
 
 
 def _enclose(graph: Graph, variables: Mapping[Node, Node]) -> tuple[Graph, list[Node]]:
-    """Return a graph as a body that captures its variables, and the captured variables."""
     operators = [node for node in graph.nodes if node.op]
     captures: dict[Node, Node] = {}
     by_image: dict[Node, Node] = {}
@@ -466,7 +456,6 @@ def _enclose(graph: Graph, variables: Mapping[Node, Node]) -> tuple[Graph, list[
 
 
 def _check_result(switching: Switching, graphs: Sequence[Graph]) -> None:
-    """Raise SelfCheckError unless the bodies and their captured values match the graphs."""
     graph = switching.graph
     switch = find_format(graph).bodies.find_switch(graph.heads[0].node)
     assert switch is not None

@@ -117,8 +117,7 @@ def _node(graph: Graph, name: str) -> Node:
         raise RefusedError(
             Fault(f"the graph has no node named {name!r}", hint=did_you_mean(name, known))
         )
-    # An operator and a variable may share a name: then the variable is meant, as with `kind` by
-    # default.
+    # Of an operator and a variable with one name the variable is meant, as with `kind` by default.
     return next((node for node in nodes if node.is_variable), nodes[0])
 
 

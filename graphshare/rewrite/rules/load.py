@@ -139,8 +139,6 @@ def _no_constant(name: str) -> Any:
 
 
 class _Reader:
-    """Reads the rules of a parsed file and gathers its faults."""
-
     def __init__(self, where: str) -> None:
         self.where = where
         self.faults: list[Fault] = []
@@ -165,7 +163,7 @@ class _Reader:
                 "is not a key of a rules file",
                 "the keys are version, separator, reuse and rules",
             )
-        # type() and not isinstance(), because true is an int in Python and equal to 1.
+        # Not isinstance(), because true is an int in Python and equal to 1.
         if type(document.get("version")) is not int or document["version"] != VERSION:
             self.fault("$.version", f"must be {VERSION}", f'add "version": {VERSION}')
         self.separator = self.text("$", document, "separator", SEPARATOR) or SEPARATOR
@@ -179,7 +177,6 @@ class _Reader:
         return Ruleset(tuple(rules), self.separator, reuse)
 
     def rules(self, path: str, entries: Any, within: str, depth: int) -> Iterator[Rule]:
-        """Yield the rules of one list, and the rules of its blocks in their places."""
         if type(entries) is not list:
             self.fault(
                 f"{path}.rules",

@@ -129,7 +129,7 @@ def renames_of_arguments(texts: Iterable[str]) -> list[Rule]:
     r"""Return the rules of arguments ``OLD=NEW``: OLD is a literal name, with ``\=`` for ``=``.
 
     Raises:
-        UsageError: one has no ``=`` or an empty side, or a name has two new names; all are listed.
+        UsageError: one has no ``=`` or an empty side, or a name has two new names.
     """
     rules: dict[str, Rule] = {}
     faults = []

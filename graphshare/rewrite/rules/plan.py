@@ -56,8 +56,8 @@ def plan_names(
     """Return new names for the ``nodes`` that rules match. Parameters move with aliases and
     overrides.
 
-    Each of several stored names of outputs is matched by itself. Names in ``kept`` stay. The
-    transform, which sees the whole graph, finds collisions.
+    Each stored name of an output is matched by itself. Names in ``kept`` stay. The transform finds
+    collisions.
 
     Raises:
         RefusedError: rules form a cycle, or an option matches nothing.
@@ -73,8 +73,6 @@ def plan_names(
 
 
 class _Naming:
-    """The new names of nodes; the mappings are as in :class:`Plan`."""
-
     def __init__(
         self, graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role], kept: Collection[str]
     ) -> None:
@@ -198,7 +196,6 @@ def _list_moved_states(graph: Graph, resolver: Resolver) -> list[Implied]:
 
 
 def _note_unknown(ruleset: Ruleset, roles: Mapping[Node, Role]) -> list[str]:
-    """Return notes on variables of unknown role that rules would move if they were parameters."""
     unknown = {node.name: role for node, role in roles.items() if role.kind is Kind.UNKNOWN}
     if not unknown:
         return []
@@ -242,7 +239,6 @@ def _refusals(
     reuse: Reuse,
     others: Collection[str],
 ) -> list[Fault]:
-    """Return the reason not to turn ``movers`` into ``new``, the name of the ``staying`` nodes."""
     faults = []
     if len(staying) > 1:
         hint = "first make them one (`doctor='tie'`) or rename them (`doctor='separate'`)"
@@ -282,7 +278,6 @@ def _refusals(
 
 
 def _refuse_aliases(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) -> list[Fault]:
-    """Return a fault for each alias that names a node that is not a parameter, on either side."""
     literals = [
         (rule, rule.literal)
         for rule in ruleset.rules
@@ -316,10 +311,9 @@ def _note_idle_rules(
     roles: Mapping[Node, Role],
     matched: Iterable[str] | None = None,
 ) -> tuple[str, ...]:
-    """Return notes on rules that decided nothing; such an option is refused.
+    """Note rules that decided nothing; such an option is refused.
 
-    ``names`` are all names of the graph, ``matched`` those that naming rules were applied to (None:
-    all).
+    ``names`` are all names of the graph, ``matched`` those that naming rules saw (None: all).
     """
     idle = [rule for rule in ruleset.rules if rule not in resolver.fired]
     if not idle:
@@ -370,7 +364,7 @@ def _suggest_separator(scope: str, separator: str, names: Iterable[str]) -> str:
 
 
 def _is_overruled(rule: Rule, names: Sequence[str]) -> bool:
-    """Whether a pattern that decided nothing matches any of the first few thousand names."""
+    """Whether a pattern matches any of the first few thousand names."""
     matches = (
         compile_pattern(rule.text) if rule.kind in ("alias", "match") and not rule.within else None
     )

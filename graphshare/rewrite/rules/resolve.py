@@ -1,9 +1,9 @@
 """Rules applied to one name, step by step.
 
-First sharing, for parameters: an alias, else a scope override, until no rule matches the name. Then
-naming: the last map or pattern that matches the name, the last prefix to strip, the last prefix to
-put, and the scopes, the first of them outermost. Every kind of rule starts from the result of the
-kind before it, never from its own: so swaps work.
+First sharing, for parameters: an alias, else a scope override, until no rule matches. Then naming:
+the last matching map or pattern, the last prefix to strip, the last prefix to put, and the scopes,
+the first of them outermost. Every kind of rule starts from the result of the kind before it, never
+from its own: so swaps work.
 """
 
 from __future__ import annotations
@@ -252,7 +252,6 @@ class Resolver:
 
 
 def _table(ruleset: Ruleset) -> tuple[Overrides, dict[Override, Rule]]:
-    """Return the scope overrides among the rules, and the rule of each."""
     rule_of: dict[Override, Rule] = {}
     faults: list[Fault] = []
     for rule in ruleset.rules:
@@ -283,15 +282,15 @@ def find_shadowed(ruleset: Ruleset) -> Iterator[tuple[Rule, Rule]]:
         if rule.kind in ("variable_scope", "name_scope"):
             continue  # they nest
         group = "given" if rule.kind in ("map", "match") else rule.kind
-        # Any prefix fits any name, so all prefixes compete; other rules compete only with rules of
-        # the same text.
+        # Any prefix fits any name, so all prefixes compete; other rules only with rules of the same
+        # text.
         text = (
             "" if rule.kind == "prefix" else rule.literal if rule.literal is not None else rule.text
         )
         if rule.kind == "scope":
             text = join_scope(split_scope(rule.text, ruleset.separator), ruleset.separator)
         key = (group, rule.literal is None, text, rule.within)
-        # A later rule without `only` decides about all kinds of nodes, one with it about its own.
+        # A later rule without `only` decides about all kinds of nodes.
         later = last.get((*key, ())) or last.get((*key, rule.only))
         if later is not None:
             hidden.append((rule, later))
@@ -300,11 +299,7 @@ def find_shadowed(ruleset: Ruleset) -> Iterator[tuple[Rule, Rule]]:
 
 
 def check_length(new: str, old: str) -> None:
-    """Refuse a name that rules made absurdly long.
-
-    Raises:
-        RefusedError: it has over ``MAX_NAME`` characters more than the old one.
-    """
+    """Raise RefusedError for a name over ``MAX_NAME`` characters longer than the old one."""
     if len(new) > len(old) + MAX_NAME:
         raise RefusedError(
             Fault(f"{old[:60]!r} would get a name of {format_count(len(new), 'character')}")
@@ -360,7 +355,7 @@ class Chooser:
                 break
         self._spend(len(self._patterns))
         for number, rule, head, tail, substitute in self._patterns:
-            # The literal rule comes after all patterns that are left, and decides.
+            # The literal rule comes after all patterns that are left.
             if number < best:
                 break
             if not name.endswith(tail) or not (rule.within or name.startswith(head)):

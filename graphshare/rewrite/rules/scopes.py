@@ -2,11 +2,10 @@
 ParameterSharing.
 
 A scope is a tuple of whole components (``"g/b/"`` is ``("g", "b")``, the root is ``()``): a rule
-for ``fc`` does not match ``fc_auto_0``. The deepest component with a rule decides. The target of
-this rule is resolved in turn, by itself; then the rest of the scope is appended and not resolved
-again. Overrides come in blocks that begin at some scope: both sides of a rule lie under the block's
-scope, and the rule applies only to parameters under that scope. Of two rules for the same scope the
-later one wins.
+for ``fc`` does not match ``fc_auto_0``. The deepest component with a rule decides. The rule's
+target is resolved in turn, by itself; then the rest of the scope is appended and not resolved
+again. Overrides come in blocks that begin at some scope: both sides of a rule lie under that scope,
+and it applies only to parameters there. The later of two rules for one scope wins.
 
 This module uses text only, no graphs, so that rules files and the builder's context managers can
 share it.
@@ -33,8 +32,7 @@ _SHOWN = 12  # rules of a long cycle that a message lists
 class Override(msgspec.Struct, frozen=True, eq=False):
     """One rule: parameters of the scope ``key`` are the parameters of ``target``, both absolute.
 
-    The rule applies to parameters under the scope ``within`` (``()``: all); ``place`` says in
-    messages where the rule was given.
+    It applies to parameters under the scope ``within`` (``()``: all); ``place`` is for messages.
     """
 
     key: Scope
@@ -94,8 +92,7 @@ def make_overrides(
     given.
 
     Raises:
-        RefusedError: a key is the root, or a target is the key itself or lies inside it; all are
-            listed.
+        RefusedError: a key is the root, or a target is the key itself or lies inside it.
     """
     overrides = []
     faults = []
@@ -131,9 +128,7 @@ def make_overrides(
 
 
 class _Place:
-    """A scope in the tree of keys: the next components, its rules in order, and whether a block
-    begins here.
-    """
+    """A scope in the tree of keys; a block may begin at it."""
 
     __slots__ = ("block", "next", "rules")
 
@@ -158,8 +153,7 @@ class Overrides:
         self.separator = separator
         self._root = _Place()
         self._characters = 0
-        # By rule and innermost block: the scope that the rule's target resolves to, with the next
-        # rule; or the fault.
+        # By rule and innermost block: the resolved scope, with the next rule; or the fault.
         self._resolved: dict[tuple[Override, Scope], tuple[Scope, Override | None]] = {}
         self._broken: dict[tuple[Override, Scope], Fault] = {}
         self._everywhere: set[Override] = (
@@ -258,7 +252,6 @@ class Overrides:
         return block[: len(rule.within)] == rule.within
 
     def _resolve_target(self, rule: Override, block: Scope) -> tuple[Scope, Override | None]:
-        """Resolve the target of ``rule``, and return the first rule that decides it, too."""
         known = self._look_up_resolved(rule, block)
         if known is not None:
             return known
