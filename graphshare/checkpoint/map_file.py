@@ -214,7 +214,7 @@ def _read_stored_by_id(map_file: MapFile, graph: Graph, inverse: bool) -> Stored
 
 
 def restore_escapes(rewrite: Rewrite, map_file: MapFile) -> Rewrite | None:
-    """Find the string escapes that give ``rewrite`` the hash of the map's source; else None.
+    """Return ``rewrite`` with the string escapes that give the hash of the map's source, if any.
 
     A rename writes strings as MXNet does, so the source's escapes can only be found by trying.
     """

@@ -213,8 +213,7 @@ def follow_group(
     """Return the model that a rewrite made of several, a branch of each, with the needed records.
 
     Raises:
-        RefusedError: two records of a model would get one name, or an output has no type; all such
-            names are listed.
+        RefusedError: two records of a model would get one name, or an output has no type.
     """
     # Before labels change: records have the names of variables.
     lists = [list_under(file, plan) for file, plan in _plan_records(models, rewrite)]

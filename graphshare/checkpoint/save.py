@@ -202,7 +202,7 @@ def resolve_run_outputs(
     in_place: bool = False,
     inputs: Sequence[UsedFile] = (),
 ) -> Outputs:
-    """Return where the outputs of a run and trained parameters go: with ``in_place`` alone, into
+    """Return where the outputs of a run and trained parameters go; with ``in_place`` alone, into
     the model's parameter file.
 
     Raises:
@@ -426,7 +426,7 @@ def write_outputs(
     check_outputs(outputs, model)
     end_time_limit()
     with locate_refusals(model), OutputTransaction() as stage:
-        # An output may be the file of a redirected stdout.
+        # An output may be the file of a redirected stdout, and would overwrite it.
         if "-" in (outputs.graph, outputs.arrays):
             stage.claim_stdout()
         to_stdout = _stage_model(outputs, model, stage, options)

@@ -448,7 +448,7 @@ def _hold_signals() -> Iterator[None]:
 
 @contextmanager
 def make_folder(folder: str) -> Iterator[None]:
-    """Create a folder if it does not exist, and remove it after an error. Raises OutputError."""
+    """Create a missing folder, and remove a new one after an error. Raises OutputError."""
     is_new = not exists(folder)
     try:
         os.makedirs(folder, exist_ok=True)
