@@ -1,4 +1,4 @@
-"""``group(align=True)``: convert older ONNX models to the operator set of the newest, and prove each conversion."""
+"""``group(align=True)``: convert older ONNX models to the newest operator set, and prove it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from graphshare.formats.model_format import find_format
 
 
 def align(sources: Sequence[Checkpoint]) -> list[tuple[Checkpoint, str]]:
-    """Convert ``sources`` to the newest ONNX operator set among them; return each with a description of its change.
+    """Convert ``sources`` to their newest ONNX operator set; return each with its change in words.
 
     Each converted model is compared with its original.
 
     Raises:
         UsageError: all models already use the same version.
-        RefusedError: ONNX's converter cannot convert a model (all operators that it skips are listed), or nothing shows
-            that the result is equal.
+        RefusedError: ONNX's converter cannot convert a model (all operators that it skips are
+            listed), or nothing shows that the result is equal.
         DisprovedError: a converted model computes different outputs.
     """
     sets = [find_format(source.graph).operator_sets for source in sources]
@@ -54,7 +54,6 @@ def _raise(
 
 
 def _prove(source: Checkpoint, result: Checkpoint) -> str:
-    """Compare a converted model with its original and describe the proof. Raises the same errors as :func:`align`."""
     from graphshare.verification.compare import compare  # start-up: --help must not import numpy
 
     report = compare(source, result, allow_unsupported=True)

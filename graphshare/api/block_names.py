@@ -1,8 +1,9 @@
-"""Match names of Gluon's ``save_parameters`` (``features.0.weight``) with names in the graph that the net exports.
+"""Match names of Gluon's ``save_parameters`` (``features.0.weight``) with the exported graph's
+names.
 
-Layers match if they have the same attributes and shapes. Several such layers are matched by their order. A graph has
-two orders, by operators and by the numbers in names. Where the two disagree, as in the shortcut of a residual block,
-the one is taken by which data passes through more blocks in the order of their numbers.
+Layers match if they have the same attributes and shapes, several such layers by their order: of
+operators, or of the numbers in names. Where the two disagree, as in the shortcut of a residual
+block, the order wins in which data passes through more blocks by number.
 """
 
 from __future__ import annotations
@@ -37,13 +38,11 @@ class _Layer(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def kind(self) -> Kind:
-        """Return the attributes with their shapes."""
         return tuple(
             sorted((attribute, shape) for attribute, (_, shape) in self.parameters.items())
         )
 
     def fits(self, kind: Kind) -> bool:
-        """Whether the shapes are compatible with the known shapes in ``kind``."""
         pairs = [
             (own, shape or ())
             for (_, own), (_, shape) in zip(self.kind, kind, strict=False)
@@ -63,7 +62,7 @@ class _Layer(msgspec.Struct, frozen=True, eq=False):
 
 
 def name_for_graph(graph: Graph, file: ParameterFile, plan: Plan) -> Plan:
-    """Return a plan that replaces names of blocks by names of the graph.
+    """Replace names of blocks in a plan by names of the graph.
 
     Raises RefusedError as :func:`match_blocks`.
     """
@@ -78,11 +77,12 @@ def name_for_graph(graph: Graph, file: ParameterFile, plan: Plan) -> Plan:
 
 
 def name_for_blocks(graph: Graph, file: ParameterFile, plan: Plan, blocks: str) -> Plan:
-    """Return a plan that replaces names of the graph by names of the file ``blocks``, in the file's order.
+    """Replace names of the graph in a plan by names of the file ``blocks``, in the file's order.
 
     Raises:
         InputError: ``blocks`` cannot be read.
-        RefusedError: as :func:`match_blocks`, or the names in the plan are not the graph's parameters.
+        RefusedError: as :func:`match_blocks`, or the names in the plan are not the graph's
+            parameters.
     """
     records = {split_key(record.key or "")[1]: record for record, _ in plan}
     known = {name: record.shape for name, record in records.items() if record.shape is not None}
@@ -115,10 +115,10 @@ def _read_layers(blocks: ParameterFile) -> dict[str, _Layer]:
 
 
 def match_blocks(graph: Graph, blocks: ParameterFile, known: Mapping[str, Sizes]) -> dict[str, str]:
-    """Map each key of ``blocks`` to a parameter of ``graph``. ``known`` has known shapes of the graph's parameters.
+    """Map each key of ``blocks`` to a parameter of ``graph``; ``known`` has known shapes of these.
 
     Raises:
-        RefusedError: layers have no counterpart or several; all are listed by name.
+        RefusedError: layers have no counterpart or several.
     """
     if not blocks.named:
         raise RefusedError(Fault("has arrays without names", where=blocks.path))
@@ -156,7 +156,7 @@ def match_blocks(graph: Graph, blocks: ParameterFile, known: Mapping[str, Sizes]
 def _pair_in_order(
     blocks: Iterable[_Layer], layers: Sequence[_Layer], kinds: Mapping[_Layer, Kind]
 ) -> dict[_Layer, _Layer]:
-    """Pair each layer of the blocks with the next layer of the graph that has its kind."""
+    """Pair each layer of the blocks with the graph's next layer of its kind."""
     rest = {
         kind: iter([layer for layer in layers if kinds[layer] == kind]) for kind in kinds.values()
     }
@@ -166,7 +166,7 @@ def _pair_in_order(
 def _list_layers(
     nodes: Sequence[Node], graph: Graph, known: Mapping[str, Sizes], attributes: Collection[str]
 ) -> list[_Layer]:
-    """Return the layers of the graph: variables whose names end in one of ``attributes``, by the rest of the name."""
+    """Group the variables whose names end in one of ``attributes`` by the rest of the name."""
     variables = [node for node in nodes if node.is_variable]
     shapes = infer(
         graph, {node: known[node.name] for node in variables if node.name in known}, None
@@ -187,10 +187,9 @@ def _list_layers(
 
 
 def _assign_kinds(left: Sequence[_Layer], right: Sequence[_Layer]) -> dict[_Layer, Kind]:
-    """Return the attributes and shapes of each layer of the graph; some of the graph's own shapes may be unknown.
+    """Return the kind of each layer of the graph, whose own shapes may be unknown.
 
-    Raises:
-        RefusedError: a layer of either side is left over, or its shapes fit several kinds.
+    Raises RefusedError if a layer of either side is left over, or its shapes fit several kinds.
     """
     rest = Counter(layer.kind for layer in left)
     kinds: dict[_Layer, Kind] = {}
@@ -214,7 +213,7 @@ def _assign_kinds(left: Sequence[_Layer], right: Sequence[_Layer]) -> dict[_Laye
 
 
 def _sort_numbers(layers: Sequence[_Layer]) -> list[_Layer]:
-    """Sort layers whose names differ only in numbers by these numbers; together they keep the same positions."""
+    """Sort layers whose names differ only in numbers by these, within their joint positions."""
     forms: dict[str, list[_Layer]] = {}
     for layer in layers:
         forms.setdefault(_NUMBER.sub("#", layer.name), []).append(layer)
@@ -249,7 +248,9 @@ class _Flow:
                 self._before[bit] |= behind[node] & ~bit
 
     def rate(self, pairs: Mapping[_Layer, _Layer]) -> int:
-        """Count pairs of blocks that follow each other in the order of their numbers; -1 if a pair goes backward."""
+        """Count pairs of blocks that follow each other in numeric order; -1 if a pair goes
+        backward.
+        """
         paths = [(block.name.split("."), self._bit[layer]) for block, layer in pairs.items()]
         score = 0
         for (one, m), (other, n) in combinations(paths, 2):

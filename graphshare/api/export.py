@@ -1,4 +1,6 @@
-"""``export``: translate a model to ONNX and prove it in onnxruntime before its file is put in place."""
+"""``export``: translate a model to ONNX and prove it in onnxruntime before its file is put in
+place.
+"""
 
 from __future__ import annotations
 
@@ -77,12 +79,13 @@ from graphshare.version import __version__
 
 
 class ExportFacts(ShortRepr, msgspec.Struct, frozen=True):
-    """The result of ``export``: the files, the model's inputs and outputs by name, and the numbers of nodes and bytes.
+    """The result of ``export``: the files, inputs and outputs by name, and numbers of nodes and
+    bytes.
 
-    ``path`` is empty and ``bytes`` 0 for a model that was not written. ``renamed`` maps inputs, parameters and outputs
-    that could not keep MXNet's names to their names in ONNX. ``dropped`` lists unused variables such as labels,
-    ``embedded`` parameters that could not stay in their file. ``proof`` is None if no proof was requested. ``notes``
-    list decisions made for the user.
+    ``path`` is empty and ``bytes`` 0 for a model that was not written. ``renamed`` maps inputs,
+    parameters and outputs that could not keep MXNet's names to their names in ONNX. ``dropped``
+    lists unused variables such as labels, ``embedded`` parameters that could not stay in their
+    file. ``proof`` is None if none was requested. ``notes`` list decisions made for the user.
     """
 
     path: str
@@ -123,38 +126,40 @@ def export(
 ) -> Checkpoint:
     """Translate a model for inference to ONNX, and prove in onnxruntime that it computes the same.
 
-    The result is written to ``out`` if given; its ``report`` is an :class:`ExportFacts`. Parameter data stays where it
-    is until the model is saved.
+    The result is written to ``out`` if given; its ``report`` is an :class:`ExportFacts`. Parameter
+    data stays in its files until the model is saved.
 
-    ``shapes`` and ``feeds`` are by variable name as for :func:`run`; every shape must follow from them and the
-    parameters. ``upto`` selects outputs instead of the graph's heads. ``opset`` is the version of ONNX's operator set,
-    13 or later. ``weights`` says where the parameters go: ``"embed"`` puts them into the file, ``"external"`` into one
-    file beside it, and ``"params"`` leaves them in their own file in or below the directory of ``out``. ``fold`` folds
-    BatchNorm into the weights first.
+    ``shapes`` and ``feeds`` are by variable name as for :func:`run`; every shape must follow from
+    them and the parameters. ``upto`` selects outputs instead of the graph's heads. ``opset`` is the
+    version of ONNX's operator set, 13 or later. ``weights`` says where the parameters go:
+    ``"embed"`` puts them into the file, ``"external"`` into one file beside it, and ``"params"``
+    leaves them in their own file in or below the directory of ``out``. ``fold`` folds BatchNorm
+    into the weights first.
 
-    With ``dtype`` (``float16``, ``float32`` or ``float64``) the parameters are cast to that dtype first and the graph
-    computes in it; parameters that BatchNorm accepts only in float32 are not cast. With ``keep_io``, inputs and outputs
-    that are float16 in the graph stay float32 in the model, and the model casts them. ``input_dtypes`` states dtypes of
-    the model's inputs (``{"data0": "int64"}`` for tokens); the model casts them to the graph's dtypes where a node
+    With ``dtype`` (``float16``, ``float32`` or ``float64``) the parameters are cast to that dtype
+    first and the graph computes in it; parameters that BatchNorm accepts only in float32 are not
+    cast. With ``keep_io``, inputs and outputs that are float16 in the graph stay float32 in the
+    model, and the model casts them. ``input_dtypes`` states dtypes of the model's inputs
+    (``{"data0": "int64"}`` for tokens); the model casts them to the graph's dtypes where a node
     needs that.
 
     With ``dynamic_batch`` the caller of the model chooses the batch; names in ``shapes`` are sizes
     that the caller chooses (``{"data": ("n", 3, "h", "w")}``; ``"h:480"`` is translated at 480).
     Nodes without a translation are written in ``custom_domain`` if one is given.
 
-    With ``verify`` the model is checked and run before a file is in place: on ``feeds`` and inputs drawn with ``seed``
-    every output must match graphshare's own executor, up to ``tolerance`` of the output's largest number (by default
-    1e-4, or 1e-2 if the model computes anything in float16), and the branches of a siamese network must be equal bit
-    for bit.
+    With ``verify`` the model is checked and run before a file is in place: on ``feeds`` and inputs
+    drawn with ``seed`` every output must match graphshare's own executor, up to ``tolerance`` of
+    the output's largest number (by default 1e-4, or 1e-2 if the model computes anything in
+    float16), and the branches of a siamese network must be equal bit for bit.
 
     Raises:
-        RefusedError: nodes have no translation, shapes do not follow, parameters are missing, or nodes draw random
-            numbers and cannot be proved; all of a kind are listed.
-        UsageError: the opset or a dtype is unknown; ``input_dtypes`` names something that is not an input, or a dtype
-            too small for its indices; ``keep_io`` keeps nothing; onnxruntime is needed and not installed; ``weights``
-            have no file to go beside.
+        RefusedError: nodes have no translation, shapes do not follow, parameters are missing, or
+            nodes draw random numbers and cannot be proved; all of a kind are listed.
+        UsageError: the opset or a dtype is unknown; ``input_dtypes`` names something that is not an
+            input, or a dtype too small for its indices; ``keep_io`` keeps nothing; onnxruntime is
+            needed and not installed; ``weights`` have no file to go beside.
         DisprovedError: onnxruntime computes different outputs; nothing is written.
-        OutputError: the file could not be written; its previous contents are still there.
+        OutputError: the file could not be written; its previous contents remain.
     """
     source = as_checkpoint(model)
     require(source.graph, Operation.EXPORT, where=source.where)
@@ -164,7 +169,7 @@ def export(
         # Checked first, because the work may take minutes.
         require_onnx()
     if fold:
-        # Folded in the dtype of the file, before a cast could round the statistics.
+        # In the dtype of the file: a cast could round the statistics.
         source = fold_model(source)
     source, cast_notes = _cast(source, dtype)
     inputs, targets = as_names(as_input), as_names(upto)
@@ -181,7 +186,7 @@ def export(
         )
     stated = _check_dtypes(input_dtypes or {})
     arrays = {name: convert_feed(name, array, stated.get(name)) for name, array in arrays.items()}
-    # An input with a stated dtype is cast inside the model; in the graph it keeps its own.
+    # An input with a stated dtype is cast inside the model.
     types = {name: str(array.dtype) for name, array in arrays.items() if name not in stated}
     fed_shapes = {name: array.shape for name, array in arrays.items()}
     fixed, named = split_names(sizes, fed_shapes)
@@ -241,14 +246,13 @@ def export(
                 exported.graph, exported.parameter_file, path, stage, SaveOptions(weights=weights)
             )
             proof = prove(staged.model)
-            # The proof is done: the limit must not strike while files are put in place.
+            # The limit must not strike while files are put in place.
             end_time_limit()
             stage.commit()
     return _report(exported, instances[0], opset, notes, proof, staged)
 
 
 def _place(out: StrPath | None, source: Checkpoint, weights: WeightPlace) -> str:
-    """Return the path of the new file, empty for none. Raises UsageError for weights that need a file to go beside."""
     if out is not None:
         return place_model(os.fspath(out), source)
     if weights != "embed":
@@ -266,7 +270,7 @@ def _find_fed_shapes(
 def _choose_tolerance(
     instance: Instance, tolerance: float | None
 ) -> tuple[ExportTolerance, list[str]]:
-    """Return the tolerance of the outputs, and a note if the least precise float inside the model decides it."""
+    """Note a tolerance that the least precise float inside the model decides."""
     chosen, types = tolerate_export(tolerance).by_dtype, instance.static.inference.types
     coarsest = find_coarsest(dtype for dtypes in types.values() for dtype in dtypes)
     heads = [types[head.node][head.index] or "" for head in instance.static.part.heads]
@@ -283,7 +287,7 @@ def _choose_tolerance(
 
 
 def _cast(source: Checkpoint, dtype: str | None) -> tuple[Checkpoint, list[str]]:
-    """Return a model with its parameters in ``dtype``, and notes on what keeps its own and what became infinite."""
+    """Return the cast model, with notes on parameters that keep their dtype or became infinite."""
     if dtype is None:
         return source, []
     if source.parameter_file is None:
@@ -306,7 +310,6 @@ def _cast(source: Checkpoint, dtype: str | None) -> tuple[Checkpoint, list[str]]
 
 
 def _check_dtypes(stated: Mapping[str, str]) -> dict[str, str]:
-    """Return dtypes by input. Raises UsageError with all dtypes that inputs cannot have."""
     known = ", ".join(sorted(TYPE_FLAGS.values()))
     faults = [
         Fault(
@@ -322,9 +325,6 @@ def _check_dtypes(stated: Mapping[str, str]) -> dict[str, str]:
 
 
 def _check_inputs(instance: Instance, stated: Mapping[str, str], keep_io: bool) -> None:
-    """Refuse names without an input, dtypes that do not hold the indices of a table, and
-    ``keep_io`` that keeps nothing.
-    """
     static, types = instance.static, input_types(instance.translated.graph)
     inputs = [node for node in static.roles if instance.translated.names.get((node, 0)) in types]
     limits = index_limits(static.inference.nodes)
@@ -349,13 +349,12 @@ def _check_inputs(instance: Instance, stated: Mapping[str, str], keep_io: bool) 
 def _translate(
     request: Request, shapes: Mapping[str, Shape], named: NamedShapes, dynamic_batch: bool
 ) -> list[Instance]:
-    """Return the translation at the given sizes, with free sizes where requested, then instances at other sizes."""
     instance = translate_instance(request, shapes)
     inputs = instance.input_shapes()
     own = {
         name: node.name for node, name in instance.translated.variables.items() if name in inputs
     }
-    # Inputs of one name have one shape, although ONNX tells them apart; a label that is left out has none.
+    # Inputs of one name have one shape, although ONNX tells them apart; an omitted label has none.
     free = {name: named[variable] for name, variable in own.items() if variable in named}
     symbols = choose_symbols(free, dynamic_batch, inputs, lambda: batch_symbol(instance))
     if named and not symbols:
@@ -380,7 +379,8 @@ def _refuse_random(instance: Instance) -> None:
 
 
 def place_model(out: str, source: Checkpoint) -> str:
-    """Return the model's path: ``out``, with ``.onnx`` if it has no suffix, or the source's name in a directory.
+    """Return the model's path: ``out`` with ``.onnx`` if it has no suffix, or a name in a
+    directory.
 
     Raises:
         UsageError: ``out`` is stdout.
@@ -419,7 +419,6 @@ def _name(source: Checkpoint) -> str:
 
 
 def _describe_source(source: Checkpoint) -> dict[str, str]:
-    """Return the metadata of a model: the source's file, its hash and the version of graphshare."""
     version = source.graph.version
     metadata = {"source": base_name(source.where)} if source.where else {}
     if source.data:
@@ -439,7 +438,6 @@ def _report(
     proof: ExportReport | None,
     staged: StagedOnnx | None = None,
 ) -> Checkpoint:
-    """Return the model with its :class:`ExportFacts`."""
     translated = instance.translated
     notes = [*notes, *instance.static.notes]
     if translated.custom:

@@ -23,19 +23,19 @@ def extract(
 ) -> Checkpoint:
     """Cut out the minimal graph that computes ``targets``, with the parameters that it needs.
 
-    A target is an output (``conv1_output``), a node (``conv1``: all its outputs) or a pattern (``conv*``). The outputs
-    ``cuts`` become inputs of the same names, and the nodes that only they need are left out. ``branch`` is a boolean
-    input and its value: each If on this input is replaced by the branch that it then computes, and ``targets`` defaults
-    to all outputs.
+    A target is an output (``conv1_output``), a node (``conv1``: all its outputs) or a pattern
+    (``conv*``). The outputs ``cuts`` become inputs of the same names, and nodes that only they need
+    are left out. ``branch`` is a boolean input and its value: the branch that it selects replaces
+    each If on this input, and ``targets`` defaults to all outputs.
 
-    A target or cut of an ONNX model needs a type. If the file does not state it and ONNX does not infer it, it is taken
-    from ``types`` (``{"gelu": "float32[n,3]"}``), else the dtype and rank that onnxruntime computes for drawn inputs
-    are used.
+    A target or cut of an ONNX model needs a type. If neither the file nor ONNX's inference gives
+    it, it is taken from ``types`` (``{"gelu": "float32[n,3]"}``), else it is the dtype and rank
+    that onnxruntime computes for drawn inputs.
 
     Raises:
         UsageError: a type is malformed, or given for a value whose type is known; all are listed.
-        RefusedError: a name is not in the graph, no target needs a cut, or the type of a target or cut is unknown; all
-            of a kind are listed.
+        RefusedError: a name is not in the graph, no target needs a cut, or the type of a target or
+            cut is unknown; all of a kind are listed.
     """
     source = as_checkpoint(model)
     with locate_refusals(source):

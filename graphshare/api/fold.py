@@ -22,27 +22,29 @@ def fold(
 ) -> Checkpoint:
     """Fold each BatchNorm into the weight and bias of the layer before it.
 
-    Layers are Convolution, FullyConnected and Deconvolution, in ONNX Conv, Gemm and ConvTranspose. The result computes
-    the same at inference, up to rounding, with fewer nodes and parameters. The layer gets the outputs of its BatchNorm,
-    so that outputs keep their names. Layers that share a weight are folded together if they come out equal. ``report``
-    of the result lists the folded BatchNorms, and the reasons why others were left. Folded arrays are computed in
-    float64 and held in memory; all others stay in their file.
+    Layers are Convolution, FullyConnected and Deconvolution, in ONNX Conv, Gemm and ConvTranspose.
+    The result computes the same at inference, up to rounding, with fewer nodes and parameters. The
+    layer gets the outputs of its BatchNorm, so that outputs keep their names. Layers that share a
+    weight are folded together if they come out equal. ``report`` of the result lists the folded
+    BatchNorms, and the reasons why others were left. Folded arrays are computed in float64 and held
+    in memory; all others stay in their file.
 
-    With ``verify`` the weights of both models are compared to show that they compute the same for every input, up to
-    rounding: ``by_weights`` of the report is their largest difference in steps of their dtype, or None if weights do
-    not decide. An ONNX model states the types of its inputs, so it is also computed before and after in onnxruntime on
-    drawn inputs. Every output and every folded layer must match up to ``tolerance`` of its largest number (by default
-    1e-4, for float16 1e-2, for float64 1e-9, or two roundings at 1). The report's ``proof`` has the largest difference;
-    if nothing can be computed, a note says why.
+    With ``verify`` the weights of both models are compared to show that they compute the same for
+    every input, up to rounding: ``by_weights`` of the report is their largest difference in steps
+    of their dtype, or None if weights do not decide. An ONNX model states the types of its inputs,
+    so onnxruntime also computes both models on drawn inputs. Every output and every folded layer
+    must match up to ``tolerance`` of its largest number (by default 1e-4, for float16 1e-2, for
+    float64 1e-9, or two roundings at 1). The report's ``proof`` has the largest difference; if
+    nothing can be computed, a note says why.
 
-    ``max_memory`` and ``time_limit`` mean the same as in :func:`run`; they apply to folded weights of any format and to
-    the proof.
+    ``max_memory`` and ``time_limit`` are as in :func:`run`; they apply to folded weights of any
+    format and to the proof.
 
     Raises:
         UsageError: the model has no parameters.
-        RefusedError: ``tolerance`` is given for an MXNet model, although it states no sizes to compute it at; a proof
-            needs more than ``max_memory``; folding a weight needs more than that or than the available memory;
-            ``time_limit`` has passed.
+        RefusedError: ``tolerance`` is given for an MXNet model, although it states no sizes to
+            compute it at; a proof needs more than ``max_memory``; folding a weight needs more than
+            that or than the available memory; ``time_limit`` has passed.
         InputError: the parameter file cannot be read.
         DisprovedError: weights differ, or onnxruntime computes different outputs.
     """

@@ -14,7 +14,7 @@ from graphshare.fleet.foreach import foreach as run_fleet
 _COMMANDS = "graphshare.cli.fleet"
 """The name of the module that runs commands.
 
-Workers import it by name, and nothing here depends on the command line.
+Workers import it by name, so that nothing here depends on the command line.
 """
 
 
@@ -35,14 +35,16 @@ def foreach(
 ) -> FleetRun:
     """Run a command for every model that matches, and return the run, an iterator over the results.
 
-    ``patterns`` are globs, stems, folders or paths; a checkpoint folder is one model, where a command takes it.
-    ``command`` are the words of a command; ``{}`` stands for the model, ``{stem}`` for its path without
-    ``-symbol.json``, ``{name}`` for the last part of that path. Outputs go to ``out``, at the same relative path as the
-    model below the fixed part of its pattern. Up to ``jobs`` worker processes run at a time, or with ``scheduler`` the
-    workers of a Dask cluster; ``shared_filesystem`` states that they see the same files under the same paths.
-    ``manifest`` is a file of JSON lines: unchanged models that it lists as finished are not run again, unless ``force``
-    is set; with ``retry`` only failed models are run. ``time_limit`` (seconds) and ``max_memory`` (bytes, or a text
-    such as ``2G``) apply to each model. ``exclude`` are globs of files to skip in folders.
+    ``patterns`` are globs, stems, folders or paths; a checkpoint folder is one model, where a
+    command takes it. ``command`` are the words of a command; ``{}`` stands for the model,
+    ``{stem}`` for its path without ``-symbol.json``, ``{name}`` for the last part of that path.
+    Outputs go to ``out``, at the model's path relative to the fixed part of its pattern. Up to
+    ``jobs`` worker processes run at a time, or with ``scheduler`` the workers of a Dask cluster;
+    ``shared_filesystem`` states that they see the same files under the same paths. ``manifest`` is
+    a file of JSON lines: unchanged models that it lists as finished are not run again, unless
+    ``force`` is set; with ``retry`` only failed models are run. ``time_limit`` (seconds) and
+    ``max_memory`` (bytes, or a text such as ``2G``) apply to each model. ``exclude`` are globs of
+    files to skip in folders.
 
     Raises:
         InputError: a pattern matches no model, or the manifest cannot be read.

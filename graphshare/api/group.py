@@ -55,27 +55,30 @@ def group(
 ) -> Checkpoint:
     """Join ``models`` in one, with the heads of all of them.
 
-    ``prefixes`` has one entry for each model, ``""`` for none. ``connect`` has pairs of an output and the input that it
-    feeds; the result no longer has that input. ``share_inputs`` are patterns of inputs and labels that all models
-    share. ``on_collision`` decides about a name that two models have: ``error`` rejects it; ``prefix`` prefixes the
-    later model with the name of its file; ``tie-if-equal`` makes parameters of one name and equal value one node. An
-    MXNet model beside an ONNX model is exported first, with ``shapes`` for its inputs; values then have the names of
-    its outputs. With ``align`` ONNX's converter brings models up to the newest operator set, and each is compared with
-    its original.
+    ``prefixes`` has one entry for each model, ``""`` for none. ``connect`` has pairs of an output
+    and the input that it feeds; the result no longer has that input. ``share_inputs`` are patterns
+    of inputs and labels that all models share. ``on_collision`` decides about a name that two
+    models have: ``error`` rejects it; ``prefix`` prefixes the later model with the name of its
+    file; ``tie-if-equal`` makes parameters of one name and equal value one node. An MXNet model
+    beside an ONNX model is exported first, with ``shapes`` for its inputs; values then have the
+    names of its outputs. With ``align`` ONNX's converter brings models up to the newest operator
+    set, and each is compared with its original.
 
-    With ``switch`` two ONNX models become the bodies of one If instead: the result computes the first model if its
-    boolean input of that name is true, else the second. Inputs with the same name and the same default, or none, become
-    one input; outputs of one name become one output, others are paired by position. Parameters of equal bytes become
-    one initializer even under different names; if parameters of one name differ, the second model's gets a number.
+    With ``switch`` two ONNX models become the bodies of one If instead: the result computes the
+    first model if its boolean input of that name is true, else the second. Inputs with the same
+    name and the same default, or none, become one input; outputs of one name become one output,
+    others are paired by position. Parameters of equal bytes become one initializer even under
+    different names; if parameters of one name differ, the second model's gets a number.
     :func:`extract` takes one of the models out again.
 
-    Outputs of ONNX models and values that feed an input need a type. If the file does not state it and ONNX does not
-    infer it, it is taken from ``types`` (``{"gelu": "float32[n,3]"}``), else the dtype and rank that onnxruntime
-    computes for drawn inputs are used.
+    Outputs of ONNX models and values that feed an input need a type. If neither the file nor ONNX's
+    inference gives it, it is taken from ``types`` (``{"gelu": "float32[n,3]"}``), else it is the
+    dtype and rank that onnxruntime computes for drawn inputs.
 
     Raises:
-        UsageError: there are fewer than two models, or more or fewer prefixes than models; ``align`` has nothing to do;
-            a type is malformed, or given for a value whose type is known.
+        UsageError: there are fewer than two models, or more or fewer prefixes than models;
+            ``align`` has nothing to do; a type is malformed, or given for a value whose type is
+            known.
         RefusedError: models do not fit together, names match nothing or too much, an input is fed
             twice, or names collide; all are listed.
         DisprovedError: a model with another operator set does not compute the same.
@@ -139,16 +142,13 @@ def _make_members(
 
 
 def _switch(sources: Sequence[Checkpoint], members: Sequence[Member], name: str) -> Checkpoint:
-    """Make two models the bodies of an If; keep their notes."""
     switching = plan_switch(members, name)
     notes = [note for source in sources for note in notes_on(source.parameter_file, source.graph)]
     return follow_group(sources, switching, report=switching, notes=[*notes, *switching.notes])
 
 
 def find_count_faults(count: int, options: Mapping[str, Sequence[str]]) -> list[Fault]:
-    """Return faults in the number of graphs, and in the number of values of options that take one
-    value for each graph.
-    """
+    """Return faults in the numbers of graphs, and of values of options with one for each graph."""
     faults = []
     if count < 2:
         faults.append(
@@ -172,11 +172,10 @@ def find_count_faults(count: int, options: Mapping[str, Sequence[str]]) -> list[
 def _as_one_format(
     sources: Sequence[Checkpoint], shapes: Shapes, as_input: Sequence[str]
 ) -> Sequence[Checkpoint]:
-    """Return the models; export MXNet models if there are ONNX models beside them.
+    """Export MXNet models if there are ONNX models beside them.
 
-    Raises:
-        RefusedError: a parameter file belongs to a different model, or an export fails (:func:`_export_members`).
-        UsageError: ``shapes`` are given, and no model is exported.
+    Raises RefusedError for a parameter file of a different model, UsageError for ``shapes`` without
+    an export.
     """
     if len({_is_exportable(source) for source in sources}) > 1:
         sources = _export_members(sources, shapes, as_input)
@@ -195,11 +194,7 @@ def _state_types(
     connected: Sequence[str],
     types: Mapping[str, str],
 ) -> Sequence[Checkpoint]:
-    """State the types of outputs and of ``connected`` values that neither the models nor ONNX's inference give.
-
-    Raises:
-        UsageError: a type is malformed, or given for a value that already has one; all are listed.
-    """
+    """State the types of outputs and of ``connected`` values where they are unknown."""
     refuse_types(sources[0].graph, types)
     names: list[tuple[str, Entry]] = []
     untyped = []
@@ -234,12 +229,7 @@ def _is_exportable(source: Checkpoint) -> bool:
 def _export_members(
     sources: Sequence[Checkpoint], shapes: Shapes, as_input: Sequence[str]
 ) -> list[Checkpoint]:
-    """Return the models; export MXNet models for the operator set of the first ONNX model.
-
-    Raises:
-        RefusedError: a model cannot be exported, or its shapes do not follow from ``shapes``.
-        UsageError: the operator set version is not supported.
-    """
+    """Export MXNet models for the operator set of the first ONNX model."""
     from graphshare.api.export import export  # start-up: most groups are of one format
     from graphshare.execute.prepare.feeds import for_variables
 
@@ -270,7 +260,6 @@ def _export_members(
 
 
 def _describe_forgotten_inputs(report: Grouping) -> list[str]:
-    """Return a note on each input that is not connected although another input of the same name is."""
     parts = report.parts
     return [
         f"{parts[i].label}: input {parts[i].name(node)!r} is not connected, but {other.name!r} of {parts[j].label} is"
@@ -281,7 +270,7 @@ def _describe_forgotten_inputs(report: Grouping) -> list[str]:
 
 
 def _without_file(sources: Sequence[Checkpoint], report: Grouping) -> list[str]:
-    """Return a note on each graph that has parameters and no parameter file, if another graph has a file."""
+    """Note graphs that have parameters and no parameter file, if another graph has a file."""
     if all(source.parameter_file is None for source in sources):
         return []
     notes = []

@@ -1,4 +1,4 @@
-"""The ONNX graph of a model for given shapes, or for sizes that the caller of the model chooses."""
+"""The ONNX graph of a model for given shapes, or for sizes that the model's caller chooses."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ _BATCH = 2  # never 1, which broadcasting and squeezing treat in their own way
 
 
 class Request(msgspec.Struct, frozen=True, eq=False):
-    """The model to translate: its selected outputs, the ``reader`` of its parameters, dtypes of
-    inputs, and its ``target``.
+    """The model to translate: selected outputs, the ``reader`` of parameters, dtypes of inputs, and
+    the ``target``.
     """
 
     source: Checkpoint
@@ -61,7 +61,6 @@ class Instance(msgspec.Struct, frozen=True, eq=False):
     records: Mapping[str, Record]
 
     def input_shapes(self) -> dict[str, tuple[int, ...]]:
-        """Return the shapes of the inputs by name."""
         types = find_format(self.translated.graph).types.list_input_types(self.translated.graph)
         return {
             name: tuple(int(size or 0) for size in stated.parts[1] or ())
@@ -82,8 +81,8 @@ def translate_instance(request: Request, shapes: Mapping[str, Shape]) -> Instanc
     """Translate a model for fixed shapes of its inputs.
 
     Raises:
-        RefusedError: shapes cannot be inferred, parameters are missing, or nodes have no translation; all of a kind are
-            listed.
+        RefusedError: shapes cannot be inferred, parameters are missing, or nodes have no
+            translation.
     """
     source = request.source
     static = infer_part(
@@ -106,7 +105,6 @@ def translate_instance(request: Request, shapes: Mapping[str, Shape]) -> Instanc
 def _find_records(
     variables: Sequence[Node], roles: Mapping[Node, Role], file: ParameterFile | None
 ) -> dict[Node, Record]:
-    """Map each variable that the parameter file contains to its record."""
     if file is None:
         return {}
     by_name = RecordsByName(file)
@@ -145,7 +143,9 @@ def _read_later(reader: ArrayReader | None, record: Record) -> Callable[[], Arra
 
 
 def list_parameters(instance: Instance, source: ParameterFile | None) -> ParameterFile | None:
-    """Return the initializers of a translation as a parameter index; their bytes stay in ``source`` or in memory."""
+    """Return a translation's initializers as a parameter index; bytes stay in ``source`` or in
+    memory.
+    """
     records: list[Record] = []
     constants = dict(list_constants(instance.translated.graph))
     for node in instance.translated.graph.variables():
@@ -170,10 +170,12 @@ def list_parameters(instance: Instance, source: ParameterFile | None) -> Paramet
 def translate_sizes(
     request: Request, instance: Instance, symbols: Sequence[Symbol]
 ) -> list[Instance]:
-    """Return ``instance`` with a graph whose caller chooses the sizes of ``symbols``, and instances at other sizes.
+    """Return ``instance`` with a graph whose caller chooses the sizes of ``symbols``, and instances
+    at other sizes.
 
     Raises:
-        RefusedError: something depends on the sizes in a way that the model cannot compute; the nodes are named.
+        RefusedError: something depends on the sizes in a way that the model cannot compute; the
+            nodes are named.
     """
     input_shapes = instance.input_shapes()
     base = {s.name: _BATCH if s.axis == 0 else input_shapes[s.input][s.axis] for s in symbols}
@@ -203,9 +205,9 @@ def translate_sizes(
     ]
     graph = generalize(variants, symbols, others[0].translated.owners)
     translated = replace(instance.translated, graph=graph)
-    # A batch may have any size. For other free sizes, each size that was tried is proved, and a small one too if the
-    # graph accepts it: a value bounded by a number, such as the best 400 of all anchors, is the same at all large
-    # sizes.
+    # A batch may have any size. For other free sizes, each size that was tried is proved, and a
+    # small one too if the graph accepts it: a bounded value, such as the best 400 of all anchors,
+    # is the same at all large sizes.
     if not any(symbol.axis for symbol in symbols):
         return [replace(instance, translated=translated), others[0]]
     with suppress(RefusedError):
@@ -217,7 +219,7 @@ def batch_symbol(instance: Instance) -> Symbol:
     """Return the batch: the first axis of every input, or the second axis for states of an RNN.
 
     Raises:
-        RefusedError: operators mix the samples of a batch; all are listed.
+        RefusedError: operators mix the samples of a batch.
         UsageError: the model has no inputs.
     """
     left = instance.input_shapes()

@@ -1,4 +1,4 @@
-"""``convert`` and ``diff_params``: operations on parameter files, named by path or by the stem of a checkpoint."""
+"""``convert`` and ``diff_params``: parameter files, named by path or by the stem of a checkpoint."""
 
 from __future__ import annotations
 
@@ -55,29 +55,33 @@ def convert(
     graph: StrPath | None = None,
     blocks: StrPath | None = None,
 ) -> Conversion:
-    """Convert the parameter file ``source`` (format by content) to ``target`` (format ``to``, or by its suffix).
+    """Convert the parameter file ``source`` (format by content) to ``target`` (format ``to``, or by
+    its suffix).
 
-    ``source`` is a file, ``-`` for stdin, or the stem of a checkpoint, with its ``epoch`` if it has several. In a
-    directory the target gets the source's name. With ``in_place`` the target may be the source itself.
+    ``source`` is a file, ``-`` for stdin, or the stem of a checkpoint, with its ``epoch`` if it has
+    several. In a directory the target gets the source's name. With ``in_place`` the target may be
+    the source itself.
 
-    ``.params`` from another format has the records that ``mx.nd.save`` writes: V3 with ``np_shape``, else V2; a scalar
-    needs V3. From ``.params`` to ``.params`` records are copied unchanged, including sparse ones unless ``densify``
-    makes them dense; the other formats have no sparse form and need ``densify``. ``select`` limits the conversion to
-    names that these patterns match, and ``leave_out`` excludes names that its patterns match. With ``tie`` equal arrays
-    become one where the format has ties, under the first of their names. With ``dtype`` (``float16``, ``float32`` or
-    ``float64``) floating-point arrays are cast to that dtype; integers, booleans and arrays matched by the patterns
-    ``keep`` keep their dtype. Without ``keep``, float16 leaves out the statistics, gamma and beta of BatchNorm, because
-    MXNet accepts them only in float32; an empty ``keep`` keeps nothing. Arrays are streamed one at a time.
+    ``.params`` from another format has the records that ``mx.nd.save`` writes: V3 with
+    ``np_shape``, else V2; a scalar needs V3. From ``.params`` to ``.params`` records are copied
+    unchanged, including sparse ones unless ``densify`` makes them dense; the other formats have no
+    sparse form and need ``densify``. ``select`` limits the conversion to names that these patterns
+    match, and ``leave_out`` excludes names that its patterns match. With ``tie`` equal arrays
+    become one where the format has ties, under the first of their names. With ``dtype``
+    (``float16``, ``float32`` or ``float64``) floating-point arrays are cast to that dtype;
+    integers, booleans and arrays matched by the patterns ``keep`` keep their dtype. Without
+    ``keep``, float16 leaves out the statistics, gamma and beta of BatchNorm, because MXNet accepts
+    them only in float32; an empty ``keep`` keeps nothing. Arrays are streamed one at a time.
 
-    With ``graph`` the names of Gluon's ``save_parameters`` (``features.0.weight``) become the names in the graph that
-    the net exported, with ``arg:`` and ``aux:``. With a file ``blocks`` of ``save_parameters`` too, the graph's names
-    become names of that file.
+    With ``graph`` the names of Gluon's ``save_parameters`` (``features.0.weight``) become the names
+    in the graph that the net exported, with ``arg:`` and ``aux:``. With a file ``blocks`` of
+    ``save_parameters`` too, the graph's names become names of that file.
 
     Raises:
         InputError: the source cannot be read.
         UsageError: a stem has several parameter files; ``blocks`` is given without ``graph``.
-        RefusedError: the target cannot hold some records, or the place of some blocks in the graph is ambiguous; all
-            are named.
+        RefusedError: the target cannot hold some records, or the place of some blocks in the graph
+            is ambiguous; all are named.
         OutputError: the target cannot be written; it is left unchanged.
     """
     path, target = local_path(find_params(source, epoch=epoch)), local_path(os.fspath(target))
@@ -155,7 +159,6 @@ def diff_params(
     )
 
     def match(patterns: Names, option: str) -> set[str]:
-        """Return the names that patterns match in either file."""
         there = [*keys, *keys_there]
         return {
             k

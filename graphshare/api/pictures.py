@@ -1,4 +1,6 @@
-"""Pictures of two models: ``draw_difference`` shows a result of ``diff``, ``draw_proof`` a result of ``compare``."""
+"""Pictures of two models: ``draw_difference`` shows a result of ``diff``, ``draw_proof`` one of
+``compare``.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +83,7 @@ def draw_difference(
     labels = {
         node: text for node, text in renamed.items() if node not in second.bodies
     }  # a diff has no differences in bodies
-    # Later marks win: a node that was renamed and changed is shown as changed.
+    # Later marks win: changed beats renamed.
     marks = {**dict.fromkeys(labels, "highlight"), **dict.fromkeys(notes, "changed"), **marks}
     graph = replace(merged.graph, marks=marks, notes=notes, labels=labels)
     sections = [
@@ -94,7 +96,6 @@ def draw_difference(
 def _note_parameters(
     difference: Difference, variables: Sequence[Node]
 ) -> Iterator[tuple[Node, str]]:
-    """Yield the variables whose parameters differ, with the change."""
     for parameter in difference.parameters.changes if difference.parameters else ():
         name = split_key(parameter.new or parameter.old or "")[1]
         text = (
@@ -116,10 +117,11 @@ def _list_texts(difference: Difference) -> Iterator[str]:
 
 
 def draw_proof(report: Report, model: Model, other: Model, *, theme: Theme = "auto") -> Drawing:
-    """Draw both models of a :func:`compare` on one page; colours mark regions that differ, within the tolerance or not.
+    """Draw both models of a :func:`compare` on one page; colours mark regions that differ, within
+    the tolerance or not.
 
-    ``report`` is the result of :func:`compare` for ``model`` and ``other``. Nodes without a colour are exact. ``theme``
-    selects the colours; ``auto`` follows the reader's setting.
+    ``report`` is the result of :func:`compare` for ``model`` and ``other``. Nodes without a colour
+    are exact. ``theme`` selects the colours; ``auto`` follows the reader's setting.
 
     Raises:
         InputError: a model cannot be read.
@@ -185,7 +187,6 @@ def _mark_region(region: Region) -> str:
 
 
 def _mark_values(report: Report, side: AnnotatedGraph) -> Iterator[tuple[Node, str]]:
-    """Yield the operators of the other model whose outputs were compared and differ."""
     heads = {output_name(head): head.node for head in side.graph.heads}
     nodes = {node.name: node for node in side.graph.nodes}
     for values in (values for branch in report.branches for values in branch.rounds):
@@ -232,7 +233,7 @@ def _annotate(model: Checkpoint) -> AnnotatedGraph:
 def _open_branches(
     left: AnnotatedGraph, right: AnnotatedGraph, branches: Sequence[PairedBranch]
 ) -> list[PairedBranch]:
-    """Return the branches of the unfolded graphs, in which nodes in bodies are paired as well."""
+    """Return the branches of the unfolded graphs, whose nodes in bodies are paired as well."""
     outer = {*left.images.values(), *right.images.values()}
     opened: list[PairedBranch] = []
     for branch in branches:
@@ -249,7 +250,6 @@ def _open_branches(
 
 
 def _list_marked(graph: AnnotatedGraph) -> Iterator[Section]:
-    """Yield a section for each mark: the operators and variables with this mark, and their changes."""
     for mark, word in MARKS.items():
         nodes = [node for node in graph.graph.nodes if graph.marks.get(node) == mark]
         lines: list[tuple[str, Node | None]] = [

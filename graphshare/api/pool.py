@@ -39,10 +39,10 @@ DATA = "weights.data"
 class PooledModel(ShortRepr, msgspec.Struct, frozen=True):
     """A model that was pooled, or whose weights were moved back into its file.
 
-    ``source`` is the file it was read from, ``out`` the new one; ``before`` and ``after`` count their bytes. ``arrays``
-    counts arrays in the pool and ``weights`` their bytes; ``kept`` counts bytes of arrays that stay in the model
-    although they are large enough for a pool. ``proof`` describes the comparison in onnxruntime; it is empty without a
-    proof.
+    ``source`` is the file it was read from, ``out`` the new one; ``before`` and ``after`` count
+    their bytes. ``arrays`` counts arrays in the pool and ``weights`` their bytes; ``kept`` counts
+    bytes of arrays that stay in the model although they are large enough for a pool. ``proof``
+    describes the comparison in onnxruntime, if there was one.
     """
 
     source: str
@@ -58,10 +58,10 @@ class PooledModel(ShortRepr, msgspec.Struct, frozen=True):
 class Pooling(ShortRepr, msgspec.Struct, frozen=True):
     """The result of :func:`graphshare.pool`.
 
-    ``data`` is the file of the weights, empty if each model contains its own; ``size`` counts its bytes, ``orphans``
-    the bytes that no model in its folder points to. ``weights`` sums the bytes of all models' arrays in it;
-    ``distinct`` counts shared arrays once. ``before`` counts the bytes of all files that were read, ``after`` the
-    models and ``distinct``.
+    ``data`` is the file of the weights, empty if each model contains its own; ``size`` counts its
+    bytes, ``orphans`` those that no model in its folder points to. ``weights`` sums the bytes of
+    all models' arrays in it; ``distinct`` counts shared arrays once. ``before`` counts the bytes of
+    all files that were read, ``after`` the models and ``distinct``.
     """
 
     models: tuple[PooledModel, ...]
@@ -86,13 +86,15 @@ def pool(
     in_place: bool = False,
     verify: bool = True,
 ) -> Pooling:
-    """Write ONNX models into the folder ``out``, where they share one file of weights; equal arrays are stored once.
+    """Write ONNX models into the folder ``out``, where they share one file of weights; equal arrays
+    are stored once.
 
-    The folder is created if it does not exist. Every array of at least 1,024 bytes goes into the file, whether it is an
-    initializer or a Constant, in a body or not. ``data`` is the file's name in the folder. An existing file keeps its
-    bytes, so that earlier models still find their weights, and grows if a model in the folder points into it; a
-    parameter file (``.safetensors``, ``.params``) does not grow, and arrays that it lacks stay in the models. With
-    ``embed`` the weights move back into the models' own files. ``in_place`` allows pooled models to replace their
+    The folder is created if it does not exist. Every array of at least 1,024 bytes goes into the
+    file, whether it is an initializer or a Constant, in a body or not. ``data`` is the file's name
+    in the folder. An existing file keeps its bytes, so that earlier models still find their
+    weights, and grows if a model in the folder points into it; a parameter file (``.safetensors``,
+    ``.params``) does not grow, and arrays that it lacks stay in the models. With ``embed`` the
+    weights move back into the models' own files. ``in_place`` allows pooled models to replace their
     sources.
 
     Every array is read back and compared with its source, byte by byte. With ``verify`` onnxruntime
@@ -100,11 +102,12 @@ def pool(
     bit. All files are put in place together, or none.
 
     Raises:
-        UsageError: there is no model; ``out`` is not a folder; ``data`` is not the name of a file in it, or names a
-            model.
+        UsageError: there is no model; ``out`` is not a folder; ``data`` is not the name of a file
+            in it, or names a model.
         RefusedError: a model is not an ONNX model; two would have one name; an output is an input,
             a link in ``out``, or a file of weights that another program has written.
-        InputError: a file cannot be read; weights in a pool are not the ones that a model was pooled with.
+        InputError: a file cannot be read; weights in a pool are not the ones that a model was
+            pooled with.
         DisprovedError: onnxruntime computes different outputs.
         OutputError: a file could not be written; all files are left unchanged.
     """
@@ -149,10 +152,6 @@ def pool(
 
 
 def _find_pooling(sources: Sequence[Checkpoint]) -> FormatPooling:
-    """Return the pooling of the models' format.
-
-    Raises RefusedError without one, InputError for faults of the models.
-    """
     format_ = find_format(sources[0].graph)
     pooling = format_.demand(format_.pooling, Operation.POOL)
     if faults := [
@@ -167,7 +166,7 @@ def _find_pooling(sources: Sequence[Checkpoint]) -> FormatPooling:
 def _describe_model(
     source: Checkpoint, before: int, staged: StagedModel, proof: str
 ) -> PooledModel:
-    """Return the facts of a model that is in place; its source is not read, because it may have been replaced."""
+    """Describe a model in place; its source is not read, because it may have been replaced."""
     weights = sum(content.size for content in staged.contents)
     return PooledModel(
         source.where,
@@ -201,7 +200,6 @@ def _sum_up(
 
 
 def _check_folder(folder: str) -> None:
-    """Raise UsageError or RefusedError if models cannot be written into ``folder``."""
     if is_url(folder):
         raise UsageError(
             Fault(
@@ -224,7 +222,6 @@ def _check_folder(folder: str) -> None:
 
 
 def _place_models(sources: Sequence[Checkpoint], folder: str) -> list[str]:
-    """Return the paths of the new models. Raises UsageError or RefusedError listing all models without a valid path."""
     if not sources:
         raise UsageError(
             Fault(
@@ -268,7 +265,6 @@ def _place_models(sources: Sequence[Checkpoint], folder: str) -> list[str]:
 
 
 def _place_data(data: str, targets: Sequence[str]) -> str:
-    """Return the name of the file of weights. Raises UsageError if it is not in the folder of the models."""
     if (
         data != base_name(data)
         or data in (os.curdir, os.pardir, "-")
@@ -281,7 +277,7 @@ def _place_data(data: str, targets: Sequence[str]) -> str:
     is_model = name.endswith(list_model_endings()) or name in [
         base_name(target).lower() for target in targets
     ]
-    # A command on the folder would mistake the file for a model, or remove it as a remnant of a killed run.
+    # A command on the folder would mistake the file for a model, or remove it as a leftover.
     if is_model or name.startswith(TEMPORARY_START):
         what = "a model" if is_model else "a temporary file"
         raise UsageError(
@@ -294,7 +290,6 @@ def _place_data(data: str, targets: Sequence[str]) -> str:
 
 
 def _count_bytes(sources: Iterable[Checkpoint]) -> int:
-    """Return the bytes of the files of models, each file once."""
     paths = [
         path
         for source in sources

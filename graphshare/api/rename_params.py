@@ -28,7 +28,9 @@ from graphshare.text.urls import local_path
 
 
 class RenamedKeys(msgspec.Struct, frozen=True):
-    """The result of ``rename_params``: ``renamed`` has old and new names, ``arrays`` the number of all arrays."""
+    """The result of ``rename_params``: ``renamed`` maps old to new names, ``arrays`` counts all
+    arrays.
+    """
 
     target: str
     arrays: int
@@ -54,17 +56,18 @@ def rename_params(
 ) -> RenamedKeys:
     """Write a parameter file under other names, without its graph.
 
-    ``source`` is a file, ``-`` for stdin, a checkpoint folder, or the stem of a checkpoint, with its ``epoch`` if it
-    has several. ``target`` chooses the format by its suffix; None writes nothing, and with ``in_place`` it may be the
-    source. The names are given as for :func:`rename`: by ``prefix`` and ``strip_prefix``, by ``names`` or the file
-    ``map`` (reversed with ``inverse``), or by ``rules`` and ``match``. They apply to the part after ``arg:`` or
-    ``aux:``; these prefixes stay. Only names that match the patterns ``select`` and none of ``leave_out`` change.
-    Arrays are streamed.
+    ``source`` is a file, ``-`` for stdin, a checkpoint folder, or the stem of a checkpoint, with
+    its ``epoch`` if it has several. ``target`` chooses the format by its suffix; None writes
+    nothing, and with ``in_place`` it may be the source. The names are given as for :func:`rename`:
+    by ``prefix`` and ``strip_prefix``, by ``names`` or the file ``map`` (reversed with
+    ``inverse``), or by ``rules`` and ``match``. They apply to the part after ``arg:`` or ``aux:``;
+    these prefixes stay. Only names that match the patterns ``select`` and none of ``leave_out``
+    change. Arrays are streamed.
 
     Raises:
         InputError: the source, the map or the rules cannot be read.
-        UsageError: names are given in no way, or in two ways that exclude each other; a stem has several parameter
-            files.
+        UsageError: names are given in no way, or in two ways that exclude each other; a stem has
+            several parameter files.
         RefusedError: no name would change, or two arrays would get one name; all are listed.
         OutputError: the target cannot be written; it is left unchanged.
     """
@@ -82,7 +85,6 @@ def rename_params(
     variables = {
         split_key(r.key)[1]: None for r in file.records if r.key is not None and r.key in chosen
     }
-    # The names as a graph that contains only parameters.
     graph = Graph(tuple(Node("", name) for name in variables), ())
     model = Checkpoint(graph, file, where=path)
     renamed = rename(
@@ -106,7 +108,6 @@ def rename_params(
 
 
 def _list_renamed(file: ParameterFile) -> dict[str, str]:
-    """Return the old and the new name of each record that has another one than in its source."""
     pairs = (
         (record.origin.key if record.origin else record.key, record.key) for record in file.records
     )

@@ -39,10 +39,12 @@ Sizes = Mapping[str, tuple[int | str | None, ...] | None]
 
 
 class Reshaping(ShortRepr, msgspec.Struct, frozen=True):
-    """The result of ``reshape``: the shapes of ``inputs`` and ``outputs`` by name, and the ``changed`` operators.
+    """The result of ``reshape``: the shapes of ``inputs`` and ``outputs`` by name, and the
+    ``changed`` operators.
 
-    A size is a number, the name of a free size, or None if it follows from others; a shape is None if its rank does.
-    ``proof`` is None if no proof was requested, and ``folded`` counts operators that constants replace.
+    A size is a number, the name of a free size, or None if it follows from others; a shape is None
+    if its rank does. ``proof`` is None if none was requested, and ``folded`` counts operators that
+    constants replace.
     """
 
     inputs: Sizes
@@ -69,25 +71,29 @@ def reshape(
     max_memory: int | str | None = None,
     time_limit: Seconds | None = None,
 ) -> Checkpoint:
-    """Free sizes of an ONNX model's inputs for the caller to choose, or fix them, and verify the result.
+    """Free sizes of an ONNX model's inputs for the caller to choose, or fix them, and verify the
+    result.
 
-    In ``shapes`` a name frees a size and a number fixes it (``{"data": ("n", 3, "h", "w")}``; ``"32*h"`` is a multiple
-    of 32); None leaves it. ``dynamic_batch`` frees the batch of all inputs, ``fix_batch`` fixes it. The targets of
-    reshapes, initial states, constants that are joined and the like are adapted; ``report`` of the result is a
-    :class:`Reshaping`. With ``fold`` constants of up to 64 KiB replace operators whose values fixed sizes determine.
+    In ``shapes`` a name frees a size and a number fixes it (``{"data": ("n", 3, "h", "w")}``;
+    ``"32*h"`` is a multiple of 32); None leaves it. ``dynamic_batch`` frees the batch of all
+    inputs, ``fix_batch`` fixes it. The targets of reshapes, initial states, joined constants and
+    the like are adapted; ``report`` of the result is a :class:`Reshaping`. With ``fold`` constants
+    of up to 64 KiB replace operators whose values fixed sizes determine.
 
-    With ``verify`` both models run in onnxruntime. At the sizes of the file, and at fixed sizes, outputs are equal bit
-    for bit. Each sample of a batch must match the original's values for it, up to ``tolerance`` of the output's largest
-    number (by default 1e-4, for float16 1e-2, for float64 1e-9), and stay equal bit for bit when other samples change.
-    At other sizes the model is only computed; each model of ``witness``, the same network exported at such sizes, is
-    compared with it. Constants that may come from a size that the file fixes are listed in the notes. Inputs are drawn
-    with ``seed``; where sizes differ, inputs in ``feeds`` and ``sets`` are drawn from the given values. ``rounds``
-    above 1 adds as many sets.
+    With ``verify`` both models run in onnxruntime. At the sizes of the file, and at fixed sizes,
+    outputs are equal bit for bit. Each sample of a batch must match the original's values for it,
+    up to ``tolerance`` of the output's largest number (by default 1e-4, for float16 1e-2, for
+    float64 1e-9), and stay equal bit for bit when other samples change. At other sizes the model is
+    only computed; each model of ``witness``, the same network exported at such sizes, is compared
+    with it. Constants that may come from a size that the file fixes are listed in the notes. Inputs
+    are drawn with ``seed``; where sizes differ, inputs in ``feeds`` and ``sets`` are drawn from the
+    given values. ``rounds`` above 1 adds as many sets.
 
     Raises:
-        UsageError: no size would change, a name is not an input's, or a size gets two numbers; onnxruntime is needed
-            and not installed.
-        RefusedError: the format states no sizes; operators mix samples or need a fixed size; all are listed.
+        UsageError: no size would change, a name is not an input's, or a size gets two numbers;
+            onnxruntime is needed and not installed.
+        RefusedError: the format states no sizes; operators mix samples or need a fixed size; all
+            are listed.
         DisprovedError: onnxruntime computes different outputs, or none.
     """
     source = as_checkpoint(model)
@@ -143,7 +149,7 @@ def reshape(
 def _choose_sizes(
     source: Checkpoint, shapes: NamedShapes, dynamic_batch: bool, fix_batch: int | None
 ) -> tuple[list[Symbol], dict[tuple[str, int], int]]:
-    """Return the sizes that become free, and the numbers for sizes that become fixed, by (input, axis).
+    """Return the sizes that become free, and the numbers of fixed ones, by (input, axis).
 
     A fixed size that gets a different number is in both: it is freed first under a name of its own.
     """
@@ -185,7 +191,8 @@ def _choose_sizes(
 def _change_sizes(
     source: Checkpoint, symbols: Sequence[Symbol], numbers: Mapping[tuple[str, int], int]
 ) -> tuple[tuple[Checkpoint, Checkpoint, Checkpoint], FreedGraph | None]:
-    """Return the model after each step (open sizes fixed, others freed, those fixed), and the rewrite that frees sizes.
+    """Return the model after each step (open sizes fixed, others freed, those fixed), and the
+    freeing rewrite.
 
     Open sizes come first, because some number must be assumed for those that stay open.
     """
@@ -212,7 +219,6 @@ def _fix(model: Checkpoint, numbers: Mapping[tuple[str, int], int]) -> Checkpoin
 
 
 def _fold(model: Checkpoint) -> tuple[Checkpoint, int]:
-    """Replace operators of known value by constants; return the model and the number of replaced operators."""
     entries = find_constants(model.graph)
     values = _evaluate(model, entries) if entries else {}
     if not values:

@@ -1,4 +1,6 @@
-"""``share`` and ``detect``: tie parameters inside one graph, undo ties, and find parameters that could be shared."""
+"""``share`` and ``detect``: tie parameters inside one graph, undo ties, and find parameters to
+share.
+"""
 
 from __future__ import annotations
 
@@ -58,27 +60,30 @@ def share(
     as_parameter: Names = (),
     types: Mapping[str, str] = MappingProxyType({}),
 ) -> Checkpoint:
-    """Tie parameters inside one graph: parameters with one name after all rules become one node with one record.
+    """Tie parameters inside one graph: parameters with one name after all rules become one node
+    with one record.
 
-    Operators and outputs keep their names, and so do inputs with a default, unless ``as_parameter`` names them.
-    ``rules`` are a file or the result of :func:`load_rules`; ``overrides`` (scope to scope) and ``aliases`` (parameter
-    or pattern to parameter) apply after them. ``separator`` separates the parts of scopes (``/``). ``reuse`` says
-    whether the target of a tie must exist: ``auto`` ties if it does and renames otherwise, ``require`` rejects a
-    missing target, and ``forbid`` an existing one. Instead of rules, ``equal`` ties all parameters with equal bytes,
-    regardless of their names; ``untie`` has patterns of parameters, and each operator that reads one gets its own copy;
-    ``doctor`` fixes variables of one name, because MXNet's Module rejects them: ``tie`` makes them one, ``separate``
-    gives each its own name. ``transposed`` ties, in an ONNX model, tables that Gathers read to parameters that are
-    their transposes, such as the embedding and the last layer of a language model: the Gather takes columns, and a
-    Transpose of its output follows. A rule may tie parameters of an ONNX model that have equal bytes and different
-    shapes: one becomes a Reshape of the other. In both cases onnxruntime must compute the same bits before and after;
-    if it cannot run, a note says why. The index of a table needs a rank. If the file does not state its type and ONNX
-    does not infer it, it is taken from ``types`` (``{"ids": "int64[n,s]"}``), else onnxruntime computes it for drawn
-    inputs.
+    Operators and outputs keep their names, and so do inputs with a default, unless ``as_parameter``
+    names them. ``rules`` are a file or the result of :func:`load_rules`; ``overrides`` (scope to
+    scope) and ``aliases`` (parameter or pattern to parameter) apply after them. ``separator``
+    separates the parts of scopes (``/``). ``reuse`` says whether the target of a tie must exist:
+    ``auto`` ties if it does and renames otherwise, ``require`` rejects a missing target, and
+    ``forbid`` an existing one. Instead of rules, ``equal`` ties all parameters with equal bytes,
+    regardless of their names; ``untie`` has patterns of parameters, and each operator that reads
+    one gets its own copy; ``doctor`` fixes variables of one name, because MXNet's Module rejects
+    them: ``tie`` makes them one, ``separate`` gives each its own name. ``transposed`` ties, in an
+    ONNX model, tables that Gathers read to parameters that are their transposes, such as the
+    embedding and the last layer of a language model: the Gather takes columns, and a Transpose of
+    its output follows. A rule may tie parameters of an ONNX model that have equal bytes and
+    different shapes: one becomes a Reshape of the other. In both cases onnxruntime must compute the
+    same bits before and after; if it cannot run, a note says why. The index of a table needs a
+    rank. If neither the file nor ONNX's inference gives its type, it is taken from ``types``
+    (``{"ids": "int64[n,s]"}``), else onnxruntime computes it for drawn inputs.
 
     Raises:
         InputError: the rules file cannot be read or has faults; all are listed.
-        UsageError: there are no rules, or rules together with another mode; a type is malformed, or given for a value
-            whose type is known.
+        UsageError: there are no rules, or rules together with another mode; a type is malformed, or
+            given for a value whose type is known.
         RefusedError: nothing would change, the rules do not fit the graph, or parameters of
             different kinds, shapes or dtypes would be one; all are listed.
         DisprovedError: onnxruntime computes different bits.
@@ -142,7 +147,7 @@ def share(
 
 
 def refuse_unused(options: Mapping[str, object], where: str) -> None:
-    """Reject given options that have no effect ``where`` they are used. Raises UsageError; all are listed."""
+    """Raise UsageError with all given options that have no effect ``where`` they are used."""
     faults = [
         Fault(f"{option} has no effect {where}", hint="leave it out")
         for option, value in options.items()
@@ -153,7 +158,6 @@ def refuse_unused(options: Mapping[str, object], where: str) -> None:
 
 
 def _tie_transposed(source: Checkpoint, types: Mapping[str, str]) -> Checkpoint:
-    """Tie tables to their transposes. Raises RefusedError if there are none, and DisprovedError."""
     # start-up: few models are ONNX models
     from graphshare.onnx_ops.transposed import find_tables, list_gathers, tie_transposed
 
@@ -190,10 +194,7 @@ def _tie_transposed(source: Checkpoint, types: Mapping[str, str]) -> Checkpoint:
 
 
 def _prove(source: Checkpoint, model: Checkpoint) -> Checkpoint:
-    """Return the model, with a note if it could not be compared with its source.
-
-    Raises DisprovedError if bits differ.
-    """
+    """Note that bits could not be compared; DisprovedError if they differ."""
     from graphshare.verification.whole_model import (
         compare_bits,
     )  # start-up: --help must not import numpy
@@ -205,7 +206,6 @@ def _prove(source: Checkpoint, model: Checkpoint) -> Checkpoint:
 
 
 def _note_repeated_names(source: Checkpoint, doctor: Repair | None) -> list[str]:
-    """Return a note for each name that several variables have."""
     repeated = {} if doctor else find_repeated_names(source.graph)
     return [
         f"{name!r} is the name of {format_count(len(nodes), 'variable')}, "

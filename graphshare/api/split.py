@@ -1,4 +1,4 @@
-"""``split``: divide a model into parts that run in sequence, and prove it by joining them again."""
+"""``split``: divide a model into consecutive parts, and prove it by joining them again."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ from graphshare.text.summary import ShortRepr
 class Splitting(ShortRepr, msgspec.Struct, frozen=True, eq=False):
     """The parts of a model in the order in which they run, and the values that cross between them.
 
-    ``inputs`` are inputs of the model that several parts read, ``unused`` inputs that no part reads. ``outputs`` cross
-    and are also outputs of the model; a join omits them, like every output that feeds an input.
+    ``inputs`` are inputs of the model that several parts read, ``unused`` inputs that no part
+    reads. ``outputs`` cross and are also outputs of the model; a join omits them, like every output
+    that feeds an input.
     """
 
     parts: tuple[Checkpoint, ...]
@@ -49,19 +50,20 @@ def split(
 ) -> Splitting:
     """Divide a model into parts that compute it in sequence.
 
-    Each name in ``at`` is a value (as for :func:`extract`) that ends a part, starting from the inputs; the last part
-    has the rest. Alternatively, ``into`` is a number of parts with about equal weights. Values that later parts read
-    are outputs of the part that computes them and inputs of the later parts, under the same names; a part may read
-    values of any earlier part. Bodies and functions stay whole, and each part has the weights that it reads. The parts
-    are joined in memory and compared with the model. A value that crosses needs a type: if the file does not state it
-    and ONNX does not infer it, it is taken from ``types`` (``{"gelu": "float32[n,3]"}``), else the dtype and rank that
-    onnxruntime computes for drawn inputs are used.
+    Each name in ``at`` is a value (as for :func:`extract`) that ends a part, starting from the
+    inputs; the last part has the rest. Alternatively, ``into`` is a number of parts with about
+    equal weights. Values that later parts read are outputs of the part that computes them and
+    inputs of the later parts, under the same names; a part may read values of any earlier part.
+    Bodies and functions stay whole, and each part has the weights that it reads. The parts are
+    joined in memory and compared with the model. A value that crosses needs a type: if neither the
+    file nor ONNX's inference gives it, it is taken from ``types`` (``{"gelu": "float32[n,3]"}``),
+    else it is the dtype and rank that onnxruntime computes for drawn inputs.
 
     Raises:
-        UsageError: neither or both of ``at`` and ``into`` are given; a type is malformed, or given for a value whose
-            type is known.
-        RefusedError: a name is not in the graph, a part would have no operator, or the type of a value that crosses is
-            unknown; all are listed.
+        UsageError: neither or both of ``at`` and ``into`` are given; a type is malformed, or given
+            for a value whose type is known.
+        RefusedError: a name is not in the graph, a part would have no operator, or the type of a
+            value that crosses is unknown; all are listed.
         SelfCheckError: the joined parts differ from the model.
     """
     names = as_names(at)
@@ -88,7 +90,6 @@ def split(
 
 
 def _describe(source: Checkpoint, divided: GraphParts) -> Splitting:
-    """Return the parts, and which of their inputs and outputs the joined model has itself."""
     graph = source.graph
     parts = tuple(follow_rewrite(source, rewrite, drop_unused=True) for rewrite in divided.rewrites)
     crossing = {each.name for each in divided.crossings}
@@ -104,7 +105,6 @@ def _describe(source: Checkpoint, divided: GraphParts) -> Splitting:
 
 
 def _measure_weights(source: Checkpoint) -> Callable[[Node], int]:
-    """Return a function that gives the bytes of a variable or a Constant operator, or 0 if they are unknown."""
     records = None if source.parameter_file is None else RecordsByName(source.parameter_file)
     entries = [Entry(node) for node in source.graph.nodes if node.op and not node.inputs]
     types = find_format(source.graph).types.find_types(source.graph, entries) if entries else {}
@@ -124,7 +124,6 @@ def _measure_weights(source: Checkpoint) -> Callable[[Node], int]:
 def _state_crossing(
     source: Checkpoint, places: Mapping[Node, int], types: Mapping[str, str]
 ) -> Checkpoint:
-    """State the types of values that cross between parts, where neither the file nor ONNX's inference gives them."""
     refuse_types(source.graph, types)
     read = [
         (entry, place) for node, place in places.items() for entry in node.inputs if entry.node.op

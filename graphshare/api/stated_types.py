@@ -1,4 +1,6 @@
-"""Types of inner values that become inputs or outputs: stated by the user, or computed by onnxruntime."""
+"""Types of inner values that become inputs or outputs: stated by the user, or computed by
+onnxruntime.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +28,10 @@ Types = dict[Place, tuple[str, Sequence[int | str | None]]]
 def state_types(
     source: Checkpoint, graph: Graph, names: Sequence[str], types: Mapping[str, str]
 ) -> Rewrite | None:
-    """Return the rewrite that states types of the values ``names`` without one, or None if all have a type.
+    """State types of those values ``names`` that have none; return None if all have one.
 
     Raises:
-        UsageError: a type is malformed, or given for a value that already has one; all are listed.
+        UsageError: a type is malformed, or given for a value that already has one.
     """
     refuse_types(graph, types)
     try:
@@ -51,7 +53,7 @@ def refuse_types(graph: Graph, types: Mapping[str, str]) -> None:
 
 
 def find_untyped(graph: Graph, entries: Sequence[Entry]) -> list[Entry]:
-    """Return the outputs of operators whose types the file does not state and ONNX does not infer, if it is ONNX."""
+    """Return the operator outputs of unknown type in an ONNX graph: neither stated nor inferred."""
     return [
         *find_format(graph).types.list_untyped(graph, [entry for entry in entries if entry.node.op])
     ]
@@ -60,9 +62,7 @@ def find_untyped(graph: Graph, entries: Sequence[Entry]) -> list[Entry]:
 def state_untyped(
     source: Checkpoint, graph: Graph, untyped: Sequence[Entry], stated: Types
 ) -> Rewrite | None:
-    """Return the rewrite that states types of the values ``untyped``, taken from ``stated`` or else
-    from onnxruntime.
-    """
+    """State types of the values ``untyped``, taken from ``stated`` or else from onnxruntime."""
     places = {(entry.node, entry.index): entry for entry in untyped}
     kinds = {place: stated[place] for place in places if place in stated}
     measured = [entry for place, entry in places.items() if place not in kinds]
@@ -91,10 +91,11 @@ def state_untyped(
 
 
 def parse_types(types: Mapping[str, str], untyped: Sequence[tuple[str, Entry]], what: str) -> Types:
-    """Return the types of the values ``untyped``, by name; ``what`` describes these values in messages.
+    """Return the types of the values ``untyped``, by name; ``what`` describes these values in
+    messages.
 
     Raises:
-        UsageError: a type is malformed, or given for a different value; all are listed.
+        UsageError: a type is malformed, or given for a different value.
     """
     stated: Types = {}
     faults = []

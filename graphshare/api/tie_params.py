@@ -34,7 +34,8 @@ from graphshare.text.urls import is_url, local_path
 
 
 class RetiedFolder(ShortRepr, msgspec.Struct, frozen=True):
-    """The result of ``tie_params``: ``arrays`` with the names that they lose or gain, and the ``files`` to write.
+    """The result of ``tie_params``: ``arrays`` with the names that they lose or gain, and the
+    ``files`` to write.
 
     ``left`` are the other files of the folder; they are not copied.
     """
@@ -111,7 +112,6 @@ def tie_params(
 
 
 def _refuse_target(path: str, target: str) -> None:
-    """Reject a target at a URL or in a hub's cache. Raises RefusedError."""
     if is_url(path) or is_url(target):
         raise RefusedError(
             Fault(
@@ -128,7 +128,6 @@ def _refuse_target(path: str, target: str) -> None:
 
 
 def _refuse_others(path: str, target: str, names: Collection[str]) -> None:
-    """Reject a folder that is the source, or contains more than the files to be written. Raises RefusedError."""
     if is_folder(target):
         others = [
             n for n in list_names(target) if n not in names and not n.startswith(TEMPORARY_START)

@@ -1,4 +1,6 @@
-"""``upgrade``, ``downgrade`` and ``format``: the same graph for another version of MXNet, or in another layout."""
+"""``upgrade``, ``downgrade`` and ``format``: one graph for another MXNet version, or in another
+layout.
+"""
 
 from __future__ import annotations
 
@@ -41,15 +43,17 @@ def upgrade(model: Model, *, keep_amp_cast: bool = False) -> Checkpoint:
 
 
 def downgrade(model: Model, version: Text) -> Checkpoint:
-    """Convert the graph for MXNet ``version``, from 0.9.5 (``"0.9.5"``) to 1.8, and saved parameters too.
+    """Convert the graph for MXNet ``version``, from 0.9.5 (``"0.9.5"``) to 1.8, and saved
+    parameters too.
 
-    Operators that the version computes differently are rejected, or reported in a note if that depends on the inputs or
-    the device. Between the measured versions (0.9.5, 0.10.0, 0.12.1, 1.2.1, 1.4.1, 1.6.0) the earlier one decides, and
-    a note says so.
+    Operators that the version computes differently are rejected, or noted if that depends on the
+    inputs or the device. Between the measured versions (0.9.5, 0.10.0, 0.12.1, 1.2.1, 1.4.1, 1.6.0)
+    the earlier one decides, and a note says so.
 
     Raises:
         UsageError: the version is not in this range.
-        RefusedError: as :func:`upgrade`; the version lacks operators, attributes or dtypes; all are listed.
+        RefusedError: as :func:`upgrade`; the version lacks operators, attributes or dtypes; all are
+            listed.
     """
     source = as_checkpoint(model)
     require(source.graph, Operation.DOWNGRADE, where=source.where)

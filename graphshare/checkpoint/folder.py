@@ -1,4 +1,4 @@
-"""The models below a folder: the one place where names of files become models, each with its parameter files."""
+"""The models below a folder, and their parameter files, by the names of files."""
 
 from __future__ import annotations
 
@@ -29,10 +29,12 @@ _ENVIRONMENT_FILE = "pyvenv.cfg"
 
 
 class ModelFiles(msgspec.Struct, frozen=True, gc=False):
-    """The file of a model, and its parameter files by epoch, the newest last; none where it holds its parameters.
+    """The file of a model, and its parameter files by epoch, the newest last, unless it holds its
+    parameters.
 
-    A checkpoint folder is a parameter file without a graph, whose path is empty.
-    ``listed`` and ``listed_newest`` are the entries of the file and of the newest parameter file in a listing of URLs.
+    A checkpoint folder is a parameter file without a graph, whose path is empty. ``listed`` and
+    ``listed_newest`` are the entries of the file and of the newest parameter file in a listing of
+    URLs.
     """
 
     graph: str
@@ -42,17 +44,17 @@ class ModelFiles(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def newest(self) -> str:
-        """Return the parameter file of the last epoch; empty where there is none."""
+        """Return the parameter file of the last epoch, if any."""
         return next(reversed(self.params.values()), "")
 
     @property
     def path(self) -> str:
-        """Return the path that stands for the model: the graph's path, or the parameter file's if there is no graph."""
+        """Return the graph's path, or the parameter file's without a graph."""
         return self.graph or self.newest
 
 
 def is_folder_of_models(path: str) -> bool:
-    """Return whether a path means a folder of models, and not the stem of a model beside a folder of its name."""
+    """Return whether a path means a folder of models, and not a stem beside a folder of its name."""
     if is_url(path):  # most are stems: those are asked for first
         return not base_name(path) or (
             not is_surely_file(path) and not find_by_stem(path) and is_folder(path)
@@ -61,7 +63,7 @@ def is_folder_of_models(path: str) -> bool:
 
 
 class Sieve:
-    """Skips hidden folders, Python environments, and paths that globs match; each path is counted.
+    """Skips and counts hidden folders, Python environments, and paths that globs match.
 
     The globs are of paths below the folder that a user named, or of last names.
     """
@@ -73,7 +75,7 @@ class Sieve:
         self.skipped: set[tuple[str, str]] = set()
 
     def admits(self, folder: str, relative: str) -> bool:
-        """Return whether a file below a folder is to be read, or with a slash at the end of its path a folder."""
+        """Return whether a file below a folder is read; a folder's path ends in a slash."""
         self._is_used = True
         for end in (i for i, c in enumerate(f"{relative.removesuffix('/')}/") if c == "/"):
             path, name = relative[:end], os.path.basename(relative[:end])
@@ -87,7 +89,7 @@ class Sieve:
         return True
 
     def notes(self) -> Iterator[str]:
-        """Yield notes on the paths that were left out."""
+        """Yield notes on the skipped paths."""
         if self.skipped:
             yield f"skipped {format_count(len(self.skipped), 'folder')} (hidden or of an environment)"
         if self._globs:
@@ -107,10 +109,7 @@ class Sieve:
 def find_models(
     folder: str, sieve: Sieve | None = None, *, checkpoints: bool = False, loose: bool = False
 ) -> list[ModelFiles]:
-    """Return the models below ``folder`` (or a URL): see :func:`list_models`.
-
-    Raises InputError also when there is none.
-    """
+    """Return the models below ``folder`` (or a URL) as :func:`list_models`; InputError for none."""
     sieve = sieve or Sieve()
     models = list_models(folder, sieve, checkpoints=checkpoints, loose=loose)
     if not models:
@@ -139,11 +138,10 @@ def find_models(
 def find_named_models(
     paths: Iterable[str], sieve: Sieve, *, checkpoints: bool = False
 ) -> list[ModelFiles]:
-    """Return the models that paths name, each once: files, stems, and all models below folders, as
-    in :func:`list_models`.
+    """Return the models that paths name, each once: files, stems, and those below folders.
 
     Raises:
-        InputError: paths name no model, or folders cannot be read; all are listed.
+        InputError: paths name no model, or folders cannot be read.
         UsageError: ``sieve`` has globs, and there is no folder.
     """
     models: dict[str, ModelFiles] = {}
@@ -166,7 +164,6 @@ def find_named_models(
 
 
 def _find_model(path: str) -> ModelFiles:
-    """Return the model of a file or stem, with the parameter files that belong to it by their names."""
     if path == "-":
         return ModelFiles(path, {})
     graph = graph_path(path)[0]
@@ -178,18 +175,15 @@ def _find_model(path: str) -> ModelFiles:
 def list_models(
     folder: str, sieve: Sieve | None = None, *, checkpoints: bool = False, loose: bool = False
 ) -> list[ModelFiles]:
-    """Return the models below ``folder`` (or a URL), sorted by path, without hidden ones and those
-    that ``sieve`` leaves out.
+    """Return the models below ``folder`` (or a URL) that ``sieve`` admits, by path, without hidden
+    ones.
 
-    With ``checkpoints`` checkpoint folders follow, each as one model without a graph. With ``loose`` so
-    do these, and each parameter file that by its name belongs to no model.
+    With ``checkpoints`` checkpoint folders follow, each as one model without a graph. With
+    ``loose`` so do these, and each parameter file whose name belongs to no model.
 
     Links to folders are followed, each folder is read once, and only regular files count (and
     broken links, to be reported as unreadable), so that neither a loop of links nor a pipe stops
-    the search.
-
-    Raises:
-        InputError: folders that cannot be read, all of them are listed.
+    the search. Raises InputError with all unreadable folders.
     """
     list_files = _list_remote if is_url(folder) else _list_local
     models: list[ModelFiles] = []
@@ -207,9 +201,7 @@ def list_models(
 
 
 def _list_loose(parent: str, names: Collection[str], models: Iterable[ModelFiles]) -> Iterator[str]:
-    """Yield the parameter files of a folder that belong neither to its models nor to a checkpoint,
-    without hidden ones.
-    """
+    """Yield visible parameter files that belong neither to models nor to a checkpoint."""
     used = {path for model in models for path in model.params.values()}
     endings = (
         tuple(end for end in PARAMETER_ENDINGS if end != SHARD_END)
@@ -319,7 +311,7 @@ def _is_readable(path: str) -> bool:
 
 
 def _is_new(folder: str, visited: set[tuple[int, int]]) -> bool:
-    """Return whether a folder was not met before under any name, and note it."""
+    """Note a folder; return whether it was not met before under any name."""
     try:
         status = os.stat(folder)
     except OSError:

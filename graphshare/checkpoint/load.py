@@ -51,7 +51,7 @@ from graphshare.text.urls import is_url, local_path, redact
 
 S = TypeVar("S")
 Model = Checkpoint | Graph | str | os.PathLike[str]
-"""A model, a graph without parameters, or what :func:`graphshare.load` takes: a path or a stem."""
+"""A model, a graph without parameters, or a path or stem as for :func:`graphshare.load`."""
 Names = str | Iterable[str]
 """One name or pattern, or several."""
 Shape = tuple[int | None, ...]
@@ -102,7 +102,7 @@ def load(
         if params
         else format_.index_parameters(graph)
     )
-    # The name of the parameter file states the epoch, also where a path was given.
+    # The name of the parameter file states the epoch.
     number = split_params(params) if params else None
     return Checkpoint(
         graph, index, redact(path), file.data, redact(stem), number[1] if number else epoch or 0
@@ -126,10 +126,7 @@ def load_both(
     params: str | None = None,
     other_params: str | None = None,
 ) -> tuple[Checkpoint, Checkpoint]:
-    """Load two models that are compared; ``epoch`` applies to each that is given as a stem.
-
-    Errors as in :func:`load`.
-    """
+    """Load two models to compare; ``epoch`` applies to each stem. Errors as in :func:`load`."""
     one, other = (
         epoch if epoch is not None and graph_path(local_path(path))[1] else None
         for path in (left, right)
@@ -144,14 +141,13 @@ def load_both(
 def _refuse_parameters(
     format_: ModelFormat, params: str | None, epoch: int | None, path: str
 ) -> None:
-    """Refuse options that name a parameter file of a model that holds its parameters."""
     for option, value in (("`params`", params), ("`epoch`", epoch)):
         if value is not None:
             format_.require(Operation.PARAMETER_FILE, what=option, where=path)
 
 
 def read_graph(path: str) -> tuple[ModelFormat, Graph, bytes]:
-    """Return the format of the file at a path, its graph, and its bytes where they were read as a whole.
+    """Return the format and graph of a file, and its bytes if they were read as a whole.
 
     Raises InputError.
     """
@@ -193,7 +189,6 @@ def graph_path(source: str) -> tuple[str, str]:
 
 
 def _name_graphs(stem: str) -> str:
-    """Return the files that a stem may mean, in words."""
     return ", ".join(
         extend(stem, names.suffix)
         + ("" if names.is_certain else f" beside {names.params_path(stem, 0)}")
@@ -202,10 +197,7 @@ def _name_graphs(stem: str) -> str:
 
 
 def find_by_stem(stem: str) -> str:
-    """Return the file of the model that a stem names; an empty text where there is none.
-
-    A symbol file comes before the others. Raises UsageError where there are two of these on this machine.
-    """
+    """Return the file of a stem's model, if any, symbol files first; UsageError for two local ones."""
     paths: list[str] = []
     for key, names in sorted(FORMAT_NAMES.items(), key=lambda item: item[0] != DEFAULT_FORMAT):
         path = extend(stem, names.suffix)
@@ -222,9 +214,7 @@ def find_by_stem(stem: str) -> str:
 
 
 def _begins_like(key: str, path: str) -> bool:
-    """Return whether the content of a local file shows that it is a model of a format: a model may
-    have no parameters.
-    """
+    """Return whether a local file is a model of a format: models may lack parameters."""
     if is_url(path) or not is_file(path):
         return False
     with open_model_file(path) as file:
@@ -232,11 +222,9 @@ def _begins_like(key: str, path: str) -> bool:
 
 
 def sibling_params(stem: str, epoch: int | None, names: FormatNames) -> str | None:
-    """Return the parameter file beside a stem's graph, whose format has ``names``; None if there is none.
+    """Return the parameter file beside a stem's graph, if any; its format has ``names``.
 
-    Raises:
-        InputError: there is none of ``epoch``.
-        UsageError: there are several, and ``epoch`` is None.
+    Raises InputError for a missing ``epoch``, UsageError if several files need one.
     """
     if epoch is not None:
         path = names.params_path(stem, epoch)
@@ -256,9 +244,7 @@ def sibling_params(stem: str, epoch: int | None, names: FormatNames) -> str | No
 
 
 def find_only_params(path: str, names: FormatNames) -> str | None:
-    """Return the parameter file beside a graph, of a format with ``names`` in which it has one
-    name; None if there is none.
-    """
+    """Return the parameter file beside a graph, if any, of a format with one name for it."""
     if not names.parameters or names.has_epochs or path == STDIN:
         return None
     params = names.params_path(find_stem(path), 0)
@@ -266,13 +252,12 @@ def find_only_params(path: str, names: FormatNames) -> str | None:
 
 
 def find_params(source: StrPath, *, epoch: int | None = None) -> str:
-    """Return the parameter file that FILE means: a path, ``-`` for stdin, or a stem (with
-    ``epoch``, if it has several files).
+    """Return the parameter file that FILE means: a path, ``-`` for stdin, or a stem.
 
     Raises:
         InputError: a stem has no parameter file of ``epoch``.
-        UsageError: a stem has several parameter files and ``epoch`` does not choose one; ``epoch``
-            is given with a path.
+        UsageError: a stem has several parameter files and no ``epoch`` chooses one; ``epoch`` is
+            given with a path.
     """
     path = local_path(os.fspath(source))
     is_named = _is_parameter_file(path)
@@ -290,15 +275,15 @@ def find_params(source: StrPath, *, epoch: int | None = None) -> str:
 def index_params(source: StrPath, *, epoch: int | None = None) -> ParameterFile:
     """Return the index of the parameter file that FILE means, as :func:`find_params`.
 
-    If the file of a stem has no names, its records get the names of the graph's parameters. Raises
-    InputError also for a graph that the file does not belong to.
+    Nameless records of a stem's file get the names of the graph's parameters; InputError for a
+    graph of another file.
     """
     path = find_params(source, epoch=epoch)
     return name_by_stem(read_parameters(path), source)
 
 
 def name_by_stem(file: ParameterFile, source: StrPath) -> ParameterFile:
-    """Return the parameter file of a stem with names from its graph, or the file at a path without change."""
+    """Name the records of a stem's parameter file from its graph; a path's names stay."""
     from graphshare.formats.params.format import (
         find_format,
     )  # start-up: graphs alone need no parameter format
@@ -311,12 +296,9 @@ def name_by_stem(file: ParameterFile, source: StrPath) -> ParameterFile:
 
 
 def find_both_params(left: StrPath, right: StrPath, *, epoch: int | None = None) -> tuple[str, str]:
-    """Return the parameter files that A and B mean; ``epoch`` applies to each that is a stem.
+    """Return the parameter files that A and B mean; ``epoch`` applies to each stem.
 
-    Raises:
-        InputError: a stem has no parameter file of ``epoch``.
-        UsageError: a stem has several parameter files and ``epoch`` does not choose one; ``epoch``
-            is given with two paths.
+    Errors as in :func:`find_params`; UsageError for an ``epoch`` with two paths.
     """
     sides = [local_path(os.fspath(source)) for source in (left, right)]
     files = [_is_parameter_file(path) for path in sides]
@@ -375,7 +357,9 @@ def _epochs_hint(stem: str, names: FormatNames) -> str:
 
 
 def as_checkpoint(model: Model) -> Checkpoint:
-    """Return ``model`` as a checkpoint; a path or stem is loaded. Raises as :func:`graphshare.load`."""
+    """Return ``model`` as a checkpoint; a path or stem is loaded. Raises as
+    :func:`graphshare.load`.
+    """
     if isinstance(model, Checkpoint):
         return model
     return Checkpoint(model) if isinstance(model, Graph) else load(model)
@@ -387,10 +371,7 @@ def as_names(names: Names) -> tuple[str, ...]:
 
 
 def check_roles(variables: Iterable[Node], as_input: Names, as_parameter: Names = ()) -> None:
-    """Check that variables have the names of these inputs and parameters.
-
-    Raises RefusedError with all that are missing.
-    """
+    """Raise RefusedError with all of these inputs and parameters that no variable is named after."""
     check_variable_names(
         variables, {"`as_input`": as_names(as_input), "`as_parameter`": as_names(as_parameter)}
     )
@@ -404,8 +385,7 @@ def find_roles(
 ) -> dict[Node, Role]:
     """Return the roles of a model's variables; ``others`` are options that name variables too.
 
-    Raises:
-        RefusedError: names that no variable has; all are listed.
+    Raises RefusedError for names without a variable.
     """
     inputs, parameters = as_names(as_input), as_names(as_parameter)
     check_variable_names(
@@ -415,11 +395,7 @@ def find_roles(
 
 
 def check_variable_names(variables: Iterable[Node], options: Mapping[str, Collection[str]]) -> None:
-    """Check that a variable exists for every name in ``options``.
-
-    Raises:
-        RefusedError: names that no variable has; all are listed.
-    """
+    """Raise RefusedError with all names in ``options`` that no variable has."""
     names = [node.name for node in variables] if any(options.values()) else []
     known = set(names)
     faults = [
@@ -433,10 +409,7 @@ def check_variable_names(variables: Iterable[Node], options: Mapping[str, Collec
 
 
 def as_shapes(shapes: Mapping[str, Sequence[S]] | None, *graphs: Graph) -> dict[str, tuple[S, ...]]:
-    """Return shapes by name as tuples.
-
-    The shape of a pattern applies to every variable of ``graphs`` that it matches.
-    """
+    """Return shapes by name as tuples; a pattern applies to each matching variable of ``graphs``."""
     tuples = {name: tuple(shape) for name, shape in (shapes or {}).items()}
     return expand_patterns(
         tuples, dict.fromkeys(node.name for graph in graphs for node in graph.variables())

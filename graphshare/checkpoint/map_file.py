@@ -1,4 +1,4 @@
-"""The map file: it pairs nodes of the sources with nodes of the result, by id, because names repeat."""
+"""The map file pairs nodes of the sources and the result, by id, because names repeat."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Place(msgspec.Struct):
 
 
 class MapEntry(msgspec.Struct, rename={"source": "from", "target": "to"}):
-    """The old place of a node, the new one (None: dropped), its branch, and the number of the graph that it was in."""
+    """The old place of a node, the new one (None: dropped), its branch, and its graph's number."""
 
     source: Place
     target: Place | None
@@ -55,13 +55,15 @@ class MapEntry(msgspec.Struct, rename={"source": "from", "target": "to"}):
 
 
 class MapSource(msgspec.Struct):
-    """A file that the map is of."""
+    """A source file of the map."""
 
     sha256: str
 
 
 class MapFile(ShortRepr, msgspec.Struct):
-    """The content of the map file ``where``; ``by_name`` for a plain JSON object of old and new names, without ids."""
+    """The content of the map file ``where``; ``by_name`` if it is a plain object of old and new
+    names.
+    """
 
     entries: list[MapEntry]
     sources: list[MapSource] = []
@@ -83,8 +85,8 @@ class MapFile(ShortRepr, msgspec.Struct):
 class NodeFinder:
     """Nodes of a graph by their places in a map.
 
-    An id counts where the node there has the map's name, otherwise a name that is unique: maps of
-    versions that did not list the weights in bodies have other ids.
+    An id counts if its node has the map's name, else a unique name: ids differ in maps of versions
+    that did not list the weights in bodies.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -133,7 +135,7 @@ def parse_map(data: bytes, where: str) -> MapFile:
     except (ValueError, RecursionError) as error:
         hint = 'a map is a graphshare map file, or an object {"old name": "new name"}'
         raise InputError(Fault(f"is not a map: {error}", where=where, hint=hint)) from None
-    # Only the pairs show a repeated name: a dict keeps the last of them without a word.
+    # Only the pairs show a repeated name: a dict keeps the last of them silently.
     pairs: list[tuple[str, str]] = json.loads(data, object_pairs_hook=list)
     twice = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
     if twice:
@@ -169,7 +171,7 @@ def names_from_map(map_file: MapFile, graph: Graph, *, inverse: bool = False) ->
     With ``inverse``, ``graph`` is the result of the map, and the names are the old ones.
 
     Raises:
-        InputError: the map names nodes that the graph does not have; all are listed.
+        InputError: the map names nodes that the graph does not have.
     """
     if not map_file.by_name:
         return _by_id(map_file, graph, inverse)
@@ -180,9 +182,9 @@ def names_from_map(map_file: MapFile, graph: Graph, *, inverse: bool = False) ->
 def read_stored_names(
     map_file: MapFile, names: Mapping[Node, str], graph: Graph, *, inverse: bool = False
 ) -> StoredByNode:
-    """Return the names of outputs and labels that a map gives to nodes of ``graph``; ``names`` are its other ones.
+    """Return the output names and labels that a map gives to nodes beside ``names``.
 
-    A plain map may name any value. Empty for nodes whose format stores no other names.
+    A plain map may name any value. Empty if the format stores no such names.
     """
     if not map_file.by_name:
         return _read_stored_by_id(map_file, graph, inverse)
@@ -212,9 +214,9 @@ def _read_stored_by_id(map_file: MapFile, graph: Graph, inverse: bool) -> Stored
 
 
 def restore_escapes(rewrite: Rewrite, map_file: MapFile) -> Rewrite | None:
-    """Return ``rewrite`` with the string escapes that give its text the hash of the map's source; None if none do.
+    """Return ``rewrite`` with the string escapes that give the hash of the map's source, if any.
 
-    A rename writes strings as MXNet does, so how its source escaped them can only be found by trying.
+    A rename writes strings as MXNet does, so the source's escapes can only be found by trying.
     """
     if len(map_file.sources) != 1:
         return None
@@ -267,7 +269,7 @@ def _by_id(map_file: MapFile, graph: Graph, inverse: bool) -> dict[Node, str]:
         if node is None:
             message = f"names node {old.id} {old.name!r}, which the graph does not have"
             faults.append(Fault(message, where=where, path=f"$.entries[{i}].{side}"))
-        # Backwards, a node to which two were tied would have to become two, even if both had one name.
+        # Backwards, a node to which two were tied would become two.
         elif node in names and (inverse or names[node] != new.name):
             faults.append(
                 Fault(f"gives node {old.id} two names", where=where, path=f"$.entries[{i}].{side}")
@@ -284,7 +286,7 @@ def _by_name(names: Mapping[str, str], graph: Graph, where: str) -> dict[Node, s
     for node in dict.fromkeys((*(head.node for head in graph.heads), *graph.nodes)):
         for name in dict.fromkeys((node.name, *filter(None, node.details.outputs))):
             by_name.setdefault(name, []).append(node)
-    # The second of several nodes of one name is NAME#1, as in every option that names nodes.
+    # NAME#1 is the second of several nodes of one name, as in every option.
     numbered = {name: one for name in names if (one := find_numbered(name, by_name)) is not None}
     unknown = [name for name in names if name not in by_name and name not in numbered]
     if unknown:
@@ -384,7 +386,6 @@ def _list_nodes(
 
 
 def _describe_names(node: Node) -> dict[str, Any]:
-    """Return the stored names of a node that its name does not say."""
     details = node.details
     if not details.label and details.outputs in ((), (node.name,)):
         return {}
@@ -392,13 +393,11 @@ def _describe_names(node: Node) -> dict[str, Any]:
 
 
 def _hash(source: Checkpoint) -> str:
-    """Return the sha256 of a model's file in hexadecimal digits."""
     format_ = find_format(source.graph)
     return hash_pieces(format_.encode(source.graph) if format_.holds_parameters else [source.data])
 
 
 def _find_rewrite(model: Checkpoint) -> tuple[Rewrite, tuple[Checkpoint, ...]]:
-    """Return the rewrite with its sources; a model that was not rewritten maps every node to itself."""
     if model.rewrite is not None:
         return model.rewrite, model.sources
     return Rewrite(model.graph, (Branch("", model.graph, Kept(model.graph)),)), (model,)
@@ -421,7 +420,7 @@ def map_text(model: Checkpoint) -> str:
     if not nodes or has_more or SPECIAL.search("".join([node.name for node in nodes])) is not None:
         return msgspec.json.format(encode_json(describe_rewrite(model)), indent=2).decode() + "\n"
     head = {"version": MAP_VERSION, "sources": _describe_sources(sources), "entries": []}
-    # The entries take the place of the brackets of the empty list, the last ones of the text.
+    # The entries go between the last brackets, of the empty list.
     begin, _, end = msgspec.json.format(encode_json(head), indent=2).decode().rpartition("[]")
     entries = ",\n".join(
         _usual_entries(rewrite, {source.graph: i for i, source in enumerate(sources)})
@@ -433,7 +432,7 @@ _STORED_NAMES = attrgetter("details.outputs")
 
 
 def _usual_entries(rewrite: Rewrite, numbers: Mapping[Graph, int]) -> Iterator[str]:
-    """Yield the text of each entry of a map whose names need no escape, in a third of the time that encoding takes."""
+    """Yield the text of entries whose names need no escape, in a third of the time of encoding."""
     new_ids = dict(zip(rewrite.graph.nodes, range(len(rewrite.graph.nodes)), strict=True))
     for branch, rows in _list_images(rewrite):
         label = encode_json(branch.label).decode()

@@ -76,7 +76,7 @@ class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False):
         )
 
     def _repr_html_(self) -> str:
-        """Return a summary for notebooks: inputs, outputs, sizes and operators, read from the files' indices only."""
+        """Return a summary for notebooks, from the files' indices only."""
         return format_html(
             self._summary(), facts=self._list_facts(), tables=[self.graph.make_table()]
         )
@@ -115,7 +115,7 @@ class Checkpoint(ShortRepr, msgspec.Struct, frozen=True, eq=False):
 
     @property
     def params(self) -> Parameters:
-        """The parameters as a mapping from names to numpy arrays, each read when it is asked for."""
+        """The parameters as a mapping from names to numpy arrays, each read on access."""
         return Parameters(self.parameter_file)
 
     @property
@@ -178,12 +178,11 @@ def follow_rewrite(
 ) -> Checkpoint:
     """Return ``model`` after a rewrite of its graph.
 
-    With ``needs_params`` the new graph uses names that the old parameter file does not hold. With
-    ``drop_unused`` records that no variable of the new graph needs are left out. With
-    ``needs_types`` new outputs without a type are refused.
+    With ``needs_params`` the new graph uses names that the old parameter file lacks.
+    ``drop_unused`` leaves out unused records. ``needs_types`` refuses new outputs without a type.
 
     Raises:
-        RefusedError: two records would get one name, or a type is missing; all such names are listed.
+        RefusedError: two records would get one name, or a type is missing.
     """
     rewrite = _settle_names(rewrite)
     removed, more = _account(rewrite)
@@ -211,17 +210,17 @@ def follow_group(
     report: object = None,
     notes: Iterable[str] = (),
 ) -> Checkpoint:
-    """Return the one model that a rewrite made of several, a branch of each, with the records that its variables need.
+    """Return the model that a rewrite made of several, a branch of each, with the needed records.
 
     Raises:
-        RefusedError: two records of a model would get one name, or an output has no type; all such names are listed.
+        RefusedError: two records of a model would get one name, or an output has no type.
     """
-    # Before labels are settled: records have the names of variables, and labels do not change those.
+    # Before labels change: records have the names of variables.
     lists = [list_under(file, plan) for file, plan in _plan_records(models, rewrite)]
     rewrite = _settle_names(rewrite)
     removed, more = _account(rewrite)
     records = tuple(record for part in lists for record in part.records)
-    # Outputs in a folder are named after the first model with parameters, whose epoch is in their names.
+    # Outputs in a folder get the name and epoch of the first model with parameters.
     namesake = next((model for model in models if model.parameter_file is not None), models[0])
     for model in models:
         if model.rewrite is not None:
@@ -243,7 +242,7 @@ def follow_group(
 def _plan_records(
     models: Sequence[Checkpoint], rewrite: Rewrite
 ) -> Iterator[tuple[ParameterFile, Plan]]:
-    """Yield the records of each model's file that the result needs; one that models share comes from the first."""
+    """Yield the records of each file that the result needs; models share the first one's."""
     placed: set[Node] = set()
     written: set[str | None] = set()
     for model, branch in zip(models, rewrite.branches, strict=True):
@@ -264,9 +263,6 @@ def _plan_records(
 
 
 def _note_untyped(graph: Graph, needs_types: bool) -> list[str]:
-    """Return a note on outputs that are written without a type, if there are some; with
-    ``needs_types`` RefusedError.
-    """
     format_ = find_format(graph)
     if not format_.types.are_stated:
         return []
@@ -283,16 +279,11 @@ def _note_untyped(graph: Graph, needs_types: bool) -> list[str]:
 def _join_removed(
     earlier: Sequence[RemovedMessage], later: Sequence[RemovedMessage]
 ) -> tuple[RemovedMessage, ...]:
-    """Return the parts that several rewrites removed, each once."""
     return tuple(dict.fromkeys((*earlier, *later)) if earlier else later)
 
 
 def _account(rewrite: Rewrite) -> tuple[list[RemovedMessage], list[str]]:
-    """Return the parts of files that a rewrite removed, and notes.
-
-    Raises:
-        SelfCheckError: a part is gone although its owner was kept.
-    """
+    """Raise SelfCheckError for a removed part of a kept owner."""
     branches = [(branch.source, branch.images) for branch in rewrite.branches]
     parts = list(find_format(rewrite.graph).account(rewrite.graph, branches))
     faults = [part for part in parts if isinstance(part, Fault)]
@@ -304,11 +295,7 @@ def _account(rewrite: Rewrite) -> tuple[list[RemovedMessage], list[str]]:
 
 
 def _settle_names(rewrite: Rewrite) -> Rewrite:
-    """Return a rewrite whose nodes have different labels if labels were different before.
-
-    Raises:
-        RefusedError: there are names that the format of the graph forbids; all are listed.
-    """
+    """Make labels different where they were different before; RefusedError for forbidden names."""
     graph = rewrite.graph
     faults = [
         Fault(what, node=node.name, hint=hint)
@@ -332,7 +319,6 @@ def _settle_names(rewrite: Rewrite) -> Rewrite:
 
 
 def _find_free_labels(graph: Graph) -> dict[Node, str]:
-    """Return free labels for the nodes that have the label of an earlier one."""
     labels = graph.source.list_labels(graph)
     first = {label: node for node, label in reversed([*labels.items()])}
     taken = TakenNames(first)

@@ -1,4 +1,4 @@
-"""The parameters of a model: arrays by name, read when they are asked for, and their records after a rewrite.
+"""The parameters of a model: arrays by name, read on access, and their records after a rewrite.
 
 The images of nodes decide which record is written under which names.
 """
@@ -38,9 +38,10 @@ MEMORY = "<memory>"
 
 
 class Parameters(Mapping[str, "Array"]):
-    """Arrays by the name of their variable (``conv1_weight``) or their key (``arg:conv1_weight``), each read on access.
+    """Arrays by variable name (``conv1_weight``) or key (``arg:conv1_weight``), read on access.
 
-    Dense arrays of ``.params`` and ``.safetensors`` are read-only; bfloat16 is read as float32, sparse arrays as dense.
+    Dense arrays of ``.params`` and ``.safetensors`` are read-only; bfloat16 is read as float32,
+    sparse arrays as dense.
     """
 
     __slots__ = ("_by_key", "_by_name")
@@ -53,7 +54,7 @@ class Parameters(Mapping[str, "Array"]):
         self._by_name: dict[str, str] = {}
         for key in self._by_key:
             name = split_key(key)[1]
-            # Of arg:x and aux:x the second is listed under its key, so that every array is reachable.
+            # Of arg:x and aux:x the second is listed under its key.
             self._by_name[key if name in self._by_name else name] = key
 
     def __getitem__(self, name: str) -> Array:
@@ -77,7 +78,7 @@ class Parameters(Mapping[str, "Array"]):
         return f"<Parameters: {format_count(len(self), 'array')}>"
 
     def _repr_html_(self) -> str:
-        """Return the names, shapes and dtypes as an HTML table for notebooks; no array is read."""
+        """Return an HTML table for notebooks; no array is read."""
         records = {name: self._by_key[key][1] for name, key in self._by_name.items()}
         rows = [
             (name, format_dims(r.shape, unknown="-"), r.dtype or "", format_bytes(r.dense_size))
@@ -88,11 +89,7 @@ class Parameters(Mapping[str, "Array"]):
 
 
 def check_unchanged(file: ParameterFile) -> None:
-    """Check that the files from which the records of ``file`` are read are still those that were indexed.
-
-    Raises:
-        InputError: one is gone, or has another size or time of change.
-    """
+    """Raise InputError if a file of the records is gone, or has another size or time of change."""
     origins = [file if record.origin is None else record.origin.file for record in file.records]
     for source in {id(source): source for source in origins if source is not None}.values():
         try:
@@ -105,7 +102,7 @@ def check_unchanged(file: ParameterFile) -> None:
 
 
 def list_under(source: ParameterFile, plan: Collection[tuple[Record, str | None]]) -> ParameterFile:
-    """Return a list of ``source``'s records under the keys of ``plan``; the bytes stay where they are."""
+    """Return ``source``'s records under the keys of ``plan``; the bytes stay in place."""
     return msgspec.structs.replace(
         source, records=tuple(_list_record(source, record, key) for record, key in plan)
     )
@@ -120,14 +117,14 @@ def _list_record(source: ParameterFile, record: Record, key: str | None) -> Reco
 def replace_arrays(
     source: ParameterFile | None, arrays: Mapping[str, Any], auxiliary: Collection[str] | None
 ) -> ParameterFile:
-    """Return the list of ``source``'s records, with ``arrays`` (by name or key) replacing the records of the same name.
+    """Return ``source``'s records, with ``arrays`` (by name or key) replacing namesakes.
 
-    Names that ``source`` does not hold come last; those in ``auxiliary`` get ``aux:`` before their
-    keys, the others ``arg:``, unless no key of ``source`` has such a prefix, or ``auxiliary`` is
-    None.
+    New names come last; those in ``auxiliary`` get ``aux:`` before their keys, the others ``arg:``,
+    unless no key of ``source`` has such a prefix, or ``auxiliary`` is None.
 
     Raises:
-        RefusedError: a dtype that no parameter file can hold, or another shape or dtype than before; all are listed.
+        RefusedError: a dtype that no parameter file can hold, or another shape or dtype than
+            before.
     """
     source = source or ParameterFile(MEMORY, 0, "params", (), named=True)
     old = source.by_key()
@@ -157,7 +154,6 @@ def replace_arrays(
 
 
 def _compare(name: str, new: Record, old: Record) -> Iterator[Fault]:
-    """Yield the differences of an array from the one that it replaces."""
     if old.shape is not None and new.shape != old.shape:
         yield Fault(f"{name!r} has the shape {format_shape(new.shape)}, and the parameter {format_shape(old.shape)}",
                     hint="give an array of that shape")  # fmt: skip
@@ -170,7 +166,7 @@ def _compare(name: str, new: Record, old: Record) -> Iterator[Fault]:
 
 
 def _choose_prefix(name: str, auxiliary: Collection[str] | None, old: Collection[str]) -> str:
-    """Return the prefix of a new record: none in a file where no record has one, as Gluon writes them."""
+    """Return no prefix if no record has one, as Gluon writes them."""
     if auxiliary is None or (old and not any(split_key(key)[0] for key in old)):
         return ""
     return "aux" if name in auxiliary else "arg"
@@ -179,7 +175,7 @@ def _choose_prefix(name: str, auxiliary: Collection[str] | None, old: Collection
 def split_by_origin(
     file: ParameterFile,
 ) -> list[tuple[ParameterFile, list[tuple[Record, str | None]]]]:
-    """Return the records of ``file`` with their keys, in order, file by file: the result is for :func:`join_params`."""
+    """Return the records with their keys, in order, file by file, for :func:`join_params`."""
     parts: list[tuple[ParameterFile, list[tuple[Record, str | None]]]] = []
     current: object = None
     for record in file.records:
@@ -204,10 +200,9 @@ Plan = list[tuple[Record, str | None]]
 
 
 def list_parameter_names(params: ParameterFile | None) -> frozenset[str] | None:
-    """Return the names of a file's records without ``arg:`` and ``aux:``; None without a file.
+    """Return the record names without ``arg:`` and ``aux:``; None without a file.
 
-    Raises:
-        RefusedError: the records have no names.
+    Raises RefusedError for records without names.
     """
     if params is None:
         return None
@@ -227,11 +222,8 @@ def plan_records(params: ParameterFile, rewrite: Rewrite, *, drop_unused: bool =
     """Return the records with their new keys: in file order for the first branch, then the own ones
     of each further branch.
 
-    A record that belongs to no variable stays unchanged; ``drop_unused`` drops it, and records of
-    dropped variables, too.
-
-    Raises:
-        RefusedError: two records would get one name; all such names are listed.
+    ``drop_unused`` drops records of no variable, which otherwise stay unchanged, and of dropped
+    variables. Raises RefusedError for names of two records.
     """
     records = [(record, *split_key(record.key or "")) for record in params.records]
     held = frozenset([name for _, _, name in records])
@@ -258,7 +250,6 @@ def plan_records(params: ParameterFile, rewrite: Rewrite, *, drop_unused: bool =
 def _list_names_by_branch(
     rewrite: Rewrite, held: Collection[str]
 ) -> list[Mapping[str, Collection[str]]]:
-    """Return the new names of each old name, branch by branch."""
     sources = dict.fromkeys(branch.source for branch in rewrite.branches)
     implied = {source: list(list_implied_variables(source)) for source in sources}
     return [
@@ -268,11 +259,7 @@ def _list_names_by_branch(
 
 
 def check_belongs(params: ParameterFile | None, graph: Graph) -> None:
-    """Refuse a parameter file that has nothing in common with ``graph``.
-
-    Raises:
-        RefusedError: the file has records, and none has the name of a variable.
-    """
+    """Raise RefusedError if there are records and none has the name of a variable of ``graph``."""
     held = list_parameter_names(params)
     if params is None or not held or any(node.name in held for node in graph.variables()):
         return
@@ -291,10 +278,9 @@ def notes_on(
     *,
     unused: bool = True,
 ) -> list[str]:
-    """Return sentences on where a parameter file and ``graph`` do not fit; ``roles`` are given if
-    they are known already.
+    """Return sentences on misfits of a parameter file and ``graph``; pass ``roles`` if known.
 
-    Without ``unused``, records that belong to no variable are not mentioned.
+    Without ``unused``, records of no variable are not mentioned.
     """
     notes = list(graph.source.list_notes())
     held = list_parameter_names(params)
@@ -333,7 +319,7 @@ def _list_prefixes(roles: Mapping[Node, Role], implied: Mapping[str, Role]) -> d
 def _wrong_prefixes(
     params: ParameterFile, graph: Graph, prefixes: Mapping[str, Collection[str]]
 ) -> list[str]:
-    """Return the keys whose ``arg:`` or ``aux:`` does not fit the graph; MXNet's Module would not find them."""
+    """Return keys with the wrong ``arg:`` or ``aux:``; MXNet's Module would not find them."""
     wrong = [
         r for r in params.records if r.kind and r.kind not in prefixes.get(r.name, RECORD_PREFIXES)
     ]
@@ -350,9 +336,9 @@ def _list_unclear(graph: Graph) -> Iterator[str]:
 
 
 def _owners(branch: Branch, held: Collection[str]) -> dict[Node, str]:
-    """Return for each variable of the result the name whose record it keeps.
+    """Return the name whose record each variable of the result keeps.
 
-    Of several that were tied, that is one that the file holds, and of those the one whose name stays.
+    Among tied ones, those in the file come first, then the one whose name stays.
     """
     owners: dict[Node, str] = {}
     for node in branch.source.variables():
@@ -370,7 +356,6 @@ def _owners(branch: Branch, held: Collection[str]) -> dict[Node, str]:
 def _list_new_names(
     branch: Branch, rewrite: Rewrite, held: Collection[str], implied: Iterable[Implied]
 ) -> Mapping[str, Collection[str]]:
-    """Return the new names of each old name in one branch, including the names of ``implied`` variables."""
     new: dict[str, dict[str, None]] = {}
     owners = _owners(branch, held)
     for node in branch.source.variables():

@@ -67,10 +67,10 @@ _CONTENTS: dict[str, Content] = {
 
 
 class Outputs(msgspec.Struct, frozen=True):
-    """The paths of results; ``-`` is stdout, for the graph or for arrays, and an empty text means no output.
+    """The paths of results: ``-`` is stdout, for the graph or for arrays; empty means no output.
 
-    With ``in_place`` a result may replace the input of its kind. ``inputs`` are files that were
-    read in addition to the model's own.
+    With ``in_place`` a result may replace the input of its kind. ``inputs`` are files read besides
+    the model's own.
     """
 
     graph: str = ""
@@ -81,7 +81,6 @@ class Outputs(msgspec.Struct, frozen=True):
     inputs: tuple[UsedFile, ...] = ()
 
     def files(self) -> list[str]:
-        """Return the files among them."""
         return [
             path
             for path in (self.graph, self.params, self.map, self.arrays)
@@ -99,14 +98,15 @@ def resolve_outputs(
     in_place: bool = False,
     inputs: Sequence[UsedFile] = (),
 ) -> Outputs:
-    """Return where ``model`` goes: ``out`` is a path, a directory, ``-`` (or None) for stdout, or a stem.
+    """Return where ``model`` goes: ``out`` is a path, a directory, ``-`` (or None) for stdout, or a
+    stem.
 
     A directory and a stem name the parameters too. With ``in_place`` the model replaces its own
     files, if ``out`` is its own graph or is not given.
 
     Raises:
         UsageError: see :func:`graphshare.save`; a ``dry_run`` needs no place for the parameters.
-        RefusedError: an output is an input, and ``in_place`` does not say that this is meant; all are listed.
+        RefusedError: an output is an input without ``in_place``.
     """
     out, params, map = (
         "" if path is None else local_path(os.fspath(path)) for path in (out, params, map)
@@ -130,7 +130,6 @@ def resolve_outputs(
 
 
 def _writes_file(file: ParameterFile | None, format_: ModelFormat) -> bool:
-    """Return whether a model is written with a parameter file."""
     if file is None or format_.holds_parameters:
         return False
     if file.records:
@@ -143,7 +142,6 @@ def _writes_file(file: ParameterFile | None, format_: ModelFormat) -> bool:
 
 
 def _find_pair(out: str, names: FormatNames) -> str:
-    """Return the parameter file of a graph at ``out`` in a format that has one name for it; otherwise an empty text."""
     is_pair = names.parameters and not names.has_epochs and out.endswith(names.suffix)
     return names.params_path(find_stem(out), 0) if is_pair else ""
 
@@ -151,10 +149,7 @@ def _find_pair(out: str, names: FormatNames) -> str:
 def _check_places(
     model: Checkpoint, format_: ModelFormat, out: str, params: str, map: str, *, dry_run: bool
 ) -> None:
-    """Refuse a map on stdout, parameters without a place and a place without parameters.
-
-    Raises UsageError; all are listed.
-    """
+    """Refuse a map on stdout, parameters without a place and a place without parameters."""
     has_params = model.parameter_file is not None
     if params:
         format_.require(Operation.PARAMETER_FILE, what="`save(params=...)`", where=model.where)
@@ -180,7 +175,6 @@ def _check_places(
 
 
 def _check_suffix(format_: ModelFormat, out: str) -> list[Fault]:
-    """Return the fault of an output whose suffix belongs to another format of graphs."""
     suffix = os.path.splitext(out)[1].lower()
     for name, names in FORMAT_NAMES.items():
         if suffix == names.extension != format_.names.extension:
@@ -213,7 +207,7 @@ def resolve_run_outputs(
 
     Raises:
         UsageError: there is no parameter file to replace.
-        RefusedError: an output is an input, and ``in_place`` does not say that this is meant; all are listed.
+        RefusedError: an output is an input without ``in_place``.
     """
     if in_place and not params:
         if model.parameter_file is None:
@@ -236,8 +230,8 @@ def resolve_run_outputs(
 
 
 def find_stale(outputs: Outputs, model: Checkpoint) -> Iterator[str]:
-    """Yield a note on each parameter file beside the new symbol file that is not written with it
-    and does not fit it.
+    """Yield a note on each parameter file beside the new symbol file that is not written and does
+    not fit.
     """
     stem, format_ = find_stem(outputs.graph), find_format(model.graph)
     if (
@@ -262,7 +256,7 @@ def find_stale(outputs: Outputs, model: Checkpoint) -> Iterator[str]:
 
 
 def check_outputs(outputs: Outputs, model: Checkpoint) -> None:
-    """Refuse outputs that would replace a file from which ``model`` was made. Raises RefusedError; all are listed."""
+    """Raise RefusedError for all outputs that would replace a file from which ``model`` was made."""
     places = [(getattr(outputs, name), content) for name, content in _CONTENTS.items()]
     used = [UsedFile(path, content) for path, content in places if path]
     refuse_inputs_as_outputs(
@@ -271,7 +265,7 @@ def check_outputs(outputs: Outputs, model: Checkpoint) -> None:
 
 
 def input_files(model: Checkpoint) -> Iterator[UsedFile]:
-    """Yield the files that a model and its sources were loaded from, those with the bytes of its parameters too."""
+    """Yield the files that a model and its sources were loaded from, with its parameters' files."""
     for source in (model, *model.sources):
         if source.where:
             yield UsedFile(source.where, "graph")
@@ -291,12 +285,11 @@ def input_files(model: Checkpoint) -> Iterator[UsedFile]:
 
 
 def place_result(path: str, model: Checkpoint, ending: str) -> str:
-    """Return ``path``, or if it is a directory the path in it that has the model's name and ``ending``."""
+    """Return ``path``, or in a directory the model's name with ``ending``."""
     return join(path, _name(model, path) + ending) if path and is_directory(path) else path
 
 
 def _name(model: Checkpoint, folder: str) -> str:
-    """Return the name under which a model goes into a directory. Raises UsageError for a model without one."""
     name = base_name(model.stem) or name_of_file(model.where)
     if not name:
         source = (
@@ -310,7 +303,6 @@ def _name(model: Checkpoint, folder: str) -> str:
 
 
 def _place_params(path: str, model: Checkpoint) -> str:
-    """Return ``path``, or if it is a directory the path in it for the model's parameters, in their own format."""
     if not path or not is_directory(path):
         return path
     source = model.parameter_file.path if model.parameter_file is not None else ""
@@ -329,10 +321,7 @@ def _is_own_graph(out: str, model: Checkpoint) -> bool:
 
 
 def _own_files(model: Checkpoint, params: str) -> tuple[str, str]:
-    """Return the graph file and the parameter file that a model replaces.
-
-    Raises UsageError where that is not one file each.
-    """
+    """Return the graph file and the parameter file; UsageError unless it is one each."""
     sources = model.sources or (model,)
     if len(sources) != 1:
         raise UsageError(
@@ -428,19 +417,16 @@ def write_outputs(
     arrays: Mapping[str, Any] | None = None,
     options: SaveOptions = _NO_OPTIONS,
 ) -> None:
-    """Write the parts of ``model`` that ``outputs`` names, and ``arrays`` by name, in one transaction.
+    """Write the parts of ``model`` that ``outputs`` names, and ``arrays`` by name, in one
+    transaction.
 
-    The graph is read back and checked before anything is in place. Stdout is flushed before a file is replaced.
-
-    Raises:
-        RefusedError: an output is an input, or a parameter has no place in the format; all are listed.
-        OutputError: a file could not be written; its old contents remain.
-        SelfCheckError: the result does not read back as it should.
+    The graph is read back and checked before anything is in place. Stdout is flushed before a file
+    is replaced. Raises as :func:`save`.
     """
     check_outputs(outputs, model)
     end_time_limit()
     with locate_refusals(model), OutputTransaction() as stage:
-        # An output may lead to the same file as a redirected stdout, and would overwrite it.
+        # An output may be the file of a redirected stdout, and would overwrite it.
         if "-" in (outputs.graph, outputs.arrays):
             stage.claim_stdout()
         to_stdout = _stage_model(outputs, model, stage, options)
@@ -467,7 +453,6 @@ def write_models(models: Iterable[tuple[Outputs, Checkpoint]]) -> None:
 def _stage_model(
     outputs: Outputs, model: Checkpoint, stage: OutputTransaction, options: SaveOptions
 ) -> list[bytes]:
-    """Write the files of a model beside their places; return the output for stdout."""
     to_stdout: list[bytes] = []
     if outputs.graph:
         to_stdout = find_format(model.graph).stage(
@@ -498,8 +483,8 @@ def _stage_params(
     from graphshare.formats.params.format import WriteOptions
 
     in_memory = any(record.origin is not None for _, plan in parts for record, _ in plan)
-    # Records that are copied keep their form. Others become V3 if the file has such, or the graph is np-shape:
-    # MXNet loads V2 and V3 each in its own mode only.
+    # Copied records keep their form. Others become V3 if the file has such, or the graph is
+    # np-shape: MXNet loads V2 and V3 each in its own mode only.
     np_shape = any(record.layout == "V3" for record in file.records)
     np_shape |= in_memory and has_np_shape(graph.attrs)
     format_ = next(
@@ -514,7 +499,7 @@ def _stage_params(
 
 
 def _stage_arrays(arrays: Mapping[str, Any], target: str, stage: OutputTransaction) -> list[bytes]:
-    """Write arrays as ``.npz`` beside their target; bytes for stdout are returned instead."""
+    """Write arrays as ``.npz`` beside their target; return bytes for stdout."""
     from graphshare.formats.params.array_files import (
         write_arrays,
     )  # start-up: only this path needs it
@@ -531,8 +516,7 @@ def _stage_arrays(arrays: Mapping[str, Any], target: str, stage: OutputTransacti
 def write_stdout(pieces: Iterable[bytes]) -> None:
     """Write to stdout and flush it.
 
-    Raises:
-        OutputError: it cannot be written; a closed pipe stays a BrokenPipeError, so that the command ends quietly.
+    Raises OutputError, but keeps a BrokenPipeError, so that the command ends quietly.
     """
     if sys.stdout is None:
         raise OutputError(Fault("is closed", where=STDOUT, hint="name a file with `out`"))
@@ -547,7 +531,9 @@ def write_stdout(pieces: Iterable[bytes]) -> None:
 
 
 def _write_whole(file: BinaryIO, piece: bytes) -> None:
-    """Write every byte: under ``python -u`` stdout has no buffer and may take a part without an error."""
+    """Write every byte: under ``python -u`` stdout has no buffer and may take a part without an
+    error.
+    """
     rest = memoryview(piece)
     while rest:
         written = file.write(rest)

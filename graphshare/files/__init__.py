@@ -1,3 +1,1 @@
-"""Reading and writing files of any content: paths and URLs, sources of bytes, outputs that appear
-whole or not at all.
-"""
+"""Read and write files of any content: paths, URLs, sources of bytes, and atomic outputs."""

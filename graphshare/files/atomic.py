@@ -1,13 +1,11 @@
 """Write several files as one: all of them appear complete, or none does.
 
-Each output is written to a temporary file beside its target. ``commit`` brings all of them to the
-disk, then puts them in place one after the other; when anything fails, the old files are put back.
-Recovery is promised for errors, full disks and signals that become exceptions, not for a power cut
-between two renames.
+Each output is written to a temporary file beside its target. ``commit`` brings all to the disk,
+then puts them in place one by one; after a failure the old files are put back. Recovery covers
+errors, full disks and signals that become exceptions, but not a power cut between two renames.
 
-Outputs at URLs are uploaded after all local files are in place (:mod:`graphshare.files.remote.upload`).
-
-An output that is not a regular file (a pipe, a terminal, ``/dev/null``, ``/dev/stdout``) is written
+URLs are uploaded after all local files are in place (:mod:`graphshare.files.remote.upload`). An
+output that is not a regular file (a pipe, a terminal, ``/dev/null``, ``/dev/stdout``) is written
 directly, and flushed before any file is put in place.
 """
 
@@ -43,20 +41,17 @@ from graphshare.text.urls import is_url, local_path
 if TYPE_CHECKING:
     from graphshare.files.remote.upload import Uploads
 
-# SIGINT comes last, so that an interrupt while the handlers are put back finds the others in place.
+# SIGINT is last: an interrupt while handlers are restored finds the others in place.
 _SIGNALS = ("SIGHUP", "SIGTERM", "SIGINT")
 
 _LISTED = 5  # links
 
-# The errors of fsync() for pipes, sockets and devices, which it cannot synchronize.
+# The errors of fsync() for pipes, sockets and devices.
 _NO_FSYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF})
 
 
 class OutputTransaction:
-    """Several outputs as one.
-
-    A context manager: after a block without ``commit``, or an exception, nothing has changed.
-    """
+    """Several outputs as one: a context manager that changes nothing without ``commit``."""
 
     def __init__(self) -> None:
         self._outputs: list[_PlacedOutput] = []
@@ -82,12 +77,13 @@ class OutputTransaction:
                 self._roll_back(value)
 
     def open(self, path: str | os.PathLike[str], *, last: bool = False) -> StagedFile:
-        """Open a binary file whose content becomes ``path`` on :meth:`commit`; URLs with ``last``
-        are written after the others.
+        """Open a binary file whose content becomes ``path`` on :meth:`commit`.
 
-        Keeps the mode of a file that is replaced, and writes through symbolic links. Its other hard
-        links keep the old content. Leftovers of a killed run beside ``path`` are removed. Raises
-        OutputError when ``path`` cannot be written (a directory, no permission, a missing
+        Keeps the mode of a replaced file, and writes through symbolic links. Its other hard links
+        keep the old content. Removes leftovers of killed runs. URLs with ``last`` are written after
+        the others.
+
+        Raises OutputError when ``path`` cannot be written (a directory, no permission, a missing
         directory), RefusedError when it was opened already.
         """
         target = local_path(os.fspath(path))
@@ -109,7 +105,7 @@ class OutputTransaction:
         return self._uploads.open(url, last=last)
 
     def claim_stdout(self) -> None:
-        """Note that stdout gets an output, so that no other output may go to the same file. Raises RefusedError."""
+        """Reserve stdout's file for one output. Raises RefusedError."""
         with contextlib.suppress(OSError):  # it is closed
             self._claim("stdout", os.fstat(1))
 
@@ -137,14 +133,14 @@ class OutputTransaction:
         if status is not None and not stat.S_ISREG(status.st_mode):
             return self._direct(target, os.open(target, os.O_WRONLY))
         self._refuse_same_place(target, place, status)
-        # A rename would replace it anyway, but a file is protected so that nothing replaces it.
+        # A rename would replace it anyway, but the mode protects the file.
         if status is not None and not os.access(place, os.W_OK):
             raise OutputError(
                 Fault("is write-protected", where=target, hint=f"chmod u+w {quote_shell(target)}")
             )
         output = _PlacedOutput(target, place, existed=status is not None)
         self._outputs.append(output)
-        # The new content of an existing file is private until it has the mode of that file.
+        # The new content is private until it has the old file's mode.
         fd, output.lock = create_locked(
             place, 0o666 if status is None else 0o600, output.note_temporary
         )
@@ -165,7 +161,7 @@ class OutputTransaction:
         return output.file
 
     def _claim(self, target: str, status: os.stat_result) -> None:
-        """Refuse a stream that already gets another output; a character device may get several."""
+        """Refuse a second output to a stream; a character device may get several."""
         if stat.S_ISCHR(status.st_mode):
             return
         key = (status.st_dev, status.st_ino)
@@ -201,7 +197,9 @@ class OutputTransaction:
         remove_leftovers(place, self._temporaries[folder])
 
     def complete(self) -> None:
-        """Bring every output to the disk and close it; nothing is in place yet. Raises OutputError."""
+        """Bring every output to the disk and close it, without putting it in place. Raises
+        OutputError.
+        """
         for output in self._outputs:
             try:
                 _complete(output)
@@ -211,7 +209,7 @@ class OutputTransaction:
             self._uploads.complete()
 
     def place(self) -> None:
-        """Put all outputs in place; after a block without ``commit`` the old files are put back. Raises OutputError."""
+        """Put all outputs in place, to be undone without ``commit``. Raises OutputError."""
         self.complete()
         with _hold_signals():
             self._place()
@@ -219,13 +217,12 @@ class OutputTransaction:
             self._uploads.place()
 
     def commit(self) -> None:
-        """Bring every output to the disk, then put all in place. Raises OutputError, and then everything is as it was.
+        """Bring every output to the disk, then put all in place. Undone if it raises OutputError.
 
-        SIGINT, SIGTERM and SIGHUP take effect before the first file is put in place, or after the
-        last one; during uploads they take effect immediately. Objects that remain after an error of
-        an object store are named.
+        SIGINT, SIGTERM and SIGHUP take effect before or after all renames, but during uploads at
+        once. Objects that remain after an error of an object store are named.
         """
-        # Requests may take long, so signals are not held back during them, as they are during the renames below.
+        # Signals are not held back during requests, which may take long.
         if self._uploads is not None:
             self.place()
         self.complete()
@@ -260,15 +257,12 @@ class OutputTransaction:
             raise
 
     def _roll_back(self, cause: BaseException | None) -> None:
-        """Put everything back.
-
-        Raises OutputError where that is not possible; its message says where the old file is kept.
-        """
+        """Raise OutputError if a file cannot be put back, with the place of the old file."""
         outputs, self._outputs = self._outputs, []
         lost = []
         for output in reversed(outputs):
             if output.file is not None:
-                # The rest of the buffer may fail to be written once more; the descriptor is closed anyway.
+                # Writing the rest of the buffer may fail again; the descriptor is closed anyway.
                 with contextlib.suppress(OSError, OutputError, ValueError):
                     output.file.close()
             if output.place and not _restore(output):
@@ -320,8 +314,6 @@ def _keep_mode(fd: int, status: os.stat_result) -> None:
 
 
 class _PlacedOutput(msgspec.Struct, eq=False):
-    """An output, the temporary file that has its content, and the backup of the old file."""
-
     target: str  # as asked for, for messages
     place: str  # where it goes, symbolic links followed; empty when written directly
     temporary: str = ""
@@ -332,12 +324,10 @@ class _PlacedOutput(msgspec.Struct, eq=False):
     lock: int = -1  # a descriptor that keeps the lock of the new content
 
     def note_temporary(self, path: str) -> None:
-        """Note the path of the new content."""
         self.temporary = path
 
 
 def _is_same_place(output: _PlacedOutput, place: str) -> bool:
-    """Return whether an output goes to ``place``, or to a name that differs only by case and is the same file."""
     if output.place == place or output.place.casefold() != place.casefold():
         return output.place == place
     folder, name = os.path.split(output.temporary)
@@ -346,7 +336,6 @@ def _is_same_place(output: _PlacedOutput, place: str) -> bool:
 
 
 def _complete(output: _PlacedOutput) -> None:
-    """Bring the content to the disk and close the file. Raises OSError."""
     assert output.file is not None
     if output.file.closed:
         return
@@ -360,7 +349,6 @@ def _complete(output: _PlacedOutput) -> None:
 
 
 def _put_in_place(output: _PlacedOutput) -> None:
-    """Keep the old file as a backup, and give the new content its name. Raises OSError."""
     if output.existed:
         if (
             os.name == "nt"
@@ -377,9 +365,9 @@ def _put_in_place(output: _PlacedOutput) -> None:
 
 
 def _restore(output: _PlacedOutput) -> bool:
-    """Put back the old file of ``output``; return False if that fails; the backup is then kept."""
+    """Put back the old file; if that fails, keep the backup and return False."""
     restored = True
-    # A signal may come after the rename and before output.placed is set; after the rename the temporary file is gone.
+    # After the rename the temporary file is gone, but a signal may precede output.placed.
     placed = (
         bool(output.temporary) and output.file is not None and not os.path.lexists(output.temporary)
     )
@@ -404,7 +392,6 @@ def _put_back(output: _PlacedOutput) -> bool:
 
 
 def _explain_lost(output: _PlacedOutput) -> Fault:
-    """Return the fault of an output that could not be put back."""
     return Fault(
         "could neither be written nor put back",
         where=output.target,
@@ -413,7 +400,6 @@ def _explain_lost(output: _PlacedOutput) -> Fault:
 
 
 def _sync_directory(directory: str) -> None:
-    """Bring the names in a directory to the disk, where the file system can."""
     if os.name != "posix":
         return
     with contextlib.suppress(OSError):  # not every file system lets a directory be synchronised
@@ -426,7 +412,7 @@ def _sync_directory(directory: str) -> None:
 
 @contextmanager
 def _hold_signals() -> Iterator[None]:
-    """Let SIGINT, SIGTERM and SIGHUP take effect after the block instead of inside it.
+    """Let SIGINT, SIGTERM and SIGHUP take effect after the block.
 
     Handlers are replaced instead of signals masked, because threads of BLAS would receive the
     signals that the main thread masks. Outside the main thread nothing is held back, because
@@ -462,7 +448,7 @@ def _hold_signals() -> Iterator[None]:
 
 @contextmanager
 def make_folder(folder: str) -> Iterator[None]:
-    """Create a folder if it does not exist; a new folder is removed after an error. Raises OutputError."""
+    """Create a missing folder, and remove a new one after an error. Raises OutputError."""
     is_new = not exists(folder)
     try:
         os.makedirs(folder, exist_ok=True)
@@ -477,9 +463,9 @@ def make_folder(folder: str) -> Iterator[None]:
 
 
 def refuse_links(folder: str, paths: Iterable[str]) -> None:
-    """Refuse outputs that are links, or are below a link inside ``folder``, itself perhaps a link.
+    """Raise RefusedError for outputs that are links, or are below a link inside ``folder``.
 
-    Raises RefusedError.
+    ``folder`` itself may be a link.
     """
     has_links: dict[str, bool] = {}  # each folder is listed once: there may be a million outputs
     links: dict[str, None] = {}
@@ -509,7 +495,7 @@ _FOLDER: ContextVar[str] = ContextVar("folder_without_links", default="")
 
 @contextmanager
 def refusing_links(folder: str) -> Iterator[None]:
-    """Let transactions in the block refuse links on opening, because a link may be made after :func:`refuse_links`.
+    """Let transactions in the block refuse links made after :func:`refuse_links`.
 
     An empty ``folder`` has no effect; nor has a block inside another such block.
     """

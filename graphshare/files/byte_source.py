@@ -1,8 +1,7 @@
-"""Sources of bytes. A format sees no path: it reads ranges of a :class:`ByteSource`.
+"""Sources of bytes. Formats see no paths: they read ranges of a :class:`ByteSource`.
 
 A source is a local file (:mod:`graphshare.files.open_source`), or a file at a URL
-(:mod:`graphshare.files.remote.source`). The headers of a binary file are read through a
-:class:`Cursor`.
+(:mod:`graphshare.files.remote.source`). A :class:`Cursor` reads headers of binary files.
 """
 
 from __future__ import annotations
@@ -37,11 +36,11 @@ DAMAGED = "the file is damaged or cut short; get or save it again"
 
 
 class ByteSource(ABC):
-    """Bytes that are read by ranges. A context manager.
+    """Bytes that are read by ranges; a context manager.
 
-    ``name`` is the name of the source in messages (the path of a file), ``size`` its number of
-    bytes; ``identity`` changes with its content. ``window`` is how many bytes of headers are worth
-    reading at once, ``piece`` how many of a stream of elements.
+    ``name`` is used in messages, ``size`` counts bytes; ``identity`` changes with the content.
+    ``window`` is how many bytes of headers are worth reading at once, ``piece`` how many of a
+    stream of elements.
     """
 
     window = 16 * 1024  # many small headers at once, little waste where records are large
@@ -52,32 +51,26 @@ class ByteSource(ABC):
 
     @abstractmethod
     def read_at(self, offset: int, length: int) -> bytes:
-        """Return the ``length`` bytes from ``offset`` on.
-
-        Raises InputError when they are not there or cannot be read.
-        """
+        """Return ``length`` bytes from ``offset`` on; InputError if they cannot be read."""
 
     def read_into(self, offset: int, buffer: memoryview) -> None:
-        """Fill ``buffer``, one of bytes, with the bytes from ``offset`` on.
-
-        Raises InputError as :meth:`read_at` does.
-        """
+        """Fill ``buffer`` with the bytes from ``offset`` on; InputError as :meth:`read_at`."""
         buffer[:] = self.read_at(offset, len(buffer))
 
     def prefetch(self, bounds: Iterable[tuple[int, int]]) -> None:  # noqa: B027  # a local file is near enough
-        """Get ready for reads between these offsets, where it is faster to ask for all of them at the same time."""
+        """Get ready for reads between these offsets, where a joint request is faster."""
 
     @abstractmethod
     def check_unchanged(self) -> None:
         """Raise InputError when the content has changed since the source was opened."""
 
     def descriptor(self) -> int | None:
-        """Return a file descriptor from which the system can copy ranges by itself; None where there is none."""
+        """Return a file descriptor from which the system can copy ranges, if there is one."""
         return None
 
     @abstractmethod
     def close(self) -> None:
-        """Release the resources of the source."""
+        """Release the resources."""
 
     def __enter__(self) -> ByteSource:
         return self
@@ -92,7 +85,7 @@ class ByteSource(ABC):
 
 
 class HeldBytes(ByteSource):
-    """Bytes in memory: the bytes of a pipe, or of a file that gzip had packed."""
+    """Bytes in memory, such as of a pipe or an unpacked gzip file."""
 
     def __init__(self, name: str, content: bytes) -> None:
         self.name, self.content, self.size = name, content, len(content)
@@ -111,8 +104,8 @@ class HeldBytes(ByteSource):
 
 
 class ListedFile(msgspec.Struct, frozen=True):
-    """A file in a listing: path or URL, bytes (-1: unknown), and a version that changes with its
-    content, or is empty.
+    """A file in a listing: path or URL, bytes (-1: unknown), and a version (or nothing) of its
+    content.
     """
 
     path: str
@@ -121,9 +114,9 @@ class ListedFile(msgspec.Struct, frozen=True):
 
 
 class SourceBytes:
-    """A source that is indexed and sliced like ``bytes``, read block by block when it is looked at; it is never mapped.
+    """A source that is indexed and sliced like ``bytes``, read block by block.
 
-    A mapped file that is cut short kills the process; here a source that changes is an InputError.
+    It is never mapped: a mapped file that is cut short kills the process; here it is an InputError.
     """
 
     def __init__(self, source: ByteSource) -> None:
@@ -198,7 +191,7 @@ class SourceFile(io.RawIOBase):
 
 
 def read_whole(source: ByteSource) -> bytes:
-    """Return all bytes of a source that is known to be small enough. Raises InputError when it changes meanwhile."""
+    """Return all bytes of a small source. Raises InputError when it changes meanwhile."""
     starts = range(0, source.size, _PIECE)
     data = b"".join([source.read_at(start, min(_PIECE, source.size - start)) for start in starts])
     source.check_unchanged()
@@ -216,18 +209,18 @@ def hash_pieces(pieces: Iterable[bytes | memoryview]) -> str:
 
 
 def raise_shrunk(name: str, at: int) -> NoReturn:
-    """Raise InputError for a source that ends at byte ``at`` and was longer when it was opened."""
+    """Raise InputError for a source that was longer when opened and ends at byte ``at``."""
     raise InputError(
         Fault("shrank while it was being read", where=name, path=f"byte {at}", hint=BUSY)
     )
 
 
 class Cursor:
-    """A place in a source. Each ``what`` is the name, in messages, of the part being read.
+    """A place in a source. Each ``what`` names the part being read in messages.
 
-    ``record`` is the number of the array being read, -1 before and after them. ``window`` is how
-    many bytes are read at once. A reader sets ``ambiguous`` when bytes have two meanings. Every
-    method raises InputError at the end.
+    ``record`` numbers the array being read, -1 before and after them. ``window`` is how many bytes
+    are read at once. A reader sets ``ambiguous`` when bytes have two meanings. Every method raises
+    InputError at the end.
     """
 
     __slots__ = ("ambiguous", "buffer", "position", "record", "size", "source", "start", "window")

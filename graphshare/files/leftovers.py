@@ -1,11 +1,10 @@
-"""Names and locks of the temporary files beside an output, and the removal of those that a killed run has left.
+"""Names and locks of the temporary files beside an output; leftovers of killed runs are removed.
 
 A temporary file is ``.graphshare-<CRC-32 of the target's name>-<random>.tmp`` for the new content
-and ``.old`` for the old. The run that made it holds an advisory lock (flock) on the new content;
-the system releases it when the run ends, even if it is killed. When new content takes its place the
-lock stays, now on the target. A file without a live run is therefore one whose lock is free; for
-``.old``, the locks of every new content and of the target. Where locks do not exist nothing is
-removed.
+and ``.old`` for the old. The run that made it holds an advisory lock (flock) on the new content,
+even as the target; the system releases it when the run ends or is killed. A leftover is therefore a
+file whose lock is free; for ``.old``, the locks of every new content and of the target. Without
+lock support nothing is removed.
 """
 
 from __future__ import annotations
@@ -32,19 +31,19 @@ _MOST_FOLDERS = 1000
 
 
 def temporary_path(place: str, ending: str) -> str:
-    """Return a new path beside ``place``; its name does not contain the target's: that may already
-    be as long as names get.
+    """Return a new path beside ``place``, without the target's name: that may be as long as names
+    get.
     """
     folder, name = os.path.split(place)
     return os.path.join(folder, f"{_start(name)}{os.urandom(8).hex()}{ending}")
 
 
 def create_locked(place: str, mode: int, note: Callable[[str], None]) -> tuple[int, int]:
-    """Create a temporary file for ``place``; return its descriptor, and a second one that keeps its
-    lock (-1 without locks).
+    """Create a temporary file for ``place``; return its descriptor, and one that keeps its lock.
 
-    ``note`` gets its path before it exists, so that an interrupt leaves nothing behind. Between its
-    creation and its lock another run may mistake it for a left-over; then a new one is created.
+    The second is -1 without locks. ``note`` gets the path before it exists, so that an interrupt
+    leaves nothing behind. If another run takes the file for a leftover before it is locked, a new
+    one is created.
     """
     flags = (
         os.O_RDWR
@@ -60,7 +59,7 @@ def create_locked(place: str, mode: int, note: Callable[[str], None]) -> tuple[i
         fd = lock = -1
         try:
             fd = os.open(path, flags, mode)
-            # Where locks do not exist an open file cannot be renamed either, so that no second descriptor may stay.
+            # Systems without locks do not rename open files, so no second descriptor may stay.
             lock = os.dup(fd) if fcntl is not None else -1
             is_ours = _try_lock(fd) is not False and os.path.lexists(path)
         except FileExistsError:
@@ -82,15 +81,12 @@ def create_locked(place: str, mode: int, note: Callable[[str], None]) -> tuple[i
 
 
 class FolderMemory:
-    """The temporary files of folders as they were up to a minute ago, for a process that writes to
-    a few again and again.
-    """
+    """The temporary files of folders, up to a minute old, for a process that writes to a few often."""
 
     def __init__(self) -> None:
         self._names: dict[str, tuple[float, list[str]]] = {}
 
     def list(self, folder: str) -> list[str]:
-        """Return the names of the temporary files in a folder."""
         listed, names = self._names.get(folder, (-math.inf, []))
         now = time.monotonic()
         if now - listed > _MINUTE:
@@ -106,7 +102,7 @@ _MEMORY: ContextVar[FolderMemory | None] = ContextVar("folder_memory", default=N
 
 @contextlib.contextmanager
 def remember_folders(memory: FolderMemory) -> Iterator[None]:
-    """Let the transactions inside the block list a folder at most once a minute: one of 10^5 files takes 30 ms."""
+    """Let transactions in the block list a folder at most once a minute: 10^5 files take 30 ms."""
     token = _MEMORY.set(memory)
     try:
         yield
@@ -116,10 +112,7 @@ def remember_folders(memory: FolderMemory) -> Iterator[None]:
 
 @contextlib.contextmanager
 def hold_folder(folder: str) -> Iterator[None]:
-    """Prevent other blocks like this one from running for a folder, in any process; one that comes later waits.
-
-    Where folders cannot be locked they run side by side.
-    """
+    """Let one block at a time run for a folder, across processes, unless folders cannot be locked."""
     fd = -1
     try:
         if fcntl is not None:
@@ -165,7 +158,7 @@ def remove_leftovers(place: str, names: Iterable[str]) -> None:
 
 
 def remove(path: str) -> None:
-    """Remove a file if it is there; an error that passes (a signal, a busy server) is tried again."""
+    """Remove a file if it exists; retry after a passing error (a signal, a busy server)."""
     for _ in range(3):
         try:
             os.unlink(path)
@@ -177,7 +170,7 @@ def remove(path: str) -> None:
 
 
 def close(fd: int) -> None:
-    """Close a descriptor; -1 is none."""
+    """Close a descriptor; -1 means none."""
     if fd >= 0:
         with contextlib.suppress(OSError):
             os.close(fd)
@@ -195,7 +188,7 @@ def _raise_descriptor_limit() -> bool:
 
 
 def _try_lock(fd: int) -> bool | None:
-    """Lock a file; return False where another run has the lock, None where files cannot be locked."""
+    """Return False where another run has the lock, None where files cannot be locked."""
     if fcntl is None:
         return None
     try:
@@ -209,7 +202,7 @@ def _try_lock(fd: int) -> bool | None:
 
 def _is_locked(path: str) -> bool:
     try:
-        # The target may have become a pipe: a writer is not waited for.
+        # The target may have become a pipe.
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
@@ -222,9 +215,8 @@ def _is_locked(path: str) -> bool:
 
 
 def _remove_unlocked(path: str) -> bool:
-    """Remove a file that no live run has locked; return whether it is gone."""
     try:
-        # Others may have put a link or a pipe there: it is not followed, and not waited for.
+        # Others may have put a link or a pipe there.
         fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return True

@@ -1,6 +1,6 @@
 """Open paths and URLs: local files, files on servers, and standard input; and unpack gzip files.
 
-Standard input can be read by ranges: itself where it is a regular file, else a temporary copy of a pipe.
+Standard input is read by ranges, from a temporary copy unless it is a regular file.
 """
 
 from __future__ import annotations
@@ -119,10 +119,8 @@ def open_source(
 ) -> ByteSource:
     """Open the bytes at ``path`` (a path or a URL), or stdin for ``-``.
 
-    A path that does not exist suggests files that end in ``endings``.
-
-    ``accepts`` decides by its start whether a pipe is read to its end. The first request to a
-    URL is for ``first`` bytes.
+    A missing path suggests files that end in ``endings``. ``accepts`` decides by its start whether
+    a pipe is read to its end. The first request to a URL is for ``first`` bytes.
 
     Raises InputError when the file does not exist, is not a regular file or cannot be read.
     """
@@ -140,18 +138,16 @@ def open_source(
 
 
 def suggest_others(error: InputError, path: str, endings: tuple[str, ...]) -> InputError:
-    """Return an error of a URL; of one that does not exist with a hint on files near it that end in ``endings``."""
+    """Add a hint on files near a missing URL that end in ``endings`` to its error."""
     if not endings or not isinstance(error.__cause__, FileNotFoundError):
         return error
     return InputError(refuse_missing(path, suggest_files(path, endings)))
 
 
 def read_file(path: str, *, most: int = 1 << 30) -> bytes:
-    """Return the bytes of a small file, or of one at a URL, at most ``most`` of them.
+    """Return the bytes of a small file, at most ``most`` of them.
 
-    Raises:
-        OSError: a local file cannot be read.
-        InputError: a file at a URL cannot be read.
+    Raises OSError for a local file, InputError for a URL.
     """
     if not is_url(path):
         note_read(local_path(path))
@@ -169,7 +165,7 @@ def read_file(path: str, *, most: int = 1 << 30) -> bytes:
 
 
 def describe_file(path: str) -> ListedFile:
-    """Return the size of a file, and its version. Raises InputError when a file at a URL cannot be read."""
+    """Return a file's size and version. Raises InputError when a URL cannot be read."""
     if not is_url(path):
         status = os.stat(path)
         return ListedFile(path, status.st_size, str(status.st_mtime_ns))
@@ -180,7 +176,7 @@ def describe_file(path: str) -> ListedFile:
 def reopen_source(path: str, identity: Identity, held: bytes = b"") -> ByteSource:
     """Open a source that was read before; ``held`` are its bytes where it cannot be opened again.
 
-    Raises InputError when it is gone or has another identity now.
+    Raises InputError when it is gone or has another identity.
     """
     if held:
         return HeldBytes(path, held)
@@ -214,13 +210,15 @@ def _unreadable(path: str, error: Exception) -> InputError:
 
 
 def _open_stdin(accepts: Callable[[bytes], bool] | None) -> int:
-    """Return a descriptor of stdin, or of a copy, that can seek. A pipe is copied once; later calls share the copy.
+    """Return a descriptor of stdin, or of a copy, that can seek. A pipe is copied once; later calls
+    share the copy.
 
-    Only the start of a pipe is copied if ``accepts`` returns False for it, so that no endless
-    stream of something else fills the disk.
+    If ``accepts`` rejects the start of a pipe, only that is copied, so that an endless stream does
+    not fill the disk.
 
     Raises:
-        InputError: stdin is closed, cannot be read, goes on beyond ``_MAX_COPY`` bytes, or has no room on the disk.
+        InputError: stdin is closed, cannot be read, has more than ``_MAX_COPY`` bytes, or has no
+            room on the disk.
         UsageError: stdin is a terminal.
     """
     if sys.stdin is None:
@@ -256,7 +254,7 @@ def _copy_stdin(accepts: Callable[[bytes], bool] | None) -> BinaryIO:
     size = 0
     while piece := source.read(_PIECE):
         copy.write(piece)
-        # The start is enough for a message that names the kind of file.
+        # The start is enough to name the kind of file.
         if not size and accepts is not None and not accepts(piece):
             break
         size += len(piece)
@@ -280,9 +278,7 @@ MAX_UNPACKED = 1 << 28
 
 
 def unpack_gzip_start(data: bytes, size: int) -> bytes:
-    """Return up to ``size`` bytes from the start of the unpacked content; ``data`` are the first
-    bytes of the gzip file.
-    """
+    """Unpack up to ``size`` bytes from ``data``, the start of a gzip file."""
     try:
         # 15 bits of window, and 16 for a header and a checksum of gzip.
         return zlib.decompressobj(wbits=31).decompress(data, size)
@@ -293,8 +289,7 @@ def unpack_gzip_start(data: bytes, size: int) -> bytes:
 def unpack_gzip(data: bytes, *, where: str) -> bytes:
     """Return the unpacked content of a gzip file, all of its members.
 
-    Raises:
-        InputError: it is damaged or cut short, or holds more than ``MAX_UNPACKED`` bytes.
+    Raises InputError for damage, a cut, or more than ``MAX_UNPACKED`` bytes.
     """
     import gzip  # start-up: only gzip files need it
 

@@ -1,6 +1,7 @@
 """The files that a glob matches, on this machine or at a URL.
 
-``*``, ``?`` and ``[...]`` match within a name, ``**`` stands for any folders; hidden names match only a written dot.
+``*``, ``?`` and ``[...]`` match within a name, ``**`` any folders; hidden names match only a
+written dot.
 """
 
 from __future__ import annotations
@@ -17,9 +18,7 @@ from graphshare.text.urls import is_url, split_url
 
 
 def is_pattern(path: str, *, stem_end: str = "") -> bool:
-    """Return whether a path is a glob, and not the path, or without ``stem_end`` the stem, of a
-    file with such characters.
-    """
+    """Return whether a path is a glob, and not the name of a file (without ``stem_end`` its stem)."""
     if is_url(path):
         head, name, _ = split_url(path)
         return any(mark in head + name for mark in "*[?")
@@ -27,14 +26,14 @@ def is_pattern(path: str, *, stem_end: str = "") -> bool:
 
 
 def match_paths(pattern: str) -> list[str]:
-    """Return the paths of the files that a glob matches, sorted. Raises InputError when a URL cannot be listed."""
+    """Return the files that a glob matches, sorted. Raises InputError when a URL cannot be listed."""
     if is_url(pattern):
         return [file.path for file in list_matches(pattern)]
     return sorted(path for path in glob.iglob(pattern, recursive=True) if not os.path.isdir(path))
 
 
 def list_matches(pattern: str) -> list[ListedFile]:
-    """Return the files at URLs that a glob matches, by path. Raises InputError when they cannot be listed."""
+    """Return the files at URLs that a glob matches, by path. Raises InputError."""
     head, name, _ = split_url(pattern)
     matches = []
     for file in list_candidates(pattern):
@@ -45,22 +44,19 @@ def list_matches(pattern: str) -> list[ListedFile]:
 
 
 def list_candidates(pattern: str) -> list[ListedFile]:
-    """Return the files below the folder before the first wildcard of a URL, as many levels down as the pattern has."""
+    """Return the files below the folder before a URL's first wildcard, as deep as the pattern."""
     root = find_root(pattern)
     head, name, _ = split_url(pattern)
     rest = (head + name)[len(split_url(root)[0]) :]
     depth = rest.count("/") + 1
-    # A store lists a thousand objects with a request, of any folders; a web server lists folder by folder.
+    # A store lists a thousand objects of any folders at once; a web server one folder.
     return find_below(
         root, depth=depth if depth == 1 or ("**" not in rest and head.startswith("http")) else None
     )
 
 
 def find_below(folder: str, *, depth: int | None = None) -> list[ListedFile]:
-    """Return the files below the folder of a URL, at most ``depth`` levels down.
-
-    Raises InputError when it is not there.
-    """
+    """Return the files below a URL's folder, at most ``depth`` levels down. Raises InputError."""
     from graphshare.files.remote.listing import find_files  # start-up: only URLs need it
 
     return find_files(folder, depth=depth)
@@ -74,7 +70,7 @@ def find_root(pattern: str) -> str:
 
 
 def match_path(path: str, pattern: str) -> bool:
-    """Return whether a glob matches a whole path, in time that grows with the product of their lengths at most."""
+    """Return whether a glob matches a whole path, in time at most the product of their lengths."""
     names, globs = path.split("/"), pattern.split("/")
     at = wanted = 0
     retry: tuple[int, int] | None = None  # the last ** and how many names it stands for, up to here
@@ -84,7 +80,7 @@ def match_path(path: str, pattern: str) -> bool:
             wanted += 1
         elif wanted < len(globs) and _match_name(names[at], globs[wanted]):
             at, wanted = at + 1, wanted + 1
-        # The last ** takes one more name. Earlier ones need not: the names between them have matched.
+        # Only the last ** takes one more name: the names between earlier ones have matched.
         elif retry is not None and not names[retry[1]].startswith("."):
             retry = retry[0], retry[1] + 1
             at, wanted = retry[1], retry[0] + 1

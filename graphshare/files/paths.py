@@ -1,10 +1,10 @@
 """Handle paths and URLs alike: existence, kinds, names, identities, and files beside or near them.
 
-All code that looks at a path from a user calls these functions, so that a URL can stand wherever a path may.
+Every path from a user goes through these functions, so that URLs work wherever paths do.
 
 A path that ends in a separator, or that is a directory, is a directory: an output gets a name in
 it, as with cp and mv. An output is an input if both are one regular file, even under different
-paths: links lead to the same device and inode. URLs are the same where their texts are.
+paths: links lead to the same device and inode. URLs are compared as texts.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _FILE_ENDINGS = (".json", ".json.gz", ".params", ".npz", ".npy", ".safetensors",
 
 
 def exists(path: str) -> bool:
-    """Return whether a file or folder is there. Raises InputError for a URL where that cannot be known."""
+    """Return whether a file or folder exists. Raises InputError for a URL where that is unknown."""
     return _find_kind(path) != "" if is_url(path) else os.path.exists(path)
 
 
 def is_file(path: str) -> bool:
-    """Return whether a file is there, of any kind: a regular one, a pipe, a device."""
+    """Return whether a file of any kind exists: a regular one, a pipe, a device."""
     return (
         _find_kind(path) == "file"
         if is_url(path)
@@ -42,21 +42,21 @@ def is_file(path: str) -> bool:
 
 
 def is_folder(path: str) -> bool:
-    """Return whether a folder is there."""
+    """Return whether a folder exists."""
     if not is_url(path):
         return os.path.isdir(path)
     return not is_surely_file(path) and (split_url(path)[1] == "" or _find_kind(path) == "folder")
 
 
 def is_surely_file(url: str) -> bool:
-    """Return whether a URL ends like a file of a model: then no request is needed to see if it is a
-    stem or a folder.
+    """Return whether a URL ends like a model file, and needs no request to rule out a stem or a
+    folder.
     """
     return split_url(url)[1].lower().endswith(_FILE_ENDINGS)
 
 
 def split(path: str) -> tuple[str, str]:
-    """Return the folder of a path and its name in it; ``join`` gives the path again."""
+    """Return the folder of a path and its name in it; the inverse of ``join``."""
     if not is_url(path):
         return os.path.split(path)
     head, name, tail = split_url(path)
@@ -74,16 +74,14 @@ def join(folder: str, name: str) -> str:
 
 
 def extend(path: str, ending: str) -> str:
-    """Return a path whose name has a further ending: the file of a stem. The query of a URL stays behind it."""
+    """Return a path with a further ending: the file of a stem. The query of a URL stays last."""
     return extend_url(path, ending) if is_url(path) else f"{path}{ending}"
 
 
 def list_names(folder: str, *, prefix: str = "") -> list[str]:
     """Return the names in a folder (at a URL, of files only) that begin with ``prefix``, sorted.
 
-    Raises:
-        OSError: a local folder cannot be read.
-        InputError: a folder at a URL cannot be read.
+    Raises OSError for a local folder, InputError for a URL.
     """
     if not is_url(folder):
         return sorted(name for name in os.listdir(folder or ".") if name.startswith(prefix))
@@ -91,25 +89,19 @@ def list_names(folder: str, *, prefix: str = "") -> list[str]:
 
 
 def list_remote(folder: str, *, prefix: str = "") -> list[ListedFile]:
-    """Return the files in the folder of a URL whose names begin with ``prefix``.
-
-    Raises InputError when it cannot be read.
-    """
+    """Return the files in a URL's folder whose names begin with ``prefix``. Raises InputError."""
     from graphshare.files.remote.listing import list_folder  # start-up: only URLs need it
 
     return list_folder(folder, prefix=prefix)
 
 
 def is_listed_file(folder: str, name: str) -> bool:
-    """Return whether one of the names in a folder is a regular file; at a URL all of them are."""
+    """Return whether a listed name is a regular file, as all names at URLs."""
     return is_url(folder) or os.path.isfile(os.path.join(folder, name))
 
 
 def relative_path(path: str, folder: str) -> str:
-    """Return a path relative to a folder, with slashes.
-
-    A URL stays unchanged, and so does any path if the folder is a URL.
-    """
+    """Return a path relative to a folder, with slashes; unchanged if either is a URL."""
     if is_url(path) or is_url(folder):
         return redact(path)
     return os.path.relpath(os.path.abspath(path), folder or ".").replace(os.sep, "/")
@@ -121,8 +113,8 @@ def real_path(path: str) -> str:
 
 
 def ignores_case(folder: str) -> bool:
-    """Return whether names in a folder (if it is not there yet, in the one above) that differ only
-    by case are one file.
+    """Return whether names in a folder (or above a missing one) that differ only by case are one
+    file.
     """
     place = "" if is_url(folder) else os.path.realpath(folder)
     while place and not os.path.exists(place):
@@ -138,14 +130,12 @@ def is_inside(path: str, folder: str) -> bool:
 
 
 def is_snapshot(folder: str) -> bool:
-    """Return whether a folder is in a snapshot of a model hub's cache, whose files are links into ``blobs``."""
+    """Return whether a folder is a hub cache's snapshot, whose files are links into ``blobs``."""
     return find_blobs(folder) != ""
 
 
 def find_blobs(folder: str) -> str:
-    """Return the folder of the files to which the links of a hub's snapshot lead; an empty text
-    outside of a snapshot.
-    """
+    """Return the folder that the links of a hub's snapshot lead to; empty outside of a snapshot."""
     parts = os.path.realpath(folder).split(os.sep)
     places = (
         os.sep.join([*parts[:i], "blobs"]) for i, part in enumerate(parts) if part == "snapshots"
@@ -158,10 +148,9 @@ Identity = tuple[int | str, ...]
 
 
 def find_identity(path: str | int) -> Identity | None:
-    """Return an identity that all paths of one regular file (or a descriptor) share; None for other
-    kinds and for no file.
+    """Return an identity that all paths of one regular file (or a descriptor) share; else None.
 
-    A URL is its own identity, but for its credentials.
+    The identity of a URL is its text without credentials.
     """
     if isinstance(path, str) and is_url(path):
         return (redact(path),)
@@ -194,10 +183,10 @@ def refuse_missing(path: str, hint: str) -> Fault:
 
 
 def suggest_files(path: str, ends: tuple[str, ...], *, stem_end: str = "") -> str:
-    """Return a hint with files near ``path``, or an empty text: files that start like it, else
-    files of similar spelling.
+    """Return a hint, or nothing, on files near ``path``: with the same start, else similarly
+    spelled.
 
-    The files end in one of ``ends``; with ``stem_end`` also what precedes that, and of both the shorter that fits.
+    They end in one of ``ends``; with ``stem_end`` the shorter of file and stem is named.
     """
     folder, name = split(path)
     try:
@@ -253,21 +242,21 @@ def note_read(path: str) -> None:
 
 
 class UsedFile(msgspec.Struct, frozen=True):
-    """A file that is read or written, and its content; ``-`` (an output) and ``<stdin>`` are the standard streams."""
+    """A file that is read or written, and its content; ``-`` (an output) and ``<stdin>`` are the
+    standard streams.
+    """
 
     path: str
     content: Content
 
 
 def is_directory(path: str) -> bool:
-    """Return whether an output goes into ``path`` under a name of its own: it ends in a separator,
-    or is a directory.
-    """
+    """Return whether an output goes into ``path`` under a name of its own: a directory."""
     return path.endswith(("/", os.sep)) or is_folder(path)
 
 
 def is_stem(path: str) -> bool:
-    """Return whether an output names a checkpoint rather than a file: it has no suffix, and nothing has this path."""
+    """Return whether an output names a checkpoint: it has no suffix, and no file has this path."""
     return path not in ("", "-") and _SUFFIX.search(split(path)[1]) is None and not exists(path)
 
 
@@ -279,10 +268,8 @@ def place_output(path: str, name: str) -> str:
 def refuse_inputs_as_outputs(
     outputs: Iterable[UsedFile], inputs: Iterable[UsedFile], *, in_place: bool = False
 ) -> None:
-    """Refuse outputs that would replace an input; with ``in_place`` only those that hold something else than the input.
-
-    Raises:
-        RefusedError: an output is an input; all are listed.
+    """Raise RefusedError for outputs that would replace an input; with ``in_place`` only one of
+    another content.
     """
     known: dict[Identity, UsedFile] = {}
     for file in inputs:
@@ -302,7 +289,6 @@ def refuse_inputs_as_outputs(
 
 
 def _find_identity(file: UsedFile, *, descriptor: int) -> Identity | None:
-    """Return an identity that all paths of one regular file share; None for any other and for one that is not there."""
     return find_identity(descriptor if file.path in ("-", STDIN) else file.path)
 
 

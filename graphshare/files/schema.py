@@ -1,7 +1,7 @@
-"""JSON Schemas of the files of this package, and the faults of a document by its schema.
+"""JSON Schemas of this package's files, and the faults of documents by their schemas.
 
-The schemas lie in ``schemas/`` beside the package in a checkout and inside it when installed. jsonschema is slow and is
-imported only here, when a faster check has already failed.
+They are in ``schemas/``, beside the package in a checkout and inside it when installed. jsonschema
+is slow, and imported only after a faster check has failed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def load_schema(name: str) -> dict[str, Any]:
 
 
 def find_violations(document: Any, name: str) -> list[Fault]:
-    """Return the faults of ``document`` by the schema ``name``, at most ``MAX_FAULTS``; none when it fits."""
+    """Return the faults of ``document`` by the schema ``name``, at most ``MAX_FAULTS``."""
     from jsonschema.validators import (
         Draft202012Validator,
         extend,
@@ -44,7 +44,7 @@ def find_violations(document: Any, name: str) -> list[Fault]:
     )
     validator = extend(Draft202012Validator, type_checker=checker)(load_schema(name))  # type: ignore[no-untyped-call]
     errors = list(islice(validator.iter_errors(document), MAX_FAULTS + 1))
-    # jsonschema reports each missing key of an object by itself; one message names all of them.
+    # jsonschema reports each missing key by itself; one message names all of an object.
     unique = {
         (error.json_path, "required" if error.validator == "required" else i): error
         for i, error in enumerate(errors)
@@ -102,7 +102,6 @@ def _article(kind: str | list[str]) -> str:
 
 
 def _list_unknown(error: Any) -> list[str]:
-    """Return the keys of an object that its schema lacks."""
     return [key for key in error.instance if key not in error.schema.get("properties", {})]
 
 

@@ -1,8 +1,7 @@
-"""The file of an output: one beside its place, or an open descriptor; its errors, and reports of changed outputs.
+"""The file of an output, beside its place or an open descriptor; its errors, and change reports.
 
-An output may name an open descriptor of this process (``/dev/stdout``, ``/dev/fd/3``). A command
-has its own descriptors, for example of its temporary files; only those count that were open when it
-started.
+An output may name an open descriptor of this process (``/dev/stdout``, ``/dev/fd/3``). Only
+descriptors open at a command's start count: later ones are its own, for example of temporary files.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _REASONS = {
 
 
 def output_error(error: OSError, target: str) -> OutputError:
-    """Return ``error`` as an OutputError that names the output the user asked for."""
+    """Return ``error`` as an OutputError that names the user's output."""
     if error.errno == errno.ENOENT:
         directory = os.path.dirname(target) or "."
         return OutputError(
@@ -67,8 +66,8 @@ def output_error(error: OSError, target: str) -> OutputError:
 
 
 OutputListener = Callable[[str, bool], None]
-"""Receives each output that has changed, and whether it is complete: one that is written directly
-changes piece by piece.
+"""Receives each changed output, and whether it is complete: one written directly changes piece by
+piece.
 """
 _LISTENER: ContextVar[OutputListener | None] = ContextVar("output_listener", default=None)
 
@@ -132,9 +131,9 @@ class _Raw(io.FileIO):
 class StagedFile(io.BufferedWriter):
     """The file that :meth:`OutputTransaction.open` returns.
 
-    ``target`` is the requested path, ``name`` the path of the bytes until the commit. With
-    ``direct`` they can be neither read back nor taken back: they go to a pipe, a device, or a
-    redirected stdout.
+    ``target`` is the requested path, ``name`` the path of the bytes until the commit. ``direct``
+    bytes can be neither read back nor taken back: they go to a pipe, a device, or a redirected
+    stdout.
     """
 
     def __init__(self, fd: int, name: str, target: str, *, direct: bool = False) -> None:
@@ -173,11 +172,11 @@ def _is_open(number: int) -> bool:
 
 
 def find_descriptor(path: str) -> int | None:
-    """Return the number of the open descriptor that ``path`` names (``/dev/stdout``, ``/dev/fd/3``), if it names one.
+    """Return the number of the open descriptor that ``path`` names (``/dev/stdout``,
+    ``/dev/fd/3``), if any.
 
-    Replacing the file behind a redirected standard output would leave the shell's descriptor with
-    the old, empty one. Raises OutputError for a descriptor that is not open, or that this process
-    has opened for itself.
+    Replacing the file behind a redirected stdout would leave the shell's descriptor with the old,
+    empty one. Raises OutputError for a descriptor that is closed, or this process's own.
     """
     number = _descriptor_number(path)
     if number is None or number in _STANDARD.values():

@@ -13,7 +13,8 @@ MAX_BYTES = 1 << 21  # its reader is written in Python and slow
 MAX_DEPTH = 64  # its time grows with the square of the number of parts of a dotted key
 
 _BETWEEN_KEYS = re.compile(r"[={}\[\],\n]")
-# Strings and comments. Each alternative ends at any text, a string that is not closed too, so that none is tried again.
+# Strings and comments. Each alternative ends at any text, even an unclosed string, to avoid
+# retries.
 _NO_KEYS = re.compile(
     r'"""(?:[^"\\]+|\\.|"(?!""))*"{0,5}'
     r"|'''(?:[^']+|'(?!''))*'{0,5}"
@@ -25,10 +26,9 @@ _NO_KEYS = re.compile(
 
 
 def read_toml(data: bytes, *, where: str) -> dict[str, Any]:
-    """Return the table that ``data`` holds.
+    """Return the table in ``data``.
 
-    Raises:
-        InputError: it is not TOML, too large, or this Python cannot read TOML.
+    Raises InputError if it is not TOML, too large, or this Python cannot read TOML.
     """
     if len(data) > MAX_BYTES:
         raise InputError(
@@ -69,7 +69,7 @@ def _has_deep_key(text: str) -> bool:
 
 
 def toml_reader() -> Callable[[str], dict[str, Any]] | None:
-    """Return a function that parses TOML text or raises ValueError; None where this Python has no TOML parser."""
+    """Return a function that parses TOML text or raises ValueError; None without a TOML parser."""
     for module in ("tomllib", "tomli"):
         try:
             loads: Callable[[str], dict[str, Any]] = import_module(module).loads

@@ -1,1 +1,1 @@
-"""Model in, model out: every rewrite of a graph, its plan and its transform."""
+"""Rewrites: a model in, a model out."""

@@ -1,7 +1,7 @@
 """One run for several branches: inputs are concatenated on their batch axis, outputs split again.
 
-The Concat is named ``<input>_batch``, the SliceChannel ``<operator>_split``. The operator of a head becomes
-``<operator>_batch``, so that the branches have its outputs' names, as in the other modes.
+The Concat is named ``<input>_batch``, the SliceChannel ``<operator>_split``. The operator of a head
+becomes ``<operator>_batch``, so that the branches' outputs keep their names, as in the other modes.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ def plan_batch(
     roles: Mapping[Node, Role],
     options: BranchOptions,
 ) -> Duplication:
-    """Add branches to ``graph`` that are computed in one run: inputs are concatenated on the batch axis, outputs split.
+    """Add branches to ``graph`` that are computed in one run.
 
-    Every branch gets its own inputs and labels, except those that ``share_inputs`` match. All must have one shape.
-    ``batch_axes`` maps inputs to their batch axis where that is not 0. Parameters stay unchanged.
+    Every branch gets its own inputs and labels, all of one shape, except those that
+    ``share_inputs`` match. ``batch_axes`` maps inputs to their batch axis where that is not 0.
 
     Raises:
-        RefusedError: names collide, a variable's role cannot be told, or operators mix the samples
-            of a batch. All of these are listed, and ``force`` makes notes of them.
+        RefusedError: names collide, a variable's role is unknown, or operators mix the samples of a
+            batch, unless ``force`` makes notes of these.
     """
     if find_batch(graph) is not None:
         raise RefusedError(
@@ -81,7 +81,7 @@ def plan_batch(
         reachable(graph), starts, np_shape=has_np_shape(graph.attrs)
     )
     notes = _note_couplings(couplings, options.force)
-    # An output without samples is one value for all branches and is not split.
+    # An output without samples is one value for all branches.
     outputs = {
         (head.node, head.index): places_at[head.node, head.index].axis
         for head in graph.heads
@@ -104,10 +104,6 @@ def plan_batch(
 def _find_inputs(
     graph: Graph, roles: Mapping[Node, Role], axes: Mapping[str, int], used_by_all: Collection[Node]
 ) -> dict[Node, Joined]:
-    """Return the inputs and labels that are joined.
-
-    Raises RefusedError for a parameter in ``axes`` and for implied inputs.
-    """
     inputs = {
         node: Joined(axes.get(node.name, 0), node in used_by_all)
         for node, role in roles.items()
@@ -137,7 +133,6 @@ def _find_inputs(
 
 
 def _refuse_odd_inputs(graph: Graph, inputs: Collection[Node]) -> None:
-    """Raise RefusedError for inputs that cannot be joined; all are listed."""
     faults = find_odd_variables(graph.nodes) + find_missing_outputs(graph.nodes, graph.heads)
     for node in graph.nodes:
         names = [repr(dep.name) for dep in node.control_deps if dep in inputs]
@@ -148,11 +143,6 @@ def _refuse_odd_inputs(graph: Graph, inputs: Collection[Node]) -> None:
 
 
 def _note_couplings(couplings: Sequence[Coupling], force: bool) -> list[str]:
-    """Return a note on each kind of operator that mixes the samples of a batch.
-
-    Raises:
-        RefusedError: there is one and ``force`` is not set; every operator is listed.
-    """
     if not force:
         hint = "`force` makes the batch anyway; with copy or tie every branch runs by itself"
         RefusedError.raise_any(
@@ -167,11 +157,6 @@ def _note_couplings(couplings: Sequence[Coupling], force: bool) -> list[str]:
 def _check_result(
     rewrite: Rewrite, inputs: Mapping[Node, Joined], outputs: Mapping[tuple[Node, int], int]
 ) -> None:
-    """Compare the result with its source: nodes and edges, the joined inputs, and the heads of every branch.
-
-    Raises:
-        SelfCheckError: the result is wrong.
-    """
     concats = [node for node in rewrite.graph.nodes if node.op == "Concat" and node.inputs]
     joins = {concat.inputs[0].node: concat for concat in concats if BRANCHES in concat.attrs}
     replaced = {}
@@ -191,7 +176,6 @@ def _check_result(
 
 
 def _has_all_heads(rewrite: Rewrite, outputs: Collection[tuple[Node, int]]) -> bool:
-    """Return whether the heads are those of one branch after the other."""
     wanted: list[tuple[Entry, int | None]] = []
     for number, branch in enumerate(rewrite.branches):
         for head in branch.source.heads:
@@ -204,9 +188,7 @@ def _has_all_heads(rewrite: Rewrite, outputs: Collection[tuple[Node, int]]) -> b
 
 
 def _leads_to(head: Entry, value: Entry, part: int | None) -> bool:
-    """Return whether a branch's head is a variable itself, or a copy of ``value`` or of its
-    ``part`` with that number.
-    """
+    """Return whether ``head`` is a variable itself, or a copy of ``value`` or of its ``part``."""
     if value.node.is_variable:
         return head.node is value.node
     if head.node.op != IDENTITY:
@@ -227,15 +209,14 @@ def batch(
     outputs: Mapping[tuple[Node, int], int],
     drop_original: bool = False,
 ) -> Rewrite:
-    """Run ``graph`` once for the original and a branch for each prefix, or only for the prefixes
-    with ``drop_original``.
+    """Run ``graph`` once for the original (unless ``drop_original``) and a branch for each prefix.
 
-    ``inputs`` are the variables with a batch axis. ``outputs`` maps heads with a batch axis, by
-    node and index, to that axis; any other head has one value for all branches. The result has the
-    heads of one branch after the other.
+    ``inputs`` are the variables with a batch axis. ``outputs`` maps heads, by node and index, to
+    their batch axis; any other head has one value for all branches. Heads are grouped by branch.
 
     Raises:
-        RefusedError: a prefix is unusable, names collide, or an operator behind a head implies states by its name.
+        RefusedError: a prefix is unusable, names collide, or an operator behind a head implies
+            states by its name.
     """
     check_prefixes(prefixes)
     labels = [*([] if drop_original else [""]), *prefixes]
@@ -251,8 +232,6 @@ def batch(
 
 
 class _Batch:
-    """The batched graph under construction."""
-
     def __init__(
         self,
         graph: Graph,
@@ -272,7 +251,6 @@ class _Batch:
         self._mark = json.dumps(list(labels), separators=(",", ":"))
 
     def check_names(self) -> None:
-        """Refuse names that two nodes would have, and heads whose operator implies states by its name."""
         if implies_variables(self._graph):
             hint = "add `gs.upgrade(model)`: it gives the states nodes of their own"
             message = "implies states by its name, and a batch changes that name"
@@ -294,7 +272,6 @@ class _Batch:
         return [(name, label + name) for label in self._labels if label]
 
     def join_inputs(self) -> Iterator[Node]:
-        """Yield the variables of the branches and the nodes that concatenate them, in file order."""
         for node, joined in self._inputs.items():
             for label in self._labels:
                 variable = (
@@ -303,7 +280,7 @@ class _Batch:
                 self._variables[label, node] = variable
             variables = [self._variables[label, node] for label in self._labels]
             yield from dict.fromkeys(variables)
-            # An input that is itself an output and feeds nothing needs no Concat: each branch returns its own.
+            # An input that is itself an output and feeds nothing needs no Concat.
             if node not in self._consumed:
                 continue
             attrs = freeze(
@@ -316,7 +293,6 @@ class _Batch:
             yield concat
 
     def rebuild_operators(self) -> Iterator[Node]:
-        """Yield the original's nodes. Nodes that compute outputs get a new name."""
         nodes = [node for node in topological(self._graph) if node not in self._inputs]
         self._new = rebuild(nodes, self._change, redirect=self._redirect)
         yield from self._new.values()
@@ -329,13 +305,12 @@ class _Batch:
         return None if joined is None else Entry(joined, entry.index, entry.version)
 
     def make_head(self, entry: Entry, label: str) -> Entry:
-        """Return a branch's own head: its part of the output that all branches compute together."""
         node, key = entry.node, (entry.node, entry.index)
         if node in self._inputs:
             return self._entry(self._variables[label, node])
         if node.is_variable:
             return entry
-        # A graph may list one output twice; then both heads are one Identity, as both were one entry.
+        # A graph may list one output twice: both heads are then one Identity.
         known = self._copies.get((label, node, entry.index))
         if known is not None:
             return known
@@ -358,14 +333,12 @@ class _Batch:
         return result
 
     def images(self, label: str) -> dict[Node, Node]:
-        """Return the image of each node in a branch: its own variables, and the operators of all branches."""
         return {
             node: self._variables.get((label, node)) or self._new[node]
             for node in self._graph.nodes
         }
 
     def _entry(self, node: Node) -> Entry:
-        """Return an entry to ``node`` with a version if the file has versions."""
         short = any(entry.version is None for entry in self._graph.heads)
         return Entry(node, 0, None if short else 0)
 
@@ -375,7 +348,7 @@ def _batch_name(node: Node) -> str:
 
 
 def _branch_name(entry: Entry) -> str:
-    """Return the name of a branch's copy of an output: the operator's, so that the output keeps its name.
+    """Return the operator's name for a branch's copy of an output, so that the output keeps its name.
 
     For an operator with several outputs it is the output's own name.
     """

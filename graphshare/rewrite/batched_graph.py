@@ -1,4 +1,4 @@
-"""A batched graph read back: its branches, and the graph of each branch alone."""
+"""Find the branches of a batched graph, and the graph of each branch alone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from graphshare.ir.rebuild import rebuild, relink
 from graphshare.ir.walk import post_order
 
 BRANCHES = "__branches__"
-"""The attribute of the added Concat and SliceChannel nodes: the prefixes of the branches as JSON, in order."""
+"""The prefixes of the branches as JSON, in order: an attribute of the added Concat and
+SliceChannel.
+"""
 
 
 class Batched(msgspec.Struct, frozen=True, eq=False):
@@ -22,7 +24,7 @@ class Batched(msgspec.Struct, frozen=True, eq=False):
 
 
 def find_batch(graph: Graph) -> Batched | None:
-    """Return the branches of a batched graph by the marks of its nodes; None where there are none."""
+    """Find the branches of a batched graph by the marks of its nodes; None without marks."""
     marked = [
         n
         for n in post_order(e.node for e in graph.heads)
@@ -43,8 +45,10 @@ def find_batch(graph: Graph) -> Batched | None:
 
 
 def single_run(batched: Batched, number: int) -> tuple[Graph, dict[Node, Node]]:
-    """Return the graph of one branch alone, with its own inputs and heads, and the image of each node that stays."""
-    # A Concat gives way to the branch's own input, a SliceChannel to the value that it would divide.
+    """Return the graph of one branch, with its own inputs and heads, and the images of nodes that
+    stay.
+    """
+    # The branch's own input replaces a Concat; the undivided value replaces a SliceChannel.
     skipped = {**dict.fromkeys(batched.joins, number), **dict.fromkeys(batched.splits, 0)}
     images: dict[Node, Node] = {}
 

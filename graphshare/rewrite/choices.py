@@ -1,4 +1,6 @@
-"""Which variables the branches of a rewrite copy, tie or feed together, chosen by role and by pattern."""
+"""Which variables the branches of a rewrite copy, tie or feed together, chosen by role and by
+pattern.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +20,12 @@ ModeOrBatch = Literal["copy", "tie", "batch"]
 
 
 Choice = tuple[Mode, str]
-"""One ``--tie`` or ``--copy`` of the command line: a mode, and the pattern of the parameters that it is for."""
+"""One ``--tie`` or ``--copy``: a mode, and a pattern of parameters."""
 
 
 class BranchOptions(msgspec.Struct, frozen=True):
-    """The options of :func:`graphshare.rewrite.duplicate.duplicate` on the branches, with the same
-    names and defaults.
+    """The branch options of :func:`graphshare.rewrite.duplicate.duplicate`, with the same names and
+    defaults.
     """
 
     mode: ModeOrBatch = "copy"
@@ -35,7 +37,7 @@ class BranchOptions(msgspec.Struct, frozen=True):
     force: bool = False
 
     def check(self) -> None:
-        """Refuse options that do not go with the mode. Raises UsageError with all of them."""
+        """Raise UsageError with all options that the mode does not support."""
         faults = []
         if self.mode != "batch":
             idle = {"`batch_axes`": self.batch_axes, "`force`": self.force}
@@ -65,7 +67,7 @@ class BranchOptions(msgspec.Struct, frozen=True):
 class Duplication(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
     """A rewrite with branches.
 
-    ``tied`` and ``copied`` are parameters; ``joined`` maps inputs that are concatenated to their batch axis.
+    ``tied`` and ``copied`` are parameters; ``joined`` maps concatenated inputs to their batch axis.
     """
 
     roles: Mapping[Node, Role]
@@ -76,11 +78,7 @@ class Duplication(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
 
 
 def match_shared_inputs(roles: Mapping[Node, Role], patterns: Sequence[str]) -> dict[Node, None]:
-    """Return the inputs that patterns of ``--share-input`` match.
-
-    Raises:
-        RefusedError: every pattern that matches no input.
-    """
+    """Return the inputs that patterns of ``--share-input`` match; RefusedError for idle patterns."""
     shared: dict[Node, None] = {}
     faults = []
     inputs = {node: node.name for node, role in roles.items() if not role.is_parameter}
@@ -97,11 +95,7 @@ def match_shared_inputs(roles: Mapping[Node, Role], patterns: Sequence[str]) -> 
 
 
 def note_unknown_roles(roles: Mapping[Node, Role], mode: ModeOrBatch) -> list[str]:
-    """Return a note on each variable of unknown role.
-
-    Raises:
-        RefusedError: there is one and ``mode`` is ``tie``.
-    """
+    """Return a note on each variable of unknown role; with ``mode`` ``tie``, raise RefusedError."""
     unknown = [node for node, role in roles.items() if role.kind is Kind.UNKNOWN]
     if mode == "tie":
         hint = "choose with `as_input` or `as_parameter`, or give the parameter file with `params`"
@@ -115,14 +109,10 @@ def note_unknown_roles(roles: Mapping[Node, Role], mode: ModeOrBatch) -> list[st
 
 
 def check_collisions(kept: Iterable[str], renamed: Iterable[tuple[str, str]]) -> None:
-    """Refuse new names that are equal to a name that stays, or that two different old names would both get.
+    """Raise RefusedError for new names that equal a kept one, or come from two different old names.
 
-    ``kept`` are names that do not change, ``renamed`` pairs of old and new names. An old name may
-    occur several times (real graphs repeat names): its new name may then repeat, too. Empty names
-    never collide.
-
-    Raises:
-        RefusedError: every collision.
+    ``kept`` are names that do not change, ``renamed`` pairs of old and new names. Files may repeat
+    a name; its new name may then repeat, too. Empty names never collide.
     """
     staying = set(kept)
     sources: dict[str, str] = {}
@@ -138,7 +128,6 @@ def check_collisions(kept: Iterable[str], renamed: Iterable[tuple[str, str]]) ->
                     f"{old!r} would become {new!r}, a name that the graph already has", hint=hint
                 ),
             )
-        # One old name that comes several times is a file that repeats names: its copies may repeat them too.
         elif sources.setdefault(new, old) != old:
             hint = "give each of them a name of its own"
             faults.setdefault(
@@ -148,11 +137,7 @@ def check_collisions(kept: Iterable[str], renamed: Iterable[tuple[str, str]]) ->
 
 
 def check_prefixes(prefixes: Iterable[str]) -> None:
-    """Refuse prefixes that cannot make names: empty, repeated, or with a NUL character.
-
-    Raises:
-        RefusedError: every prefix at fault.
-    """
+    """Raise RefusedError for prefixes that are empty, repeated, or have a NUL character."""
     faults = []
     seen: set[str] = set()
     for prefix in prefixes:

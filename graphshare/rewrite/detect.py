@@ -1,6 +1,4 @@
-"""``share --detect``: parameters that may have been meant to be one, by equal values, or by equal
-form and related names.
-"""
+"""``share --detect``: parameters that may be meant as one, by equal values, or by form and name."""
 
 from __future__ import annotations
 
@@ -33,9 +31,11 @@ Likeness = Literal["values", "bytes", "transpose", "shape", "operator"]
 
 
 class Candidates(ShortRepr, msgspec.Struct, frozen=True):
-    """Parameters that may be meant to be one. ``why`` names the evidence; ``options`` would tie all to the first.
+    """Parameters that may be meant to be one. ``why`` names the evidence; ``options`` would tie all
+    to the first.
 
-    In an ONNX model these may be equal ``bytes`` under different shapes, or a table and its ``transpose``.
+    In an ONNX model they may be equal ``bytes`` of different shapes, or a table and its
+    ``transpose``.
     """
 
     names: list[str]
@@ -52,13 +52,13 @@ def detect(
     as_input: Collection[str] = (),
     as_parameter: Collection[str] = (),
 ) -> list[Candidates]:
-    """Return groups of parameters with equal values in ``params``, then of equal form with related
-    names; each pair once.
+    """Return groups of parameters with equal values, then of equal form with related names; each
+    pair once.
 
-    The form is the shape and dtype where they are known, else the attributes of the operator that
-    uses the parameter. Names are related when one is the other with a prefix (``sha-fc_weight``),
-    or both are the same but for their first component (``left_fc_weight``, ``right_fc_weight``).
-    Arrays of one repeated number, such as zeros, count only where names are related too.
+    The form is the shape and dtype if known, else the attributes of the operator that uses the
+    parameter. Names are related when one is the other with a prefix (``sha-fc_weight``), or only
+    their first component differs (``left_fc_weight``, ``right_fc_weight``). Arrays of one repeated
+    number, such as zeros, count only where names are related too.
     """
     roles = assign_sharing_roles(graph, params, as_input, as_parameter)
     heads = {entry.node for entry in graph.heads}
@@ -110,7 +110,7 @@ def _list_other_forms(
     groups: Mapping[tuple[str, str, bool], list[Node]],
     relations: Mapping[Node, list[str]],
 ) -> Iterator[Candidates]:
-    """Yield parameters of an ONNX model with equal bytes and other shapes, and tables with their transposes."""
+    """Yield ONNX parameters of equal bytes and other shapes, and tables with their transposes."""
     from graphshare.onnx_ops.transposed import (
         LEAST,
         find_tables,
@@ -168,7 +168,7 @@ def _group_by_value(
                 data = bytes(chunk)
                 first = first or data[: ITEM_SIZES[record.dtype]]
                 constant = constant and data == first * (len(data) // len(first))
-            # A parameter and an auxiliary state cannot be tied, even if their values are equal.
+            # A parameter and an auxiliary state cannot be tied.
             key = f"{record.element_type} {node in auxiliary} {digest.hexdigest()}"
             groups.setdefault((_format_array(record), key, constant), []).append(node)
     return groups
@@ -177,9 +177,6 @@ def _group_by_value(
 def _group_by_form(
     graph: Graph, nodes: Iterable[Node], auxiliary: Collection[Node], records: Mapping[str, Record]
 ) -> dict[tuple[str, bool, Likeness], list[Node]]:
-    """Group parameters of equal form; the key is the form, whether they are auxiliary states, and
-    how the form is known.
-    """
     uses = consumers(graph.nodes)
     groups: dict[tuple[str, bool, Likeness], list[Node]] = {}
     for node in nodes:
@@ -218,9 +215,7 @@ def _format_array(record: Record) -> str:
 
 
 def _list_relations(nodes: Iterable[Node]) -> dict[Node, list[str]]:
-    """Return texts that related names share: whole names that others end in, and names without
-    their first component.
-    """
+    """Return texts shared by related names: tails that are names (=), all but the first part (~)."""
     nodes = list(nodes)
     names = {node.name for node in nodes}
     keys: dict[Node, list[str]] = {}
@@ -241,12 +236,12 @@ def _are_related(group: list[Node], relations: Mapping[Node, list[str]]) -> bool
 
 
 def _group_related(group: list[Node], relations: Mapping[Node, list[str]]) -> list[list[Node]]:
-    """Return the parts of ``group`` with related names, directly or through each other; parts of one are left out."""
+    """Return the parts of several related nodes, directly or transitively."""
     leader: dict[Node, Node] = {node: node for node in group}
 
     def find(node: Node) -> Node:
         while leader[node] is not node:
-            # Halving the paths keeps a union of thousands of names nearly linear.
+            # Path halving keeps a union of thousands of names nearly linear.
             leader[node] = leader[leader[node]]
             node = leader[node]
         return node

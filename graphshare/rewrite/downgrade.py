@@ -59,7 +59,6 @@ class _Tables(msgspec.Struct):
 
 @cache
 def _read_tables() -> tuple[_Tables, dict[str, int]]:
-    """Return the tables, and the row of each operator, attribute and choice."""
     tables = msgspec.json.decode(
         files(__package__).joinpath("old_versions.json").read_bytes(), type=_Tables
     )
@@ -70,7 +69,8 @@ def _read_tables() -> tuple[_Tables, dict[str, int]]:
 
 
 class OldVersion:
-    """A version of MXNet from 0.9.5 up to 1.8. ``measured`` is the version whose ``row`` of the tables decides for it.
+    """A version of MXNet, 0.9.5 to 1.8. ``measured`` is the version whose ``row`` of the tables
+    applies to it.
 
     Raises:
         UsageError: it is outside of that range.
@@ -96,13 +96,12 @@ class OldVersion:
         return self._since.get(name, 0) <= self.row
 
     def downgrade(self, graph: Graph) -> Rewrite:
-        """Return the graph as this version reads it: its key of attributes, its names, and no
-        attributes that came later.
+        """Return the graph as this version reads it: its key of attributes, its names, no later
+        attributes.
 
         Raises:
             RefusedError: the version lacks operators, or attributes and values that are not the
-                defaults, or computes them
-            otherwise; all are listed.
+                defaults, or computes them otherwise.
         """
         modern = upgrade(graph, keep_amp_cast=True)
         for node in modern.graph.nodes if self.number < _ESCAPES else ():
@@ -126,7 +125,6 @@ class OldVersion:
     def _change_attribute(
         self, node: Node, signature: Signature, key: str, attrs: dict[str, str]
     ) -> None:
-        """Write an attribute of a node in ``attrs`` as the older version reads it, or leave it out there."""
         name, text, value = f"{node.op}.{key}", node.attrs[key], signature.value(node.attrs, key)
         is_unused = (
             key in _WINDOW and node.op == "Pooling" and signature.value(node.attrs, "global_pool")
@@ -172,7 +170,7 @@ class OldVersion:
         )
 
     def _list_explicit(self, signature: Signature, node: Node) -> Iterable[tuple[str, str]]:
-        """Yield attributes that are absent, and that the version requires or takes another default for."""
+        """Yield absent attributes that the version requires or has another default for."""
         for parameter in signature.parameters or ():
             name = f"{node.op}.{parameter.name}"
             if (

@@ -1,4 +1,4 @@
-"""``duplicate``: branches beside a graph, copies of it on parameters of their own or on shared ones.
+"""``duplicate``: copies of a graph beside it, with their own parameters or shared ones.
 
 A copied node gets the branch's prefix before its name. A shared node stays a single node that all
 branches use: MXNet trains parameters as tied in this form only.
@@ -56,13 +56,10 @@ def plan_duplicate(
     options: BranchOptions,
     held: frozenset[str] | None = None,
 ) -> Duplication:
-    """Add a branch to ``graph`` for each prefix, grouped with the original: the modes copy and tie of ``duplicate``.
+    """Add a branch for each prefix, grouped with the original: the modes copy and tie of
+    ``duplicate``.
 
-    ``held`` are the names in the parameter file, if there is one.
-
-    Raises:
-        RefusedError: names collide, a pattern matches nothing or the wrong kind, a target is unknown, or in tie mode a
-            variable's role cannot be told.
+    ``held`` are the names in the parameter file, if any. Raises RefusedError as ``duplicate``.
     """
     tied = _choose_tied(graph, roles, options)
     used_by_all = match_shared_inputs(roles, options.share_inputs)
@@ -98,10 +95,7 @@ def plan_duplicate(
 def _choose_tied(
     graph: Graph, roles: Mapping[Node, Role], options: BranchOptions
 ) -> dict[Node, None]:
-    """Return the parameters that all branches share, in file order.
-
-    What the file only implies can be copied and not tied.
-    """
+    """Return the shared parameters in file order. Implied ones can be copied but not tied."""
     decided = dict.fromkeys(list_parameters(roles), options.mode)
     implied = dict.fromkeys(list_implied_parameters(graph), options.mode)
     outputs = {
@@ -144,15 +138,14 @@ def add_branches(
     drop_original: bool = False,
     other_names: Collection[str] = (),
 ) -> Rewrite:
-    """Add a branch of ``graph`` for each prefix, grouped: heads of the original first, then branch by branch.
+    """Add a branch of ``graph`` for each prefix; heads are grouped by branch, the original's first.
 
-    ``shared`` variables are not copied: every branch uses the original node. With ``upto``, the
-    copies contain only the nodes that these outputs need. ``drop_original`` removes the original
-    branch. ``other_names`` are names outside the graph that no copy may get (records of a parameter
-    file).
+    Every branch uses the ``shared`` variables of the original. With ``upto``, the copies contain
+    only the nodes that these outputs need. ``other_names`` are names outside the graph that no copy
+    may get (records of a parameter file).
 
     Raises:
-        RefusedError: a prefix is unusable, or new names collide; all collisions are listed.
+        RefusedError: a prefix is unusable, or new names collide.
     """
     check_prefixes(prefixes)
     heads = graph.heads if upto is None else tuple(upto)
@@ -169,11 +162,10 @@ def add_branches(
             list(graph.nodes),
             list(graph.heads),
         )
-        # Shared nodes are in the graph with the original; without it the first copy brings them.
+        # Without the original, the first copy adds the shared nodes.
         placed.update(shared)
     unchanged = len(nodes)
-    # MXNet numbers the entries to a mutated variable by the mutations before them, and these go on
-    # from branch to branch.
+    # MXNet numbers entries to a mutated variable by the earlier mutations, across branches.
     versions = _count_mutations(source, shared)
     for number, prefix in enumerate(prefixes, start=len(branches)):
         mutations = {node: number * last for node, last in versions.items()}
@@ -181,7 +173,7 @@ def add_branches(
         branches.append(Branch(prefix, graph, images))
         nodes += [node for node in images.values() if node not in placed]
         placed.update(images.keys() & shared)
-        # A head may itself be a shared statistic; its version counts on, too.
+        # A head may itself be a shared statistic.
         all_heads += [_raise_version(entry, mutations) or relink(entry, images) for entry in heads]
     result = replace(
         graph,
@@ -200,10 +192,7 @@ def _nodes_for(graph: Graph, heads: Sequence[Entry]) -> list[Node]:
 def _copy_branch(
     source: Sequence[Node], prefix: str, shared: Collection[Node], mutations: Mapping[Node, int]
 ) -> dict[Node, Node]:
-    """Return the image of every node of ``source`` in the branch ``prefix``.
-
-    ``mutations`` counts how often earlier branches mutate a shared variable.
-    """
+    """``mutations`` counts how often earlier branches mutate a shared variable."""
     redirect = (lambda entry, _: _raise_version(entry, mutations)) if mutations else None
 
     change = (
@@ -224,9 +213,6 @@ def add_prefix(prefix: str, node: Node) -> Node:
 
 
 def _raise_version(entry: Entry, mutations: Mapping[Node, int]) -> Entry | None:
-    """Return the entry to a shared variable that earlier branches mutate, with its version raised;
-    None for any other.
-    """
     count = mutations.get(entry.node)
     return (
         Entry(entry.node, entry.index, entry.version + count) if count and entry.version else None
@@ -234,7 +220,7 @@ def _raise_version(entry: Entry, mutations: Mapping[Node, int]) -> Entry | None:
 
 
 def _count_mutations(source: Sequence[Node], shared: Collection[Node]) -> dict[Node, int]:
-    """Return how often one branch mutates each shared variable: the highest version of an entry to it."""
+    """Return the highest version of an entry to each shared variable."""
     return (
         {node: last for node, last in find_last_versions(source).items() if node in shared}
         if shared
@@ -245,7 +231,7 @@ def _count_mutations(source: Sequence[Node], shared: Collection[Node]) -> dict[N
 def _rename_implied(
     graph: Graph, source: Sequence[Node], prefixes: Sequence[str]
 ) -> tuple[Rename, ...]:
-    """Return the renames of implied states. They have no node: every branch has its own, named after its operator."""
+    """Return renames of states: each is named after its branch's operator."""
     implied = list(list_implied_variables(graph))
     copied = set(source) if implied else set()
     names = [variable.name for variable in implied if variable.node in copied]
@@ -287,9 +273,7 @@ def _list_names(nodes: Iterable[Node], implied: Iterable[Implied] = ()) -> list[
 
 
 def _may_collide(kept: Collection[str], prefixes: Sequence[str]) -> bool:
-    """Whether a prefixed name can equal any other name: an existing one begins with the prefix, or
-    one prefix with another.
-    """
+    """Whether a prefixed name can equal another: a name or another prefix begins with the prefix."""
     if any(
         b.startswith(a) for a, b in pairwise(sorted(set(prefixes)))
     ):  # what begins with a text follows it in order
@@ -313,7 +297,8 @@ def duplicate(
     as_input: Names = (),
     as_parameter: Names = (),
 ) -> Checkpoint:
-    """Add a branch for each of ``prefixes``, with parameters of its own or on one set of parameters.
+    """Add a branch for each of ``prefixes``, with parameters of its own or on one set of
+    parameters.
 
     The ``mode`` ``copy`` gives every branch its own parameters with equal initial values; ``tie``
     makes all branches use one set; ``batch`` runs the graph once on the inputs of all branches,
@@ -325,7 +310,7 @@ def duplicate(
     whose role cannot be inferred.
 
     Raises:
-        UsageError: options that do not go with the mode.
+        UsageError: the mode does not support an option.
         RefusedError: names collide, a pattern matches nothing or the wrong kind, a target is
             unknown, a variable's role cannot be told, or operators mix the samples of a batch; all
             of a kind are listed.
@@ -364,11 +349,6 @@ def duplicate(
 
 
 def _note_unmoved(graph: Graph, report: Duplication, mode: ModeOrBatch) -> list[str]:
-    """Return notes on weights that the branches share anyway, and on a tie without weights.
-
-    Raises:
-        RefusedError: the tie leaves out all weights.
-    """
     calls = [node for node in report.branches[-1].images if node.op]
     count = len(find_format(graph).bodies.index_functions(graph, calls))
     weights = format_count(count, "weight")

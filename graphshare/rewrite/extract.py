@@ -16,10 +16,11 @@ from graphshare.text.names import TakenNames
 
 
 def extract_graph(graph: Graph, targets: Sequence[str], *, cuts: Sequence[str] = ()) -> Rewrite:
-    """Extract the minimal subgraph that computes ``targets``; outputs ``cuts`` become variables of those names.
+    """Extract the minimal subgraph that computes ``targets``; outputs ``cuts`` become variables of
+    those names.
 
     Raises:
-        RefusedError: names that the graph lacks or that no target needs; all are listed.
+        RefusedError: names that the graph lacks or that no target needs.
     """
     nodes = topological(graph)
     faults: list[Fault] = []
@@ -57,22 +58,20 @@ def extract_entries(
     cuts: Mapping[tuple[Node, int], str] | None = None,
     inputs: Mapping[tuple[Node, int], Node] | None = None,
 ) -> Rewrite:
-    """Extract what ``targets`` need, in file order; they become the heads, in their own order.
+    """Extract the nodes that ``targets`` need, in file order, with ``targets`` as the heads.
 
-    ``cuts`` maps an output, as a node and an index, to the name of the variable that takes its
-    place, and ``inputs`` to that variable where the caller knows its type. Nodes that stay keep
-    their identity, unless something they need was cut, or they store the name of an output that is
-    now a variable's.
+    ``cuts`` maps an output, as a node and an index, to the name of the variable that replaces it,
+    and ``inputs`` to that variable where the caller knows its type. Nodes that stay keep their
+    identity, unless a cut changes their inputs or takes a name that they store.
 
     Raises:
         RefusedError: a cut lies on no path to a target, its name belongs to another node that
-            stays, or the format wants the type of a cut output and it is not known; all of a kind
-            are listed.
+            stays, or the format requires the unknown type of a cut output.
     """
     cuts = cuts or {}
     reached = _find_reached(targets, cuts) if cuts else {}
     if inputs is not None:
-        # Callers that bring variables may bring more than the targets need; users' cuts are refused for that.
+        # Callers may pass more variables than the targets need; users' cuts are refused for that.
         cuts, variables = reached, {key: inputs[key] for key in reached}
     else:
         variables = dict(find_format(graph).editing.make_inputs(graph, reached)) if reached else {}
@@ -103,7 +102,6 @@ def extract_entries(
 
 
 def _find_needed(targets: Sequence[Entry], cuts: Mapping[tuple[Node, int], str]) -> set[Node]:
-    """Return the nodes that stay, by a backward walk that does not pass a cut output."""
     needed: set[Node] = set()
     stack = [entry.node for entry in targets if (entry.node, entry.index) not in cuts]
     while stack:
@@ -119,7 +117,6 @@ def _find_needed(targets: Sequence[Entry], cuts: Mapping[tuple[Node, int], str])
 def _find_reached(
     targets: Sequence[Entry], cuts: Mapping[tuple[Node, int], str]
 ) -> dict[tuple[Node, int], str]:
-    """Return the cuts that lie on a way to a target, in the order of ``cuts``."""
     entries = [*targets, *(entry for node in _find_needed(targets, cuts) for entry in node.inputs)]
     reached = {(entry.node, entry.index) for entry in entries}
     return {key: name for key, name in cuts.items() if key in reached}
@@ -128,9 +125,7 @@ def _find_reached(
 def _free_names(
     graph: Graph, needed: Collection[Node], cuts: Mapping[tuple[Node, int], str]
 ) -> dict[Node, tuple[str, StoredNames]]:
-    """Return other names for nodes that stay for another output than the cut one, whose stored name
-    the variable gets.
-    """
+    """Rename nodes that stay but store the name of a cut output."""
     concerned = {
         node: None for node, index in cuts if node in needed and index < len(node.details.outputs)
     }
@@ -155,7 +150,6 @@ def _free_names(
 def _order_nodes(
     graph: Graph, images: Mapping[Node, Node], variables: Mapping[tuple[Node, int], Node]
 ) -> list[Node]:
-    """Return the nodes in file order, with each cut's variable in the place of the node whose output it replaces."""
     by_node: dict[Node, list[Node]] = {}
     for (node, _), variable in sorted(variables.items(), key=lambda item: item[0][1]):
         by_node.setdefault(node, []).append(variable)

@@ -1,4 +1,4 @@
-"""Fixed sizes of a model whose inputs have free ones: types state the numbers, and no operator changes."""
+"""Fixed sizes for a model whose inputs have free ones: types state the numbers, and operators stay."""
 
 from __future__ import annotations
 
@@ -16,12 +16,9 @@ Size = int | str | None
 def fix_sizes(
     graph: Graph, inputs: Mapping[str, Sequence[Size]], sizes: Mapping[tuple[str, int], int]
 ) -> Rewrite:
-    """Return the rewrite that gives ``inputs`` (shapes by name) the ``sizes`` by (input, axis).
+    """Give ``inputs`` (shapes by name) the ``sizes`` by (input, axis).
 
-    A size with a name is fixed wherever it stands.
-
-    Raises:
-        UsageError: a name gets two numbers; all are listed.
+    A named size is fixed wherever it occurs. Raises UsageError for two numbers of one name.
     """
     numbers: dict[str, int] = {}
     faults = []

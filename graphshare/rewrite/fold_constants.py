@@ -1,4 +1,4 @@
-"""Operators that compute one value at the sizes of a model's file, replaced by that value."""
+"""Replace operators that compute one value at the file's sizes by that value."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graphshare.ir.walk import list_named_outputs, post_order, topological
 
 
 def find_constants(graph: Graph) -> list[Entry]:
-    """Return the operands that depend only on constants and on known sizes, outputs of the graph left out."""
+    """Return operands that depend only on constants and known sizes, without the graph's outputs."""
     types = find_format(graph).types.find_types(
         graph, list_named_outputs(graph.nodes), independent=True
     )
@@ -33,10 +33,9 @@ def find_constants(graph: Graph) -> list[Entry]:
 def fold_constants(
     graph: Graph, values: Mapping[Node, Tensor]
 ) -> tuple[Rewrite, Mapping[str, Tensor]]:
-    """Return the rewrite that replaces operators by constants, their ``values``; nodes that are
-    then unused are removed.
+    """Replace operators by their constant ``values``, and drop unused nodes.
 
-    The values of those that are parameters are returned by name: their data is in the model's parameter file.
+    Values of parameters are returned by name: their data is in the parameter file.
     """
     weights: dict[str, Tensor] = {}
     editing = find_format(graph).editing
@@ -55,7 +54,6 @@ def fold_constants(
     needed = inputs.union(post_order(head.node for head in heads))
     nodes = [image for image in map(images.__getitem__, graph.nodes) if image in needed]
     present = set(nodes)
-    # An operator that an initializer replaces is gone.
     kept = {
         node: image
         for node, image in images.items()

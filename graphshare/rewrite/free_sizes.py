@@ -57,7 +57,8 @@ _STATES = slice(5, 7)  # inputs of these that have samples on axis 1, as the fir
 
 
 class FreedGraph(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
-    """A rewrite that frees sizes: the ``symbols``, the ``batches`` among them, and the ``changed`` operators.
+    """A rewrite that frees sizes: the ``symbols``, the ``batches`` among them, and the ``changed``
+    operators.
 
     ``outputs`` are the axes of the heads, ``numbers`` the values of free sizes in the file;
     ``notes`` are on constants that may come from these, and on outputs with samples inside an axis.
@@ -73,7 +74,8 @@ class FreedGraph(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
 Shapes = Mapping[str, Sequence[int | str | None]]
 Place = tuple[Node, int]
 Measure = Callable[[Sequence[Entry], Mapping[str, Sequence[int]]], Mapping[Place, Sequence[int]]]
-"""Returns the shapes of values at shapes of inputs by name; raises GraphshareError where they are not computed."""
+"""Returns the shapes of values at shapes of inputs by name; raises GraphshareError if that fails.
+"""
 Evaluate = Callable[[Sequence[Entry]], Mapping[Node, Tensor]]
 """Returns the values of operators with only constant inputs."""
 
@@ -81,14 +83,14 @@ Evaluate = Callable[[Sequence[Entry]], Mapping[Node, Tensor]]
 def free_sizes(
     graph: Graph, symbols: Sequence[Symbol], measure: Measure, evaluate: Evaluate
 ) -> FreedGraph:
-    """Return the rewrite that lets the caller choose the sizes of ``symbols``.
+    """Let the caller choose the sizes of ``symbols``.
 
     ``measure`` returns shapes that neither the file states nor ONNX infers, ``evaluate`` integers
     that the file computes.
 
     Raises:
         UsageError: a size is two numbers in the file, or 0.
-        RefusedError: operators mix samples, or take a fixed size where there is a free one; all are listed.
+        RefusedError: operators mix samples, or need a fixed size where one is free.
     """
     inputs = list_inputs(graph)
     freeing = _Freeing(graph, inputs, symbols, find_batch_axes(graph, inputs))
@@ -98,14 +100,14 @@ def free_sizes(
 
 
 def list_inputs(graph: Graph) -> Shapes:
-    """Return the shapes that the file states of inputs, by name."""
+    """Return the stated shapes of inputs, by name."""
     nodes = [node for node in graph.variables() if not node.details.holds_value]
     types = find_format(graph).types.find_types(graph, [Entry(node) for node in nodes])
     return {node.name: types[node, 0].parts[1] or () for node in nodes if (node, 0) in types}
 
 
 def find_batch_axes(graph: Graph, inputs: Collection[str]) -> dict[str, int]:
-    """Return the batch axis of each input: axis 1 where the input or a part of it goes into an RNN, else axis 0."""
+    """Return the batch axis of each input: 1 where the input or a part of it feeds an RNN, else 0."""
     axes = dict.fromkeys(inputs, 0)
     for node in graph.nodes:
         if node.op in _RECURRENT and node.attrs.get("layout", "0") == "0":
@@ -119,7 +121,9 @@ def find_batch_axes(graph: Graph, inputs: Collection[str]) -> dict[str, int]:
 
 
 def find_batch(inputs: Shapes, axes: Mapping[str, int]) -> Symbol:
-    """Return the batch as a size to free. Raises RefusedError where there is none, or where it is not fixed."""
+    """Return the batch as a size to free. Raises RefusedError where there is none, or it is not
+    fixed.
+    """
     places = find_batch_places(inputs, axes)
     if not places:
         raise RefusedError(
@@ -138,10 +142,10 @@ def find_batch(inputs: Shapes, axes: Mapping[str, int]) -> Symbol:
 
 
 def find_batch_places(inputs: Shapes, axes: Mapping[str, int]) -> list[tuple[str, int]]:
-    """Return the batch axes, as (input, axis): all of ``axes`` that have the size of the surest one.
+    """Return as (input, axis) all ``axes`` of the same size as the surest batch axis.
 
-    The surest is the batch axis of an RNN, because the operator states it. The first axis of other
-    inputs may be a sequence.
+    That is the axis of an RNN, because the operator states it; the first axis of other inputs may
+    be a sequence.
     """
     sizes = {
         (name, axis): inputs[name][axis] for name, axis in axes.items() if axis < len(inputs[name])
@@ -151,7 +155,9 @@ def find_batch_places(inputs: Shapes, axes: Mapping[str, int]) -> list[tuple[str
 
 
 def list_shapes(graph: Graph) -> list[Mapping[str, tuple[int | str | None, ...] | None]]:
-    """Return the stated shapes of inputs without a value, and of outputs, by name; None where no rank is stated."""
+    """Return the stated shapes of inputs without a value, and of outputs, by name; None without a
+    rank.
+    """
     types = find_format(graph).types
     held = {node.name for node in graph.variables() if node.details.holds_value}
     inputs = {
@@ -208,12 +214,10 @@ class _Freeing:
         self.unmeasured = ""
 
     def _read_numbers(self, inputs: Shapes, batch_axes: Mapping[str, int]) -> dict[str, int]:
-        """Return the numbers of free sizes in the file."""
         numbers: dict[str, int] = {}
         for name, shape in inputs.items():
             for place, (axis, size) in enumerate(zip(self.inputs[name], shape, strict=True)):
-                # A size that is open already needs some number for the shapes: one sample, or a
-                # common size of pictures.
+                # An open size needs some number: one sample, or a common size of pictures.
                 number = (
                     size if isinstance(size, int) else 1 if place == batch_axes[name] else _ASSUMED
                 )
@@ -229,13 +233,12 @@ class _Freeing:
         return numbers
 
     def find_types(self, inputs: Shapes, measure: Measure) -> None:
-        """Find the shapes and dtypes of all values at the sizes of the file."""
         shapes = self.assumed = {
             name: [self.table.count(axis) for axis in axes] for name, axes in self.inputs.items()
         }
         entries = list_named_outputs(self.nodes)
         opened = {name: shape for name, shape in shapes.items() if shape != list(inputs[name])}
-        # Shapes of inner values in the file are not trusted: a wrong shape would free a wrong axis.
+        # The file's shapes of inner values are not trusted: a wrong one would free a wrong axis.
         types = find_format(self.graph).types.find_types(
             self.graph, entries, shapes=opened, independent=True
         )
@@ -257,7 +260,7 @@ class _Freeing:
                 self.unmeasured = error.faults[0].message.splitlines()[0]
 
     def find_constants(self, evaluate: Evaluate) -> None:
-        """Find the integers that operators compute only from constants, such as the pads of a padding layer."""
+        """Find integers computed only from constants, such as the pads of a padding layer."""
         computable, _ = find_format(self.graph).meaning.find_computable(self.graph, {})
         wanted = [
             e
@@ -271,7 +274,6 @@ class _Freeing:
             )
 
     def rewrite(self) -> FreedGraph:
-        """Follow the sizes, and return the rewrite of the graph. Raises RefusedError."""
         for node in self.graph.variables():
             if any(map(is_free, self.inputs.get(node.name, ()))):
                 self._note(node, 0, self.inputs[node.name])
@@ -299,7 +301,7 @@ class _Freeing:
         )
 
     def _describe_layouts(self, outputs: Sequence[Axes]) -> Iterator[str]:
-        """Yield a note on each output that has the samples of a batch inside an axis, between parts of each other."""
+        """Yield a note on each output that has samples inside an axis, between parts of each other."""
         for head, axes in zip(self.graph.heads, outputs, strict=True):
             for number, axis in enumerate(axes):
                 if len(axis) > 1 and self.table.has_batch([axis]):
@@ -310,7 +312,6 @@ class _Freeing:
                     yield f"output {name!r}: axis {number} is {parts}: the samples are not an axis of their own"
 
     def _find_constants(self) -> list[str]:
-        """Return notes on constants that may come from a fixed size in the file, batch sizes left out."""
         free = {s.name for s in self.symbols} - set(self.batches)
         if not free:
             return []
@@ -327,7 +328,6 @@ class _Freeing:
         ).list_notes()
 
     def _note(self, node: Node, index: int, axes: Axes) -> None:
-        """Keep the axes of a value, and where it has a free size by itself."""
         self.axes[node, index] = axes
         for number, axis in enumerate(axes):
             if len(axis) == 1 and isinstance(axis[0], str):
@@ -336,7 +336,6 @@ class _Freeing:
     def _find_places(
         self, node: Node, inputs: Sequence[Axes | None]
     ) -> tuple[Sequence[Axes | None], Coupling | None]:
-        """Return the axes of a node's outputs, for :func:`follow`."""
         places = [
             None if entry is None else (entry.node, entry.index) for entry in list_operands(node)
         ]
@@ -380,7 +379,6 @@ class _Freeing:
             raise SizeRefusal("has sizes that the caller feeds")
 
     def _follow_counts(self, call: Call, places: Sequence[Place | None]) -> None:
-        """Keep the outputs that hold the number of samples. Raises SizeRefusal where samples meet it as a value."""
         row = find_row(call)
         sized = SIZE_OPERANDS.get(call.node.op, ())
         counting = [
@@ -408,14 +406,12 @@ class _Freeing:
         )
 
     def _find_row(self, place: Place) -> Axes | None:
-        """Return the sizes in a row of integers; None for unknown ones."""
         numbers = (
             None if place in self.axes else self.constants.get(place, read_numbers(Entry(*place)))
         )
         return self.rows.get(place) if numbers is None else tuple(map(fix, numbers))
 
     def _find_known(self, place: Place) -> Known | None:
-        """Return the numbers of few integers, None for each that is not known."""
         row = self._find_row(place)
         if row is not None:
             return tuple(None if is_free(axis) else multiply_numbers(axis) for axis in row)
@@ -428,14 +424,13 @@ class _Freeing:
         return self.known.get(place, (None,) * prod(shape or ()) if is_small else None)
 
     def _assume(self, shape: Sequence[int]) -> Axes:
-        """Return the axes of an output behind a refusal, so that later nodes are not refused for the same reason."""
+        """Return axes after a refusal, so that later nodes are not refused for the same reason."""
         for batch in self.batches:
             if shape and shape[0] == self.table.numbers[batch]:
                 return ((batch,), *map(fix, shape[1:]))
         return tuple(map(fix, shape))
 
     def _rebuild(self) -> tuple[Graph, dict[Node, Node]]:
-        """Return the graph with all edits, and the images of its nodes; a constant that an edit replaced is gone."""
         taken = TakenNames(
             name
             for node in self.nodes
@@ -466,7 +461,6 @@ class _Freeing:
         return graph, images
 
     def _list_unread(self) -> set[Node]:
-        """Return the constants that only operands had which edits replace."""
         replaced, read = set[Node](), {head.node for head in self.graph.heads}
         for node in self.nodes:
             operands = list_operands(node)
@@ -483,9 +477,7 @@ class _Freeing:
         }
 
     def _restate(self, node: Node) -> Node:
-        """Return a node whose stated types have free sizes: named by the user, or open where they
-        follow from others.
-        """
+        """State free sizes: named by the user, or open if they follow from others."""
         shapes = {}
         for index in range(len(list_output_names(node))):
             axes = self.axes.get((node, index), ())
@@ -500,7 +492,9 @@ class _Freeing:
 
 
 def _add_edit(computed: SizeNodes, node: Node, entry: Entry, edit: Edit) -> str:
-    """Add nodes for the row of an edit (a constant where it is fixed), and the Expand; return the name of the value."""
+    """Add nodes for the row of an edit (a constant where it is fixed), and the Expand; return its
+    output's name.
+    """
     factors: dict[str, list[int]] = {}
     rest = [0 if is_free(axis) else multiply_numbers(axis) for axis in edit.row]
     for place, axis in enumerate(edit.row):
@@ -521,5 +515,4 @@ def _redirect(replaced: Mapping[Entry, Entry], entry: Entry, _: Node) -> Entry |
 
 
 def _name_size(name: str, place: int, size: int | str | None) -> Axis:
-    """Return the axis of an input; a size that the file leaves open gets a name where it has none."""
     return fix(size) if isinstance(size, int) else (size or f"{name}.{place}",)

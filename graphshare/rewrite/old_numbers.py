@@ -1,4 +1,4 @@
-"""Operators that older versions of MXNet compute differently from 1.9.1, or not at all
+"""Operators that MXNet before 1.9.1 computes differently, or not at all
 (``benchmarks/old_versions.py``).
 
 A difference for all inputs refuses a node; one that depends on inputs, or on the device, is a note.
@@ -20,7 +20,8 @@ Values = Callable[[str], Any]
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """A difference in operators of versions before ``fixed``, the first measured version without it.
+    """A difference in operators of versions before ``fixed``, the first measured version without
+    it.
 
     Matrices, such as outputs of dense layers, do not show a difference with ``more_axes``.
     """
@@ -37,7 +38,7 @@ def _has_unlike_dilate(value: Values) -> bool:
 
 
 def _leaves_picture(value: Values) -> bool:
-    """Whether a window may lie beyond the edge: its steps are larger than it is, and the last step is taken in full."""
+    """Whether a window may lie beyond the edge: strides exceed it, and the last step is complete."""
     steps = zip(value("stride") or (), value("kernel") or (), strict=False)
     return (
         not value("global_pool")

@@ -1,4 +1,4 @@
-"""``rename``: new names for nodes, as one act: swaps work, and every collision is found before anything changes."""
+"""``rename``: new names for nodes at once: swaps work, and collisions are found before any change."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ def plan_rename(
     ``only`` limits the rename to kinds of nodes, ``keep`` protects the names of inputs or outputs.
 
     Raises:
-        RefusedError: nothing would change, a node would lose its whole name, or names collide; all are listed.
+        RefusedError: nothing would change, a node would lose its whole name, or names collide; all
+            are listed.
     """
     kept = _list_kept(graph, keep, held)
 
@@ -74,12 +75,11 @@ def rename_by_names(
     held: frozenset[str] | None = None,
     repeats: bool = False,
 ) -> Rewrite:
-    """Rename nodes to ``names``, with ``stored`` as their other names; ``only`` limits the rename to kinds of nodes.
+    """Rename nodes to ``names``, with ``stored`` as their other names; ``only`` limits it to kinds
+    of nodes.
 
     ``repeats`` lets different names become one again, as the inverse of a rename may have to.
-
-    Raises:
-        RefusedError: as in :func:`plan_rename`.
+    Raises RefusedError as :func:`plan_rename`.
     """
     chosen = _choose(graph, only, held)
     new = {node: name for node, name in names.items() if node in chosen}
@@ -108,7 +108,6 @@ def _set_new_names(
 def _list_kept(
     graph: Graph, keep: Collection[Boundary], held: frozenset[str] | None
 ) -> frozenset[str]:
-    """Return the names that stay: of inputs that are not parameters, and of outputs of the graph."""
     kept: set[str] = set()
     if "inputs" in keep:
         kept.update(
@@ -139,13 +138,11 @@ def rename_by_rules(
     keep: Collection[Boundary] = (),
     held: frozenset[str] | None = None,
 ) -> Rewrite:
-    """Rename nodes by rules, except the inputs or outputs of the graph that ``keep`` says; the notes are on the rules.
+    """Rename nodes by rules, except inputs or outputs in ``keep``; the notes are on the rules.
 
-    Parameters that an alias or a scope override moves get their new names where these are free; two
-    of one name are refused.
+    Parameters that an alias or a scope override moves get their new names where these are free.
 
-    Raises:
-        RefusedError: as in :func:`rename`, or rules that do not fit the graph.
+    Raises RefusedError as :func:`rename`, or if rules do not fit the graph.
     """
     kept = _list_kept(graph, keep, held)
     plan = plan_names(
@@ -200,13 +197,14 @@ def set_names(
     stored: Mapping[Node, StoredNames] = EMPTY,
     repeats: bool = False,
 ) -> Rewrite:
-    """Give nodes new ``names``, with ``stored`` names where they are given; all others keep theirs.
+    """Give nodes new ``names`` and ``stored`` names; all others keep theirs.
 
-    Names inside subgraphs stay: they are bound by position. States that an operator's name implies follow it. With
-    ``repeats``, for the inverse of a rename, names may collide.
+    Names inside subgraphs stay: they are bound by position. States that an operator's name implies
+    follow it.
 
     Raises:
-        RefusedError: a new name is one that stays, or two nodes with different names would get one; all are listed.
+        RefusedError: a new name is one that stays, or two nodes with different names would get it,
+            unless ``repeats`` is set for the inverse of a rename.
     """
     implied = [
         (variable, names.get(variable.node, variable.node.name))
@@ -235,7 +233,7 @@ def set_names(
             else rename_node(node, name, stored.get(node))
         )
 
-    # Ids stand still under a rename, so lists that did not follow from the nodes stay as they were too.
+    # A rename keeps ids, so lists that did not follow from the nodes stay unchanged too.
     result, images = rebuild_graph(graph, change)
     result = msgspec.structs.replace(result, source=graph.source.after_rename(images))
     return Rewrite(
@@ -269,13 +267,15 @@ def rename(
     name, each ``*`` in the name is replaced by the text that the pattern's next ``*`` matched) and
     scopes around all names (``variable_scopes``) or all but parameters' (``name_scopes``), whose
     parts ``separator`` separates (``/``). ``only`` limits it to ``variables``, ``ops``, ``inputs``
-    or ``parameters``; ``keep`` leaves the names of ``inputs`` or ``outputs``, or both, to callers
-    that know them. Names inside subgraphs stay: they bind by position.
+    or ``parameters``; ``keep`` preserves the names of ``inputs`` or ``outputs``, or both, for
+    callers that know them. Names inside subgraphs stay: they bind by position.
 
     Raises:
         UsageError: no rule or option for renaming, or two ways exclude each other.
-        InputError: the map or rules file cannot be read, or names nodes that the graph does not have.
-        RefusedError: no name would change, a node would lose its whole name, or names collide; all are listed.
+        InputError: the map or rules file cannot be read, or names nodes that the graph does not
+            have.
+        RefusedError: no name would change, a node would lose its whole name, or names collide; all
+            are listed.
     """
     affixes = {
         "strip_prefix": as_names(strip_prefix or ()),
@@ -319,7 +319,6 @@ def rename(
 
 
 def _check_ways(mapped: bool, inverse: bool, affixes: bool, by_rule: bool) -> None:
-    """Refuse calls that give names in no way, or in two that exclude each other."""
     hint = "give `prefix` and `strip_prefix`, `match={PATTERN:NAME}`, scopes, `rules=FILE`, or `map=FILE`"
     if mapped and (affixes or by_rule):
         raise UsageError(Fault("a map excludes prefixes and rules", hint=hint))
@@ -332,8 +331,6 @@ def _check_ways(mapped: bool, inverse: bool, affixes: bool, by_rule: bool) -> No
 
 
 class _NewNames(NamedTuple):
-    """New names by node, and the map that they come from; None for names that a caller gave by node."""
-
     names: Mapping[Node, str]
     stored: Mapping[Node, StoredNames] = EMPTY
     map_file: MapFile | None = None
@@ -345,7 +342,6 @@ def _read_new_names(
     map: StrPath | None,
     inverse: bool,
 ) -> _NewNames | None:
-    """Return the names that a map file, or names by old name or by node, give; None where none of them is there."""
     if names is not None:
         by_node = {old: new for old, new in names.items() if isinstance(old, Node)}
         if by_node:
@@ -368,7 +364,7 @@ def _rename_by_map(
     )
     if not inverse or new.map_file is None or not new.map_file.sources:
         return rewrite
-    # The inverse should give back the bytes of the source, and how that escaped its strings is not in the graph.
+    # The inverse should restore the source's bytes, but the graph does not record string escapes.
     lost = ("the result is not, byte for byte, the file that the map was made from",)
     return restore_escapes(rewrite, new.map_file) or replace(rewrite, notes=lost)
 
@@ -384,7 +380,6 @@ _OPTION_KINDS: Mapping[str, Kind] = {
 def _list_option_rules(
     match: Mapping[str, str], affixes: Mapping[str, Sequence[str]]
 ) -> list[Rule]:
-    """Return the rules that options give, those of ``match`` first."""
     rules = [
         Rule("match", old, to, place=f"`match={{{old!r}: {to!r}}}`", option=True)
         for old, to in match.items()

@@ -1,4 +1,4 @@
-"""``share``: parameters of one graph tied by rule, after every reason not to tie them has been found.
+"""``share``: tie parameters of one graph by rule, after finding every reason not to.
 
 With ``--doctor`` variables that merely share a name become one node, or get names of their own.
 """
@@ -46,12 +46,12 @@ def plan_share(
 ) -> Sharing:
     """Tie parameters by rules; operators and outputs keep their names.
 
-    If parameters get one new name, the one that has it already stays, else the first in file order, with its record in
-    ``params``.
+    Of parameters with one new name, the one that has it already stays with its record in
+    ``params``, else the first in file order.
 
     Raises:
         RefusedError: nothing would change; the rules do not fit the graph; parameters of different
-            kinds, shapes or types would be one; all are listed.
+            kinds, shapes or types would be one.
     """
     roles = assign_sharing_roles(graph, params, as_input, as_parameter)
     plan = plan_sharing(graph, ruleset, roles)
@@ -79,7 +79,7 @@ def share_by_plan(
         )  # start-up: few ties are of two shapes
 
         images = rewrite.branches[0].images
-        # A second rewrite, after the ties of equal shapes, because it adds operators that a run has to prove.
+        # A second rewrite, because it adds operators that a run has to prove.
         reshaping = tie_reshaped(
             rewrite.graph, {images[node]: images[plan.ties[node]] for node in reshaped}
         )
@@ -106,9 +106,7 @@ def share_by_plan(
 def _find_reshaped(
     graph: Graph, ties: Mapping[Node, Node], params: ParameterFile | None
 ) -> set[Node]:
-    """Return the parameters that are tied to one of another shape and equal bytes; only ONNX has a
-    Reshape that is free.
-    """
+    """Return the parameters tied to one of another shape; only ONNX has a free Reshape."""
     # Before opset 9 no Constant holds the integers that a Reshape takes.
     if (
         params is None
@@ -136,7 +134,6 @@ def _find_reshaped(
 
 
 def _differ_in_shape(ours: Record, theirs: Record) -> bool:
-    """Return whether two arrays differ in their shapes alone, so that their bytes may be equal."""
     is_alike = (ours.element_type, ours.storage, ours.dense_size) == (
         theirs.element_type,
         "default",
@@ -146,7 +143,6 @@ def _differ_in_shape(ours: Record, theirs: Record) -> bool:
 
 
 def _refuse_outputs(graph: Graph, plan: Plan, reshaped: Collection[Node]) -> Iterator[Fault]:
-    """Yield a fault for each output that would get another name. One that is reshaped keeps its own."""
     heads = dict.fromkeys(entry.node for entry in graph.heads)
     for node in heads:
         kept = plan.ties.get(node, node)
@@ -183,10 +179,6 @@ def _differences(
     params: ParameterFile | None,
     reshaped: Collection[Node],
 ) -> tuple[list[Fault], list[str]]:
-    """Return reasons not to tie pairs of ``plan``, and notes on those that can be tied.
-
-    Those that are ``reshaped`` may have two shapes.
-    """
     faults: list[Fault] = []
     notes: list[str] = []
     uses = consumers(graph.nodes)
@@ -235,7 +227,6 @@ def _article(kind: Kind) -> str:
 def _compare_forms(
     tied: Node, kept: Node, records: Mapping[str, Record], uses: _Uses, np_shape: bool
 ) -> Iterator[tuple[str, object, object]]:
-    """Return the facts (shape, dtype) that surely differ: in the parameter file, the attributes or the operators."""
     ours, theirs = records.get(tied.name), records.get(kept.name)
     a, b = _find_shape(tied, ours, np_shape), _find_shape(kept, theirs, np_shape)
     if a is not None and b is not None and not _may_be_equal(a, b):
@@ -264,7 +255,7 @@ def _dtype(node: Node, record: Record | None) -> str:
 
 
 def _by_operators(tied: Node, kept: Node, uses: _Uses) -> Iterator[tuple[str, object, object]]:
-    """Yield the sizes that the first operators of two variables give to the same formal input, where those differ."""
+    """Yield sizes of one formal input that differ between the first operators."""
     for user, slot in uses.get(tied, ())[:1]:
         for other, place in uses.get(kept, ())[:1]:
             signature, twin = find_signature(user), find_signature(other)
@@ -287,7 +278,6 @@ def _formal(user: Node, slot: int) -> str:
 
 
 def _hints(tied: Node, kept: Node, uses: _Uses) -> Iterator[tuple[str, str, str]]:
-    """Yield the hints for the optimizer and the initializer that differ between two variables."""
     for hint in _HINTS:
         ours, theirs = (_hint(node, hint, uses) for node in (tied, kept))
         if ours != theirs:
@@ -295,7 +285,9 @@ def _hints(tied: Node, kept: Node, uses: _Uses) -> Iterator[tuple[str, str, str]
 
 
 def _hint(node: Node, hint: str, uses: _Uses) -> str:
-    """Return a variable's own attribute; in files before 0.9 the operator may have it (``weight_lr_mult``)."""
+    """Return a variable's own attribute; in files before 0.9 the operator may have it
+    (``weight_lr_mult``).
+    """
     own = node.attrs.get(f"__{hint}__", node.attrs.get(hint, ""))
     if own or hint == "init":
         return own
@@ -308,7 +300,6 @@ def _hint(node: Node, hint: str, uses: _Uses) -> str:
 
 
 def _values(params: ParameterFile, pairs: list[tuple[Node, Node, Record, Record]]) -> Iterator[str]:
-    """Yield a warning for each pair whose records differ in their bytes."""
     with ArrayReader(params) as left, ArrayReader(params) as right:
         for tied, kept, ours, theirs in pairs:
             if not have_equal_bytes(left.chunks(ours), right.chunks(theirs)):
@@ -321,10 +312,10 @@ def _values(params: ParameterFile, pairs: list[tuple[Node, Node, Record, Record]
 def _forgotten_partners(
     graph: Graph, plan: Plan, roles: Mapping[Node, Role], params: ParameterFile | None
 ) -> list[str]:
-    """Return parameters beside tied ones that stay two: a bias where the weight is tied, moving
-    statistics where gamma is.
+    """Return untied parameters beside tied ones: a bias of a tied weight, statistics of a tied
+    gamma.
 
-    Parameters that cannot be tied do not count, nor do pairs that a search for everything equal left apart.
+    Parameters that cannot be tied do not count, nor do pairs left by a search for everything equal.
     """
     uses = consumers(graph.nodes) if plan.ties else {}
     records = index_records(params)
@@ -352,7 +343,6 @@ def _forgotten_partners(
 def _list_apart(
     user: Node, twin: Node, slot: int, ties: Mapping[Node, Node], roles: Mapping[Node, Role]
 ) -> Iterator[tuple[Node, Node]]:
-    """Yield the pairs of parameters that two operators read beside the input ``slot``, and that are not one."""
     shared = ties.get(user.inputs[slot].node, user.inputs[slot].node)
     for place, (a, b) in enumerate(zip(user.inputs, twin.inputs, strict=True)):
         one, other = ties.get(a.node, a.node), ties.get(b.node, b.node)
@@ -362,10 +352,7 @@ def _list_apart(
 
 
 def find_repeated_names(graph: Graph) -> dict[str, list[Node]]:
-    """Return the names of more than one variable; MXNet's Module refuses such a graph.
-
-    Unnamed variables do not count.
-    """
+    """Return repeated names of variables, which MXNet's Module refuses; unnamed ones do not count."""
     by_name: dict[str, list[Node]] = {}
     for node in graph.variables():
         by_name.setdefault(node.name, []).append(node)
@@ -380,9 +367,10 @@ def plan_doctor(
     as_input: Collection[str] = (),
     as_parameter: Collection[str] = (),
 ) -> Sharing:
-    """Repair repeated names: variables of one name become one node (``tie``), or get numbers (``separate``).
+    """Repair repeated names: variables of one name become one node (``tie``), or get numbers
+    (``separate``).
 
-    A record in ``params`` is written for each of those that are separate.
+    A record in ``params`` is written for each separate one.
 
     Raises:
         RefusedError: no two variables have one name, or those that do cannot be one.

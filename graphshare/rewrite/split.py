@@ -1,6 +1,4 @@
-"""Divide the operators of a graph into parts that run one after the other, and find the values that
-cross between them.
-"""
+"""Divide a graph's operators into consecutive parts, and find the values that cross between them."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from graphshare.text.format import format_count
 
 
 class Crossing(msgspec.Struct, frozen=True):
-    """A value that one part computes and others read, by the numbers of the parts, counted from 1."""
+    """A value that one part computes and others read; parts are counted from 1."""
 
     name: str
     source: int
@@ -25,18 +23,18 @@ class Crossing(msgspec.Struct, frozen=True):
 
 
 class GraphParts(msgspec.Struct, frozen=True, eq=False):
-    """The rewrite that makes each part of a graph, and the values that cross between them."""
+    """The rewrites that make the parts of a graph, and the values that cross between them."""
 
     rewrites: tuple[Rewrite, ...]
     crossings: tuple[Crossing, ...]
 
 
 def split_at(graph: Graph, names: Sequence[str]) -> dict[Node, int]:
-    """Return the part of each operator that the heads need: the first computes the first of
-    ``names``, the last the rest.
+    """Return the parts of needed operators: the first computes the first of ``names``, the last the
+    rest.
 
     Raises:
-        RefusedError: a name is not in the graph, or a part would have no operator; all are listed.
+        RefusedError: a name is not in the graph, or a part would have no operator.
     """
     parts: dict[Node, int] = {}
     faults = []
@@ -68,12 +66,10 @@ def split_at(graph: Graph, names: Sequence[str]) -> dict[Node, int]:
 
 
 def split_evenly(graph: Graph, count: int, measure: Callable[[Node], int]) -> dict[Node, int]:
-    """Return the part of each operator that the heads need, of ``count`` parts with weights of about equal size.
+    """Return the parts of needed operators: ``count`` parts with weights of about equal size.
 
-    ``measure`` returns the bytes of a variable, or of an operator without inputs.
-
-    Raises:
-        RefusedError: there are fewer operators than parts.
+    ``measure`` returns the bytes of a variable, or of an operator without inputs. Raises
+    RefusedError for fewer operators than parts.
     """
     needed = set(post_order(entry.node for entry in graph.heads))
     nodes = [node for node in topological(graph) if node in needed and node.op]
@@ -92,7 +88,7 @@ def split_evenly(graph: Graph, count: int, measure: Callable[[Node], int]) -> di
     number, taken, left = 0, 0, sum(sizes)
     for place, (node, size) in enumerate(zip(order, sizes, strict=True)):
         others = count - number - 1
-        # A part ends where another operator would take it further from its share than it is now.
+        # A part ends where another operator would take it further from its share.
         is_full = taken and 2 * taken + size > 2 * (left + taken) / (others + 1)
         if others and (is_full or len(order) - place == others):
             number, taken = number + 1, 0
@@ -103,12 +99,11 @@ def split_evenly(graph: Graph, count: int, measure: Callable[[Node], int]) -> di
 
 
 def _find_sources(node: Node) -> set[Node]:
-    """Return the variables, and the operators without inputs, that a node reads."""
     return {entry.node for entry in node.inputs if not entry.node.inputs}
 
 
 def _weigh(order: Sequence[Node], measure: Callable[[Node], int]) -> list[int]:
-    """Return the weight of each operator: that of the sources that it reads first, and one for itself."""
+    """Weigh each operator: one, and the sources that it reads first."""
     seen: set[Node] = set()
     weights = []
     for node in order:
@@ -119,11 +114,11 @@ def _weigh(order: Sequence[Node], measure: Callable[[Node], int]) -> list[int]:
 
 
 def extract_parts(graph: Graph, parts: Mapping[Node, int]) -> GraphParts:
-    """Return the parts of a graph, each with the values that later parts read among its outputs, under their names.
+    """Return the parts of a graph. Values that later parts read become outputs under their names.
 
     Raises:
-        RefusedError: the format wants the type of a value that crosses, and it is not known;
-            several nodes have a name that joins parts; all are listed.
+        RefusedError: the format requires the unknown type of a value that crosses; several nodes
+            have a name that joins parts.
     """
     readers: dict[tuple[Node, int], set[int]] = {}
     entries: dict[tuple[Node, int], Entry] = {}
@@ -160,12 +155,7 @@ def extract_parts(graph: Graph, parts: Mapping[Node, int]) -> GraphParts:
 
 
 def _refuse_repeated(parts: Mapping[Node, int], ends: Set[Node]) -> None:
-    """Refuse names that several nodes of different parts have, or one that ends a part and another:
-    parts are joined by names.
-
-    Raises:
-        RefusedError: every such name.
-    """
+    """Refuse repeated names at the ends of parts: parts are joined by names."""
     named: dict[str, dict[Node, set[int]]] = {}
     for user, number in parts.items():
         for node in (user, *(entry.node for entry in user.inputs if not entry.node.op)):

@@ -1,6 +1,6 @@
-"""Tying and untying: several variables become one node of all their consumers, or one becomes a node for each of them.
+"""Tying and untying: several variables become one node, or one becomes a node for each consumer.
 
-Only one node is trained by MXNet as one parameter.
+MXNet trains only a single node as one parameter.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Tied(msgspec.Struct, frozen=True):
 
 
 class Ties(ShortRepr, msgspec.Struct, frozen=True):
-    """The report of a sharing: parameters that were tied, renamed or copied, and unchanged ones."""
+    """The report of a sharing: tied, renamed, copied and unchanged parameters."""
 
     tied: list[Tied]
     renamed: list[Tied]
@@ -52,7 +52,8 @@ class Ties(ShortRepr, msgspec.Struct, frozen=True):
 class Sharing(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
     """A rewrite of parameters, with the roles before it and the report.
 
-    ``reshaping`` goes on from it where parameters of two shapes are tied: it adds operators, and a run must prove it.
+    ``reshaping`` follows it where parameters of two shapes are tied: it adds operators, and a run
+    must prove it.
     """
 
     roles: Mapping[Node, Role]
@@ -66,7 +67,9 @@ def assign_sharing_roles(
     as_input: Collection[str],
     as_parameter: Collection[str],
 ) -> dict[Node, Role]:
-    """Return the role of every variable; an input with a default is a parameter only if the user says so."""
+    """Return the role of every variable; an input with a default is a parameter only if the user
+    says so.
+    """
     roles = assign_roles(
         graph, held=list_parameter_names(params), as_input=as_input, as_parameter=as_parameter
     )
@@ -85,12 +88,10 @@ def index_records(params: ParameterFile | None) -> dict[str, Record]:
 
 
 def _is_plain(node: Node) -> bool:
-    """Return whether a node is a variable with nothing before it."""
     return node.is_variable and not node.inputs and not node.control_deps
 
 
 def _check_plain(nodes: Iterable[Node], change: str) -> None:
-    """Refuse to tie or untie something other than variables without inputs. Raises RefusedError with all of these."""
     message = f"cannot be {change}: only variables without inputs can be"
     RefusedError.raise_any(
         dict.fromkeys(Fault(message, node=node.name) for node in nodes if not _is_plain(node))
@@ -100,13 +101,12 @@ def _check_plain(nodes: Iterable[Node], change: str) -> None:
 def tie(graph: Graph, ties: Mapping[Node, Node], names: Mapping[Node, str]) -> Rewrite:
     """Replace each key of ``ties`` by its value, and give new ``names`` to nodes that stay.
 
-    The values of ``ties`` are variables that are tied to nothing themselves. A kept variable takes
-    the place of the first that is tied to it, so that it stays before every consumer. The versions
-    of redirected entries are counted on: first the kept variable's, then each tied one's in file
-    order.
+    The values of ``ties`` are variables that are not tied themselves. A kept variable moves to the
+    place of the first one tied to it, before every consumer. The versions of redirected entries are
+    counted on: first the kept variable's, then each tied one's in file order.
 
     Raises:
-        RefusedError: something other than a variable is to be tied; all are listed.
+        RefusedError: something other than a variable is to be tied.
     """
     _check_plain((node for pair in ties.items() for node in pair), "tied")
     mutations = _count_mutations(graph, ties) if ties else {}
@@ -153,7 +153,7 @@ def find_last_versions(nodes: Iterable[Node]) -> dict[Node, int]:
 
 
 def _count_mutations(graph: Graph, ties: Mapping[Node, Node]) -> dict[Node, int]:
-    """Return by how much the versions of each tied variable rise: how often the kept one is mutated before it."""
+    """Return by how much the versions of tied variables rise: the mutations of the kept one before."""
     last = find_last_versions(graph.nodes)
     counted = {kept: last.get(kept, 0) for kept in ties.values()}
     raised: dict[Node, int] = {}
@@ -213,7 +213,6 @@ def _has_several_users(node: Node, uses: Mapping[Node, Sequence[tuple[Node, int]
 def _suggest_pattern(
     pattern: str, matched: Collection[Node], shared: Collection[Node], roles: Mapping[Node, Role]
 ) -> str:
-    """Return a hint for a pattern that matches none of the ``shared`` parameters."""
     unknown = [node for node in matched if roles[node].kind is Kind.UNKNOWN]
     if unknown:
         return f"`as_parameter={unknown[-1].name!r}` says that it is a parameter: {roles[unknown[-1]].reason}"
@@ -226,13 +225,12 @@ def _suggest_pattern(
 def untie(graph: Graph, variables: Collection[Node]) -> Rewrite:
     """Copy each of ``variables`` for every operator but the first, in file order, that uses it.
 
-    A copy has the name that MXNet gives to that operator's own input (``fc2_weight``), or where
-    that name is taken, the name of the variable and a number. It follows the original. The rewrite
-    has one more branch for each further copy, with the copies alone: the record of the original in
-    a parameter file is written for them too.
+    A copy follows the original. Its name is MXNet's for that operator's own input (``fc2_weight``),
+    or if that is taken, the variable's with a number. Each further copy is a branch of the rewrite,
+    so that the original's record in a parameter file is written for it too.
 
     Raises:
-        RefusedError: something other than a variable without inputs is to be untied; all are listed.
+        RefusedError: something other than a variable without inputs is to be untied.
     """
     _check_plain(variables, "untied")
     users: dict[Node, dict[Node, int]] = {node: {} for node in variables}
@@ -291,7 +289,9 @@ def _enter_copy(entry: Entry, copy: Node | None) -> Entry | None:
 
 
 def note_copied_attributes(graph: Graph) -> list[str]:
-    """Return notes on equal weights in attributes (as in ai.onnx.ml) that several operators have, each its own copy."""
+    """Return notes on equal weights in attributes (as in ai.onnx.ml) of several operators, each its
+    own copy.
+    """
     description = find_format(graph).description
     alike: dict[object, list[Node]] = {}
     for node in graph.nodes:

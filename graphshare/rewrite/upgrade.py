@@ -1,6 +1,6 @@
 """A graph as MXNet 1.9.1 holds it after loading a file, and writes it back.
 
-The steps are the same as in MXNet's own loader, in its order. A step runs for files older than the
+These are the steps of MXNet's own loader, in its order. A step runs for files older than the
 version beside it; a file without a version counts as 0.8.0. They work on drafts, because two of
 them change variables while looking at operators.
 """
@@ -26,7 +26,7 @@ _CASTS = ("amp_cast", "amp_multicast")
 
 
 class Draft:
-    """A node while it is upgraded. Compared by identity, as nodes are; edges are ``(draft, index, version)``."""
+    """A node while it is upgraded, compared by identity. Edges are ``(draft, index, version)``."""
 
     __slots__ = ("attrs", "control_deps", "inputs", "name", "node", "op", "subgraphs")
 
@@ -57,7 +57,6 @@ class Draft:
 
 
 def _make_drafts(graph: Graph) -> dict[Node, Draft]:
-    """Return a draft for every node that the heads need, in MXNet's order."""
     drafts: dict[Node, Draft] = {}
     for node in reachable(graph):
         draft = drafts[node] = Draft(node)
@@ -69,14 +68,15 @@ def _make_drafts(graph: Graph) -> dict[Node, Draft]:
 
 
 def upgrade(graph: Graph, *, keep_amp_cast: bool = False) -> Rewrite:
-    """Return a graph as MXNet 1.9.1 writes it: canonical names, one attribute map, implied inputs as nodes, its order.
+    """Return a graph as MXNet 1.9.1 writes it: canonical names, one attribute map, implied inputs
+    as nodes, its order.
 
-    Unreachable nodes are dropped, graph attributes other than MXNet's own too. ``keep_amp_cast`` keeps the casts that
-    ``Symbol.save`` removes by default.
+    Unreachable nodes and graph attributes other than MXNet's own are dropped. ``keep_amp_cast``
+    keeps the casts that ``Symbol.save`` removes by default.
 
     Raises:
-        RefusedError: MXNet would not load the file, or this package does not know an operator well
-            enough to tell; every such node is listed.
+        RefusedError: MXNet would not load the file, or an operator is not known well enough to
+            tell.
     """
     drafts = _make_drafts(graph)
     order = list(drafts.values())
@@ -86,7 +86,7 @@ def upgrade(graph: Graph, *, keep_amp_cast: bool = False) -> Rewrite:
     for draft in order:
         draft.op = canonical(draft.op)
         _rename_attributes(draft)
-    # Files of this version write hidden keys with underscores, and a plain one is an unknown attribute there.
+    # Files of this version write hidden keys with underscores; a plain one is an unknown attribute.
     hidden = _take_hidden(order) if version < WRITES_VERSION else {}
     faults = [fault for draft in order for fault in _unparsable(draft)]
     if hidden:
@@ -121,7 +121,9 @@ def _unknown(draft: Draft) -> Iterable[Fault]:
 
 
 def list_refused_keys(graph: Graph) -> dict[Node, list[str]]:
-    """Return, by operator, the hidden keys that MXNet refuses in an older file: step A finds no variable for them."""
+    """Return, by operator, the hidden keys that MXNet refuses in an older file: step A finds no
+    variable for them.
+    """
     order = list(_make_drafts(graph).values())
     for draft in order:
         draft.op = canonical(draft.op)
@@ -135,7 +137,7 @@ def list_refused_keys(graph: Graph) -> dict[Node, list[str]]:
 
 
 def _rename_attributes(draft: Draft) -> None:
-    """Replace MXNet 1.5's spelling of three int8 attributes, as every load does; the old key wins if both are there."""
+    """Replace MXNet 1.5's spelling of three int8 attributes, as every load does; the old key wins."""
     signature = lookup(draft.op)
     for old, new in (signature.renamed_attributes if signature else EMPTY).items():
         if old in draft.attrs:
@@ -143,7 +145,9 @@ def _rename_attributes(draft: Draft) -> None:
 
 
 def _take_hidden(order: list[Draft]) -> dict[Draft, list[tuple[str, str]]]:
-    """Set aside, before parsing, the keys that begin or end with the plain spelling of a hidden attribute."""
+    """Set aside, before parsing, keys that begin or end with the plain spelling of a hidden
+    attribute.
+    """
     taken: dict[Draft, list[tuple[str, str]]] = {}
     for draft in order:
         for key in [
@@ -157,7 +161,7 @@ def _give_hidden(order: list[Draft], hidden: dict[Draft, list[tuple[str, str]]])
     """Do step A: ``lr_mult`` becomes ``__lr_mult__``; ``weight_lr_mult`` on an operator moves to
     its variable ``weight``.
 
-    A key that fits neither goes back where it was. An operator with typed attributes does not accept that.
+    A key that fits neither is put back. An operator with typed attributes does not accept that.
     """
     faults = []
     for draft in order:
@@ -183,9 +187,7 @@ def _give_hidden(order: list[Draft], hidden: dict[Draft, list[tuple[str, str]]])
 
 
 def _is_parsed_again(draft: Draft) -> bool:
-    """Whether MXNet objects to a key that step A put back: it parses attributes again, except of
-    its oldest operators.
-    """
+    """Whether MXNet parses attributes again after step A: all but its oldest operators do."""
     signature = lookup(draft.op)
     return (
         signature is not None
@@ -195,7 +197,6 @@ def _is_parsed_again(draft: Draft) -> bool:
 
 
 def _owner(draft: Draft, formal: str) -> Draft | None:
-    """Return the variable at input ``formal`` of an operator that names its inputs."""
     signature = lookup(draft.op)
     names = (
         signature.input_names(draft.attrs, len(draft.inputs), subgraphs=draft.subgraphs)
@@ -216,14 +217,16 @@ def _unparsable(draft: Draft) -> Iterable[Fault]:
 
 
 def _add_implied(draft: Draft) -> None:
-    """Do step C: missing inputs become variables named after the operator, each with a copy of its attributes."""
+    """Do step C: missing inputs become variables named after the operator, with copies of its
+    attributes.
+    """
     if not draft.is_variable:
         for implied in list(list_implied_inputs(draft.to_node())):
             draft.inputs.append((Draft(Node("", implied.name, draft.attrs)), 0, 0))
 
 
 def _add_initializers(draft: Draft) -> None:
-    """Do step D: operators with a default initializer write it on the variables that feed them."""
+    """Do step D: operators with a default initializer write it on their variables."""
     signature = lookup(draft.op)
     initializers: Mapping[int, str] = signature.initializers if signature else {}
     for slot, text in initializers.items():
@@ -232,7 +235,7 @@ def _add_initializers(draft: Draft) -> None:
 
 
 def _flatten_argmax(draft: Draft) -> None:
-    """Do step E: ``axis=-1`` meant all axes; now its absence does."""
+    """Do step E: remove ``axis=-1``, the older spelling of all axes."""
     if draft.op in ("argmax", "argmin") and draft.attrs.get("axis") == "-1":
         del draft.attrs["axis"]
 
@@ -245,8 +248,8 @@ _STEPS: tuple[tuple[int, Callable[[Draft], None]], ...] = (
 
 
 def _remove_casts(order: list[Draft]) -> None:
-    """Let consumers of a cast read its own input, version included; a cast that a head or control
-    dependency names stays.
+    """Let consumers of a cast read its input, version included, unless a head or control dependency
+    names it.
 
     Raises:
         RefusedError: a cast has no input for one of its consumers; MXNet crashes on that.
@@ -269,7 +272,6 @@ def _behind_casts(edge: tuple[Draft, int, int]) -> tuple[Draft, int, int]:
 
 
 def _finish(graph: Graph, drafts: dict[Node, Draft]) -> Rewrite:
-    """Return the graph of the drafts, with MXNet's own graph attributes only."""
     for draft in drafts.values():
         draft.subgraphs = tuple(map(_upgrade_subgraph, draft.subgraphs))
     images, heads = _build(graph, drafts)
@@ -279,16 +281,14 @@ def _finish(graph: Graph, drafts: dict[Node, Draft]) -> Rewrite:
         # MXNet writes this key before the version.
         attrs = {"is_np_shape": ["int", 1], **attrs}
     nodes = tuple(post_order(entry.node for entry in heads))
-    # Casts that were removed have an image that nothing reads any more.
+    # Removed casts have images that no node reads.
     remaining = set(nodes)
     kept = {node: images[node] for node in drafts if images[node] in remaining}
     return Rewrite(Graph(nodes, heads, freeze(attrs), MxnetSource()), (Branch("", graph, kept),))
 
 
 def _upgrade_subgraph(graph: Graph) -> Graph:
-    """Return a subgraph with canonical names and counts; no step of the table runs on it, and MXNet
-    drops its attributes.
-    """
+    """Canonicalize names and counts; no other step runs here, and MXNet drops attributes."""
     drafts = _make_drafts(graph)
     for draft in drafts.values():
         draft.op = canonical(draft.op)
@@ -306,7 +306,6 @@ def _upgrade_subgraph(graph: Graph) -> Graph:
 def _build(
     graph: Graph, drafts: Mapping[Node, Draft]
 ) -> tuple[dict[Node, Node], tuple[Entry, ...]]:
-    """Return the upgraded image of each node that was read or is implied, and the heads."""
     implied = [
         source
         for draft in drafts.values()

@@ -1,7 +1,7 @@
-"""Open fsspec's file system for a URL, and turn its failures into errors with hints. Only this module imports fsspec.
+"""Open fsspec's file system for a URL, and explain its failures. Only this module imports fsspec.
 
-fsspec and the packages for ``http`` and ``s3`` are installed by the extra ``remote``, packages for
-other protocols by the user.
+The extra ``remote`` installs fsspec and the packages for ``http`` and ``s3``, the user those for
+other protocols.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _CREDENTIALS = (
 
 
 class FileSystem(Protocol):
-    """The methods of fsspec's ``AbstractFileSystem`` that are used; an asynchronous one has a ``loop`` too."""
+    """The used methods of fsspec's ``AbstractFileSystem``; an asynchronous one has a ``loop`` too."""
 
     def info(self, path: str) -> Mapping[str, Any]: ...
     def ls(self, path: str, detail: bool = ...) -> list[Mapping[str, Any]]: ...
@@ -54,7 +54,7 @@ class FileSystem(Protocol):
 
 
 class RemotePath:
-    """A URL with the file system that reads it: ``path`` is its path there."""
+    """A URL, and its ``path`` in the file system that reads it."""
 
     __slots__ = ("filesystem", "path", "scheme", "url")
 
@@ -81,12 +81,10 @@ class RemotePath:
 
     @property
     def is_web(self) -> bool:
-        """Return whether ranges are requested by HTTP."""
         return self.scheme in ("http", "https")
 
     @property
     def is_s3(self) -> bool:
-        """Return whether ranges are requested from an S3 object store."""
         return self.scheme in ("s3", "s3a") and not self.url.startswith(
             ("simplecache::", "filecache::", "blockcache::")
         )
@@ -116,7 +114,6 @@ def _import_fsspec(url: str) -> Any:
 
 
 def _open_filesystem(fsspec: Any, url: str) -> tuple[Any, str]:
-    """Return the file system of a URL and its path there. Requests by S3 and HTTP have time limits."""
     schemes = {link.partition("://")[0].lower() for link in url.split("::")}
     configured = {**fsspec.config.conf.get("s3", {}), **fsspec.config.conf.get("s3a", {})}
     options = {scheme: s3_options(configured) for scheme in schemes & {"s3", "s3a"}}
@@ -169,9 +166,9 @@ def translate_error(error: Exception, url: str, *, writes: bool = False) -> Grap
 
 
 def _refuse_missing_package(error: ImportError, url: str) -> Fault:
-    """Return the fault of a protocol whose package is not installed, with the command that installs it."""
     hint = INSTALL if find_scheme(url) in _OWN else ""
-    # fsspec names the package: "Please install gcsfs to access Google Storage", 'SFTPFileSystem requires "paramiko"'.
+    # fsspec names the package: "Please install gcsfs to access Google Storage", 'SFTPFileSystem
+    # requires "paramiko"'.
     named = re.search(
         r"(?:[Ii]nstall(?: the)?|requires) [\"']*(?!to\b|the\b)([a-z][\w-]*)", str(error)
     )
@@ -192,7 +189,7 @@ def find_status(error: BaseException) -> int:
 
 
 def may_pass(error: BaseException) -> bool:
-    """Return whether a request that failed like this may succeed when it is repeated."""
+    """Return whether a failed request may succeed when repeated."""
     status = find_status(error)
     if status:
         return status == 429 or status >= 500
@@ -226,6 +223,5 @@ def may_pass(error: BaseException) -> bool:
 
 
 def _reason(error: Exception) -> str:
-    """Return the text of an error on one line, without credentials; its name where it has none."""
     text = getattr(error, "strerror", None) or str(error)
     return redact(shorten(" ".join(str(text).split()), 300)) or type(error).__name__

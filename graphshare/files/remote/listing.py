@@ -1,6 +1,6 @@
-"""Find out whether a URL names a file or a folder, and list the files below a folder.
+"""Tell files from folders at URLs, and list the files below a folder.
 
-Folders of ``http`` are pages of links, as web servers make them for a directory; links to elsewhere do not count.
+A web server's page of a directory is a folder; links to elsewhere do not count.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MAX_PAGES = 1000
 
 
 def find_kind(url: str) -> Literal["file", "folder", ""]:
-    """Return the kind of a URL; an empty text if nothing is there. Raises InputError when that cannot be known."""
+    """Return the kind of a URL; empty if nothing is there. Raises InputError if that is unknown."""
     place = RemotePath(url)
     if place.is_web:
         if split_url(url)[1] == "":
@@ -55,7 +55,7 @@ def find_kind(url: str) -> Literal["file", "folder", ""]:
 def list_folder(folder: str, *, prefix: str = "") -> list[ListedFile]:
     """Return the files right in a folder whose names begin with ``prefix``, by name.
 
-    Raises InputError when it is not there.
+    Raises InputError for a missing folder, as :func:`find_files` does.
     """
     place = RemotePath(folder)
     if place.is_web:
@@ -84,10 +84,7 @@ def list_folder(folder: str, *, prefix: str = "") -> list[ListedFile]:
 
 
 def find_files(folder: str, *, depth: int | None = None) -> list[ListedFile]:
-    """Return the files below a folder, at most ``depth`` levels down, by path.
-
-    Raises InputError when it is not there.
-    """
+    """Return the files below a folder, at most ``depth`` levels down, by path."""
     place = RemotePath(folder)
     if place.is_web:
         return sorted(_follow_links(folder, depth), key=_by_path)
@@ -126,7 +123,7 @@ def _describe(folder: str, name: str, facts: Mapping[str, Any]) -> ListedFile:
 
 
 def _list_links(folder: str) -> list[str]:
-    """Return the files and the folders (with a slash at their end) to which the page of a folder links."""
+    """Return linked files and folders (with a final slash)."""
     head, name, tail = split_url(folder)
     base = f"{head}{name}/" if name else head
     links = dict.fromkeys(find_links(read_url(f"{base}{tail}", _MAX_PAGE)))
@@ -151,7 +148,6 @@ def find_links(page: bytes) -> Iterator[bytes]:
 
 
 def _join_link(base: str, link: str) -> str:
-    """Return the URL of a link; an empty text for a malformed one."""
     try:
         return urljoin(base, unescape(link))
     except ValueError:  # a bracket without its other one, or a number of thousands of digits
@@ -159,7 +155,7 @@ def _join_link(base: str, link: str) -> str:
 
 
 def _follow_links(folder: str, depth: int | None) -> list[ListedFile]:
-    """Return the files below a folder of a web server. Raises InputError when there are too many folders."""
+    """List files page by page; InputError for too many or too slow pages."""
     files: list[ListedFile] = []
     level, pages, started = [folder], 0, time.monotonic()
     for _ in range(depth if depth is not None else _MAX_PAGES):

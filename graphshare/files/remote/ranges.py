@@ -1,8 +1,8 @@
-"""Requests for ranges of bytes, each of which fails when the content has changed since the first one.
+"""Requests for ranges of bytes that fail when the content has changed since the first one.
 
-HTTP and S3 are asked with ``If-Match`` and the entity tag of the first answer, and the tag of each
-answer is compared, for servers that ignore the condition. Other file systems have no conditions:
-size and time are compared.
+HTTP and S3 get ``If-Match`` with the first answer's entity tag. Servers may ignore this condition,
+so each answer's tag is compared too. Other file systems have no conditions: size and time are
+compared.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ _CONTENT_RANGE = re.compile(rf"bytes (?:({_NUMBER})-({_NUMBER})|\*)/({_NUMBER}|\
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """Bytes from ``start`` on, the size of the whole content, and its version: an entity tag, or a time."""
+    """Bytes from ``start`` on, the size of the whole content, and its version: an entity tag, or a
+    time.
+    """
 
     start: int
     data: bytes
@@ -42,7 +44,7 @@ class Fetch(Protocol):
 
 
 def choose_fetch(place: RemotePath) -> Fetch | None:
-    """Return a function that requests ranges of a URL; None where only the file system itself can read them."""
+    """Return a function that requests ranges of a URL; None if only the file system can read them."""
     if not (place.is_web or place.is_s3):
         return None
     get = _get_from_web if place.is_web else _get_from_s3
@@ -63,7 +65,6 @@ async def _get_all(
     bounds: Sequence[tuple[int, int]],
     version: str,
 ) -> list[Answer]:
-    """Return the answers to several requests; some of them run at the same time."""
     free = asyncio.Semaphore(retries.AT_ONCE)
 
     async def get_one(start: int, stop: int) -> Answer:
@@ -74,12 +75,12 @@ async def _get_all(
 
 
 def refuse_changed(url: str) -> InputError:
-    """Return the error of an object that is not the one of the first request."""
+    """Return the error of an object that changed since the first request."""
     return InputError(Fault("changed while it was being read", where=url, hint=CHANGED))
 
 
 async def _repeat(get: Callable[..., Coroutine[Any, Any, Answer]], *arguments: Any) -> Answer:
-    """Return the answer to a request; one that fails in a way that may pass is repeated."""
+    """Return the answer to a request, repeated after failures that may pass."""
     for delay in (*retries.DELAYS, None):
         try:
             return await get(*arguments)
@@ -145,7 +146,6 @@ async def _get_from_web(place: RemotePath, start: int, stop: int, version: str) 
 
 
 async def _read(response: Any, size: int, url: str) -> bytes:
-    """Return the bytes of a range."""
     if response.headers.get("Content-Encoding", "identity") != "identity":
         raise InputError(
             Fault("the server compresses ranges, so that their places are unknown", where=url)
@@ -157,7 +157,9 @@ async def _read(response: Any, size: int, url: str) -> bytes:
 
 
 async def _read_whole(response: Any, url: str) -> bytes:
-    """Return the content that a server sends instead of a range. Raises InputError when it is too large."""
+    """Return the content that a server sends instead of a range. Raises InputError when it is too
+    large.
+    """
     limit, declared = MAX_WITHOUT_RANGES, response.headers.get("Content-Length", "")
     size, data = int(declared) if re.fullmatch(_NUMBER, declared) else 0, b""
     if size <= limit:
@@ -190,7 +192,7 @@ async def _get_from_s3(place: RemotePath, start: int, stop: int, version: str) -
         status = find_status(error.cause)
         if status == 412:
             raise refuse_changed(place.url) from error
-        # No range of an empty object can be satisfied: its tag comes with a request for all of it.
+        # No range of an empty object can be satisfied: a request for all of it returns the tag.
         if status == 416 and start == 0:
             response = await _call_s3(place, **wanted)
             return Answer(0, b"", 0, response["ETag"])
@@ -203,7 +205,7 @@ async def _get_from_s3(place: RemotePath, start: int, stop: int, version: str) -
 
 
 async def _call_s3(place: RemotePath, **wanted: str | None) -> Mapping[str, Any]:
-    """Return the answer to a request for an object. Raises _RepeatedError: botocore repeats requests by itself."""
+    """Request an object; _RepeatedError, because botocore repeats requests by itself."""
     options = {name: value for name, value in wanted.items() if value}
     try:
         response: Mapping[str, Any] = await cast(Any, place.filesystem)._call_s3(

@@ -1,8 +1,7 @@
-"""Limits on waiting for a server. Each attempt of a request ends within the limits here, even if
-the server never answers.
+"""Limits on waiting for a server: every request ends, even if the server never answers.
 
-A server may be down, accept connections without answering, or send a byte now and then: a limit
-only on silence would not end the last of these, so that the bytes must also come at a pace.
+A server may be down, accept connections without answering, or send a byte now and then, so that
+bytes must also come at a pace.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ PER_PAGE = 2.0
 DELAYS = (0.1, 0.4, 1.5)
 """Seconds before a request is repeated."""
 AT_ONCE = 32
-"""Requests that are under way at the same time."""
+"""The limit of simultaneous requests."""
 _PIECE = 1 << 20
 
 
 async def read_paced(read: Callable[[int], Awaitable[bytes]], size: int) -> bytes:
-    """Return up to ``size`` bytes, fewer at the end of the stream. Raises TimeoutError when they come too slowly."""
+    """Return up to ``size`` bytes, fewer at the end. Raises TimeoutError when they come too slowly."""
     started, pieces, left = time.monotonic(), list[bytes](), size
     # A limit of its own: after a chunk whose size is not a number aiohttp waits without one.
     while left > 0 and (piece := await asyncio.wait_for(read(min(left, _PIECE)), SILENCE)):
@@ -63,7 +62,9 @@ def describe_timeout(error: Exception) -> str:
 
 
 def s3_options(configured: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options of s3fs with these limits; ``configured`` comes from the user's configuration and wins."""
+    """Return options of s3fs with these limits, overridden by ``configured``, the user's
+    configuration.
+    """
     from aiobotocore.config import AioConfig  # an optional package
 
     settings: dict[str, Any] = {
@@ -79,9 +80,7 @@ def s3_options(configured: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def http_options(configured: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options of fsspec's HTTP with these limits; ``configured`` comes from the user's
-    configuration and wins.
-    """
+    """Return options of fsspec's HTTP with these limits, overridden by ``configured`` as for S3."""
     return {
         **configured,
         "client_kwargs": {
@@ -93,7 +92,6 @@ def http_options(configured: Mapping[str, Any]) -> dict[str, Any]:
 
 @cache
 def _make_response_class() -> type:
-    """Return the class of answers by HTTP: each part that is read of them is there in time."""
     from aiohttp import ClientResponse  # an optional package
 
     class PacedResponse(ClientResponse):
@@ -123,7 +121,6 @@ class _PacedStream:
 
 @cache
 def _make_session_class() -> type:
-    """Return the class of connections to S3: each answer without a stream is there in time."""
     from aiobotocore.httpsession import AIOHTTPSession  # an optional package
     from botocore.exceptions import ReadTimeoutError
 

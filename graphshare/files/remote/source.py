@@ -1,8 +1,7 @@
 """A file at a URL as a source of ranges, and as a whole.
 
-Headers are read in small requests: one of at most 4 KiB for each place that is looked at, without
-reading ahead, so that the index of a large file costs little. Files in archives, whose ranges are
-not cheap, are copied to a temporary file first.
+Headers are read without reading ahead, by one request of at most 4 KiB for each place, so that the
+index of a large file costs little. Files in archives, whose ranges are costly, are first copied.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _ARCHIVES = frozenset(
 
 
 class RemoteFile(ByteSource):
-    """A file at a URL, read by requests for ranges. Its identity is its size and its entity tag or time."""
+    """A file at a URL, read by ranges. Its identity is its size and its entity tag or time."""
 
     window = WINDOW
 
@@ -47,7 +46,7 @@ class RemoteFile(ByteSource):
 
     @property
     def is_kept(self) -> bool:
-        """Return whether the first answer has all bytes, and a tag that another content would not have."""
+        """Return whether the first answer has all bytes, and a tag unique to this content."""
         return self._is_whole and self._version.startswith('"')
 
     def read_at(self, offset: int, length: int) -> bytes:
@@ -64,7 +63,7 @@ class RemoteFile(ByteSource):
         return answer.data[start : start + length]
 
     def prefetch(self, bounds: Iterable[tuple[int, int]]) -> None:
-        """Request the missing bytes, as few ranges of at most ``WINDOW`` bytes where they are near each other."""
+        """Request the missing bytes, joining near ranges up to ``WINDOW`` bytes."""
         wanted: list[tuple[int, int]] = []
         for start, stop in sorted(bounds):
             if wanted and stop <= wanted[-1][0] + WINDOW:
@@ -101,7 +100,7 @@ def _get_start(answer: Answer) -> int:
 
 
 class CopiedFile(ByteSource):
-    """A temporary copy of a file at a URL. It has the identity of the original."""
+    """A temporary copy of a file at a URL, with the identity of the original."""
 
     def __init__(self, place: RemotePath, file: BinaryIO, identity: Identity, size: int) -> None:
         self.name, self.identity, self.size = place.url, identity, size
@@ -126,10 +125,10 @@ class CopiedFile(ByteSource):
 
 
 def open_url(url: str, *, first: int = 0) -> ByteSource:
-    """Open the file at a URL, whose first request is for ``first`` bytes.
+    """Open the file at a URL; the first request is for ``first`` bytes.
 
-    Raises:
-        InputError: it does not exist, cannot be read, or is too large to be copied out of an archive.
+    Raises InputError if it does not exist, cannot be read, or is in an archive and too large to
+    copy.
     """
     place = RemotePath(url)
     if _scheme_of_link(url) in _ARCHIVES:
@@ -140,7 +139,9 @@ def open_url(url: str, *, first: int = 0) -> ByteSource:
 
 
 def open_small_url(url: str, identity: Identity) -> ByteSource:
-    """Open a file at a URL that is read as a whole, by one request. The last one is kept, by its tag."""
+    """Open a file at a URL that is read as a whole, by one request. The last one is kept, by its
+    tag.
+    """
     for kept in _small:
         if (kept.name, kept.identity) == (url, identity):
             return kept
@@ -154,12 +155,14 @@ _small: list[RemoteFile] = []
 
 
 def _scheme_of_link(url: str) -> str:
-    """Return the scheme of the first link of a chain; the link may have no path (``simplecache::s3://...``)."""
+    """Return the first scheme of a chain; its link may have no path (``simplecache::s3://...``)."""
     return url.partition("::")[0].partition("://")[0].lower()
 
 
 def read_url(url: str, limit: int) -> bytes:
-    """Return all bytes of the file at a URL. Raises InputError for one of more than ``limit`` bytes."""
+    """Return all bytes of the file at a URL. Raises InputError for one of more than ``limit``
+    bytes.
+    """
     with open_url(url, first=_PIECE) as source:
         if source.size > limit:
             message = f"has {format_bytes(source.size)}, and at most {format_bytes(limit)} are read"
@@ -168,8 +171,8 @@ def read_url(url: str, limit: int) -> bytes:
 
 
 class _FileSystemRanges:
-    """Ranges of a file system without conditional requests; the version of each answer comes from
-    the facts of the file.
+    """Ranges of a file system without conditional requests; versions come from the facts of the
+    file.
     """
 
     def __init__(self, place: RemotePath) -> None:
@@ -199,9 +202,7 @@ def _find_identity(place: RemotePath) -> tuple[int, str]:
 
 
 def describe_version(facts: Mapping[str, Any]) -> str:
-    """Return a text that changes with the content of a file: its entity tag, checksum or time,
-    depending on the file system.
-    """
+    """Return a text that changes with a file's content: its entity tag, checksum or time."""
     names = (
         "ETag",
         "etag",
@@ -218,7 +219,7 @@ def describe_version(facts: Mapping[str, Any]) -> str:
 
 
 def _copy(place: RemotePath) -> ByteSource:
-    """Return a copy of a file in an archive. Raises InputError when it is too large."""
+    """Copy a file out of its archive; InputError when it is too large."""
     identity = _find_identity(place)
     if identity[0] > MAX_COPY:
         message = (
@@ -229,7 +230,7 @@ def _copy(place: RemotePath) -> ByteSource:
     copy = tempfile.TemporaryFile()  # noqa: SIM115 - the source closes it
     try:
         with translate_errors(place.url), place.filesystem.open(place.path, "rb") as file:
-            # One piece beyond the listed size shows that the list is wrong; the rest could be without an end.
+            # One piece beyond the listed size shows a wrong list; the rest could be endless.
             while copy.tell() <= identity[0] and (piece := file.read(_PIECE)):
                 copy.write(piece)
         copy.flush()

@@ -1,10 +1,9 @@
-"""Outputs at URLs: written to temporary files on this machine, then put in place one object after the other.
+"""Outputs at URLs: written to local temporary files, then put in place one object after the other.
 
-An object is there as a whole or not at all: an object store shows it when its last part has
-arrived, with the checksums that its protocol has; elsewhere it is written under a temporary name
-and moved. Several objects are not written atomically: parameters come first, then the map, and last
-the graph, because readers open it first. When one cannot be written, those before it that replaced
-nothing are removed.
+An object appears whole or not at all: object stores show it after its last part, with their
+protocol's checksums; elsewhere it gets a temporary name and is moved. Several objects are not
+atomic: parameters come first, then the map, and last the graph, because readers open it first.
+After a failure, earlier objects that replaced nothing are removed.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ class Upload:
         self.file = StagedFile(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), path, url)
 
     def place(self) -> None:
-        """Write the object. Raises OutputError, and then the object is as it was."""
+        """Write the object. Raises OutputError, and then the object is unchanged."""
         path = self.file.name
         size = os.path.getsize(path)
         delays = () if self._place.is_s3 else retries.DELAYS  # requests to S3 are repeated below
@@ -85,7 +84,8 @@ class Upload:
         filesystem: Any = self._place.filesystem
         target = self._place.path
         if self._place.is_s3:
-            # With "create" S3 refuses if another process has written the object meanwhile (If-None-Match).
+            # With "create" S3 refuses if another process has written the object meanwhile
+            # (If-None-Match).
             filesystem.put_file(path, target, mode="overwrite" if self.existed else "create")
         elif self._place.scheme == "memory":
             with open(path, "rb") as file:
@@ -104,7 +104,9 @@ class Upload:
                 raise
 
     def remove(self) -> bool:
-        """Remove the object unless it replaced an older one; return whether things are as they were."""
+        """Remove the object unless it replaced an older one; return whether the old state is
+        restored.
+        """
         if self.is_placed and not self.existed:
             with contextlib.suppress(
                 Exception
@@ -122,14 +124,15 @@ class Uploads:
         self._uploads: list[Upload] = []
 
     def open(self, url: str, *, last: bool) -> StagedFile:
-        """Open a file whose content is written to ``url``. Raises OutputError when that is not possible."""
+        """Open a file whose content is written to ``url``. Raises OutputError when that is not
+        possible.
+        """
         refuse_read_only(url)
         upload = Upload(url, self._folder, last=last)
         self._uploads.append(upload)
         return upload.file
 
     def complete(self) -> None:
-        """Close all files."""
         for upload in self._uploads:
             upload.file.close()
 
@@ -140,11 +143,10 @@ class Uploads:
                 upload.place()
 
     def urls(self) -> list[str]:
-        """Return the URLs of the outputs."""
         return [upload.url for upload in self._uploads]
 
     def roll_back(self) -> list[Fault]:
-        """Remove objects that replaced nothing; return the faults of objects that are not as they were."""
+        """Remove objects that replaced nothing; return the faults of objects that stay changed."""
         lost = []
         for upload in self._uploads:
             with contextlib.suppress(OSError, OutputError, ValueError):
@@ -160,12 +162,11 @@ class Uploads:
         return lost
 
     def close(self) -> None:
-        """Remove the temporary files."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def refuse_read_only(url: str) -> None:
-    """Raise OutputError for a URL that nothing can be written to."""
+    """Raise OutputError for a URL that cannot be written."""
     kind = _READ_ONLY.get(url.partition("://")[0].rpartition("::")[2].lower())
     if kind is not None:
         hint = "write to a path or an object store (s3://), and copy it from there"

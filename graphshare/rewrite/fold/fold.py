@@ -26,14 +26,14 @@ _NO_BIAS = "no_bias"
 
 
 class FoldedGraph(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
-    """A rewrite that folds what can be folded, with the ``arrays`` that change, by name, and the report."""
+    """A rewrite that folds BatchNorms, with the ``arrays`` that change, by name, and the report."""
 
     arrays: Mapping[str, Array]
     report: Folding
 
 
 def fold_graph(model: Checkpoint) -> FoldedGraph:
-    """Return the rewrite that folds what can be folded. Raises MemoryLimitError."""
+    """Fold every BatchNorm that can be folded. Raises MemoryLimitError."""
     from graphshare.ops.kernel import KernelError  # start-up: --help must not import numpy
     from graphshare.rewrite.fold.weights import check_fold_memory, fold_group
 
@@ -79,7 +79,6 @@ def fold_graph(model: Checkpoint) -> FoldedGraph:
 def _name_biases(
     graph: Graph, groups: Sequence[Sequence[Pair]], held: Collection[str]
 ) -> dict[Node, str]:
-    """Return a name for the bias of each group by the group's weight: its own, or a new one that nothing has."""
     taken = {name for node in graph.nodes for name in (node.name, *node.details.outputs)} | set(
         held
     )
@@ -107,11 +106,10 @@ def _bias_names(weight: str) -> Iterator[str]:
 def _fold_graph(
     graph: Graph, groups: Sequence[Sequence[Pair]], variables: Mapping[Node, Node]
 ) -> Rewrite:
-    """Return the graph with each layer of ``groups`` in the place of its BatchNorm, with a bias.
+    """Put each layer of ``groups``, with a bias, in the place of its BatchNorm.
 
-    It has BatchNorm's name, because its output is BatchNorm's: heads and inner outputs keep their
-    names and values. Parameters that only BatchNorm used are removed. ``variables`` are the new
-    biases by weight.
+    It has BatchNorm's name, so that heads and inner outputs keep their names and values. Parameters
+    that only BatchNorm used are removed. ``variables`` are the new biases by weight.
     """
     format_ = find_format(graph)
     pairs = {pair.norm: pair for group in groups for pair in group}
@@ -126,7 +124,7 @@ def _fold_graph(
     waiting = dict(variables)
     for node in graph.nodes:
         pair = pairs.get(node)
-        # A new bias that several layers share comes before the first of them.
+        # A new bias precedes all layers that share it.
         if pair is not None and pair.weight in waiting:
             nodes.append(waiting.pop(pair.weight))
         if node not in dropped:
@@ -138,7 +136,6 @@ def _fold_graph(
 
 
 def _find_unused(graph: Graph, norms: Collection[Node]) -> set[Node]:
-    """Return the variables that only ``norms`` use."""
     candidates = {entry.node for norm in norms for entry in norm.inputs[1:]}
     needed = {entry.node for entry in graph.heads}
     for node in graph.nodes:
@@ -149,14 +146,12 @@ def _find_unused(graph: Graph, norms: Collection[Node]) -> set[Node]:
 
 
 def _layer_in_place(pair: Pair, variables: Mapping[Node, Node], format_: ModelFormat) -> Node:
-    """Return the layer with BatchNorm's outputs and a bias; its inputs, except a new bias, are
-    still nodes of the source.
-    """
+    """Return the layer with BatchNorm's outputs and a bias; other inputs are still source nodes."""
     layer, norm = format_.editing.take_outputs(pair.layer, pair.norm), pair.norm
     deps = tuple(dict.fromkeys((*layer.control_deps, *norm.control_deps)))
     if pair.bias is not None:
         return replace(layer, control_deps=deps)
-    # Files of 2015 have two numbers for an entry, and the new one must look like the others.
+    # Files of 2015 have two numbers for an entry; the new one must match.
     version = None if layer.inputs[1].version is None else 0
     inputs = (*layer.inputs, Entry(variables[pair.weight], 0, version))
     details = (
@@ -174,8 +169,8 @@ def _layer_in_place(pair: Pair, variables: Mapping[Node, Node], format_: ModelFo
 
 
 class Folded(msgspec.Struct, frozen=True):
-    """``norms`` that are in ``weight`` and ``bias`` now; ``layers`` are the operators before them,
-    in the same order.
+    """``norms`` folded into ``weight`` and ``bias``, and the ``layers`` before them, in the same
+    order.
     """
 
     weight: str
@@ -185,14 +180,15 @@ class Folded(msgspec.Struct, frozen=True):
 
 
 class Unfolded(msgspec.Struct, frozen=True):
-    """A BatchNorm that was left, and why, as the end of a sentence about it."""
+    """A BatchNorm that was left, with the reason as the end of a sentence about it."""
 
     norm: str
     reason: str
 
 
 class FoldingProof(msgspec.Struct, frozen=True):
-    """How many ``outputs`` and folded ``layers`` were compared with the source, and their largest differences.
+    """How many ``outputs`` and folded ``layers`` were compared with the source, and their
+    differences.
 
     ``max_abs`` is the largest difference of an output. ``of_largest`` is the largest difference of
     a layer, relative to its largest number; None where no number is finite.
@@ -205,10 +201,11 @@ class FoldingProof(msgspec.Struct, frozen=True):
 
 
 class Folding(ShortRepr, msgspec.Struct, frozen=True, omit_defaults=True):
-    """The weights that changed, and the BatchNorms that were left; ``proof`` is None where nothing was computed.
+    """The weights that changed, and the BatchNorms that were left; ``proof`` is None if nothing
+    ran.
 
-    ``by_weights`` is how many steps of their dtype the weights of both models are apart at most,
-    where these show that both models are the same for every input.
+    ``by_weights`` is the largest distance between both models' weights in steps of their dtype, if
+    that shows that the models are equal for every input.
     """
 
     folded: tuple[Folded, ...]
@@ -218,7 +215,6 @@ class Folding(ShortRepr, msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def count(self) -> int:
-        """Return the number of BatchNorms that are folded."""
         return sum(len(one.norms) for one in self.folded)
 
     def _summary(self) -> str:

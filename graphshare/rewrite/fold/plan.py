@@ -1,8 +1,8 @@
-"""Find the BatchNorms that can be folded, and the weights into which, from the graph only.
+"""Find the BatchNorms that can be folded, and into which weights, from the graph only.
 
-A BatchNorm can be folded when it is all that uses the output of a linear layer (Convolution,
-FullyConnected, Deconvolution; in ONNX Conv, Gemm, ConvTranspose). Layers that share a weight are
-folded together or not at all.
+BatchNorm must be the only user of a linear layer's output (Convolution, FullyConnected,
+Deconvolution; in ONNX Conv, Gemm, ConvTranspose). Layers that share a weight are folded together or
+not at all.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ IMPLIED = "has an input that the file only implies; `gs.upgrade` writes it as a 
 
 
 class Pair(msgspec.Struct, frozen=True, eq=False):
-    """A layer and the BatchNorm after it. ``statistics`` are the names of BatchNorm's inputs after the first."""
+    """A layer and the BatchNorm after it. ``statistics`` are the names of BatchNorm's inputs after
+    the first.
+    """
 
     layer: Node
     norm: Node
@@ -40,24 +42,24 @@ class Pair(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def weight(self) -> Node:
-        """Return the variable that is the layer's weight."""
         return self.layer.inputs[1].node
 
     @property
     def bias(self) -> Node | None:
-        """Return the variable that is the layer's bias; None where it has none."""
         return self.layer.inputs[2].node if len(self.layer.inputs) > 2 else None
 
 
 class FoldPlan(msgspec.Struct, frozen=True, eq=False):
-    """``groups`` of pairs on one weight each, in file order, and the BatchNorms that are left with the reason."""
+    """``groups`` of pairs on one weight each, in file order, and the other BatchNorms with the
+    reason.
+    """
 
     groups: tuple[tuple[Pair, ...], ...]
     left: Mapping[Node, str]
 
 
 def plan_folding(graph: Graph) -> FoldPlan:
-    """Return the folds that the graph allows; whether the parameters allow them shows when they are computed."""
+    """Plan the folds that the graph allows; the parameters may still forbid some."""
     surroundings = _Surroundings(graph)
     pairs: dict[Node, Pair] = {}
     left: dict[Node, str] = {}
@@ -87,7 +89,6 @@ def plan_folding(graph: Graph) -> FoldPlan:
 
 
 def _list_inner_norms(node: Node, operator_set: int | None) -> Iterator[Node]:
-    """Yield the operators that scale channels in the bodies of a node."""
     for each in (inner for graph in node.subgraphs if node.details.bodies for inner in graph.nodes):
         part = find_foldable(each, operator_set)
         if part is not None and part.scaling is not None:
@@ -96,8 +97,6 @@ def _list_inner_norms(node: Node, operator_set: int | None) -> Iterator[Node]:
 
 
 class _Surroundings:
-    """The surroundings of each node of a graph."""
-
     def __init__(self, graph: Graph) -> None:
         self.uses = consumers(graph.nodes)
         self.heads = Counter((entry.node, entry.index) for entry in graph.heads)
@@ -114,7 +113,7 @@ class _Surroundings:
 
 
 def _pair_up(norm: Node, scaling: Foldable, around: _Surroundings) -> Pair | str:
-    """Return the pair of a BatchNorm and the layer before it, or why it has to stay."""
+    """Return the reason, not a pair, if BatchNorm has to stay."""
     if scaling.fault or scaling.scaling is None or not norm.inputs:
         return scaling.fault or "has attributes or inputs that cannot be read"
     layer = norm.inputs[0].node
@@ -133,7 +132,6 @@ def _pair_up(norm: Node, scaling: Foldable, around: _Surroundings) -> Pair | str
 
 
 def _list_obstacles(pair: Pair, around: _Surroundings) -> Iterator[str]:
-    """Yield the reasons why the BatchNorm of a pair has to stay: uses of the two operators, and their variables."""
     layer, norm = pair.layer, pair.norm
     # Any other reader of the layer would get the values after the BatchNorm.
     if (
@@ -166,13 +164,11 @@ def _uses_other_outputs(norm: Node, around: _Surroundings) -> bool:
 
 
 def _list_statistics(norm: Node, around: _Surroundings) -> tuple[str, ...]:
-    """Return the names of BatchNorm's parameters and statistics, those that the file only implies too."""
     implied = [variable.name for variable in list_implied_inputs(norm)] if around.implies else []
     return (*(entry.node.name for entry in norm.inputs[1:]), *implied)
 
 
 def _list_variable_obstacles(node: Node, around: _Surroundings) -> Iterator[str]:
-    """Yield the reasons why a parameter cannot be read or replaced."""
     if node.op:
         what = (
             "a constant that is too small for a weight"
@@ -193,7 +189,6 @@ def _list_variable_obstacles(node: Node, around: _Surroundings) -> Iterator[str]
 
 
 def _other_use(group: list[Pair], pairs: Mapping[Node, Pair], around: _Surroundings) -> str:
-    """Return the other use of the weight or bias of a group, as a reason; empty where there is none."""
     layers = {pair.layer for pair in group}
     biases = {pair.bias for pair in group}
     if len(biases) > 1:
@@ -219,14 +214,15 @@ def _describe_use(user: Node, pairs: Mapping[Node, Pair]) -> str:
 
 _WITH_BIAS = 3  # inputs of a layer
 _FIRST_INFERENCE = 7
-"""The operator set from which on a BatchNormalization without a statement is one for inference."""
+"""The operator set from which on a BatchNormalization is for inference by default."""
 
 
 class Foldable(msgspec.Struct, frozen=True, eq=False):
     """A node that is linear in a weight, or that scales channels, with the attributes that
     ``linear`` or ``scaling`` reads.
 
-    ``fault`` is why it cannot be folded, as the end of a sentence about it; empty where nothing is known against it.
+    ``fault`` is why it cannot be folded, as the end of a sentence about it; empty if no reason is
+    known.
     """
 
     attrs: Attrs
@@ -236,7 +232,8 @@ class Foldable(msgspec.Struct, frozen=True, eq=False):
 
 
 def find_foldable(node: Node, operator_set: int | None = None) -> Foldable | None:
-    """Return the facts of a node that a fold needs, None where it has no part in one;
+    """Return the facts of a node that a fold needs, None if it has no part in one.
+
     ``operator_set`` is ONNX's version.
     """
     if not node.details.domain and node.op in _ONNX_OPERATORS:
@@ -254,10 +251,7 @@ def find_foldable(node: Node, operator_set: int | None = None) -> Foldable | Non
 
 
 def _parse_attributes(node: Node) -> dict[str, Any]:
-    """Return the typed attributes; none where one cannot be read.
-
-    Old files have attributes that are not the operator's.
-    """
+    """Return nothing if an attribute cannot be read, as in old files."""
     signature = find_signature(node)
     values, faults = signature.parse(node.attrs) if signature is not None else ({}, [])
     return {} if any(fault.kind != "unknown" for fault in faults) else values
@@ -270,7 +264,7 @@ def _read_float(node: Node, name: str, default: str) -> float:
 
 
 def _read_convolution(node: Node, operator_set: int) -> Foldable:
-    """Return Conv or ConvTranspose as MXNet's Convolution or Deconvolution."""
+    """Read Conv or ConvTranspose as MXNet's Convolution or Deconvolution."""
     kernel = find_kernel("Convolution" if node.op == "Conv" else "Deconvolution")
     groups = int(node.attrs.get("group", "1"))
     attrs = {
@@ -290,7 +284,7 @@ def _read_gemm(node: Node, operator_set: int) -> Foldable:
 
 
 def _read_batch_normalization(node: Node, operator_set: int) -> Foldable:
-    """Return BatchNormalization as MXNet's BatchNorm with gamma.
+    """Read BatchNormalization as MXNet's BatchNorm with gamma.
 
     The attributes that state its mode changed three times.
     """

@@ -24,17 +24,17 @@ _SCRATCH = (
 
 
 def check_fold_memory(groups: Iterable[tuple[Pair, ...]], records: Mapping[str, Record]) -> None:
-    """Compare the memory for folding the weights with the limit: each while it is folded, beside the results before it.
+    """Compare the memory for folding weights one by one, beside earlier results, with the limit.
 
     Raises:
-        MemoryLimitError: the limit is below it; the first weight beyond it is named with its bytes.
+        MemoryLimitError: it is more; the first weight beyond the limit is named with its bytes.
     """
     kept = 0
     for first, *_ in groups:
         record = records.get(first.weight.name)
         if record is None or record.shape is None:
             continue
-        # The array as it was read and the folded one stand beside the scratch until the next weight.
+        # The read array and the folded one stay beside the scratch until the next weight.
         taken = kept + prod(record.shape) * _SCRATCH + 2 * record.dense_size
         if excess := describe_excess(taken):
             message = f"folding the weight {format_shape(record.shape)} takes {format_bytes(taken)}, {excess}"
@@ -45,7 +45,7 @@ def check_fold_memory(groups: Iterable[tuple[Pair, ...]], records: Mapping[str, 
 def fold_group(
     group: tuple[Pair, ...], params: Mapping[str, Array], records: Mapping[str, Record]
 ) -> tuple[Array, Array]:
-    """Return the weight and bias that all layers of a group have once their BatchNorms are folded.
+    """Return the weight and bias of all layers of a group after folding their BatchNorms.
 
     Raises:
         KernelError: an array is missing or does not fit, the result overflows, or the layers would
@@ -64,7 +64,7 @@ def fold_group(
 def fold_pair(
     pair: Pair, params: Mapping[str, Array], records: Mapping[str, Record]
 ) -> tuple[Array, Array]:
-    """Return the weight and bias of a layer with its BatchNorm folded. Raises KernelError as :func:`fold_group`."""
+    """Return the weight and bias of a folded layer. Raises KernelError as :func:`fold_group`."""
     names = [
         pair.weight.name,
         *([pair.bias.name] if pair.bias is not None else []),

@@ -1,4 +1,6 @@
-"""Which output and which inputs ``--connect OUT=IN`` means: names as in the result, and as in the graphs' own files."""
+"""Which output and inputs ``--connect OUT=IN`` means: names as in the result, and as in the graphs'
+own files.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +28,13 @@ T = TypeVar("T")
 def resolve_names(
     parts: Sequence[Member], roles: Sequence[Mapping[Node, Role]], pairs: Sequence[tuple[str, str]]
 ) -> tuple[dict[Place, Output], list[Fault]]:
-    """Return the output that takes the place of each connected variable, and every fault of ``pairs``.
+    """Return the output that replaces each connected variable, and every fault of ``pairs``.
 
-    Names may be names in the result, with prefixes, or names in the graphs' own files. OUT names an
-    output, or a node that has one (in an ONNX model by the node's own name, too). Operators come
-    before variables, and names in the result before names in the files. IN names an input of every
-    graph that has it. The graph of OUT itself counts only if no other graph has such an input. A
-    name in a file never means an input that a pair already names by its name in the result.
+    Names are those in the result, with prefixes, or in the graphs' own files; the result comes
+    first. OUT names an output, or a node that has one (in an ONNX model by the node's own name,
+    too); operators come before variables. IN names an input of every graph that has it; the graph
+    of OUT itself counts only if no other graph has such an input. A name in a file never means an
+    input that a pair already names by its name in the result.
     """
     if not pairs:
         return {}, []
@@ -63,10 +65,7 @@ def resolve_names(
 
 
 class _Names:
-    """The names of all parts, with their prefixes and without.
-
-    ``inputs`` are the names of inputs that are connected.
-    """
+    """The names of all parts, with and without prefixes; ``inputs`` are names of connected inputs."""
 
     def __init__(
         self, parts: Sequence[Member], roles: Sequence[Mapping[Node, Role]], inputs: Sequence[str]
@@ -114,7 +113,6 @@ class _Names:
         return [(number, entry) for number, node in nodes for entry in visible_outputs(node)]
 
     def output(self, name: str, option: str) -> tuple[Output | None, Fault | None]:
-        """Return the output that ``name`` means, or the fault of that name."""
         matches = self._find_outputs(name)
         if len(matches) == 1:
             return matches[0], None
@@ -140,7 +138,7 @@ class _Names:
         )
 
     def _find_inputs(self, name: str) -> list[Place]:
-        # An input that another pair names by its number, or in full, is not meant a second time by its short name.
+        # An input that another pair names otherwise is not meant again by its short name.
         numbered = self._find_numbered(name)
         candidates = numbered or [
             place for place in self._variables.get(name, []) if place not in self._numbered
@@ -157,7 +155,6 @@ class _Names:
     def inputs(
         self, name: str, option: str, output: Output | None
     ) -> tuple[list[Place], list[Fault]]:
-        """Return the input variables of that ``name`` which ``output`` is to feed, or the faults of the name."""
         candidates = self._find_inputs(name)
         if output is not None:
             # A graph feeds itself only if no other graph has an input of that name.
@@ -188,7 +185,6 @@ class _Names:
         return ([] if faults else candidates), faults
 
     def _find_numbered(self, name: str) -> list[Place]:
-        """Return the variable that ``NAME#1`` means; none for other names."""
         return (
             []
             if name in self._variables
@@ -196,12 +192,11 @@ class _Names:
         )
 
     def _near(self, name: str, known: list[str]) -> str:
-        """Return a hint for an unknown name. Only the first few unknown names are compared with known ones."""
+        """Return a hint; only the first few unknown names are compared with known ones."""
         self._guesses -= 1
         return did_you_mean(name, known) if self._guesses >= 0 else ""
 
     def _refusal(self, place: Place) -> tuple[str, str] | None:
-        """Return the reason why an output cannot feed a variable, and a hint; None if it can."""
         number, node = place
         if node in self._states[number]:
             return "an auxiliary state, which its operator writes", "only inputs can be connected"
@@ -215,12 +210,11 @@ class _Names:
 
 
 def _find_one(name: str, namings: Iterable[Mapping[str, list[T]]]) -> list[T]:
-    """Return the item that ``NAME#1`` means in the first naming that has several ``NAME``; nothing for other names."""
+    """Return the item that ``NAME#1`` means in the first naming with several ``NAME``."""
     return [one for named in namings if (one := find_numbered(name, named)) is not None][:1]
 
 
 def _own_names(parts: Sequence[Member], names: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
-    """Return the places with a prefix by their names without it."""
     own: dict[str, list[Any]] = {}
     for name, places in names.items():
         for place in places:
@@ -231,7 +225,7 @@ def _own_names(parts: Sequence[Member], names: Mapping[str, list[Any]]) -> dict[
 
 
 def name_output(parts: Sequence[Member], output: Output) -> str:
-    """Return the name that an output has in the result."""
+    """Return an output's name in the result."""
     number, entry = output
     name = output_name(Entry(entry.node, entry.index))
     return parts[number].prefix + name if entry.node.name else name
@@ -243,9 +237,10 @@ def find_forgotten_inputs(
     wired: Mapping[Place, Output],
     ties: Collection[Place],
 ) -> list[tuple[Place, Place]]:
-    """Return inputs that stay although one of their name in another graph is connected, each with that one.
+    """Return inputs that stay although a namesake in another graph is connected, each with that
+    one.
 
-    A graph that feeds others has inputs of its own, so that those are not meant.
+    Own inputs of a graph that feeds others do not count.
     """
     feeding = {number for number, _ in wired.values()}
     connected: dict[str, Place] = {}

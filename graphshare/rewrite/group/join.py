@@ -1,7 +1,7 @@
 """Several graphs in one: outputs of some feed inputs of others, equal variables become one node.
 
-A variable that an output takes the place of is gone from the result, and so is the head that feeds
-it. Nodes that nothing changes keep their identity.
+The result lacks connected variables and the heads that feed them. Unchanged nodes keep their
+identity.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from graphshare.rewrite.duplicate import add_prefix
 from graphshare.rewrite.tie import find_last_versions
 
 Place = tuple[int, Node]
-"""A node of one of the graphs: the graph's number, and the node."""
+"""The number of a graph, and a node of it."""
 Output = tuple[int, Entry]
 
 
 class Member(msgspec.Struct, frozen=True, eq=False):
-    """A graph of the group, with its parameter file where there is one.
+    """A graph of the group, with its parameter file if it has one.
 
-    ``prefix`` goes before every name in it; ``label`` is its name in messages, ``alignment`` a
-    change of its operator set.
+    ``prefix`` goes before every name; ``label`` is the name in messages, ``alignment`` a change of
+    operator set.
     """
 
     graph: Graph
@@ -49,7 +49,7 @@ class Member(msgspec.Struct, frozen=True, eq=False):
 
 
 class Collision(msgspec.Struct, frozen=True):
-    """A name of part ``second`` that part ``first`` has already."""
+    """A name in both parts ``first`` and ``second``."""
 
     name: str
     first: int
@@ -65,12 +65,12 @@ def join(
 ) -> Rewrite:
     """Return one graph with the nodes and heads of all ``parts``, in their order.
 
-    ``connect`` maps a variable to the output that takes its place; heads that are connected are
-    heads no more. ``ties`` maps a variable to one of an earlier part that it becomes. The first
-    part's source and attributes are the result's.
+    ``connect`` maps a variable to the output that replaces it; connected heads are dropped.
+    ``ties`` maps a variable to one of an earlier part that it becomes. The result has the source
+    and attributes of the first part.
 
     Raises:
-        RefusedError: names collide, connections go round in a circle, or no head is left; all are listed.
+        RefusedError: names collide, connections form a cycle, or no head is left.
     """
     faults = [
         Fault(
@@ -85,7 +85,7 @@ def join(
     for number, places in groupby(_order_places(parts, connect, ties), key=itemgetter(0)):
         work.add(number, [node for _, node in places])
     nodes = tuple(_in_file_order(parts, work.images))
-    # An output of a later part may feed an earlier one, so file order is not always an order of computation.
+    # An output of a later part may feed an earlier one.
     if not is_topological(nodes):
         nodes = tuple(post_order(nodes))
     heads = tuple(work.heads(used))
@@ -155,7 +155,7 @@ def _order_places(
     parts: Sequence[Member], connect: Mapping[Place, Output], ties: Mapping[Place, Place]
 ) -> Iterator[Place]:
     """Yield every node that stays, inputs before consumers, across the parts."""
-    # Where outputs feed later graphs only, the graphs one after the other are an order of computation.
+    # If outputs feed later graphs only, the graphs in a row are topologically ordered.
     if all(out[0] < place[0] for place, out in connect.items()):
         for number, part in enumerate(parts):
             yield from (
@@ -176,16 +176,13 @@ def _order_places(
 
 
 def _refuse_circle(places: Sequence[Place], others: Sequence[str] = ()) -> RefusedError:
-    """Return the error for places each of which needs the next, and the last the first; ``others``
-    may have been meant.
-    """
     circle = " -> ".join(repr(node.name or node.op) for _, node in (places[0], *reversed(places)))
     hint = f"did you mean {' or '.join(map(repr, others))}?" if others else "leave one of them out"
     return RefusedError(Fault(f"the connections go round in a circle: {circle}", hint=hint))
 
 
 def _list_namesakes(parts: Sequence[Member], connect: Mapping[Place, Output]) -> Iterator[str]:
-    """Yield the names of outputs that are called in their files as one that feeds its own graph."""
+    """Yield outputs with the file's name of an output that feeds its own graph."""
     own = {
         output_name(entry): number
         for (number, _), (source, entry) in connect.items()
@@ -213,11 +210,9 @@ def _list_needed(
 
 
 def resolve_connections(connect: Mapping[Place, Output]) -> dict[Place, Output]:
-    """Return the output that takes the place of each connected variable, through variables that are
-    connected themselves.
+    """Return the output that replaces each connected variable, through connected variables.
 
-    Raises:
-        RefusedError: variables are connected in a circle.
+    Raises RefusedError for a circle.
     """
     resolved: dict[Place, Output] = {}
     for start in connect:
@@ -235,8 +230,6 @@ def resolve_connections(connect: Mapping[Place, Output]) -> dict[Place, Output]:
 
 
 class _Work:
-    """The group while it is made: ``images`` of each part so far."""
-
     def __init__(
         self, parts: Sequence[Member], connect: Mapping[Place, Output], ties: Mapping[Place, Place]
     ) -> None:
@@ -252,7 +245,6 @@ class _Work:
         self._mutations = _count_mutations(parts, ties)
 
     def add(self, number: int, nodes: Sequence[Node]) -> None:
-        """Add the images of one part's nodes. Nodes of other parts that they need already have images."""
         images = self.images[number]
         if not isinstance(images, Kept):
             rebuild(
@@ -273,9 +265,7 @@ class _Work:
         return replace(node) if node in self._placed else node  # two parts may have one node
 
     def _redirect(self, number: int, entry: Entry, _: Node | None = None) -> Entry | None:
-        """Return the entry in the result where it is more than the image of its node: a connected
-        or a mutated variable.
-        """
+        """Return an entry only for a connected or a mutated variable."""
         place = (number, entry.node)
         output = self._connect.get(place)
         if output is not None:
@@ -288,7 +278,6 @@ class _Work:
         )
 
     def heads(self, used: Collection[tuple[int, Node, int]]) -> Iterator[Entry]:
-        """Yield the heads of all parts but those that are ``used`` as inputs."""
         for number, part in enumerate(self._parts):
             for entry in part.graph.heads:
                 if (number, entry.node, entry.index) not in used:
@@ -296,9 +285,7 @@ class _Work:
 
 
 def _count_mutations(parts: Sequence[Member], ties: Mapping[Place, Place]) -> dict[Place, int]:
-    """Return how often earlier parts mutate the variable that a tied one becomes: the highest
-    versions of its entries.
-    """
+    """Return the mutations of the variable that a tied one becomes, by earlier parts."""
     if not ties:
         return {}
     last = {
@@ -317,7 +304,7 @@ def _count_mutations(parts: Sequence[Member], ties: Mapping[Place, Place]) -> di
 def _in_file_order(
     parts: Sequence[Member], images: Sequence[Mapping[Node, Node]]
 ) -> Iterator[Node]:
-    """Yield the nodes of the result, part by part, each in its file's order; a tied one where it is first."""
+    """Yield nodes part by part, in file order; a tied one at its first place."""
     placed: set[Node] = set()
     for number, part in enumerate(parts):
         for node in part.graph.nodes:

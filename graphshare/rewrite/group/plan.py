@@ -1,4 +1,4 @@
-"""``group``: several graphs into one, outputs wired to inputs, parameters joined."""
+"""``group``: several graphs into one, outputs connected to inputs, parameters joined."""
 
 from __future__ import annotations
 
@@ -38,9 +38,8 @@ OnCollision = Literal["error", "prefix", "tie-if-equal"]
 class Grouping(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
     """A rewrite of several graphs to one.
 
-    ``parts`` are the graphs with the prefixes that they got, ``connect`` the variables that an
-    output took the place of, ``tied`` the variables of later parts that became one of an earlier
-    part.
+    ``parts`` are the graphs with their prefixes, ``connect`` the variables that an output replaces,
+    ``tied`` the variables of later parts that became one of an earlier part.
     """
 
     parts: tuple[Member, ...]
@@ -61,15 +60,15 @@ def plan_group(
     """Return one graph of the nodes and heads of all ``members``.
 
     ``connect`` has pairs of an output and the input that it feeds, named as in the result (with
-    prefixes) or as in their files; the input is gone from the result, in every other member that
-    has one of that name. ``share_inputs`` are patterns of inputs and labels, by their own names,
-    that all members use together. Any other name that two members share is a collision: an error;
-    or the later member gets a prefix from its file's name; or parameters that are equal byte for
-    byte become one node. ``as_input`` and ``as_parameter`` name variables as their own files do.
+    prefixes) or as in their files; every other member with such an input loses it. ``share_inputs``
+    are patterns of inputs and labels, by their own names, that all members use together. Any other
+    name that two members share is a collision: an error; or the later member gets a prefix from its
+    file's name; or parameters that are equal byte for byte become one node. ``as_input`` and
+    ``as_parameter`` name variables as their own files do.
 
     Raises:
-        RefusedError: members do not fit together, names mean nothing or too much, an input is fed
-            twice, or names collide; all that is found before the graphs are joined is listed.
+        RefusedError: members do not fit together, names are unknown or ambiguous, an input is fed
+            twice, or names collide; all faults found before the graphs are joined are listed.
     """
     if len({id(member.graph) for member in members}) < max(2, len(members)):
         raise RefusedError(
@@ -78,7 +77,7 @@ def plan_group(
                 hint="load a file twice to use it twice",
             )
         )
-    # Functions with the same name and different bodies get other names first, or one of them would be lost.
+    # Otherwise one of two functions with the same name and different bodies would be lost.
     separated = list(find_format(members[0].graph).separate([member.graph for member in members]))
     parts = [
         msgspec.structs.replace(m, graph=graph)
@@ -130,7 +129,9 @@ def plan_group(
 def list_renamed_functions(
     members: Sequence[Member], separated: Sequence[tuple[Graph, Mapping[str, str]]]
 ) -> list[str]:
-    """Return a note on each function that got a new name, because an earlier graph has a different one of that name."""
+    """Return a note on each function renamed because an earlier graph has a different one of its
+    name.
+    """
     return [
         f"{member.label}: function {old} is called {new} in the result, where {old} is another one"
         for member, (_, names) in zip(members, separated, strict=True)
@@ -139,7 +140,9 @@ def list_renamed_functions(
 
 
 def follow_member(branch: Branch, member: Member) -> Branch:
-    """Return the branch of a member's own graph; the joined graph may be a twin with the same nodes in order."""
+    """Return the branch of a member's own graph; the joined one may be a twin with the same nodes
+    in order.
+    """
     if branch.source is member.graph:
         return branch
     pairs = zip(member.graph.nodes, branch.source.nodes, strict=True)
@@ -164,7 +167,6 @@ def _tie_shared_inputs(
     wired: Mapping[Place, Output],
     patterns: Sequence[str],
 ) -> tuple[dict[Place, Place], list[Fault]]:
-    """Return the inputs that become one node with an earlier one of their name, each with the first, and the faults."""
     ties: dict[Place, Place] = {}
     faults = []
     for pattern in patterns:
@@ -200,7 +202,7 @@ def _tie_shared_inputs(
 def _compare_types(
     parts: Sequence[Member], wired: Mapping[Place, Output], ties: Mapping[Place, Place]
 ) -> tuple[list[Fault], list[str]]:
-    """Return a fault for each input that gets a value of another dtype or shape, and the values of unknown type."""
+    """Return faults of inputs fed by another dtype or shape, and the values of unknown type."""
     pairs = {**wired, **{place: (number, Entry(node)) for place, (number, node) in ties.items()}}
     wanted: dict[int, list[Entry]] = {}
     for (number, node), (other, entry) in pairs.items():
@@ -243,7 +245,6 @@ def _compare_types(
 
 
 def _describe_difference(a: Node, b: Node) -> str:
-    """Describe the differences between two variables; empty when nothing does."""
     if a.inputs or b.inputs or a.control_deps or b.control_deps:
         return "what they depend on"
     keys = [key for key in {**a.attrs, **b.attrs} if a.attrs.get(key) != b.attrs.get(key)]
@@ -253,7 +254,6 @@ def _describe_difference(a: Node, b: Node) -> str:
 def _add_prefixes(
     parts: Sequence[Member], wired: Mapping[Place, Output], ties: Mapping[Place, Place]
 ) -> list[Member]:
-    """Return the parts; one that collides with an earlier one has a prefix from its file's name."""
     members = list(parts)
     while True:
         open_ = [
@@ -261,7 +261,7 @@ def _add_prefixes(
         ]
         if not open_:
             return members
-        # A prefix can create new collisions with later parts, so they are searched again after each one.
+        # A prefix can create new collisions with later parts.
         number = min(open_)
         members[number] = msgspec.structs.replace(
             members[number], prefix=_make_prefix(members, number)
@@ -269,7 +269,7 @@ def _add_prefixes(
 
 
 def _make_prefix(parts: Sequence[Member], number: int) -> str:
-    """Return ``head2-`` for ``models/head2-symbol.json``; with a number where another part has that prefix."""
+    """Return ``head2-`` for ``models/head2-symbol.json``, with a number if taken."""
     base = find_stem(parts[number].label.replace("\\", "/").rpartition("/")[2])
     base = "".join(c if c.isalnum() or c in "-_." else "-" for c in base).strip("-") or "graph"
     taken = {part.prefix for part in parts}
@@ -297,11 +297,6 @@ def _refuse_collisions(
 
 
 def _check_result(rewrite: Rewrite, wired: Mapping[Place, Output]) -> None:
-    """Compare the result with every part: nodes and edges, the outputs that replace connected inputs, and the heads.
-
-    Raises:
-        SelfCheckError: the result is wrong.
-    """
     branches = rewrite.branches
     for number, branch in enumerate(branches):
         if any(
@@ -336,11 +331,10 @@ def _check_result(rewrite: Rewrite, wired: Mapping[Place, Output]) -> None:
 def _equal_parameters(
     parts: Sequence[Member], roles: Sequence[Mapping[Node, Role]], taken: Collection[Place]
 ) -> tuple[dict[Place, Place], dict[str, str]]:
-    """Return parameters and auxiliary states of later parts with the earlier one that each is equal
-    to, and why others are not.
+    """Return parameters of later parts with the equal earlier one, and why others are not equal.
 
-    Names are names in the graphs' own files. Equal means the same kind, attributes, shape, dtype
-    and bytes. The keys of the reasons are names in the result. Arrays are compared piece by piece.
+    Names are those in the graphs' own files. Equal means the same kind, attributes, shape, dtype
+    and bytes. The keys of the reasons are names in the result.
     """
     inputs = {
         node
@@ -374,8 +368,6 @@ def _equal_parameters(
 
 
 class _Parameter(NamedTuple):
-    """A parameter of a part, and the file of its array."""
-
     number: int
     node: Node
     role: Role
@@ -384,7 +376,6 @@ class _Parameter(NamedTuple):
     file: tuple[RecordsByName, ArrayReader] | None
 
     def find_record(self) -> Record | None:
-        """Return the record of the array."""
         return (
             None
             if self.file is None

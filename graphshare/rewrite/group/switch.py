@@ -1,5 +1,5 @@
-"""``group --switch``: two graphs as the bodies of one If, on one copy of the weights that both
-have; and one of them again.
+"""``group --switch``: two graphs as the bodies of one If with shared weights, and one of them
+alone.
 """
 
 from __future__ import annotations
@@ -36,16 +36,14 @@ OPTION = "`switch`"
 
 
 class Switching(Rewrite, frozen=True, eq=False, gc=False, kw_only=True):
-    """A rewrite of two graphs to one; ``shared`` are the parameters of the second that became one of the first."""
+    """A rewrite of two graphs to one; ``shared`` maps parameters of the second to the first's."""
 
     members: tuple[Member, ...]
     shared: Mapping[Node, Node]
 
 
 class _Side(NamedTuple):
-    """One of the two graphs, with its ``variables`` (True for an input), by kind too, and the types
-    of inputs and outputs.
-    """
+    """One of the two graphs; ``variables`` are True for an input."""
 
     member: Member
     graph: Graph
@@ -55,12 +53,12 @@ class _Side(NamedTuple):
     types: Mapping[tuple[Node, int], StaticType]
 
     def find_type(self, entry: Entry) -> StaticType | None:
-        """Return the type of an input or an output."""
         return self.types.get((entry.node, entry.index))
 
 
 def plan_switch(members: Sequence[Member], name: str) -> Switching:
-    """Return one graph that computes the first of two where the input ``name`` is true, and else the second.
+    """Return one graph that computes the first of two if the input ``name`` is true, else the
+    second.
 
     Inputs of one name become one input, outputs of one name one output. Other outputs are paired by
     position and get the names of the first graph. Parameters of equal dtype, shape and bytes become
@@ -68,7 +66,7 @@ def plan_switch(members: Sequence[Member], name: str) -> Switching:
     gets a number.
 
     Raises:
-        RefusedError: the graphs do not fit together; all that is found is listed.
+        RefusedError: the graphs do not fit together.
     """
     format_ = find_format(members[0].graph)
     switches = format_.demand(
@@ -135,10 +133,10 @@ def _describe_side(member: Member, graph: Graph) -> _Side:
 def _pair_outputs(
     members: Sequence[Member], graphs: Sequence[Graph]
 ) -> tuple[Graph, list[str], list[Fault]]:
-    """Return the second graph with its outputs in the order of the first, those paired by position
-    in words, and the faults.
+    """Return the second graph with outputs in the first one's order, notes, and the faults.
 
-    Names that only one graph has fit by position if they are at the same ones: else nothing says which belong together.
+    Names that only one graph has are paired by position if positions agree; otherwise pairs would
+    be guesses.
     """
     left, right = ([output_name(head) for head in graph.heads] for graph in graphs)
     one, other = (member.label for member in members)
@@ -171,8 +169,8 @@ def _pair_outputs(
 
 
 def take_branch(graph: Graph, name: str, value: bool) -> Rewrite:
-    """Return the graph that is computed where the input ``name`` has a value: each If on that input
-    gives way to its body.
+    """Return the graph where the input ``name`` has ``value``: one body replaces each If on that
+    input.
 
     Raises:
         RefusedError: no If switches on an input of that name.
@@ -216,12 +214,11 @@ def take_branch(graph: Graph, name: str, value: bool) -> Rewrite:
     whole = Rewrite(
         replace(graph, nodes=tuple(nodes), heads=heads, source=source), (Branch("", graph, own),)
     )
-    # The body that is gone leaves inputs and parameters behind which nothing needs.
+    # The removed body leaves unused inputs and parameters.
     return whole.then(extract_entries(whole.graph, heads))
 
 
 def _find_input_switches(graph: Graph) -> dict[Node, tuple[Entry, Sequence[Body]]]:
-    """Return each If on an input, with that input and the bodies."""
     find_switch = find_format(graph).bodies.find_switch
     switches = {node: switch for node in graph.nodes if (switch := find_switch(node)) is not None}
     return {node: switch for node, switch in switches.items() if switch[0].node.is_variable}
@@ -230,7 +227,7 @@ def _find_input_switches(graph: Graph) -> dict[Node, tuple[Entry, Sequence[Body]
 def _take_body(
     node: Node, body: Body, taken: dict[tuple[Node, int], Entry], images: Mapping[Node, Node]
 ) -> list[Node]:
-    """Return the nodes of a body in the place of its operator, whose outputs become its heads (``taken``)."""
+    """Return the nodes of a body; its heads (``taken``) replace the outputs of the If."""
     around = {
         v: taken.get((e.node, e.index)) or Entry(images[e.node], e.index)
         for v, e in body.captured.items()
@@ -260,7 +257,6 @@ def _take_body(
 def _find_faults(
     left: _Side, right: _Side, name: str, heads: Sequence[tuple[Entry, Entry]], switches: Switches
 ) -> Iterator[Fault]:
-    """Yield every reason why two graphs, of which ``heads`` are the pairs of outputs, cannot be bodies of one If."""
     for side in (left, right):
         yield from _check_side(side, name)
     inputs = [
@@ -284,7 +280,6 @@ def _find_faults(
 
 
 def _check_side(side: _Side, name: str) -> Iterator[Fault]:
-    """Yield the reasons why one graph cannot be a body of an If on the input ``name``."""
     if any(node.name == name for node in side.graph.nodes):
         message = f"{OPTION} {name!r} is already the name of a value of {side.member.label}"
         yield Fault(message, hint="give the input another name")
@@ -300,7 +295,6 @@ def _check_side(side: _Side, name: str) -> Iterator[Fault]:
 def _check_operator_set(
     left: _Side, right: _Side, heads: Sequence[tuple[Entry, Entry]], switches: Switches
 ) -> Iterator[Fault]:
-    """Yield the outputs that no If of the graphs' operator set returns."""
     version = find_format(left.graph).operator_set(left.graph)
     if version is None:
         hint = "add one with onnx: model.opset_import.add(version=17)"
@@ -343,7 +337,6 @@ def _compare_types(
 def _compare_defaults(
     left: _Side, right: _Side, inputs: Iterable[tuple[Node, Node]]
 ) -> Iterator[Fault]:
-    """Yield a fault for each input of both graphs that has a default in one of them only, or two."""
     pairs = [pair for pair in inputs if any(node.details.holds_value for node in pair)]
     files = (left.member.params, right.member.params)
     first, second = (None if file is None else RecordsByName(file) for file in files)
@@ -359,7 +352,6 @@ def _compare_defaults(
 
 
 def _differ_in_sizes(left: StaticType, right: StaticType) -> bool:
-    """Return whether two types have one dtype and one rank, so that only sizes can differ."""
     (dtype, shape), (other_dtype, other_shape) = left.parts, right.parts
     return (
         dtype == other_dtype
@@ -372,8 +364,8 @@ def _differ_in_sizes(left: StaticType, right: StaticType) -> bool:
 def _find_equal(left: _Side, right: _Side) -> dict[Node, Node]:
     """Return the parameters of the second graph that are equal to one of the first, with that one.
 
-    If several are equal, each has its own partner, of the same name if possible: they are not tied to each other.
-    Arrays of the same shape, dtype and storage are compared by a cryptographic hash of their bytes.
+    If several are equal, each has its own partner, of the same name if possible: they are not tied
+    to each other. Arrays of one shape, dtype and storage are compared by a cryptographic hash.
     """
     first, second = _list_records(left), _list_records(right)
     forms = [{_describe_form(record) for _, record in records} for records in (first, second)]
@@ -389,7 +381,6 @@ def _find_equal(left: _Side, right: _Side) -> dict[Node, Node]:
 
 
 def _list_records(side: _Side) -> list[tuple[Node, Record]]:
-    """Return the parameters of a graph that have an array, with their records."""
     if side.member.params is None:
         return []
     records = RecordsByName(side.member.params)
@@ -406,7 +397,6 @@ def _describe_form(record: Record) -> tuple[object, ...]:
 def _hash_records(
     member: Member, records: Sequence[tuple[Node, Record]], forms: Collection[tuple[object, ...]]
 ) -> Iterator[tuple[Node, tuple[object, ...]]]:
-    """Yield the parameters of these forms, each with a key that equal arrays have in common."""
     if member.params is None:
         return
     with ArrayReader(member.params) as reader:
@@ -418,7 +408,6 @@ def _hash_records(
 def _place_variables(
     left: _Side, right: _Side, shared: Mapping[Node, Node], name: str
 ) -> list[dict[Node, Node]]:
-    """Return for each graph what its variables become in the graph around the If."""
     format_ = find_format(left.graph)
     variables = [*left.variables, *right.variables]
     taken = TakenNames(
@@ -437,7 +426,7 @@ def _place_variables(
         if node in shared:
             second[node] = first[shared[node]]
         elif node.name not in by_name:
-            # Two members may hold one node object, as parts of one loaded model do, and become two nodes here.
+            # Two members may hold one node object, as parts of one loaded model do.
             second[node] = replace(node) if node in first else node
         elif is_input:
             second[node] = by_name[node.name]
@@ -447,7 +436,6 @@ def _place_variables(
 
 
 def _enclose(graph: Graph, variables: Mapping[Node, Node]) -> tuple[Graph, list[Node]]:
-    """Return a graph as a body that captures its variables, and the captured variables."""
     operators = [node for node in graph.nodes if node.op]
     captures: dict[Node, Node] = {}
     by_image: dict[Node, Node] = {}
@@ -468,11 +456,6 @@ def _enclose(graph: Graph, variables: Mapping[Node, Node]) -> tuple[Graph, list[
 
 
 def _check_result(switching: Switching, graphs: Sequence[Graph]) -> None:
-    """Compare each body with its graph, node by node, and its captured values with the variables.
-
-    Raises:
-        SelfCheckError: the result is wrong.
-    """
     graph = switching.graph
     switch = find_format(graph).bodies.find_switch(graph.heads[0].node)
     assert switch is not None

@@ -1,4 +1,6 @@
-"""``rules explain`` and ``rules check``: which rule fired, step by step, and every fault of a table of rules."""
+"""``rules explain`` and ``rules check``: which rule fired, step by step, and every fault of a table
+of rules.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from graphshare.text.summary import ShortRepr
 
 
 class ExplainedStep(msgspec.Struct, frozen=True):
-    """``rule``, given at ``place``, made ``after`` of ``before``."""
+    """``rule``, given at ``place``, changed ``before`` to ``after``."""
 
     rule: str
     place: str
@@ -30,9 +32,8 @@ class ExplainedStep(msgspec.Struct, frozen=True):
 
 
 class Explanation(ShortRepr, msgspec.Struct, frozen=True):
-    """The effect of rules on a name.
-
-    ``effect`` is ``kept``, ``renamed`` or ``tied``, or ``unknown`` without a graph.
+    """The effect of rules on a name: ``kept``, ``renamed``, ``tied``, or ``unknown`` without a
+    graph.
     """
 
     name: str
@@ -43,7 +44,7 @@ class Explanation(ShortRepr, msgspec.Struct, frozen=True):
 
 
 class RulesReport(ShortRepr, msgspec.Struct, frozen=True):
-    """The result of ``rules check``; ``rules`` counts those that could be read."""
+    """The result of ``rules check``; ``rules`` counts readable rules."""
 
     rules: int
     errors: list[Fault]
@@ -65,7 +66,8 @@ def explain(
     kind: NameKind = "parameter",
     model: Model | None = None,
 ) -> Explanation:
-    """Explain step by step how ``rules`` (a file, or the result of :func:`load_rules`) change ``name``.
+    """Explain step by step how ``rules`` (a file, or the result of :func:`load_rules`) change
+    ``name``.
 
     With ``model``, ``name`` is one of its nodes or a key of its parameter file. The kind comes from
     the model, and the answer says whether the name is tied. Without ``model``, ``kind`` is
@@ -73,7 +75,8 @@ def explain(
 
     Raises:
         InputError: the rules file cannot be read or has faults.
-        RefusedError: the graph has no such name; rules lead back to themselves, with the cycle as a path.
+        RefusedError: the graph has no such name; rules lead back to themselves, with the cycle as a
+            path.
     """
     ruleset = make_ruleset(rules)
     if model is None:
@@ -95,8 +98,7 @@ def explain(
 def _follow(
     name: str, resolver: Resolver, kinds: frozenset[Only]
 ) -> tuple[str, list[ExplainedStep]]:
-    """Return the new name, and the steps to it."""
-    # Sharing comes first, and naming sees the name that it left.
+    # Sharing comes first, and naming starts from its result.
     steps = list(resolver.steps(name).steps) if "parameters" in kinds else []
     named = resolver.name_node(steps[-1].after if steps else name, kinds)
     taken = [
@@ -115,7 +117,7 @@ def _node(graph: Graph, name: str) -> Node:
         raise RefusedError(
             Fault(f"the graph has no node named {name!r}", hint=did_you_mean(name, known))
         )
-    # An operator and a variable may share a name: then the variable is meant, as with `kind` by default.
+    # Of an operator and a variable with one name the variable is meant, as with `kind` by default.
     return next((node for node in nodes if node.is_variable), nodes[0])
 
 

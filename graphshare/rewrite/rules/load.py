@@ -1,7 +1,6 @@
 """Rules files: JSON, or TOML where Python can read it. Every fault names its place in the file.
 
-``schemas/rules.schema.json`` describes the same. TOML needs the ``tomllib`` of Python 3.11 or the
-package ``tomli``; JSON works everywhere.
+``schemas/rules.schema.json`` describes the same. TOML needs Python 3.11 or the package ``tomli``.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ MAX_BYTES = 1 << 24
 MAX_DEPTH = 100
 _MOST_FAULTS = 100
 
-# The keys that each kind of rule may have beside its own, and the one that it must have.
+# The required key of each kind of rule, and the keys that it may have.
 _MAY: dict[str, frozenset[str]] = {
     "alias": frozenset(("to", "reuse")),
     "scope": frozenset(("to", "reuse")),
@@ -43,7 +42,7 @@ _MUST = {"alias": "to", "scope": "to", "match": "to", "within": "rules"}
 
 
 class _Repeated(dict[str, Any]):
-    """An object in which keys were given more than once; ``keys_twice`` are these."""
+    """An object with repeated keys, ``keys_twice``."""
 
     keys_twice: tuple[str, ...] = ()
 
@@ -73,7 +72,7 @@ def make_ruleset(
 
 
 def read_rule_file(path: str) -> bytes:
-    """Return the bytes of a rules file, no more of them than such a file may have.
+    """Return the bytes of a rules file, up to the largest size allowed.
 
     Raises:
         InputError: it cannot be read.
@@ -126,7 +125,7 @@ def _read_json(data: bytes, where: str) -> Any:
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
-    # json keeps the last of equal keys without a word; here a repeated key is a fault.
+    # json keeps the last of equal keys silently; here a repeated key is a fault.
     if len(values) == len(pairs):
         return values
     repeated = _Repeated(values)
@@ -140,8 +139,6 @@ def _no_constant(name: str) -> Any:
 
 
 class _Reader:
-    """Reads the rules of a parsed file and gathers its faults."""
-
     def __init__(self, where: str) -> None:
         self.where = where
         self.faults: list[Fault] = []
@@ -166,7 +163,7 @@ class _Reader:
                 "is not a key of a rules file",
                 "the keys are version, separator, reuse and rules",
             )
-        # type() and not isinstance(), because true is an int in Python and equal to 1.
+        # Not isinstance(), because true is an int in Python and equal to 1.
         if type(document.get("version")) is not int or document["version"] != VERSION:
             self.fault("$.version", f"must be {VERSION}", f'add "version": {VERSION}')
         self.separator = self.text("$", document, "separator", SEPARATOR) or SEPARATOR
@@ -180,7 +177,6 @@ class _Reader:
         return Ruleset(tuple(rules), self.separator, reuse)
 
     def rules(self, path: str, entries: Any, within: str, depth: int) -> Iterator[Rule]:
-        """Yield the rules of one list, and the rules of its blocks in their places."""
         if type(entries) is not list:
             self.fault(
                 f"{path}.rules",
@@ -247,7 +243,6 @@ class _Reader:
     def map_rules(
         self, path: str, names: Any, within: str, only: tuple[Only, ...]
     ) -> Iterator[Rule]:
-        """Yield a rule for each pair of an old name and a new one."""
         for old, new in names.items() if self.is_object(path, names) else ():
             place = f"{path}[{json.dumps(old)}]"
             if not old:

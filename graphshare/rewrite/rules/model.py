@@ -1,8 +1,8 @@
 """The rules of every sharing system as one model, from options or from a file.
 
 A rule is about names, never about nodes; :mod:`graphshare.rewrite.rules.resolve` turns old names
-into new ones, and :mod:`graphshare.rewrite.rules.plan` applies them to a graph. Rules are ordered:
-rules in a file come before rules given as options. Where two match one name, the later one wins.
+into new ones, and :mod:`graphshare.rewrite.rules.plan` applies them to a graph. Rules in a file
+come before rules given as options. Where two match one name, the later one wins.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ Kind = Literal["alias", "scope", "map", "match", "strip", "prefix", "variable_sc
 Reuse = Literal["auto", "require", "forbid"]
 REUSE: tuple[Reuse, ...] = get_args(Reuse)
 Only = Literal["variables", "ops", "inputs", "parameters"]
-"""The kinds of nodes that a rule applies to. Parameters include auxiliary states, inputs include labels and states."""
+"""The kinds of nodes that a rule applies to. Parameters include auxiliary states, inputs include
+labels and states.
+"""
 
 Boundary = Literal["inputs", "outputs"]
 """The ends of a graph whose names a rename may leave unchanged; inputs include labels and states."""
@@ -37,15 +39,17 @@ SHARING = frozenset(("alias", "scope"))
 class Rule(msgspec.Struct, frozen=True, eq=False):
     """One rule. ``text`` is matched against names, by kind:
 
-    - ``alias``: a pattern; parameters that it matches are the parameter ``to``, and lose their names.
+    - ``alias``: a pattern; parameters that it matches are the parameter ``to``, and lose their
+      names.
     - ``scope``: a scope whose parameters become the parameters of the scope ``to``.
     - ``map``: a name that becomes ``to``; ``match``: a pattern whose names become ``to``.
-    - ``strip``: a prefix that is taken away; ``prefix``: one that is put before.
-    - ``variable_scope``: a scope put before every name; ``name_scope``: one put before all but parameters.
+    - ``strip``: a prefix that is removed; ``prefix``: one that is put before.
+    - ``variable_scope``: a scope put before every name; ``name_scope``: one put before all but
+      parameters.
 
     ``within`` is the scope that a block of rules begins at: the rule sees the rest of a name after
     it, and puts the scope back. ``place`` says where the rule was given; ``only`` limits it (empty:
-    all); ``reuse`` is None where the plan's own holds.
+    all); ``reuse`` of None means the plan's.
     """
 
     kind: Kind
@@ -69,7 +73,9 @@ class Rule(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def literal(self) -> str | None:
-        """Return the one name that the rule matches, without ``within``; None for a rule that may match several."""
+        """Return the one name that the rule matches, without ``within``; None if it may match
+        several.
+        """
         if self.kind == "map":
             return self.text
         return (
@@ -120,10 +126,10 @@ def rule_from_option(kind: Kind, option: str, text: str) -> Rule:
 
 
 def renames_of_arguments(texts: Iterable[str]) -> list[Rule]:
-    r"""Return the rules of arguments ``OLD=NEW``: OLD is one literal name, and ``\=`` in it stands for ``=``.
+    r"""Return the rules of arguments ``OLD=NEW``: OLD is a literal name, with ``\=`` for ``=``.
 
     Raises:
-        UsageError: one has no ``=`` or an empty side, or names have two new names; all are listed.
+        UsageError: one has no ``=`` or an empty side, or a name has two new names.
     """
     rules: dict[str, Rule] = {}
     faults = []
@@ -153,7 +159,7 @@ def matches_of_options(patterns: Iterable[str], targets: Iterable[str]) -> list[
     """Return the rules of ``--match`` and ``--to``, given in pairs.
 
     Raises:
-        UsageError: there are more of one than of the other.
+        UsageError: their numbers differ.
     """
     patterns, targets = list(patterns), list(targets)
     if len(patterns) != len(targets):

@@ -1,6 +1,4 @@
-"""Apply rules to a graph: one total plan, node to name and node to node, checked as a whole before
-anything is built.
-"""
+"""Apply rules to a graph: one complete plan, checked as a whole before anything is built."""
 
 from __future__ import annotations
 
@@ -30,11 +28,11 @@ _SEPARATORS = "/_.-:"
 
 
 class Plan(msgspec.Struct, frozen=True, eq=False):
-    """``names`` maps renamed nodes to new names, ``ties`` maps variables to the nodes that replace them.
+    """``names`` maps renamed nodes to new names, ``ties`` maps variables to the nodes that replace
+    them.
 
-    ``why`` is the rule that decided about a node, ``notes`` are remarks for the user on the rules
-    themselves. Rules that match no value of an ONNX operator may match its own name: then it is in
-    ``stored``.
+    ``why`` is the rule that decided about a node, ``notes`` are remarks for the user on the rules.
+    If rules match no value of an ONNX operator but its own name, that is in ``stored``.
     """
 
     names: Mapping[Node, str]
@@ -44,7 +42,7 @@ class Plan(msgspec.Struct, frozen=True, eq=False):
     stored: Mapping[Node, StoredNames] = EMPTY
 
     def find_place(self, node: Node) -> str:
-        """Return the place of the rule that decided about a node; empty where none did."""
+        """Return the place of the rule that decided about a node, or nothing."""
         return self.why[node].place if node in self.why else ""
 
 
@@ -55,10 +53,11 @@ def plan_names(
     nodes: Collection[Node],
     kept: Collection[str] = (),
 ) -> Plan:
-    """Return new names for the ``nodes`` that rules match. Parameters move with aliases and overrides.
+    """Return new names for the ``nodes`` that rules match. Parameters move with aliases and
+    overrides.
 
-    If a node has several stored names of outputs, each is matched by itself. Names in ``kept``
-    stay. Collisions are left to the transform: it sees the whole graph.
+    Each stored name of an output is matched by itself. Names in ``kept`` stay. The transform finds
+    collisions.
 
     Raises:
         RefusedError: rules form a cycle, or an option matches nothing.
@@ -74,8 +73,6 @@ def plan_names(
 
 
 class _Naming:
-    """The new names of nodes, found one after the other; the mappings are those of :class:`Plan`."""
-
     def __init__(
         self, graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role], kept: Collection[str]
     ) -> None:
@@ -89,7 +86,6 @@ class _Naming:
         self._resolve = cache(partial(_new_name, self.resolver))
 
     def add(self, node: Node) -> None:
-        """Find the new names of a node and of its outputs."""
         name, label, kinds = (
             self._numbered.get(node, node.name),
             node.details.label,
@@ -111,9 +107,7 @@ class _Naming:
             self._name_outputs(node)
 
     def _name_outputs(self, node: Node) -> None:
-        """Find the names of an operator's outputs, where a rule or ``kept`` decides about one;
-        others follow its own name.
-        """
+        """Find output names that a rule or ``kept`` decides; others follow the operator's."""
         following = rename_node(node, self.names.get(node, node.name)).details
         outputs, is_decided = list(following.outputs), False
         for place, old in enumerate(node.details.outputs):
@@ -131,7 +125,7 @@ class _Naming:
 
 
 def _list_names(node: Node) -> list[str]:
-    """Return the names of a node and of its other outputs. If the node has no name, its outputs have none either."""
+    """Return the names of a node and of its other outputs; none for an unnamed node."""
     return [*node_names(node), *filter(None, node.details.outputs[1:] if node.name else ())]
 
 
@@ -147,7 +141,8 @@ def _find_numbered_names(graph: Graph, ruleset: Ruleset) -> dict[Node, str]:
 
 
 def plan_sharing(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) -> Plan:
-    """Return which parameters become which, and the names of those that stay; two of one new name are one node.
+    """Return which parameters become one, and the names of those that stay; equal new names mean
+    one node.
 
     The node that has that name already stays, else the first in file order.
 
@@ -194,7 +189,6 @@ def plan_sharing(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) -> 
 
 
 def _list_moved_states(graph: Graph, resolver: Resolver) -> list[Implied]:
-    """Return the implied parameters that rules match."""
     states = list_implied_parameters(graph)
     return [
         state for state in states if _new_name(resolver, state.name, _PARAMETER)[0] != state.name
@@ -202,7 +196,6 @@ def _list_moved_states(graph: Graph, resolver: Resolver) -> list[Implied]:
 
 
 def _note_unknown(ruleset: Ruleset, roles: Mapping[Node, Role]) -> list[str]:
-    """Return notes on variables of unknown role that rules would move if they were parameters."""
     unknown = {node.name: role for node, role in roles.items() if role.kind is Kind.UNKNOWN}
     if not unknown:
         return []
@@ -246,7 +239,6 @@ def _refusals(
     reuse: Reuse,
     others: Collection[str],
 ) -> list[Fault]:
-    """Return the reason not to turn ``movers`` into the parameter ``new``, now the name of ``staying`` nodes."""
     faults = []
     if len(staying) > 1:
         hint = "first make them one (`doctor='tie'`) or rename them (`doctor='separate'`)"
@@ -276,7 +268,7 @@ def _refusals(
             faults.append(
                 Fault(message, where=rule.place, hint="`reuse='auto'` renames it instead")
             )
-        # The first one takes a free name; from the second on the name exists.
+        # The first one takes a free name; for the second, the name exists.
         elif policy == "forbid" and (staying or number):
             message = (
                 f"{node.name!r} would become {new!r}, which already exists; reuse is forbidden"
@@ -286,7 +278,6 @@ def _refusals(
 
 
 def _refuse_aliases(graph: Graph, ruleset: Ruleset, roles: Mapping[Node, Role]) -> list[Fault]:
-    """Return a fault for each alias that names a node that is not a parameter, on either side."""
     literals = [
         (rule, rule.literal)
         for rule in ruleset.rules
@@ -320,12 +311,9 @@ def _note_idle_rules(
     roles: Mapping[Node, Role],
     matched: Iterable[str] | None = None,
 ) -> tuple[str, ...]:
-    """Return notes on rules that decided nothing; such an option is refused.
+    """Note rules that decided nothing; such an option is refused.
 
-    ``names`` are all names of the graph, ``matched`` those that rules of names were applied to (None: all).
-
-    Raises:
-        RefusedError: an option matches nothing in the graph.
+    ``names`` are all names of the graph, ``matched`` those that naming rules saw (None: all).
     """
     idle = [rule for rule in ruleset.rules if rule not in resolver.fired]
     if not idle:
@@ -363,7 +351,6 @@ def _note_idle_rules(
 
 
 def _suggest_separator(scope: str, separator: str, names: Iterable[str]) -> str:
-    """Return a hint on the separator of names that begin with ``scope``, if it differs."""
     begin = scope.rstrip(_SEPARATORS)
     rests = [
         name[len(begin) : len(begin) + 1] for name in names if begin and name.startswith(begin)
@@ -377,7 +364,7 @@ def _suggest_separator(scope: str, separator: str, names: Iterable[str]) -> str:
 
 
 def _is_overruled(rule: Rule, names: Sequence[str]) -> bool:
-    """Whether a pattern matches any of the first few thousand names, though it decided about none."""
+    """Whether a pattern matches any of the first few thousand names."""
     matches = (
         compile_pattern(rule.text) if rule.kind in ("alias", "match") and not rule.within else None
     )

@@ -1,9 +1,9 @@
 """Rules applied to one name, step by step.
 
-First sharing, for parameters: an alias, else a scope override, until no rule matches the name. Then
-naming: the last map or pattern that matches the name, the last prefix to strip, the last prefix to
-put, and the scopes, the first of them outermost. Every kind of rule starts from the name that the
-kind before it left, never from the result of its own kind: so swaps work.
+First sharing, for parameters: an alias, else a scope override, until no rule matches. Then naming:
+the last matching map or pattern, the last prefix to strip, the last prefix to put, and the scopes,
+the first of them outermost. Every kind of rule starts from the result of the kind before it, never
+from its own: so swaps work.
 """
 
 from __future__ import annotations
@@ -77,9 +77,10 @@ class Resolver:
         self._marked: set[tuple[Override, Scope]] = set()
 
     def resolve_parameter(self, name: str) -> tuple[str, Rule | None]:
-        """Return the parameter that rules make of the parameter ``name``, and the first rule that decides.
+        """Return the parameter that rules make of the parameter ``name``, and the first rule that
+        decides.
 
-        That is the name itself if no rule matches it. Every name is looked at once, however long the chains.
+        Without a rule that is ``name``. Every name is looked at once, however long the chains.
 
         Raises:
             RefusedError: aliases lead back to themselves; the cycle is shown as a path.
@@ -91,7 +92,6 @@ class Resolver:
         return self._walk(name)
 
     def _walk(self, name: str) -> tuple[str, Rule | None]:
-        """Return the steps of :meth:`resolve_parameter`, with each step remembered."""
         state: _State = (name, False)
         path: dict[_State, _State] = {}
         while state not in self._ends:
@@ -122,9 +122,7 @@ class Resolver:
         return Resolved(state[0], tuple(steps))
 
     def _following(self, state: _State) -> _State | None:
-        """Return where a name leads in one step; overrides apply to names of the graph, not to
-        names that an override made.
-        """
+        """Take one step; overrides apply to names of the graph, not to the results of overrides."""
         known = self._next.get(state)
         if known is None:
             known = self._next[state] = self._ask(state)
@@ -149,8 +147,9 @@ class Resolver:
         return (None, None) if rule is None else ((new, True), rule)
 
     def _override(self, name: str) -> tuple[str, Rule | None]:
-        """Return the name that overrides give, and the first of them; names whose scopes begin
-        alike are answered at once.
+        """Return the name that overrides give, and the first of them.
+
+        Results are shared by names whose scopes begin alike.
         """
         parts = name.split(self._separator, self._overrides.depth)
         last = parts.pop()
@@ -174,7 +173,7 @@ class Resolver:
         return new, rule
 
     def _mark(self, scope: Scope) -> None:
-        """Note which overrides lead on from ``scope``; stops where another scope of the same block came by before."""
+        """Note which overrides lead on from ``scope``, up to a scope of the same block seen before."""
         block = self._overrides.block(scope)
         for step in self._overrides.chain(scope):
             self.fired.add(self._rule_of[step.override])
@@ -253,7 +252,6 @@ class Resolver:
 
 
 def _table(ruleset: Ruleset) -> tuple[Overrides, dict[Override, Rule]]:
-    """Return the scope overrides among the rules, and the rule of each."""
     rule_of: dict[Override, Rule] = {}
     faults: list[Fault] = []
     for rule in ruleset.rules:
@@ -277,21 +275,22 @@ def _table(ruleset: Ruleset) -> tuple[Overrides, dict[Override, Rule]]:
 
 
 def find_shadowed(ruleset: Ruleset) -> Iterator[tuple[Rule, Rule]]:
-    """Yield rules that can never decide, each with the later rule for the same names that does instead."""
+    """Yield rules that can never decide, each with the later rule that decides instead."""
     last: dict[tuple[object, ...], Rule] = {}
     hidden: list[tuple[Rule, Rule]] = []
     for rule in reversed(ruleset.rules):
         if rule.kind in ("variable_scope", "name_scope"):
             continue  # they nest
         group = "given" if rule.kind in ("map", "match") else rule.kind
-        # Any prefix fits any name, so all prefixes compete; other rules compete only with rules of the same text.
+        # Any prefix fits any name, so all prefixes compete; other rules only with rules of the same
+        # text.
         text = (
             "" if rule.kind == "prefix" else rule.literal if rule.literal is not None else rule.text
         )
         if rule.kind == "scope":
             text = join_scope(split_scope(rule.text, ruleset.separator), ruleset.separator)
         key = (group, rule.literal is None, text, rule.within)
-        # A later rule without `only` decides about all kinds of nodes, one with it about its own.
+        # A later rule without `only` decides about all kinds of nodes.
         later = last.get((*key, ())) or last.get((*key, rule.only))
         if later is not None:
             hidden.append((rule, later))
@@ -300,11 +299,7 @@ def find_shadowed(ruleset: Ruleset) -> Iterator[tuple[Rule, Rule]]:
 
 
 def check_length(new: str, old: str) -> None:
-    """Refuse a name that rules made absurdly long.
-
-    Raises:
-        RefusedError: it has more than ``MAX_NAME`` characters more than the name it was made of.
-    """
+    """Raise RefusedError for a name over ``MAX_NAME`` characters longer than the old one."""
     if len(new) > len(old) + MAX_NAME:
         raise RefusedError(
             Fault(f"{old[:60]!r} would get a name of {format_count(len(new), 'character')}")
@@ -319,7 +314,7 @@ def _cycle(path: list[str], rule: Rule | None) -> RefusedError:
 
 
 class NameStep(msgspec.Struct, frozen=True, eq=False):
-    """``rule`` made ``after`` of ``before``."""
+    """``rule`` changed ``before`` to ``after``."""
 
     rule: Rule
     before: str
@@ -327,7 +322,7 @@ class NameStep(msgspec.Struct, frozen=True, eq=False):
 
 
 class Chooser:
-    """Finds the last rule that matches a name: literal names by look-up, patterns one after the other."""
+    """Finds the last rule that matches a name: literal names by look-up, patterns one by one."""
 
     def __init__(self, rules: list[Rule], separator: str, trials: list[int]) -> None:
         self._separator = separator
@@ -360,7 +355,7 @@ class Chooser:
                 break
         self._spend(len(self._patterns))
         for number, rule, head, tail, substitute in self._patterns:
-            # The literal rule comes after all patterns that are left, and decides.
+            # The literal rule comes after all patterns that are left.
             if number < best:
                 break
             if not name.endswith(tail) or not (rule.within or name.startswith(head)):

@@ -1,13 +1,14 @@
-"""Scope overrides: a parameter of one scope is a parameter of another, resolved as Caffe2's ParameterSharing does.
+"""Scope overrides: a parameter of one scope is a parameter of another, as in Caffe2's
+ParameterSharing.
 
 A scope is a tuple of whole components (``"g/b/"`` is ``("g", "b")``, the root is ``()``): a rule
-for ``fc`` does not match ``fc_auto_0``. The deepest component with a rule decides. The target of
-this rule is resolved in turn, by itself; then the rest of the scope is appended and not resolved
-again. Overrides come in blocks that begin at some scope: both sides of a rule lie under the block's
-scope, and the rule applies only to parameters under that scope. Of two rules for the same scope the
-later one wins.
+for ``fc`` does not match ``fc_auto_0``. The deepest component with a rule decides. The rule's
+target is resolved in turn, by itself; then the rest of the scope is appended and not resolved
+again. Overrides come in blocks that begin at some scope: both sides of a rule lie under that scope,
+and it applies only to parameters there. The later of two rules for one scope wins.
 
-This module deals with text only, not with graphs, so that rules files and the builder's context managers can share it.
+This module uses text only, no graphs, so that rules files and the builder's context managers can
+share it.
 """
 
 from __future__ import annotations
@@ -29,10 +30,9 @@ _SHOWN = 12  # rules of a long cycle that a message lists
 
 
 class Override(msgspec.Struct, frozen=True, eq=False):
-    """One rule: parameters of the scope ``key`` are the parameters of ``target``.
+    """One rule: parameters of the scope ``key`` are the parameters of ``target``, both absolute.
 
-    Both are absolute. The rule applies to parameters under the scope ``within`` (``()``: all);
-    ``place`` says in messages where the rule was given.
+    It applies to parameters under the scope ``within`` (``()``: all); ``place`` is for messages.
     """
 
     key: Scope
@@ -42,8 +42,8 @@ class Override(msgspec.Struct, frozen=True, eq=False):
 
 
 class Step(msgspec.Struct, frozen=True, eq=False):
-    """One replacement: ``override`` turns the scope ``before`` into ``after``, its target; ``tail``
-    is appended at the end.
+    """One replacement: ``override`` turns the scope ``before`` into ``after``; ``tail`` is appended
+    at the end.
     """
 
     override: Override
@@ -85,13 +85,14 @@ def make_overrides(
     separator: str = SEPARATOR,
     places: Sequence[str] = (),
 ) -> tuple[Override, ...]:
-    """Return the rules of one block, such as ``{"scope_b": "scope_a"}``; both sides are relative to
-    the scope ``current``.
+    """Return the rules of one block, such as ``{"scope_b": "scope_a"}``, both sides relative to
+    ``current``.
 
-    ``within`` limits the rules to parameters of that scope. ``places`` say where each pair was given.
+    ``within`` limits the rules to parameters of that scope. ``places`` say where each pair was
+    given.
 
     Raises:
-        RefusedError: a key is the root, or a target is the key itself or lies inside it; all are listed.
+        RefusedError: a key is the root, or a target is the key itself or lies inside it.
     """
     overrides = []
     faults = []
@@ -127,9 +128,7 @@ def make_overrides(
 
 
 class _Place:
-    """A scope in the tree of keys: the next components, the rules for this scope in order, and
-    whether a block begins at it.
-    """
+    """A scope in the tree of keys; a block may begin at it."""
 
     __slots__ = ("block", "next", "rules")
 
@@ -140,7 +139,8 @@ class _Place:
 
 
 class Overrides:
-    """A table of overrides; later overrides take precedence. Resolving a scope takes time in proportion to its length.
+    """A table of overrides, later ones first; resolving a scope takes time in proportion to its
+    length.
 
     Only the first ``depth`` components of a scope can match a rule.
 
@@ -153,7 +153,7 @@ class Overrides:
         self.separator = separator
         self._root = _Place()
         self._characters = 0
-        # By rule and innermost block: the scope that the rule's target resolves to, with the next rule; or the fault.
+        # By rule and innermost block: the resolved scope, with the next rule; or the fault.
         self._resolved: dict[tuple[Override, Scope], tuple[Scope, Override | None]] = {}
         self._broken: dict[tuple[Override, Scope], Fault] = {}
         self._everywhere: set[Override] = (
@@ -182,7 +182,9 @@ class Overrides:
             rule = self._resolve_target(rule, block)[1]
 
     def parameter_name(self, scope: Sequence[str], name: str) -> str:
-        """Return the full name of the parameter ``name`` of ``scope``; errors as in :meth:`resolve_scope`."""
+        """Return the full name of the parameter ``name`` of ``scope``; errors as in
+        :meth:`resolve_scope`.
+        """
         return join_name(self.resolve_scope(scope), name, self.separator)
 
     def resolve_scope(self, scope: Sequence[str]) -> Scope:
@@ -209,7 +211,9 @@ class Overrides:
         return place
 
     def block(self, scope: Scope) -> Scope:
-        """Return the innermost scope above or at ``scope`` where a block begins; it decides which rules apply."""
+        """Return the innermost scope above or at ``scope`` where a block begins; it decides which
+        rules apply.
+        """
         place, depth = self._root, 0
         for i, part in enumerate(scope, start=1):
             following = place.next.get(part)
@@ -221,7 +225,7 @@ class Overrides:
         return scope[:depth]
 
     def _deepest(self, scope: Scope, block: Scope) -> Override | None:
-        """Return the last applicable rule of the deepest scope, above or at ``scope``, that has an applicable rule."""
+        """Return the last applicable rule of the deepest scope, at or above ``scope``, with one."""
         return self._look_up(scope, block)[0]
 
     def _look_up(self, scope: Scope, block: Scope) -> tuple[Override | None, bool]:
@@ -248,7 +252,6 @@ class Overrides:
         return block[: len(rule.within)] == rule.within
 
     def _resolve_target(self, rule: Override, block: Scope) -> tuple[Scope, Override | None]:
-        """Return the scope that the target of ``rule`` resolves to, and the first rule that decides it."""
         known = self._look_up_resolved(rule, block)
         if known is not None:
             return known
