@@ -1,6 +1,4 @@
-"""The backend ``onnxruntime``: ONNX models in sessions, and errors of a session in terms of the
-model: its file and node.
-"""
+"""The backend ``onnxruntime``: ONNX models in sessions, with the file and node in a session's errors."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from graphshare.execute.engines.executor import Executor
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import EMPTY, Entry, Graph
 
-# The forms in which onnxruntime names a node in its messages.
+# The forms in which onnxruntime names a node in messages.
 _NODE = re.compile(r"Name:'([^']+)'|Node ?\(([^)]+)\)")
 
 # Equal branches must both be computed, or a comparison would compare a branch with itself.
@@ -28,9 +26,9 @@ _SETTINGS = SessionSettings(merge_equal=False)
 class OnnxComputation(SessionComputation):
     """Heads of a graph in a session of onnxruntime.
 
-    ``encode`` returns the bytes of a graph that has other heads and the folder of its external
-    data; by default they come from a stranger's model, and the session is confined. A model that
-    was translated here is ``own``, and confined only under a limit.
+    ``encode`` returns the bytes of a graph with other heads and the folder of its external data. By
+    default they belong to someone else's model, and the session is confined. An ``own`` translated
+    model is confined only under a memory limit.
 
     Raises:
         UsageError: onnxruntime is not installed.
@@ -80,7 +78,7 @@ class OnnxComputation(SessionComputation):
             )
             if self._own:
                 return open_session(model, folder, settings=self._settings)
-            # Threads sleep: in the other process they would spin while this one computes.
+            # Threads sleep: spinning in the other process would slow this one down.
             return ConfinedSession(
                 model, folder, settings=msgspec.structs.replace(self._settings, awake=False)
             )
@@ -107,7 +105,8 @@ class OnnxruntimeBackend(Backend):
         own: bool = False,
         **_: Any,
     ) -> Computation:
-        # Optimizations would sum in another order on one side only, as both sides of a comparison have other operators.
+        # Optimizations would change the order of sums on one side only, because compared graphs
+        # have different operators.
         settings = msgspec.structs.replace(_SETTINGS, optimize=not exact, prepack=not exact)
         return OnnxComputation(graph, parameters, where, settings, encode=encode, own=own)
 

@@ -1,3 +1,3 @@
-"""Engines compute graphs: numpy is the reference; onnxruntime or engines of other packages take the
+"""Engines compute graphs: numpy is the reference; onnxruntime or other packages' engines take the
 nodes that they can.
 """

@@ -1,8 +1,7 @@
-"""The one preparation before a graph computes: the part that is needed, upgraded, and a value for
-each of its variables.
+"""The preparation of a graph: the needed part, upgraded, and a value for each of its variables.
 
-``run``, training, ``verify`` and ``bind`` prepare a graph here. Shapes in ``inspect`` and ``draw``
-use the same upgrade.
+``run``, training, ``verify`` and ``bind`` use it. Shapes in ``inspect`` and ``draw`` use the same
+upgrade.
 """
 
 from __future__ import annotations
@@ -41,17 +40,17 @@ from graphshare.text.format import format_count, format_names
 from graphshare.text.names import unique_names as unique_names
 
 UPGRADED_BEFORE = (
-    905  # up to here MXNet's loader gave operators another meaning than the file's text has today
+    905  # MXNet's loader gave operators of older files another meaning than their text has
 )
 
 
 class Prepared(msgspec.Struct, eq=False):
-    """A graph ready to compute: the part that is needed, and a value for each of its variables.
+    """A graph ready to compute: the needed part, and a value for each of its variables.
 
-    ``names`` are MXNet's names of the part's heads, each once; ``wanted`` are the names of the
-    graph's heads or targets, where all outputs are heads of the part. ``notes`` list what was
-    decided for the user. ``computation`` runs the part for ``values``: its inputs, and its
-    parameters where the backend has kernels.
+    ``names`` are MXNet's names of the part's heads, each once; ``wanted`` are only the graph's
+    heads or targets, if all outputs are heads. ``notes`` list decisions for the user.
+    ``computation`` runs the part for ``values``: its inputs, and its parameters if the backend has
+    kernels.
     """
 
     part: Graph
@@ -65,15 +64,16 @@ class Prepared(msgspec.Struct, eq=False):
 
     @property
     def variable_bytes(self) -> int:
-        """Return the size of all values of variables in bytes."""
+        """Return the size of all variables' values in bytes."""
         return sum(array.nbytes for value in self.values.values() for array in list_arrays(value))
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """What to compute of a graph, and how; the fields are arguments of :func:`graphshare.execute.run.run`.
+    """A request to compute a graph; the fields are arguments of :func:`graphshare.execute.run.run`.
 
-    ``draw`` states how missing values are made up. ``as_input`` names variables that are inputs even if they look like
-    parameters; ``where`` is the name of the graph in messages, ``executor`` comes from :func:`choose_executor`.
+    ``draw`` states how to generate missing values. ``as_input`` names inputs that may look like
+    parameters; ``where`` names the graph in messages, ``executor`` comes from
+    :func:`choose_executor`.
     """
 
     draw: DrawOptions
@@ -92,7 +92,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 def prepare(
     graph: Graph, request: Request, feeds: Mapping[str, Any], shapes: Mapping[str, GivenShape]
 ) -> Prepared:
-    """Prepare ``graph`` as :func:`graphshare.execute.run.run` needs it, whose arguments and errors these are."""
+    """Prepare ``graph`` for :func:`graphshare.execute.run.run`, with its arguments and errors."""
     check_belongs(request.params, graph)
     heads = list(graph.heads)
     if request.targets:
@@ -132,7 +132,7 @@ def prepare(
 
 
 def _list_all_outputs(heads: Sequence[Entry], inputs: Collection[Node]) -> list[Entry]:
-    """Return every visible output that ``heads`` need in topological order, ``inputs`` included;
+    """Return the visible outputs that ``heads`` need, ``inputs`` included, in topological order;
     other heads come last.
     """
     nodes = post_order(entry.node for entry in heads)
@@ -147,7 +147,8 @@ def _list_all_outputs(heads: Sequence[Entry], inputs: Collection[Node]) -> list[
 
 
 def runnable_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, list[str]]:
-    """Return the part that ``wanted`` needs, upgraded where the file's generation requires it, and notes on that.
+    """Return the part that ``wanted`` needs, upgraded if the file's generation requires it, and
+    notes.
 
     Raises:
         UnsupportedError: operators without a kernel; all are listed.
@@ -170,7 +171,7 @@ def runnable_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, list[st
 
 
 def describe_upgrade(implied: int) -> list[str]:
-    """Return a note on the variables that an upgrade added, if it added any."""
+    """Return a note on the variables that an upgrade added, if any."""
     more = (
         "the graph is of an older generation and was upgraded in memory; added: "
         f"{format_count(implied, 'variable')} that it implies"
@@ -179,10 +180,10 @@ def describe_upgrade(implied: int) -> list[str]:
 
 
 def upgrade_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, Mapping[Node, Node], int]:
-    """Return the part that ``wanted`` needs, upgraded if necessary, the images of its nodes, and
-    the number of added variables.
+    """Return the part for ``wanted``, upgraded if necessary, its nodes' images, and the number of
+    added variables.
 
-    A graph with operators that have no kernel, or that only a registered kernel knows, is not upgraded.
+    A graph with operators without a kernel, or with a registered kernel only, is not upgraded.
     """
     nodes = post_order(entry.node for entry in wanted)
     part = msgspec.structs.replace(
@@ -209,7 +210,7 @@ def upgrade_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, Mapping[
 
 
 def describe_conversions(assigned: Assignment) -> list[str]:
-    """Return a note for each fed array that was converted to the dtype of its variable."""
+    """Return a note for each fed array that was converted to its variable's dtype."""
     notes = []
     for node, dtype in assigned.converted.items():
         (taken, *_) = find_dtypes(assigned.values[node])
@@ -220,7 +221,7 @@ def describe_conversions(assigned: Assignment) -> list[str]:
 
 
 def describe_sizes(sized: Iterable[Node]) -> list[str]:
-    """Return a note for each of the inputs whose size was chosen."""
+    """Return a note for each input whose size was chosen."""
     return [
         f"{node.name!r} could have other sizes; `shapes={{{node.name!r}: ...}}` sets them"
         for node in sized
@@ -228,7 +229,7 @@ def describe_sizes(sized: Iterable[Node]) -> list[str]:
 
 
 class _VariableNames:
-    """The names of a graph's variables, and the variables that the ``part`` to compute needs."""
+    """The names of a graph's variables, and the variables of the ``part`` to compute."""
 
     def __init__(self, graph: Graph, part: Graph, notes: list[str]) -> None:
         self._needed = [
@@ -241,7 +242,7 @@ class _VariableNames:
         }
 
     def resolve(self, by_name: Mapping[str, Any], option: str) -> dict[Node, Any]:
-        """Return the values given by name for the variables that are needed; add a note on names that are not."""
+        """Return the values of needed variables; add a note on names that are not needed."""
         needed = {node.name for node in self._needed}
         idle = [name for name in by_name if name in self._names and name not in needed]
         if idle:
@@ -253,7 +254,6 @@ class _VariableNames:
 
 
 def _describe(assigned: Assignment, draw: DrawOptions) -> list[str]:
-    """Return notes on conversions, chosen sizes and drawn values."""
     values = assigned.values
     notes = [*describe_conversions(assigned), *describe_sizes(assigned.sized)]
     for text, nodes in (

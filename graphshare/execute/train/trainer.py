@@ -1,4 +1,4 @@
-"""Steps of training: forward and backward over a plan, then the update of parameters and moving statistics."""
+"""Steps of training: forward and backward over a plan, then updates of parameters and moving statistics."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from graphshare.ops.kernel import Array, Shape
 
 
 class NodeStreams(msgspec.Struct, frozen=True):
-    """Random streams for nodes, by seed, step and name; nodes with the same ``name`` draw the same numbers."""
+    """Random streams by seed, step and a node's ``name``; equal names draw the same numbers."""
 
     seed: int = 0
     name: Callable[[Node], str] = lambda node: node.name
@@ -41,8 +41,8 @@ class NodeStreams(msgspec.Struct, frozen=True):
 
 
 class _LazyGenerator:
-    """A generator that is created at the first draw: few nodes draw, and creating one takes longer
-    than a small kernel.
+    """A generator created at the first draw: few nodes draw, and creating one takes longer than a
+    small kernel.
     """
 
     def __init__(self, seed: list[int]) -> None:
@@ -57,7 +57,7 @@ class _LazyGenerator:
 
 
 def _head(node: Node, gradient: Array | None, out: Array) -> Array | None:
-    """Return the gradient of a head: the given one in the output's dtype, or ones unless it is a loss."""
+    """Return a head's gradient: the given one in the output's dtype, or ones unless it is a loss."""
     if gradient is not None:
         return gradient.astype(out.dtype, copy=False)
     return np.ones_like(out) if needs_head_gradient(node) else None
@@ -69,7 +69,7 @@ def list_last(targets: Sequence[Entry]) -> list[int]:
 
 
 def check_heads(targets: Sequence[Entry], heads: Gradients, outputs: Sequence[Array]) -> None:
-    """Check the given gradients of targets against their values.
+    """Compare the given gradients of targets with their values.
 
     Raises:
         RefusedError: some have another shape; all are listed.
@@ -89,8 +89,8 @@ def check_heads(targets: Sequence[Entry], heads: Gradients, outputs: Sequence[Ar
 def first_data(
     inputs: Iterable[Node], values: Mapping[Node, Array], roles: Mapping[Node, Role]
 ) -> Node | None:
-    """Return the first of ``inputs`` that is data (neither label nor state) and has an axis: Module
-    divides by its batch.
+    """Return the first input that is data (neither label nor state) and has an axis: Module divides
+    by its batch.
     """
     data = (node for node in inputs if not roles[node].is_optional)
     return next((node for node in data if values[node].ndim), None)
@@ -104,8 +104,8 @@ def batch_rescale(data: Node | None, values: Mapping[Node, Array]) -> float:
 class Backpropagation(msgspec.Struct, eq=False):
     """The result of a forward pass, in training mode, and a backward pass.
 
-    ``gradients`` has the wanted variables that a gradient reached; ``states`` are new values of auxiliary states and of
-    variables that the forward pass overwrote.
+    ``gradients`` has the wanted variables that a gradient reached; ``states`` are new auxiliary
+    states and variables that the forward pass overwrote.
     """
 
     outputs: list[Array]
@@ -123,13 +123,15 @@ def backpropagate(
     streams: Streams,
     shapes: Mapping[Node, Sequence[Shape]] | None = None,
 ) -> Backpropagation:
-    """Run a forward and a backward pass over ``plan``, the plan of ``targets``; ``values`` are not written to.
+    """Run a forward and a backward pass over ``plan`` of ``targets``; ``values`` are not written
+    to.
 
-    ``heads`` are the gradients of the targets, ones where None. Losses ignore them. As in MXNet, a
-    target that is listed several times starts only from the gradient of its last listing.
+    ``heads`` are the gradients of the targets, ones where None. Losses ignore them. As in MXNet,
+    only the last listing of a repeated target starts a gradient.
 
     Raises:
-        RefusedError: a kernel cannot take its inputs, an operator has no gradient, or a head's has another shape.
+        RefusedError: a kernel cannot take its inputs, an operator has no gradient, or a head's has
+            another shape.
     """
     tape = Tape(plan, values, wanted, streams=streams, shapes=shapes)
     check_heads(targets, heads, tape.outputs)
@@ -143,8 +145,8 @@ def backpropagate(
 def fill_zeros(
     gradients: Mapping[Node, Array], wanted: Sequence[Node], values: Mapping[Node, Array]
 ) -> dict[Node, Array]:
-    """Return read-only gradients of all ``wanted`` variables: zeros where none was reached, as in
-    MXNet's gradient arrays.
+    """Return read-only gradients of all ``wanted`` variables, zeros if unreached, as in MXNet's
+    gradient arrays.
     """
     filled = {}
     for node in wanted:
@@ -157,8 +159,8 @@ def fill_zeros(
 
 
 class Trainer:
-    """A graph in training. ``values`` are the current ones of all its variables; the arrays passed
-    in are not written to.
+    """A graph in training. ``values`` has its variables' current values; arrays passed in are not
+    written to.
 
     ``without_gradient`` are the parameters that no gradient reached in the last step.
     """
