@@ -21,7 +21,7 @@ Place = TypeVar("Place")
 
 
 class Coupling(msgspec.Struct, frozen=True, eq=False):
-    """An operator whose result for one sample depends on others, or on their number; ``why`` in words."""
+    """An operator whose result for a sample depends on others, or on their number; ``why`` in words."""
 
     node: Node
     why: str

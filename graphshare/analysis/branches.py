@@ -62,8 +62,8 @@ def pair_by_prefix(graph: Graph, prefixes: Sequence[str]) -> list[HeadPairs]:
     """Return the branches with these prefixes. The reference has none, or the first if every head
     has one.
 
-    A prefix that begins no head is a part of names elsewhere: ``_b`` in ``out_b_output``. A
-    variable that all branches share (tied, or a shared input) is a head of each under one name.
+    A prefix that begins no head is inside other names: ``_b`` in ``out_b_output``. A variable that
+    all branches share (tied, or a shared input) is a head of each under one name.
 
     Raises:
         RefusedError: a prefix has no head, or branches have different heads; all are listed.
@@ -147,8 +147,7 @@ def _pair_heads(
         name = form.replace(_PLACE, reference)
         if heads.get(name):
             pairs.append((heads[name].pop(0)[1], entry))
-        # Operators' names repeat: only one output may have this name, or this name and the same
-        # inputs.
+        # Names repeat: only one output may have this name, or this name and the same inputs.
         elif len(same := _keep_inputs(inner.get(name, []), entry, label)) == 1:
             pairs.append((same[0], entry))
             reaches_inside = True
@@ -167,7 +166,7 @@ def _pair_heads(
 
 
 def _keep_inputs(same: list[Entry], entry: Entry, label: str) -> list[Entry]:
-    """Return the only output, or those that need ``entry``'s variables, which may begin with ``label``."""
+    """Return the only output, or those that need ``entry``'s variables (perhaps without ``label``)."""
     if len(same) < 2:
         return same
     wanted = {name.removeprefix(label) for name in _list_variables(entry)}
@@ -185,7 +184,7 @@ def find_prefixes(graph: Graph) -> list[str]:
         RefusedError: the names of the heads do not fit any set of prefixes.
     """
     names = list(map(output_name, graph.heads))
-    # A variable that all branches share has one name in each; that name shows no prefix.
+    # A shared variable has one name in all branches; that name shows no prefix.
     first = next((i for i, entry in enumerate(graph.heads) if entry.node.op), 0)
     base = names[first] if names else ""
     prefixes = [
@@ -243,7 +242,7 @@ def _have_one_structure(pair: HeadPairs) -> bool:
 
 
 def _find_words(names: Sequence[str]) -> list[str]:
-    """Return the word of each name in the one position where they differ; empty if there is none."""
+    """Return each name's word in the only position where they differ, if there is one."""
     words = [re.split(r"[\W_]+", name) for name in names]
     columns = {column for column in zip_longest(*words, fillvalue="") if len(set(column)) > 1}
     column = columns.pop() if len(columns) == 1 else ()
@@ -251,7 +250,7 @@ def _find_words(names: Sequence[str]) -> list[str]:
 
 
 def _find_endings(names: Sequence[str]) -> list[str]:
-    """Return the extra text of each name over the first, at one position; empty if a name differs otherwise."""
+    """Return the extra text of each name over the first, if it is at one position."""
     base, *others = names
     parts = []
     for name in others:

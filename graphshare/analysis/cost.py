@@ -30,8 +30,8 @@ class OperatorTotals(msgspec.Struct):
 class LayerCost(msgspec.Struct, frozen=True):
     """One operator of the graph, with the shapes of its visible outputs.
 
-    ``parameters`` counts elements that no earlier layer uses, ``shared`` the others; None if a
-    shape is unknown.
+    ``parameters`` counts elements, auxiliary states included, that no earlier layer uses;
+    ``shared`` the others. Either is None if a shape is unknown.
     """
 
     name: str
@@ -90,7 +90,7 @@ def _of_graph(graph: Graph, variables: Sequence[Shape]) -> int | None:
 
 
 def count_multiply_adds(inference: Inference) -> int:
-    """Return the multiply-adds of all nodes; those with unknown shapes count nothing."""
+    """Return the multiply-adds of all nodes of known shape."""
     operators = (node for node in inference.nodes if not node.is_variable)
     return sum(
         multiply_adds(node, _list_input_shapes(node, inference), inference.shapes[node]) or 0

@@ -82,7 +82,6 @@ def split_names(
 
 
 def _list_named(shapes: NamedShapes) -> Iterator[tuple[str, int, re.Match[str]]]:
-    """Yield the input, the axis, and the parts of each named size."""
     for name, shape in shapes.items():
         for axis, size in enumerate(shape):
             if isinstance(size, str):
@@ -169,8 +168,7 @@ def _pick_other(symbol: Symbol, base: Mapping[str, int], number: int, step: int 
     ):  # most often the batch: any size is valid
         return _BATCHES[number]
     own, step = base[symbol.name], step or symbol.step
-    # One size is smaller, so that a position table need not be much longer than the size in the
-    # file.
+    # One size is smaller, so that a position table need not be much longer than in the file.
     steps = own // step
     other = (
         steps + (33, -(steps // 4) if steps >= 64 else 69, 101)[number]
@@ -183,7 +181,7 @@ def _pick_other(symbol: Symbol, base: Mapping[str, int], number: int, step: int 
 
 
 def pick_small(symbols: Sequence[Symbol], base: Mapping[str, int]) -> dict[str, int]:
-    """Return a quarter of the sizes in ``base`` without batch sizes: odd multiples of the step."""
+    """Return a quarter of the ``base`` sizes except batches: odd multiples of the step."""
     return {
         s.name: max(base[s.name] // s.step // 4, 1) // 2 * 2 * s.step + s.step
         for s in symbols

@@ -159,7 +159,7 @@ def match_nodes(pattern: str, nodes: Iterable[Node]) -> list[Node]:
 
 
 def number_variables(graph: Graph, names: Iterable[str]) -> tuple[Graph, Mapping[Node, Node]]:
-    """Rename the variables that ``names`` mean by number (``NAME#1``); return the graph and its nodes' images."""
+    """Rename variables that ``names`` mean by number (``NAME#1``); return the graph and nodes' images."""
     numbered = [name for name in names if "#" in name]
     named = list_by_name(list(graph.variables()), ()) if numbered else {}
     new = {one: name for name in numbered if (one := find_numbered(name, named)) is not None}
@@ -362,7 +362,7 @@ class _Outputs:
         )
 
     def hint_on_pattern(self, pattern: str) -> str:
-        """Suggest a pattern that matches whole names, else :meth:`hint`."""
+        """Suggest a pattern for whole names, else :meth:`hint`."""
         if pattern.startswith("re:"):
             body = pattern.removeprefix("re:").removeprefix("^").removesuffix("$")
             wide = f"re:.*({body}).*"
