@@ -235,7 +235,6 @@ class GraphTranslation:
         return [results] if isinstance(results, str) else list(results)
 
     def _inline(self, node: Node, number: int, inputs: Sequence[Value]) -> list[Value]:
-        """Translate a subgraph on ``inputs`` for its variables; return its heads."""
         if number >= len(node.subgraphs):
             raise TranslationError(
                 f"it has {format_count(len(node.subgraphs), 'subgraph')}, expected more"
@@ -295,8 +294,6 @@ class GraphTranslation:
 
 
 class _Work(GraphTranslation):
-    """The translation of a whole graph; variables are inputs and initializers."""
-
     def __init__(
         self,
         part: Graph,
