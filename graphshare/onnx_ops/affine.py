@@ -47,13 +47,13 @@ class _Operator:
 def read_step(
     form: NormalForm, opset: int, node: Node, operands: Sequence[int | None], find: FindConstant
 ) -> AffineStep | None:
-    """Return the constant factors and addends of an operator; None if it has a different form."""
+    """Return the constant factors and addends of an operator; None for other forms."""
     rule = None if node.details.domain or len(operands) < 1 else _RULES.get(node.op)
     return None if rule is None else rule(_Operator(form, opset, node, operands, find))
 
 
 def _read_conv(operator: _Operator) -> AffineStep | None:
-    """Read a convolution: its core is the term without a bias, and with weights without values."""
+    """Read a convolution: its core is the term without bias and weight values."""
     node, operands = operator.node, operator.operands
     stated, bias = operator.find(1), operator.find(2)
     source = operands[0]
@@ -135,7 +135,7 @@ def _read_elementwise(operator: _Operator) -> AffineStep | None:
 
 
 def _read_pool(operator: _Operator) -> AffineStep | None:
-    """Read a mean, unless attributes of version 19 extend windows beyond the padding: those sum in
+    """Read a mean, unless version 19's attributes extend windows beyond the padding: those sum in
     another order.
     """
     table, source = operator.form.table, operator.operands[0]

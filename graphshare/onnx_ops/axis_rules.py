@@ -1,7 +1,6 @@
-"""Rules of ONNX operators for free sizes: their axes in outputs, and operands that must follow
-them.
+"""Rules of ONNX operators for free sizes: axes of outputs, and operands that must follow them.
 
-An operator is refused if it mixes samples, or takes a fixed size where there is a free one.
+Operators that mix samples, or combine a fixed size with a free one, are refused.
 """
 
 from __future__ import annotations
@@ -53,7 +52,6 @@ def find_axes(call: Call) -> Outputs:
 
 
 def _check_outputs(call: Call, outputs: Outputs) -> None:
-    """Refuse outputs with the batch on two axes, or with other sizes than in the file."""
     for axes, shape in zip(outputs, call.shapes, strict=False):
         if axes is None:
             continue
@@ -65,7 +63,7 @@ def _check_outputs(call: Call, outputs: Outputs) -> None:
 
 
 def _makes_sizes(call: Call) -> bool:
-    """Return whether an operator may make free sizes from values without any."""
+    """Return whether an operator may make free sizes from fixed ones."""
     return call.node.op in _SIZED or (
         call.node.op == "Slice" and any(operand.depends for operand in call.operands[1:])
     )
@@ -79,7 +77,7 @@ def _broadcast(call: Call) -> Outputs:
 
 
 def _along(find: Callable[[Call], Iterable[int]]) -> Rule:
-    """Return the rule of an operator that works along some axes and keeps all axes in place."""
+    """Return the rule of an operator that works along some axes and moves none."""
 
     def rule(call: Call) -> Outputs:
         data = call.data
@@ -130,8 +128,7 @@ def _pool(call: Call) -> Outputs:
 def _pad(call: Call) -> Outputs:
     data = call.data
     axes, pads = call.integers("", 3) or list(range(len(data))), call.some_integers("pads", 1)
-    # An element added in front and one removed at the end keep the shape but move samples. A pad
-    # may be computed.
+    # An element added in front and one removed at the end move samples. A pad may be computed.
     padded = (
         {axis % len(data) for axis, pad in zip(axes * 2, pads, strict=False) if pad != 0}
         if pads
@@ -142,7 +139,7 @@ def _pad(call: Call) -> Outputs:
 
 
 def _skip(call: Call) -> Outputs:
-    """Return the axes of a normalized sum; mean and variance have size 1 on its last axis."""
+    """Return the axes of a normalized sum; mean and variance have size 1 on the last one."""
     data = call.data
     call.refuse_batch(data[-1:], "works along the samples")
     total = tuple(map(call.table.merge, zip(data, call.get_axes(1), strict=True)))
@@ -189,7 +186,7 @@ def _reduce(call: Call) -> Outputs:
 def _sum_products(
     call: Call, terms: Sequence[tuple[Axes, Sequence[object]]], result: Iterable[object]
 ) -> Axes:
-    """Return the axes of a sum of products by letters; letters that are not in ``result`` are summed over."""
+    """Return the axes of a sum of products by letters; letters not in ``result`` are summed over."""
     letters: dict[object, list[Axis]] = {}
     for axes, term in terms:
         for axis, letter in zip(axes, term, strict=True):
@@ -206,7 +203,7 @@ def _sum_products(
 
 def _multiply(call: Call) -> Outputs:
     a, b = call.data, call.get_axes(3 if call.node.op == "QLinearMatMul" else 1)
-    # Batch dimensions of matrices are numbered from the right, as in broadcasting.
+    # Batch dimensions are numbered from the right, as in broadcasting.
     around = range(min(2 - len(a), 2 - len(b)), 0)
     left = [*range(2 - len(a), 0), "i", "k"] if len(a) > 1 else ["k"]
     right = [*range(2 - len(b), 0), "k", "j"] if len(b) > 1 else ["k"]
@@ -273,7 +270,7 @@ def _reshape(call: Call) -> Outputs:
     target = regroup(call.table, call.data, call.shape())
     if call.get_operand(1).has_free_axis:
         raise SizeRefusal("uses values of samples as sizes")
-    # A 0 copies the input's size at this place, unless allowzero makes it a size.
+    # A 0 copies the input's size, unless allowzero makes it a size.
     copied = () if call.integer("allowzero") else call.data
     kept = {
         place for place, (axis, own) in enumerate(zip(target, copied, strict=False)) if axis == own
@@ -294,9 +291,7 @@ def _reshape(call: Call) -> Outputs:
 
 
 def _makes_target(call: Call, target: Axes, kept: Collection[int]) -> bool:
-    """Return whether the stated sizes make ``target`` for all free sizes; a 0 keeps the axis at
-    ``kept`` places.
-    """
+    """Return whether the stated sizes make ``target`` for all free sizes; a 0 keeps ``kept`` axes."""
     sizes = call.get_operand(1)
     if sizes.row is None:
         return sizes.depends and not any(map(call.table.is_new, target))
@@ -312,7 +307,7 @@ def _expand(call: Call) -> Outputs:
     rank = max(len(call.data), len(sizes))
     data, wanted = (((),) * (rank - len(axes)) + axes for axes in (call.data, sizes))
     count = call.table.count
-    # If the row repeats the file's size on a free axis, a 1 leaves the axis unchanged.
+    # A 1 leaves a free axis unchanged; the file's size would fix it.
     fitted = [
         () if is_free(axis) and not is_free(size) and count(size) == count(axis) else size
         for axis, size in zip(data, wanted, strict=True)
@@ -379,11 +374,11 @@ def _slice(call: Call) -> Outputs:
 
 
 def _move_end(call: Call, axis: Axis, start: int, end: int, step: int) -> int:
-    """Return the end of a slice for every size of an axis: the largest number if it is the axis's own end."""
+    """Return the end of a slice for every size of an axis: the largest number means the axis's end."""
     size = call.table.count(axis)
     if start or step != 1 or end < size:
         call.refuse_batch([axis], "takes some of the samples")
-    # The size in the file would cut off a larger axis; the largest number means its end.
+    # The size in the file would cut off a larger axis.
     if not is_free(axis) or step <= 0 or not size <= end < _LARGEST["int32"]:
         return end
     if not call.has(2):
@@ -448,9 +443,7 @@ def _shape(call: Call) -> Outputs:
 
 
 def _recur(call: Call) -> Outputs:
-    """Return the axes of an RNN's outputs: sequence, direction, batch, hidden; with layout 1 the
-    batch is first.
-    """
+    """Return an RNN's axes: sequence, direction, batch, hidden; with layout 1 the batch is first."""
     at = 0 if call.integer("layout") else 1
     sequence, batch = call.data[1 - at], call.data[at]
     call.refuse_batch([sequence, call.data[2]], "works along the samples")

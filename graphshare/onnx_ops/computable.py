@@ -21,8 +21,7 @@ _Sizes = int | tuple[int, ...]
 def find_computable(
     graph: Graph, types: Mapping[Place, StaticType]
 ) -> tuple[list[Entry], dict[Place, _Sizes]]:
-    """Return the used outputs of operators with only constant inputs, and the sizes that operators
-    return.
+    """Return the used outputs that only constants determine, and the sizes that operators return.
 
     Operators without a standard meaning, with bodies, or that draw random numbers are left out.
     """
@@ -56,12 +55,11 @@ def find_computable(
 
 
 def _is_plain(node: Node, functions: Functions) -> bool:
-    """Return whether an operator has ONNX's own meaning, and no bodies."""
     return not node.details.domain and not node.subgraphs and key_of_call(node) not in functions
 
 
 def _read_sizes(node: Node, types: Mapping[Place, StaticType]) -> _Sizes | None:
-    """Return the value of a Shape, a Size, or a part of a Shape, if the types determine it."""
+    """Return the value of a Shape, a Size, or a part of a Shape, from types."""
     if node.op in _PARTS and len(node.inputs) > 1:
         source = node.inputs[0].node
         sizes = (
@@ -81,7 +79,7 @@ def _read_sizes(node: Node, types: Mapping[Place, StaticType]) -> _Sizes | None:
 def _read_size(
     node: Node, sizes: Sequence[object], types: Mapping[Place, StaticType]
 ) -> _Sizes | None:
-    """Return the size that a Gather takes; None for several or an unknown one."""
+    """Return the size that a Gather takes; None for several."""
     numbers, shape = read_numbers(node.inputs[1]), find_sizes(types, (node, 0))
     if numbers is None or len(numbers) != 1 or not -len(sizes) <= numbers[0] < len(sizes):
         return None
@@ -94,7 +92,6 @@ def _read_size(
 def _read_row(
     node: Node, sizes: Sequence[object], types: Mapping[Place, StaticType]
 ) -> tuple[int, ...] | None:
-    """Return the sizes that a Slice takes; None if one is unknown."""
     operands = list_operands(node)[1:]
     start, end = (
         read_numbers(operands[place]) if place < len(operands) else None for place in (0, 1)
@@ -117,7 +114,6 @@ _PARTS = {"Gather": _read_size, "Slice": _read_row}
 
 
 def _choose_axes(node: Node, sizes: Sequence[_Size]) -> Sequence[_Size]:
-    """Return the sizes between a Shape's ``start`` and ``end``."""
     return sizes[int(node.attrs.get("start") or 0) : int(node.attrs.get("end") or len(sizes))]
 
 

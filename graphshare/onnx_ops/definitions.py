@@ -1,8 +1,8 @@
 """Definitions of fused operators, of onnxruntime and of later operator sets, by older ONNX
 operators.
 
-Approximations have none: FastGelu computes other numbers than Gelu. An operator with more
-attributes than its definition covers stays.
+Approximations have none: FastGelu is not Gelu. An operator with attributes that its definition does
+not cover stays.
 """
 
 from __future__ import annotations
@@ -49,11 +49,10 @@ Input = int | str
 
 
 class Step(Struct, frozen=True):
-    """An operator of a definition, with the name of its output; the last one gives the fused
-    operator's output.
+    """An operator of a definition, and its output's name; the last one gives the fused operator's
+    output.
 
-    ``place`` is the position of an optional output of the fused operator that this step gives; 0
-    for none.
+    ``place`` is the position of an optional output of the fused operator; 0 for none.
     """
 
     op: str
@@ -66,8 +65,7 @@ class Step(Struct, frozen=True):
 def find_definition(node: Node, opset: int, *, has_numbers: bool) -> list[Step] | None:
     """Return the operators that a fused one stands for; None if it has no definition.
 
-    Constants are allowed only if all floating point values of the model are float32
-    (``has_numbers``).
+    Constants are allowed only if all floats of the model are float32 (``has_numbers``).
     """
     rule = _DEFINITIONS.get((node.details.domain, node.op))
     outputs = node.details.outputs
@@ -83,8 +81,6 @@ def find_definition(node: Node, opset: int, *, has_numbers: bool) -> list[Step] 
 
 
 class _Fused:
-    """A fused operator: its attributes as numbers and texts, and its operands."""
-
     def __init__(self, node: Node, opset: int) -> None:
         self.opset, values = opset, node.details.values
         self.values = {
@@ -107,7 +103,6 @@ class _Fused:
         return self.number("axis", -1) == -1 and self.number("stash_type", 1) == 1
 
     def activate(self, name: str) -> list[Step] | None:
-        """Return the activation of a value; None if it has no definition."""
         activation = self.values.get("activation")
         names, numbers = _ACTIVATIONS.get(str(activation)), self.values.get("activation_params", ())
         if names is None or not isinstance(numbers, tuple) or len(numbers) != len(names):
@@ -175,7 +170,7 @@ def _define_simplified_skip(fused: _Fused) -> list[Step]:
 
 
 def _add_skip(fused: _Fused, bias: int) -> list[Step]:
-    """Return the sums before a normalization: the last one is an output; ``bias`` is an operand's position."""
+    """Return the sums before a normalization; the last one is an output."""
     steps = [Step("Add", (0, 1), "sum")]
     if fused.has(bias):
         steps.append(Step("Add", ("sum", bias), "biased"))
@@ -208,7 +203,7 @@ def _define_simplified_norm(fused: _Fused) -> list[Step] | None:
 
 
 def _choose_axes(fused: _Fused) -> tuple[list[Step], tuple[Input, ...], Attributes]:
-    """Return the last axis as a constant and an operand or, in older operator sets, as attributes."""
+    """Return the last axis as a constant and an operand or, in older sets, as attributes."""
     if fused.opset < _AXES_AS_INPUT:
         return [], (), {"axes": (-1,)}
     return (
@@ -219,7 +214,7 @@ def _choose_axes(fused: _Fused) -> tuple[list[Step], tuple[Input, ...], Attribut
 
 
 def _list_scaling(fused: _Fused, value: Input, scale: Input, epsilon: float) -> Iterator[Step]:
-    """Yield the division of a value by its root mean square, then the scaling."""
+    """Divide a value by its root mean square, then scale it."""
     _, more, values = _choose_axes(fused)
     yield _make_number("two", 2)
     yield Step("Pow", (value, "two"), "square")

@@ -2,7 +2,7 @@
 them.
 
 An axis is a product of numbers and names of free sizes, the outermost factor first. A Reshape only
-regroups the factors, so the data of a sample can still be found.
+regroups factors, so a sample's data can still be found.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Axes = tuple[Axis, ...]
 
 
 class SizeRefusal(Exception):
-    """An operator for which sizes cannot be free; its text ends a sentence, or is empty if no rule is known."""
+    """An operator that needs fixed sizes; the text ends a sentence, or is empty without a rule."""
 
 
 def is_free(axis: Axis) -> bool:
@@ -59,7 +59,7 @@ def join(*axes: Axis) -> Axis:
 class SizeTable:
     """The file's ``numbers`` for free sizes, and the batches among them; derived sizes are added.
 
-    Sizes in ``before`` were free in the file already: it uses them correctly.
+    Sizes in ``before`` were already free in the file: it uses them correctly.
     """
 
     def __init__(
@@ -89,12 +89,10 @@ class SizeTable:
         name = self._derived.setdefault((axis, size), f"size {len(self.numbers)}")
         self.numbers[name] = size
         if not self.is_new(axis):
-            # Sizes derived from one that was free before were free before, too.
             self.before.add(name)
         return (name,)
 
     def _find_samples(self, axis: Axis) -> Axis | None:
-        """Return the factors of an axis before the batch; None if there is no batch."""
         return next(
             (axis[:place] for place, factor in enumerate(axis) if factor in self.batches), None
         )
@@ -122,10 +120,10 @@ class Edit(msgspec.Struct, frozen=True):
 
 
 class Operand(msgspec.Struct, frozen=True):
-    """Facts about an operand; the defaults stand for an absent operand and for unknown facts.
+    """Facts about an operand; the defaults mean an absent operand or unknown facts.
 
-    ``depends`` marks one that depends on free sizes. ``row`` is set for a row of sizes, ``known``
-    for a few integers, with None for each unknown one.
+    ``depends`` marks dependence on free sizes. ``row`` is set for a row of sizes, ``known`` for a
+    few integers, None for each unknown one.
     """
 
     axes: Axes | None = None
@@ -163,11 +161,11 @@ class Call(msgspec.Struct, eq=False):
         return self.get_axes(0)
 
     def get_operand(self, place: int) -> Operand:
-        """Return the facts about an operand, which may be absent."""
+        """Return the facts about an operand, even an absent one."""
         return self.operands[place] if place < len(self.operands) else _ABSENT
 
     def get_axes(self, place: int) -> Axes:
-        """Return the axes of an operand. Raises SizeRefusal if they are unknown."""
+        """Return an operand's axes. Raises SizeRefusal if they are unknown."""
         axes = self.get_operand(place).axes
         if axes is None:
             raise SizeRefusal(f"has an operand {place} whose shape is not known")
@@ -178,9 +176,8 @@ class Call(msgspec.Struct, eq=False):
         return place < len(self.operands) and list_operands(self.node)[place] is not None
 
     def list_shapes(self) -> list[Sequence[int] | None]:
-        """Return the outputs' shapes in the file, None for an omitted one.
-
-        Raises SizeRefusal if a shape is unknown.
+        """Return the outputs' shapes in the file, None for an omitted one. Raises SizeRefusal if
+        one is unknown.
         """
         pairs = list(zip(self.node.details.outputs, self.shapes, strict=True))
         if any(name and shape is None for name, shape in pairs):
@@ -188,7 +185,7 @@ class Call(msgspec.Struct, eq=False):
         return [shape if name else None for name, shape in pairs]
 
     def shape(self) -> Sequence[int]:
-        """Return the first output's shape in the file. Raises SizeRefusal if it is unknown."""
+        """Return the first output's shape in the file. Raises SizeRefusal if unknown."""
         return self.list_shapes()[0] or ()
 
     def integer(self, name: str, default: int = 0) -> int:
@@ -196,7 +193,7 @@ class Call(msgspec.Struct, eq=False):
         return int(self.node.attrs.get(name, default))
 
     def integers(self, name: str, place: int = 0) -> list[int] | None:
-        """Return the integers of an operand or attribute; None if absent or dependent on free sizes."""
+        """Return integers of an operand or attribute; None if absent or dependent on free sizes."""
         if place and self.has(place):
             row = self.operands[place].row
             return (
@@ -215,7 +212,7 @@ class Call(msgspec.Struct, eq=False):
         return self.integers(name, place) if known is None else known
 
     def axis(self, default: int = 0) -> int:
-        """Return the attribute ``axis``, counted from the first. Raises IndexError if there is no such axis."""
+        """Return the attribute ``axis``, counted from the first. Raises IndexError if out of range."""
         return range(len(self.data))[self.integer("axis", default)]
 
     def refuse_batch(self, axes: Iterable[Axis], why: str) -> None:
@@ -224,7 +221,7 @@ class Call(msgspec.Struct, eq=False):
             raise SizeRefusal(why)
 
     def align(self, skipped: int) -> list[Axis]:
-        """Return the common axes of all operands except ``skipped``; expand operands that lack a free size."""
+        """Return the operands' common axes except ``skipped``; expand operands without a free size."""
         operands = [self.get_axes(place) for place in range(len(self.operands))]
         rows = enumerate(zip(*operands, strict=True))
         common = [() if number == skipped else self.table.merge(row) for number, row in rows]
@@ -239,7 +236,7 @@ class Call(msgspec.Struct, eq=False):
 
 
 def find_row(call: Call) -> Axes | None:
-    """Return the sizes in a computed row of integers; None if they are not followed."""
+    """Return the sizes in a computed row of integers; None if not followed."""
     first = call.get_operand(0).row
     rule = None if call.node.details.domain else _ROWS.get(call.node.op)
     if call.row is not None or first is None or rule is None:
@@ -288,9 +285,8 @@ _ROWS: Mapping[str, Callable[[Call, Axes], Axes | None]] = {
 def regroup(table: SizeTable, data: Axes, shape: Sequence[int]) -> Axes:
     """Return the axes of a shape with the factors of ``data`` in their order.
 
-    A free size that is 1 in the file goes to an axis of size 1. Without one it goes to the axis
-    before it, or to the one behind it if that is split off, because heads that are split off belong
-    to a sample.
+    A free size that is 1 in the file goes to an axis of size 1, else to the axis before it, or to
+    the one behind it if that is split off: split heads belong to a sample.
     """
     # A Reshape reads elements row by row: the factors stay in order.
     factors = deque(join(*data))
@@ -303,7 +299,7 @@ def regroup(table: SizeTable, data: Axes, shape: Sequence[int]) -> Axes:
 
 
 def _take_axis(table: SizeTable, factors: deque[int | str], size: int, behind: int) -> Axis:
-    """Take the factors of an axis of ``size`` from the front; ``behind`` is the size of the next axis."""
+    """Take the factors of an axis of ``size`` from the front; the next axis is ``behind``."""
     taken: list[int | str] = []
     rest = size
     while factors:
@@ -325,6 +321,6 @@ def _take_axis(table: SizeTable, factors: deque[int | str], size: int, behind: i
 
 
 def _goes_behind(factors: Sequence[int | str], size: int, behind: int) -> bool:
-    """Return whether the first factor, a free size that is 1 in the file, belongs to the next axis."""
+    """Return whether the first factor, a free size of 1, belongs to the next axis."""
     is_split = len(factors) > 1 and isinstance(part := factors[1], int) and 1 < behind < part
     return 1 in (size, behind) or is_split

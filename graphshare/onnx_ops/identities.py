@@ -1,5 +1,4 @@
-"""The normal form of ONNX operators: unlike nodes that compute the same value bit for bit, by
-operator set.
+"""The normal form of ONNX operators, by operator set: unlike nodes that compute the same bits.
 
 Nothing here rounds: an identity moves, drops or rewrites, and holds for every value. Types follow
 from the model's inputs; other types in a file are not trusted.
@@ -60,7 +59,7 @@ _ZEROS = {
 
 
 class OnnxForm(NormalForm):
-    """The normal form of a model. With fewer ``facts``, fewer nodes are recognized as the same."""
+    """The normal form of a model. Fewer ``facts`` prove fewer nodes equal."""
 
     def __init__(self, graph: Graph, table: TermTable, facts: Facts, read: ReadContent) -> None:
         super().__init__(table)
@@ -124,7 +123,7 @@ class OnnxForm(NormalForm):
         )
 
     def _make_own_terms(self, node: Node, operands: Sequence[int], bodies: Hashable) -> list[int]:
-        """Return the terms of an operator's outputs, constant or not, by its operands."""
+        """Return the terms of an operator's outputs by its operands."""
         terms = iter(operands)
         places = _drop_absent(
             [None if entry is None else next(terms) for entry in list_operands(node)]
@@ -158,10 +157,9 @@ class OnnxForm(NormalForm):
     def _number_call(
         self, node: Node, operands: Sequence[int | None], bodies: Hashable
     ) -> list[int]:
-        """Return the terms of a call of a function, or of an operator of another domain."""
+        """Return the terms of a call of a function, or of another domain's operator."""
         domain, key = node.details.domain, key_of_call(node)
-        # A function may call others: calls are equal only in models that define all functions
-        # alike.
+        # A function may call others: calls are equal only if models define all functions alike.
         own = tuple(sorted(self._functions.items())) if key in self._functions else ()
         stated = tuple(sorted(self._list_attributes(node).items()))
         call = (
@@ -173,14 +171,14 @@ class OnnxForm(NormalForm):
             tuple(operands),
             bodies,
         )
-        # Unknown operators may draw random numbers: equal calls have different values. Operators of
-        # ai.onnx.ml draw none.
+        # Unknown operators may draw random numbers, so equal calls differ. Operators of ai.onnx.ml
+        # draw none.
         return self.number_outputs(
             node, "call", *call, 0 if domain == "ai.onnx.ml" else self.count_drawn(call)
         )
 
     def read_content(self, term: int | None) -> Any:
-        """Return a constant's content, of an array (dtype, shape, data); None for other terms."""
+        """Return a constant's content, of an array (dtype, shape, data); None for others."""
         key = self.table.keys[term] if term is not None else ("absent",)
         return key[1] if key[0] == "constant" else None
 
@@ -213,25 +211,25 @@ class OnnxForm(NormalForm):
         return key_of_call(node) in self._functions
 
     def find_shape(self, place: Place | None) -> tuple[int, ...] | None:
-        """Return the shape of a value if it follows from the inputs."""
+        """Return a value's shape if it follows from the inputs."""
         return None if place is None else static_shape(self._types, place)
 
     def find_sizes(self, place: Place | None) -> Sequence[int | str | None] | None:
-        """Return the sizes of a value if its rank follows from the inputs."""
+        """Return a value's sizes if its rank follows from the inputs."""
         return None if place is None else find_sizes(self._types, place)
 
     def find_rank(self, place: Place) -> int | None:
-        """Return the rank of a value if it follows from the inputs, or was seen."""
+        """Return a value's rank if it follows from the inputs, or was seen."""
         sizes = self.find_sizes(place)
         return self._ranks.get(place) if sizes is None else len(sizes)
 
     def find_dtype(self, place: Place) -> str | None:
-        """Return the dtype of a value if it follows from the inputs."""
+        """Return a value's dtype if it follows from the inputs."""
         kind = self._types.get(place)
         return None if kind is None else kind.parts[0]
 
     def find_zero(self, term: int | None) -> int:
-        """Return the dtype of a constant of one number with all bits 0, so not -0; 0 for other terms."""
+        """Return the dtype of a constant of one number with all bits 0 (not -0); 0 for others."""
         content = self.read_content(term)
         is_number = content is not None and isinstance(content[0], int) and content[0] != STRING
         return content[0] if is_number and prod(content[1]) == 1 and not any(content[2][0]) else 0
@@ -283,12 +281,11 @@ class _Call:
         self.version, self.defaults = form.find_version(node.op, self.least)
 
     def use(self, identity: str, term: int | None = None) -> int | None:
-        """Count an identity, and return the term that replaces the operator."""
+        """Count an identity, and return the operator's new term."""
         self.form.used[identity] += 1
         return term
 
     def read_integer(self, name: str) -> int | None:
-        """Return an integer attribute or its default; None without one."""
         content = self.attributes.get(name)
         if content is None:
             value = self.defaults.get(name)
@@ -302,7 +299,7 @@ class _Call:
         return self.operands[place] if place < len(self.operands) else None
 
     def key(self, bodies: Hashable) -> tuple[Hashable, ...]:
-        """Return the key of the operator's value: equal keys compute the same."""
+        """Return the key of the operator's value."""
         op, attributes = self.node.op, dict(self.attributes)
         self._drop_default_attributes(attributes)
         if op in WINDOWS:
@@ -320,8 +317,7 @@ class _Call:
         if op == "Split" and self.read_integer("num_outputs") == count:
             del attributes["num_outputs"]  # before version 18 only the outputs state it
         if op == "BatchNormalization" and (version >= 14 or count == 1):
-            # From version 14 on an attribute states training, before that the number of outputs
-            # did.
+            # From version 14 on an attribute states training, before that the number of outputs.
             version, count = 14 if version == 9 else version, 0
         if op in _OF_FURTHER and not count:
             self.of_further = attributes.pop(_OF_FURTHER[op], None)
@@ -358,7 +354,7 @@ class _Call:
             self.use("pads that auto_pad states")
 
     def _find_shape(self, place: int) -> tuple[int, ...] | None:
-        """Return the shape of an operand if it is known, as for a constant without types."""
+        """Return an operand's shape if known; a constant's needs no types."""
         content = self.form.read_content(self.operand(place))
         is_array = content is not None and isinstance(content[0], int)
         return tuple(content[1]) if is_array else self.form.find_shape(self.places[place])
@@ -379,7 +375,7 @@ class _Call:
         return tuple(_drop_absent(operands))
 
     def _count_axes(self, term: int | None) -> int | None:
-        """Return the axes of a reduction, counted from the first; None for all of them."""
+        """Return a reduction's axes from the first; None for all of them."""
         rank, axes = self._find_rank(), self.form.read_integers(term)
         if not rank or not axes:
             return term
@@ -426,7 +422,7 @@ class _Call:
         self.use("attributes as inputs")
 
     def _number_attribute(self, name: str, content: Content) -> int | None:
-        """Return the constant term of an attribute as an input; None if its dtype is unknown."""
+        """Return an attribute's term as an input; None if its dtype is unknown."""
         parts = read_parts(content)
         table = self.form.table
         if INTS in parts:
@@ -493,7 +489,7 @@ def _drop_neutral(call: _Call) -> int | None:
 
 
 def _join_transposes(call: _Call) -> int | None:
-    """Join Transposes; none is left if the axes are back in order."""
+    """Join Transposes; none is left in the original order."""
     place = call.places[0]
     rank = None if place is None else call.form.find_rank(place)
     perm = call.read_integers("perm") or (list(reversed(range(rank))) if rank else None)
@@ -510,7 +506,7 @@ def _join_transposes(call: _Call) -> int | None:
 
 
 def _join_reshapes(call: _Call) -> int | None:
-    """Join changes of shape; none is left if the shape is the same as before."""
+    """Join changes of shape; none is left for the original shape."""
     term, shape = call.operand(0), call.form.find_shape((call.node, 0))
     if term is None:
         return None
@@ -568,7 +564,7 @@ def _join_moved_axes(call: _Call, term: int) -> int | None:
 
 
 def _find_wanted(sizes: Sequence[int | str | None] | None) -> list[int] | None:
-    """Return sizes with -1 for the only open one; None if it is ambiguous."""
+    """Return sizes with -1 for the open one, if unambiguous."""
     wanted = [size if isinstance(size, int) else -1 for size in sizes or ()]
     return wanted if wanted.count(-1) == 1 and 0 not in wanted else None
 

@@ -97,12 +97,11 @@ def _find_origins(entry: Entry | None, origins: Mapping[Key, Sequence[str]]) -> 
 
 
 def _follow(entry: Entry, outer: Mapping[Key, Entry]) -> Entry:
-    """Return the value that a captured variable stands for."""
     return outer.get((entry.node, entry.index), entry)
 
 
 def _list_wishes(node: Node, operands: Operands, outer: Outer) -> Wishes:
-    """Yield the operands that need certain integers; ``outer`` are captured values."""
+    """Yield the operands that need certain integers."""
     start = f"{node.op} {node.name!r}"
     for place in range(min(len(operands), _CONDITIONS.get(node.op, 0))):
         yield place, Integers(f"{start} takes it as a condition", (0, 1), is_mask=True)
@@ -168,7 +167,7 @@ other operands.
 
 
 def _find_size(entry: Entry | None, axis: int) -> int | None:
-    """Return the size of an axis of an initializer or as the file states it; None if open."""
+    """Return an initializer's size on an axis, or the file's; None if open."""
     if entry is None:
         return None
     stored = find_stored(entry.node.details)
@@ -186,7 +185,7 @@ def _find_size(entry: Entry | None, axis: int) -> int | None:
 
 
 def read_numbers(entry: Entry | None, outer: Mapping[Key, Entry] = EMPTY) -> list[int] | None:
-    """Return the numbers of a small constant of integers; None for any other value."""
+    """Return the numbers of a small integer constant; None for other values."""
     while entry is not None and entry.node.op in _PASSED_ON and entry.node.inputs:
         entry = _follow(entry.node.inputs[0], outer)
     if entry is None:

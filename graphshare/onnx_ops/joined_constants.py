@@ -1,8 +1,7 @@
 """Constants with numbers for each position of a value that is joined to an axis of a free size.
 
 New tokens follow a past of free length. An exporter folds table rows, or cosines of angles, at
-their positions into a constant with a row per new token. Nothing in it shows the length of the
-past.
+their positions into a constant with a row per token. Nothing in it shows the past's length.
 """
 
 from __future__ import annotations
@@ -38,8 +37,7 @@ def find_joined_constants(
 ) -> Iterator[JoinedConstant]:
     """Yield constants in values that a Concat joins to an axis with one of the free ``sizes``.
 
-    ``axes`` has the values that depend on free sizes, ``shapes`` the shapes of all values in the
-    file.
+    ``axes`` has the values that depend on free sizes, ``shapes`` all shapes in the file.
     """
     fed = find_dependents(
         nodes, (node for node in nodes if not node.op and not node.details.holds_value)
@@ -69,7 +67,7 @@ def _walk_back(
     shapes: Shapes,
     seen: set[tuple[Place, int]],
 ) -> Iterator[tuple[Node, Entry, int]]:
-    """Yield constants before values, each with the elementwise operator that reads it and its axis."""
+    """Yield constants before values, with their elementwise operators and axes."""
     while starts:
         entry, at = starts.pop()
         if ((entry.node, entry.index), at) in seen:
@@ -83,7 +81,6 @@ def _walk_back(
 
 
 def _find_concats(nodes: Iterable[Node], shapes: Shapes) -> Iterator[tuple[Node, int]]:
-    """Yield each Concat of known rank, with its axis counted from the first."""
     for node in nodes:
         if node.op == "Concat" and (shape := shapes.get((node, 0))) is not None:
             axis = int(node.attrs.get("axis", 0))
@@ -92,7 +89,7 @@ def _find_concats(nodes: Iterable[Node], shapes: Shapes) -> Iterator[tuple[Node,
 
 
 def _follow_back(entry: Entry, axis: int, shapes: Shapes) -> Iterator[tuple[Entry, int]]:
-    """Yield the operands with the positions on ``axis``, each with its own axis."""
+    """Yield the operands with the positions on ``axis``, and their own axes."""
     node, shape = entry.node, shapes.get((entry.node, entry.index))
     if shape is None:
         return
@@ -115,7 +112,7 @@ class _Operand(msgspec.Struct, frozen=True):
 
 
 def _keep_axis(operand: _Operand, axis: int) -> int | None:
-    """Return the operand's axis that becomes ``axis`` of the output, or None, like the rules below."""
+    """Return the operand's axis that becomes ``axis`` of the output, if any; so do the rules below."""
     return axis if len(operand.own) == len(operand.shape) else None
 
 

@@ -16,7 +16,7 @@ Known = tuple[int | None, ...]
 
 
 def find_partly_known(call: Call) -> Known | None:
-    """Return the first output's numbers, row by row, None for each unknown; None if not followed."""
+    """Return the first output's numbers by rows, None for each unknown; None if not followed."""
     first, shape = call.get_operand(0).known, next(iter(call.shapes), None)
     rule = None if call.node.details.domain else _RULES.get(call.node.op)
     if rule is None or first is None or shape is None or prod(shape) > MANY:
@@ -51,7 +51,7 @@ def _compute(
 
 
 def _slice(call: Call, first: Known, shape: Sequence[int]) -> Known | None:
-    """Return some rows, as Slice counts them; None if it cuts another axis."""
+    """Slice rows; None if it cuts another axis."""
     starts, ends, axes, steps = (call.integers("", place) for place in (1, 2, 3, 4))
     inner = prod(shape[1:]) if shape else 0
     if not inner or not starts or not ends or len(starts) != 1 or any(axes or ()):

@@ -10,11 +10,10 @@ from graphshare.onnx_ops.free_axes import Axes, Axis, Call, Edit, SizeRefusal, f
 
 
 class BySample(msgspec.Struct, frozen=True):
-    """Batch axes of operands by position: all ``operands`` have one; a ``broadcast`` one may have
-    size 1.
+    """Batch axes of operands by position; ``broadcast`` ones may have size 1.
 
-    ``like`` lists the operands whose axes an output may have; the first that is present counts.
-    ``at`` is the batch axis of an output if not the first.
+    ``like`` lists the operands whose axes an output may have; the first present counts. ``at`` is
+    an output's batch axis if not the first.
     """
 
     operands: Mapping[int, int]
@@ -67,7 +66,7 @@ def sample_grid(call: Call) -> list[Axes | None]:
 def _follow(
     call: Call, places: Sequence[int], shape: Sequence[int], at: int, batch: Axis | None
 ) -> Axes:
-    """Return an output's axes from the first operand in ``places``, with the batch at ``at``."""
+    """Return an output's axes from the first operand in ``places``; ``at`` is the batch axis."""
     place = next((place for place in places if call.has(place)), None)
     like = () if place is None else call.get_axes(place)
     if len(like) == len(shape):
@@ -86,7 +85,7 @@ def _follow(
 
 
 def _find_batch(rule: BySample, call: Call) -> Axis | None:
-    """Return the batch axis, None if there is none. Raises SizeRefusal if it is elsewhere."""
+    """Return the batch axis, if any. Raises SizeRefusal if it is elsewhere."""
     batches: dict[Axis, None] = {}
     for place, axes in enumerate(operand.axes or () for operand in call.operands):
         at = _count_from_end(rule, place, axes)
@@ -101,7 +100,7 @@ def _find_batch(rule: BySample, call: Call) -> Axis | None:
 
 
 def _expand_operands(rule: BySample, call: Call) -> Axis | None:
-    """Expand operands with one sample for all, and return the batch axis, if any."""
+    """Expand operands with one sample for all; return the batch axis, if any."""
     batch = _find_batch(rule, call)
     if batch is None:
         return None
@@ -122,6 +121,5 @@ def _expand_operands(rule: BySample, call: Call) -> Axis | None:
 
 
 def _count_from_end(rule: BySample, place: int, axes: Axes) -> int | None:
-    """Return the batch axis of an operand; broadcast ones count from the end."""
     at = rule.operands.get(place, rule.broadcast.get(place))
     return at if at is None or at >= 0 else len(axes) + at

@@ -12,10 +12,9 @@ from graphshare.ir.onnx import Attributes, Tensor
 
 
 class SizeNodes:
-    """Makes such operators in a ``scope``: ``nodes`` has those made so far, in order.
+    """Makes such operators in a ``scope``; ``nodes`` has those made so far.
 
-    ``places`` maps the name of a size to a value and its axis; ``take`` returns a free name for a
-    node.
+    ``places`` maps a size's name to a value and an axis; ``take`` returns a free name for a node.
     """
 
     def __init__(
@@ -57,7 +56,6 @@ class SizeNodes:
         return name
 
     def _find_size(self, name: str) -> str:
-        """Return a size as a row of one integer."""
         if name not in self._sizes:
             value, place = self._places[name]
             shape = self.emit("Shape", (value,), f"{value}/shape")

@@ -35,7 +35,7 @@ LEAST = 128
 
 
 def find_tables(graph: Graph, params: ParameterFile) -> Iterator[tuple[Node, Node]]:
-    """Yield pairs of a parameter that only Gathers of rows use, and its transpose, equal value by value."""
+    """Yield pairs of a parameter that only Gathers of rows use, and its exact transpose."""
     records = params.by_key()
     inputs = {*list_replaceable(graph)}  # callers may replace these
     stored = {
@@ -54,7 +54,6 @@ def find_tables(graph: Graph, params: ParameterFile) -> Iterator[tuple[Node, Nod
 
 
 def _list_tables(graph: Graph, stored: Mapping[Node, Record]) -> dict[Node, Record]:
-    """Return the matrices that only Gathers of rows use."""
     uses, heads = consumers(graph.nodes), {head.node for head in graph.heads}
     read = [node for node in stored if node in uses and node not in heads]
     gathered = [node for node in read if all(_takes_rows(user, slot) for user, slot in uses[node])]
@@ -70,7 +69,7 @@ def _has_turned_shape(twin: Record, table: Record) -> bool:
 
 
 def _are_transposes(table: Array, twin: Array) -> bool:
-    """Return whether two matrices are transposes, bit for bit; blocks of rows are compared."""
+    """Return whether two matrices are transposes, bit for bit; compared by blocks of rows."""
     blocks = (slice(start, start + _ROWS) for start in range(0, len(table), _ROWS))
     return all(table[block].tobytes() == twin[:, block].T.tobytes() for block in blocks)
 
@@ -96,7 +95,7 @@ def list_gathers(graph: Graph, tables: Collection[Node]) -> list[Node]:
 
 
 def _find_ranks(graph: Graph, gathers: Sequence[Node]) -> dict[Node, int]:
-    """Return the ranks of Gathers' indices. Raises RefusedError if some are unknown; all are listed."""
+    """Return the ranks of Gathers' indices. Raises RefusedError that lists unknown ones."""
     types = find_types(graph, [node.inputs[1] for node in gathers])
     ranks: dict[Node, int] = {}
     faults = []
@@ -116,8 +115,7 @@ def _find_ranks(graph: Graph, gathers: Sequence[Node]) -> dict[Node, int]:
 
 
 def tie_transposed(graph: Graph, pairs: Mapping[Node, Node]) -> Rewrite:
-    """Return the graph whose Gathers take columns of each pair's second table, not rows of the
-    first.
+    """Return the graph whose Gathers take columns of the second tables, not rows of the first.
 
     A Transpose with the Gather's outputs follows each.
 

@@ -24,10 +24,9 @@ def settle_windows(
     weight: Sequence[int] | None,
     sizes: Sequence[int | str | None] | None,
 ) -> None:
-    """Normalize the attributes of an operator, so that all its spellings are equal.
+    """Normalize an operator's attributes, so that all its spellings are equal.
 
-    ``weight`` is the shape of the weights, ``sizes`` the shape of the data; either may be partly
-    unknown.
+    ``weight`` is the shape of the weights, ``sizes`` of the data; both may be partly unknown.
     """
     for name, number in _PLAIN.items():
         numbers = read_integers(attributes.get(name))
@@ -71,7 +70,7 @@ def _find_pads(
     window: Sequence[int],
     sizes: Sequence[int | str | None] | None,
 ) -> tuple[int, ...] | None:
-    """Return pads for an output of the data's size over the strides, rounded up; None if unknown."""
+    """Return pads for an output as large as the data over the strides, rounded up; None if unknown."""
     axes: Sequence[int | str | None] = [None] * len(window) if sizes is None else sizes[2:]
     strides = read_integers(attributes.get("strides")) or [1] * len(window)
     # onnxruntime does not take dilations into account, or refuses them.
@@ -85,7 +84,7 @@ def _find_pads(
             whole = ((size + stride - 1) // stride - 1) * stride + length - size
         else:
             return None
-        # Steps may be longer than the window: some programs cut the data then, others do not.
+        # Steps longer than the window: only some programs cut the data.
         if whole < 0:
             return None
         begins.append(whole // 2 if auto == "SAME_UPPER" else whole - whole // 2)
