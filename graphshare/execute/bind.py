@@ -1,7 +1,7 @@
 """``bind``: a graph compiled once, with its parameters, for many forward passes.
 
-BatchNorm is folded into the weights of the convolution before it. Steps with small results are
-plain functions of their inputs, without buffers.
+BatchNorm is folded into the convolution before it. Steps with small results are plain functions of
+their inputs, without buffers.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class _Arguments(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Case(msgspec.Struct, eq=False):
-    """The results of one combination of input shapes: ``zeros`` are labels and states, ``plan`` is numpy's."""
+    """The results of one combination of input shapes: ``zeros`` are labels and states."""
 
     inference: Inference
     zeros: Mapping[Node, Any]
@@ -228,7 +228,7 @@ class Bound:
         return done.outputs
 
     def _find_only_input(self) -> str:
-        """Return the only input that is neither a label nor an RNN state, else raise RefusedError."""
+        """Return the only input except labels and RNN states. Raises RefusedError if there is not exactly one."""
         names = [node.name for node in self._inputs if not self._roles[node].is_optional]
         if len(names) != 1:
             example = ", ".join(f"{name!r}: ..." for name in names[:3])
@@ -237,20 +237,18 @@ class Bound:
         return names[0]
 
     def _prepare_numpy(self) -> tuple[ExecutionPlan, Memo]:
-        """Return numpy's plan, and the cache for values that follow only from parameters."""
         plan = fold_batch_norm(make_plan(self._part.heads), self._parameters)
         constant = {slot for node, slot in plan.variables.items() if node in self._parameters}
         return plan, Memo(constant | plan.constants.keys())
 
     def _find_program(self, values: Mapping[Node, Any], inference: Inference) -> Program | None:
-        """Return the engine's program for these shapes; None if numpy computes."""
         if self._executor is None:
             return None
         with memory_limit(self._arguments.max_memory):
             return self._executor.find_program(self._part.heads, values, inference, self._roles)
 
     def _list_missing(self, fed: Mapping[Node, Any]) -> list[Node]:
-        """Return the inputs that are not fed. Raises RefusedError unless these are labels or RNN states."""
+        """Return the inputs that are not fed. Raises RefusedError unless all are labels or RNN states."""
         missing = [node for node in self._inputs if node not in fed]
         lacking = [node for node in missing if not self._roles[node].is_optional]
         if lacking:
@@ -275,7 +273,7 @@ class Bound:
                     options=DrawOptions(None),
                 )
             if len(self._known) >= _KEPT:
-                # The oldest combination goes; dicts keep the order of insertion.
+                # The oldest goes: dicts keep the order of insertion.
                 del self._known[next(iter(self._known))]
             self._known[key] = _Case(
                 assigned.inference, {node: assigned.values[node] for node in missing}
@@ -291,7 +289,7 @@ class _BoundWhole(Bound):
         self._computation, self._executor = computation, None
         self._nodes, self._roles = list(computation.graph.nodes), assign_roles(computation.graph)
         variables = [node for node in self._nodes if node.is_variable]
-        # An input with a value in the model may be fed, and need not be.
+        # An input with a value in the model may be fed.
         defaults = computation.list_defaults()
         self._optional = [node for node in variables if node.name in defaults]
         self._inputs = [node for node in variables if not node.details.holds_value]
@@ -303,7 +301,7 @@ class _BoundWhole(Bound):
 
 
 def _call_directly(plan: ExecutionPlan, inference: Inference) -> ExecutionPlan:
-    """Return ``plan`` with direct functions for small results, for inputs of these shapes and dtypes."""
+    """Return ``plan`` with direct functions for small results."""
     return msgspec.structs.replace(
         plan, fused=tuple(_with_function(step, inference) for step in plan.fused)
     )
@@ -311,7 +309,7 @@ def _call_directly(plan: ExecutionPlan, inference: Inference) -> ExecutionPlan:
 
 def _with_function(step: PlanStep, inference: Inference) -> PlanStep:
     node = step.node
-    # Larger results belong in buffers of the pool; only a context provides those.
+    # Larger results belong in the pool's buffers; only a context provides those.
     if (
         step.kernel.direct is None
         or step.outputs != step.outputs[:1]
@@ -325,7 +323,7 @@ def _with_function(step: PlanStep, inference: Inference) -> PlanStep:
 
 
 def _is_small(node: Node, inference: Inference) -> bool:
-    """Return whether the first output has axes, and is too small for a buffer."""
+    """Return whether the first output has axes, but needs no buffer."""
     shape, dtype = inference.shapes[node][0], inference.types[node][0]
     if not shape or dtype is None:
         return False
@@ -348,7 +346,6 @@ def fold_batch_norm(plan: ExecutionPlan, parameters: Mapping[Node, Array]) -> Ex
             continue
         chain, weight, term = replacement
         constants[slots], constants[slots + 1] = weight, term
-        # The other operand of a sum stays the last input.
         others = step.inputs[-1:] if chain.adds else ()
         inputs = (step.inputs[0], slots, slots + 1, *others)
         steps.append(
@@ -364,7 +361,7 @@ def fold_batch_norm(plan: ExecutionPlan, parameters: Mapping[Node, Array]) -> Ex
 
 
 def _fold(step: PlanStep, known: Mapping[int, Array]) -> tuple[Chain, Array, Array] | None:
-    """Return the chain without its BatchNorm, the weight and the bias; None if it cannot be folded."""
+    """Return the chain without its BatchNorm, the weight and the bias, if it can be folded."""
     chain: Chain = step.attrs["chain"]
     own = step.inputs[1:-1] if chain.adds else step.inputs[1:]
     if chain.normalization is None or not all(slot in known for slot in own):

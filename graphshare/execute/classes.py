@@ -21,7 +21,7 @@ MAX_LABEL_BYTES = 1 << 24
 
 
 class ClassScore(msgspec.Struct, frozen=True):
-    """A class by number and label, and its score from the network, None if not finite."""
+    """A class by number and label, and its score, None if not finite."""
 
     index: int
     label: str | None
@@ -94,7 +94,7 @@ def _refuse_outputs(outputs: Mapping[str, Any], names: Sequence[str] | None) -> 
 
 
 def _has_no_scores(value: Any) -> bool:
-    """Return whether an output of an ONNX model has no numbers: texts, a sequence, a map or nothing."""
+    """Return whether an output has no numbers: texts, a sequence, a map or nothing."""
     if isinstance(value, np.ndarray):
         return bool(value.dtype.kind == "O")
     return (
@@ -105,9 +105,7 @@ def _has_no_scores(value: Any) -> bool:
 
 
 def read_labels(path: str | os.PathLike[str]) -> list[str]:
-    """Return the lines of a text file (UTF-8) without empty lines at the end. Raises InputError for
-    other files.
-    """
+    """Return the lines of a text file (UTF-8) without empty ones at the end. Raises InputError."""
     with open_source(path, endings=(".txt",)) as source:
         if source.size > MAX_LABEL_BYTES:
             raise InputError(
@@ -137,14 +135,13 @@ def read_labels(path: str | os.PathLike[str]) -> list[str]:
 
 
 def _as_rows(array: Array) -> Array | None:
-    """Return an output as (N, classes); None if it has another form."""
     # A single column is a regression or one probability: it ranks nothing.
     is_row = array.ndim >= 2 and array.shape[1] > 1 and all(size == 1 for size in array.shape[2:])
     return array.reshape(array.shape[:2]) if is_row else None
 
 
 def _best(row: Array, top: int, names: Sequence[str] | None) -> tuple[ClassScore, ...]:
-    # Negated, not reversed: a stable sort keeps equal scores by number, and NaN comes last.
+    # A stable sort of negated scores keeps equal ones by number, and NaN comes last.
     order = np.argsort(-row.astype(np.float64), kind="stable")[:top]
     return tuple(
         ClassScore(

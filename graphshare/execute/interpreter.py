@@ -1,7 +1,7 @@
 """Runs a plan: kernels in order; after their last use values are freed, and buffers reused in
 place.
 
-Reused memory needs no new pages, and stays in the cache.
+Reused memory stays in the cache, and needs no new pages.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ between versions of Python.
 
 
 class Pool:
-    """Creates uninitialised arrays. A buffer is reusable once no array refers to it; none is returned."""
+    """Creates uninitialised arrays. A buffer is reusable once no array refers to it."""
 
     def __init__(self) -> None:
         self._buffers: list[Array] = []  # by size
@@ -84,7 +84,7 @@ class Pool:
         return None
 
     def _make_room(self, size: int) -> None:
-        """Release idle buffers, large ones first, until they take at most the size in use or ``_KEPT``."""
+        """Release idle buffers, large ones first, down to the size in use or ``_KEPT``."""
         idle = [i for i in range(len(self._buffers)) if getrefcount(self._buffers[i]) == _IDLE]
         total = sum(self._buffers[i].nbytes for i in idle)
         used = sum(buffer.nbytes for buffer in self._buffers) - total + size
@@ -104,7 +104,7 @@ class Timing(msgspec.Struct, frozen=True):
 
 
 class Run(msgspec.Struct, eq=False):
-    """The result of a run. ``peak_bytes`` is the most that values took at a time, without variables."""
+    """The result of a run. ``peak_bytes`` is the most that values took, without variables."""
 
     outputs: list[Array]
     updates: dict[Node, Array]
@@ -115,7 +115,7 @@ class Run(msgspec.Struct, eq=False):
 class Memo:
     """State of a plan between runs: buffers, and each step's last result from parameters alone.
 
-    ``constant`` are the slots whose values never change.
+    ``constant`` are slots whose values never change.
     """
 
     def __init__(self, constant: Collection[int]) -> None:
@@ -126,13 +126,12 @@ class Memo:
         self._runners: dict[PlanStep, RunSubgraph] = {}
 
     def of(self, step: PlanStep) -> Once:
-        """Return ``once`` of a :class:`~graphshare.ops.kernel.Context` for ``step``."""
         if step not in self._once:
             self._once[step] = self._keep_results(step)
         return self._once[step]
 
     def find_runner(self, step: PlanStep, make: Callable[[], RunSubgraph]) -> RunSubgraph:
-        """Return the runner of the subgraphs of ``step``: it keeps their plans and shapes."""
+        """Return the runner of a step's subgraphs; it keeps their plans and shapes."""
         if step not in self._runners:
             self._runners[step] = make()
         return self._runners[step]
@@ -141,8 +140,7 @@ class Memo:
         def once(positions: Sequence[int], key: Any, compute: Callable[[], Any]) -> Any:
             if not all(step.inputs[position] in self._constant for position in positions):
                 return compute()
-            # One result per step: a kernel whose key changes with the input shapes keeps only the
-            # last.
+            # Only one result per step: keys may change with input shapes.
             if step not in self._results or self._results[step][0] != key:
                 self._results[step] = key, compute()
             return self._results[step][1]
@@ -162,9 +160,9 @@ def run_plan(
 ) -> Run:
     """Run ``plan`` for inference on the values of its variables, and never write to these.
 
-    ``shapes`` are the inferred shapes of outputs; operators without inputs may depend on them.
-    ``watch`` is called with each node and its outputs; with it, or ``profile``, steps are not
-    fused. ``memo`` is kept from one run of ``plan`` to the next.
+    ``shapes`` are the inferred shapes of outputs; operators without inputs may need them. ``watch``
+    is called with each node and its outputs; with it, or ``profile``, steps are not fused. ``memo``
+    is kept between runs of ``plan``.
 
     Raises:
         RefusedError: a kernel cannot take its inputs; node and shapes are named.
@@ -173,7 +171,7 @@ def run_plan(
     pool = Pool() if memo is None else memo.pool
     timings: list[Timing] = []
     np_shape = has_np_shape(shapes)
-    # A fused step has no values between its operators to time or to watch.
+    # Values inside a fused step cannot be timed or watched.
     steps = plan.steps if profile or watch is not None else plan.fused
     with np.errstate(all="ignore"):  # once, because it takes as long as a small kernel
         for step in item_progress(steps, "computing", "nodes"):
@@ -214,7 +212,7 @@ def run_kernel(step: PlanStep, context: Context, inputs: Sequence[Array]) -> Ker
     """Run the kernel of a step and return its result in one form; numpy's warnings must be off.
 
     Raises:
-        RefusedError: the kernel cannot take its inputs; the node and the shapes are named.
+        RefusedError: the kernel cannot take its inputs; node and shapes are named.
         BugError: the kernel failed within its limits.
     """
     try:
@@ -249,12 +247,12 @@ def run_kernel(step: PlanStep, context: Context, inputs: Sequence[Array]) -> Ker
 class _State:
     """The live values, and the number of slots that share each buffer.
 
-    A result may be a view of an input, so buffers are counted by the array that owns them. A buffer
-    may be reused in place only if a single slot and no variable refers to it.
+    A result may be a view of an input, so buffers are counted by the array that owns them. Only a
+    buffer of a single slot and no variable may be reused in place.
     """
 
     def __init__(self, plan: ExecutionPlan, values: Mapping[Node, Array], *, tracked: int) -> None:
-        """Fill the slots of variables. Buffers below ``tracked`` bytes are neither counted nor reused."""
+        """Fill the slots of variables. Buffers smaller than ``tracked`` bytes are neither counted nor reused."""
         self.values: list[Any] = [None] * plan.slots
         self._tracked = tracked
         self._owners = [0] * plan.slots  # ids of the arrays that own computed values' buffers
@@ -284,7 +282,7 @@ class _State:
             self.values[slot] = value
             owner = _owner(value)
             key = id(owner)
-            # A view of a variable is not memory of its own, and must never be written to.
+            # A view of a variable has no memory of its own, and must never be written to.
             if owner.nbytes < self._tracked or key in self._variables:
                 continue
             self._owners[slot] = key
@@ -308,8 +306,7 @@ class _State:
 
 
 def _owner(array: Array) -> Array:
-    # An array that numpy did not allocate may have bytes or a memory map as its base; it is the
-    # owner then.
+    # An array may own bytes or a memory map that numpy did not allocate.
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array
@@ -323,8 +320,6 @@ def has_np_shape(shapes: Mapping[Node, Sequence[Shape]]) -> bool:
 def _find_runner(
     step: PlanStep, memo: Memo | None, rng: np.random.Generator | None, np_shape: bool
 ) -> RunSubgraph:
-    """Return the function that runs subgraphs of ``step``; ``memo`` keeps it, with their plans."""
-
     def make() -> RunSubgraph:
         return _subgraph_runner(step.node, rng, np_shape)
 
@@ -344,7 +339,7 @@ def _subgraph_runner(node: Node, rng: np.random.Generator | None, np_shape: bool
         values = dict(zip(variables, arrays, strict=True))
         key = (number, *((x.shape, x.dtype) for x in arrays))
         if key not in inferences:  # a loop has the same shapes in each step
-            # Only the last shapes are kept: shapes of a growing body would pile up otherwise.
+            # Only the last shapes are kept: a growing body would add more and more.
             inferences.clear()
             inferences[key] = infer_body(node.subgraphs[number], values, np_shape=np_shape)
         creates = any(

@@ -1,7 +1,7 @@
 """The plan of a run: kernels in order, the slots of values, and their last uses.
 
-An operator and its epilogue run as one step if nothing else uses the values between them; kernels
-declare what can be fused (:mod:`graphshare.ops.kernel`).
+An operator and its epilogue are one step if nothing else uses the values between; kernels declare
+what can be fused (:mod:`graphshare.ops.kernel`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from graphshare.ops.registry import find_node_kernel, find_signature
 
 class PlanStep(msgspec.Struct, frozen=True, eq=False):
     """One operator. ``inputs`` and ``outputs`` are slots, -1 for an unused output; ``last`` are
-    slots with their last use here.
+    slots not used later.
 
     ``inner`` are the operators of the first subgraph with their attributes. ``direct`` computes a
     small output from the inputs alone.
@@ -61,8 +61,7 @@ class UnsupportedError(RefusedError):
 
 
 class ExecutionPlan(msgspec.Struct, frozen=True, eq=False):
-    """The steps of a run. ``variables`` has the slot of each variable, ``targets`` the slots of the
-    results.
+    """The steps of a run. ``variables`` has each variable's slot, ``targets`` the results' slots.
 
     ``fused`` are the steps for inference without watching nodes; only they use ``constants``,
     values by slot.
@@ -102,7 +101,7 @@ def list_without_kernels(nodes: Iterable[Node]) -> Iterator[tuple[Node, Fault]]:
 
 
 def _explain_refusal(node: Node, refuses: Callable[..., str | None]) -> str | None:
-    """Return why a kernel refuses the attributes of this node, None if it does not."""
+    """Return why a kernel refuses a node's attributes, if so."""
     signature = find_signature(node)
     attrs, faults = signature.parse(node.attrs) if signature is not None else ({}, ())
     if signature is None or faults:  # reported unchanged
@@ -151,9 +150,8 @@ def make_plan(targets: Sequence[Entry]) -> ExecutionPlan:
 
 
 def _slots(nodes: Sequence[Node], targets: Sequence[Entry]) -> dict[tuple[Node, int], int]:
-    """Return a slot for each used output, and for the first output of every node."""
     read: dict[tuple[Node, int], None] = {}
-    # A step needs a place for its first output, even if nothing reads it.
+    # A step needs a place for its first output, even if unread.
     for node in nodes:
         read[node, 0] = None
     for node in nodes:
@@ -165,7 +163,7 @@ def _slots(nodes: Sequence[Node], targets: Sequence[Entry]) -> dict[tuple[Node, 
 def _last_uses(
     nodes: Sequence[Node], slots: Mapping[tuple[Node, int], int], wanted: Sequence[int]
 ) -> dict[Node, set[int]]:
-    """Return for each node the slots with their last use there; an unused output counts at its own node."""
+    """Return for each node the slots not used later; an unused output ends at its own node."""
     last: dict[Node, set[int]] = {}
     kept = set(wanted)
     for node in reversed(nodes):
@@ -198,7 +196,7 @@ def _step(
 def _fuse_steps(steps: Sequence[PlanStep], wanted: Sequence[int]) -> tuple[PlanStep, ...]:
     """Fuse chains for inference, each at the position of its last step.
 
-    Only values with a single use that are not targets are dropped: branches never share work.
+    Only values with a single use that are not targets disappear: branches never share work.
     """
     uses = Counter(wanted)
     for step in steps:
@@ -221,13 +219,13 @@ def _fuse_steps(steps: Sequence[PlanStep], wanted: Sequence[int]) -> tuple[PlanS
 
 
 def _start_chain(step: PlanStep) -> PlanStep:
-    """Return a step that can begin a chain as a chain of one, any other unchanged."""
+    """Return a step as a chain of one if it can begin one."""
     chain = step.kernel.begin(step.attrs) if step.kernel.begin is not None else None
     return step if chain is None else msgspec.structs.replace(step, kernel=chain[0], attrs=chain[1])
 
 
 def _fuse(first: PlanStep, second: PlanStep, place: int) -> PlanStep | None:
-    """Fuse ``first``, input ``place`` of ``second``, with it; None if that is impossible."""
+    """Fuse ``first`` with ``second``, whose input ``place`` it is, if possible."""
     if first.kernel.extend is None or second.kernel.epilogue is None or len(second.outputs) > 1:
         return None
     operation = second.kernel.epilogue(second.attrs)

@@ -1,8 +1,7 @@
-"""``run``: the outputs of a graph for given inputs and parameters, computed with numpy or another
-engine.
+"""``run``: the outputs of a graph for given inputs and parameters, with numpy or another engine.
 
-Images may be computed in batches whose outputs are joined. Summaries cover outputs, and time and
-memory by node and operator.
+Images may be computed in batches whose outputs are joined. Summaries cover outputs, time and
+memory.
 """
 
 from __future__ import annotations
@@ -105,7 +104,6 @@ class Computed(NumericResult, msgspec.Struct, eq=False):
         )
 
     def _repr_html_(self) -> str:
-        """Return a summary of each output as an HTML table for notebooks."""
         facts = [("note", note) for note in self.notes]
         return format_html(self._summary(), facts=facts, tables=[tabulate_outputs(self.outputs)])
 
@@ -132,7 +130,7 @@ class NodeCost(msgspec.Struct, frozen=True):
 
 
 class OperatorCost(msgspec.Struct, frozen=True):
-    """The cost of all nodes with one operator."""
+    """The cost of an operator's nodes."""
 
     op: str
     nodes: int
@@ -266,12 +264,12 @@ def _count_batches(feeds: Mapping[str, Any], batch: int | None) -> int:
 
 
 def is_recordable(value: object) -> bool:
-    """Return whether a value is an array of numbers, so that an .npz can hold it."""
+    """Return whether a value is an array of numbers, fit for an .npz."""
     return isinstance(value, np.ndarray) and is_number(value.dtype)
 
 
 def select_arrays(outputs: Mapping[str, Any], notes: list[str]) -> dict[str, Array]:
-    """Return the outputs that are arrays of numbers; add notes on others, and on changed dtypes.
+    """Return the outputs that are arrays of numbers; note others, and changed dtypes.
 
     Raises:
         RefusedError: no output is one.
@@ -309,11 +307,11 @@ def _run_batches(
 ) -> Computed:
     """Compute ``targets`` for ``size`` images at a time; other feeds stay the same.
 
-    The last batch is filled up with the last image; the extra results are dropped.
+    The last image fills up the last batch; the extra results are dropped.
 
     Raises:
         UsageError: no feed is images, or two differ in their number.
-        RefusedError: an operator mixes the samples of a batch, or ``compute`` refuses a batch.
+        RefusedError: an operator mixes samples, or ``compute`` refuses a batch.
     """
     images = {name: value for name, value in feeds.items() if isinstance(value, Images)}
     count = _count_images(images)
@@ -321,7 +319,7 @@ def _run_batches(
     parts = []
     with task("computing", count, "images") as advance:
         for start in range(0, count, size):
-            # A full batch in the end as well: other shapes would be inferred and compiled again.
+            # A full batch: other shapes would be inferred and compiled again.
             indices = [min(number, count - 1) for number in range(start, start + size)]
             parts.append(
                 compute({**feeds, **{name: value.take(indices) for name, value in images.items()}})
@@ -364,7 +362,7 @@ def _count_images(images: Mapping[str, Images]) -> int:
 def _find_batch_axes(
     graph: Graph, images: Mapping[str, Images], targets: Sequence[str]
 ) -> dict[str, int | None]:
-    """Return the batch axis of each output by name; None if it depends on no image.
+    """Return the batch axis of each output; None if it depends on no image.
 
     Raises:
         RefusedError: operators that mix the samples of a batch; all are listed.
@@ -391,18 +389,18 @@ def _find_batch_axes(
 
 
 def _join(arrays: Sequence[Array], axis: int | None, count: int, size: int) -> Array:
-    """Join the outputs of all batches, without the samples that filled the last one up."""
+    """Join the outputs of all batches, without the added samples."""
     if axis is None:
         return arrays[0]
     whole = np.concatenate(arrays, axis)
-    # An output may have several rows for each image, such as a detector's boxes.
+    # An output may have several rows per image, such as boxes.
     per_image = whole.shape[axis] // (size * len(arrays))
     kept: Array = whole[(slice(None),) * axis + (slice(0, count * per_image),)]
     return kept
 
 
 def summarize(name: str, value: Any) -> OutputSummary:
-    """Summarize an output; texts, sequences and optional values only have a shape or length, and a kind."""
+    """Summarize an output; texts, sequences and optional values have only a shape and a kind."""
     if not (isinstance(value, np.generic) or is_recordable(value)):
         return OutputSummary(name, *_describe_other(value), None, None, None, 0)
     array, dtype = widen(np.asarray(value)), name_dtype(value.dtype)

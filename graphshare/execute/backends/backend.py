@@ -50,10 +50,9 @@ class DrawOptions(msgspec.Struct, frozen=True):
     """Options of drawing: ``seed`` draws inputs, ``params_seed`` parameters; None draws nothing.
 
     An open batch size becomes ``batch``. Without ``training``, labels that only training reads get
-    any size. ``attempt`` tries values at open sizes and raises InputError if they cannot be
-    computed; by default the backend runs them. ``wishes`` are integers that inputs need besides
-    those that the graph shows. Inputs in ``order`` are drawn first, in that order, if it affects
-    the draws.
+    any size. ``attempt`` tries values at open sizes and raises InputError if it fails; by default
+    the backend runs them. ``wishes`` are more integers that inputs need. Inputs in ``order`` are
+    drawn first, in that order, if it matters.
     """
 
     seed: int | None = 0
@@ -69,12 +68,11 @@ DEFAULT = DrawOptions()
 
 
 class Computation(ABC):
-    """The heads of ``graph``, open for runs on values of its variables; ``where`` names it in
+    """The heads of ``graph``, open for runs on its variables' values; ``where`` names it in
     messages.
 
-    ``engine`` is the name of the computing program, ``notes`` are for the user. ``unreadable`` are
-    outputs whose values cannot be returned: no run with them succeeds. With ``infers_sizes`` shapes
-    of inputs are inferred from shapes of weights.
+    ``engine`` names the computing program, ``notes`` are for the user. No run succeeds with
+    ``unreadable`` outputs. With ``infers_sizes`` inputs' shapes follow from weights.
     """
 
     graph: Graph
@@ -85,12 +83,12 @@ class Computation(ABC):
 
     @property
     def version(self) -> str:
-        """Return the computing program's own version, if it has one."""
+        """Return the program's own version, if any."""
         return ""
 
     @property
     def notes(self) -> Sequence[str]:
-        """Return the decisions of runs so far, for the user."""
+        """Return the decisions of runs for the user."""
         return ()
 
     @abstractmethod
@@ -103,8 +101,8 @@ class Computation(ABC):
         """Return a value for each input: the feed, or a drawn value as in :func:`assign_values`.
 
         Raises:
-            RefusedError: values are missing, or shapes do not fit or do not follow; all of a kind
-                are listed.
+            RefusedError: values are missing, or shapes do not fit or follow; all of a kind are
+                listed.
             InputError: ``batch`` is above 1, and no tried size can be computed.
             MemoryLimitError: the values, or the run, exceed the memory limit.
         """
@@ -112,15 +110,14 @@ class Computation(ABC):
     def list_lacks(
         self, fed: Collection[str] = (), params_seed: int | None = None
     ) -> Sequence[Fault]:
-        """Return the faults that drawing cannot fix: missing outputs, parameters without a value."""
+        """Return faults that drawing cannot fix: missing outputs, parameters without a value."""
         return ()
 
     @abstractmethod
     def run(
         self, values: Mapping[Node, Array], *, seed: int | None = None, profile: bool = False
     ) -> Run:
-        """Return the outputs for values of inputs, without unneeded ones; ``seed`` is for random
-        operators.
+        """Return the outputs for values of inputs; ``seed`` is for random operators.
 
         Parameters come from the file, unless ``values`` has others.
 
@@ -130,20 +127,18 @@ class Computation(ABC):
 
     @abstractmethod
     def watch(self, values: Mapping[Node, Array], look: Look, *, seed: int | None = None) -> None:
-        """Call ``look`` with each output of each operator, in topological order. Raises InputError
-        or RefusedError.
-        """
+        """Call ``look`` with each operator's outputs, in topological order. Raises InputError or RefusedError."""
 
     @abstractmethod
     def select(self, heads: Sequence[Entry]) -> Computation:
-        """Return the computation of other ``heads`` of the graph."""
+        """Return the computation of other ``heads``."""
 
     def complete(self, values: Mapping[Node, Array]) -> tuple[Mapping[Node, Array], Inference]:
-        """Return ``values`` with all other known values of variables, and their inference."""
+        """Return ``values`` with all known values of variables, and their inference."""
         return values, Inference([], {}, {})
 
     def list_defaults(self) -> Collection[str]:
-        """Return the inputs for which the model has a value."""
+        """Return the inputs with a value in the model."""
         return ()
 
     def find_integers(self) -> Mapping[str, Sequence[Integers]]:
@@ -151,19 +146,15 @@ class Computation(ABC):
         return EMPTY
 
     def is_parameter(self, node: Node) -> bool:
-        """Return whether a variable has a value in the graph's file or parameter file."""
+        """Return whether a variable has a value in a file."""
         return bool(node.details.holds_value)
 
     def is_constant(self, node: Node) -> bool:
-        """Return whether an unfed variable has one value in all runs: from a file, or zeros (labels
-        and states).
-        """
+        """Return whether an unfed variable has the same value in all runs, from a file or zeros."""
         return bool(node.details.holds_value)
 
     def vary(self) -> Iterator[Computation]:
-        """Yield computations of the same outputs with other settings, such as threads, that may
-        round differently.
-        """
+        """Yield the same computation with other settings, such as threads, that may round differently."""
         return iter(())
 
     def close(self) -> None:  # noqa: B027  (most have nothing to release)
@@ -173,7 +164,7 @@ class Computation(ABC):
 class Backend(ABC):
     """A program that computes graphs: ``name`` in options and reports.
 
-    A format names modules of backends; each has an instance (``BACKEND``) without state.
+    A format names modules of backends; each has a stateless ``BACKEND``.
     """
 
     name: ClassVar[str]
@@ -187,7 +178,7 @@ class Backend(ABC):
         executor: ChosenEngine,
         **options: Any,
     ) -> Computation:
-        """Return a computation of a graph's heads; ``options`` are the same as in
+        """Return a computation of a graph's heads, with the ``options`` of
         :func:`open_computation`.
 
         Raises:
@@ -203,7 +194,7 @@ class Backend(ABC):
         where: str,
         options: EngineOptions,
     ) -> ChosenEngine:
-        """Return None: graphs are computed as a whole. Raises RefusedError for options that only kernels have."""
+        """Return None: graphs are computed as a whole. Raises RefusedError for options of kernels."""
         chosen = {
             f"`engine={engine!r}`": engine not in (None, self.name, "auto"),
             "`strict_engine`": options.strict,
@@ -215,7 +206,7 @@ class Backend(ABC):
         return None
 
     def list_unsupported(self, nodes: Sequence[Node]) -> list[Fault]:
-        """Return a fault for each of ``nodes`` known not to be supported, before a graph is opened."""
+        """Return a fault for each node known not to be supported, before a graph is opened."""
         return []
 
     def find_obstacle(self) -> str:
@@ -223,7 +214,7 @@ class Backend(ABC):
         return ""
 
     def warm_up(self) -> None:  # noqa: B027  (most have nothing to start)
-        """Start the computing process, so that it gets ready while the caller goes on."""
+        """Start the computing process while the caller goes on."""
 
 
 def open_computation(
@@ -240,9 +231,9 @@ def open_computation(
 
     ``executor`` comes from :func:`choose_executor`. With ``exact`` nodes are computed as written,
     without optimizations across nodes; with ``whole``, nodes that no head needs stay. ``as_input``
-    names inputs that may look like parameters. ``encode`` returns a graph's file for backends that
-    read files: by default as it would be written. A file of our ``own`` translation is computed in
-    this process unless memory is limited.
+    names inputs that may look like parameters. ``encode`` replaces the encoding of a graph's file
+    for backends that read files. A file of our ``own`` translation is computed in this process
+    unless memory is limited.
 
     Raises:
         UsageError: the backend is not installed.
@@ -267,10 +258,10 @@ def choose_executor(
 ) -> ChosenEngine:
     """Return the executor of ``engine``; None if the backend computes the graph as a whole.
 
-    ``others`` maps options that need operators with kernels to whether they are chosen.
+    ``others`` maps options that need kernels to whether they are chosen.
 
     Raises:
-        RefusedError: the format has no backend or no choice of engines, or does not support one of
+        RefusedError: the format has no backend, or does not support ``engine`` or one of
             ``others``.
         UsageError: the engine is unknown, or it or the backend is not installed.
     """
@@ -284,7 +275,7 @@ def choose_executor(
 
 
 def list_unsupported(graph: Graph, nodes: Sequence[Node]) -> list[Fault]:
-    """Return a fault for each of ``nodes`` that the graph's backend is known not to compute."""
+    """Return a fault for each node that the graph's backend is known not to compute."""
     backend = _find_backend(find_format(graph).backends)
     return [] if backend is None else backend.list_unsupported(nodes)
 
@@ -297,19 +288,18 @@ def find_obstacle(graph: Graph) -> str:
 
 
 def warm_up(backends: Sequence[str]) -> None:
-    """Start the process of the first of ``backends``, if any, while the caller goes on."""
+    """Start the process of the first backend, if any, while the caller goes on."""
     backend = _find_backend(backends)
     if backend is not None:
         backend.warm_up()
 
 
 def _find_backend(backends: Sequence[str]) -> Backend | None:
-    """Return the first backend of these modules, if any."""
     backend: Backend | None = import_module(backends[0]).BACKEND if backends else None
     return backend
 
 
 def _require_backend(graph: Graph, where: str = "") -> Backend:
-    """Return the first backend of a graph. Raises RefusedError if its format has none."""
+    """Return a graph's first backend. Raises RefusedError without one."""
     format_ = find_format(graph)
     return format_.demand(_find_backend(format_.backends), Operation.RUN, where=where)

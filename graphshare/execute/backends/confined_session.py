@@ -45,13 +45,10 @@ class ConfinedSession(RemoteSession):
         arrays: Mapping[str, Array] | None = None,
         settings: SessionSettings = DEFAULT_SETTINGS,
     ) -> None:
-        """Load a model from bytes or pieces; the arguments are the same as in :class:`OnnxSession`.
+        """Load a model from bytes or pieces, with the arguments and errors of :class:`OnnxSession`.
 
         Raises:
-            UsageError: onnxruntime is not installed.
-            InputError: it refuses the model.
-            MemoryLimitError: it takes more memory than the limit or, without one, than is
-                available.
+            MemoryLimitError: it exceeds the memory limit or, without one, the available memory.
         """
         require_runtime()
         folder = os.path.abspath(folder) if folder else ""
@@ -68,7 +65,7 @@ def open_session(
     arrays: Mapping[str, Array] | None = None,
     settings: SessionSettings = DEFAULT_SETTINGS,
 ) -> Session:
-    """Return a session on a model translated here: in this process, unless the user limits memory."""
+    """Return a session on a translated model: in this process, unless memory is limited."""
     if find_memory_limit() is not None:
         return ConfinedSession(model, folder, arrays=arrays, settings=settings)
     return OnnxSession(
@@ -80,15 +77,13 @@ def open_session(
 
 
 def start_process() -> None:
-    """Start the process of sessions unless it runs, if onnxruntime is installed; the caller goes on."""
+    """Start the process of sessions if onnxruntime is installed, while the caller goes on."""
     if has_runtime():
         find_process(__name__, ConfinedSession.program)
 
 
 def serve(model: str) -> None:
-    """Answer messages on sessions. ``model`` is the path of the models' file, empty if they come
-    with the messages.
-    """
+    """Answer messages on sessions. ``model`` is the models' path, empty if they come with the messages."""
     serve_sessions(partial(_make, model), load_runtime)
 
 

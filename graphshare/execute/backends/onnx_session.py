@@ -35,8 +35,7 @@ class OnnxSession(Session):
         arrays: Mapping[str, Array] | None = None,
         settings: SessionSettings = DEFAULT_SETTINGS,
     ) -> None:
-        """Load a model from a path or bytes, with external data in ``arrays`` by name or in
-        ``folder``.
+        """Load a model from a path or bytes; external data is in ``arrays`` or in ``folder``.
 
         Arrays are not copied and must not change.
 
@@ -85,13 +84,13 @@ class OnnxSession(Session):
             raise InputError(Fault(f"onnxruntime {self.version} fails: {error}")) from error
 
     def _wrap(self, value: Any, dtype: str) -> Any:
-        """Return a value for onnxruntime: for dtypes that numpy lacks, the bits with their dtype."""
+        """Return a value for onnxruntime: bits with a dtype if numpy lacks it."""
         if dtype not in NARROW or value is None:
             return value
         return load_runtime().OrtValue.ortvalue_from_numpy_with_onnx_type(value, dtype_code(dtype))
 
     def _compute_narrow(self, feeds: Mapping[str, Any]) -> list[Any]:
-        """Return outputs in dtypes that numpy lacks: onnxruntime returns these only in its own memory."""
+        """Return outputs in dtypes that numpy lacks, from onnxruntime's own memory."""
         make = load_runtime().OrtValue.ortvalue_from_numpy
         wrapped = {
             name: make(value) if hasattr(value, "dtype") else value for name, value in feeds.items()
@@ -101,7 +100,7 @@ class OnnxSession(Session):
             _read_tensor(value, dtype)
             for value, dtype in zip(values, self.output_types, strict=True)
         ]
-        # A sequence cannot be read from its memory: values other than tensors are computed again.
+        # Sequences cannot be read from its memory: all but tensors are computed again.
         rest = [
             name for name, value in zip(self.outputs, values, strict=True) if not value.is_tensor()
         ]
@@ -113,7 +112,7 @@ class OnnxSession(Session):
 
 
 def _read_tensor(value: Any, dtype: str) -> Any:
-    """Return a tensor of onnxruntime, or its bits if numpy lacks the dtype; None for a sequence."""
+    """Return a tensor, or its bits if numpy lacks the dtype; None for a sequence."""
     if not value.is_tensor():
         return None
     if dtype not in NARROW:
@@ -123,8 +122,7 @@ def _read_tensor(value: Any, dtype: str) -> Any:
     shape, size = tuple(value.shape()), value.tensor_size_in_bytes()
     if not size:
         return read_raw(b"", dtype, shape)
-    # onnxruntime has no array of these bytes: numpy makes one at their address, and copies it while
-    # they exist.
+    # numpy makes an array at the bytes' address, and copies it while they exist.
     memory = {"version": 3, "shape": (size,), "typestr": "|u1", "data": (value.data_ptr(), True)}
     return read_raw(np.asarray(SimpleNamespace(__array_interface__=memory)).data, dtype, shape)
 
@@ -137,8 +135,7 @@ def _make_options(folder: str, settings: SessionSettings) -> SessionOptions:
     onnxruntime = load_runtime()
     options = onnxruntime.SessionOptions()
     options.log_severity_level = _QUIET
-    # By default onnxruntime takes one thread per physical core and ignores the user's limit on
-    # BLAS.
+    # By default onnxruntime takes a thread per physical core and ignores limits on BLAS.
     options.intra_op_num_threads = settings.threads or count_threads()
     if not settings.optimize:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -159,8 +156,8 @@ def has_runtime() -> bool:
 
 
 def load_runtime() -> ModuleType:
-    """Return onnxruntime; importing it before a model is opened saves time then."""
-    # onnxruntime stores telemetry in the user's home; its function to turn that off comes too late.
+    """Return onnxruntime; an import before there is a model saves time later."""
+    # onnxruntime stores telemetry in the user's home; its own switch acts too late.
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     import onnxruntime  # optional, and slow to import
 

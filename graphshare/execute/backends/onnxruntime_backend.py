@@ -1,4 +1,4 @@
-"""The backend ``onnxruntime``: ONNX models in sessions, with the file and node in a session's errors."""
+"""The backend ``onnxruntime``: ONNX models in sessions; errors name the file and node."""
 
 from __future__ import annotations
 
@@ -26,14 +26,9 @@ _SETTINGS = SessionSettings(merge_equal=False)
 class OnnxComputation(SessionComputation):
     """Heads of a graph in a session of onnxruntime.
 
-    ``encode`` returns the bytes of a graph with other heads and the folder of its external data. By
-    default they belong to someone else's model, and the session is confined. An ``own`` translated
-    model is confined only under a memory limit.
-
-    Raises:
-        UsageError: onnxruntime is not installed.
-        InputError: it refuses the graph.
-        RefusedError: the graph has external data in several directories.
+    ``encode`` returns a graph's bytes and the folder of its external data. By default the model is
+    someone else's, and the session is confined; our ``own`` translation is confined only under a
+    memory limit. Raises RefusedError, too, for external data in several directories.
     """
 
     engine = "onnxruntime"
@@ -105,8 +100,8 @@ class OnnxruntimeBackend(Backend):
         own: bool = False,
         **_: Any,
     ) -> Computation:
-        # Optimizations would change the order of sums on one side only, because compared graphs
-        # have different operators.
+        # Optimizations would reorder sums on one side only: compared graphs have different
+        # operators.
         settings = msgspec.structs.replace(_SETTINGS, optimize=not exact, prepack=not exact)
         return OnnxComputation(graph, parameters, where, settings, encode=encode, own=own)
 

@@ -35,13 +35,7 @@ from graphshare.text.format import format_names
 
 
 class PaddleComputation(SessionComputation):
-    """Heads of a graph in a confined predictor.
-
-    Raises:
-        UsageError: paddle is not installed.
-        InputError: it refuses the graph.
-        RefusedError: parameters of the graph have no values.
-    """
+    """Heads of a graph in a confined predictor. Raises RefusedError, too, for parameters without values."""
 
     engine = "paddle"
 
@@ -89,7 +83,6 @@ class PaddleComputation(SessionComputation):
             )
 
     def _write_parameters(self, nodes: Sequence[Node], path: str) -> None:
-        """Write a file of parameter values. Raises RefusedError if some are missing."""
         names = {node.name for node in nodes}
         file = self.parameters
         records = (
@@ -118,7 +111,6 @@ class PaddleComputation(SessionComputation):
 
 
 def _declare(entry: Entry) -> tuple[str, Sequence[Any]]:
-    """Return the dtype and the shape of a value in the file."""
     kind = find_type(entry)
     return (kind.dtype, kind.shape or ()) if isinstance(kind, TensorType) else (str(kind), ())
 

@@ -1,4 +1,4 @@
-"""Sessions of Paddle's predictor, in the confined process; the only module that imports paddle (optional)."""
+"""Sessions of Paddle's predictor, in the confined process; only this module imports paddle (optional)."""
 
 from __future__ import annotations
 
@@ -36,9 +36,8 @@ def has_paddle() -> bool:
 class ConfinedPredictor(RemoteSession):
     """A predictor of a graph and its parameters in another process.
 
-    ``outputs`` are (name, dtype, the name to read, possibly an input's). The files are not needed
-    once it is open. With ``partial`` unreadable outputs are None: memory that no operator wrote to,
-    or that another one reused.
+    ``outputs`` are (name, dtype, name to read, possibly an input's). The files are not needed once
+    it is open. With ``partial`` unreadable outputs are None: memory never written to, or reused.
 
     Raises:
         UsageError: paddle is not installed.
@@ -64,7 +63,7 @@ class ConfinedPredictor(RemoteSession):
 
 
 def start_process() -> None:
-    """Start the process unless it runs, if paddle is installed; the caller goes on."""
+    """Start the process if paddle is installed, while the caller goes on."""
     if has_paddle():
         find_process(__name__, ConfinedPredictor.program)
 
@@ -124,7 +123,6 @@ class _Predictor(Session):
 
 
 def _summarize(error: Exception) -> str:
-    """Return the message of a Paddle error, without the C++ trace before it."""
     match = _SUMMARY.fullmatch(str(error))
     return " ".join((match[1] if match else str(error)).split())[:_LONGEST]
 

@@ -22,13 +22,12 @@ class SessionSettings(msgspec.Struct, frozen=True):
     """How a program computes a model.
 
     Without ``optimize`` nodes are computed as written: onnxruntime opens in a third of the time,
-    and computes a convolutional network in one and a half times the time. ``threads`` defaults to
-    the number of threads of numpy's BLAS.
+    but computing a convolutional network takes 1.5 times as long. ``threads`` defaults to the
+    number of numpy's BLAS threads.
 
     The others are onnxruntime's. Without ``merge_equal`` equal nodes with the same inputs are all
-    computed. ``awake`` threads wait for work without sleeping: faster, unless other processes
-    compute meanwhile. Without ``prepack`` weights keep their layout in the file; this changes the
-    order of sums.
+    computed. ``awake`` threads never sleep: faster, unless other processes compute. Without
+    ``prepack`` weights keep their layout, so the order of sums changes.
     """
 
     optimize: bool = True
@@ -44,9 +43,9 @@ DEFAULT_SETTINGS = SessionSettings()
 class Session(ABC):
     """An open model. ``inputs`` maps names to shapes (a text or None for a free size).
 
-    ``outputs`` are names, twice if the model lists one twice. ``dtypes`` of all inputs and
-    ``output_types`` are in the program's words, the whole type if not a tensor. ``defaults`` are
-    the shapes of inputs that have a value in the model. ``version`` is the program's.
+    ``outputs`` are names, some perhaps twice. ``dtypes`` of all inputs and ``output_types`` are in
+    the program's words, whole types if not tensors. ``defaults`` are the shapes of inputs with a
+    value in the model. ``version`` is the program's.
     """
 
     version: str
@@ -63,7 +62,7 @@ class Session(ABC):
 
     @property
     def unreadable(self) -> dict[str, str]:
-        """Map outputs without numpy arrays to their types; runs must leave these out."""
+        """Map outputs without numpy arrays to their types; runs must omit them."""
         known = NARROW if is_installed() else frozenset[str]()
         types = zip(self.outputs, self.output_types, strict=True)
         return {
@@ -71,16 +70,16 @@ class Session(ABC):
         }
 
     def close(self) -> None:  # noqa: B027  (one of this process has nothing to release)
-        """Keep the session: its memory belongs to this process. A confined one releases its memory."""
+        """Do nothing here: the process owns the memory. A confined session releases its memory."""
 
     def run(self, feeds: Mapping[str, Any]) -> list[Any]:
         """Return the outputs for ``feeds`` by name; unknown names are ignored.
 
-        Values are arrays, lists of them (sequences), or None (an absent optional value).
+        Values are arrays, lists of them (sequences), or None (absent optional values).
 
         Raises:
             InputError: the program fails, or there are no arrays for an output.
-            MemoryLimitError: it takes more memory than the limit of its process.
+            MemoryLimitError: the memory limit of its process is exceeded.
         """
         if self.unreadable:
             hint = "choose other values with `targets`"
@@ -100,7 +99,7 @@ class Session(ABC):
 
     @abstractmethod
     def compute(self, feeds: Mapping[str, Any]) -> list[Any]:
-        """Return the outputs like :meth:`run`, but as bits if numpy lacks the dtype (``to_raw``)."""
+        """Return the outputs like :meth:`run`, but as bits if numpy lacks a dtype (``to_raw``)."""
 
 
 Make = Callable[..., Session]
@@ -108,8 +107,7 @@ Make = Callable[..., Session]
 
 
 class RemoteSession(Session):
-    """A session in another process, shared by all sessions of one ``module``: a limit holds for all
-    together.
+    """A session in another process. All sessions of one ``module`` share it, and its memory limit.
 
     The process runs ``serve`` of ``module``; ``program`` names its program in messages.
     """
@@ -123,7 +121,7 @@ class RemoteSession(Session):
         model: Iterable[bytes | memoryview] | None = None,
         beside: Sequence[Any] = (),
     ) -> None:
-        """Open the session there. Raises InputError if the program refuses the model, MemoryLimitError."""
+        """Open the session there. Raises InputError or MemoryLimitError."""
         self._process, answer, _ = ask_process(
             self.module, self.program, "open", *values, model=model, beside=beside
         )
@@ -134,17 +132,14 @@ class RemoteSession(Session):
 
     @property
     def is_open(self) -> bool:
-        """Return whether it is open and its process still runs."""
         return hasattr(self, "_number") and self._process.goes_on
 
     def close(self) -> None:
-        """Release its memory before the next session is opened."""
         if hasattr(self, "_number"):
             self._process.closed.append(self._number)
             del self._number
 
     def compute(self, feeds: Mapping[str, Any]) -> list[Any]:
-        """Return the outputs of the session in the other process."""
         beside: list[Any] = []
         taken = {name: pack(value, beside) for name, value in feeds.items()}
         values, data = self._process.ask("run", self._number, taken, beside=beside)
@@ -155,14 +150,13 @@ class RemoteSession(Session):
 
 
 class _Server:
-    """Opens, runs and closes sessions by messages. An answer is a value and the data beside it."""
+    """Opens, runs and closes sessions; an answer is a value and the data beside it."""
 
     def __init__(self, make: Make) -> None:
         self._make = make
         self._sessions: dict[int, Session] = {}
 
     def open(self, data: list[bytes], *values: Any) -> tuple[Any, list[Any]]:
-        """Open a session; return its number and the facts about its model."""
         number = max(self._sessions, default=0) + 1
         session = self._sessions[number] = self._make(data, *values)
         own = (
@@ -189,13 +183,13 @@ class _Server:
 
 
 def serve_sessions(make: Make, load: Callable[[], object]) -> None:
-    """Serve sessions by messages; the memory of ``load`` does not count against limits."""
+    """Serve sessions by messages; limits exclude the memory of ``load``."""
     server = _Server(make)
     answer_messages({"open": server.open, "run": server.run, "close": server.close}, load)
 
 
 def pack(value: Any, beside: list[Any]) -> Any:
-    """Return a value for a message: an array, a list (sequences), a map, or nothing; numbers go to ``beside``."""
+    """Return an array, a list (sequences), a map, or nothing as a message; numbers go to ``beside``."""
     import numpy as np  # start-up: the other process starts before this one needs numpy
 
     if isinstance(value, list):

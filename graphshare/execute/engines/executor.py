@@ -1,8 +1,7 @@
-"""Executors of ``run``, ``bind`` and ``verify``: numpy's plans, or programs of an engine, compiled
+"""Executors of ``run``, ``bind`` and ``verify``: numpy's plans, or an engine's programs, compiled
 once.
 
-An engine computes a graph as a whole, or in a few convex parts; numpy computes the nodes between
-them.
+An engine computes a graph as a whole, or in a few convex parts with numpy between them.
 """
 
 from __future__ import annotations
@@ -41,10 +40,10 @@ _RANDOM = "it draws random numbers, which must be the same in every engine"
 class Executor:
     """Computes heads of graphs with ``engine`` (None is numpy), named ``title`` for users.
 
-    ``notes`` name the nodes that an engine left to numpy; with ``strict`` they are refused instead.
-    ``forwards`` is the expected number of passes; ``alone`` is the same as in
-    :class:`~graphshare.execute.engines.engine.Part`. With ``fixed`` a graph's parameters are the
-    same in all calls, else a graph is compiled again for other arrays.
+    ``notes`` name the nodes left to numpy; with ``strict`` they are refused instead. ``forwards``
+    is the expected number of passes; ``alone`` is as in
+    :class:`~graphshare.execute.engines.engine.Part`. With ``fixed`` parameters never change, else a
+    graph is compiled again for other arrays.
     """
 
     def __init__(
@@ -87,7 +86,7 @@ class Executor:
             else ()
         )
         inner = [list(visible_outputs(node)) for node in nodes if not node.is_variable]
-        # Every watched output becomes a head, so that the engine can neither fuse nor drop it.
+        # As a head, a watched output is neither fused nor dropped.
         wanted = [*heads, *(entry for outputs in inner for entry in outputs)]
         program = self.find_program(wanted, values, inference, roles)
         if program is None:
@@ -106,7 +105,7 @@ class Executor:
         inference: Inference,
         roles: Mapping[Node, Role],
     ) -> Program | None:
-        """Return the program for these heads and shapes, None if numpy computes them; cached."""
+        """Return the program for these heads and shapes, None if numpy computes; cached."""
         if self.engine is None:
             return None
         nodes = post_order(entry.node for entry in heads)
@@ -114,7 +113,7 @@ class Executor:
         constants = {
             node: values[node] for node in variables if node in roles and roles[node].is_parameter
         }
-        # Parameters are compared by identity: comparing values would take longer than a pass.
+        # By identity: comparing values would take longer than a pass.
         key = (
             tuple((entry.node, entry.index) for entry in heads),
             tuple(
@@ -141,7 +140,7 @@ class Executor:
         return self._programs[key][0]
 
     def _compile(self, part: Part) -> Program | None:
-        """Return a part compiled by the engine; None if it is left to numpy."""
+        """Return a part compiled by the engine; None if left to numpy."""
         assert self.engine is not None
         if isinstance(self.engine, Selective) and not self.engine.takes(part, self._forwards):
             self.notes[
@@ -156,8 +155,6 @@ class Executor:
 
 
 class _Step(msgspec.Struct, frozen=True, eq=False):
-    """A compiled part, and the values that are not needed after it."""
-
     cut: _Cut
     run: Compiled | ExecutionPlan
     last: Sequence[_Output]
@@ -173,7 +170,7 @@ class Segment(msgspec.Struct, frozen=True, eq=False):
 class _Cut(msgspec.Struct, frozen=True, eq=False):
     """A segment as a graph: ``inputs`` maps its variables to outputs of other segments.
 
-    ``outputs`` are the values of the heads of ``graph``, ``images`` maps old nodes to new ones.
+    ``outputs`` are the heads' values, ``images`` maps old nodes to new ones.
     """
 
     segment: Segment
@@ -191,9 +188,7 @@ _CompiledCuts = dict[
 
 
 class Program:
-    """The heads of a graph, compiled for an engine. ``in_numpy`` maps nodes that it did not take to
-    the reason.
-    """
+    """The heads of a graph, compiled for an engine. ``in_numpy`` maps nodes left to numpy to reasons."""
 
     def __init__(
         self, engine: Engine, part: Part, steps: Sequence[_Step], in_numpy: Mapping[Node, str]
@@ -203,7 +198,7 @@ class Program:
         self.parts = sum(1 for step in steps if not isinstance(step.run, ExecutionPlan))
 
     def note(self) -> str:
-        """Return the nodes computed with numpy, in one line; empty if the engine computes all."""
+        """Return the nodes computed with numpy, in one line; empty if none."""
         if not self.in_numpy:
             return ""
         names = format_names([f"{node.name} ({node.op})" for node in self.in_numpy], _NAMED)
@@ -220,9 +215,8 @@ class Program:
         )
 
     def run(self, values: Mapping[Node, Array], rng: np.random.Generator | None = None) -> Run:
-        """Return the heads for values of the variables.
-
-        The peak counts numpy's arrays: the memory of engines is unknown.
+        """Return the heads for values of the variables. Engines' memory is unknown: the peak counts
+        numpy's arrays.
         """
         known: dict[_Output, Array] = {}
         peak = 0
@@ -252,19 +246,17 @@ class Program:
 
 
 def compile_program(engine: Engine, part: Part, *, strict: bool = False) -> Program:
-    """Compile a graph in as few parts as its engine allows. With ``strict`` there is one part only.
+    """Compile a graph in as few parts as its engine allows; with ``strict`` there is one.
 
     Raises:
-        RefusedError: with ``strict`` nodes that the engine cannot take; all that are known are
-            listed.
+        RefusedError: with ``strict`` nodes that the engine cannot take; all known ones are listed.
     """
     operators = [node for node in part.inference.nodes if not node.is_variable]
     random = {node for node in operators if draws_numbers(node)}
     refused = dict.fromkeys(random, _RANDOM)
     compiled: _CompiledCuts = {}
     while True:
-        # A refusal may split a segment into parts that are new to the engine: repeat until nothing
-        # more is refused.
+        # A refusal may split a segment into parts that are new to the engine.
         cuts = _cut_all(partition(operators, refused, random), part)
         reasons = _compile_cuts(engine, cuts, part, compiled)
         refused.update(reasons)
@@ -282,9 +274,9 @@ def compile_program(engine: Engine, part: Part, *, strict: bool = False) -> Prog
 def _compile_cuts(
     engine: Engine, cuts: Sequence[_Cut], part: Part, compiled: _CompiledCuts
 ) -> dict[Node, str]:
-    """Add missing cuts to ``compiled``; return the nodes that the engine refuses, with reasons."""
+    """Add missing cuts to ``compiled``; return refused nodes with reasons."""
     reasons: dict[Node, str] = {}
-    # With several parts each waits while another one, or numpy, computes.
+    # Several parts wait for each other and for numpy.
     alone = part.alone and len(cuts) == 1
     for each in cuts:
         key = each.segment.nodes, each.outputs
@@ -318,7 +310,7 @@ def _list_refusals(
 
 
 def _cut_all(segments: Sequence[Segment], part: Part) -> list[_Cut]:
-    """Return each segment as a graph; its heads are the values that later segments or the part's heads read."""
+    """Return each segment as a graph; its heads are values that later segments or the part's heads read."""
     owner = {node: number for number, segment in enumerate(segments) for node in segment.nodes}
     wanted: list[dict[_Output, None]] = [{} for _ in segments]
     reads = [
@@ -338,10 +330,9 @@ def _cut_all(segments: Sequence[Segment], part: Part) -> list[_Cut]:
 
 
 def _last_uses(cuts: Sequence[_Cut], part: Part) -> list[list[_Output]]:
-    """Return the values with their last use in each cut."""
     kept = {(entry.node, entry.index) for entry in part.graph.heads}
     last: list[list[_Output]] = []
-    # From the end, the first cut that reads a value is its last use.
+    # From the end, the first reader of a value is its last use.
     for part_cut in reversed(cuts):
         last.append([output for output in part_cut.inputs.values() if output not in kept])
         kept.update(part_cut.inputs.values())
@@ -351,13 +342,12 @@ def _last_uses(cuts: Sequence[_Cut], part: Part) -> list[list[_Output]]:
 def partition(
     nodes: Sequence[Node], apart: Collection[Node], in_turn: Collection[Node] = ()
 ) -> list[Segment]:
-    """Return the segments of ``nodes`` (topologically sorted) in the order in which they can be
-    computed.
+    """Return the segments of topologically sorted ``nodes`` in the order of computation.
 
     A node joins the first possible segment of its kind: the engine computes all nodes that need
     nothing of ``apart``, then numpy the nodes of ``apart`` that follow, and so on. So no two
-    segments wait for each other, and no other division has fewer segments. Nodes of ``in_turn``
-    (which draw random numbers) keep their order.
+    segments wait for each other, and no division has fewer segments. Nodes of ``in_turn`` (which
+    draw random numbers) keep their order.
     """
     levels: dict[Node, int] = {}  # even: the engine, odd: numpy
     turn = 0
@@ -371,8 +361,7 @@ def partition(
             if not x.is_variable
         ]
         level = max([*before, turn if node in in_turn else 0])
-        # Even levels are the engine's, odd ones numpy's: a node of the other kind goes one level
-        # up.
+        # Even levels are the engine's, odd ones numpy's.
         level += level % 2 != (node in apart)
         levels[node] = level
         turn = level if node in in_turn else turn
@@ -397,7 +386,7 @@ def cut(segment: Segment, outputs: Sequence[_Output], inference: Inference, grap
         variable = stand_ins.get((entry.node, entry.index))
         return Entry(variable) if variable is not None else None
 
-    # A control dependency may lead to another segment, run before.
+    # A control dependency may lead to an earlier segment.
     def detach(node: Node) -> Node:
         return msgspec.structs.replace(node, control_deps=()) if node.control_deps else node
 

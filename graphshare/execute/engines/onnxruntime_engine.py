@@ -25,12 +25,10 @@ from graphshare.ops.translation import Value
 from graphshare.resources import describe_excess
 from graphshare.text.format import format_bytes
 
-# bytes; smaller constants, such as shapes and axes, are in the model, because compilation reads
-# them
+# bytes; smaller constants, such as shapes and axes, are in the model: compilation reads them
 _LEAST = 1024
 _NOWHERE = "memory"
 
-# The forms in which onnxruntime names a node.
 _NODE = re.compile(
     "|".join((r"node with name '([^']*)'", r"in node \((.*?)\) is", r'In Node, \("([^"]*)"'))
 )
@@ -49,13 +47,12 @@ class OnnxRuntime:
     def compile(self, part: Part) -> Compiled:
         """Return the part in its own session.
 
-        Raises NodesRefusedError for nodes without a translation or without a kernel in onnxruntime,
-        and for all nodes if its copies of the weights exceed the memory limit.
+        Raises NodesRefusedError for nodes without a translation or a kernel in onnxruntime, and for
+        all nodes if copied weights exceed the memory limit.
         """
         weights = sum(
             part.constants[node].nbytes for node in part.inference.nodes if node in part.constants
         )
-        # This process keeps its arrays beside the copies.
         if excess := describe_excess(weights, held=weights):
             reason = (
                 f"onnxruntime copies the weights, which takes {format_bytes(weights)}, {excess}"
@@ -91,25 +88,24 @@ class _CompiledSession:
 
 
 def _blame(part: Part, message: str) -> dict[Node, str]:
-    """Return the nodes that a message of onnxruntime names, or all operators, with it as the reason."""
+    """Return the nodes that a message of onnxruntime names, or all operators, with the reason."""
     reason = f"it is refused: {' '.join(message.split())[:_LONGEST]}"
     operators = [node for node in part.inference.nodes if not node.is_variable]
     for match in _NODE.finditer(message):
         stored = next(filter(None, match.groups()), "")
         owners = [node for node in operators if _belongs(stored, node.name)]
         if owners:
-            # The longest name fits best: ONNX nodes of `a/b` also begin with `a` and a slash.
+            # The longest name fits best: ONNX nodes of `a/b` also begin with `a/`.
             return {max(owners, key=lambda node: len(node.name)): reason}
     return dict.fromkeys(operators, reason)
 
 
 def _belongs(stored: str, name: str) -> bool:
-    """Return whether the ONNX node ``stored`` was made for the node ``name``."""
     return bool(name) and (stored == name or stored.startswith((f"{name}/", f"{name}#")))
 
 
 class OnnxPart(msgspec.Struct, frozen=True, eq=False):
-    """A model of one part. ``arrays`` are initializers by name that are not in its ``data``.
+    """A model of one part. ``arrays`` are initializers outside its ``data``, by name.
 
     ``inputs`` maps variables to the model's inputs; its outputs are the heads in order.
     """
@@ -120,7 +116,7 @@ class OnnxPart(msgspec.Struct, frozen=True, eq=False):
 
 
 def translate_part(part: Part) -> OnnxPart:
-    """Translate a part for its shapes. Raises NodesRefusedError for nodes without a translation."""
+    """Translate a part for its shapes. Raises NodesRefusedError."""
     values: dict[Node, Value] = {}
     tensors: dict[Node, Tensor] = {}
     arrays: dict[Node, Array] = {}

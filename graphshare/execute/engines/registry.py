@@ -1,8 +1,7 @@
 """Engines by name: numpy, onnxruntime, other packages' engines (entry points
 ``graphshare.engines``), ``auto``.
 
-``auto`` is onnxruntime if that saves more time than its opening takes, estimated from
-multiply-adds.
+``auto`` is onnxruntime if that saves more time than its opening takes, by multiply-adds.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ _registered: dict[str, Callable[[], Engine]] = {}
 
 
 def register_engine(name: str, create: Callable[[], Engine]) -> None:
-    """Add an engine; ``create`` is called at its first use, and may raise UsageError."""
+    """Add an engine; ``create`` is called at first use, and may raise UsageError."""
     _registered[name] = create
 
 
 def create_engine(name: str) -> Engine | None:
-    """Return the engine of a name; None for numpy, whose plans are run directly.
+    """Return the engine of a name; None for numpy.
 
     Raises:
         UsageError: no engine has that name, or its package is not installed.
@@ -80,7 +79,7 @@ _DTYPES = {
 
 
 class Auto:
-    """Takes a graph if onnxruntime is installed and saves more time than it takes to open."""
+    """Takes a graph if onnxruntime is installed and saves more time than its opening takes."""
 
     name = "onnxruntime"
 
@@ -88,9 +87,6 @@ class Auto:
         self._engine: Engine | None = None
 
     def takes(self, part: Part, forwards: int) -> bool:
-        """Return whether onnxruntime, its opening included, computes a part ``forwards`` times
-        faster than numpy.
-        """
         nodes = part.inference.nodes
         if not has_runtime() or any(
             dtype not in _DTYPES for node in nodes for dtype in part.inference.types[node]
@@ -106,7 +102,6 @@ class Auto:
         return forwards * saved * count_multiply_adds(part.inference) >= _MARGIN * opening
 
     def compile(self, part: Part) -> Compiled:
-        """Return the part in a session of onnxruntime."""
         if self._engine is None:
             self._engine = _create_onnxruntime()
         return self._engine.compile(part)

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 class Assignment(msgspec.Struct, eq=False):
     """A value for each variable of a graph, and the inference from them.
 
-    ``parameters``, ``inputs`` and ``zeros`` (labels and states) were chosen here, as was the shape
-    of ``sized`` inputs; ``converted`` maps fed arrays to their original dtype. ``outputs`` are the
-    graph's outputs if already computed; ``notes`` tell the user why values were chosen.
+    ``parameters``, ``inputs`` and ``zeros`` (labels and states) were chosen here, also the shapes
+    of ``sized``; ``converted`` maps fed arrays to their original dtype. ``outputs`` are set if
+    already computed; ``notes`` tell the user why values were chosen.
     """
 
     values: dict[Node, Array]
@@ -52,7 +52,7 @@ class Assignment(msgspec.Struct, eq=False):
 def _list_inputs(
     nodes: Iterable[Node], idle: Collection[Node], roles: Mapping[Node, Role]
 ) -> list[Node]:
-    """Return the inputs among ``nodes``: sizes of weights follow from theirs."""
+    """Return the inputs among ``nodes``: weights' sizes follow from theirs."""
     return [node for node in nodes if node not in idle and not roles[node].is_parameter]
 
 
@@ -69,8 +69,8 @@ def assign_values(
     """Assign a value to each variable that the heads of ``part`` need: a parameter, a feed, or a
     drawn value.
 
-    The seed of inputs also chooses sizes that nothing determines. Labels and states are zeros.
-    ``params`` is the file of ``parameters``, for messages.
+    The seed of inputs also chooses undetermined sizes. Labels and states are zeros. ``params`` is
+    the file of ``parameters``, for messages.
 
     Raises:
         RefusedError: shapes contradict each other or do not follow, or values are missing; all of a
@@ -83,7 +83,7 @@ def assign_values(
     refuse_missing(missing, roles, options.seed, options.params_seed, params)
     idle = [] if options.training else find_idle_labels(part, roles)
     chosen, examples = choose_sizes(assigned.inference, idle)
-    # Without a seed nothing is chosen, not even sizes.
+    # Without a seed not even sizes are chosen.
     if examples and (options.seed is not None or examples.keys() <= set(idle)):
         assigned.inference, assigned.sized = chosen, _list_inputs(examples, idle, roles)
     refuse_unknown_shapes(assigned.inference, missing, roles, examples)
@@ -119,7 +119,7 @@ def infer_variables(
     shapes: Mapping[Node, GivenShape],
 ) -> Inference:
     """Infer shapes and dtypes from arrays and ``shapes``; a feed's dtype counts if nothing else
-    determines it.
+    decides.
 
     Raises:
         RefusedError: shapes contradict each other; feeds and ``shapes`` that cause it are named.
@@ -137,7 +137,7 @@ def infer_variables(
             part, {**held, **shapes, **fed}, types, nodes=nodes, yielding=yielding, held=held
         )
     except RefusedError:
-        # Inference without the feeds shows which of them does not fit; else the first error stands.
+        # Inference without feeds shows which one does not fit; else the first error stands.
         check_shapes(fed, infer_given(part, held, shapes, types, nodes=nodes))
         raise
 
@@ -154,7 +154,7 @@ def refuse_missing(
         "`params_seed=SEED`"
     ),
 ) -> None:
-    """Refuse variables without a value or a seed; all are listed. ``hint`` is for missing parameters."""
+    """Refuse variables without a value or a seed; all are listed. ``hint`` is for parameters."""
     parameters = [node for node in missing if roles[node].is_parameter and params_seed is None]
     inputs = [
         node

@@ -1,4 +1,4 @@
-"""Inputs of models that are computed as a whole: fed, or drawn by their declared dtypes and shapes."""
+"""Inputs of models that are computed as a whole: fed, or drawn by declared dtypes and shapes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Declared = dict[str, tuple[str | None, Sequence[object] | None]]
 
 
 def list_declared(graph: Graph) -> Declared:
-    """Return the dtypes and shapes that a model declares for its inputs."""
+    """Return the declared dtypes and shapes of a model's inputs."""
     nodes = [node for node in graph.variables() if not node.details.holds_value]
     types = find_format(graph).types.find_types(graph, [Entry(node) for node in nodes])
     return {node.name: types[node, 0].parts for node in nodes if (node, 0) in types}
@@ -61,10 +61,9 @@ def infer_by_format(
     *,
     independent: bool = False,
 ) -> Inference:
-    """Return the types of values that a graph's format can infer from ``shapes`` of inputs by name.
+    """Return the types that a graph's format can infer from ``shapes`` of inputs by name.
 
-    A size may be a name. With ``independent`` the file's shapes of operators' values are not
-    trusted.
+    A size may be a name. With ``independent`` the file's shapes of inner values are not trusted.
     """
     entries = [entry for node in nodes for entry in visible_outputs(node)]
     types = find_format(part).types.find_types(
@@ -91,11 +90,11 @@ def unify_sizes(
 ) -> dict[str, GivenShape]:
     """Return given or fed ``shapes`` with the sizes that the second graph fixes.
 
-    ``names`` maps the first graph's inputs to the second's. Sizes with one name in the second are
+    ``names`` maps the first graph's inputs to the second's. Sizes of one name in the second are
     equal.
 
-    Raises RefusedError if both fix different sizes, or the second and ``shapes`` do; all such
-    inputs are listed, with the ``titles`` of both.
+    Raises RefusedError if both fix different sizes, or the second and ``shapes`` do; all are
+    listed, with both ``titles``.
     """
     unified, faults = dict(shapes), list[Fault]()
     left, right = map(list_declared, graphs)
@@ -125,18 +124,16 @@ def unify_sizes(
                 )
             )
         else:
-            # A graph without stated sizes infers them from the other's fixed ones.
+            # A graph without stated sizes infers them from the other's.
             unified[name] = _fill_sizes(wanted or sizes or (None,) * len(others), others)
     if faults:
         raise RefusedError(faults)
-    # A named size in several inputs of the second graph is one size, even if the first has no
-    # names.
+    # A size of one name in the second graph is one size, even if the first has no names.
     named = {name: right.get(twin, _UNKNOWN)[1] for name, twin in names.items() if name in unified}
     return {**unified, **_bind_names(unified, named)}
 
 
 def _fill_sizes(sizes: Sequence[object], others: Sequence[object]) -> GivenShape:
-    """Return the numbers in ``sizes``, else those in ``others``."""
     pairs = zip(sizes, others, strict=False)
     return tuple(next((size for size in pair if isinstance(size, int)), None) for pair in pairs)
 
@@ -161,7 +158,7 @@ def _bind_names(
 
 
 def fits_sizes(sizes: Sequence[object] | None, others: Sequence[object] | None) -> bool:
-    """Return whether a value can have both shapes; None is an unknown shape, and only numbers are fixed sizes."""
+    """Return whether a value can have both shapes; only numbers are fixed sizes, None is unknown."""
     if sizes is None or others is None:
         return True
     pairs = zip(sizes, others, strict=False)
@@ -171,7 +168,7 @@ def fits_sizes(sizes: Sequence[object] | None, others: Sequence[object] | None) 
 
 
 def find_dtype(session: Session, name: str) -> str:
-    """Return the numpy dtype of an input, or of the tensors in it; empty if there is none."""
+    """Return the numpy dtype of an input, or of its tensors; empty if none."""
     dtype = split_type(session.dtypes[name])[1]
     return (
         str(find_numpy_dtype(dtype))
@@ -181,7 +178,7 @@ def find_dtype(session: Session, name: str) -> str:
 
 
 def convert_inputs(session: Session, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``values`` by input in a session's declared dtypes. Raises RefusedError as :func:`convert_feed`."""
+    """Return ``values`` by input in a session's dtypes. Raises RefusedError as :func:`convert_feed`."""
     whole = {
         # An array for a sequence has an element per row.
         name: list(value)
@@ -195,7 +192,7 @@ def convert_inputs(session: Session, values: Mapping[str, Any]) -> dict[str, Any
 
 
 def draw_as(array: Array, dtype: str) -> Array:
-    """Change drawn numbers to values that ``dtype``, the input's dtype in another model, can hold, too."""
+    """Change drawn numbers to fit ``dtype``, the input's dtype in another model, too."""
     # Texts, sequences and optional values have no single numeric dtype.
     if dtype in ("", "string") or " of " in dtype or not is_floating(array.dtype):
         return array
@@ -208,9 +205,8 @@ def draw_as(array: Array, dtype: str) -> Array:
 class InputDrawer:
     """Draws inputs for a session; ``feeds`` and ``shapes`` are by input name.
 
-    ``integers`` are the model's wishes beyond its declarations; ``notes`` list the values drawn for
-    them, and why. ``graph`` tells scalars from inputs of any rank. Inputs in ``order`` are drawn
-    first, in that order.
+    ``integers`` are the model's wishes beyond its declarations; ``notes`` explain the values drawn
+    for them. ``graph`` tells scalars from inputs of any rank. Inputs in ``order`` are drawn first.
 
     Raises:
         RefusedError: a name names no input; an input has no dtype that can be drawn, or a shape
@@ -266,13 +262,12 @@ class InputDrawer:
     ) -> dict[str, Any]:
         """Return a value for each input, with ``size`` for open sizes, and ``batch`` samples.
 
-        With ``is_batch`` the only open size of an input is the batch, possibly on a later axis, as
-        in RNN states. With ``differ`` sizes of different names differ. Raises MemoryLimitError.
+        With ``is_batch`` an input's only open size is the batch, possibly on a later axis, as in
+        RNN states. With ``differ`` sizes of different names differ. Raises MemoryLimitError.
         """
         drawn: dict[str, Any] = {}
         taken, turn = 0, self._seed
-        # One stream for all inputs, restarted: another open size changes only shapes, not the
-        # order.
+        # One restarted stream for all inputs: another open size changes only shapes.
         rng = np.random.default_rng(self._seed)
         for name in self._declared:
             dtype = find_dtype(self._session, name)
@@ -293,8 +288,7 @@ class InputDrawer:
             wishes = _select_wishes(self._integers.get(name, ()), dtype)
             if wishes:
                 drawn[name], choice, turns = _draw_integers(rng, shape, dtype, wishes, turn)
-                # Inputs take turns like the digits of a number, so that rounds reach every
-                # combination.
+                # Inputs take turns like digits of a number, so that rounds reach every combination.
                 turn //= turns
                 self.notes[name] = (
                     f"{name!r} is {choice}: {'; '.join(dict.fromkeys(wish.why for wish in wishes))}"
@@ -310,7 +304,7 @@ class InputDrawer:
         return [] if "sequence" in split_type(dtype)[0] else self._find_shape_faults(name)
 
     def _find_dtype_faults(self, name: str, dtype: str) -> list[Fault]:
-        """Return the fault of a dtype that cannot be drawn; none if numpy can hold the fed value."""
+        """Return the fault of a dtype that cannot be drawn, unless numpy can hold a feed."""
         reason = (
             "cannot be drawn"
             if name not in self._feeds
@@ -360,7 +354,7 @@ class InputDrawer:
         )
 
     def _find_element_sizes(self, name: str) -> list[int | None]:
-        """Return the file's sizes of tensors in a sequence; one open size if it states none."""
+        """Return the file's sizes of tensors in a sequence, else one open size."""
         node = (
             None
             if self._graph is None
@@ -380,9 +374,7 @@ class InputDrawer:
     def _choose(
         self, name: str, place: int, size: int, batch: int, *, is_batch: bool, differ: bool
     ) -> int:
-        """Return a given size, else the size of the same dimension in another input, else ``batch``
-        or ``size``.
-        """
+        """Return a given size, else the same dimension's elsewhere, else ``batch`` or ``size``."""
         sizes = self._sizes(name)
         symbol = self._declared[name][place] if self._declared[name] else None
         is_name = isinstance(symbol, str)
@@ -402,7 +394,6 @@ class InputDrawer:
 
     @cached_property
     def _inner_names(self) -> list[object]:
-        """Return the names of sizes except every input's first, each once."""
         names = [
             n
             for sizes in self._declared.values()
@@ -425,7 +416,7 @@ class InputDrawer:
 
 
 def _keep_sizes(sizes: Sequence[object]) -> list[int | None]:
-    """Return sizes with None for names, and for negative numbers: onnxruntime's open sizes."""
+    """Return sizes with None for names and for onnxruntime's negative numbers."""
     return [n if isinstance(n, int) and n >= 0 else None for n in sizes]
 
 
@@ -442,7 +433,7 @@ def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array
     if dtype == "object":
         return np.full(shape, "a", dtype)
     if is_narrow(own := np.dtype(dtype)):
-        # Nothing uses such integers as indices: they can be any.
+        # Such integers are never indices: they can be any.
         numbers = (
             rng.standard_normal(shape)
             if is_floating(own)
@@ -457,8 +448,7 @@ def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array
 
 
 def _round(numbers: Array, dtype: np.dtype[Any]) -> Array:
-    # Through float32, as if a float32 model had drawn first: the order of two models changes no
-    # number.
+    # Through float32, so that the order of two models changes no number.
     return (numbers.astype(np.float32) if dtype.itemsize < 4 else numbers).astype(dtype)
 
 
@@ -477,10 +467,10 @@ def _draw_integers(
     wishes: Sequence[Integers],
     turn: int,
 ) -> tuple[Array, str, int]:
-    """Return the wanted integers, a description of their range, and how many turns show all values.
+    """Return the wanted integers, their range in words, and how many turns show all values.
 
-    A single number is one that the graph compares it with, a new one at each ``turn``; if there is
-    only one, also a different number. An array contains other numbers, too, so that a comparison
+    A single number is one that the graph compares it with, a new one at each ``turn``; a lone one
+    takes turns with a different number. An array has other numbers, too, so that a comparison
     distinguishes its elements.
     """
     (low, high), is_mask = _find_range(wishes, dtype), any(wish.is_mask for wish in wishes)
@@ -503,20 +493,19 @@ def _draw_integers(
 
 
 def _find_range(wishes: Sequence[Integers], dtype: str) -> tuple[int, int]:
-    """Return the range (start, end) that all wishes allow; the end is 0 without one."""
+    """Return the range that all wishes allow; its end is 0 if there is none."""
     ranges = [wish for wish in wishes if wish.high]
     high = min([np.iinfo(dtype).max, *(wish.high for wish in ranges)]) if ranges else 0
     return max((wish.low for wish in ranges), default=0), high
 
 
 def _list_values(wishes: Sequence[Integers], low: int, high: int) -> list[int]:
-    """Return the numbers that the wishes name, within the range, if any."""
     values = {value for wish in wishes for value in wish.values}
     return sorted(value for value in values if not high or low <= value < high)
 
 
 def _add_other(values: list[int]) -> list[int]:
-    """Return the values for a single number: a lone one gets a different number beside it."""
+    """Return the values for a single number: a lone one gets another beside it."""
     if len(values) != 1:
         return values
     return [

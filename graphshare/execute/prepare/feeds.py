@@ -1,6 +1,6 @@
 """The user's values for a graph: ``--feed`` as plain data, and parameters by variable node.
 
-A value for a name holds for every variable of that name.
+A value holds for every variable of its name.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def load_feeds(
     itself.
 
     Images, and folders of them, are prepared by ``images`` (by default not at all) and decoded when
-    their array is needed.
+    needed.
 
     Raises:
         InputError: files that cannot be read; all are listed.
@@ -95,7 +95,7 @@ def load_feeds(
 
 
 def _select_array(arrays: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return the only array, or the one of that name, under ``name``; empty if there is neither."""
+    """Return the only array, or the one of that name, if any, under ``name``."""
     if len(arrays) == 1:
         (array,) = arrays.values()
         return {name: array}
@@ -103,7 +103,7 @@ def _select_array(arrays: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _read_value(text: str) -> dict[str, Any]:
-    """Return a text's number, or list of numbers, under an empty name; empty for others."""
+    """Return a text's number or list of numbers, if any, under an empty name."""
     try:
         value = msgspec.json.decode(text)
     except (ValueError, RecursionError):
@@ -112,14 +112,14 @@ def _read_value(text: str) -> dict[str, Any]:
 
 
 def _read_value_file(path: str, name: str) -> dict[str, Any]:
-    """Return the value of an ONNX file under ``name`` or the tensor's name; empty for others."""
+    """Return an ONNX file's value, if any, under ``name`` or the tensor's name."""
     if not path.lower().endswith(".pb"):
         return {}
     return {name: ValueFile(path)} if name else dict([read_value(path)])
 
 
 def _read_images(path: str, settings: ImageSettings) -> dict[str, Any]:
-    """Return the images of a file or folder under an empty name; empty for others."""
+    """Return the images of a file or folder, if any, under an empty name."""
     if (
         is_folder(path)
         or path.lower().endswith(IMAGE_ENDINGS)
@@ -138,7 +138,7 @@ def _read_feed(name: str, path: str, images: ImageSettings) -> dict[str, Any]:
 def for_variables(
     by_name: Mapping[str, T], variables: Collection[Node], *, option: str
 ) -> dict[Node, T]:
-    """Return values by variable node, not by name; ``NAME#1`` is the second variable of a name.
+    """Return values by variable node; ``NAME#1`` is the second variable of a name.
 
     Raises:
         RefusedError: names that belong to no variable; all are listed with similar ones.
@@ -168,8 +168,7 @@ def parameter_values(
 ) -> dict[Node, Any]:
     """Return the arrays of variables in a parameter file, without arrays that were never filled.
 
-    ``shared`` caches arrays by their place in the file between calls; unconverted, read-only arrays
-    are added to it.
+    ``shared`` caches unconverted, read-only arrays by their place in the file.
     """
     if params is None:
         return {}
@@ -184,11 +183,11 @@ def parameter_values(
             if shared is None or identity is None or record.origin is not None:
                 values[node] = reader.read(record)
                 continue
-            # By place, not by name: tied names share one array, and a replaced file counts as new.
+            # By place: tied names share one array, and a replaced file counts as new.
             key = (identity, params.identity, record.data_offset, record.shape, record.dtype)
             array = shared.get(key)
             values[node] = reader.read(record) if array is None else array
-            # A writable array was converted for this caller, and may be changed by it.
+            # A writable array was converted for this caller, and may change.
             if not values[node].flags.writeable:
                 shared[key] = values[node]
     return values

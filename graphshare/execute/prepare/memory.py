@@ -1,4 +1,4 @@
-"""The memory of a run by inferred shapes and dtypes, before it starts: values alive at a time, and scratch."""
+"""The memory of a run by inferred shapes and dtypes, before it starts."""
 
 from __future__ import annotations
 
@@ -24,11 +24,10 @@ def check_memory(
     *,
     keeps_all: bool = False,
 ) -> None:
-    """Compare the memory for ``heads`` with the memory limit. ``nodes`` are in topological order.
+    """Compare the memory for ``heads`` with the limit. ``nodes`` are in topological order.
 
     ``values`` are already in memory; other variables will be drawn. With ``keeps_all`` no value is
-    freed before the end, and each variable has a gradient, as in training. Unknown sizes count as
-    0.
+    freed, and each variable has a gradient, as in training. Unknown sizes count as 0.
 
     Raises:
         MemoryLimitError: the limit is below it; the first node beyond it is named with its bytes.
@@ -65,8 +64,7 @@ def _steps(
     *,
     keeps_all: bool,
 ) -> Iterator[tuple[Node, int, int]]:
-    """Yield each node with its outputs' bytes, and the bytes of all values alive while it is
-    computed.
+    """Yield each node with its outputs' bytes, and the bytes of all values alive then.
 
     Variables come first: they are drawn before anything runs.
     """
@@ -85,7 +83,7 @@ def _steps(
 
 
 def _last_users(nodes: Sequence[Node], heads: Sequence[Entry]) -> dict[Node, list[Node]]:
-    """Return for each node the operators whose outputs it uses last; heads stay to the end."""
+    """Return the operators whose outputs each node uses last; heads stay."""
     last: dict[Node, list[Node]] = {}
     seen = {entry.node for entry in heads}
     for node in reversed(nodes):

@@ -1,7 +1,7 @@
-"""The preparation of a graph: the needed part, upgraded, and a value for each of its variables.
+"""The preparation of a graph for ``run``, training, ``verify`` and ``bind``: the needed part,
+upgraded, and values.
 
-``run``, training, ``verify`` and ``bind`` use it. Shapes in ``inspect`` and ``draw`` use the same
-upgrade.
+Shapes in ``inspect`` and ``draw`` use the same upgrade.
 """
 
 from __future__ import annotations
@@ -47,10 +47,9 @@ UPGRADED_BEFORE = (
 class Prepared(msgspec.Struct, eq=False):
     """A graph ready to compute: the needed part, and a value for each of its variables.
 
-    ``names`` are MXNet's names of the part's heads, each once; ``wanted`` are only the graph's
-    heads or targets, if all outputs are heads. ``notes`` list decisions for the user.
-    ``computation`` runs the part for ``values``: its inputs, and its parameters if the backend has
-    kernels.
+    ``names`` are MXNet's names of the part's heads, each once; ``wanted`` names the graph's heads
+    or targets if the part has all outputs as heads. ``notes`` list decisions for the user.
+    ``computation`` runs the part for ``values``: inputs, and parameters for kernels.
     """
 
     part: Graph
@@ -72,8 +71,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """A request to compute a graph; the fields are arguments of :func:`graphshare.execute.run.run`.
 
     ``draw`` states how to generate missing values. ``as_input`` names inputs that may look like
-    parameters; ``where`` names the graph in messages, ``executor`` comes from
-    :func:`choose_executor`.
+    parameters; ``where`` names the graph in messages, ``executor`` is from :func:`choose_executor`.
     """
 
     draw: DrawOptions
@@ -132,9 +130,7 @@ def prepare(
 
 
 def _list_all_outputs(heads: Sequence[Entry], inputs: Collection[Node]) -> list[Entry]:
-    """Return the visible outputs that ``heads`` need, ``inputs`` included, in topological order;
-    other heads come last.
-    """
+    """Return the visible outputs for ``heads``, with ``inputs``, in topological order; other heads come last."""
     nodes = post_order(entry.node for entry in heads)
     entries = [
         entry
@@ -147,8 +143,7 @@ def _list_all_outputs(heads: Sequence[Entry], inputs: Collection[Node]) -> list[
 
 
 def runnable_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, list[str]]:
-    """Return the part that ``wanted`` needs, upgraded if the file's generation requires it, and
-    notes.
+    """Return the part for ``wanted``, upgraded if its generation requires it, and notes.
 
     Raises:
         UnsupportedError: operators without a kernel; all are listed.
@@ -183,7 +178,7 @@ def upgrade_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, Mapping[
     """Return the part for ``wanted``, upgraded if necessary, its nodes' images, and the number of
     added variables.
 
-    A graph with operators without a kernel, or with a registered kernel only, is not upgraded.
+    Graphs with operators without a built-in kernel are not upgraded.
     """
     nodes = post_order(entry.node for entry in wanted)
     part = msgspec.structs.replace(
@@ -202,7 +197,7 @@ def upgrade_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, Mapping[
         # MXNet drops amp_cast only when it saves; a run computes it.
         rewrite = upgrade(part, keep_amp_cast=True)
     except RefusedError:
-        # A graph that lacks nothing runs unchanged, although MXNet would refuse to upgrade it.
+        # A graph that lacks nothing runs unchanged, even if MXNet would refuse it.
         if implied or find_unsupported_operators(nodes):
             raise
         return part, {}, 0
@@ -210,7 +205,7 @@ def upgrade_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, Mapping[
 
 
 def describe_conversions(assigned: Assignment) -> list[str]:
-    """Return a note for each fed array that was converted to its variable's dtype."""
+    """Return a note for each feed that was converted to its variable's dtype."""
     notes = []
     for node, dtype in assigned.converted.items():
         (taken, *_) = find_dtypes(assigned.values[node])
@@ -229,20 +224,18 @@ def describe_sizes(sized: Iterable[Node]) -> list[str]:
 
 
 class _VariableNames:
-    """The names of a graph's variables, and the variables of the ``part`` to compute."""
-
     def __init__(self, graph: Graph, part: Graph, notes: list[str]) -> None:
         self._needed = [
             node for node in post_order(entry.node for entry in part.heads) if node.is_variable
         ]
         self._variables, self._notes = [*graph.variables(), *self._needed], notes
-        # Implied variables can be fed as well: the upgrade makes nodes of them.
+        # Implied variables can be fed: the upgrade makes nodes of them.
         self._names = {node.name for node in graph.variables()} | {
             implied.name for implied in list_implied_variables(graph)
         }
 
     def resolve(self, by_name: Mapping[str, Any], option: str) -> dict[Node, Any]:
-        """Return the values of needed variables; add a note on names that are not needed."""
+        """Return the values of needed variables; note names that are not needed."""
         needed = {node.name for node in self._needed}
         idle = [name for name in by_name if name in self._names and name not in needed]
         if idle:

@@ -1,4 +1,4 @@
-"""Shapes, dtypes and costs of a graph for given input shapes, from headers, without any array."""
+"""Shapes, dtypes and costs of a graph for given input shapes, without any array."""
 
 from __future__ import annotations
 
@@ -52,7 +52,6 @@ class Shaped(ShortRepr, msgspec.Struct, frozen=True):
     samples: list[str] = []
 
     def _repr_html_(self) -> str:
-        """Return the shape of every output as an HTML table for notebooks."""
         counts = [
             ("parameters", self.totals.parameters),
             ("multiply-adds", self.totals.multiply_adds),
@@ -91,13 +90,13 @@ def shape_graph(
     ``params``.
 
     A file of an older generation is upgraded as in MXNet, with its implied variables. With
-    ``one_sample`` the only unknown size of an input, its first, is 1.
+    ``one_sample`` an input's first size is 1 if only that is unknown.
 
     Raises:
         RefusedError: a name of ``shapes`` belongs to no variable; shapes contradict each other.
     """
     part, _, _ = upgrade_part(graph, graph.heads)
-    # Shapes of variables that no output needs are accepted, and not used.
+    # Shapes of unneeded variables are accepted, and not used.
     idle = {node.name for node in graph.variables()} - {
         node.name for node in part.nodes if node.is_variable
     }
@@ -110,7 +109,7 @@ def shape_graph(
     if samples:
         try:
             inference = _infer(part, roles, {**shapes, **samples}, params)
-        # A batch of 1 contradicts inner sizes: the shapes stay unknown.
+        # A batch of 1 contradicts inner sizes.
         except RefusedError:
             samples = {}
     lacking = (
@@ -121,7 +120,7 @@ def shape_graph(
 
 
 def _shape_samples(inference: Inference, roles: Mapping[Node, Role]) -> dict[str, GivenShape]:
-    """Return the inputs' shapes with a batch of 1; empty if an input lacks more than the batch."""
+    """Return the inputs' shapes with a batch of 1; empty if one lacks more."""
     samples: dict[str, GivenShape] = {}
     for node, role in roles.items():
         shape = inference.shapes[node][0] if node in inference.shapes else ()
@@ -136,12 +135,9 @@ def _shape_samples(inference: Inference, roles: Mapping[Node, Role]) -> dict[str
 def infer_known_shapes(
     graph: Graph, shapes: Mapping[str, GivenShape], *, params: ParameterFile | None = None
 ) -> dict[tuple[Node, int], tuple[int, ...]]:
-    """Return the known shapes of outputs by node and index, from ``shapes`` and ``params``.
+    """Return the known shapes of outputs by node and index, with the errors of :func:`shape_graph`.
 
     Sizes of ONNX models may be names, or unknown.
-
-    Raises:
-        RefusedError: a name of ``shapes`` belongs to no variable; shapes contradict each other.
     """
     part, images, _ = upgrade_part(graph, graph.heads)
     inference = _infer(part, assign_roles(part, held=list_parameter_names(params)), shapes, params)
@@ -164,9 +160,7 @@ def _infer(
     shapes: Mapping[str, GivenShape],
     params: ParameterFile | None,
 ) -> Inference:
-    """Infer from given shapes, and from a parameter file. Formats with their own types have their
-    own inference.
-    """
+    """Infer from given shapes and a parameter file, or by the format's own inference."""
     nodes = post_order(entry.node for entry in part.heads)
     if find_format(part).types.are_stated:
         return infer_by_format(part, nodes, shapes)
@@ -208,10 +202,10 @@ def infer_part(
     targets: Sequence[str],
     as_input: Collection[str] = (),
 ) -> StaticPart:
-    """Return the part that ``targets``, or the heads, need, with all shapes.
+    """Return the part for ``targets``, or the heads, with all shapes.
 
-    ``shapes`` and ``types`` are for inputs by name; parameters have records in the file. Open sizes
-    are chosen if nothing determines them.
+    ``shapes`` and ``types`` are for inputs by name; parameters have records in the file.
+    Undetermined open sizes are chosen.
 
     Raises:
         UnsupportedError: operators without a kernel; all are listed.

@@ -1,8 +1,7 @@
 """Values for the variables of a run: parameters from a file, feeds, and seeded values for the rest.
 
-First values of parameters follow from the initializer in ``__init__`` or the name's ending, as in
-MXNet's Module. Random ones have a stream per seed and variable name, so the order of draws does not
-matter.
+First values of parameters follow from ``__init__`` or the name's ending, as in MXNet's Module.
+Random ones have a stream per seed and name, so the order of draws does not matter.
 """
 
 from __future__ import annotations
@@ -36,9 +35,7 @@ from graphshare.text.format import format_names, format_shape
 def draw_input(
     node: Node, shape: Sequence[int], dtype: str, *, seed: int, limit: int | None = None
 ) -> Array:
-    """Draw values from the stream of ``seed`` and the variable's name: standard normal, or integers
-    below ``limit``.
-    """
+    """Draw from the stream of ``seed`` and the node's name: standard normal, or integers below ``limit``."""
     stream = _open_stream(node, seed)
     if limit is not None or np.dtype(dtype).kind in "iub":
         return draw_in_blocks(
@@ -48,7 +45,7 @@ def draw_input(
 
 
 def draw_parameter(node: Node, shape: Sequence[int], dtype: str, *, seed: int) -> Array:
-    """Draw values that keep a deep network in range: scaled by fan-in, variances and scales around 1."""
+    """Draw values that keep a deep network in range: by fan-in, variances and scales around 1."""
     if np.dtype(dtype).kind in "iub":
         return draw_input(node, shape, dtype, seed=seed)
     stream = _open_stream(node, seed)
@@ -67,7 +64,7 @@ def _open_stream(node: Node, seed: int) -> np.random.Generator:
 
 
 def index_limits(nodes: Iterable[Node]) -> dict[Node, int]:
-    """Return the variables that are used as indices, with the number of rows that they may select."""
+    """Return the variables used as indices, with the number of rows to select from."""
     limits = {}
     for node, uses in consumers(nodes).items():
         for user, position in uses:
@@ -78,9 +75,9 @@ def index_limits(nodes: Iterable[Node]) -> dict[Node, int]:
 
 
 def largest_integer(dtype: str) -> int:
-    """Return the largest number up to which a dtype has every integer."""
+    """Return the number up to which a dtype has every integer."""
     kind = np.dtype(dtype).kind
-    # The mantissa of a float has one bit more than it stores.
+    # A float's mantissa has one bit more than it stores.
     return (
         int(np.iinfo(dtype).max)
         if kind in "iu"
@@ -91,7 +88,7 @@ def largest_integer(dtype: str) -> int:
 
 
 def find_idle_labels(part: Graph, roles: Mapping[Node, Role]) -> list[Node]:
-    """Return labels that only losses of ``part`` need: inference ignores them, so any sizes will do."""
+    """Return labels that only losses need: inference ignores them, so any size will do."""
     needed: set[Node] = set()
     pending = [entry.node for entry in part.heads]
     while pending:
@@ -112,7 +109,7 @@ def find_idle_labels(part: Graph, roles: Mapping[Node, Role]) -> list[Node]:
 def unknown_shapes(
     inference: Inference, nodes: Iterable[Node], examples: Mapping[Node, Sequence[int]] = EMPTY
 ) -> list[Fault]:
-    """Return a fault for each unknown shape, with an option to give it, as in ``examples``."""
+    """Return a fault for each unknown shape, with an option to give it."""
     faults = []
     for node in nodes:
         shape = inference.shapes[node][0]
@@ -141,7 +138,7 @@ def refuse_unknown_shapes(
     examples: Mapping[Node, Sequence[int]],
 ) -> None:
     """Raise RefusedError for the faults of :func:`unknown_shapes`."""
-    # A label's shape follows from the inputs, so labels are listed only if all else is known.
+    # Labels' shapes follow from inputs, so they are listed only if all else is known.
     faults = unknown_shapes(
         inference, [node for node in nodes if not roles[node].is_label], examples
     )
@@ -154,7 +151,7 @@ def check_shapes(shapes: Mapping[Node, GivenShape], inference: Inference) -> Non
     """Compare shapes with the known parts of inferred ones.
 
     Raises:
-        RefusedError: one does not fit; all are listed.
+        RefusedError: shapes that do not fit; all are listed.
     """
     if faults := _find_misfits(shapes, inference):
         raise RefusedError(faults)
@@ -181,7 +178,7 @@ def infer_given(
     nodes: Sequence[Node],
     yielding: Mapping[Node, str] = EMPTY,
 ) -> Inference:
-    """Infer from shapes ``held`` in files and those that the user has ``stated``.
+    """Infer from shapes ``held`` in files and ``stated`` by the user.
 
     Raises:
         RefusedError: shapes contradict each other; if those in files do not, the user's are named,
@@ -192,7 +189,7 @@ def infer_given(
     except RefusedError as error:
         if not stated:
             raise
-        # Inference without the user's shapes gives sizes that fit.
+        # Inference without the user's shapes gives fitting sizes.
         free = infer(part, held, types, nodes=nodes, yielding=None, held=held)
         _, fitting = choose_sizes(free)
         hint = " ".join(
@@ -213,7 +210,7 @@ def infer_given(
 
 
 def convert_feed(name: str, array: Array, dtype: str | None) -> Array:
-    """Return ``array`` in its variable's dtype; itself if it has that dtype, or none is known.
+    """Return ``array`` in its variable's dtype; unchanged if that is the same or unknown.
 
     Raises:
         RefusedError: some numbers cannot be represented in an integer dtype.
@@ -261,9 +258,7 @@ def as_array(value: Any) -> Array:
 
 
 def as_arrays(feeds: Mapping[str, Any] | None) -> dict[str, Array]:
-    """Return fed values by name as arrays: images are decoded, lists converted. Raises RefusedError
-    as :func:`as_array`.
-    """
+    """Return fed values as arrays, with images decoded. Raises RefusedError as :func:`as_array`."""
     return {name: as_array(value) for name, value in (feeds or {}).items()}
 
 
@@ -287,7 +282,7 @@ def draw_inputs(
     *,
     seed: int,
 ) -> dict[Node, Array]:
-    """Draw values of the variables without one in ``values``; labels and RNN states are zeros."""
+    """Draw the variables without a value in ``values``; labels and RNN states are zeros."""
     limits = index_limits(nodes)
     drawn = {}
     for node in nodes:

@@ -82,7 +82,7 @@ class Momentum:
     def update(
         self, values: Mapping[Node, Array], gradients: Mapping[Node, Array]
     ) -> dict[Node, Array]:
-        """Return the values after one step; a missing gradient is zero, and the variable may still decay."""
+        """Return the values after one step; a missing gradient is zero, and decay still applies."""
         updated = {}
         for node, multiplier in self._multipliers.items():
             value, gradient = values[node], gradients.get(node)
@@ -109,7 +109,7 @@ class Momentum:
         out: Array,
         multiplier: Multipliers,
     ) -> None:
-        """Update a block of one variable that fits into the cache; ``memory`` and ``out`` are written to."""
+        """Update a block of one variable that fits into the cache; write to ``memory`` and ``out``."""
         settings, wide = (
             self._settings,
             np.float32 if value.dtype == np.float16 else value.dtype.type,

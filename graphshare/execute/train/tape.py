@@ -1,7 +1,7 @@
 """Reverse accumulation over a plan: a forward pass records a tape, and a backward pass consumes it.
 
-Gradients of a value are summed over all its uses. Tape entries and gradients of outputs are freed
-once used. Auxiliary states are updated after a backward pass, in MXNet's order.
+Gradients of a value are summed over its uses. Tape entries and gradients of outputs are freed once
+used. Auxiliary states are updated after a backward pass, in MXNet's order.
 """
 
 from __future__ import annotations
@@ -39,16 +39,15 @@ class Backward(msgspec.Struct, eq=False):
 
 
 def needs_head_gradient(node: Node) -> bool:
-    """Return whether a backward pass from this node needs its output's gradient."""
+    """Return whether a backward pass from here needs the output's gradient."""
     gradient = find_gradient(node.op) if not node.is_variable else None
     return gradient is None or (isinstance(gradient, Gradient) and not gradient.is_loss)
 
 
 class Tape:
-    """A forward pass that is recorded for one backward pass.
+    """A forward pass recorded for one backward pass.
 
-    ``overwritten`` are variables that the forward pass writes to, such as BatchNorm's fixed gamma
-    in MXNet.
+    ``overwritten`` are variables that it writes to, such as BatchNorm's fixed gamma in MXNet.
     """
 
     def __init__(
@@ -62,15 +61,14 @@ class Tape:
         training: bool = True,
         repeatable: bool = True,
     ) -> None:
-        """Run ``plan`` on ``values`` without writing to them, and keep the values for the gradients
-        of ``wanted``.
+        """Run ``plan`` on ``values`` without writing to them, and keep values for the gradients of
+        ``wanted``.
 
         ``repeatable`` means that ``streams`` starts anew each time; in a subgraph one stream serves
         all runs.
 
         Raises:
-            RefusedError: a kernel cannot take its inputs, or an operator in a gradient's path has
-                none.
+            RefusedError: a kernel cannot take its inputs, or an operator lacks a needed gradient.
         """
         self.plan = plan
         self.overwritten: dict[Node, Array] = {}
@@ -153,9 +151,7 @@ class Tape:
     def _subgraphs(
         self, node: Node, subruns: Subruns
     ) -> Callable[[int, Sequence[Array]], list[Array]]:
-        """Return a function that runs a subgraph and records its backward pass, with one random
-        stream for all runs.
-        """
+        """Return a function that runs and records a subgraph; one random stream serves all runs."""
         plans: dict[int, tuple[ExecutionPlan, list[Node]]] = {}
         stream = self._streams(node) if self._streams is not None else None
 
@@ -221,10 +217,10 @@ class Tape:
             ):
                 if is_wanted:
                     sums.add(slot, gradient)
-            # This frees its arrays; updates still need the shapes.
+            # This frees arrays; updates still need the shapes.
             recorded.entry = TapeEntry({}, (), ())
         wanted = [slot for slot in self.plan.variables.values() if slot in self._wanted]
-        # They were collected backwards, and go in the order of the forward pass.
+        # Collected backwards, passed on in forward order.
         result.updates = _update_states(updating[::-1], self.plan, wanted)
         for slot, node in self._wanted.items():
             total = sums.take(slot)
@@ -234,9 +230,7 @@ class Tape:
 
 
 class _Sums:
-    """Sums of gradients by slot. An array from a gradient function may be shared, so it is never
-    added to in place.
-    """
+    """Sums of gradients by slot. Gradient functions may share arrays, so these are never added to in place."""
 
     def __init__(self) -> None:
         self._sums: dict[int, Array] = {}
@@ -259,9 +253,8 @@ class _Sums:
 
 
 def _apply_vjp(recorded: RecordedStep, outputs: list[Array | None]) -> list[Array | None]:
-    """Return the gradients of a step's inputs, given its outputs' gradients."""
     step = recorded.step
-    # A loss starts without a gradient, and a gradient may reach only a later output.
+    # Losses start without a gradient, and a gradient may reach only a later output.
     if outputs[0] is None:
         shape, dtype = recorded.outputs[0]
         outputs[0] = np.zeros(shape, dtype)
@@ -320,10 +313,10 @@ def check_gradients(plan: ExecutionPlan, wanted: Sequence[Node]) -> None:
 def _update_states(
     recorded: list[RecordedStep], plan: ExecutionPlan, wanted: Sequence[int]
 ) -> dict[Node, Array]:
-    """Return the states' new values, from steps in the order of the run; shared states are updated
-    in turn.
+    """Return the states' new values, from steps in forward order; shared states are updated in
+    turn.
 
-    ``wanted`` are the slots of variables whose gradients are computed.
+    ``wanted`` are the slots of variables with gradients.
     """
     updates: dict[Node, Array] = {}
     for one in _order_updates(recorded, plan, wanted):
@@ -338,10 +331,10 @@ def _update_states(
 def _order_updates(
     recorded: list[RecordedStep], plan: ExecutionPlan, wanted: Sequence[int]
 ) -> list[RecordedStep]:
-    """Sort the steps, in the order of the run, by MXNet's order of updates.
+    """Sort the steps, in forward order, by MXNet's order of updates.
 
-    MXNet walks its backward graph from the gradients of the ``wanted`` variables, in their order; a
-    gradient is a sum over uses, the last use first. So if two branches share a state, the first
+    MXNet walks its backward graph from the gradients of the ``wanted`` variables, in order; a
+    gradient is a sum over uses, the last first. So of two branches with a shared state, the first
     head's is updated first if it has its own parameters, and last if all are shared.
     """
     counts: dict[Node, int] = {}
@@ -353,7 +346,7 @@ def _order_updates(
     if all(count == 1 for count in counts.values()):
         return recorded
     uses: dict[int, list[PlanStep]] = {}
-    # Later uses first, as in the sums of MXNet's gradients.
+    # Later uses first, as in MXNet's sums.
     for step in reversed(plan.steps):
         for slot in dict.fromkeys(step.inputs):
             uses.setdefault(slot, []).append(step)

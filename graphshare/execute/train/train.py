@@ -67,7 +67,6 @@ class _Losses:
         self._heads = [_describe_head(entry.node) for entry in heads]
 
     def add(self, outputs: Sequence[Array], values: Mapping[Node, Array]) -> None:
-        """Add the losses of a step, from its forward pass."""
         for history, (op, attrs, label), output in zip(
             self.histories, self._heads, outputs, strict=True
         ):
@@ -77,7 +76,6 @@ class _Losses:
 
 
 def _describe_head(node: Node) -> tuple[str, Attrs, Node | None]:
-    """Return a head's operator, attributes, and label if that is a variable."""
     signature = lookup(node.op)
     if signature is None or node.is_variable:
         return "", {}, None
@@ -117,7 +115,6 @@ class Trained(NumericResult, msgspec.Struct, eq=False):
         )
 
     def _repr_html_(self) -> str:
-        """Return HTML tables for notebooks: the losses, and each output after the last step."""
         rows = [
             (a.name, a.measure, *map(format_number, a.values[:1] + a.values[-1:]))
             for a in self.losses
@@ -186,7 +183,7 @@ def _train(
     seed: int,
     on_step: StepListener | None,
 ) -> Trained:
-    # prepare() has asked for inference only; training keeps all values and has gradients.
+    # prepare() checked inference only; training keeps all values and has gradients.
     check_memory(
         ready.inference.nodes, ready.part.heads, ready.inference, ready.values, keeps_all=True
     )
@@ -231,9 +228,9 @@ def _train(
 def _run_steps(
     trainer: Trainer, steps: int, losses: _Losses, on_step: StepListener | None, notes: list[str]
 ) -> float:
-    """Train for some steps; return the seconds, and note parameters that no gradient reached.
+    """Train for some steps; return the seconds, and note parameters without a gradient.
 
-    Without a listener the steps are reported as progress.
+    Without a listener, progress is shown.
     """
     started = perf_counter()
     numbers = range(1, steps + 1)
@@ -288,7 +285,7 @@ def _rescale(ready: Prepared, factor: float | None) -> float:
 
 
 def _heads(ready: Prepared, gradients: Mapping[str, Any]) -> list[Any]:
-    """Return the given gradient of each head; None stands for ones, unless the head is a loss."""
+    """Return the given gradients of heads; None means ones, unless the head is a loss."""
     faults = [
         Fault(
             f"`head_gradients` {name!r} is not an output",
