@@ -1,9 +1,8 @@
-"""Where the samples of a batch are while they pass through a graph, and which operators mix them.
+"""The path of the batch axis through a graph, and the operators that mix samples.
 
-The batch is followed from the inputs: on which axis of each output its samples lie, as transposes
-and reshapes move them. A reshape may fold other axes into axis 0 behind the samples; the data of
-one sample then still lies together, so that equal parts of the axis are equal parts of the batch.
-An operator that mixes samples, or may mix them, is named.
+The batch axis is followed from the inputs through transposes and reshapes. A reshape may fold other
+axes into axis 0 behind the samples: one sample's data stays contiguous, so equal parts of the axis
+are equal parts of the batch.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ Place = TypeVar("Place")
 
 
 class Coupling(msgspec.Struct, frozen=True, eq=False):
-    """An operator whose result for one sample depends on others, or on how many there are; ``why`` in words."""
+    """An operator whose result for a sample depends on others, or on their number; ``why`` in words."""
 
     node: Node
     why: str
@@ -30,7 +29,7 @@ class Coupling(msgspec.Struct, frozen=True, eq=False):
 
 
 Placed = tuple[Sequence[Place | None], Coupling | None]
-"""The place of the samples in each output of an operator, and the coupling where it mixes them."""
+"""The batch axis in each output of an operator, and the coupling if it mixes samples."""
 
 
 def follow_batch(
@@ -40,13 +39,12 @@ def follow_batch(
     rank: int | None = None,
     np_shape: bool = False,
 ) -> tuple[dict[tuple[Node, int], At], list[Coupling]]:
-    """Return the batch axis of every output of ``nodes`` that depends on the batch, and every
-    operator that mixes samples.
+    """Return the batch axis of every output that depends on the batch, and the operators that mix
+    samples.
 
-    ``nodes`` stand in topological order; ``inputs`` are the variables that hold a batch, with its
-    axis; ``rank`` is theirs, where it is known; ``np_shape`` says that the graph has NumPy shapes.
-    After an operator that mixes samples the batch axis is assumed to be 0, so that one coupling is
-    not reported for everything that follows.
+    ``nodes`` are in topological order; ``inputs`` maps batched variables to the axis; ``rank`` is
+    their rank, ``np_shape`` marks NumPy shapes. After mixing, the batch axis is assumed to be 0:
+    one coupling is not reported again downstream.
     """
     declared = {
         node: read_declared_shape(node.attrs.get("__shape__", ""), np_shape=np_shape)
@@ -78,11 +76,9 @@ def follow(
     known: dict[tuple[Node, int], Place],
     find_places: Callable[[Node, Sequence[Place | None]], Placed[Place]],
 ) -> list[Coupling]:
-    """Follow the places of inputs in ``known`` to all outputs that depend on them; return the
-    operators that mix samples.
+    """Extend ``known`` by the places of dependent outputs; return the operators that mix samples.
 
-    The places of outputs are added to ``known``. ``find_places`` takes a node and the places of its
-    inputs and returns the places of its outputs, and the coupling where it mixes samples.
+    ``find_places`` maps a node and its inputs' places to its outputs' places and its coupling.
     """
     couplings = []
     for node in nodes:
@@ -97,7 +93,7 @@ def follow(
 
 
 def _check_axes(outcome: Outcome) -> Outcome:
-    """Return the outcome, unless it puts the samples where no axis is: attributes can say anything."""
+    """Reject axes that do not exist: attributes can contain any number."""
     if isinstance(outcome, Mixes):
         return outcome
     places = outcome if isinstance(outcome, list) else [outcome]

@@ -1,9 +1,7 @@
-"""The branches of a graph: heads that belong together, by prefix or by the names of the outputs,
-and their twin variables.
+"""Branches of a graph, paired by prefixes or output names, and their twin variables.
 
-A value that is given for a variable of one branch holds for its twins: a shape or a feed of
-``data`` holds for the input of every other branch that has the place of ``data`` there and none of
-its own. ``run``, ``train``, ``verify`` and ``export`` follow this rule.
+A shape or feed of a variable also holds for its twins: variables with the same place in other
+branches and no value of their own. ``run``, ``train``, ``verify`` and ``export`` follow this rule.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ _PLACE = "\0"  # stands for the part of a name by which branches differ; no name
 
 
 class HeadPairs(msgspec.Struct, frozen=True, eq=False):
-    """One branch and the reference: heads that should give equal values. ``label`` names the branch."""
+    """A branch, named ``label``, and the reference: heads that should give equal values."""
 
     reference: str
     label: str
@@ -44,16 +42,14 @@ class HeadPairs(msgspec.Struct, frozen=True, eq=False):
 def _sort_heads(
     graph: Graph, prefixes: Sequence[str], shared: Collection[Node]
 ) -> dict[str, list[tuple[str, Entry]]]:
-    """Return the heads by prefix, without ``shared`` ones, each with its name in which ``_PLACE``
-    stands for the prefix.
-    """
+    """Return each prefix's heads without ``shared`` ones; ``_PLACE`` replaces the prefix in their names."""
     known = KnownPrefixes(prefixes)
     begun = {known.find_longest(output_name(entry)) for entry in graph.heads}
     inside = sorted((prefix for prefix in prefixes if prefix not in begun), key=len, reverse=True)
     named: dict[str, list[tuple[str, Entry]]] = {prefix: [] for prefix in ("", *prefixes)}
     for entry in (head for head in graph.heads if head.node not in shared):
         name = output_name(entry)
-        # One prefix may begin another, as `a-` begins `a-b-`.
+        # A prefix may begin another: `a-` begins `a-b-`.
         part = prefix = known.find_longest(name)
         form = _PLACE + name.removeprefix(prefix)
         if not prefix and (part := next((part for part in inside if part in name), "")):
@@ -63,11 +59,11 @@ def _sort_heads(
 
 
 def pair_by_prefix(graph: Graph, prefixes: Sequence[str]) -> list[HeadPairs]:
-    """Return the branches that have these prefixes. The reference has none of them, or the first
-    where every head has one.
+    """Return the branches with these prefixes. The reference has none, or the first if every head
+    has one.
 
-    A prefix that no head begins with is a part of the names elsewhere: ``_b`` of ``out_b_output``.
-    A variable that all branches share (tied, or a shared input) is a head of each of them under one name.
+    A prefix that begins no head is inside other names: ``_b`` in ``out_b_output``. A variable that
+    all branches share (tied, or a shared input) is a head of each under one name.
 
     Raises:
         RefusedError: a prefix has no head, or branches have different heads; all are listed.
@@ -89,7 +85,6 @@ def _check_branches(
     named: Mapping[str, Sequence[object]],
     shared: Mapping[Node, Sequence[Entry]],
 ) -> None:
-    """Refuse prefixes without heads, a single branch, and shared heads that are not listed once for each branch."""
     hint = f"outputs are {', '.join(map(output_name, graph.heads[:8]))}"
     faults = [
         Fault(f"no output begins with the prefix {label!r}", hint=hint)
@@ -112,7 +107,7 @@ def _check_branches(
 
 
 def _find_shared_heads(graph: Graph, prefixes: Sequence[str]) -> dict[Node, list[Entry]]:
-    """Return the variables that are heads of all branches, each with these heads: no head is its copy by name."""
+    """Return variables that are heads of all branches, each with its heads; no other head is a copy by name."""
     names = {output_name(entry) for entry in graph.heads}
     heads: dict[Node, list[Entry]] = {}
     for entry in graph.heads:
@@ -136,12 +131,11 @@ def _pair_heads(
     label: str,
     common: Sequence[Entry],
 ) -> HeadPairs:
-    """Pair the heads of a branch with the reference's heads; every head must have a twin. ``common`` are heads of both.
+    """Pair a branch's heads with the reference's. ``common`` are heads of both, ``inner`` all
+    outputs by name.
 
-    ``inner`` has all outputs of the graph by name.
-
-    A copy made up to an inner output (``--upto``) has that as a head, while the original keeps its
-    own heads: then the twin is the inner output, and the original's heads have none.
+    A copy up to an inner output (``--upto``) ends there, while the original keeps its heads: the
+    inner output is the twin then, and those heads have none.
     """
     heads: dict[str, list[tuple[str, Entry]]] = {}
     for form, entry in named[reference]:
@@ -153,8 +147,7 @@ def _pair_heads(
         name = form.replace(_PLACE, reference)
         if heads.get(name):
             pairs.append((heads[name].pop(0)[1], entry))
-        # Names of operators repeat in real graphs: a name must belong to only one output, or to one
-        # with the same inputs.
+        # Names repeat: only one output may have this name, or this name and the same inputs.
         elif len(same := _keep_inputs(inner.get(name, []), entry, label)) == 1:
             pairs.append((same[0], entry))
             reaches_inside = True
@@ -173,9 +166,7 @@ def _pair_heads(
 
 
 def _keep_inputs(same: list[Entry], entry: Entry, label: str) -> list[Entry]:
-    """Return the outputs that need the variables of ``entry``, whose names may begin with
-    ``label``; a lone one anyway.
-    """
+    """Return the only output, or those that need ``entry``'s variables (perhaps without ``label``)."""
     if len(same) < 2:
         return same
     wanted = {name.removeprefix(label) for name in _list_variables(entry)}
@@ -183,18 +174,17 @@ def _keep_inputs(same: list[Entry], entry: Entry, label: str) -> list[Entry]:
 
 
 def _list_variables(entry: Entry) -> dict[str, None]:
-    """Return the names of the variables that an output needs, each once."""
     return dict.fromkeys(node.name for node in post_order([entry.node]) if node.is_variable)
 
 
 def find_prefixes(graph: Graph) -> list[str]:
-    """Return the prefixes of the branches of a grouped graph, from the names of its outputs.
+    """Return the prefixes of a grouped graph's branches, from the names of its outputs.
 
     Raises:
         RefusedError: the names of the heads do not fit any set of prefixes.
     """
     names = list(map(output_name, graph.heads))
-    # A variable that all branches share is a head of each under one name; that name shows no prefix.
+    # A shared variable has one name in all branches; that name shows no prefix.
     first = next((i for i, entry in enumerate(graph.heads) if entry.node.op), 0)
     base = names[first] if names else ""
     prefixes = [
@@ -228,10 +218,10 @@ def find_prefixes(graph: Graph) -> list[str]:
 
 
 def find_branches(graph: Graph) -> list[HeadPairs]:
-    """Return branches whose outputs differ by a suffix or another part of their names, or the
-    towers of a block used twice.
+    """Return branches whose output names differ by a suffix or another part, or towers of a
+    repeated block.
 
-    Names are a guess there, so only branches of one structure count; empty where there are none.
+    Names are only a guess, so branches must have one structure.
     """
     names = list(map(output_name, graph.heads))
     # The outputs come branch by branch, or alternate between two branches.
@@ -240,22 +230,19 @@ def find_branches(graph: Graph) -> list[HeadPairs]:
         firsts.append(names[:2])
     guesses = []
     for parts in (find(each) for each in firsts for find in (_find_words, _find_endings)):
-        with suppress(RefusedError):  # where these parts do not pair all outputs, others may
+        with suppress(RefusedError):  # these parts may not pair all outputs, and others may
             guesses += [pair_by_prefix(graph, parts)] if parts else []
     guesses.append(_pair_towers(graph))
     return next((pairs for pairs in guesses if pairs and all(map(_have_one_structure, pairs))), [])
 
 
 def _have_one_structure(pair: HeadPairs) -> bool:
-    """Return whether two branches have one structure, on nodes that are not all one."""
     pairing = compare_structure(pair.left, pair.right, exempt=BARRIER_KEYS)
     return bool(pairing) and any(a is not b for a, b in pairing.pairs)
 
 
 def _find_words(names: Sequence[str]) -> list[str]:
-    """Return the one word in which all these names differ, of each name; empty where they differ in
-    more, or in length.
-    """
+    """Return each name's word in the only position where they differ, if there is one."""
     words = [re.split(r"[\W_]+", name) for name in names]
     columns = {column for column in zip_longest(*words, fillvalue="") if len(set(column)) > 1}
     column = columns.pop() if len(columns) == 1 else ()
@@ -263,9 +250,7 @@ def _find_words(names: Sequence[str]) -> list[str]:
 
 
 def _find_endings(names: Sequence[str]) -> list[str]:
-    """Return the text that each name has in addition to the first name, at one place; empty where a
-    name differs otherwise.
-    """
+    """Return the extra text of each name over the first, if it is at one position."""
     base, *others = names
     parts = []
     for name in others:
@@ -282,9 +267,7 @@ def _find_endings(names: Sequence[str]) -> list[str]:
 
 
 def _group_ends(graph: Graph) -> list[list[Entry]]:
-    """Return the outputs of operators of one name that the heads, or operators with names of their
-    own, read, by name.
-    """
+    """Return the outputs of repeated operators that heads or unique operators read, by name."""
     operators = [node for node in graph.nodes if node.op]
     counts = Counter(node.name for node in operators)
     repeated = {node for node in operators if counts[node.name] > 1}
@@ -303,11 +286,10 @@ def _group_ends(graph: Graph) -> list[list[Entry]]:
 
 
 def _pair_towers(graph: Graph) -> list[HeadPairs]:
-    """Pair the towers of a block that is used several times, as Gluon exports it: every operator
-    has its name several times.
+    """Pair the towers of a block used several times, as Gluon exports it: every operator name
+    repeats.
 
-    The outputs of a tower are what the rest of the graph reads of it. A tower is found by the
-    inputs that only it reads, or by its place in the file where all read the same ones.
+    Towers are told apart by inputs that only one of them reads, else by their order in the file.
     """
     groups = _group_ends(graph)
     count = len(groups[0]) if groups else 0
@@ -324,9 +306,7 @@ def _pair_towers(graph: Graph) -> list[HeadPairs]:
 
 
 def _label_towers(ends: Sequence[Entry]) -> list[str]:
-    """Return a label for the tower of each end: the inputs that not all read, or numbers where
-    these do not tell them apart.
-    """
+    """Label towers by the inputs that not all read, or by number if these are not distinct."""
     reads = list(map(_list_variables, ends))
     common = set(reads[0]).intersection(*reads)
     labels = [", ".join(name for name in names if name not in common) for names in reads]
@@ -339,7 +319,7 @@ S = TypeVar("S")
 
 
 class Counterparts:
-    """The variables of all branches that have the place of one variable of the reference, by branch."""
+    """The variables of all branches at the place of each variable of the reference, by branch."""
 
     def __init__(self, branches: Iterable[tuple[HeadPairs, Iterable[NodePair]]]) -> None:
         self._members: dict[Node, dict[str, Node]] = {}
@@ -349,7 +329,7 @@ class Counterparts:
                     self._members.setdefault(a, {pair.reference: a})[pair.label] = b
 
     def names(self, node: Node) -> dict[str, str]:
-        """Return the names of a reference's variable in all branches, by branch, the reference first."""
+        """Return the twins' names by branch, the reference first."""
         return {label: twin.name for label, twin in self._members.get(node, {"": node}).items()}
 
     def expand(self, names: Collection[str]) -> set[str]:
@@ -358,14 +338,14 @@ class Counterparts:
         return set(names).union(*(members for members in classes if not members.isdisjoint(names)))
 
     def describe(self, node: Node) -> list[str]:
-        """Return the names of a variable, each with the branch that it belongs to."""
+        """Return the names of a variable's twins, each with its branch."""
         names = self.names(node)
         if len(names) > 1 and len({id(twin) for twin in self._members[node].values()}) == 1:
             return [f"{node.name!r} (all branches)"]
         return [f"{name!r} ({label or 'original'})" for label, name in names.items()]
 
     def find_givers(self, names: Collection[str]) -> dict[str, str]:
-        """Return the twin in ``names`` whose value a variable takes that is not in ``names``, for each that has one."""
+        """Map each variable outside ``names`` to a twin in ``names``, if it has one."""
         givers = {}
         for node in self._members:
             twins = self.names(node).values()
@@ -377,9 +357,7 @@ class Counterparts:
     def spread(
         self, feeds: Mapping[str, F], shapes: Mapping[str, S], own: Collection[str] = ()
     ) -> tuple[dict[str, F], dict[str, S]]:
-        """Return feeds and shapes that hold for twins too which have none; variables in ``own``
-        have a value elsewhere.
-        """
+        """Copy feeds and shapes to twins without any; variables in ``own`` have a value elsewhere."""
         givers = self.find_givers({**feeds, **shapes})
         taken = [(name, giver) for name, giver in givers.items() if name not in own]
         more_feeds = {name: feeds[giver] for name, giver in taken if giver in feeds}
@@ -388,11 +366,11 @@ class Counterparts:
 
 
 def find_twins(graph: Graph) -> Counterparts:
-    """Return the variables with the same place in the branches that names of outputs show; none in other graphs."""
+    """Return the twins in branches that output names show; none in other graphs."""
     try:
         pairs = pair_by_prefix(graph, find_prefixes(graph))
     except RefusedError:
-        # Most graphs have no branches, and run and export ask on every call: without branches there are no twins.
+        # Most graphs have no branches, and run and export ask on every call.
         return Counterparts(())
     return Counterparts(
         (pair, compare_structure(pair.left, pair.right, exempt=BARRIER_KEYS).pairs)
@@ -410,18 +388,16 @@ def spread_inputs(
     held: Collection[str] | None = None,
     as_input: Collection[str] = (),
 ) -> tuple[dict[str, F], dict[str, S], list[str]]:
-    """Return feeds and shapes that hold for the twins of their inputs too, and notes on these.
+    """Return feeds and shapes that also hold for the twins of their inputs, and notes on these.
 
-    Twins are inputs that ``targets`` (of ``option``) or the heads need; parameters keep the values
-    that they have. ``held`` are the names in the parameter file.
+    Only inputs that ``targets`` (of ``option``) or the heads need are twins, not parameters.
+    ``held`` are the names in the parameter file.
 
     Raises:
         RefusedError: targets are not in the graph.
     """
     twins = find_twins(graph) if feeds or shapes else Counterparts(())
-    if not twins.find_givers(
-        {**feeds, **shapes}
-    ):  # most graphs have one branch, and need no roles here
+    if not twins.find_givers({**feeds, **shapes}):  # most graphs have one branch
         return dict(feeds), dict(shapes), []
     roles = assign_roles(graph, held=held, as_input=as_input)
     heads = (

@@ -1,7 +1,7 @@
-"""The cost of computing a graph, by its shapes: multiply-adds and parameters, layer by layer and by operator.
+"""The cost of a graph by its shapes: multiply-adds and parameters, by layer and by operator.
 
-Counted are the operators that multiply matrices or windows. A multiply-add is one product added to a sum; a bias, an
-activation, a mean count nothing, as is usual in tables of models.
+Only products of matrices or windows count: a multiply-add is one product added to a sum. Biases,
+activations and means count nothing, as in published tables.
 """
 
 from __future__ import annotations
@@ -20,10 +20,7 @@ from graphshare.ops.unification import count_elements
 
 
 class OperatorTotals(msgspec.Struct):
-    """All nodes with the same operator. ``parameters`` counts numbers; a tied parameter counts where it is used first.
-
-    Both counts are None where a shape that they need is not known.
-    """
+    """Totals of one operator; None if a shape is unknown. A tied parameter counts at its first use."""
 
     nodes: int = 0
     parameters: int | None = 0
@@ -33,8 +30,8 @@ class OperatorTotals(msgspec.Struct):
 class LayerCost(msgspec.Struct, frozen=True):
     """One operator of the graph, with the shapes of its visible outputs.
 
-    ``parameters`` counts the numbers, auxiliary states included, that no earlier layer uses;
-    ``shared`` those that one does; either is None where a shape is not known.
+    ``parameters`` counts elements, auxiliary states included, that no earlier layer uses;
+    ``shared`` the others. Either is None if a shape is unknown.
     """
 
     name: str
@@ -46,10 +43,7 @@ class LayerCost(msgspec.Struct, frozen=True):
 
 
 class Totals(msgspec.Struct, frozen=True):
-    """The whole graph.
-
-    ``parameters`` and ``auxiliary`` count numbers, each node once; None where a shape is not known.
-    """
+    """Totals of the graph. ``parameters`` and ``auxiliary`` count elements; None if a shape is unknown."""
 
     parameters: int | None
     auxiliary: int | None
@@ -59,9 +53,7 @@ class Totals(msgspec.Struct, frozen=True):
 
 
 def multiply_adds(node: Node, inputs: Sequence[Shape], outputs: Sequence[Shape]) -> int | None:
-    """Return the multiply-adds of one node; 0 for an operator without a cost, None for a shape or
-    operator that is unknown.
-    """
+    """Return the multiply-adds of a node: 0 if the operator has no cost, None if a shape or it is unknown."""
     kernel, signature = find_node_kernel(node), find_signature(node)
     if kernel is None or signature is None:
         return 0 if node.details.domain == MXNET_DOMAIN else None
@@ -72,7 +64,7 @@ def multiply_adds(node: Node, inputs: Sequence[Shape], outputs: Sequence[Shape])
         )
     if kernel.cost is None:
         return 0
-    # Costs follow from the first output; further ones may be hidden, and of unknown shape.
+    # Costs follow from the first output; others may be hidden and of unknown shape.
     if any(shape is None or None in shape for shape in (*inputs, *outputs[:1])):
         return None
     known = [
@@ -83,7 +75,6 @@ def multiply_adds(node: Node, inputs: Sequence[Shape], outputs: Sequence[Shape])
 
 
 def _of_graph(graph: Graph, variables: Sequence[Shape]) -> int | None:
-    """Return the multiply-adds of a subgraph whose variables have these shapes."""
     shapes = {
         node: shape
         for node, shape in zip(inner_variables(graph), variables, strict=True)
@@ -99,7 +90,7 @@ def _of_graph(graph: Graph, variables: Sequence[Shape]) -> int | None:
 
 
 def count_multiply_adds(inference: Inference) -> int:
-    """Return the multiply-adds of all that ``inference`` covers; nodes of unknown shapes count nothing."""
+    """Return the multiply-adds of all nodes of known shape."""
     operators = (node for node in inference.nodes if not node.is_variable)
     return sum(
         multiply_adds(node, _list_input_shapes(node, inference), inference.shapes[node]) or 0
@@ -116,13 +107,12 @@ def _list_input_shapes(node: Node, inference: Inference) -> list[Shape]:
 
 
 def _list_layers(inference: Inference, roles: Mapping[Node, Role]) -> list[LayerCost]:
-    """Return every operator that ``inference`` covers, in its order."""
     layers = []
     counted: set[Node] = set()
     for node in inference.nodes:
         if node.is_variable:
             continue
-        # A layer may read one parameter twice, and has it once.
+        # A layer may read one parameter twice.
         held = {e.node for e in node.inputs if e.node.is_variable and roles[e.node].is_parameter}
         new, old = (
             _count_numbers(held - counted, inference),
@@ -142,7 +132,7 @@ def _count_numbers(variables: Iterable[Node], inference: Inference) -> int | Non
 
 
 def totals(inference: Inference, roles: Mapping[Node, Role]) -> Totals:
-    """Return the costs of all that ``inference`` covers."""
+    """Return the costs of all nodes in ``inference``."""
     operators: dict[str, OperatorTotals] = {}
     layers = _list_layers(inference, roles)
     for layer in layers:

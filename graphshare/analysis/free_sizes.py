@@ -1,4 +1,4 @@
-"""Sizes of inputs that the caller of a model chooses: their names and places, and the sizes at which they are tried."""
+"""Input sizes that the caller of a model chooses: names, places, and the sizes to try."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from graphshare.text.format import format_count
 from graphshare.text.names import did_you_mean
 
 BATCH = "batch"
-_BATCHES = (3, 5, 7)  # never 1: broadcasting and squeezing treat that differently
+_BATCHES = (3, 5, 7)  # never 1: broadcasting and squeezing treat it differently
 _ASSUMED = (
     1,
     224,
-)  # numbers of sizes that only have a name: one sample, and a common size of pictures
+)  # for sizes without a number: one sample, and a common image size
 _STEPS = (2, 4, 8, 16, 32, 64, 128)
 NamedShapes = Mapping[str, Sequence[int | str | None]]
-"""Shapes of inputs by name; a text names a size that the caller of the model chooses: ``n``, ``h:480``, ``32*h``."""
+"""Shapes of inputs by name; a text such as ``n``, ``h:480`` or ``32*h`` names a size."""
 _NAMED = re.compile(r"(?P<name>(?:(?P<step>[1-9]\d*)\*)?[^\W\d]\w*)(?::(?P<number>\d+))?")
 
 
@@ -35,33 +35,33 @@ class Symbol(msgspec.Struct, frozen=True):
 
     @property
     def places(self) -> tuple[tuple[str, int], ...]:
-        """Return all inputs that have it, each with the axis."""
+        """Return all (input, axis) pairs that have this size."""
         return (self.input, self.axis), *self.others
 
     @property
     def step(self) -> int:
-        """Return the number of which the size is a multiple: 32 for ``32*h``."""
+        """Return the factor that divides the size: 32 for ``32*h``."""
         return int(self.name.partition("*")[0]) if "*" in self.name else 1
 
 
 def join_places(name: str, places: Iterable[tuple[str, int]]) -> Symbol:
-    """Return the size ``name`` of inputs at these places, each as (input, axis)."""
+    """Return the size ``name`` of these (input, axis) places."""
     first, *others = places
     return Symbol(name, *first, tuple(others))
 
 
 def is_size_name(text: str) -> bool:
-    """Return whether a text names a size, perhaps with its multiple and with a number."""
+    """Return whether a text names a size, perhaps with a multiple or a number."""
     return _NAMED.fullmatch(text) is not None
 
 
 def split_names(
     shapes: NamedShapes, known: NamedShapes
 ) -> tuple[dict[str, tuple[int | None, ...]], NamedShapes]:
-    """Return shapes with a number for each named size, and the shapes that name sizes.
+    """Return the shapes with a number for each named size, and the shapes with named sizes.
 
-    The number is the one after the name (``h:480``), else the size in ``known`` shapes, else 1 for
-    a first axis and 224 for others.
+    The number is the one after the name (``h:480``), else the size in ``known``, else 1 for a first
+    axis and 224 for others.
     """
     numbers: dict[str, int] = {}
     for name, axis, match in _list_named(shapes):
@@ -82,7 +82,6 @@ def split_names(
 
 
 def _list_named(shapes: NamedShapes) -> Iterator[tuple[str, int, re.Match[str]]]:
-    """Yield the named sizes in shapes: the input, the axis, and the parts of the text."""
     for name, shape in shapes.items():
         for axis, size in enumerate(shape):
             if isinstance(size, str):
@@ -103,7 +102,6 @@ def _match(name: str, size: str) -> re.Match[str]:
 
 def _assume(axis: int, step: str | None) -> int:
     number = _ASSUMED[min(axis, 1)]
-    # A whole number of steps, at least one.
     return number if step is None else max(number // int(step), 1) * int(step)
 
 
@@ -118,7 +116,8 @@ def choose_symbols(
     ``inputs`` are the shapes of a model's inputs.
 
     Raises:
-        UsageError: both are wanted; an input is not there or has another number of axes; all are listed.
+        UsageError: both are wanted; an input is missing or has another number of axes; all are
+            listed.
     """
     faults = []
     for name, shape in shapes.items():
@@ -151,9 +150,10 @@ def choose_symbols(
 
 
 def list_trials(symbols: Sequence[Symbol], base: Mapping[str, int]) -> list[dict[str, int]]:
-    """Return sizes to try beside ``base``: each symbol by itself at a second size, then all at a third and at a fourth.
+    """Return sizes to try besides ``base``: each symbol alone at a second size, then all at a third
+    and a fourth.
 
-    None is a multiple of that in ``base``, nor of a power of 2 that a network may need.
+    No size is a multiple of its ``base``, or of a power of 2 that a network may need.
     """
     trials = [{**base, symbol.name: _pick_other(symbol, base, 0)} for symbol in symbols]
     return trials + [
@@ -168,7 +168,7 @@ def _pick_other(symbol: Symbol, base: Mapping[str, int], number: int, step: int 
     ):  # most often the batch: any size is valid
         return _BATCHES[number]
     own, step = base[symbol.name], step or symbol.step
-    # One of them is smaller, so that a table of places need not be much longer than the size in the file.
+    # One size is smaller, so that a position table need not be much longer than in the file.
     steps = own // step
     other = (
         steps + (33, -(steps // 4) if steps >= 64 else 69, 101)[number]
@@ -181,7 +181,7 @@ def _pick_other(symbol: Symbol, base: Mapping[str, int], number: int, step: int 
 
 
 def pick_small(symbols: Sequence[Symbol], base: Mapping[str, int]) -> dict[str, int]:
-    """Return a quarter of the sizes in ``base``, batch sizes left out: at least one step each, and odd."""
+    """Return a quarter of the ``base`` sizes except batches: odd multiples of the step."""
     return {
         s.name: max(base[s.name] // s.step // 4, 1) // 2 * 2 * s.step + s.step
         for s in symbols
@@ -192,7 +192,7 @@ def pick_small(symbols: Sequence[Symbol], base: Mapping[str, int]) -> dict[str, 
 def suggest_steps(
     symbols: Sequence[Symbol], base: Mapping[str, int], compute: Callable[[dict[str, int]], object]
 ) -> str:
-    """Return a hint where a model takes the sizes only as multiples of a power of 2; empty where that does not help.
+    """Return a hint if a model only takes multiples of a power of 2; empty if that does not help.
 
     ``compute`` raises GraphshareError for sizes that the model does not take.
     """

@@ -1,12 +1,12 @@
-"""The names of a graph as in MXNet: lists of arguments, auxiliary states, outputs and internals, and lookup by name.
+"""Names of a graph as in MXNet: arguments, auxiliary states, outputs and internals, and lookup by
+name.
 
-All follow MXNet's depth-first order from the heads, never file order. Whether a variable is
-auxiliary is a property of the node: it feeds a slot that some operator mutates.
+All follow MXNet's depth-first order from the heads, never file order. A variable is auxiliary if it
+feeds a slot that some operator mutates.
 
-Files of the oldest generations imply variables without a node; MXNet creates them while loading.
-Before 0.9 (and in any file without a version) an operator with fewer inputs than it needs gets
+Files before 0.9, or without a version, imply variables: MXNet gives an operator with too few inputs
 variables named ``<node>_<input>``. In real files these are BatchNorm's moving statistics. Their
-parameter records must follow a rename of the operator anyway.
+parameter records must follow a rename of the operator.
 """
 
 from __future__ import annotations
@@ -33,14 +33,12 @@ from graphshare.text.names import did_you_mean, find_numbered, unique_names
 from graphshare.text.patterns import compile_pattern, is_literal
 
 _ALL_NAMES = "`model.graph.nodes` lists them all"
-_HINTED = (
-    20  # unknown names that are compared with all others, which takes a while in a large graph
-)
+_HINTED = 20  # at most so many unknown names are compared with all others: slow in a large graph
 IMPLIED_BEFORE = 900  # NNVM (0.9.0) writes auxiliary states as nodes
 
 
 class Implied(msgspec.Struct, frozen=True, eq=False):
-    """A variable without a node: input ``slot`` of ``node``, called ``formal`` there and ``name``
+    """A variable without a node: input ``slot`` of ``node``, its ``formal`` name, and its ``name``
     in parameter files.
     """
 
@@ -52,7 +50,7 @@ class Implied(msgspec.Struct, frozen=True, eq=False):
 
 
 def implies_variables(graph: Graph) -> bool:
-    """Whether MXNet would invent missing inputs of this file."""
+    """Return whether MXNet would add missing inputs in this file."""
     return graph.version is None or graph.version < IMPLIED_BEFORE
 
 
@@ -65,7 +63,7 @@ def list_implied_variables(graph: Graph) -> Iterator[Implied]:
 
 
 def list_implied_inputs(node: Node) -> Iterator[Implied]:
-    """Yield the inputs that MXNet would invent for one operator of such a file."""
+    """Yield the inputs that MXNet would add to an operator of such a file."""
     signature, formals = find_signature(node), name_inputs(node)
     if signature is None or formals is None or len(formals) <= len(node.inputs):
         return
@@ -82,14 +80,14 @@ def name_implied(node_name: str, formal: str) -> str:
 
 
 def auxiliary_variables(nodes: Iterable[Node]) -> set[Node]:
-    """Return the variables that any of ``nodes`` mutates. Outputs of operators in such slots do not count."""
+    """Return the variables that any of ``nodes`` mutates."""
     operators = (node for node in nodes if node.op)
     mutated = (node.inputs[slot].node for node in operators for slot in auxiliary_slots(node))
     return {node for node in mutated if not node.op}
 
 
 class Listed(msgspec.Struct, frozen=True, eq=False):
-    """A variable in MXNet's order; ``node`` is None for one that MXNet invents while loading an old file."""
+    """A variable in MXNet's order; ``node`` is None if MXNet adds it on load."""
 
     name: str
     node: Node | None
@@ -97,9 +95,10 @@ class Listed(msgspec.Struct, frozen=True, eq=False):
 
 
 class NameLists:
-    """``list_arguments``, ``list_auxiliary_states``, ``list_outputs`` and ``list_inputs`` as in MXNet after loading.
+    """MXNet's ``list_arguments``, ``list_auxiliary_states``, ``list_outputs`` and ``list_inputs``
+    after loading.
 
-    The format of a graph decides which variables are listed, and in which order.
+    The graph's format decides which variables are listed, and in which order.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -111,7 +110,7 @@ class NameLists:
         for node in nodes:
             if node.is_variable:
                 self.variables.append(Listed(node.name, node, node in auxiliary))
-            elif implies:  # the invented variables are the operator's last inputs, so they come right before it
+            elif implies:  # they are the operator's last inputs, right before it
                 self.variables += [
                     Listed(implied.name, None, implied.auxiliary)
                     for implied in list_implied_inputs(node)
@@ -131,12 +130,12 @@ class NameLists:
 
 
 def node_names(node: Node) -> tuple[str, ...]:
-    """Return the names of a node: its own, and the operator's name where an ONNX file gives it a different one."""
+    """Return a node's name, and the operator's name if an ONNX file gives it a different one."""
     return tuple(dict.fromkeys(filter(None, (node.name, node.details.label))))
 
 
 def list_by_name(nodes: Sequence[Node], heads: Iterable[Entry]) -> dict[str, list[Node]]:
-    """Return the nodes of each name, in the order that ``NAME#1`` counts: nodes of ``heads`` first."""
+    """Return the nodes of each name in the order of ``NAME#1``: nodes of ``heads`` first."""
     named: dict[str, list[Node]] = {}
     for node in dict.fromkeys((*(head.node for head in heads), *nodes)):
         for name in node_names(node):
@@ -145,7 +144,7 @@ def list_by_name(nodes: Sequence[Node], heads: Iterable[Entry]) -> dict[str, lis
 
 
 def match_nodes(pattern: str, nodes: Iterable[Node]) -> list[Node]:
-    """Return the nodes whose name ``pattern`` matches; if several nodes have one name, ``NAME#1`` is the second.
+    """Return the nodes whose name ``pattern`` matches; ``NAME#1`` is the second node of this name.
 
     Raises:
         UsageError: the pattern is empty, or is not a regular expression.
@@ -160,9 +159,7 @@ def match_nodes(pattern: str, nodes: Iterable[Node]) -> list[Node]:
 
 
 def number_variables(graph: Graph, names: Iterable[str]) -> tuple[Graph, Mapping[Node, Node]]:
-    """Return a graph whose variables that ``names`` mean by numbers, as ``NAME#1``, have these
-    names, and the nodes' images.
-    """
+    """Rename variables that ``names`` mean by number (``NAME#1``); return the graph and nodes' images."""
     numbered = [name for name in names if "#" in name]
     named = list_by_name(list(graph.variables()), ()) if numbered else {}
     new = {one: name for name in numbered if (one := find_numbered(name, named)) is not None}
@@ -172,14 +169,14 @@ def number_variables(graph: Graph, names: Iterable[str]) -> tuple[Graph, Mapping
 
 
 def internals(nodes: Sequence[Node]) -> Iterator[tuple[str, Entry]]:
-    """Yield every visible output of ``nodes`` with its name, as MXNet's ``get_internals()`` lists them."""
+    """Yield every visible output with its name, as in MXNet's ``get_internals()``."""
     for node in nodes:
         for entry in visible_outputs(node):
             yield output_name(entry), entry
 
 
 def find_missing_outputs(nodes: Iterable[Node], heads: Iterable[Entry]) -> list[Fault]:
-    """Return a fault for each output that an input or head takes and its node does not have."""
+    """Return a fault for each used output that its node does not have."""
     entries = chain((entry for node in nodes for entry in node.inputs), heads)
     faults = []
     for node, index in dict.fromkeys((entry.node, entry.index) for entry in entries if entry.index):
@@ -204,7 +201,7 @@ def find_odd_variables(nodes: Iterable[Node]) -> list[Fault]:
 
 
 def list_numbered(nodes: Sequence[Node], heads: Iterable[Entry]) -> Iterator[tuple[str, Entry]]:
-    """Yield each output with its name in the order that ``NAME#1`` counts: ``heads`` first, as a run numbers them."""
+    """Yield each output with its name in the order of ``NAME#1``: ``heads`` first, as a run numbers them."""
     listed = {(head.node, head.index): head for head in heads}
     yield from ((output_name(head), head) for head in listed.values())
     yield from (
@@ -213,7 +210,7 @@ def list_numbered(nodes: Sequence[Node], heads: Iterable[Entry]) -> Iterator[tup
 
 
 def name_outputs(graph: Graph, entries: Sequence[Entry]) -> list[str]:
-    """Return the names of outputs. Repeated ones are numbered ``NAME#1``, as :func:`resolve_targets` takes them."""
+    """Return outputs' names. Repeated ones are numbered ``NAME#1``, as :func:`resolve_targets` takes them."""
     if list(entries) == list(graph.heads):
         return unique_names([output_name(entry) for entry in entries])
     wanted = {output_name(entry) for entry in entries}
@@ -233,17 +230,17 @@ def resolve_targets(
 ) -> list[Entry]:
     """Return the outputs that ``names`` mean, in their order.
 
-    A name is an output's (``conv1_output``) or a node's (``conv1``, all its visible outputs); an
-    output's comes first, so with an operator ``fc1`` and another ``fc1_output`` the name
-    ``fc1_output`` means the output of the first, as in MXNet. A node of an ONNX model can be called
-    by the name of its first value, and by its own name; the two usually differ. A pattern (see
-    :func:`graphshare.text.patterns.compile_pattern`) that is not itself a name means the visible
-    outputs of all operators whose name or output it matches, in file order and each once. Where
-    several outputs or nodes have one name, ``NAME#0`` means the first and ``NAME#1`` the second:
-    ``heads`` count first, in their order, then the others in file order.
+    A name is an output's (``conv1_output``) or a node's (``conv1``, all its visible outputs).
+    Outputs prevail, as in MXNet: with operators ``fc1`` and ``fc1_output``, ``fc1_output`` is the
+    output of the first. A node of an ONNX model is also known by the name of its first value. A
+    pattern (see :func:`graphshare.text.patterns.compile_pattern`) that is not itself a name means
+    the visible outputs of all operators whose name or output it matches, in file order and each
+    once. Of several outputs or nodes with one name, ``NAME#0`` is the first and ``NAME#1`` the
+    second: ``heads`` in their order, then the others in file order.
 
     Raises:
-        RefusedError: every name that no node or several nodes have, every pattern that matches nothing.
+        RefusedError: every name that no node or several nodes have, every pattern that matches
+            nothing.
         UsageError: a pattern is malformed.
     """
     return [
@@ -256,7 +253,7 @@ def resolve_targets(
 def resolve_each(
     names: Sequence[str], nodes: Sequence[Node], *, option: str, heads: Sequence[Entry] = ()
 ) -> list[list[Entry]]:
-    """Return the outputs that each of ``names`` means, as in :func:`resolve_targets`, which also has the errors."""
+    """Return the outputs that each name means, with the rules and errors of :func:`resolve_targets`."""
     known = _Outputs(nodes, heads)
     targets: list[list[Entry]] = []
     faults: list[Fault] = []
@@ -298,8 +295,8 @@ def resolve_each(
 def find_outputs(
     names: Iterable[str], nodes: Sequence[Node], heads: Sequence[Entry]
 ) -> list[Entry]:
-    """Return the outputs that ``names`` mean, as in :func:`resolve_targets`; names of no node or of
-    several are left out.
+    """Return the outputs that ``names`` mean by :func:`resolve_targets`; unknown and ambiguous
+    names are left out.
     """
     known = _Outputs(nodes, heads)
     meanings = (known.find(name) for name in names)
@@ -312,21 +309,19 @@ def find_outputs(
 
 
 class _Outputs:
-    """The outputs of a graph by their own names and by the names of their nodes."""
-
     def __init__(self, nodes: Sequence[Node], heads: Sequence[Entry]) -> None:
         self._nodes = list(nodes)
         self._by_output: dict[str, list[Entry]] = {}
         for name, entry in list_numbered(self._nodes, heads):
             self._by_output.setdefault(name, []).append(entry)
-        self._heads: dict[str, list[Entry]] = {}  # a head that is listed twice has two numbers
+        self._heads: dict[str, list[Entry]] = {}  # a head listed twice has two numbers
         for head in heads:
             self._heads.setdefault(output_name(head), []).append(head)
         self._by_node = list_by_name(self._nodes, heads)
 
     def find(self, name: str) -> list[Entry]:
-        """Return the outputs of this name, else the outputs of the nodes of this name; none if it is unknown."""
-        # A leading `=` marks a literal name, as in patterns, unless a name itself begins with one.
+        """Return the outputs of this name, else of the nodes of this name."""
+        # A leading `=` marks a literal name, unless a name itself begins with it.
         if not self._has(name):
             name = name.removeprefix("=")
         if self._has(name):
@@ -344,7 +339,6 @@ class _Outputs:
         return name in self._by_output or name in self._by_node
 
     def match(self, pattern: str) -> list[Entry]:
-        """Return the outputs of operators that ``pattern`` matches by their own name or one of the operator's."""
         matches = compile_pattern(pattern)
         matched: list[Entry] = []
         for node in self._nodes:
@@ -359,9 +353,7 @@ class _Outputs:
         return matched
 
     def hint(self, name: str) -> str:
-        """Return the operators or outputs that resemble ``name``, one name of each node; variables
-        where there are none.
-        """
+        """Suggest operators or outputs that resemble ``name``, else variables."""
         known = {text: nodes[0] for text, nodes in self._by_node.items()}
         known |= {text: entries[0].node for text, entries in self._by_output.items()}
         operators = {text: node for text, node in known.items() if not node.is_variable}
@@ -370,9 +362,7 @@ class _Outputs:
         )
 
     def hint_on_pattern(self, pattern: str) -> str:
-        """Return the right form of an expression that matches only a part of a name, else the
-        result of :meth:`hint`.
-        """
+        """Suggest a pattern for whole names, else :meth:`hint`."""
         if pattern.startswith("re:"):
             body = pattern.removeprefix("re:").removeprefix("^").removesuffix("$")
             wide = f"re:.*({body}).*"
@@ -382,9 +372,7 @@ class _Outputs:
 
 
 def _tell_apart(name: str, entries: Sequence[Entry]) -> str:
-    """Return how to name one of several nodes of one name: in an ONNX model by a value, because
-    only one of them has it.
-    """
+    """Suggest how to tell nodes apart: in an ONNX model by a value, because its name is unique."""
     values = list(dict.fromkeys(map(output_name, entries)))
     if len(values) == len(entries) and all(entry.node.details.label for entry in entries):
         return f"name a value instead: {format_names(values)}"

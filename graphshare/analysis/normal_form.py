@@ -1,6 +1,4 @@
-"""The normal form of a graph: which unlike nodes compute the same value, by the rules of its format
-or of its operators.
-"""
+"""The normal form of a graph: nodes that compute the same value by its format or operators."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from graphshare.ops.identities import OperatorForm
 def make_form(
     graph: Graph, parameters: ParameterFile | None, table: TermTable, facts: Facts
 ) -> NormalForm | None:
-    """Return the rules by which the nodes of a graph become terms; None where its format has no normal form."""
+    """Return the rules that turn nodes into terms; None if the format has no normal form."""
     records = None if parameters is None else RecordsByName(parameters)
 
     def read(node: Node) -> Content | None:
@@ -28,7 +26,7 @@ def make_form(
 
     def read_replaced(node: Node) -> Content | None:
         record = None if records is None else records.of(node)
-        # A model in Python may have arrays that replace the arrays of its file.
+        # A model in Python may replace arrays of its file.
         is_replaced = (
             record is not None and record.origin is not None and record.origin.file is None
         )

@@ -1,9 +1,9 @@
 """The role of each variable (input, parameter or auxiliary state), and the evidence for it.
 
-In an ONNX file initializers are parameters. A symbol file does not mark them: there the first of
-these that applies decides: an option of the user; a slot that an operator mutates; a record in the
-parameter file; a formal input other than data (weight, bias, gamma); labels and RNN states; an
-initializer or a known suffix; unknown operators; otherwise it is an input.
+In an ONNX file initializers are parameters. In a symbol file the first of these that applies
+decides: the user's option; a slot that an operator mutates; a record in the parameter file; a
+formal input other than data (weight, bias, gamma); labels and RNN states; an initializer or a known
+suffix; unknown operators. Otherwise the variable is an input.
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ from graphshare.ir.graph import Graph, Node
 from graphshare.ops.registry import auxiliary_slots, find_signature, name_inputs
 from graphshare.ops.signature import PARAMETER_FORMALS
 
-# Formal inputs for values that training changes. All others (data, lhs, indices, rois ...) carry
-# values through the graph.
+# All formal inputs but these and ``PARAMETER_FORMALS`` (data, lhs, indices, rois ...) carry data.
 LABEL_FORMALS = frozenset(("label", "data_lengths", "label_lengths"))
 STATE_FORMALS = frozenset(("state", "state_cell", "sequence_length"))
-# The endings in MXNet's initializers, in Gluon, in its quantizer, and for the fused RNN.
+# Suffixes of MXNet's initializers, of Gluon, of the quantizer, and of the fused RNN.
 SUFFIXES = (
     "weight",
     "bias",
@@ -50,7 +49,7 @@ class Kind(str, Enum):
 
 
 class Role(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """The kind of a variable and the reason. ``user`` is the operator that decided, if one did.
+    """The kind of a variable and the reason; ``user`` is the operator that decided, if one did.
 
     ``is_label`` and ``is_state`` mark inputs that are not data.
     """
@@ -63,12 +62,12 @@ class Role(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def is_parameter(self) -> bool:
-        """Whether training or a parameter file fills it: a parameter or an auxiliary state."""
+        """Return whether it is a parameter or an auxiliary state."""
         return self.kind is Kind.PARAMETER or self.kind is Kind.AUXILIARY
 
     @property
     def is_optional(self) -> bool:
-        """Whether it is zeros unless it is fed: a label or a state."""
+        """Return whether it is zeros unless fed: a label or a state."""
         return self.is_label or self.is_state
 
     @property
@@ -99,10 +98,9 @@ def assign_roles(
     as_input: Collection[str] = (),
     as_parameter: Collection[str] = (),
 ) -> dict[Node, Role]:
-    """Return the role of every variable of ``graph``, in file order.
+    """Return the role of every variable, in file order.
 
-    ``held`` are the names in a parameter file, or None without one; ``as_input`` and
-    ``as_parameter`` the user's options.
+    ``held`` are the names in a parameter file, or None without one.
     """
     uses = _decisive_uses(graph)
     has_options = bool(as_input or as_parameter)
@@ -114,7 +112,7 @@ def assign_roles(
         if has_options and node.name in as_input:
             role = Role(Kind.INPUT, AS_INPUT)
         elif has_options and node.name in as_parameter:
-            # The option tells parameters from inputs; which parameters are auxiliary is a fact of the graph.
+            # The option only marks parameters; the graph shows which of them are auxiliary.
             role = Role(
                 Kind.AUXILIARY if use.rank == _MUTATED else Kind.PARAMETER, "`as_parameter`"
             )
@@ -135,7 +133,7 @@ def assign_roles(
     return roles
 
 
-# The role that a use gives a variable; a lower number prevails.
+# Roles by use; a lower number prevails.
 _MUTATED, _TRAINED, _LABEL, _STATE, _DATA, _FOREIGN, _NONE = range(7)
 _RANKS = {
     **dict.fromkeys(STATE_FORMALS, _STATE),
@@ -154,15 +152,13 @@ _UNUSED = _Use(_NONE)
 
 
 def _decisive_uses(graph: Graph) -> dict[Node, _Use]:
-    """Return for each variable that an operator uses the use that prevails."""
     uses: dict[Node, _Use] = {}
-    formals: dict[
-        tuple[str, int, int], tuple[tuple[int, str], ...]
-    ] = {}  # ranks and formal names of inputs
+    formals: dict[tuple[str, int, int], tuple[tuple[int, str], ...]] = {}
     for node in graph.nodes:
         if not node.op:
             continue
-        # Equal attribute maps are one object, so its identity is a key; nodes with subgraphs are not cached.
+        # Equal attribute maps are one object, so its identity is a key. Nodes with subgraphs are
+        # not cached.
         inputs = node.inputs
         key = (node.op, id(node.attrs), len(inputs))
         ranked = formals.get(key)
@@ -211,7 +207,7 @@ def _by_graph(node: Node, use: _Use) -> Role:
 
 
 def assign_implied_role(implied: Implied) -> Role:
-    """Return the role of a variable without a node, by its slot: MXNet names it after its formal input."""
+    """Return the role of a variable without a node, by its formal input."""
     rank = _MUTATED if implied.auxiliary else _RANKS.get(implied.formal, _DATA)
     kind = (
         Kind.AUXILIARY if rank == _MUTATED else Kind.PARAMETER if rank == _TRAINED else Kind.INPUT
@@ -223,30 +219,27 @@ def assign_implied_role(implied: Implied) -> Role:
 
 
 def list_implied_parameters(graph: Graph) -> list[Implied]:
-    """Return the parameters and auxiliary states of ``graph`` that have no node."""
+    """Return the parameters and auxiliary states that have no node."""
     return [
         state for state in list_implied_variables(graph) if assign_implied_role(state).is_parameter
     ]
 
 
 def refuse_implied(states: Iterable[Implied]) -> list[Fault]:
-    """Return a fault for each implied parameter that should be shared: it has no node that could be tied."""
+    """Return a fault for each implied parameter to share: it has no node that could be tied."""
     hint = "add `gs.upgrade(model)`: it gives it one"
     message = "is implied by the file and has no node that could be shared"
     return [Fault(f"{state.name!r} {message}", node=state.node.name, hint=hint) for state in states]
 
 
 def _with_file(node: Node, role: Role, held: Collection[str]) -> Role:
-    """Return the role in view of a parameter file: it holds parameters only."""
     if node.name in held and not role.is_parameter:
         return Role(Kind.PARAMETER, _HELD_UNKNOWN if role.kind is Kind.UNKNOWN else _HELD)
     return Role(Kind.INPUT, _NOT_HELD) if role.kind is Kind.UNKNOWN else role
 
 
 def disagreements(roles: Mapping[Node, Role], held: Collection[str]) -> tuple[list[str], list[str]]:
-    """Return the names on which a parameter file and the graph disagree: parameters it does not
-    hold, and inputs it holds.
-    """
+    """Return the parameters that the parameter file lacks, and the inputs that it contains."""
     missing = [
         node.name for node, role in roles.items() if role.is_parameter and node.name not in held
     ]

@@ -1,1 +1,1 @@
-"""Running a graph: shapes and types of everything, a plan made once, and an interpreter."""
+"""Running a graph: shapes and types, a plan made once, and an interpreter."""

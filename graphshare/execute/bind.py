@@ -1,7 +1,7 @@
 """``bind``: a graph compiled once, with its parameters, for many forward passes.
 
-BatchNorm is folded into the weights of the convolution before it. If results are small, buffers do
-not matter, and a step is a function of its input arrays alone.
+BatchNorm is folded into the convolution before it. Steps with small results are plain functions of
+their inputs, without buffers.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ from graphshare.resources import memory_limit, parse_size
 from graphshare.text.format import format_count, format_names
 
 _CALLS = 100
-"""How often a bound graph is called, as ``auto`` estimates."""
+"""The estimated number of calls of a bound graph, for ``auto``."""
 _ARRAYS: WeakValueDictionary[Any, Any] = WeakValueDictionary()
-"""Parameters of bound graphs. They are in memory once for all graphs that are bound to one file,
-while one of them lives.
+"""Parameters of bound graphs, in memory once for all graphs that are bound to one file.
 
-The file is not mapped: the system ends a process that reads a page of a mapped file which was cut short.
+The file is not mapped: the system ends a process that reads a page of a mapped file which was cut
+short.
 """
 _KEPT = 16
 """The number of combinations of input shapes whose inference is cached."""
@@ -74,8 +74,8 @@ def bind(
 
     Raises:
         UnsupportedError: operators without a kernel; all are listed.
-        RefusedError: parameters that the model does not hold, targets that are not in the graph;
-            all of a kind are listed.
+        RefusedError: parameters without values, targets that are not in the graph; all of a kind
+            are listed.
         UsageError: the engine is not installed.
     """
     source = as_checkpoint(model)
@@ -125,7 +125,6 @@ class _Arguments(msgspec.Struct, frozen=True, eq=False):
     max_memory: int | None
 
     def bind(self) -> Bound:
-        """Bind the model once more."""
         return bind(
             self.source,
             targets=self.targets,
@@ -137,9 +136,7 @@ class _Arguments(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Case(msgspec.Struct, eq=False):
-    """The consequences of one combination of input shapes and dtypes: ``zeros`` for labels and
-    states, and numpy's plan.
-    """
+    """The results of one combination of input shapes: ``zeros`` are labels and states."""
 
     inference: Inference
     zeros: Mapping[Node, Any]
@@ -149,9 +146,9 @@ class _Case(msgspec.Struct, eq=False):
 class Bound:
     """A graph with its parameters: call it with inputs by name, and it returns outputs by name.
 
-    Inputs may have other shapes at every call. One thread at a time may call it: ``copy.copy``
-    makes one for another thread. A pickle holds the model, not the arrays; an unpickled or copied
-    object is bound again, and draws from the start of ``seed``.
+    Inputs may change their shapes between calls. One thread at a time may call it: ``copy.copy``
+    makes one for another thread. A pickle contains the model, not the arrays; an unpickled or
+    copied object is bound again, and draws from the start of ``seed``.
     """
 
     def __init__(
@@ -190,13 +187,14 @@ class Bound:
         return self._arguments.bind, ()
 
     def __call__(self, feeds: Any = None, /, **named: Any) -> dict[str, Any]:
-        """Return the outputs for inputs by name, given as keywords or in a mapping, or for the array of the only input.
+        """Return the outputs for inputs by name, as keywords or in a mapping, or for the array of
+        the only input.
 
-        Labels and RNN states do not count: they are zeros unless they are given by name.
+        Labels and RNN states do not count as inputs here: they default to zeros.
 
         Raises:
-            RefusedError: an input is missing, a name is not an input's, shapes do not fit; all of a
-                kind are listed. The pass takes more memory than it may.
+            RefusedError: an input is missing, a name is not an input's, or shapes do not fit; all
+                of a kind are listed. The pass takes more memory than allowed.
         """
         if feeds is not None and not isinstance(feeds, Mapping):
             feeds = {self._find_only_input(): feeds}
@@ -212,7 +210,6 @@ class Bound:
         )
 
     def _compute(self, fed: Mapping[Node, Any]) -> Sequence[Any]:
-        """Return the outputs for arrays of inputs."""
         case = self._settle(fed)
         inference = case.inference
         values = {**self._parameters, **case.zeros}
@@ -224,17 +221,14 @@ class Bound:
         if program is not None:
             done = program.run(values, self._rng)
         else:
-            # An engine may leave some shapes to numpy, whose plan is made when it is first needed.
+            # An engine may leave some shapes to numpy; its plan is made when first needed.
             plan, memo = self._numpy = self._numpy or self._prepare_numpy()
             case.plan = case.plan or _call_directly(plan, inference)
             done = run_plan(case.plan, values, shapes=inference.shapes, rng=self._rng, memo=memo)
         return done.outputs
 
     def _find_only_input(self) -> str:
-        """Return the name of the input that is neither a label nor an RNN state.
-
-        Raises RefusedError unless there is one.
-        """
+        """Return the only input except labels and RNN states. Raises RefusedError if there is not exactly one."""
         names = [node.name for node in self._inputs if not self._roles[node].is_optional]
         if len(names) != 1:
             example = ", ".join(f"{name!r}: ..." for name in names[:3])
@@ -243,20 +237,18 @@ class Bound:
         return names[0]
 
     def _prepare_numpy(self) -> tuple[ExecutionPlan, Memo]:
-        """Return numpy's plan, and the cache for values that follow only from parameters."""
         plan = fold_batch_norm(make_plan(self._part.heads), self._parameters)
         constant = {slot for node, slot in plan.variables.items() if node in self._parameters}
         return plan, Memo(constant | plan.constants.keys())
 
     def _find_program(self, values: Mapping[Node, Any], inference: Inference) -> Program | None:
-        """Return the engine's program for these shapes; None where numpy computes."""
         if self._executor is None:
             return None
         with memory_limit(self._arguments.max_memory):
             return self._executor.find_program(self._part.heads, values, inference, self._roles)
 
     def _list_missing(self, fed: Mapping[Node, Any]) -> list[Node]:
-        """Return the inputs that are not fed. Raises RefusedError with those that are neither labels nor RNN states."""
+        """Return the inputs that are not fed. Raises RefusedError unless all are labels or RNN states."""
         missing = [node for node in self._inputs if node not in fed]
         lacking = [node for node in missing if not self._roles[node].is_optional]
         if lacking:
@@ -281,7 +273,7 @@ class Bound:
                     options=DrawOptions(None),
                 )
             if len(self._known) >= _KEPT:
-                # The oldest combination goes; dicts keep the order of insertion.
+                # The oldest goes: dicts keep the order of insertion.
                 del self._known[next(iter(self._known))]
             self._known[key] = _Case(
                 assigned.inference, {node: assigned.values[node] for node in missing}
@@ -290,14 +282,14 @@ class Bound:
 
 
 class _BoundWhole(Bound):
-    """A graph that its backend computes as a whole, and which stays open there."""
+    """A graph that its backend computes as a whole, and keeps open."""
 
     def __init__(self, computation: Computation, outputs: list[str], arguments: _Arguments) -> None:
         self.outputs, self._arguments = outputs, arguments
         self._computation, self._executor = computation, None
         self._nodes, self._roles = list(computation.graph.nodes), assign_roles(computation.graph)
         variables = [node for node in self._nodes if node.is_variable]
-        # An input that the model has a value for may be fed, and need not be.
+        # An input with a value in the model may be fed.
         defaults = computation.list_defaults()
         self._optional = [node for node in variables if node.name in defaults]
         self._inputs = [node for node in variables if not node.details.holds_value]
@@ -309,7 +301,7 @@ class _BoundWhole(Bound):
 
 
 def _call_directly(plan: ExecutionPlan, inference: Inference) -> ExecutionPlan:
-    """Return ``plan`` for inputs of these shapes and dtypes, with such functions where the kernels have them."""
+    """Return ``plan`` with direct functions for small results."""
     return msgspec.structs.replace(
         plan, fused=tuple(_with_function(step, inference) for step in plan.fused)
     )
@@ -317,7 +309,7 @@ def _call_directly(plan: ExecutionPlan, inference: Inference) -> ExecutionPlan:
 
 def _with_function(step: PlanStep, inference: Inference) -> PlanStep:
     node = step.node
-    # Larger results are better written into buffers of the pool; only a context can give those.
+    # Larger results belong in the pool's buffers; only a context provides those.
     if (
         step.kernel.direct is None
         or step.outputs != step.outputs[:1]
@@ -331,7 +323,7 @@ def _with_function(step: PlanStep, inference: Inference) -> PlanStep:
 
 
 def _is_small(node: Node, inference: Inference) -> bool:
-    """Return whether the first output has axes, and is too small for a buffer."""
+    """Return whether the first output has axes, but needs no buffer."""
     shape, dtype = inference.shapes[node][0], inference.types[node][0]
     if not shape or dtype is None:
         return False
@@ -340,7 +332,7 @@ def _is_small(node: Node, inference: Inference) -> bool:
 
 
 def fold_batch_norm(plan: ExecutionPlan, parameters: Mapping[Node, Array]) -> ExecutionPlan:
-    """Return ``plan`` for inference with these parameters. They must not change afterwards.
+    """Return ``plan`` for inference with these parameters; they must not change afterwards.
 
     The folded weights take as much memory as the original ones.
     """
@@ -354,7 +346,6 @@ def fold_batch_norm(plan: ExecutionPlan, parameters: Mapping[Node, Array]) -> Ex
             continue
         chain, weight, term = replacement
         constants[slots], constants[slots + 1] = weight, term
-        # The other operand of a sum stays the last input.
         others = step.inputs[-1:] if chain.adds else ()
         inputs = (step.inputs[0], slots, slots + 1, *others)
         steps.append(
@@ -370,7 +361,7 @@ def fold_batch_norm(plan: ExecutionPlan, parameters: Mapping[Node, Array]) -> Ex
 
 
 def _fold(step: PlanStep, known: Mapping[int, Array]) -> tuple[Chain, Array, Array] | None:
-    """Return the chain without its BatchNorm, the weight and the bias; None where it cannot be folded."""
+    """Return the chain without its BatchNorm, the weight and the bias, if it can be folded."""
     chain: Chain = step.attrs["chain"]
     own = step.inputs[1:-1] if chain.adds else step.inputs[1:]
     if chain.normalization is None or not all(slot in known for slot in own):

@@ -1,4 +1,4 @@
-"""The classes of a classifier: which scores of an output are the largest, with their labels."""
+"""The classes of a classifier: the largest scores of an output, with their labels."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_LABEL_BYTES = 1 << 24
 
 
 class ClassScore(msgspec.Struct, frozen=True):
-    """A class by its number and label, and its score as the network gives it, None where it is not finite."""
+    """A class by number and label, and its score, None if not finite."""
 
     index: int
     label: str | None
@@ -29,7 +29,7 @@ class ClassScore(msgspec.Struct, frozen=True):
 
 
 class Ranking(msgspec.Struct, frozen=True):
-    """The best classes of one sample, best first; ``image`` is its file, None where the input was not images."""
+    """The best classes of one sample, best first; ``image`` is its file, None without images."""
 
     output: str
     sample: int
@@ -44,11 +44,11 @@ def rank_classes(
     labels: str | os.PathLike[str] | Sequence[str] | None = None,
     images: Sequence[str] = (),
 ) -> list[Ranking]:
-    """Return the ``top`` classes of each sample in each of ``outputs`` (N, classes), also (N,
-    classes, 1, 1); ties by number.
+    """Return the ``top`` classes of each sample in each of ``outputs`` (N, classes) or (N, classes,
+    1, 1); ties by number.
 
-    ``labels`` are the names of the classes, or a file with one per line; then outputs with another
-    number of classes are left out. ``images`` are the files of the samples.
+    ``labels`` are the names of the classes, or a file with one per line; outputs with another
+    number of classes are left out then. ``images`` are the files of the samples.
 
     Raises:
         RefusedError: no output has that form, or as many classes as there are labels.
@@ -83,7 +83,6 @@ def rank_classes(
 
 
 def _refuse_outputs(outputs: Mapping[str, Any], names: Sequence[str] | None) -> RefusedError:
-    """Return the error of outputs without scores, or with none for as many classes as there are labels."""
     shapes = ", ".join(f"{name} {format_dims(np.shape(value))}" for name, value in outputs.items())
     wanted = "rows of scores" if names is None else f"rows of {format_count(len(names), 'score')}"
     hint = "choose the output with `targets`" + (
@@ -95,7 +94,7 @@ def _refuse_outputs(outputs: Mapping[str, Any], names: Sequence[str] | None) -> 
 
 
 def _has_no_scores(value: Any) -> bool:
-    """Return whether an output of an ONNX model is texts, a sequence, a map or nothing, and has no numbers to rank."""
+    """Return whether an output has no numbers: texts, a sequence, a map or nothing."""
     if isinstance(value, np.ndarray):
         return bool(value.dtype.kind == "O")
     return (
@@ -106,10 +105,7 @@ def _has_no_scores(value: Any) -> bool:
 
 
 def read_labels(path: str | os.PathLike[str]) -> list[str]:
-    """Return the lines of a text file (UTF-8) without empty lines at the end.
-
-    Raises InputError when it is not such a file.
-    """
+    """Return the lines of a text file (UTF-8) without empty ones at the end. Raises InputError."""
     with open_source(path, endings=(".txt",)) as source:
         if source.size > MAX_LABEL_BYTES:
             raise InputError(
@@ -139,14 +135,13 @@ def read_labels(path: str | os.PathLike[str]) -> list[str]:
 
 
 def _as_rows(array: Array) -> Array | None:
-    """Return an output as (N, classes); None where it has another form."""
     # A single column is a regression or one probability: it ranks nothing.
     is_row = array.ndim >= 2 and array.shape[1] > 1 and all(size == 1 for size in array.shape[2:])
     return array.reshape(array.shape[:2]) if is_row else None
 
 
 def _best(row: Array, top: int, names: Sequence[str] | None) -> tuple[ClassScore, ...]:
-    # Negated, not reversed: a stable sort then leaves equal scores by number, and NaN comes last.
+    # A stable sort of negated scores keeps equal ones by number, and NaN comes last.
     order = np.argsort(-row.astype(np.float64), kind="stable")[:top]
     return tuple(
         ClassScore(

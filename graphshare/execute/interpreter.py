@@ -1,6 +1,7 @@
-"""Runs a plan: kernels in order; values are freed, and their buffers reused in place, after their last use.
+"""Runs a plan: kernels in order; after their last use values are freed, and buffers reused in
+place.
 
-Memory that is reused needs no new pages, and stays in the cache.
+Reused memory stays in the cache, and needs no new pages.
 """
 
 from __future__ import annotations
@@ -44,23 +45,19 @@ _SLACK = 4
 _NBYTES = attrgetter("nbytes")
 _PROBE: list[Array] = [np.empty(0, np.uint8)]
 _IDLE = getrefcount(_PROBE[0])
-"""The :func:`getrefcount` of an item to which only its list refers.
-
-It is measured: versions of Python count differently.
+"""The :func:`getrefcount` of an item to which only its list refers: measured, because it differs
+between versions of Python.
 """
 
 
 class Pool:
-    """Creates uninitialised arrays.
-
-    A buffer is reusable as soon as no array refers to it; none is returned explicitly.
-    """
+    """Creates uninitialised arrays. A buffer is reusable once no array refers to it."""
 
     def __init__(self) -> None:
         self._buffers: list[Array] = []  # by size
 
     def empty(self, shape: Sequence[int], dtype: Any) -> Array:
-        """Return an array as ``numpy.empty`` does. Its buffer may be larger."""
+        """Return an array like ``numpy.empty``; its buffer may be larger."""
         dtype = np.dtype(dtype)
         size = dtype.itemsize
         for n in shape:
@@ -81,13 +78,13 @@ class Pool:
         for i in range(bisect_left(self._buffers, size, key=_NBYTES), len(self._buffers)):
             if self._buffers[i].nbytes > _SLACK * size:
                 break
-            # Never through a local variable: some versions of Python count it as a reference, others do not.
+            # Never through a local variable: some versions of Python count it as a reference.
             if getrefcount(self._buffers[i]) == _IDLE:
                 return self._buffers[i]
         return None
 
     def _make_room(self, size: int) -> None:
-        """Release idle buffers, large ones first, until they take no more than those in use or ``_KEPT``."""
+        """Release idle buffers, large ones first, down to the size in use or ``_KEPT``."""
         idle = [i for i in range(len(self._buffers)) if getrefcount(self._buffers[i]) == _IDLE]
         total = sum(self._buffers[i].nbytes for i in idle)
         used = sum(buffer.nbytes for buffer in self._buffers) - total + size
@@ -107,7 +104,7 @@ class Timing(msgspec.Struct, frozen=True):
 
 
 class Run(msgspec.Struct, eq=False):
-    """The result of a run. ``peak_bytes`` is the most that values took at one time, variables not counted."""
+    """The result of a run. ``peak_bytes`` is the most that values took, without variables."""
 
     outputs: list[Array]
     updates: dict[Node, Array]
@@ -116,9 +113,9 @@ class Run(msgspec.Struct, eq=False):
 
 
 class Memo:
-    """What one plan keeps from run to run: buffers, and the last result of each step from parameters alone.
+    """State of a plan between runs: buffers, and each step's last result from parameters alone.
 
-    ``constant`` are the slots whose values never change.
+    ``constant`` are slots whose values never change.
     """
 
     def __init__(self, constant: Collection[int]) -> None:
@@ -129,13 +126,12 @@ class Memo:
         self._runners: dict[PlanStep, RunSubgraph] = {}
 
     def of(self, step: PlanStep) -> Once:
-        """Return the :class:`~graphshare.ops.kernel.Context`'s ``once`` for the kernel of ``step``."""
         if step not in self._once:
             self._once[step] = self._keep_results(step)
         return self._once[step]
 
     def find_runner(self, step: PlanStep, make: Callable[[], RunSubgraph]) -> RunSubgraph:
-        """Return the runner of the subgraphs of ``step``, made once: it keeps their plans and shapes."""
+        """Return the runner of a step's subgraphs; it keeps their plans and shapes."""
         if step not in self._runners:
             self._runners[step] = make()
         return self._runners[step]
@@ -144,7 +140,7 @@ class Memo:
         def once(positions: Sequence[int], key: Any, compute: Callable[[], Any]) -> Any:
             if not all(step.inputs[position] in self._constant for position in positions):
                 return compute()
-            # One result per step: a kernel whose key changes with the input shapes keeps the last one only.
+            # Only one result per step: keys may change with input shapes.
             if step not in self._results or self._results[step][0] != key:
                 self._results[step] = key, compute()
             return self._results[step][1]
@@ -164,9 +160,9 @@ def run_plan(
 ) -> Run:
     """Run ``plan`` for inference on the values of its variables, and never write to these.
 
-    ``shapes`` are the inferred shapes of outputs; operators without inputs may depend on them.
-    ``watch`` is called with each node and its outputs; with it, or ``profile``, every node runs by
-    itself. ``memo`` is kept from one run of ``plan`` to the next.
+    ``shapes`` are the inferred shapes of outputs; operators without inputs may need them. ``watch``
+    is called with each node and its outputs; with it, or ``profile``, steps are not fused. ``memo``
+    is kept between runs of ``plan``.
 
     Raises:
         RefusedError: a kernel cannot take its inputs; node and shapes are named.
@@ -175,12 +171,12 @@ def run_plan(
     pool = Pool() if memo is None else memo.pool
     timings: list[Timing] = []
     np_shape = has_np_shape(shapes)
-    # A fused step has no values between its operators to time or to watch.
+    # Values inside a fused step cannot be timed or watched.
     steps = plan.steps if profile or watch is not None else plan.fused
     with np.errstate(all="ignore"):  # once, because it takes as long as a small kernel
         for step in item_progress(steps, "computing", "nodes"):
             inputs = [state.values[slot] for slot in step.inputs]
-            # A chain of 200 operators on 64 numbers takes a quarter of the time if no context is built for its kernels.
+            # Without a context, 200 operators on 64 numbers take a quarter of the time.
             if step.direct is not None:
                 state.values[step.outputs[0]] = step.direct(*inputs)
                 state.free(step)
@@ -216,7 +212,7 @@ def run_kernel(step: PlanStep, context: Context, inputs: Sequence[Array]) -> Ker
     """Run the kernel of a step and return its result in one form; numpy's warnings must be off.
 
     Raises:
-        RefusedError: the kernel cannot take its inputs; the node and the shapes are named.
+        RefusedError: the kernel cannot take its inputs; node and shapes are named.
         BugError: the kernel failed within its limits.
     """
     try:
@@ -251,17 +247,15 @@ def run_kernel(step: PlanStep, context: Context, inputs: Sequence[Array]) -> Ker
 class _State:
     """The live values, and the number of slots that share each buffer.
 
-    A result may be a view of an input. Buffers are counted by the array that owns them; one may be
-    reused in place only when a single slot refers to it and no variable does.
+    A result may be a view of an input, so buffers are counted by the array that owns them. Only a
+    buffer of a single slot and no variable may be reused in place.
     """
 
     def __init__(self, plan: ExecutionPlan, values: Mapping[Node, Array], *, tracked: int) -> None:
-        """Put the variables into their slots. Buffers below ``tracked`` bytes are not counted, and never reused."""
+        """Fill the slots of variables. Buffers smaller than ``tracked`` bytes are neither counted nor reused."""
         self.values: list[Any] = [None] * plan.slots
         self._tracked = tracked
-        self._owners = [
-            0
-        ] * plan.slots  # the id of the array that owns the buffer of a computed value
+        self._owners = [0] * plan.slots  # ids of the arrays that own computed values' buffers
         self._holders: dict[int, int] = {}
         self._sizes: dict[int, int] = {}
         self._variables: set[int] = set()
@@ -283,13 +277,12 @@ class _State:
 
     def keep(self, step: PlanStep, outputs: Sequence[Array]) -> None:
         for slot, value in zip(step.outputs, outputs, strict=False):
-            # An output that nothing reads is not kept.
             if slot < 0:
                 continue
             self.values[slot] = value
             owner = _owner(value)
             key = id(owner)
-            # A view of a variable is not memory of its own, and must never be written to.
+            # A view of a variable has no memory of its own, and must never be written to.
             if owner.nbytes < self._tracked or key in self._variables:
                 continue
             self._owners[slot] = key
@@ -313,8 +306,7 @@ class _State:
 
 
 def _owner(array: Array) -> Array:
-    """Return the array that owns the buffer."""
-    # The base of an array that numpy did not allocate may be bytes or a memory map: the array then owns it.
+    # An array may own bytes or a memory map that numpy did not allocate.
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array
@@ -328,8 +320,6 @@ def has_np_shape(shapes: Mapping[Node, Sequence[Shape]]) -> bool:
 def _find_runner(
     step: PlanStep, memo: Memo | None, rng: np.random.Generator | None, np_shape: bool
 ) -> RunSubgraph:
-    """Return the function that runs the subgraphs of ``step``; a bound graph keeps it, with their plans."""
-
     def make() -> RunSubgraph:
         return _subgraph_runner(step.node, rng, np_shape)
 
@@ -337,7 +327,7 @@ def _find_runner(
 
 
 def _subgraph_runner(node: Node, rng: np.random.Generator | None, np_shape: bool) -> RunSubgraph:
-    """Return a function that runs a subgraph of ``node`` on arrays for its variables, in MXNet's order."""
+    """Return a function that runs a subgraph on arrays for its variables, in MXNet's order."""
     plans: dict[int, tuple[ExecutionPlan, list[Node]]] = {}
     inferences: dict[Any, Inference] = {}
 
@@ -349,12 +339,12 @@ def _subgraph_runner(node: Node, rng: np.random.Generator | None, np_shape: bool
         values = dict(zip(variables, arrays, strict=True))
         key = (number, *((x.shape, x.dtype) for x in arrays))
         if key not in inferences:  # a loop has the same shapes in each step
-            # Only the last shapes are kept: otherwise a body whose shapes grow would keep the shapes of every step.
+            # Only the last shapes are kept: a growing body would add more and more.
             inferences.clear()
             inferences[key] = infer_body(node.subgraphs[number], values, np_shape=np_shape)
         creates = any(
             not step.inputs for step in plan.steps
-        )  # their shapes may follow from the others only
+        )  # their shapes may follow only from others
         shapes = inferences[key].shapes if creates or np_shape else EMPTY
         return run_plan(plan, values, shapes=shapes, rng=rng).outputs
 

@@ -1,7 +1,7 @@
-"""The plan of a run: which kernels run in which order, on which slots, and where each value has its last use.
+"""The plan of a run: kernels in order, the slots of values, and their last uses.
 
-An operator and its epilogue run as one step, where no other node uses the values between; the
-kernels of the operators declare what can be fused (:mod:`graphshare.ops.kernel`).
+An operator and its epilogue are one step if nothing else uses the values between; kernels declare
+what can be fused (:mod:`graphshare.ops.kernel`).
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from graphshare.ops.registry import find_node_kernel, find_signature
 
 class PlanStep(msgspec.Struct, frozen=True, eq=False):
     """One operator. ``inputs`` and ``outputs`` are slots, -1 for an unused output; ``last`` are
-    slots that it uses last.
+    slots not used later.
 
-    ``inner`` are the operators of the node's first subgraph with their attributes. ``direct``
-    computes the output of the step where it is small, from only its inputs.
+    ``inner`` are the operators of the first subgraph with their attributes. ``direct`` computes a
+    small output from the inputs alone.
     """
 
     node: Node
@@ -44,8 +44,8 @@ class PlanStep(msgspec.Struct, frozen=True, eq=False):
 class RecordedStep(msgspec.Struct, eq=False):
     """A step of the forward pass that the backward pass needs.
 
-    ``inputs`` and ``outputs`` are shapes and dtypes; ``updates`` have the old and the new value of
-    inputs that are mutated.
+    ``inputs`` and ``outputs`` are shapes and dtypes; ``updates`` maps mutated inputs to their old
+    and new values.
     """
 
     step: PlanStep
@@ -61,10 +61,10 @@ class UnsupportedError(RefusedError):
 
 
 class ExecutionPlan(msgspec.Struct, frozen=True, eq=False):
-    """The steps of a run. ``variables`` has the slot of each variable, ``targets`` the slots of the results.
+    """The steps of a run. ``variables`` has each variable's slot, ``targets`` the results' slots.
 
-    ``fused`` are the steps for inference without watching single nodes; ``constants`` are values of
-    slots that only they use.
+    ``fused`` are the steps for inference without watching nodes; only they use ``constants``,
+    values by slot.
     """
 
     steps: tuple[PlanStep, ...]
@@ -76,12 +76,12 @@ class ExecutionPlan(msgspec.Struct, frozen=True, eq=False):
 
 
 def missing_kernels(nodes: Iterable[Node]) -> list[Fault]:
-    """Return a fault for each operator without a kernel, those in subgraphs too."""
+    """Return a fault for each operator without a kernel, also in subgraphs."""
     return [fault for _, fault in list_without_kernels(nodes)]
 
 
 def list_without_kernels(nodes: Iterable[Node]) -> Iterator[tuple[Node, Fault]]:
-    """Yield each operator without a kernel, those in subgraphs too, with its fault."""
+    """Yield each operator without a kernel, also in subgraphs, with its fault."""
     for node in nodes:
         if node.is_variable:
             continue
@@ -101,7 +101,7 @@ def list_without_kernels(nodes: Iterable[Node]) -> Iterator[tuple[Node, Fault]]:
 
 
 def _explain_refusal(node: Node, refuses: Callable[..., str | None]) -> str | None:
-    """Return why a kernel that refuses some attributes cannot run this node, None where it can."""
+    """Return why a kernel refuses a node's attributes, if so."""
     signature = find_signature(node)
     attrs, faults = signature.parse(node.attrs) if signature is not None else ({}, ())
     if signature is None or faults:  # reported unchanged
@@ -113,7 +113,7 @@ def _explain_refusal(node: Node, refuses: Callable[..., str | None]) -> str | No
 
 
 def find_unsupported_operators(nodes: Sequence[Node]) -> list[Fault]:
-    """Return a fault for each operator without a kernel, and for attributes that cannot be read."""
+    """Return a fault for each operator without a kernel, and for unreadable attributes."""
     faults = missing_kernels(nodes)
     for node in nodes:
         signature = find_signature(node) if not node.is_variable else None
@@ -125,7 +125,7 @@ def find_unsupported_operators(nodes: Sequence[Node]) -> list[Fault]:
 
 
 def make_plan(targets: Sequence[Entry]) -> ExecutionPlan:
-    """Plan what must run to compute ``targets``, and nothing else.
+    """Plan the steps that compute ``targets``, and nothing else.
 
     Raises:
         UnsupportedError: operators without a kernel; all are listed.
@@ -150,9 +150,8 @@ def make_plan(targets: Sequence[Entry]) -> ExecutionPlan:
 
 
 def _slots(nodes: Sequence[Node], targets: Sequence[Entry]) -> dict[tuple[Node, int], int]:
-    """Return a slot for each used output, and for the first output of every node."""
     read: dict[tuple[Node, int], None] = {}
-    # First outputs get slots even if nothing reads them, because a step needs a place for its result.
+    # A step needs a place for its first output, even if unread.
     for node in nodes:
         read[node, 0] = None
     for node in nodes:
@@ -164,7 +163,7 @@ def _slots(nodes: Sequence[Node], targets: Sequence[Entry]) -> dict[tuple[Node, 
 def _last_uses(
     nodes: Sequence[Node], slots: Mapping[tuple[Node, int], int], wanted: Sequence[int]
 ) -> dict[Node, set[int]]:
-    """Return for each node the slots whose last use it is; an unused output has its last use where it is computed."""
+    """Return for each node the slots not used later; an unused output ends at its own node."""
     last: dict[Node, set[int]] = {}
     kept = set(wanted)
     for node in reversed(nodes):
@@ -195,9 +194,9 @@ def _step(
 
 
 def _fuse_steps(steps: Sequence[PlanStep], wanted: Sequence[int]) -> tuple[PlanStep, ...]:
-    """Return ``steps`` for inference with such chains fused, each at the position of its last step.
+    """Fuse chains for inference, each at the position of its last step.
 
-    Only a value with a single use that is not a target is left out, so no work is shared between branches.
+    Only values with a single use that are not targets disappear: branches never share work.
     """
     uses = Counter(wanted)
     for step in steps:
@@ -220,13 +219,13 @@ def _fuse_steps(steps: Sequence[PlanStep], wanted: Sequence[int]) -> tuple[PlanS
 
 
 def _start_chain(step: PlanStep) -> PlanStep:
-    """Return a step that can begin a chain as a chain of one, any other step unchanged."""
+    """Return a step as a chain of one if it can begin one."""
     chain = step.kernel.begin(step.attrs) if step.kernel.begin is not None else None
     return step if chain is None else msgspec.structs.replace(step, kernel=chain[0], attrs=chain[1])
 
 
 def _fuse(first: PlanStep, second: PlanStep, place: int) -> PlanStep | None:
-    """Return both steps as one, ``first`` being input ``place`` of ``second``; None where they cannot be fused."""
+    """Fuse ``first`` with ``second``, whose input ``place`` it is, if possible."""
     if first.kernel.extend is None or second.kernel.epilogue is None or len(second.outputs) > 1:
         return None
     operation = second.kernel.epilogue(second.attrs)

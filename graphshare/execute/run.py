@@ -1,7 +1,7 @@
-"""``run``: the outputs of a graph for given inputs and parameters, computed with numpy or another engine.
+"""``run``: the outputs of a graph for given inputs and parameters, with numpy or another engine.
 
-All at once or in batches, a few images at a time, whose outputs are joined on their batch axis; and
-the summaries of a run: of its outputs, and of time and memory by node and by operator.
+Images may be computed in batches whose outputs are joined. Summaries cover outputs, time and
+memory.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from graphshare.text.summary import ShortRepr, Table, format_html
 
 
 class NumericResult(ShortRepr):
-    """A base class for results with arrays: two are equal if all but the measured times is."""
+    """A base class for results with arrays: measured times and engines do not count when compared."""
 
     __slots__ = ()
 
@@ -66,8 +66,8 @@ class NumericResult(ShortRepr):
 
 
 class Computed(NumericResult, msgspec.Struct, eq=False):
-    """The result of a run. ``outputs`` are arrays by MXNet's output names; equal names get the
-    endings ``#1``, ``#2``...
+    """The result of a run. ``outputs`` are arrays by MXNet's output names; equal names end in
+    ``#1``, ``#2``...
 
     Outputs of an ONNX model may also be arrays of texts, lists of arrays (sequences), or None (an
     empty optional value). ``peak_bytes`` is the most that computed values took at one time,
@@ -84,7 +84,7 @@ class Computed(NumericResult, msgspec.Struct, eq=False):
     engine: str = REFERENCE
 
     def __getitem__(self, name: str) -> Any:
-        """Return the array of an output. Raises RefusedError for a name that no output has."""
+        """Return the array of an output. Raises RefusedError for an unknown name."""
         if name not in self.outputs:
             hint = did_you_mean(name, self.outputs) or f"there are {format_names(self.outputs)}"
             raise RefusedError(Fault(f"there is no output {name!r}", hint=hint))
@@ -104,13 +104,12 @@ class Computed(NumericResult, msgspec.Struct, eq=False):
         )
 
     def _repr_html_(self) -> str:
-        """Return a summary of each output as an HTML table for notebooks."""
         facts = [("note", note) for note in self.notes]
         return format_html(self._summary(), facts=facts, tables=[tabulate_outputs(self.outputs)])
 
 
 class OutputSummary(msgspec.Struct, frozen=True):
-    """One output. ``min``, ``max`` and ``mean`` are over its finite values, None where it has none."""
+    """One output. ``min``, ``max`` and ``mean`` are over finite values, None if there are none."""
 
     name: str
     shape: tuple[int, ...]
@@ -131,7 +130,7 @@ class NodeCost(msgspec.Struct, frozen=True):
 
 
 class OperatorCost(msgspec.Struct, frozen=True):
-    """The cost of all nodes with the same operator together."""
+    """The cost of an operator's nodes."""
 
     op: str
     nodes: int
@@ -165,28 +164,28 @@ def run(
     """Compute the heads of a model, or ``targets``, and only the nodes that they need.
 
     ``feeds`` are arrays, or images (:func:`graphshare.open_images`), by variable name, parameters
-    too; an array of another dtype is converted where the dtypes of the others determine its
-    variable's. With ``batch`` the images are decoded and computed that many at a time. ``profile``
-    measures each node: ``timings`` of the result. ``seed`` draws the inputs that are not fed
-    (random operators use it too), ``params_seed`` the parameters that the model does not hold.
-    Labels and RNN states that are not fed are zeros. ``all_outputs`` returns every inner output
-    that the targets need as well, in topological order, and the inputs: :func:`compare` takes this
-    result as a record. ``engine`` is ``"numpy"``, the reference and the default, ``"onnxruntime"``,
-    ``"auto"`` (onnxruntime where that is faster, its opening included), or the name of an installed
-    package's engine. Nodes that it cannot take are computed with numpy, with a note; with
-    ``strict_engine`` they are refused. A run that would take more than ``max_memory`` (bytes, or a
-    text such as ``"2G"``; by default the available memory) is refused before it starts, and work
-    ends with an error after ``time_limit`` seconds.
+    too; an array of another dtype is converted if the other dtypes determine its variable's. With
+    ``batch`` the images are decoded and computed that many at a time. ``profile`` measures each
+    node: ``timings`` of the result. ``seed`` draws the inputs that are not fed (random operators
+    use it too), ``params_seed`` the parameters that the model does not contain. Labels and RNN
+    states that are not fed are zeros. ``all_outputs`` also returns every inner output that the
+    targets need, in topological order, and the inputs: :func:`compare` takes this result as a
+    record. ``engine`` is ``"numpy"``, the reference and the default, ``"onnxruntime"``, ``"auto"``
+    (onnxruntime if that is faster, its opening included), or the name of an installed package's
+    engine. Nodes that it cannot take are computed with numpy, with a note; with ``strict_engine``
+    they are refused. A run that would take more than ``max_memory`` (bytes, or a text such as
+    ``"2G"``; by default the available memory) is refused before it starts, and work ends with an
+    error after ``time_limit`` seconds.
 
-    An ONNX model is computed by onnxruntime alone, as a whole. Its inputs are drawn as it declares
-    them, integers as it uses them, and one that has an initializer need not be fed.
+    onnxruntime alone computes an ONNX model, as a whole. Its inputs are drawn as it declares them,
+    integers as it uses them, and one with an initializer need not be fed.
 
     Raises:
         UnsupportedError: operators without a kernel; all are listed before anything runs.
         RefusedError: names that are not in the graph, shapes that do not fit, missing values; all
             of a kind are listed. The limit of memory or time is not enough.
-        UsageError: ``batch`` is without images, or combined with ``profile`` or ``all_outputs``; the engine is not
-            installed, or ``profile`` is wanted of another than numpy.
+        UsageError: ``batch`` is without images, or combined with ``profile`` or ``all_outputs``;
+            the engine is not installed, or ``profile`` is combined with an engine other than numpy.
     """
     source, fed, names = as_checkpoint(model), feeds or {}, as_names(targets)
     _check_options(engine, batch, profile=profile, all_outputs=all_outputs)
@@ -220,7 +219,6 @@ def run(
 def _check_options(
     engine: str | None, batch: int | None, *, profile: bool, all_outputs: bool
 ) -> None:
-    """Raise UsageError with all options that cannot be combined."""
     has_engine, has_batch = engine not in (None, REFERENCE), batch is not None
     refused = (
         (
@@ -244,7 +242,6 @@ def _compute(
     profile: bool,
     values: Mapping[str, Any],
 ) -> Computed:
-    """Prepare a graph for ``values`` of its variables, and compute it."""
     ready = prepare(graph, request, as_values(values, graph), shapes)
     started = perf_counter()
     done = ready.computation.run(ready.values, seed=request.draw.seed or 0, profile=profile)
@@ -258,7 +255,6 @@ def _compute(
 
 
 def _count_batches(feeds: Mapping[str, Any], batch: int | None) -> int:
-    """Return the number of times that the graph is computed."""
     if batch is None or batch < 1:
         return 1
     return max(
@@ -268,15 +264,15 @@ def _count_batches(feeds: Mapping[str, Any], batch: int | None) -> int:
 
 
 def is_recordable(value: object) -> bool:
-    """Return whether a value is an array of numbers, so that an .npz can hold it."""
+    """Return whether a value is an array of numbers, fit for an .npz."""
     return isinstance(value, np.ndarray) and is_number(value.dtype)
 
 
 def select_arrays(outputs: Mapping[str, Any], notes: list[str]) -> dict[str, Array]:
-    """Return the outputs that a file of arrays can hold: arrays of numbers; add notes on others, and on changed dtypes.
+    """Return the outputs that are arrays of numbers; note others, and changed dtypes.
 
     Raises:
-        RefusedError: there is no other.
+        RefusedError: no output is one.
     """
     kept = {name: widen(value) for name, value in outputs.items() if is_recordable(value)}
     others = [name for name in outputs if name not in kept]
@@ -309,14 +305,13 @@ def _run_batches(
     feeds: Mapping[str, Any],
     targets: Sequence[str] = (),
 ) -> Computed:
-    """Compute ``targets`` for ``size`` images at a time; ``compute`` runs ``graph`` with feeds.
-    Other feeds stay the same.
+    """Compute ``targets`` for ``size`` images at a time; other feeds stay the same.
 
-    The last batch is filled up with the last image, and the extra results are dropped.
+    The last image fills up the last batch; the extra results are dropped.
 
     Raises:
         UsageError: no feed is images, or two differ in their number.
-        RefusedError: an operator mixes the samples of a batch, or what ``compute`` refuses.
+        RefusedError: an operator mixes samples, or ``compute`` refuses a batch.
     """
     images = {name: value for name, value in feeds.items() if isinstance(value, Images)}
     count = _count_images(images)
@@ -324,7 +319,7 @@ def _run_batches(
     parts = []
     with task("computing", count, "images") as advance:
         for start in range(0, count, size):
-            # A full batch in the end as well: other shapes would be inferred and compiled again.
+            # A full batch: other shapes would be inferred and compiled again.
             indices = [min(number, count - 1) for number in range(start, start + size)]
             parts.append(
                 compute({**feeds, **{name: value.take(indices) for name, value in images.items()}})
@@ -367,7 +362,7 @@ def _count_images(images: Mapping[str, Images]) -> int:
 def _find_batch_axes(
     graph: Graph, images: Mapping[str, Images], targets: Sequence[str]
 ) -> dict[str, int | None]:
-    """Return the batch axis of each output by name; None for one that depends on no image.
+    """Return the batch axis of each output; None if it depends on no image.
 
     Raises:
         RefusedError: operators that mix the samples of a batch; all are listed.
@@ -394,18 +389,18 @@ def _find_batch_axes(
 
 
 def _join(arrays: Sequence[Array], axis: int | None, count: int, size: int) -> Array:
-    """Return the outputs of all batches as one, without the samples that filled the last batch up."""
+    """Join the outputs of all batches, without the added samples."""
     if axis is None:
         return arrays[0]
     whole = np.concatenate(arrays, axis)
-    # An output may have several rows for each image, such as the boxes of a detector.
+    # An output may have several rows per image, such as boxes.
     per_image = whole.shape[axis] // (size * len(arrays))
     kept: Array = whole[(slice(None),) * axis + (slice(0, count * per_image),)]
     return kept
 
 
 def summarize(name: str, value: Any) -> OutputSummary:
-    """Summarize an output; of texts, sequences and optional values there is the shape, or the length, and the kind."""
+    """Summarize an output; texts, sequences and optional values have only a shape and a kind."""
     if not (isinstance(value, np.generic) or is_recordable(value)):
         return OutputSummary(name, *_describe_other(value), None, None, None, 0)
     array, dtype = widen(np.asarray(value)), name_dtype(value.dtype)
@@ -419,7 +414,6 @@ def summarize(name: str, value: Any) -> OutputSummary:
 
 
 def _describe_other(value: Any) -> tuple[tuple[int, ...], str]:
-    """Return the shape and the kind of a value that is not an array of numbers."""
     if isinstance(value, np.ndarray):
         return value.shape, "string" if value.dtype.kind == "O" else str(value.dtype)
     return (

@@ -1,3 +1,1 @@
-"""Translate a graph with known shapes to the records of an ONNX model; ``ops/<family>/to_onnx.py``
-translates each operator.
-"""
+"""Translate a graph with known shapes to ONNX records; ``ops/<family>/to_onnx.py`` has the operators."""

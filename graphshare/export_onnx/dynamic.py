@@ -1,11 +1,10 @@
 """Sizes that the caller of a model chooses, such as the batch.
 
-The graph is translated for several sizes, and the translations are compared. Attributes and
-constants that are equal in all of them do not depend on the sizes. A row of integers that grows
-with them (the target of a Reshape) is computed in the model from the shape of an input, or from the
-shape of an earlier value if a stride makes the sizes differ. Numbers that count up along an axis
-(the positions of a sequence) are computed, too. Anything else that differs is refused, with its
-node.
+Translations at several sizes are compared: attributes and constants that are equal in all do not
+depend on the sizes. A row of integers that grows with them (the target of a Reshape) is computed in
+the model from the shape of an input, or of an earlier value if a stride makes the sizes differ.
+Numbers that count up along an axis (positions in a sequence) are computed, too. Any other
+difference is refused, with its node.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class Variant(msgspec.Struct, frozen=True, eq=False):
 
 
 class Law(msgspec.Struct, frozen=True, eq=False):
-    """Integers that are ``rest`` plus, for each symbol, ``factors[symbol]`` times its size."""
+    """Integers that are ``rest`` plus ``factors[symbol]`` times the size of each symbol."""
 
     factors: Mapping[str, Array]
     rest: Array
@@ -64,9 +63,8 @@ def generalize(
 ) -> Graph:
     """Return the graph that all ``variants`` are instances of.
 
-    The second and later variants differ from the first in one symbol each, in the order of
-    ``symbols``; any further variants confirm what follows from these. ``owners`` maps the names of
-    ONNX nodes to the names of nodes in faults.
+    Each variant after the first changes one of ``symbols``, in order; further variants confirm the
+    result. ``owners`` maps names of ONNX nodes to names for faults.
 
     Raises:
         RefusedError: nodes depend on the sizes differently; all are listed.
@@ -91,7 +89,7 @@ class _Generalization:
         self._types: list[dict[str, tuple[int | str | None, ...]]] | None = None
 
     def graph(self) -> Graph:
-        """Return the graph with symbolic sizes. Raises RefusedError."""
+        """Raises RefusedError."""
         row = [v.graph for v in self.variants]
         inputs = self._inputs(row, self.scope)
         initializers = [
@@ -102,7 +100,7 @@ class _Generalization:
         if self.faults:
             raise RefusedError(self.faults)
         needed = set(post_order(operators))
-        # A constant that a computed row replaces is no longer needed.
+        # A computed row may have replaced a constant.
         kept = [node for node in initializers if node in needed]
         nodes, heads = declare_outputs(
             (*inputs, *kept, *self.computed.added.values(), *operators), outputs
@@ -110,7 +108,7 @@ class _Generalization:
         return msgspec.structs.replace(self.first, nodes=nodes, heads=heads)
 
     def _body(self, row: Sequence[Graph], captured: Sequence[Mapping[Node, str]]) -> Graph:
-        """Return the body of a node for all sizes; ``captured`` are the names of the values that it captures."""
+        """Return a node's body for all sizes; ``captured`` are the names of captured values."""
         scope = ValueScope(is_body=True)
         inputs = self._inputs(row, scope)
         operators = self._operators(row, scope, captured)
@@ -133,7 +131,6 @@ class _Generalization:
     def _operators(
         self, row: Sequence[Graph], scope: ValueScope, captured: Sequence[Mapping[Node, str]]
     ) -> list[Node]:
-        """Return the operators of the graph, or body of a node, for all sizes."""
         operators = [[node for node in graph.nodes if node.op] for graph in row]
         if len({len(nodes) for nodes in operators}) != 1:
             pairs = zip(*operators, strict=False)
@@ -149,14 +146,13 @@ class _Generalization:
         nodes = []
         for each in zip(*operators, strict=True):
             node = self._node(each, scope, captured)
-            # Values that a body needs are computed around the operator that has the body.
+            # Values that a body needs are computed in the graph around it.
             nodes += [*(self.computed.take_nodes() if scope is self.scope else ()), node]
         return nodes
 
     def _node(
         self, row: Sequence[Node], scope: ValueScope, captured: Sequence[Mapping[Node, str]]
     ) -> Node:
-        """Return one node with its inputs for all sizes."""
         first = row[0]
         inputs = [_input_names(node, names) for node, names in zip(row, captured, strict=True)]
         if any(_form(n) != _form(first) for n in row):
@@ -173,7 +169,7 @@ class _Generalization:
         return scope.connect(msgspec.structs.replace(first, subgraphs=tuple(bodies)), names)
 
     def _input(self, node: Node, names: Sequence[str]) -> str:
-        """Return the name of an input for all sizes, after emitting the nodes that compute it if it depends on them."""
+        """Return an input's name for all sizes, after emitting nodes that compute it if it depends on them."""
         tensors = [known.get(name) for known, name in zip(self.constants, names, strict=True)]
         constants = [tensor for tensor in tensors if tensor is not None]
         if len(constants) != len(names):
@@ -188,8 +184,8 @@ class _Generalization:
         return computed or names[0]
 
     def _compute_integers(self, node: Node, constants: Sequence[Tensor]) -> str | None:
-        """Emit integers that follow from the sizes, a row or a single one, and return their name;
-        None for other constants.
+        """Emit a row or scalar of integers that follows from the sizes; return its name, None for
+        other constants.
         """
         if {(tensor.dtype, len(tensor.shape)) for tensor in constants} not in (
             {(_SIZE, 1)},
@@ -211,7 +207,7 @@ class _Generalization:
         )
 
     def _count_up(self, node: Node, constants: Sequence[Tensor]) -> str | None:
-        """Emit 0, 1, 2... along one axis, as many as the sizes say, and return their name; None for other constants."""
+        """Emit 0, 1, 2... along one axis; return the name, None for other constants."""
         arrays, dtype = [read_array(tensor) for tensor in constants], constants[0].dtype
         longest = max(arrays, key=lambda array: array.size)
         # All elements lie along one axis; the others have size 1.
@@ -248,7 +244,7 @@ class _Generalization:
         base = self.variants[0].sizes
         factors = {}
         rest = arrays[0].copy()
-        # Variants beyond the symbols only confirm the law.
+        # Further variants only confirm the law.
         for symbol, variant, array in zip(
             self.symbols, self.variants[1:], arrays[1:], strict=False
         ):
@@ -266,8 +262,8 @@ class _Generalization:
         return law if holds else None
 
     def _find_row(self, arrays: Sequence[Array], *, infers: bool = False) -> Law | None:
-        """Return the law by which rows of integers follow from the sizes, or from sizes of earlier
-        values; None if they do not.
+        """Return the law of a row of integers by the symbols or by sizes of earlier values; None if
+        there is none.
 
         With ``infers`` one integer may be -1: it follows from the others.
         """
@@ -287,7 +283,6 @@ class _Generalization:
         return Law(factors, rest)
 
     def _find_size(self, column: Sequence[Array]) -> Law | None:
-        """Return the law by which an integer follows from a size of an earlier value; None if it does not."""
         numbers = [int(array[0]) for array in column]
         match = next(filter(None, map(partial(_fit, numbers), self._list_sizes())), None)
         if match is None:
@@ -297,11 +292,11 @@ class _Generalization:
         return Law({f"{value}.{axis}": np.array([factor])}, np.array([rest]))
 
     def _list_sizes(self) -> Iterator[tuple[str, int, tuple[int, ...]]]:
-        """Yield the axes of earlier values whose sizes differ between variants, each with its size in every variant."""
+        """Yield (name, axis, size in each variant) for axes of earlier values whose sizes differ."""
         if self._types is None:
             self._types = [_infer_shapes(variant.graph) for variant in self.variants]
         for name, entry in self.scope.values.items():
-            if entry.node.details.holds_value:  # a constant has only one size of several
+            if entry.node.details.holds_value:  # a constant has only one of the sizes
                 continue
             shapes = [types.get(name, ()) for types in self._types]
             if len(set(map(len, shapes))) == 1:
@@ -311,15 +306,14 @@ class _Generalization:
                         yield name, axis, known
 
     def _compute(self, node: Node, law: Law) -> str:
-        """Emit the nodes that compute a row of integers from the sizes, and return its name."""
         factors = {name: factor.tolist() for name, factor in law.factors.items()}
         return self.computed.compute(_label(node), law.rest.tolist(), factors)
 
     def _type(self, name: str, row: Sequence[TensorType]) -> tuple[str, str, Dimensions]:
-        """Return the name, dtype and shape of an input or output: sizes are numbers, or texts where
-        they depend on symbols.
+        """Return the name, dtype and shape of an input or output; a size that depends on symbols is
+        a text.
 
-        A size that follows in steps, as after a pooling, has a name of its own.
+        A size without a law, such as one after pooling, gets its own name.
         """
         shapes = [[size for size in stated.shape or () if size is not None] for stated in row]
         if len({len(shape) for shape in shapes}) != 1:
@@ -344,7 +338,7 @@ _Sizes = tuple[str, int, tuple[int, ...]]
 
 
 def _fit(column: Sequence[int], sizes: _Sizes) -> tuple[_Sizes, int, int] | None:
-    """Return ``sizes``, and the factor and addend that turn them into ``column``; None if no factor and addend do."""
+    """Return ``sizes``, and the factor and addend that turn them into ``column``, if there are any."""
     known = sizes[2]
     place = next((place for place, size in enumerate(known) if size != known[0]), 0)
     factor, left = divmod(column[place] - column[0], known[place] - known[0])
@@ -356,7 +350,6 @@ def _fit(column: Sequence[int], sizes: _Sizes) -> tuple[_Sizes, int, int] | None
 
 
 def _infer_shapes(graph: Graph) -> dict[str, tuple[int | str | None, ...]]:
-    """Return the shapes of values by name, as far as ONNX infers them."""
     entries = [
         Entry(node, index)
         for node in graph.nodes
@@ -371,7 +364,7 @@ def _infer_shapes(graph: Graph) -> dict[str, tuple[int | str | None, ...]]:
 
 
 class _ExportedSizes(SizeNodes):
-    """Computes rows of sizes. Their constants are initializers, ``added`` by name, numbered from ``count`` on."""
+    """Rows of sizes; their constants are initializers, ``added`` by name, numbered from ``count`` on."""
 
     def __init__(
         self, scope: ValueScope, places: Mapping[str, tuple[str, int]], count: int
@@ -398,18 +391,16 @@ def _describe(law: Law) -> int | str:
 
 
 def _join_types(row: Sequence[tuple[str, TensorType]]) -> tuple[str, list[TensorType]]:
-    """Return the name of a value, and its type in each variant."""
     return row[0][0], [stated for _, stated in row]
 
 
 def _label(node: Node) -> str:
-    """Return the operator's name, as users see it."""
     return node.details.label
 
 
 def _input_names(node: Node, captured: Mapping[Node, str]) -> list[str]:
-    """Return the names of a node's inputs without those of its bodies; an empty name for an omitted input."""
-    # A node's captured values follow its own inputs.
+    """Return a node's own inputs, without its bodies' captures; omitted inputs have empty names."""
+    # Captured values follow the node's own inputs.
     count = len(node.inputs) - sum(len(body.captures) for body in node.subgraphs)
     names = [_name(entry, captured) for entry in node.inputs[:count]]
     for position in node.details.absent:
@@ -418,7 +409,7 @@ def _input_names(node: Node, captured: Mapping[Node, str]) -> list[str]:
 
 
 def _name_captures(node: Node, captured: Mapping[Node, str]) -> dict[Node, str]:
-    """Return the names of the values that a node's bodies capture, by the variables that stand for them."""
+    """Map variables in bodies to the names of the values that they capture."""
     captures = [variable for body in node.subgraphs for variable in body.captures]
     entries = node.inputs[len(node.inputs) - len(captures) :]
     return {
@@ -427,12 +418,11 @@ def _name_captures(node: Node, captured: Mapping[Node, str]) -> dict[Node, str]:
 
 
 def _name(entry: Entry, captured: Mapping[Node, str]) -> str:
-    """Return the name of a value; a capture in a body has the name of the value in the enclosing graph."""
     return captured.get(entry.node) or list_output_names(entry.node)[entry.index]
 
 
 def _form(node: Node) -> tuple[object, ...]:
-    """Return the properties of a node that must be the same for all sizes."""
+    """Return the properties of a node that must not depend on sizes."""
     return node.op, list_output_names(node), len(_input_names(node, EMPTY)), node.attrs.keys()
 
 
@@ -453,7 +443,7 @@ def read_array(tensor: Tensor) -> Array:
 
 
 def _find_open_shape(rows: Sequence[Array]) -> list[int] | None:
-    """Return one shape that fits all rows, with a -1; None if more than one size changes."""
+    """Return one shape with a -1 that fits all rows; None if more than one size changes."""
     if len({row.shape for row in rows}) != 1:
         return None
     # -1 stands for the one size that changes, by any law; next to a 0 it would be ambiguous.

@@ -1,7 +1,4 @@
-"""Versions of ONNX's operator set.
-
-Translations are written for version 17; not every node means the same in another.
-"""
+"""Versions of ONNX's operator set. Translations are written for 17; some nodes differ in other versions."""
 
 from __future__ import annotations
 
@@ -12,10 +9,10 @@ from graphshare.text.format import format_names
 
 DEFAULT = 17
 IR_VERSIONS = {13: 7, 14: 7, 15: 8, 16: 8, 17: 8, 18: 8, 19: 9, 20: 9, 21: 10}
-"""The lowest IR version that a model with each version of the operator set may have."""
+"""The lowest IR version of a model, by version of the operator set."""
 
 FIRST = {"GridSample": 16, "HardSwish": 14, "LayerNormalization": 17, "Trilu": 14}
-"""The first version with the form of an operator that translations write, where it is later than 13."""
+"""The first version with the form of an operator that translations write, if it is later than 13."""
 
 FIRST_WITH = {
     ("Reshape", "allowzero"): 14,
@@ -23,11 +20,11 @@ FIRST_WITH = {
     ("ScatterElements", "reduction"): 16,
     ("ScatterND", "reduction"): 16,
 }
-"""The same for operators with an attribute that they did not have before."""
+"""The same for operators with an attribute added later."""
 
 
 def check_opset(opset: int) -> None:
-    """Refuse a version of the operator set that is not supported. Raises UsageError."""
+    """Refuse an unsupported version of the operator set. Raises UsageError."""
     if opset not in IR_VERSIONS:
         message = (
             f"`opset={opset}` is not supported, expected {min(IR_VERSIONS)} to {max(IR_VERSIONS)}"
@@ -38,9 +35,7 @@ def check_opset(opset: int) -> None:
 
 
 def refuse_versions(graph: Graph, opset: int) -> list[Fault]:
-    """Return a fault, with names of nodes, for each operator that version ``opset`` lacks in the
-    form that the nodes need.
-    """
+    """Return a fault for each operator that version ``opset`` lacks in the form of these nodes."""
     wrong: dict[str, list[str]] = {}
     for node, details in list_operators(graph):
         if not details.domain and _is_newer(node, opset):
@@ -65,7 +60,7 @@ def list_operators(graph: Graph) -> list[tuple[Node, NodeDetails]]:
 
 
 def list_versions(graph: Graph, opset: int) -> dict[str, int]:
-    """Return the versions of all operator sets that a graph uses, by domain; ONNX's own has version ``opset``."""
+    """Return the versions of the operator sets that a graph uses, by domain; ONNX's own is ``opset``."""
     return {
         "": opset,
         **{details.domain: 1 for _, details in list_operators(graph) if details.domain},

@@ -1,6 +1,6 @@
-"""The translation of a graph whose shapes and dtypes are known, node by node.
+"""The translation of a graph with known shapes and dtypes, node by node.
 
-Where nodes have none, the faults name the part of the graph that can be exported without them.
+Faults of nodes without a translation name the part of the graph that can be exported.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from graphshare.text.format import format_count
 
 
 class UntranslatedError(RefusedError):
-    """Nodes that have no translation; ``reasons`` has the reason of each in a graph as a clause."""
+    """Nodes without a translation; ``reasons`` has a clause for each."""
 
     reasons: Mapping[Node, str]
 
@@ -44,11 +44,11 @@ class UntranslatedError(RefusedError):
 class OnnxTarget(msgspec.Struct, frozen=True, kw_only=True):
     """How a graph is written as an ONNX model.
 
-    Nodes without a translation are written in ``domain``, if there is one, with the texts of their
-    attributes. ``version`` and ``metadata`` are the model's producer version and properties. Inputs
-    have the dtypes in ``input_dtypes`` by variable name, with ``keep_io`` inputs and outputs
-    float32 where the graph has float16, and are cast. With ``is_open`` the translations at
-    different sizes have the same nodes, where that can be.
+    ``domain``, if any, takes nodes without a translation, with the texts of their attributes.
+    ``version`` and ``metadata`` are the model's producer version and properties. Inputs in
+    ``input_dtypes`` are cast from these dtypes; with ``keep_io`` float16 inputs and outputs are
+    float32 outside. With ``is_open`` translations at different sizes have the same nodes, where
+    possible.
     """
 
     opset: int
@@ -62,13 +62,12 @@ class OnnxTarget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Translated(msgspec.Struct, frozen=True, eq=False):
-    """A graph of ONNX's operators, and the new names of variables and outputs.
+    """A graph of ONNX operators, and the new names of variables and outputs.
 
-    ``names`` are the ONNX names of variables and of the values of nodes, ``variables`` the names of
-    inputs and initializers; ``owners`` names the node that each ONNX node is a part of. ``renamed``
-    are inputs, parameters and heads that could not keep MXNet's name, each with ONNX's. ``dropped``
-    are unused variables such as labels. ``custom`` are the nodes that were written in a custom
-    domain.
+    ``names`` are the ONNX names of variables and nodes' values, ``variables`` only of inputs and
+    initializers; ``owners`` maps an ONNX node to the node that it is a part of. ``renamed`` pairs
+    the names of inputs, parameters and heads that changed. ``dropped`` are unused variables such as
+    labels, ``custom`` nodes in a custom domain.
     """
 
     graph: Graph
@@ -89,8 +88,8 @@ def translate_graph(
 ) -> Translated:
     """Translate the nodes that the heads of ``part`` need.
 
-    ``parameters`` are the variables that become initializers, with their arrays; ``tensors`` are
-    those initializers. All other variables become inputs.
+    ``parameters`` are the arrays of variables that become initializers, ``tensors`` these
+    initializers. All other variables become inputs.
 
     Raises:
         UntranslatedError: nodes cannot be translated; all are listed, with the part that can be.
@@ -116,11 +115,11 @@ def translate_graph(
 
 
 class GraphTranslation:
-    """The translation of a graph: the values so far, and the faults. ``parameters`` are variables that can be read.
+    """The translation of a graph: its values and faults so far. ``parameters`` are variables with
+    known values.
 
-    ``values`` are the ONNX names of variables and outputs of nodes; variables must be there before
-    the nodes are translated. ``refused`` are nodes that cannot be, with the reason as a clause,
-    ``custom`` those that were written in ``domain``.
+    ``values`` are ONNX names; variables need theirs before nodes are translated. ``refused`` maps
+    untranslatable nodes to the reason, a clause. ``custom`` lists nodes written in ``domain``.
     """
 
     def __init__(
@@ -143,12 +142,11 @@ class GraphTranslation:
         self.used = _find_used_outputs(inference.nodes, part.heads)
 
     def translate(self) -> None:
-        """Translate all nodes that the heads need, as far as it can be done."""
+        """Translate all nodes that the heads need, as far as possible."""
         for node in self.inference.nodes:
             self._translate_node(node)
 
     def _translate_node(self, node: Node) -> None:
-        """Translate one node, or add the faults that prevent it."""
         if node.is_variable:
             return
         signature = lookup(node.op)
@@ -160,16 +158,16 @@ class GraphTranslation:
         try:
             results = self._results(node, attrs)
         except (TranslationError, KernelError) as error:
-            if not self.domain or node.subgraphs:  # a node of another domain would lose them
+            if not self.domain or node.subgraphs:  # a custom node loses subgraphs
                 self._refuse(
                     node, f"operator {node.op} cannot be exported: {error}", reason=str(error)
                 )
                 return
-            # Nodes that the translation emitted before it failed are dropped: _custom begins the node anew.
+            # _custom begins the node anew, without the nodes of the failed translation.
             results = self._custom(node)
         except (
             Exception
-        ) as error:  # a translation relies on the inputs and attributes that a kernel may refuse
+        ) as error:  # a translation relies on inputs and attributes that a kernel may refuse
             cause = self._explain(node, attrs, error)
             if not isinstance(cause, RefusedError):
                 raise cause from error
@@ -180,9 +178,7 @@ class GraphTranslation:
             self.values[node, index] = final
 
     def _explain(self, node: Node, attrs: Attrs, error: Exception) -> Exception:
-        """Return the error to raise where a translation raised ``error``: a refusal if the kernel
-        refuses the node, too.
-        """
+        """Return a refusal if the kernel refuses the node, too, else the error to raise."""
         kernel = find_kernel(node.op)
         if kernel is None:
             raise error
@@ -193,13 +189,13 @@ class GraphTranslation:
         return explain_failure(call, "translation", error)
 
     def name_result(self, entry: Entry) -> str:
-        """Return the name that the output of a node gets."""
+        """Return the name for an output of a node."""
         return output_name(entry)
 
     def _results(self, node: Node, attrs: Attrs) -> list[str]:
-        """Return the values of a node's outputs, by its operator's translation. Raises TranslationError.
+        """Return the values of a node's outputs. Raises TranslationError.
 
-        Outputs without elements are constants, because runtimes compute them differently.
+        Outputs without elements become constants, because runtimes compute them differently.
         """
         translator = find_translation(node.op)
         if translator is None or isinstance(translator, NoTranslation):
@@ -209,7 +205,7 @@ class GraphTranslation:
         inputs = [self.value(entry) for entry in node.inputs]
         count = min(total_outputs(node) or 1, len(self.inference.shapes[node]))
         outputs = [self.value(Entry(node, index)) for index in range(count)]
-        # Outputs that nothing reads, such as masks of training, may have no shape.
+        # Unread outputs, such as training masks, may have no shape.
         if not all(
             is_known(self._find_type(entry)[0])
             for entry in (*node.inputs, *(Entry(node, i) for i in self.used[node]))
@@ -235,11 +231,10 @@ class GraphTranslation:
                 subgraphs=subgraphs,
             )
         )
-        # Most operators have one output, and their translations return only its name.
+        # Most translations have one output and return its name alone.
         return [results] if isinstance(results, str) else list(results)
 
     def _inline(self, node: Node, number: int, inputs: Sequence[Value]) -> list[Value]:
-        """Translate subgraph ``number`` of ``node`` on ``inputs`` for its variables, and return its heads."""
         if number >= len(node.subgraphs):
             raise TranslationError(
                 f"it has {format_count(len(node.subgraphs), 'subgraph')}, expected more"
@@ -264,7 +259,6 @@ class GraphTranslation:
         return [scope.value(entry) for entry in graph.heads]
 
     def _custom(self, node: Node) -> list[str]:
-        """Return the outputs of a node in the custom domain, with all inputs and the texts of its attributes."""
         self.custom.append(node.name)
         self.writer.begin(node.name)
         names = [self.value(entry).name for entry in node.inputs]
@@ -277,7 +271,7 @@ class GraphTranslation:
         )
 
     def value(self, entry: Entry) -> Value:
-        """Return the value of an entry with its shape and dtype; the name is empty while it has none."""
+        """Return an entry's value; the name is empty while it has none."""
         name = self.values.get((entry.node, entry.index), "")
         if entry.node in self.parameters:
             return msgspec.structs.replace(self.parameters[entry.node], name=name)
@@ -290,9 +284,7 @@ class GraphTranslation:
         return shape, types[entry.index] if entry.index < len(types) else None
 
     def _refuse(self, node: Node, *messages: str, reason: str = "") -> None:
-        """Note why a node cannot be exported; its outputs get names, so that the nodes that read
-        them are checked, too.
-        """
+        """Note why a node cannot be exported. Its outputs get names, so that its consumers are checked, too."""
         self.refused[node] = reason or "; ".join(messages)
         self.values.update(
             ((node, index), node.name) for index in range(len(self.inference.shapes[node]))
@@ -302,8 +294,6 @@ class GraphTranslation:
 
 
 class _Work(GraphTranslation):
-    """The translation of a whole graph, whose variables are its inputs and initializers."""
-
     def __init__(
         self,
         part: Graph,
@@ -343,7 +333,7 @@ class _Work(GraphTranslation):
         return f"{name}/float16" if (entry.node, entry.index) in self.widened else name
 
     def finish(self) -> tuple[Graph, list[tuple[str, str]], list[str]]:
-        """Return the graph with its inputs, outputs and initializers, the names that changed, and unused variables."""
+        """Return the graph, the changed names, and unused variables."""
         outputs, renamed = self._heads()
         needed = set(post_order(entry.node for entry, _, _ in outputs))
         nodes = [
@@ -360,9 +350,8 @@ class _Work(GraphTranslation):
         return Graph(*declare_outputs(nodes, outputs)), renamed, dropped
 
     def _heads(self) -> tuple[list[tuple[Entry, str, Dimensions]], list[tuple[str, str]]]:
-        """Return the outputs; a head that a node does not compute, or that is there twice, gets a node of its own."""
         outputs: dict[str, tuple[Entry, str, Dimensions]] = {}
-        renamed: list[tuple[str, str]] = []  # no dict: names of MXNet's outputs may repeat
+        renamed: list[tuple[str, str]] = []  # no dict: MXNet's output names may repeat
         for head in self.part.heads:
             value, wanted = self.value(head), output_name(head)
             final, dtype = value.name, value.dtype
@@ -380,7 +369,6 @@ class _Work(GraphTranslation):
 
 
 def _find_used_outputs(nodes: Sequence[Node], heads: Sequence[Entry]) -> dict[Node, frozenset[int]]:
-    """Return the positions of the outputs of each node that other nodes or heads read."""
     used: dict[Node, set[int]] = {node: set() for node in nodes}
     for entry in (*heads, *(entry for node in nodes for entry in node.inputs)):
         used[entry.node].add(entry.index)
@@ -391,7 +379,7 @@ _NAMED = 6
 
 
 def add_hint(part: Graph, refused: Collection[Node], faults: Sequence[Fault]) -> list[Fault]:
-    """Return the faults; the last one gets the ``extract`` that leaves the larger exportable part as a hint.
+    """Add a hint to the last fault: the ``extract`` that leaves the larger exportable part.
 
     That is the part before the refused nodes, or the part after them, cut at their outputs.
     """
@@ -408,7 +396,7 @@ def add_hint(part: Graph, refused: Collection[Node], faults: Sequence[Fault]) ->
 
 
 def _count_before(part: Graph, refused: Collection[Node]) -> tuple[int, list[str]]:
-    """Return how many operators need no refused node, and the outputs at which they end."""
+    """Count the operators before refused nodes; return the last outputs, too."""
     spoiled = set(refused)
     nodes = post_order(entry.node for entry in part.heads)
     for node in nodes:
@@ -424,7 +412,7 @@ def _count_before(part: Graph, refused: Collection[Node]) -> tuple[int, list[str
 
 
 def _count_behind(part: Graph, refused: Collection[Node]) -> tuple[int, list[str]]:
-    """Return how many operators the heads need if the graph is cut at the refused nodes' outputs, and those outputs."""
+    """Count the operators after refused nodes; return the outputs to cut, too."""
     if any(entry.node in refused for entry in part.heads):
         return 0, []
     seen: set[Node] = set()

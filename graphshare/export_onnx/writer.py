@@ -1,6 +1,6 @@
 """The ONNX graph under construction: nodes by MXNet's names, and each constant once.
 
-Translations address values by name; names become edges when the translation of an MXNet node ends.
+Translations address values by name; names become edges at the end of each MXNet node.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from graphshare.ops.kernel import Array
 from graphshare.ops.translation import Value
 from graphshare.text.names import TakenNames
 
-# A lone surrogate: UniqueNames keeps it out of all final names.
+# A lone surrogate: UniqueNames keeps it out of final names.
 _PROVISIONAL = "\udfff"
 _INTEGERS = frozenset(code for dtype, code in DTYPE_CODES.items() if "int" in dtype)
 
@@ -38,8 +38,6 @@ class UniqueNames(TakenNames):
 
 
 class _Pending(msgspec.Struct, frozen=True, eq=False):
-    """An ONNX node whose values have provisional names."""
-
     op_type: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -49,9 +47,9 @@ class _Pending(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Level:
-    """The MXNet node that is being translated: its ``pending`` ONNX nodes go to ``nodes`` at its end.
+    """The MXNet node being translated: its ``pending`` ONNX nodes go to ``nodes`` at its end.
 
-    Notes on a node of an inlined subgraph go to ``outer``, the pending ones of the node that owns it.
+    Nodes of an inlined subgraph go to ``outer``, the pending nodes of its owner.
     """
 
     def __init__(
@@ -69,19 +67,18 @@ class _Level:
 
 
 class GraphWriter:
-    """Nodes and constants of an ONNX graph. Names are unique in the whole model, bodies of loops included.
+    """Nodes and constants of an ONNX graph. Names are unique in the whole model, loop bodies
+    included.
 
-    Constants belong to the outermost graph, from where bodies read them.
+    Constants belong to the outermost graph; bodies read them from there.
     """
 
     def __init__(self, opset: int, names: UniqueNames, *, is_open: bool = False) -> None:
         self.opset, self.is_open = opset, is_open
         self.names = names
-        # onnxruntime requires nodes, too, to have names of their own.
+        # onnxruntime requires unique names of nodes, too.
         self.node_names = UniqueNames(separator="#")
-        self.owners: dict[
-            str, str
-        ] = {}  # the name of the MXNet node that an ONNX node is a part of
+        self.owners: dict[str, str] = {}  # the MXNet node of each ONNX node
         self.scope = ValueScope()
         self.nodes: list[Node] = []
         self.initializers: list[Node] = []
@@ -96,7 +93,7 @@ class GraphWriter:
         return self._levels[-1]
 
     def begin(self, name: str) -> None:
-        """Begin with the MXNet node ``name``."""
+        """Begin the MXNet node ``name``."""
         self._level.name, self._level.pending = name, []
 
     def add_node(
@@ -104,8 +101,8 @@ class GraphWriter:
     ) -> list[str]:
         """Add an ONNX node and return provisional names of its outputs.
 
-        An integer input of the model is cast to another integer directly, not through floats: they
-        cannot hold all integers.
+        Integer inputs of the model are cast to integers directly: floats cannot represent all of
+        them.
         """
         if op_type == "Cast" and inputs[0] in self._sources and attributes["to"] in _INTEGERS:
             source, dtype = self._sources[inputs[0]]
@@ -126,7 +123,7 @@ class GraphWriter:
         )
 
     def convert(self, name: str, dtype: str, to: str, wanted: str = "") -> str:
-        """Return the value ``name`` of ``dtype``, an input or output of the model, in another dtype, as ``wanted``."""
+        """Cast an input or output of the model to another dtype, named ``wanted``."""
         wanted = wanted or f"{name}/{to}"
         self.begin(wanted)
         (converted,) = self.end(
@@ -137,15 +134,13 @@ class GraphWriter:
         return converted
 
     def stand_in(self, node: Node) -> None:
-        """Let an MXNet node that cannot be translated stand for its own value, so that the nodes
-        that read it are checked.
-        """
+        """Let an untranslatable node stand for its value, so that its consumers are checked."""
         self.scope.values.setdefault(node.name, Entry(node))
 
     def add_constant(self, array: Array, dtype: str) -> str:
-        """Add a constant, unless an equal one is there, and return its name."""
+        """Add a constant, unless an equal one exists, and return its name."""
         data = encode_array(array, dtype)
-        # A digest, so that the table does not keep a second copy of each constant.
+        # A digest, so that the table keeps no second copy of each constant.
         key = (blake2b(data, digest_size=16).digest(), dtype, array.shape)
         if key not in self._by_content:
             self._by_content[key] = self.names.take(f"{self._level.name}/constant")
@@ -154,7 +149,7 @@ class GraphWriter:
 
     @contextmanager
     def inner_nodes(self) -> Iterator[None]:
-        """Let nodes of a subgraph begin and end among the nodes of the one that is being translated."""
+        """Let a subgraph's nodes begin and end inside the current node."""
         level = self._level
         self._levels.append(_Level(level.scope, level.nodes, outer=level.pending))
         try:
@@ -165,7 +160,7 @@ class GraphWriter:
     def add_body(
         self, inputs: Sequence[Value], build: Callable[[Sequence[Value]], Sequence[Value]]
     ) -> Graph:
-        """Return the body that ``build`` emits, given its inputs with their names; it returns the outputs."""
+        """Return the body that ``build`` emits: it maps the named inputs to outputs."""
         name = self._level.name
         level = _Level(ValueScope(is_body=True), [], name)
         values = [
@@ -185,7 +180,6 @@ class GraphWriter:
         return level.scope.make_body(level.nodes, outputs, make_body_source(f"{name}/body"))
 
     def _own_results(self, results: Sequence[Value]) -> list[Value]:
-        """Return the outputs of a body, each made once and by a node in it; all others get an ``Identity``."""
         produced = {output for node in self._level.pending for output in node.outputs}
         own: list[Value] = []
         for x in results:
@@ -193,18 +187,18 @@ class GraphWriter:
                 x = msgspec.structs.replace(
                     x, name=self.add_node("Identity", [x.name], 1, {}, "")[0]
                 )
-            # A second output of the body with this value needs a name of its own.
+            # A second output with this value needs its own name.
             produced.discard(x.name)
             own.append(x)
         return own
 
     def end(self, results: Sequence[str], wanted: Sequence[str]) -> list[str]:
-        """End the node whose outputs are the values ``results``, and return these by their final names.
+        """End the node whose outputs are ``results``; return their final names.
 
-        An output that one of the new nodes makes gets its name in ``wanted``; the last new node gets the node's name.
+        An output of a new node gets its name in ``wanted``; the last new node gets the node's name.
         """
         level, final = self._level, self._final
-        # Nodes that came from an inlined subgraph have their final names already.
+        # Nodes of an inlined subgraph already have final names.
         unnamed = {
             output: f"{level.name}/{node.op_type}"
             for node in level.pending
@@ -233,16 +227,14 @@ class GraphWriter:
 
 
 def encode_array(array: Array, dtype: str) -> bytes:
-    """Return an array's bytes in ``dtype``, little endian and in C order. bfloat16 keeps the upper
-    half, rounded to even.
-    """
+    """Return an array's bytes in ``dtype``, little endian, C order; bfloat16 is rounded to nearest even."""
     if dtype == "bfloat16":
         values = np.ascontiguousarray(array, np.float32)
         bits = values.view(np.uint32)
         rounded = (bits + np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1))) >> np.uint32(
             16
         )
-        # Rounding up would carry the digits of a NaN into its exponent and sign.
+        # Rounding up would carry a NaN's digits into its exponent and sign.
         halves = np.where(np.isnan(values), bits >> np.uint32(16) | np.uint32(0x40), rounded)
         return bytes(halves.astype("<u2").data)
     little: Array = np.asarray(array).astype(np.dtype(dtype).newbyteorder("<"), order="C")

@@ -1,4 +1,4 @@
-"""Read ONNX's operators that multiply one operand by constants and add constants as :class:`AffineStep`."""
+"""Read ONNX operators that multiply by constants or add them as :class:`AffineStep`."""
 
 from __future__ import annotations
 
@@ -14,14 +14,12 @@ from graphshare.ir.terms import NormalForm
 from graphshare.onnx_ops.operators import find_meaning
 
 _LEAST_AXES = 3
-"""The least number of axes of a convolution's weights: output channels, input channels, and one axis of the window."""
+"""The least rank of a convolution's weights: output channels, input channels, and one axis of the window."""
 _FIRST_INFERENCE = 7
-"""The first version of BatchNormalization that uses stored statistics unless it is told to train."""
+"""The first version of BatchNormalization that uses stored statistics by default."""
 
 
 class _Operator:
-    """An operator with the terms of its operands, and its constants."""
-
     def __init__(
         self,
         form: NormalForm,
@@ -39,7 +37,6 @@ class _Operator:
         )
 
     def read_number(self, name: str, default: float) -> float:
-        """Return an attribute that is a number, an integer or a float."""
         value = self.node.details.values.get(name)
         if not isinstance(value, StoredValue):
             return default
@@ -50,15 +47,13 @@ class _Operator:
 def read_step(
     form: NormalForm, opset: int, node: Node, operands: Sequence[int | None], find: FindConstant
 ) -> AffineStep | None:
-    """Return the constant factors and addends of an operator; None if it has a different form."""
+    """Return the constant factors and addends of an operator; None for other forms."""
     rule = None if node.details.domain or len(operands) < 1 else _RULES.get(node.op)
     return None if rule is None else rule(_Operator(form, opset, node, operands, find))
 
 
 def _read_conv(operator: _Operator) -> AffineStep | None:
-    """Read a convolution: its core is the term of the same operator without a bias, and with
-    weights that have no value.
-    """
+    """Read a convolution: its core is the term without bias and weight values."""
     node, operands = operator.node, operator.operands
     stated, bias = operator.find(1), operator.find(2)
     source = operands[0]
@@ -140,7 +135,9 @@ def _read_elementwise(operator: _Operator) -> AffineStep | None:
 
 
 def _read_pool(operator: _Operator) -> AffineStep | None:
-    """Read a mean, unless attributes of version 19 state windows beyond the padding: those sums have another order."""
+    """Read a mean, unless version 19's attributes extend windows beyond the padding: those sum in
+    another order.
+    """
     table, source = operator.form.table, operator.operands[0]
     if source is None:
         return None

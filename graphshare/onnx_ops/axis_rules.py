@@ -1,6 +1,6 @@
-"""The rules of ONNX's operators for free sizes: on which axes of outputs they are, and which operands must follow them.
+"""Rules of ONNX operators for free sizes: axes of outputs, and operands that must follow them.
 
-An operator that mixes samples is refused, and so is one that takes a fixed size where there is a free one.
+Operators that mix samples, or combine a fixed size with a free one, are refused.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LARGEST = {"int64": 2**63 - 1, "int32": 2**31 - 1}
 
 
 def find_axes(call: Call) -> Outputs:
-    """Return the axes of the outputs of an operator, and note its edits. Raises SizeRefusal."""
+    """Return the axes of an operator's outputs, and note its edits. Raises SizeRefusal."""
     node = call.node
     if node.subgraphs:
         if node.op == "If":
@@ -45,18 +45,17 @@ def find_axes(call: Call) -> Outputs:
         if node.op in _SIZES_AT and call.operands[_SIZES_AT[node.op]].has_free_axis:
             raise SizeRefusal("uses values of samples as sizes")
         outputs = rule(call)
-    except (IndexError, KeyError, ValueError, ZeroDivisionError):  # a file can state anything
+    except (IndexError, KeyError, ValueError, ZeroDivisionError):  # a file can contain anything
         raise SizeRefusal("has operands or attributes that do not fit each other") from None
     _check_outputs(call, outputs)
     return outputs
 
 
 def _check_outputs(call: Call, outputs: Outputs) -> None:
-    """Refuse axes that have the samples twice, or other sizes than the file."""
     for axes, shape in zip(outputs, call.shapes, strict=False):
         if axes is None:
             continue
-        # Samples on two axes: a matrix of their products, for one, in which every sample meets every other.
+        # Samples on two axes: for example a matrix product of every sample with every other.
         if sum(call.table.has_batch([axis]) for axis in axes) > 1:
             raise SizeRefusal("relates samples to each other")
         if shape is not None and [*map(call.table.count, axes)] != list(shape):
@@ -64,7 +63,7 @@ def _check_outputs(call: Call, outputs: Outputs) -> None:
 
 
 def _makes_sizes(call: Call) -> bool:
-    """Return whether an operator may make free sizes of values without them."""
+    """Return whether an operator may make free sizes from fixed ones."""
     return call.node.op in _SIZED or (
         call.node.op == "Slice" and any(operand.depends for operand in call.operands[1:])
     )
@@ -78,7 +77,7 @@ def _broadcast(call: Call) -> Outputs:
 
 
 def _along(find: Callable[[Call], Iterable[int]]) -> Rule:
-    """Return the rule of an operator that works along some axes of its data and keeps the places of all."""
+    """Return the rule of an operator that works along some axes and moves none."""
 
     def rule(call: Call) -> Outputs:
         data = call.data
@@ -129,8 +128,7 @@ def _pool(call: Call) -> Outputs:
 def _pad(call: Call) -> Outputs:
     data = call.data
     axes, pads = call.integers("", 3) or list(range(len(data))), call.some_integers("pads", 1)
-    # With one element added in front and one removed at the end the shape stays, but samples move.
-    # A pad may be computed.
+    # An element added in front and one removed at the end move samples. A pad may be computed.
     padded = (
         {axis % len(data) for axis, pad in zip(axes * 2, pads, strict=False) if pad != 0}
         if pads
@@ -141,7 +139,7 @@ def _pad(call: Call) -> Outputs:
 
 
 def _skip(call: Call) -> Outputs:
-    """Return the axes of a normalization of a sum: mean and variance have one number for each of its rows."""
+    """Return the axes of a normalized sum; mean and variance have size 1 on the last one."""
     data = call.data
     call.refuse_batch(data[-1:], "works along the samples")
     total = tuple(map(call.table.merge, zip(data, call.get_axes(1), strict=True)))
@@ -160,7 +158,7 @@ def _quantize(call: Call) -> Outputs:
 
 def _quantize_sequence(call: Call) -> Outputs:
     _quantize(call)
-    raise SizeRefusal  # the length of the sequence may be free; this is not followed
+    raise SizeRefusal  # the length of the sequence may be free, and is not followed
 
 
 def _reduce(call: Call) -> Outputs:
@@ -188,9 +186,7 @@ def _reduce(call: Call) -> Outputs:
 def _sum_products(
     call: Call, terms: Sequence[tuple[Axes, Sequence[object]]], result: Iterable[object]
 ) -> Axes:
-    """Return the axes of a sum of products, each axis by its letter; those without a letter in
-    ``result`` are summed over.
-    """
+    """Return the axes of a sum of products by letters; letters not in ``result`` are summed over."""
     letters: dict[object, list[Axis]] = {}
     for axes, term in terms:
         for axis, letter in zip(axes, term, strict=True):
@@ -207,7 +203,7 @@ def _sum_products(
 
 def _multiply(call: Call) -> Outputs:
     a, b = call.data, call.get_axes(3 if call.node.op == "QLinearMatMul" else 1)
-    # Axes around the matrices are called by their places from the right, in the order of broadcasting.
+    # Batch dimensions are numbered from the right, as in broadcasting.
     around = range(min(2 - len(a), 2 - len(b)), 0)
     left = [*range(2 - len(a), 0), "i", "k"] if len(a) > 1 else ["k"]
     right = [*range(2 - len(b), 0), "k", "j"] if len(b) > 1 else ["k"]
@@ -274,7 +270,7 @@ def _reshape(call: Call) -> Outputs:
     target = regroup(call.table, call.data, call.shape())
     if call.get_operand(1).has_free_axis:
         raise SizeRefusal("uses values of samples as sizes")
-    # A 0 stands for the size of the input at the same place, unless allowzero makes it a size.
+    # A 0 copies the input's size, unless allowzero makes it a size.
     copied = () if call.integer("allowzero") else call.data
     kept = {
         place for place, (axis, own) in enumerate(zip(target, copied, strict=False)) if axis == own
@@ -286,7 +282,7 @@ def _reshape(call: Call) -> Outputs:
     wanted = [
         (0,) if place in kept and is_free(axis) else axis for place, axis in enumerate(target)
     ]
-    # -1 can stand once: for the axis that would take most operators to compute.
+    # -1 can be used once: for the axis that takes most operators to compute.
     longest = max(wanted, key=lambda axis: len(list_names(axis)), default=())
     if is_free(longest):
         wanted[wanted.index(longest)] = (-1,)
@@ -295,7 +291,7 @@ def _reshape(call: Call) -> Outputs:
 
 
 def _makes_target(call: Call, target: Axes, kept: Collection[int]) -> bool:
-    """Return whether the stated sizes make ``target`` for all free sizes; a 0 keeps the axis at a place in ``kept``."""
+    """Return whether the stated sizes make ``target`` for all free sizes; a 0 keeps ``kept`` axes."""
     sizes = call.get_operand(1)
     if sizes.row is None:
         return sizes.depends and not any(map(call.table.is_new, target))
@@ -311,7 +307,7 @@ def _expand(call: Call) -> Outputs:
     rank = max(len(call.data), len(sizes))
     data, wanted = (((),) * (rank - len(axes)) + axes for axes in (call.data, sizes))
     count = call.table.count
-    # Where the row repeats the size in the file on a free axis, a 1 leaves the axis unchanged.
+    # A 1 leaves a free axis unchanged; the file's size would fix it.
     fitted = [
         () if is_free(axis) and not is_free(size) and count(size) == count(axis) else size
         for axis, size in zip(data, wanted, strict=True)
@@ -343,7 +339,7 @@ def _concat(call: Call) -> Outputs:
     along = [call.get_axes(place)[axis] for place in range(len(call.operands))]
     call.refuse_batch(along, "joins values along the samples")
     common = call.align(axis)
-    # The sum is a size of its own, called after the operand with the most free sizes.
+    # The sum is a new size, derived from the operand with the most free sizes.
     common[axis] = call.table.derive(
         max(along, key=lambda each: len(list_names(each))), call.shape()[axis]
     )
@@ -378,11 +374,11 @@ def _slice(call: Call) -> Outputs:
 
 
 def _move_end(call: Call, axis: Axis, start: int, end: int, step: int) -> int:
-    """Return the end of a slice for each size of an axis: the largest number where it is the axis's own end."""
+    """Return the end of a slice for every size of an axis: the largest number means the axis's end."""
     size = call.table.count(axis)
     if start or step != 1 or end < size:
         call.refuse_batch([axis], "takes some of the samples")
-    # An end at the size in the file would cut off a larger axis; the largest number means its end.
+    # The size in the file would cut off a larger axis.
     if not is_free(axis) or step <= 0 or not size <= end < _LARGEST["int32"]:
         return end
     if not call.has(2):
@@ -391,7 +387,7 @@ def _move_end(call: Call, axis: Axis, start: int, end: int, step: int) -> int:
 
 
 def _cut(call: Call, axes: Sequence[int]) -> Axes:
-    """Return the axes of the first part of a value, such as a table, as long as a row of sizes states."""
+    """Return the axes of the first part of a value, such as a table; a row states its length."""
     row = call.get_operand(2).row
     cut = [
         call.table.derive(axis, size) for axis, size in zip(call.data, call.shape(), strict=True)
@@ -447,7 +443,7 @@ def _shape(call: Call) -> Outputs:
 
 
 def _recur(call: Call) -> Outputs:
-    """Return the axes of an RNN's outputs: sequence, direction, batch, hidden; by its layout the batch is the first."""
+    """Return an RNN's axes: sequence, direction, batch, hidden; with layout 1 the batch is first."""
     at = 0 if call.integer("layout") else 1
     sequence, batch = call.data[1 - at], call.data[at]
     call.refuse_batch([sequence, call.data[2]], "works along the samples")
@@ -483,7 +479,7 @@ ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSqu
 """
 _FUSED_ELEMENTWISE = "BiasGelu FastGelu Gelu QuickGelu"
 _SIZED = frozenset(("ConstantOfShape", "Expand", "Range", "Shape", "Tile"))
-"""Operators that make free sizes of values without them."""
+"""Operators that make free sizes from values without any."""
 _SIZES_AT = {"ConstantOfShape": 0, "Expand": 1, "Tile": 1}
 """Operands that are rows of sizes."""
 SIZE_OPERANDS: dict[str, Sequence[int]] = {
@@ -493,7 +489,7 @@ SIZE_OPERANDS: dict[str, Sequence[int]] = {
     "Slice": (1, 2),
 }
 SIZE_OPERANDS |= dict.fromkeys("Expand Pad Reshape Split Tile TopK Upsample".split(), (1,))
-"""Operands that are sizes, repeats or places, and no values."""
+"""Operands that are sizes, repeats or indices."""
 _RULES: Mapping[str, Rule] = {
     **dict.fromkeys(_ELEMENTWISE.split(), _broadcast),
     **dict.fromkeys(_WINDOWS.split(), _along(_inner_axes)),
@@ -546,4 +542,4 @@ _FUSED: Mapping[str, Rule] = {
     "DynamicQuantizeLSTM": _quantize_sequence,
     "MatMulNBits": _multiply_packed,
 }
-"""The operators of onnxruntime's own that its optimizer and the common tools write most."""
+"""The onnxruntime operators that its optimizer and common tools write most."""

@@ -21,9 +21,9 @@ _Sizes = int | tuple[int, ...]
 def find_computable(
     graph: Graph, types: Mapping[Place, StaticType]
 ) -> tuple[list[Entry], dict[Place, _Sizes]]:
-    """Return the outputs of operators with only constant inputs that others read, and the sizes that operators return.
+    """Return the used outputs that only constants determine, and the sizes that operators return.
 
-    Outputs of operators without a standard meaning, of bodies, and of those that draw numbers are not among them.
+    Operators without a standard meaning, with bodies, or that draw random numbers are left out.
     """
     constant: set[Node] = set()
     sizes: dict[Place, _Sizes] = {}
@@ -55,12 +55,11 @@ def find_computable(
 
 
 def _is_plain(node: Node, functions: Functions) -> bool:
-    """Return whether an operator has ONNX's own meaning, and no bodies."""
     return not node.details.domain and not node.subgraphs and key_of_call(node) not in functions
 
 
 def _read_sizes(node: Node, types: Mapping[Place, StaticType]) -> _Sizes | None:
-    """Return the value of a Shape, a Size, or a part of a Shape, where that follows from the types."""
+    """Return the value of a Shape, a Size, or a part of a Shape, from types."""
     if node.op in _PARTS and len(node.inputs) > 1:
         source = node.inputs[0].node
         sizes = (
@@ -80,7 +79,7 @@ def _read_sizes(node: Node, types: Mapping[Place, StaticType]) -> _Sizes | None:
 def _read_size(
     node: Node, sizes: Sequence[object], types: Mapping[Place, StaticType]
 ) -> _Sizes | None:
-    """Return the size that a Gather takes; None for several of them, and for one that is not known."""
+    """Return the size that a Gather takes; None for several."""
     numbers, shape = read_numbers(node.inputs[1]), find_sizes(types, (node, 0))
     if numbers is None or len(numbers) != 1 or not -len(sizes) <= numbers[0] < len(sizes):
         return None
@@ -93,7 +92,6 @@ def _read_size(
 def _read_row(
     node: Node, sizes: Sequence[object], types: Mapping[Place, StaticType]
 ) -> tuple[int, ...] | None:
-    """Return the sizes that a Slice takes, in order; None where one of them is not known."""
     operands = list_operands(node)[1:]
     start, end = (
         read_numbers(operands[place]) if place < len(operands) else None for place in (0, 1)
@@ -116,7 +114,6 @@ _PARTS = {"Gather": _read_size, "Slice": _read_row}
 
 
 def _choose_axes(node: Node, sizes: Sequence[_Size]) -> Sequence[_Size]:
-    """Return the sizes of the axes that a Shape counts."""
     return sizes[int(node.attrs.get("start") or 0) : int(node.attrs.get("end") or len(sizes))]
 
 
@@ -127,13 +124,13 @@ def _get_place(entry: Entry) -> Place:
 def find_sizes(
     types: Mapping[Place, StaticType], place: Place
 ) -> Sequence[int | str | None] | None:
-    """Return the sizes of a value where its rank is known."""
+    """Return the sizes of a value if its rank is known."""
     kind = types.get(place)
     return None if kind is None else kind.parts[1]
 
 
 def static_shape(types: Mapping[Place, StaticType], place: Place) -> tuple[int, ...] | None:
-    """Return the shape of a value where all of its sizes are known."""
+    """Return the shape of a value if all sizes are known."""
     shape = find_sizes(types, place)
     sizes = tuple([size for size in shape or () if isinstance(size, int)])
     return sizes if shape is not None and len(sizes) == len(shape) else None

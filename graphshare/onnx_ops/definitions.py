@@ -1,7 +1,8 @@
-"""Definitions of fused operators, of onnxruntime and of later operator sets: each in older operators of ONNX.
+"""Definitions of fused operators, of onnxruntime and of later operator sets, by older ONNX
+operators.
 
-Approximations have none: FastGelu computes other numbers than Gelu. An operator that states more
-than its definition covers stays.
+Approximations have none: FastGelu is not Gelu. An operator with attributes that its definition does
+not cover stays.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ STANDARD = frozenset(
     ReduceL2 ReduceLogSum ReduceLogSumExp ReduceSumSquare RotaryEmbedding Selu Shrink Softmax
     SoftmaxCrossEntropyLoss Softplus Softsign SwiGLU Swish ThresholdedRelu""".split()
 )
-"""Operators of ONNX that it defines by others; without those that draw numbers, quantize or compare."""
+"""Operators that ONNX defines by others, except those that draw random numbers, quantize or compare."""
 _AXES_AS_INPUT = 18
 _SUM = 3
 """The output of a SkipLayerNormalization with the sum that it normalizes."""
 _EMPTY: Mapping[object, object] = {1: 0.0, 2: 0, 3: "", 6: (), 7: ()}
-"""The values of attributes that state none, by ONNX's number of their type."""
+"""Values of empty attributes, by ONNX's number of their type."""
 _WINDOW = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
 _ACTIVATIONS: Mapping[str, tuple[str, ...]] = {
     "Relu": (),
@@ -42,16 +43,16 @@ _ACTIVATIONS: Mapping[str, tuple[str, ...]] = {
     "LeakyRelu": ("alpha",),
     "HardSigmoid": ("alpha", "beta"),
 }
-"""Activations of a fused operator with the attributes that its ``activation_params`` are, in this order."""
+"""Activations of a fused operator, with the order of ``activation_params``."""
 Input = int | str
-"""An operand of the fused operator by its position, or the name of a value of the definition."""
+"""An operand of the fused operator by its position, or a value of the definition by name."""
 
 
 class Step(Struct, frozen=True):
-    """An operator of a definition, with the name of its output there; the last one gives the output
-    of the fused operator.
+    """An operator of a definition, and its output's name; the last one gives the fused operator's
+    output.
 
-    ``place`` is the position of an optional output of the fused operator that this step gives; 0 for none.
+    ``place`` is the position of an optional output of the fused operator; 0 for none.
     """
 
     op: str
@@ -62,9 +63,9 @@ class Step(Struct, frozen=True):
 
 
 def find_definition(node: Node, opset: int, *, has_numbers: bool) -> list[Step] | None:
-    """Return the operators that a fused one stands for in an operator set; None where it has no definition.
+    """Return the operators that a fused one stands for; None if it has no definition.
 
-    A definition can have constants only if all floating point values of the model are float32 (``has_numbers``).
+    Constants are allowed only if all floats of the model are float32 (``has_numbers``).
     """
     rule = _DEFINITIONS.get((node.details.domain, node.op))
     outputs = node.details.outputs
@@ -80,8 +81,6 @@ def find_definition(node: Node, opset: int, *, has_numbers: bool) -> list[Step] 
 
 
 class _Fused:
-    """A fused operator: its attributes as numbers and texts, and which of its operands are there."""
-
     def __init__(self, node: Node, opset: int) -> None:
         self.opset, values = opset, node.details.values
         self.values = {
@@ -92,21 +91,18 @@ class _Fused:
         self._operands = list_operands(node)
 
     def has(self, place: int) -> bool:
-        """Return whether it has an operand at a position."""
         return place < len(self._operands) and self._operands[place] is not None
 
     def number(self, name: str, default: float) -> float:
-        """Return an attribute that is a number."""
         value = self.values.get(name, default)
         return float(value) if isinstance(value, int | float) else default
 
     @property
     def is_plain_norm(self) -> bool:
-        """Whether it is a normalization over the last axis, computed in float32."""
+        """Whether it normalizes over the last axis, in float32."""
         return self.number("axis", -1) == -1 and self.number("stash_type", 1) == 1
 
     def activate(self, name: str) -> list[Step] | None:
-        """Return the activation of a value; None where it has no definition."""
         activation = self.values.get("activation")
         names, numbers = _ACTIVATIONS.get(str(activation)), self.values.get("activation_params", ())
         if names is None or not isinstance(numbers, tuple) or len(numbers) != len(names):
@@ -115,7 +111,7 @@ class _Fused:
 
 
 def _define_layer(op: str, names: Sequence[str], fused: _Fused) -> list[Step] | None:
-    """Define an operator followed by an activation, with an optional sum with the fourth operand between them."""
+    """Define an operator, an optional sum with the fourth operand, and an activation."""
     values = {name: fused.values[name] for name in names if name in fused.values}
     steps = [Step(op, (0, 1, 2) if fused.has(2) else (0, 1), op, values)]
     if fused.has(3):
@@ -174,7 +170,7 @@ def _define_simplified_skip(fused: _Fused) -> list[Step]:
 
 
 def _add_skip(fused: _Fused, bias: int) -> list[Step]:
-    """Return the sums before a normalization. The last one is an output, too; ``bias`` is an operand's position."""
+    """Return the sums before a normalization; the last one is an output."""
     steps = [Step("Add", (0, 1), "sum")]
     if fused.has(bias):
         steps.append(Step("Add", ("sum", bias), "biased"))
@@ -207,9 +203,7 @@ def _define_simplified_norm(fused: _Fused) -> list[Step] | None:
 
 
 def _choose_axes(fused: _Fused) -> tuple[list[Step], tuple[Input, ...], Attributes]:
-    """Return the constant of the last axis, the operand that it is, and the attributes of older
-    operator sets in its place.
-    """
+    """Return the last axis as a constant and an operand or, in older sets, as attributes."""
     if fused.opset < _AXES_AS_INPUT:
         return [], (), {"axes": (-1,)}
     return (
@@ -220,7 +214,7 @@ def _choose_axes(fused: _Fused) -> tuple[list[Step], tuple[Input, ...], Attribut
 
 
 def _list_scaling(fused: _Fused, value: Input, scale: Input, epsilon: float) -> Iterator[Step]:
-    """Yield the division of a value by the root of its mean square, then the scaling."""
+    """Divide a value by its root mean square, then scale it."""
     _, more, values = _choose_axes(fused)
     yield _make_number("two", 2)
     yield Step("Pow", (value, "two"), "square")
@@ -233,7 +227,7 @@ def _list_scaling(fused: _Fused, value: Input, scale: Input, epsilon: float) -> 
 
 
 def _make_number(name: str, value: float) -> Step:
-    """Return a constant, a float32."""
+    """Return a float32 constant."""
     return Step("Constant", (), name, {"value": Tensor("float32", (), struct.pack("<f", value))})
 
 

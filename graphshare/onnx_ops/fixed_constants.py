@@ -1,8 +1,7 @@
-"""Constants that may come from a size that a file fixes: an exporter folds a computation from a size into a number.
+"""Constants that may come from a fixed size: exporters fold computations from a size into numbers.
 
-Nothing in the file distinguishes such a number from one that means something else, so every place
-listed is a suspicion: the number meets a value that depends on the free size, and equals that size,
-its last index, a part or a product of it.
+Nothing in the file marks such a number, so each is only a suspicion: it meets a value that depends
+on the free size, and equals that size, its last index, or a part or product of it.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from graphshare.onnx_ops.integer_inputs import read_numbers
 from graphshare.onnx_ops.joined_constants import JoinedConstant, find_joined_constants
 
 _LARGEST = 1 << 16  # bytes of a constant that is read
-_LEAST = 3  # of smaller sizes the numbers are everywhere: 2, 1, a half
+_LEAST = 3  # numbers from smaller sizes are everywhere: 2, 1, a half
 _STRIDES = (2, 4, 8, 16, 32)
 _STEPS = (4, 8, 16, 32, 64, 128)
 _NUMBERS = frozenset(
@@ -28,7 +27,7 @@ _NUMBERS = frozenset(
 )
 """Operators that compute with a number, or compare with it."""
 _PLACES = frozenset("Add Cast Expand Gather Mul Sub".split())
-"""Operators whose constant operand may be the places of a sequence; for Expand it is the first."""
+"""Operators whose constant operand may be positions of a sequence; for Expand the first."""
 _PASSED_ON = frozenset("Cast Identity Reshape Squeeze Unsqueeze".split())
 _POOLS = frozenset("AveragePool LpPool MaxPool".split())
 
@@ -37,10 +36,10 @@ Place = tuple[Node, int]
 
 
 class FixedConstants:
-    """Finds such constants. ``sizes`` are the numbers of free sizes in the file by name, ``axes`` the axes of values.
+    """Finds such constants: ``sizes`` are free sizes in the file by name, ``axes`` the axes of
+    values.
 
-    ``shapes`` are the shapes of all values in the file, ``computed`` the integers that operators
-    compute only from constants.
+    ``shapes`` are all shapes in the file, ``computed`` integers that only constants determine.
     """
 
     def __init__(
@@ -93,7 +92,7 @@ class FixedConstants:
             yield from self._match_joined(each)
 
     def _match_joined(self, joined: JoinedConstant) -> Iterator[str]:
-        """Yield a constant with different numbers for the places that are joined to a free size; it is listed once."""
+        """Yield a constant with different numbers for positions joined to a free size, once."""
         origins = self._list_origins(joined.entry)
         if self._listed.isdisjoint(origins) and self._has_rows(joined):
             self._listed.update(origins)
@@ -101,7 +100,6 @@ class FixedConstants:
             yield f"its constant has numbers for each place that is joined to {name}"
 
     def _list_origins(self, entry: Entry) -> set[Node]:
-        """Return the constants that a value is computed from, with the operators between."""
         origins, left = set[Node](), [entry.node]
         while left:
             node = left.pop()
@@ -111,7 +109,7 @@ class FixedConstants:
         return origins
 
     def _has_rows(self, joined: JoinedConstant) -> bool:
-        """Return whether the numbers at the places differ; one that is not read may."""
+        """Return whether the numbers at the positions differ, or are not read."""
         node = _find_origin(joined.entry)
         shape, values = (
             self._shapes[joined.entry.node, joined.entry.index],
@@ -130,11 +128,10 @@ class FixedConstants:
         ]
 
     def _list_axes(self, entry: Entry | None) -> Axes:
-        """Return the axes of an operand; none where they are not known."""
         return () if entry is None else self._axes.get((entry.node, entry.index), ())
 
     def _find_kernel(self, node: Node, operands: Sequence[Entry | None]) -> Iterator[str]:
-        """Yield a window as large as the axis that it moves over: a mean over all places, written for one size."""
+        """Yield a window as large as its axis: a mean over all positions of one size."""
         kernel = _parse_numbers(node.attrs.get("kernel_shape", ""))
         for axis, size in zip(self._list_axes(operands[0])[2:], kernel, strict=False):
             if is_free(axis) and size in self._sizes:
@@ -142,11 +139,11 @@ class FixedConstants:
                 return
 
     def _find_ends(self, node: Node, operands: Sequence[Entry | None]) -> Iterator[str]:
-        """Yield an index, a start or end, or a count that is the size of its axis or the last place on it."""
+        """Yield an index, start, end or count that is its axis's size or last position."""
         axes = self._list_axes(operands[0])
         if not any(map(is_free, axes)):
             return
-        # The output of a Slice or a TopK has its own size, the number that the operator states.
+        # A Slice or TopK has its own output size: the number that it states.
         own = set(self._axes.get((node, 0), ())) - set(axes)
         for place in (1, 2) if node.op == "Slice" else (1,):
             for number in dict.fromkeys(self._read_integers(operands, place)):
@@ -160,7 +157,7 @@ class FixedConstants:
                     yield f"{number} is half of {self._name(2 * number)}"
 
     def _find_pads(self, operands: Sequence[Entry | None]) -> Iterator[str]:
-        """Yield a Pad at the end whose result is a multiple: its number fits only the fixed size."""
+        """Yield a Pad at the end to a multiple: it fits only the fixed size."""
         axes, pads = self._list_axes(operands[0]), self._read_integers(operands, 1)
         places = self._read_integers(operands, 3) or range(len(axes))
         for place, before, after in zip(places, pads, pads[len(places) :], strict=False):
@@ -171,14 +168,12 @@ class FixedConstants:
                 yield f"{after} fills up {self._name(size)} to a multiple of {step}"
 
     def _read_integers(self, operands: Sequence[Entry | None], place: int) -> Sequence[int]:
-        """Return the integers of an operand that is a constant, or is computed from some."""
         entry = operands[place] if place < len(operands) else None
         if entry is None:
             return ()
         return self._computed.get((entry.node, entry.index)) or read_numbers(entry) or ()
 
     def _match_scalar(self, entry: Entry) -> Iterator[str]:
-        """Yield a number that is a size, or follows from one."""
         values = set(self._read(entry))
         if len(values) != 1:
             return
@@ -194,13 +189,11 @@ class FixedConstants:
                     return
 
     def _match_places(self, entry: Entry, *, is_index: bool) -> Iterator[str]:
-        """Yield numbers that count on from a size: the positions after a past of that length; a
-        single number is an index.
-        """
+        """Yield numbers that count on from a size: positions after such a past, or an index."""
         values, origin = self._read(entry), _find_origin(entry)
         counts_on = all(later - earlier == 1 for earlier, later in pairwise(values))
         if values and counts_on and values[0] in self._sizes and (len(values) > 1 or is_index):
-            if origin in self._listed:  # by the operator before
+            if origin in self._listed:  # by an earlier operator
                 return
             self._listed.add(origin)
             listed = ", ".join(f"{value:g}" for value in values[:3]) + (
@@ -230,7 +223,7 @@ class FixedConstants:
 
 
 def _parse_numbers(text: str) -> list[float]:
-    """Return the numbers in the text of an attribute; none where it holds something else, as a faulty file may."""
+    """Return the numbers in an attribute's text; a faulty file may have something else."""
     try:
         return [
             float(number) for number in text.strip("[]").split(", ") if number not in ("", "...")
@@ -240,14 +233,13 @@ def _parse_numbers(text: str) -> list[float]:
 
 
 def _find_origin(entry: Entry) -> Node:
-    """Return the node whose numbers a value has, perhaps in another shape or dtype."""
+    """Return the node with a value's numbers, perhaps in another shape or dtype."""
     while entry.node.op in _PASSED_ON and entry.node.inputs:
         entry = entry.node.inputs[0]
     return entry.node
 
 
 def _list_forms(size: int) -> Iterator[tuple[str, float]]:
-    """Yield numbers that follow from a size, each with words for it."""
     yield "{}", size
     yield "{}", -size
     yield "1 / {}", 1 / size

@@ -1,7 +1,8 @@
-"""Axes of values in a model with free sizes, and operators as rules of these see them (:mod:`axis_rules`).
+"""Axes of values in a model with free sizes, and operators as the rules in :mod:`axis_rules` see
+them.
 
-An axis is a product, the outermost factor first: of numbers, and of the names of free sizes. A
-Reshape only groups the factors anew, so that the data of a sample can still be found.
+An axis is a product of numbers and names of free sizes, the outermost factor first. A Reshape only
+regroups factors, so a sample's data can still be found.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Axes = tuple[Axis, ...]
 
 
 class SizeRefusal(Exception):
-    """An operator that sizes cannot be free for; its text is the end of a sentence, or empty where no rule is known."""
+    """An operator that needs fixed sizes; the text ends a sentence, or is empty without a rule."""
 
 
 def is_free(axis: Axis) -> bool:
@@ -30,7 +31,7 @@ def is_free(axis: Axis) -> bool:
 
 def fix(size: int) -> Axis:
     """Return an axis of a fixed size."""
-    # The empty product: axes of size 1 are joined and broadcast without a case of their own.
+    # The empty product: axes of size 1 are joined and broadcast without special cases.
     return () if size == 1 else (size,)
 
 
@@ -56,10 +57,9 @@ def join(*axes: Axis) -> Axis:
 
 
 class SizeTable:
-    """The ``numbers`` of free sizes in the file, and which of them are batches; sizes that follow
-    from others are added.
+    """The file's ``numbers`` for free sizes, and the batches among them; derived sizes are added.
 
-    ``before`` are those that were free in the file already: its use of them is right.
+    Sizes in ``before`` were already free in the file: it uses them correctly.
     """
 
     def __init__(
@@ -73,11 +73,11 @@ class SizeTable:
         return prod(self.numbers[factor] if isinstance(factor, str) else factor for factor in axis)
 
     def is_new(self, axis: Axis) -> bool:
-        """Return whether a size is free that the file fixes."""
+        """Return whether an axis has a free size that the file fixes."""
         return not self.before.issuperset(list_names(axis))
 
     def has_batch(self, axes: Iterable[Axis]) -> bool:
-        """Return whether the samples of a batch are on one of the axes."""
+        """Return whether one of the axes has a batch."""
         return any(not self.batches.isdisjoint(axis) for axis in axes)
 
     def derive(self, axis: Axis, size: int) -> Axis:
@@ -89,12 +89,10 @@ class SizeTable:
         name = self._derived.setdefault((axis, size), f"size {len(self.numbers)}")
         self.numbers[name] = size
         if not self.is_new(axis):
-            # A size derived from one that was free before was free before, too.
             self.before.add(name)
         return (name,)
 
     def _find_samples(self, axis: Axis) -> Axis | None:
-        """Return the factors of an axis before the batch's factor; None where there is no batch."""
         return next(
             (axis[:place] for place, factor in enumerate(axis) if factor in self.batches), None
         )
@@ -110,12 +108,11 @@ class SizeTable:
                 raise SizeRefusal(
                     f"has a fixed size of {self.count(axis)} on an axis whose size is free"
                 )
-        # A size of 1 is broadcast to a larger one.
         return max(free or axes, key=self.count)
 
 
 class Edit(msgspec.Struct, frozen=True):
-    """A row of integers that takes the place of an operand; with ``expands`` the operand is expanded to it."""
+    """A row of integers that replaces an operand; with ``expands`` the operand is expanded to it."""
 
     row: Axes
     expands: bool = False
@@ -123,10 +120,10 @@ class Edit(msgspec.Struct, frozen=True):
 
 
 class Operand(msgspec.Struct, frozen=True):
-    """Facts about an operand; the defaults stand for an absent operand and for unknown facts.
+    """Facts about an operand; the defaults mean an absent operand or unknown facts.
 
-    ``depends`` marks one that depends on free sizes. ``row`` is set if it is a row of sizes,
-    ``known`` if it is a few integers, with None for each unknown integer.
+    ``depends`` marks dependence on free sizes. ``row`` is set for a row of sizes, ``known`` for a
+    few integers, None for each unknown one.
     """
 
     axes: Axes | None = None
@@ -137,7 +134,7 @@ class Operand(msgspec.Struct, frozen=True):
 
     @property
     def has_free_axis(self) -> bool:
-        """Return whether the size of an axis is free."""
+        """Return whether an axis has a free size."""
         return any(map(is_free, self.axes or ()))
 
 
@@ -147,7 +144,7 @@ _ABSENT = Operand()
 class Call(msgspec.Struct, eq=False):
     """An operator with its operands and the shapes of its outputs.
 
-    A rule adds ``edits`` by the positions of operands, and the ``row`` of an output that is one.
+    Rules add ``edits`` by operand position, and the ``row`` of an output that is one.
     """
 
     node: Node
@@ -164,11 +161,11 @@ class Call(msgspec.Struct, eq=False):
         return self.get_axes(0)
 
     def get_operand(self, place: int) -> Operand:
-        """Return the facts about an operand, which may be absent."""
+        """Return the facts about an operand, even an absent one."""
         return self.operands[place] if place < len(self.operands) else _ABSENT
 
     def get_axes(self, place: int) -> Axes:
-        """Return the axes of an operand. Raises SizeRefusal where they are not known."""
+        """Return an operand's axes. Raises SizeRefusal if they are unknown."""
         axes = self.get_operand(place).axes
         if axes is None:
             raise SizeRefusal(f"has an operand {place} whose shape is not known")
@@ -179,9 +176,8 @@ class Call(msgspec.Struct, eq=False):
         return place < len(self.operands) and list_operands(self.node)[place] is not None
 
     def list_shapes(self) -> list[Sequence[int] | None]:
-        """Return the shapes of outputs in the file, None of one that is left out.
-
-        Raises SizeRefusal where one is not known.
+        """Return the outputs' shapes in the file, None for an omitted one. Raises SizeRefusal if
+        one is unknown.
         """
         pairs = list(zip(self.node.details.outputs, self.shapes, strict=True))
         if any(name and shape is None for name, shape in pairs):
@@ -189,7 +185,7 @@ class Call(msgspec.Struct, eq=False):
         return [shape if name else None for name, shape in pairs]
 
     def shape(self) -> Sequence[int]:
-        """Return the shape of the first output in the file. Raises SizeRefusal where it is not known."""
+        """Return the first output's shape in the file. Raises SizeRefusal if unknown."""
         return self.list_shapes()[0] or ()
 
     def integer(self, name: str, default: int = 0) -> int:
@@ -197,9 +193,7 @@ class Call(msgspec.Struct, eq=False):
         return int(self.node.attrs.get(name, default))
 
     def integers(self, name: str, place: int = 0) -> list[int] | None:
-        """Return integers that an operand states, or an attribute; None where they are neither, or
-        depend on free sizes.
-        """
+        """Return integers of an operand or attribute; None if absent or dependent on free sizes."""
         if place and self.has(place):
             row = self.operands[place].row
             return (
@@ -213,24 +207,21 @@ class Call(msgspec.Struct, eq=False):
         )
 
     def some_integers(self, name: str, place: int) -> Sequence[int | None] | None:
-        """Return integers like :meth:`integers`, None for each of an operand that is not known."""
+        """Return integers like :meth:`integers`, with None for each unknown one."""
         known = self.get_operand(place).known
         return self.integers(name, place) if known is None else known
 
     def axis(self, default: int = 0) -> int:
-        """Return the attribute ``axis``, counted from the first of the data.
-
-        Raises IndexError where there is no such axis.
-        """
+        """Return the attribute ``axis``, counted from the first. Raises IndexError if out of range."""
         return range(len(self.data))[self.integer("axis", default)]
 
     def refuse_batch(self, axes: Iterable[Axis], why: str) -> None:
-        """Refuse an operator if samples are on one of the axes."""
+        """Refuse an operator if one of the axes has a batch."""
         if self.table.has_batch(axes):
             raise SizeRefusal(why)
 
     def align(self, skipped: int) -> list[Axis]:
-        """Return the axes that all operands have in common, but for one, and expand operands that lack a free size."""
+        """Return the operands' common axes except ``skipped``; expand operands without a free size."""
         operands = [self.get_axes(place) for place in range(len(self.operands))]
         rows = enumerate(zip(*operands, strict=True))
         common = [() if number == skipped else self.table.merge(row) for number, row in rows]
@@ -245,7 +236,7 @@ class Call(msgspec.Struct, eq=False):
 
 
 def find_row(call: Call) -> Axes | None:
-    """Return the sizes in a row of integers that is computed from others; None where they are not followed."""
+    """Return the sizes in a computed row of integers; None if not followed."""
     first = call.get_operand(0).row
     rule = None if call.node.details.domain else _ROWS.get(call.node.op)
     if call.row is not None or first is None or rule is None:
@@ -292,13 +283,12 @@ _ROWS: Mapping[str, Callable[[Call, Axes], Axes | None]] = {
 
 
 def regroup(table: SizeTable, data: Axes, shape: Sequence[int]) -> Axes:
-    """Return the axes of a shape that has the factors of ``data`` in their order.
+    """Return the axes of a shape with the factors of ``data`` in their order.
 
-    A free size that is 1 in the file goes to an axis of size 1, and where there is none to the axis
-    before it, or to the one behind it if that is a part of an axis: heads that are split off belong
-    to a sample.
+    A free size that is 1 in the file goes to an axis of size 1, else to the axis before it, or to
+    the one behind it if that is split off: split heads belong to a sample.
     """
-    # Row by row, as a Reshape reads the elements: the factors stay in order and are only grouped anew.
+    # A Reshape reads elements row by row: the factors stay in order.
     factors = deque(join(*data))
     target = [
         _take_axis(table, factors, *sizes) for sizes in zip(shape, (*shape[1:], 0), strict=False)
@@ -309,7 +299,7 @@ def regroup(table: SizeTable, data: Axes, shape: Sequence[int]) -> Axes:
 
 
 def _take_axis(table: SizeTable, factors: deque[int | str], size: int, behind: int) -> Axis:
-    """Take the factors of an axis of ``size`` from the front; the axis behind it has the size ``behind``."""
+    """Take the factors of an axis of ``size`` from the front; the next axis is ``behind``."""
     taken: list[int | str] = []
     rest = size
     while factors:
@@ -331,8 +321,6 @@ def _take_axis(table: SizeTable, factors: deque[int | str], size: int, behind: i
 
 
 def _goes_behind(factors: Sequence[int | str], size: int, behind: int) -> bool:
-    """Return whether a free size that is 1 in the file, the first factor, goes to an axis behind
-    the one of this ``size``.
-    """
+    """Return whether the first factor, a free size of 1, belongs to the next axis."""
     is_split = len(factors) > 1 and isinstance(part := factors[1], int) and 1 < behind < part
     return 1 in (size, behind) or is_split

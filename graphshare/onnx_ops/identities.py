@@ -1,7 +1,7 @@
-"""The normal form of ONNX's operators: unlike nodes that compute the same value bit for bit, each by its operator set.
+"""The normal form of ONNX operators, by operator set: unlike nodes that compute the same bits.
 
-Nothing here rounds: an identity moves, drops or respells, and holds for every value. Types follow
-from the inputs of a model; the types of other values in a file are not trusted.
+Nothing here rounds: an identity moves, drops or rewrites, and holds for every value. Types follow
+from the model's inputs; other types in a file are not trusted.
 """
 
 from __future__ import annotations
@@ -47,21 +47,19 @@ LpNormalization ScatterElements Softmax Split TopK""".split()
 _COUNTED = frozenset(("BatchNormalization", "Split"))
 """Operators whose number of outputs changes the computation."""
 _OF_FURTHER = {"BatchNormalization": "momentum", "MaxPool": "storage_order"}
-"""Attributes on which no first output depends: the momentum of running statistics, and the order
-that indices count in.
+"""Attributes that the first output does not depend on: the momentum of running statistics, and the
+order of indices.
 """
 _ZEROS = {
     "DequantizeLinear": (UINT8, INT8),
     "Pad": (*DTYPE_NAMES, *OTHER_NAMES),
     "QuantizeLinear": (UINT8,),
 }
-"""The dtypes of a third operand that need not be stated if it is 0: a quantization without a zero
-point is one to uint8.
-"""
+"""Dtypes of a third operand that may be omitted if it is 0: quantization without a zero point yields uint8."""
 
 
 class OnnxForm(NormalForm):
-    """The normal form of a model. The fewer ``facts``, the fewer nodes are found to be the same."""
+    """The normal form of a model. Fewer ``facts`` prove fewer nodes equal."""
 
     def __init__(self, graph: Graph, table: TermTable, facts: Facts, read: ReadContent) -> None:
         super().__init__(table)
@@ -98,7 +96,7 @@ class OnnxForm(NormalForm):
         own: Hashable = (domain, name, self._opsets.get(domain))
         if (
             stored is not None and stored.function is not None
-        ):  # a function is identified by its body, not by its name
+        ):  # functions are identified by their bodies
             defaults = {
                 key: getattr(value, "content", None)
                 for key, value in stored.function.attributes.items()
@@ -125,7 +123,7 @@ class OnnxForm(NormalForm):
         )
 
     def _make_own_terms(self, node: Node, operands: Sequence[int], bodies: Hashable) -> list[int]:
-        """Return the terms of an operator's outputs as follow from its operands, whether or not these are constants."""
+        """Return the terms of an operator's outputs by its operands."""
         terms = iter(operands)
         places = _drop_absent(
             [None if entry is None else next(terms) for entry in list_operands(node)]
@@ -159,9 +157,9 @@ class OnnxForm(NormalForm):
     def _number_call(
         self, node: Node, operands: Sequence[int | None], bodies: Hashable
     ) -> list[int]:
-        """Return the terms of a call of a function, or of an operator of another domain."""
+        """Return the terms of a call of a function, or of another domain's operator."""
         domain, key = node.details.domain, key_of_call(node)
-        # A function may call others: two calls are equal only in models that define all functions alike.
+        # A function may call others: calls are equal only if models define all functions alike.
         own = tuple(sorted(self._functions.items())) if key in self._functions else ()
         stated = tuple(sorted(self._list_attributes(node).items()))
         call = (
@@ -173,14 +171,14 @@ class OnnxForm(NormalForm):
             tuple(operands),
             bodies,
         )
-        # Unknown operators may draw numbers: equal calls of them are different values. Operators of
-        # ai.onnx.ml draw none.
+        # Unknown operators may draw random numbers, so equal calls differ. Operators of ai.onnx.ml
+        # draw none.
         return self.number_outputs(
             node, "call", *call, 0 if domain == "ai.onnx.ml" else self.count_drawn(call)
         )
 
     def read_content(self, term: int | None) -> Any:
-        """Return the content of a constant, an array as its dtype, shape and data; None for any other term."""
+        """Return a constant's content, of an array (dtype, shape, data); None for others."""
         key = self.table.keys[term] if term is not None else ("absent",)
         return key[1] if key[0] == "constant" else None
 
@@ -213,33 +211,31 @@ class OnnxForm(NormalForm):
         return key_of_call(node) in self._functions
 
     def find_shape(self, place: Place | None) -> tuple[int, ...] | None:
-        """Return the shape of a value where it follows from the inputs."""
+        """Return a value's shape if it follows from the inputs."""
         return None if place is None else static_shape(self._types, place)
 
     def find_sizes(self, place: Place | None) -> Sequence[int | str | None] | None:
-        """Return the sizes of a value where its rank follows from the inputs."""
+        """Return a value's sizes if its rank follows from the inputs."""
         return None if place is None else find_sizes(self._types, place)
 
     def find_rank(self, place: Place) -> int | None:
-        """Return the rank of a value where it follows from the inputs, or was seen."""
+        """Return a value's rank if it follows from the inputs, or was seen."""
         sizes = self.find_sizes(place)
         return self._ranks.get(place) if sizes is None else len(sizes)
 
     def find_dtype(self, place: Place) -> str | None:
-        """Return the dtype of a value where it follows from the inputs."""
+        """Return a value's dtype if it follows from the inputs."""
         kind = self._types.get(place)
         return None if kind is None else kind.parts[0]
 
     def find_zero(self, term: int | None) -> int:
-        """Return the dtype of a constant of one element, a number whose bits are all 0, as -0's are
-        not; 0 for any other.
-        """
+        """Return the dtype of a constant of one number with all bits 0 (not -0); 0 for others."""
         content = self.read_content(term)
         is_number = content is not None and isinstance(content[0], int) and content[0] != STRING
         return content[0] if is_number and prod(content[1]) == 1 and not any(content[2][0]) else 0
 
     def read_integers(self, term: int | None) -> list[int] | None:
-        """Return the numbers of a small constant of int64 or int32."""
+        """Return the numbers of a small int64 or int32 constant."""
         content = self.read_content(term)
         if content is None or content[0] not in (INT64, INT32) or len(content[2]) != 1:
             return None
@@ -259,11 +255,10 @@ class OnnxForm(NormalForm):
         return self.table.number("constant", (dtype_code(dtype), shape, shorten([data])))
 
     def find_version(self, op: str, least: int = 0) -> tuple[int, Mapping[str, Any]]:
-        """Return the first version that means the same as the model's version, and its defaults of attributes."""
+        """Return the first version with the meaning of the model's version, and its default attributes."""
         return find_meaning(op, max(self._opsets.get("", 1), least))
 
     def _list_attributes(self, node: Node) -> dict[str, Content]:
-        """Return the contents of a node's attributes, its bodies left out."""
         values = node.details.values
         return {
             name: value.content for name, value in values.items() if isinstance(value, StoredValue)
@@ -271,7 +266,7 @@ class OnnxForm(NormalForm):
 
 
 class _Call:
-    """An operator of ONNX's own as a rule sees it: attributes by content, operands by position."""
+    """An ONNX operator as a rule sees it: attributes by content, operands by position."""
 
     def __init__(
         self, form: OnnxForm, node: Node, attributes: dict[str, Content], operands: list[int | None]
@@ -286,12 +281,11 @@ class _Call:
         self.version, self.defaults = form.find_version(node.op, self.least)
 
     def use(self, identity: str, term: int | None = None) -> int | None:
-        """Count an identity, and return the term that it leaves of an operator."""
+        """Count an identity, and return the operator's new term."""
         self.form.used[identity] += 1
         return term
 
     def read_integer(self, name: str) -> int | None:
-        """Return an attribute that is an integer, or its default; None where it has none."""
         content = self.attributes.get(name)
         if content is None:
             value = self.defaults.get(name)
@@ -299,15 +293,13 @@ class _Call:
         return None if content[0] == MALFORMED else int(read_parts(content).get(INT, 0))
 
     def read_integers(self, name: str) -> list[int] | None:
-        """Return an attribute that is a short list of integers."""
         return read_integers(self.attributes.get(name))
 
     def operand(self, place: int) -> int | None:
-        """Return an operand; None where it is absent."""
         return self.operands[place] if place < len(self.operands) else None
 
     def key(self, bodies: Hashable) -> tuple[Hashable, ...]:
-        """Return the key of the operator's value: operators with equal keys compute the same."""
+        """Return the key of the operator's value."""
         op, attributes = self.node.op, dict(self.attributes)
         self._drop_default_attributes(attributes)
         if op in WINDOWS:
@@ -323,9 +315,9 @@ class _Call:
             else 0
         )
         if op == "Split" and self.read_integer("num_outputs") == count:
-            del attributes["num_outputs"]  # before version 18 only the outputs say it
+            del attributes["num_outputs"]  # before version 18 only the outputs state it
         if op == "BatchNormalization" and (version >= 14 or count == 1):
-            # From version 14 on an attribute states training, before that it was the number of outputs.
+            # From version 14 on an attribute states training, before that the number of outputs.
             version, count = 14 if version == 9 else version, 0
         if op in _OF_FURTHER and not count:
             self.of_further = attributes.pop(_OF_FURTHER[op], None)
@@ -362,13 +354,13 @@ class _Call:
             self.use("pads that auto_pad states")
 
     def _find_shape(self, place: int) -> tuple[int, ...] | None:
-        """Return the shape of an operand where it is known. The shape of a constant is known even without types."""
+        """Return an operand's shape if known; a constant's needs no types."""
         content = self.form.read_content(self.operand(place))
         is_array = content is not None and isinstance(content[0], int)
         return tuple(content[1]) if is_array else self.form.find_shape(self.places[place])
 
     def _list_operands(self) -> tuple[int | None, ...]:
-        """Return the operands without those that equal their defaults; axes count from the first."""
+        """Return the operands without defaults; axes count from the first."""
         op, read, operands = self.node.op, self.form.read_integers, list(self.operands)
         operands += [None] * (5 - len(operands))
         if op.startswith("Reduce"):
@@ -383,7 +375,7 @@ class _Call:
         return tuple(_drop_absent(operands))
 
     def _count_axes(self, term: int | None) -> int | None:
-        """Return the axes of a reduction as they count from the first; None for all of them."""
+        """Return a reduction's axes from the first; None for all of them."""
         rank, axes = self._find_rank(), self.form.read_integers(term)
         if not rank or not axes:
             return term
@@ -396,23 +388,23 @@ class _Call:
         return None if place is None else self.form.find_rank(place)
 
     def _count_axis(self, attributes: dict[str, Content]) -> int:
-        """State an axis as it counts from the first; return the version whose meaning the operator then has."""
+        """Count an axis from the first; return the version with the operator's meaning then."""
         axis, rank = self.read_integer("axis"), self._find_rank()
         if axis is None or rank is None or not rank:
             return self.version
         axis += rank if axis < 0 else 0
         attributes["axis"] = encode_value(axis)
         if self.node.op in ("Softmax", "LogSoftmax", "Hardmax") and axis == rank - 1:
-            return 13  # of a matrix, over the last axis: both meanings of the operator agree
+            return 13  # over the last axis both meanings of the operator agree
         return self.version
 
     def _move_attributes(self) -> None:
-        """Make operands of attributes that later versions of the operator have as inputs."""
+        """Turn attributes into operands that later versions have as inputs."""
         least, places = MOVED.get(self.node.op, (0, EMPTY))
         if self.form.find_version(self.node.op)[0] >= least:
             return
         if self.node.op == "Clip" and len(self.attributes) < len(places):
-            return  # a limit that is absent is the largest float32 there, and none in later versions
+            return  # an absent limit is the largest float32 here, and none in later versions
         stated = {
             place: (name, self.attributes[name])
             for name, place in places.items()
@@ -430,7 +422,7 @@ class _Call:
         self.use("attributes as inputs")
 
     def _number_attribute(self, name: str, content: Content) -> int | None:
-        """Return the term of the constant that an attribute is as an input; None where its dtype is not known."""
+        """Return an attribute's term as an input; None if its dtype is unknown."""
         parts = read_parts(content)
         table = self.form.table
         if INTS in parts:
@@ -452,11 +444,11 @@ def _drop_identity(call: _Call) -> int | None:
 
 
 def _drop_dropout(call: _Call) -> int | None:
-    """Return the input of a Dropout that passes it on: in inference, the default from version 12 on."""
+    """Return the input of a Dropout in inference, the default from version 12 on."""
     if call.version < 7 and not call.read_integer("is_test"):
         return None
     training = call.operand(2)
-    # A Dropout that trains with a ratio of 0 drops nothing, and multiplies by 1.
+    # Training with a ratio of 0 drops nothing, and multiplies by 1.
     if (
         training is not None
         and call.form.find_truth(training) is not False
@@ -483,7 +475,7 @@ def _drop_cast(call: _Call) -> int | None:
 
 
 def _drop_neutral(call: _Call) -> int | None:
-    """Return the integers that 0 is added to, or that are multiplied by 1. A sum of -0 and 0 is another float."""
+    """Drop an integer 0 that is added, or 1 that multiplies. For floats, -0 + 0 is not -0."""
     neutral = [1 if call.node.op in ("Div", "Mul") else 0]
     for place in (1, 0) if call.node.op in ("Add", "Mul") else (1,):
         term, other = call.operand(place), call.operand(1 - place)
@@ -497,7 +489,7 @@ def _drop_neutral(call: _Call) -> int | None:
 
 
 def _join_transposes(call: _Call) -> int | None:
-    """Return one Transpose for several; none where the axes are back in their order."""
+    """Join Transposes; none is left in the original order."""
     place = call.places[0]
     rank = None if place is None else call.form.find_rank(place)
     perm = call.read_integers("perm") or (list(reversed(range(rank))) if rank else None)
@@ -514,7 +506,7 @@ def _join_transposes(call: _Call) -> int | None:
 
 
 def _join_reshapes(call: _Call) -> int | None:
-    """Return one change of shape for several; none where the shape is the same as before."""
+    """Join changes of shape; none is left for the original shape."""
     term, shape = call.operand(0), call.form.find_shape((call.node, 0))
     if term is None:
         return None
@@ -548,7 +540,7 @@ def _join_open_shapes(call: _Call, term: int) -> int | None:
         return call.use("Reshapes that change nothing", term)
     if wanted is None and call.node.op == "Reshape":
         wanted = form.read_integers(call.operand(1))
-        # A 0 copies a size of this Reshape's input; the value before it may lack that size.
+        # A 0 copies a size of this Reshape's input; an earlier value may lack that size.
         wanted = None if wanted and 0 in wanted and not call.read_integer("allowzero") else wanted
     if wanted is None:
         return None
@@ -561,7 +553,7 @@ def _join_moved_axes(call: _Call, term: int) -> int | None:
     axes, key = call.form.read_integers(call.operand(1)), call.form.table.keys[term]
     if axes is None:
         return None
-    # Negative axes count from the end, and the end is not the same place before and after.
+    # Negative axes count from the end, a different place before and after.
     if (
         key[0] == "moved axes"
         and (key[1], key[3]) == (_OTHER[call.node.op], call.operand(1))
@@ -572,7 +564,7 @@ def _join_moved_axes(call: _Call, term: int) -> int | None:
 
 
 def _find_wanted(sizes: Sequence[int | str | None] | None) -> list[int] | None:
-    """Return sizes with -1 for the open one, if it follows from the others; else None."""
+    """Return sizes with -1 for the open one, if unambiguous."""
     wanted = [size if isinstance(size, int) else -1 for size in sizes or ()]
     return wanted if wanted.count(-1) == 1 and 0 not in wanted else None
 
@@ -596,7 +588,7 @@ _RULES: Mapping[str, Callable[[_Call], int | None]] = {
 
 
 def _drop_absent(operands: list[int | None]) -> list[int | None]:
-    """Return the operands without those that are absent at the end."""
+    """Drop absent operands at the end."""
     while operands and operands[-1] is None:
         operands.pop()
     return operands

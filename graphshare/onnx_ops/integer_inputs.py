@@ -1,4 +1,4 @@
-"""Find the integers that the inputs of a graph need: numbers they are compared with, indices, lengths and masks."""
+"""Find the integers that graph inputs need: numbers compared with, indices, lengths and masks."""
 
 from __future__ import annotations
 
@@ -32,19 +32,17 @@ _NEAR = {
     "Equal": (0,),
     **dict.fromkeys(("Less", "LessOrEqual", "Greater", "GreaterOrEqual"), (-1, 0, 1)),
 }
-"""Steps to numbers on both sides of a bound, so that a comparison is true and false in turn."""
+"""Steps around a bound, so that a comparison is true and false in turn."""
 # Counts and sizes are drawn below this, so that every run stays small.
 _MANY = 9
 _SIZES = {"ConstantOfShape": ((0, _MANY),), "Expand": ((1, 2),), "Loop": ((0, _MANY),), "OneHot": ((1, _MANY),),
           "Range": ((1, _MANY), (2, 2)), "Reshape": ((1, 2),), "Tile": ((1, 3),), "TopK": ((1, 2),)}  # fmt: skip
-"""Operands that are sizes, counts or steps: 1 and more, below a number; no other than 1 where that
-alone always fits.
-"""
+"""Operands that are sizes, counts or steps, with the range of each; only 1 if nothing else always fits."""
 _CONDITIONS = {"And": 2, "If": 1, "Not": 1, "Or": 2, "Where": 1}
 """The number of operands of an operator, from the first, that are conditions."""
 _CASTS = {"9": ("truth values", (0, 1)), **dict.fromkeys(("1", "10", "11", "16"), ("floats", (1,)))}
-"""Types that a Cast returns, and the integers for it."""
-_LARGEST = 4096  # bytes of a constant that is read, such as all bytes that a one-hot encoding compares an input with
+"""The dtypes that a Cast returns, and the integers for them."""
+_LARGEST = 4096  # bytes of a constant that is read, such as all byte values of a one-hot encoding
 _LISTED = 8
 
 Key = tuple[Node, int]
@@ -54,7 +52,7 @@ Wishes = Iterator[tuple[int, Integers]]
 
 
 def find_integers(graph: Graph) -> dict[str, list[Integers]]:
-    """Return the integers that operators, also in bodies, need from the inputs that reach them unchanged, by name."""
+    """Return the integers that operators, also in bodies, need from inputs that reach them unchanged, by name."""
     integers: dict[str, list[Integers]] = {}
     origins: dict[Key, Sequence[str]] = {
         (node, 0): [node.name] for node in graph.variables() if not node.details.holds_value
@@ -77,12 +75,10 @@ def find_integers(graph: Graph) -> dict[str, list[Integers]]:
 
 
 def walk_operands(graph: Graph) -> Iterator[tuple[Node, list[Entry | None], Mapping[Key, Entry]]]:
-    """Yield the nodes of ONNX's operators, of bodies too, with their inputs by position, and the
-    values that bodies capture.
-    """
+    """Yield ONNX nodes, also in bodies, with inputs by position, and the captured values."""
     outer: dict[Key, Entry] = {}
     graphs = [graph]
-    for each in graphs:  # which grows by the bodies
+    for each in graphs:  # grows by the bodies
         for node in (node for node in each.nodes if not node.details.domain):
             yield (
                 node,
@@ -90,7 +86,7 @@ def walk_operands(graph: Graph) -> Iterator[tuple[Node, list[Entry | None], Mapp
                 outer,
             )
             captures = [variable for body in node.subgraphs for variable in body.captures]
-            # The captured values are the last inputs of the node that has the bodies.
+            # Captured values are the last inputs of the node that has the bodies.
             for variable, entry in zip(reversed(captures), reversed(node.inputs), strict=False):
                 outer[variable, 0] = _follow(entry, outer)
             graphs += node.subgraphs
@@ -101,14 +97,11 @@ def _find_origins(entry: Entry | None, origins: Mapping[Key, Sequence[str]]) -> 
 
 
 def _follow(entry: Entry, outer: Mapping[Key, Entry]) -> Entry:
-    """Return the value that a captured variable stands for."""
     return outer.get((entry.node, entry.index), entry)
 
 
 def _list_wishes(node: Node, operands: Operands, outer: Outer) -> Wishes:
-    """Yield the operands from which an operator needs certain integers; ``outer`` are the values
-    that bodies capture.
-    """
+    """Yield the operands that need certain integers."""
     start = f"{node.op} {node.name!r}"
     for place in range(min(len(operands), _CONDITIONS.get(node.op, 0))):
         yield place, Integers(f"{start} takes it as a condition", (0, 1), is_mask=True)
@@ -168,11 +161,13 @@ _RULES: Mapping[str, tuple[int, Callable[[Node, Operands, Outer, str], Wishes]]]
     **dict.fromkeys(("Gather", "GatherElements"), (2, _gather)),
     "Slice": (_ENDS + 1, _slice),
 }
-"""The least number of operands, and the rule, of operators that need integers by their attributes or other operands."""
+"""The least number of operands, and the rule, of operators whose integers depend on attributes or
+other operands.
+"""
 
 
 def _find_size(entry: Entry | None, axis: int) -> int | None:
-    """Return the size of an axis, of an initializer or else as the file states it; None where it is open."""
+    """Return an initializer's size on an axis, or the file's; None if open."""
     if entry is None:
         return None
     stored = find_stored(entry.node.details)
@@ -190,7 +185,7 @@ def _find_size(entry: Entry | None, axis: int) -> int | None:
 
 
 def read_numbers(entry: Entry | None, outer: Mapping[Key, Entry] = EMPTY) -> list[int] | None:
-    """Return the numbers of a small constant of integers; None for any other value."""
+    """Return the numbers of a small integer constant; None for other values."""
     while entry is not None and entry.node.op in _PASSED_ON and entry.node.inputs:
         entry = _follow(entry.node.inputs[0], outer)
     if entry is None:
@@ -199,7 +194,7 @@ def read_numbers(entry: Entry | None, outer: Mapping[Key, Entry] = EMPTY) -> lis
     if text and entry.node.op == "Constant":
         try:
             return [int(number) for number in text.strip("[]").split(", ") if number != "..."]
-        except ValueError:  # the attribute holds something else; onnxruntime refuses that
+        except ValueError:  # onnxruntime refuses other contents
             return None
     try:
         dtype, _, numbers = read_constant(entry.node, _LARGEST)

@@ -1,8 +1,7 @@
-"""Constants with numbers for each place of a value that is joined to an axis of a free size.
+"""Constants with numbers for each position of a value that is joined to an axis of a free size.
 
-New tokens after a past of a free length have the places that follow it. An exporter folds the rows
-of a table, or the cosines of angles, at these places into a constant. It has a row for each new
-token, and nothing in it tells the length of the past.
+New tokens follow a past of free length. An exporter folds table rows, or cosines of angles, at
+their positions into a constant with a row per token. Nothing in it shows the past's length.
 """
 
 from __future__ import annotations
@@ -25,9 +24,7 @@ Shapes = Mapping[Place, Sequence[int]]
 
 
 class JoinedConstant(msgspec.Struct, frozen=True):
-    """Operand ``entry`` of ``node``, with numbers along ``axis`` for the places that are joined to
-    the free size ``size``.
-    """
+    """Operand ``entry`` of ``node``; its numbers along ``axis`` are joined to the free size ``size``."""
 
     node: Node
     entry: Entry
@@ -38,10 +35,9 @@ class JoinedConstant(msgspec.Struct, frozen=True):
 def find_joined_constants(
     nodes: Sequence[Node], axes: Mapping[Place, Axes], shapes: Shapes, sizes: Collection[str]
 ) -> Iterator[JoinedConstant]:
-    """Yield the constants of operators before a Concat that joins their values to an axis with one
-    of the free ``sizes``.
+    """Yield constants in values that a Concat joins to an axis with one of the free ``sizes``.
 
-    ``axes`` has the values that depend on free sizes, ``shapes`` the shapes of all values in the file.
+    ``axes`` has the values that depend on free sizes, ``shapes`` all shapes in the file.
     """
     fed = find_dependents(
         nodes, (node for node in nodes if not node.op and not node.details.holds_value)
@@ -71,7 +67,7 @@ def _walk_back(
     shapes: Shapes,
     seen: set[tuple[Place, int]],
 ) -> Iterator[tuple[Node, Entry, int]]:
-    """Yield the constants before values, each with the elementwise operator that reads it and its axis."""
+    """Yield constants before values, with their elementwise operators and axes."""
     while starts:
         entry, at = starts.pop()
         if ((entry.node, entry.index), at) in seen:
@@ -85,7 +81,6 @@ def _walk_back(
 
 
 def _find_concats(nodes: Iterable[Node], shapes: Shapes) -> Iterator[tuple[Node, int]]:
-    """Yield each Concat whose rank is known, with its axis counted from the first."""
     for node in nodes:
         if node.op == "Concat" and (shape := shapes.get((node, 0))) is not None:
             axis = int(node.attrs.get("axis", 0))
@@ -94,7 +89,7 @@ def _find_concats(nodes: Iterable[Node], shapes: Shapes) -> Iterator[tuple[Node,
 
 
 def _follow_back(entry: Entry, axis: int, shapes: Shapes) -> Iterator[tuple[Entry, int]]:
-    """Yield the operands that have the places on ``axis`` of a value, each with its own axis of these."""
+    """Yield the operands with the positions on ``axis``, and their own axes."""
     node, shape = entry.node, shapes.get((entry.node, entry.index))
     if shape is None:
         return
@@ -108,7 +103,7 @@ def _follow_back(entry: Entry, axis: int, shapes: Shapes) -> Iterator[tuple[Entr
 
 
 class _Operand(msgspec.Struct, frozen=True):
-    """An operand by its position, with its ``own`` shape and the ``shape`` of the node's output."""
+    """An operand by position, with its ``own`` shape and the ``shape`` of the node's output."""
 
     node: Node
     number: int
@@ -117,14 +112,12 @@ class _Operand(msgspec.Struct, frozen=True):
 
 
 def _keep_axis(operand: _Operand, axis: int) -> int | None:
-    """Return the axis of an operand that becomes ``axis`` of the output; None where there is none,
-    as in the rules below.
-    """
+    """Return the operand's axis that becomes ``axis`` of the output, if any; so do the rules below."""
     return axis if len(operand.own) == len(operand.shape) else None
 
 
 def _align_axis(operand: _Operand, axis: int) -> int:
-    # Operands of elementwise operators are aligned at the last axis.
+    # Elementwise operands are aligned at the last axis.
     return axis - (len(operand.shape) - len(operand.own))
 
 

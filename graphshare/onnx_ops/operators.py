@@ -1,6 +1,4 @@
-"""ONNX's operators by version: which versions mean the same, defaults of attributes, and attributes
-that became inputs.
-"""
+"""ONNX operators by version: equal versions, default attributes, and attributes that became inputs."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from graphshare.ir.graph import EMPTY
 CHANGED: Mapping[str, tuple[int, int, Sequence[str]]] = {
     "Resize": (11, 19, ("antialias", "axes", "keep_aspect_ratio_policy"))
 }
-"""A version that means the same as a later one, unless attributes are stated that the later one reads differently."""
+"""A version that means the same as a later one, unless these attributes are stated."""
 MOVED: Mapping[str, tuple[int, Mapping[str, int]]] = {
     "Clip": (11, {"min": 1, "max": 2}),
     "Pad": (11, {"pads": 1, "value": 2}),
@@ -32,16 +30,14 @@ MOVED: Mapping[str, tuple[int, Mapping[str, int]]] = {
     f"Reduce{name}": (18, {"axes": 1})
     for name in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
 }
-"""The version from which on attributes of an operator are inputs, and the places of these."""
+"""The version that turns attributes of an operator into inputs, and their positions."""
 
 DEPRECATED: Mapping[str, int] = {"Upsample": 10, "Scatter": 11}
 """The version that removes an operator; others replace it."""
 
 
 def find_meaning(op: str, version: int) -> tuple[int, Mapping[str, Any]]:
-    """Return the first version that means the same as a version of an operator, and the defaults of
-    attributes there.
-    """
+    """Return the first version with the same meaning, and its default attributes."""
     ranges = _load_table().get(op, [])
     return next(
         ((first, defaults) for first, defaults in reversed(ranges) if first <= version),

@@ -1,4 +1,4 @@
-"""Integers, only some of them known: pads after a length that the caller chooses are 0 on every other axis."""
+"""Integers, only some of them known: pads from a caller's size are still 0 on every other axis."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ from math import prod
 
 from graphshare.onnx_ops.free_axes import Call
 
-MANY = 64  # numbers of a value that is followed are at most as many
+MANY = 64  # the most numbers of a value that is followed
 
 Known = tuple[int | None, ...]
 
 
 def find_partly_known(call: Call) -> Known | None:
-    """Return the numbers of the first output, row by row, None for each that is not known; None
-    where none is followed.
-    """
+    """Return the first output's numbers by rows, None for each unknown; None if not followed."""
     first, shape = call.get_operand(0).known, next(iter(call.shapes), None)
     rule = None if call.node.details.domain else _RULES.get(call.node.op)
     if rule is None or first is None or shape is None or prod(shape) > MANY:
@@ -53,14 +51,14 @@ def _compute(
 
 
 def _slice(call: Call, first: Known, shape: Sequence[int]) -> Known | None:
-    """Return some rows, as Slice counts them; None where it cuts another axis."""
+    """Slice rows; None if it cuts another axis."""
     starts, ends, axes, steps = (call.integers("", place) for place in (1, 2, 3, 4))
     inner = prod(shape[1:]) if shape else 0
     if not inner or not starts or not ends or len(starts) != 1 or any(axes or ()):
         return None
     start, end, step = starts[0], ends[0], (steps or [1])[0]
     rows = [first[place : place + inner] for place in range(0, len(first), inner)]
-    # An end before the first row is written as a large negative number; Python would count it from the last row.
+    # A large negative end means before the first row; Python would count it from the last row.
     stop = None if step < 0 and end < -len(rows) else end
     return tuple(chain.from_iterable(rows[start:stop:step])) if step else None
 

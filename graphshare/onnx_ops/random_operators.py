@@ -18,11 +18,11 @@ DRAWING = frozenset(
         "RandomUniformLike",
     )
 )
-"""Those that draw, a Dropout where it trains."""
+"""Operators that draw, Dropout only in training."""
 
 
 def draws_numbers(node: Node) -> bool:
-    """Return whether an operator draws random numbers without a seed: a Dropout only where it is told to train."""
+    """Return whether an operator draws random numbers without a seed; a Dropout only in training."""
     if node.details.domain or node.op not in DRAWING or "seed" in node.details.values:
         return False
     operands = list_operands(node)

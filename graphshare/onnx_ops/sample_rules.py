@@ -1,6 +1,4 @@
-"""Rules for operators that compute each sample by itself from several operands, such as attention
-and sampling on a grid.
-"""
+"""Rules for operators that compute each sample separately, such as attention and grid sampling."""
 
 from __future__ import annotations
 
@@ -12,11 +10,10 @@ from graphshare.onnx_ops.free_axes import Axes, Axis, Call, Edit, SizeRefusal, f
 
 
 class BySample(msgspec.Struct, frozen=True):
-    """Where operands have the samples, by position: of ``operands`` all have them, of ``broadcast``
-    those that are not 1.
+    """Batch axes of operands by position; ``broadcast`` ones may have size 1.
 
-    ``like`` lists for each output the operands whose axes it may have, the first that is there
-    counts; ``at`` is the axis of its samples, by the output, where that is not the first.
+    ``like`` lists the operands whose axes an output may have; the first present counts. ``at`` is
+    an output's batch axis if not the first.
     """
 
     operands: Mapping[int, int]
@@ -49,7 +46,7 @@ BY_SAMPLE_FUSED = {
 
 
 def find_by_sample(rule: BySample, call: Call) -> list[Axes | None]:
-    """Return the axes of the outputs; an operand that has one sample for all is expanded. Raises SizeRefusal."""
+    """Return the outputs' axes; operands with one sample for all are expanded. Raises SizeRefusal."""
     batch = _expand_operands(rule, call)
     return [
         None
@@ -69,9 +66,7 @@ def sample_grid(call: Call) -> list[Axes | None]:
 def _follow(
     call: Call, places: Sequence[int], shape: Sequence[int], at: int, batch: Axis | None
 ) -> Axes:
-    """Return the axes of an output of this shape: the axes of the first operand in ``places``, with
-    the samples at ``at``.
-    """
+    """Return an output's axes from the first operand in ``places``; ``at`` is the batch axis."""
     place = next((place for place in places if call.has(place)), None)
     like = () if place is None else call.get_axes(place)
     if len(like) == len(shape):
@@ -90,7 +85,7 @@ def _follow(
 
 
 def _find_batch(rule: BySample, call: Call) -> Axis | None:
-    """Return the batch axis, None where no operand has any. Raises SizeRefusal where they are elsewhere."""
+    """Return the batch axis, if any. Raises SizeRefusal if it is elsewhere."""
     batches: dict[Axis, None] = {}
     for place, axes in enumerate(operand.axes or () for operand in call.operands):
         at = _count_from_end(rule, place, axes)
@@ -105,7 +100,7 @@ def _find_batch(rule: BySample, call: Call) -> Axis | None:
 
 
 def _expand_operands(rule: BySample, call: Call) -> Axis | None:
-    """Expand operands that have one sample for all, and return the batch axis; None where no operand has any."""
+    """Expand operands with one sample for all; return the batch axis, if any."""
     batch = _find_batch(rule, call)
     if batch is None:
         return None
@@ -126,6 +121,5 @@ def _expand_operands(rule: BySample, call: Call) -> Axis | None:
 
 
 def _count_from_end(rule: BySample, place: int, axes: Axes) -> int | None:
-    """Return the axis of an operand that may have the samples; from the end for one that is broadcast."""
     at = rule.operands.get(place, rule.broadcast.get(place))
     return at if at is None or at >= 0 else len(axes) + at

@@ -1,4 +1,4 @@
-"""Operators that compute rows of integers, such as the target of a Reshape, from the sizes of values."""
+"""Operators that compute rows of integers, such as a Reshape's target, from the sizes of values."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from graphshare.ir.onnx import Attributes, Tensor
 
 
 class SizeNodes:
-    """Makes such operators in a ``scope``: ``nodes`` are those made so far, in order.
+    """Makes such operators in a ``scope``; ``nodes`` has those made so far.
 
-    ``places`` are values by the name of a size, each with the axis that has it; ``take`` returns a
-    free name for a new node.
+    ``places`` maps a size's name to a value and an axis; ``take`` returns a free name for a node.
     """
 
     def __init__(
@@ -29,12 +28,12 @@ class SizeNodes:
         self._sizes: dict[str, str] = {}
 
     def take_nodes(self) -> list[Node]:
-        """Return the operators that were made since this was asked for."""
+        """Return the operators made since the last call."""
         nodes, self.nodes = self.nodes, []
         return nodes
 
     def add_constant(self, name: str, values: int | Sequence[int], dtype: str = "int64") -> str:
-        """Add a constant, a row or one integer without an axis, and return its name."""
+        """Add a constant, a row or a scalar, and return its name."""
         return self.emit("Constant", (), name, {"value": make_row(values, dtype)})
 
     def compute(self, label: str, rest: Sequence[int], factors: Mapping[str, Sequence[int]]) -> str:
@@ -49,7 +48,7 @@ class SizeNodes:
         return total
 
     def emit(self, op: str, inputs: tuple[str, ...], name: str, values: Attributes = EMPTY) -> str:
-        """Add an operator with one output, and return the name of that."""
+        """Add an operator with one output, and return its name."""
         name = self._take(name)
         self.nodes.append(
             self.scope.connect(make_operator(op, (name,), values, label=name), inputs)
@@ -57,7 +56,6 @@ class SizeNodes:
         return name
 
     def _find_size(self, name: str) -> str:
-        """Return the value that holds a size, as a row of one integer."""
         if name not in self._sizes:
             value, place = self._places[name]
             shape = self.emit("Shape", (value,), f"{value}/shape")
@@ -76,7 +74,7 @@ def take_shapes(graph: Graph, entries: Sequence[Entry]) -> Graph:
 
 
 def make_row(values: int | Sequence[int], dtype: str = "int64") -> Tensor:
-    """Return a row of integers, or one integer without an axis."""
+    """Return a row of integers, or a scalar."""
     width, row = 8 if dtype == "int64" else 4, (values,) if isinstance(values, int) else values
     shape = () if isinstance(values, int) else (len(row),)
     return Tensor(

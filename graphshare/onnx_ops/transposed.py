@@ -1,7 +1,7 @@
-"""Arrays with the same numbers in another order or form, made one without another bit in any result.
+"""Arrays with the same numbers in another order or form; sharing them changes no bit of a result.
 
-For a table and its transpose ``Gather`` of rows becomes ``Gather`` of the other one's columns. An
-array of another shape becomes a ``Reshape`` of the one that stays.
+A ``Gather`` of a table's rows becomes a ``Gather`` of its transpose's columns. An array of another
+shape becomes a ``Reshape`` of the one that stays.
 """
 
 from __future__ import annotations
@@ -26,20 +26,18 @@ from graphshare.ir.rebuild import rebuild, relink_all
 from graphshare.ir.walk import consumers, list_output_names, topological
 from graphshare.text.names import TakenNames
 
-if TYPE_CHECKING:  # it imports numpy: that takes as long as the rest of the start
+if TYPE_CHECKING:  # numpy takes as long to import as everything else at start-up
     from graphshare.formats.params.comparison import Array
 
 _ROWS = 1024
 LEAST = 128
-"""Bytes from which on an array becomes a Reshape of another one; operators need shapes and axes as constants."""
+"""The least bytes of an array that becomes a Reshape: operators need shapes and axes as constants."""
 
 
 def find_tables(graph: Graph, params: ParameterFile) -> Iterator[tuple[Node, Node]]:
-    """Yield pairs of a parameter that only Gathers of rows use, and the one that is its transpose, value by value."""
+    """Yield pairs of a parameter that only Gathers of rows use, and its exact transpose."""
     records = params.by_key()
-    inputs = {
-        *list_replaceable(graph)
-    }  # a table that became one of them would follow what callers give
+    inputs = {*list_replaceable(graph)}  # callers may replace these
     stored = {
         node: records[node.name]
         for node in graph.variables()
@@ -56,7 +54,6 @@ def find_tables(graph: Graph, params: ParameterFile) -> Iterator[tuple[Node, Nod
 
 
 def _list_tables(graph: Graph, stored: Mapping[Node, Record]) -> dict[Node, Record]:
-    """Return the matrices that only Gathers of rows use."""
     uses, heads = consumers(graph.nodes), {head.node for head in graph.heads}
     read = [node for node in stored if node in uses and node not in heads]
     gathered = [node for node in read if all(_takes_rows(user, slot) for user, slot in uses[node])]
@@ -72,14 +69,14 @@ def _has_turned_shape(twin: Record, table: Record) -> bool:
 
 
 def _are_transposes(table: Array, twin: Array) -> bool:
-    """Return whether a matrix is the transpose of a second one, bit for bit. They are compared by blocks of rows."""
+    """Return whether two matrices are transposes, bit for bit; compared by blocks of rows."""
     blocks = (slice(start, start + _ROWS) for start in range(0, len(table), _ROWS))
     return all(table[block].tobytes() == twin[:, block].T.tobytes() for block in blocks)
 
 
 def _takes_rows(node: Node, slot: int) -> bool:
     details = node.details
-    # A table has two axes, so that -2 is the first of them.
+    # A table has two axes, so -2 is the first.
     return (
         node.op == "Gather"
         and not details.domain
@@ -98,7 +95,7 @@ def list_gathers(graph: Graph, tables: Collection[Node]) -> list[Node]:
 
 
 def _find_ranks(graph: Graph, gathers: Sequence[Node]) -> dict[Node, int]:
-    """Return the ranks of the indices of Gathers. Raises RefusedError where one is not known; all are listed."""
+    """Return the ranks of Gathers' indices. Raises RefusedError that lists unknown ones."""
     types = find_types(graph, [node.inputs[1] for node in gathers])
     ranks: dict[Node, int] = {}
     faults = []
@@ -118,9 +115,9 @@ def _find_ranks(graph: Graph, gathers: Sequence[Node]) -> dict[Node, int]:
 
 
 def tie_transposed(graph: Graph, pairs: Mapping[Node, Node]) -> Rewrite:
-    """Return the graph whose Gathers take columns of the second of each pair in place of rows of the first.
+    """Return the graph whose Gathers take columns of the second tables, not rows of the first.
 
-    Each is followed by a Transpose with its outputs.
+    A Transpose with the Gather's outputs follows each.
 
     Raises:
         RefusedError: the rank of the indices is not known; all are listed.
@@ -159,7 +156,7 @@ def tie_transposed(graph: Graph, pairs: Mapping[Node, Node]) -> Rewrite:
         images=images,
     )
     nodes: dict[Node, None] = {}
-    for node in graph.nodes:  # a Constant that comes late is needed where its twin was
+    for node in graph.nodes:  # a late Constant is needed where its twin was
         nodes |= dict.fromkeys(
             [pairs.get(node) or images[node], *([end(node)] if node in ranks else [])]
         )
@@ -170,7 +167,7 @@ def tie_transposed(graph: Graph, pairs: Mapping[Node, Node]) -> Rewrite:
 
 
 def tie_reshaped(graph: Graph, pairs: Mapping[Node, Node]) -> Rewrite:
-    """Return the graph with the first of each pair of parameters as a Reshape of the second, under its own name."""
+    """Return the graph with the first of each pair as a Reshape of the second, under its own name."""
     taken = TakenNames(name for node in graph.nodes for name in list_output_names(node))
     added: dict[Node, tuple[Node, Node]] = {}
     for node, kept in pairs.items():
@@ -192,7 +189,7 @@ def tie_reshaped(graph: Graph, pairs: Mapping[Node, Node]) -> Rewrite:
         [node for node in topological(graph) if node not in pairs], redirect=redirect, images=images
     )
     nodes: dict[Node, None] = {}
-    for node in graph.nodes:  # a Constant that comes late is needed where the other one was
+    for node in graph.nodes:  # a late Constant is needed where the other was
         nodes |= dict.fromkeys([pairs[node], *added[node]] if node in pairs else [images[node]])
     images |= ends
     source = graph.source.after_rewrite(images)

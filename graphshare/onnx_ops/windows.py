@@ -1,6 +1,4 @@
-"""The attributes of operators on windows in one form: pads in place of ``auto_pad``, and nothing
-that need not be stated.
-"""
+"""Attributes of window operators in one form: pads instead of ``auto_pad``, and no defaults."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from graphshare.formats.onnx.values import Content
 from graphshare.onnx_ops.operators import encode_value
 
 WEIGHTS = {"Conv": 1, "ConvInteger": 1, "ConvTranspose": 1, "QLinearConv": 3}
-"""The operators on windows whose weights have the sizes of the window, and the places of these operands."""
+"""Window operators whose weights have the sizes of the window, and the position of the weights."""
 WINDOWS = frozenset(("AveragePool", "LpPool", "MaxPool", *WEIGHTS))
 _PLAIN = {"strides": 1, "dilations": 1, "pads": 0, "output_padding": 0}
 _AUTO: Mapping[Content | None, str] = {
@@ -26,9 +24,9 @@ def settle_windows(
     weight: Sequence[int] | None,
     sizes: Sequence[int | str | None] | None,
 ) -> None:
-    """Change the attributes of an operator that states no defaults to those that each of its spellings has.
+    """Normalize an operator's attributes, so that all its spellings are equal.
 
-    ``weight`` is the shape of the weights, ``sizes`` the shape of the data; either may be partly unknown.
+    ``weight`` is the shape of the weights, ``sizes`` of the data; both may be partly unknown.
     """
     for name, number in _PLAIN.items():
         numbers = read_integers(attributes.get(name))
@@ -37,9 +35,9 @@ def settle_windows(
     window = read_integers(attributes.get("kernel_shape"))
     if op in WEIGHTS and weight is not None and window in (None, list(weight[2:])):
         window = list(weight[2:])
-        attributes.pop("kernel_shape", None)  # without it the weights say it
+        attributes.pop("kernel_shape", None)  # the weights have the same sizes
     auto = _AUTO.get(attributes.get("auto_pad"), "")
-    # Beside stated pads, or a stated shape of the output, auto_pad has no one meaning.
+    # With stated pads, or a stated output shape, auto_pad has no unique meaning.
     if not auto or "pads" in attributes or "output_shape" in attributes:
         return
     if auto == "VALID":  # no padding
@@ -72,9 +70,7 @@ def _find_pads(
     window: Sequence[int],
     sizes: Sequence[int | str | None] | None,
 ) -> tuple[int, ...] | None:
-    """Return the pads that make the output as large as the data divided by the strides, rounded up;
-    None if not known.
-    """
+    """Return pads for an output as large as the data over the strides, rounded up; None if unknown."""
     axes: Sequence[int | str | None] = [None] * len(window) if sizes is None else sizes[2:]
     strides = read_integers(attributes.get("strides")) or [1] * len(window)
     # onnxruntime does not take dilations into account, or refuses them.
@@ -82,13 +78,13 @@ def _find_pads(
         return None
     begins, ends = [], []
     for size, stride, length in zip(axes, strides, window, strict=True):
-        if stride == 1:  # for any size: it is the output's as well
+        if stride == 1:  # fits any size, because the output has it, too
             whole = length - 1
         elif isinstance(size, int) and stride > 1:
             whole = ((size + stride - 1) // stride - 1) * stride + length - size
         else:
             return None
-        # Steps may be longer than the window: some programs cut the data then, others do not.
+        # Steps longer than the window: only some programs cut the data.
         if whole < 0:
             return None
         begins.append(whole // 2 if auto == "SAME_UPPER" else whole - whole // 2)

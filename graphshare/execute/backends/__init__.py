@@ -1,1 +1,1 @@
-"""Backends compute graphs: numpy runs MXNet's operators, onnxruntime runs ONNX models. A format lists its backends."""
+"""Backends compute graphs: numpy runs MXNet's operators, onnxruntime ONNX models. A format lists its backends."""

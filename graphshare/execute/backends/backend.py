@@ -1,6 +1,4 @@
-"""The interface of backends: a backend opens outputs of a graph as a computation and runs it on
-values of the inputs.
-"""
+"""The interface of backends: a backend opens a graph as a computation and runs it on input values."""
 
 from __future__ import annotations
 
@@ -26,23 +24,21 @@ from graphshare.ops.inference import Inference
 from graphshare.ops.kernel import Array
 
 Look = Callable[[Node, int, Any], None]
-"""Receives an operator, the index of an output and its value, which may be valid only during the call."""
+"""Receives an operator, an output's index and its value, which may be valid only during the call."""
 Encode = Callable[[Graph], tuple[bytes | Iterable[bytes | memoryview], str]]
-"""Returns the bytes of the file of a graph, and the directory of its external data."""
+"""Returns the bytes of a graph's file, and the directory of its external data."""
 Attempt = Callable[[Mapping[Node, Array]], None]
-"""Computes values; raises InputError where that fails."""
+"""Computes values; raises InputError if that fails."""
 ChosenEngine = Executor | None
-"""The executor that computes each operator with kernels; None if a backend computes the graph as a whole."""
+"""The executor of operators with kernels; None if a backend computes the graph as a whole."""
 ChosenEngines = Mapping[str | None, ChosenEngine]
-"""The engines that compute the same model, by name; None is the name of an engine chosen by default."""
+"""The engines that compute one model, by name; None is the name of the default."""
 REFERENCE = "numpy"
 """The backend with which others are compared; reports name only other backends."""
 
 
 class EngineOptions(msgspec.Struct, frozen=True):
-    """How an engine computes: the arguments of
-    :class:`~graphshare.execute.engines.executor.Executor` of these names.
-    """
+    """Arguments of :class:`~graphshare.execute.engines.executor.Executor` of these names."""
 
     strict: bool = False
     forwards: int = 1
@@ -51,13 +47,12 @@ class EngineOptions(msgspec.Struct, frozen=True):
 
 
 class DrawOptions(msgspec.Struct, frozen=True):
-    """Options of drawing: ``seed`` draws inputs, ``params_seed`` draws parameters; None draws nothing.
+    """Options of drawing: ``seed`` draws inputs, ``params_seed`` parameters; None draws nothing.
 
     An open batch size becomes ``batch``. Without ``training``, labels that only training reads get
-    any size. A backend that must try open sizes calls ``attempt`` with values; it raises InputError
-    if they cannot be computed. By default the backend itself runs them. ``wishes`` are integers
-    that inputs need in addition to those that the graph itself shows. A backend whose draws depend
-    on the order of inputs draws those named in ``order`` first, in that order.
+    any size. ``attempt`` tries values at open sizes and raises InputError if it fails; by default
+    the backend runs them. ``wishes`` are more integers that inputs need. Inputs in ``order`` are
+    drawn first, in that order, if it matters.
     """
 
     seed: int | None = 0
@@ -73,11 +68,11 @@ DEFAULT = DrawOptions()
 
 
 class Computation(ABC):
-    """The heads of ``graph``, open for runs on values of its variables. ``where`` is the name of the graph in messages.
+    """The heads of ``graph``, open for runs on its variables' values; ``where`` names it in
+    messages.
 
-    ``engine`` is the name of the program that computes, ``notes`` are for the user. ``unreadable``
-    are the names of outputs whose values cannot be returned: no run of these outputs succeeds. With
-    ``infers_sizes`` shapes of inputs are inferred from shapes of weights.
+    ``engine`` names the computing program, ``notes`` are for the user. No run succeeds with
+    ``unreadable`` outputs. With ``infers_sizes`` inputs' shapes follow from weights.
     """
 
     graph: Graph
@@ -88,12 +83,12 @@ class Computation(ABC):
 
     @property
     def version(self) -> str:
-        """Return the version of the program that computes, where it has one of its own."""
+        """Return the program's own version, if any."""
         return ""
 
     @property
     def notes(self) -> Sequence[str]:
-        """Return the decisions of runs so far, for the user."""
+        """Return the decisions of runs for the user."""
         return ()
 
     @abstractmethod
@@ -106,22 +101,23 @@ class Computation(ABC):
         """Return a value for each input: the feed, or a drawn value as in :func:`assign_values`.
 
         Raises:
-            RefusedError: values are missing, or shapes do not fit or do not follow; all of a kind are listed.
-            InputError: ``batch`` is above 1, and no sizes that were tried can be computed.
-            MemoryLimitError: the values, or the run, pass the limit of memory.
+            RefusedError: values are missing, or shapes do not fit or follow; all of a kind are
+                listed.
+            InputError: ``batch`` is above 1, and no tried size can be computed.
+            MemoryLimitError: the values, or the run, exceed the memory limit.
         """
 
     def list_lacks(
         self, fed: Collection[str] = (), params_seed: int | None = None
     ) -> Sequence[Fault]:
-        """Return the faults that drawing values cannot fix: missing outputs, parameters without a value."""
+        """Return faults that drawing cannot fix: missing outputs, parameters without a value."""
         return ()
 
     @abstractmethod
     def run(
         self, values: Mapping[Node, Array], *, seed: int | None = None, profile: bool = False
     ) -> Run:
-        """Return the outputs for values of inputs; unneeded ones are ignored. Operators that draw use ``seed``.
+        """Return the outputs for values of inputs; ``seed`` is for random operators.
 
         Parameters come from the file, unless ``values`` has others.
 
@@ -131,18 +127,18 @@ class Computation(ABC):
 
     @abstractmethod
     def watch(self, values: Mapping[Node, Array], look: Look, *, seed: int | None = None) -> None:
-        """Call ``look`` with each output of each operator, in topological order. Raises InputError or RefusedError."""
+        """Call ``look`` with each operator's outputs, in topological order. Raises InputError or RefusedError."""
 
     @abstractmethod
     def select(self, heads: Sequence[Entry]) -> Computation:
-        """Return the computation of other ``heads`` of the graph."""
+        """Return the computation of other ``heads``."""
 
     def complete(self, values: Mapping[Node, Array]) -> tuple[Mapping[Node, Array], Inference]:
-        """Return ``values`` with all other known values of variables, and the inference from them."""
+        """Return ``values`` with all known values of variables, and their inference."""
         return values, Inference([], {}, {})
 
     def list_defaults(self) -> Collection[str]:
-        """Return the names of inputs that need no value: the model has one for each."""
+        """Return the inputs with a value in the model."""
         return ()
 
     def find_integers(self) -> Mapping[str, Sequence[Integers]]:
@@ -150,17 +146,15 @@ class Computation(ABC):
         return EMPTY
 
     def is_parameter(self, node: Node) -> bool:
-        """Return whether a variable has a value in the graph's file or parameter file."""
+        """Return whether a variable has a value in a file."""
         return bool(node.details.holds_value)
 
     def is_constant(self, node: Node) -> bool:
-        """Return whether a variable without a feed has one value in all runs: from a file, or zeros
-        (labels and states).
-        """
+        """Return whether an unfed variable has the same value in all runs, from a file or zeros."""
         return bool(node.details.holds_value)
 
     def vary(self) -> Iterator[Computation]:
-        """Yield computations of the same outputs with other settings, such as threads; their rounding may differ."""
+        """Yield the same computation with other settings, such as threads, that may round differently."""
         return iter(())
 
     def close(self) -> None:  # noqa: B027  (most have nothing to release)
@@ -168,10 +162,9 @@ class Computation(ABC):
 
 
 class Backend(ABC):
-    """A program that computes graphs. A format names modules of backends; each has an instance
-    (``BACKEND``) without state.
+    """A program that computes graphs: ``name`` in options and reports.
 
-    ``name`` is the engine's name in options and reports.
+    A format names modules of backends; each has a stateless ``BACKEND``.
     """
 
     name: ClassVar[str]
@@ -185,7 +178,8 @@ class Backend(ABC):
         executor: ChosenEngine,
         **options: Any,
     ) -> Computation:
-        """Return a computation of the heads of a graph; ``options`` are the same as in :func:`open_computation`.
+        """Return a computation of a graph's heads, with the ``options`` of
+        :func:`open_computation`.
 
         Raises:
             UsageError: the backend is not installed.
@@ -200,7 +194,7 @@ class Backend(ABC):
         where: str,
         options: EngineOptions,
     ) -> ChosenEngine:
-        """Return None: graphs are computed as a whole. Raises RefusedError for options that only kernels have."""
+        """Return None: graphs are computed as a whole. Raises RefusedError for options of kernels."""
         chosen = {
             f"`engine={engine!r}`": engine not in (None, self.name, "auto"),
             "`strict_engine`": options.strict,
@@ -212,15 +206,15 @@ class Backend(ABC):
         return None
 
     def list_unsupported(self, nodes: Sequence[Node]) -> list[Fault]:
-        """Return a fault for each of ``nodes`` that is known not to be computed, before a graph is opened."""
+        """Return a fault for each node known not to be supported, before a graph is opened."""
         return []
 
     def find_obstacle(self) -> str:
-        """Return why the backend cannot be used here, with the way out; an empty text where it can."""
+        """Return why the backend cannot be used here, with a fix; empty if it can."""
         return ""
 
     def warm_up(self) -> None:  # noqa: B027  (most have nothing to start)
-        """Start the process that computes, so that it gets ready while the caller goes on."""
+        """Start the computing process while the caller goes on."""
 
 
 def open_computation(
@@ -235,11 +229,11 @@ def open_computation(
 ) -> Computation:
     """Open the heads of a model's graph in the first backend that its format lists.
 
-    ``executor`` comes from :func:`choose_executor`. With ``exact`` each node is computed as
-    written, without optimizations across nodes; with ``whole``, nodes that no head needs stay.
-    ``as_input`` names variables that are inputs even if they look like parameters. ``encode``
-    returns the file of a graph, for a backend that reads files: by default as it would be written.
-    A file of our ``own`` translation is computed in this process unless memory is limited.
+    ``executor`` comes from :func:`choose_executor`. With ``exact`` nodes are computed as written,
+    without optimizations across nodes; with ``whole``, nodes that no head needs stay. ``as_input``
+    names inputs that may look like parameters. ``encode`` replaces the encoding of a graph's file
+    for backends that read files. A file of our ``own`` translation is computed in this process
+    unless memory is limited.
 
     Raises:
         UsageError: the backend is not installed.
@@ -262,14 +256,14 @@ def choose_executor(
     where: str = "",
     options: EngineOptions,
 ) -> ChosenEngine:
-    """Return the executor of ``engine`` for the operators of a graph; None if the backend computes
-    the graph as a whole.
+    """Return the executor of ``engine``; None if the backend computes the graph as a whole.
 
-    ``others`` maps options that need operators with kernels to whether they are chosen.
+    ``others`` maps options that need kernels to whether they are chosen.
 
     Raises:
-        RefusedError: the format has no backend or no choice of engines, or does not support one of ``others``.
-        UsageError: the engine is not known, or it or the backend is not installed.
+        RefusedError: the format has no backend, or does not support ``engine`` or one of
+            ``others``.
+        UsageError: the engine is unknown, or it or the backend is not installed.
     """
     if (
         engine is None
@@ -281,32 +275,31 @@ def choose_executor(
 
 
 def list_unsupported(graph: Graph, nodes: Sequence[Node]) -> list[Fault]:
-    """Return a fault for each of ``nodes`` that the backend of the graph is known not to compute."""
+    """Return a fault for each node that the graph's backend is known not to compute."""
     backend = _find_backend(find_format(graph).backends)
     return [] if backend is None else backend.list_unsupported(nodes)
 
 
 def find_obstacle(graph: Graph) -> str:
-    """Return the reason why no backend of a graph can be used here, with a fix; an empty text where one can."""
+    """Return why no backend of a graph can be used here, with a fix; empty if one can."""
     if lacks := find_format(graph).find_lacks(Operation.RUN, [""]):
         return lacks[0].message
     return _require_backend(graph).find_obstacle()
 
 
 def warm_up(backends: Sequence[str]) -> None:
-    """Start the process of the first of ``backends``, if it has one, so that it gets ready while the caller goes on."""
+    """Start the process of the first backend, if any, while the caller goes on."""
     backend = _find_backend(backends)
     if backend is not None:
         backend.warm_up()
 
 
 def _find_backend(backends: Sequence[str]) -> Backend | None:
-    """Return the first of the backends in these modules; None where there is none."""
     backend: Backend | None = import_module(backends[0]).BACKEND if backends else None
     return backend
 
 
 def _require_backend(graph: Graph, where: str = "") -> Backend:
-    """Return the first backend of a graph. Raises RefusedError where its format has none."""
+    """Return a graph's first backend. Raises RefusedError without one."""
     format_ = find_format(graph)
     return format_.demand(_find_backend(format_.backends), Operation.RUN, where=where)

@@ -1,4 +1,4 @@
-"""Sessions of onnxruntime on models of others, in the confined process."""
+"""Sessions of onnxruntime on other people's models, in the confined process."""
 
 from __future__ import annotations
 
@@ -45,12 +45,10 @@ class ConfinedSession(RemoteSession):
         arrays: Mapping[str, Array] | None = None,
         settings: SessionSettings = DEFAULT_SETTINGS,
     ) -> None:
-        """Load a model, its bytes or pieces of them. The arguments are the same as in :class:`OnnxSession`.
+        """Load a model from bytes or pieces, with the arguments and errors of :class:`OnnxSession`.
 
         Raises:
-            UsageError: onnxruntime is not installed.
-            InputError: it refuses the model.
-            MemoryLimitError: it takes more memory than the limit or, without one, than is available.
+            MemoryLimitError: it exceeds the memory limit or, without one, the available memory.
         """
         require_runtime()
         folder = os.path.abspath(folder) if folder else ""
@@ -67,7 +65,7 @@ def open_session(
     arrays: Mapping[str, Array] | None = None,
     settings: SessionSettings = DEFAULT_SETTINGS,
 ) -> Session:
-    """Return a session on a model that was translated here: in this process, unless the user limits memory."""
+    """Return a session on a translated model: in this process, unless memory is limited."""
     if find_memory_limit() is not None:
         return ConfinedSession(model, folder, arrays=arrays, settings=settings)
     return OnnxSession(
@@ -79,18 +77,13 @@ def open_session(
 
 
 def start_process() -> None:
-    """Start the process of sessions if there is none, and onnxruntime is installed; it gets ready
-    while the caller goes on.
-    """
+    """Start the process of sessions if onnxruntime is installed, while the caller goes on."""
     if has_runtime():
         find_process(__name__, ConfinedSession.program)
 
 
 def serve(model: str) -> None:
-    """Answer messages on sessions.
-
-    ``model`` is the path of the file of the models; where it is empty they stand beside the messages.
-    """
+    """Answer messages on sessions. ``model`` is the models' path, empty if they come with the messages."""
     serve_sessions(partial(_make, model), load_runtime)
 
 
@@ -101,7 +94,6 @@ def _make(
     arrays: Mapping[str, Any],
     settings: Mapping[str, Any],
 ) -> OnnxSession:
-    """Return a session on the model of a message, from its path or its bytes."""
     model = b"" if path else data.pop()
     load = partial(
         OnnxSession,
@@ -111,7 +103,7 @@ def _make(
     )
     if not path:
         return load(model)
-    if not folder:  # which onnxruntime heeds only for bytes
+    if not folder:  # onnxruntime uses it only with bytes
         with suppress(InputError):  # the message would name this file
             return load(path)
     with open(path, "rb") as file:

@@ -1,4 +1,4 @@
-"""The backend ``numpy``: graphs of operators with kernels, in an executor that may give parts of them to an engine."""
+"""The backend ``numpy``: graphs of operators with kernels, in an executor with an optional engine."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ _KEPT = 16
 
 
 class KernelComputation(Computation):
-    """Heads of a graph in an executor. Variables without a value are labels or states and become zeros.
+    """Heads of a graph in an executor. Labels and states without a value become zeros.
 
-    Parameters are read once, when the first run or draw needs them.
+    Parameters are read once, for the first run or draw.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class KernelComputation(Computation):
 
     def watch(self, values: Mapping[Node, Array], look: Look, *, seed: int | None = None) -> None:
         case, full = self._complete(values)
-        # Callers keep the values of one side until they have seen the other's.
+        # Callers keep one side's values until they have seen the other's.
         check_memory(case.inference.nodes, self.graph.heads, case.inference, full, keeps_all=True)
 
         def watch(node: Node, outputs: Sequence[Array]) -> None:
@@ -146,7 +146,6 @@ class KernelComputation(Computation):
         return None if seed is None else random_stream(seed)
 
     def _read_parameters(self, values: Mapping[Node, Array]) -> dict[Node, Array]:
-        """Return the parameters of the file that ``values`` does not have."""
         wanted = [node for node in self._variables if node not in values]
         missing = [node for node in wanted if node not in self._read]
         self._read.update(
@@ -157,7 +156,7 @@ class KernelComputation(Computation):
         return {node: self._read[node] for node in wanted if node in self._read}
 
     def _complete(self, values: Mapping[Node, Array]) -> tuple[Assignment, dict[Node, Array]]:
-        """Return the inference of values of inputs, and a value for each variable in the dtype that it has there."""
+        """Return the inference from inputs, and each variable's value in its dtype."""
         case = self._find_case(values)
         full = {**case.values, **self._read_parameters(values)}
         for node in self._variables:
@@ -166,7 +165,7 @@ class KernelComputation(Computation):
         return case, full
 
     def _find_case(self, values: Mapping[Node, Array]) -> Assignment:
-        """Return the inference from these shapes and dtypes, with the values that are drawn for them; cached."""
+        """Return the inference from these shapes and dtypes, and drawn values; cached."""
         key = self._make_key(values)
         if key not in self._cases:
             own = [node for node in self._variables if node in values]
@@ -182,7 +181,7 @@ class KernelComputation(Computation):
         options: DrawOptions,
         held: Mapping[Node, Array] = EMPTY,
     ) -> Assignment:
-        """Return a value for each variable; ``held`` are parameters in place of the file's."""
+        """Return a value for each variable; ``held`` replaces parameters of the file."""
         return assign_values(
             self.graph,
             self.roles,
@@ -237,12 +236,11 @@ class NumpyBackend(Backend):
         where: str,
         options: EngineOptions,
     ) -> Executor | None:
-        """Return the executor of an engine. Raises UsageError for an engine that is not known or not installed."""
+        """Return the executor of an engine. Raises UsageError if unknown or not installed."""
         name = REFERENCE if engine is None else engine
         return Executor(create_engine(name), title=name, **msgspec.structs.asdict(options))
 
     def list_unsupported(self, nodes: Sequence[Node]) -> list[Fault]:
-        """Return a fault for each operator without a kernel, and for attributes that cannot be read."""
         return find_unsupported_operators(nodes)
 
 

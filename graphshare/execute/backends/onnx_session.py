@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
     from graphshare.ops.kernel import Array
 
-_QUIET = 4  # onnxruntime's severity level above which it prints nothing
+_QUIET = 4  # onnxruntime prints nothing below this severity level
 _WHEELS = "onnxruntime has wheels for CPython 3.10 to 3.14 on Linux (glibc), macOS and Windows"
 EXTRA = f"{install_command('onnx')} installs {{}}; {_WHEELS}"
 
 
 class OnnxSession(Session):
-    """A session of onnxruntime, whose words for dtypes are its own (``float``)."""
+    """A session of onnxruntime; its names of dtypes (``float``) are onnxruntime's."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class OnnxSession(Session):
         arrays: Mapping[str, Array] | None = None,
         settings: SessionSettings = DEFAULT_SETTINGS,
     ) -> None:
-        """Load a model: a path, or its bytes, whose external data is ``arrays`` by name or lies in ``folder``.
+        """Load a model from a path or bytes; external data is in ``arrays`` or in ``folder``.
 
         Arrays are not copied and must not change.
 
@@ -67,7 +67,7 @@ class OnnxSession(Session):
             self.dtypes = {value.name: _read_dtype(value.type) for value in inputs}
             self.outputs = [value.name for value in self._session.get_outputs()]
             self.output_types = [_read_dtype(value.type) for value in self._session.get_outputs()]
-        except Exception as error:  # its exceptions have no class of their own; names that are not UTF-8 raise another
+        except Exception as error:  # no common class; names not in UTF-8 raise another
             name = model if isinstance(model, str) else ""
             raise InputError(
                 Fault(f"onnxruntime {self.version} refuses the model: {error}", where=name)
@@ -84,13 +84,13 @@ class OnnxSession(Session):
             raise InputError(Fault(f"onnxruntime {self.version} fails: {error}")) from error
 
     def _wrap(self, value: Any, dtype: str) -> Any:
-        """Return a value as onnxruntime takes it: for dtypes that numpy lacks, the bits with their dtype."""
+        """Return a value for onnxruntime: bits with a dtype if numpy lacks it."""
         if dtype not in NARROW or value is None:
             return value
         return load_runtime().OrtValue.ortvalue_from_numpy_with_onnx_type(value, dtype_code(dtype))
 
     def _compute_narrow(self, feeds: Mapping[str, Any]) -> list[Any]:
-        """Return the outputs where numpy has no arrays of some: onnxruntime returns these only in its own memory."""
+        """Return outputs in dtypes that numpy lacks, from onnxruntime's own memory."""
         make = load_runtime().OrtValue.ortvalue_from_numpy
         wrapped = {
             name: make(value) if hasattr(value, "dtype") else value for name, value in feeds.items()
@@ -100,7 +100,7 @@ class OnnxSession(Session):
             _read_tensor(value, dtype)
             for value, dtype in zip(values, self.output_types, strict=True)
         ]
-        # A sequence that it returned so cannot be read: values that are not tensors are computed once more.
+        # Sequences cannot be read from its memory: all but tensors are computed again.
         rest = [
             name for name, value in zip(self.outputs, values, strict=True) if not value.is_tensor()
         ]
@@ -112,9 +112,7 @@ class OnnxSession(Session):
 
 
 def _read_tensor(value: Any, dtype: str) -> Any:
-    """Return the array of a tensor in onnxruntime's memory, or its bits if numpy lacks the dtype;
-    None for a sequence.
-    """
+    """Return a tensor, or its bits if numpy lacks the dtype; None for a sequence."""
     if not value.is_tensor():
         return None
     if dtype not in NARROW:
@@ -124,7 +122,7 @@ def _read_tensor(value: Any, dtype: str) -> Any:
     shape, size = tuple(value.shape()), value.tensor_size_in_bytes()
     if not size:
         return read_raw(b"", dtype, shape)
-    # It has no array of these bytes: numpy makes one at their address, and copies it while they are there.
+    # numpy makes an array at the bytes' address, and copies it while they exist.
     memory = {"version": 3, "shape": (size,), "typestr": "|u1", "data": (value.data_ptr(), True)}
     return read_raw(np.asarray(SimpleNamespace(__array_interface__=memory)).data, dtype, shape)
 
@@ -137,7 +135,7 @@ def _make_options(folder: str, settings: SessionSettings) -> SessionOptions:
     onnxruntime = load_runtime()
     options = onnxruntime.SessionOptions()
     options.log_severity_level = _QUIET
-    # By itself onnxruntime takes one thread per physical core and ignores the user's limit on BLAS.
+    # By default onnxruntime takes a thread per physical core and ignores limits on BLAS.
     options.intra_op_num_threads = settings.threads or count_threads()
     if not settings.optimize:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -158,8 +156,8 @@ def has_runtime() -> bool:
 
 
 def load_runtime() -> ModuleType:
-    """Return onnxruntime, imported before there is a model where that is worth its time and memory."""
-    # It keeps telemetry in the home of the user, to be sent; its own function to switch that off comes too late.
+    """Return onnxruntime; an import before there is a model saves time later."""
+    # onnxruntime stores telemetry in the user's home; its own switch acts too late.
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     import onnxruntime  # optional, and slow to import
 
@@ -167,6 +165,6 @@ def load_runtime() -> ModuleType:
 
 
 def require_runtime() -> None:
-    """Raise UsageError where onnxruntime is not installed."""
+    """Raise UsageError if onnxruntime is not installed."""
     if not has_runtime():
         raise UsageError(Fault("onnxruntime is not installed", hint=EXTRA.format("it")))

@@ -1,6 +1,4 @@
-"""The backend ``onnxruntime``: ONNX models in sessions, and errors of a session in terms of the
-model: its file and node.
-"""
+"""The backend ``onnxruntime``: ONNX models in sessions; errors name the file and node."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from graphshare.execute.engines.executor import Executor
 from graphshare.formats.params.records import ParameterFile
 from graphshare.ir.graph import EMPTY, Entry, Graph
 
-# The forms in which onnxruntime names a node in its messages.
+# The forms in which onnxruntime names a node in messages.
 _NODE = re.compile(r"Name:'([^']+)'|Node ?\(([^)]+)\)")
 
 # Equal branches must both be computed, or a comparison would compare a branch with itself.
@@ -28,14 +26,9 @@ _SETTINGS = SessionSettings(merge_equal=False)
 class OnnxComputation(SessionComputation):
     """Heads of a graph in a session of onnxruntime.
 
-    ``encode`` returns the bytes of a graph that has other heads and the folder of its external
-    data; by default they come from a stranger's model, and the session is confined. A model that
-    was translated here is ``own``, and confined only under a limit.
-
-    Raises:
-        UsageError: onnxruntime is not installed.
-        InputError: it refuses the graph.
-        RefusedError: the graph has external data in several directories.
+    ``encode`` returns a graph's bytes and the folder of its external data. By default the model is
+    someone else's, and the session is confined; our ``own`` translation is confined only under a
+    memory limit. Raises RefusedError, too, for external data in several directories.
     """
 
     engine = "onnxruntime"
@@ -80,7 +73,7 @@ class OnnxComputation(SessionComputation):
             )
             if self._own:
                 return open_session(model, folder, settings=self._settings)
-            # Threads sleep: in the other process they would spin while this one computes.
+            # Threads sleep: spinning in the other process would slow this one down.
             return ConfinedSession(
                 model, folder, settings=msgspec.structs.replace(self._settings, awake=False)
             )
@@ -107,7 +100,8 @@ class OnnxruntimeBackend(Backend):
         own: bool = False,
         **_: Any,
     ) -> Computation:
-        # Optimizations would sum in another order on one side only, as both sides of a comparison have other operators.
+        # Optimizations would reorder sums on one side only: compared graphs have different
+        # operators.
         settings = msgspec.structs.replace(_SETTINGS, optimize=not exact, prepack=not exact)
         return OnnxComputation(graph, parameters, where, settings, encode=encode, own=own)
 

@@ -35,13 +35,7 @@ from graphshare.text.format import format_names
 
 
 class PaddleComputation(SessionComputation):
-    """Heads of a graph in a confined predictor.
-
-    Raises:
-        UsageError: paddle is not installed.
-        InputError: it refuses the graph.
-        RefusedError: parameters of the graph have no values.
-    """
+    """Heads of a graph in a confined predictor. Raises RefusedError, too, for parameters without values."""
 
     engine = "paddle"
 
@@ -52,7 +46,7 @@ class PaddleComputation(SessionComputation):
 
     def _open(self, heads: Sequence[Entry], *, partial: bool = False) -> Session:
         self.check_sizes({})
-        # The predictor loses a value that two outputs are, and one that an input is.
+        # The predictor loses a value that is two outputs, or an output and an input.
         places = [(entry.node, entry.index) for entry in map(find_fetched, heads)]
         once = {
             place: head
@@ -65,7 +59,7 @@ class PaddleComputation(SessionComputation):
         for node in part.variables():
             (parameters if node.details.holds_value else inputs).append(node)
         with TemporaryDirectory(prefix="graphshare-") as folder, self.locate():
-            # It loads only files, and has read them when it is open.
+            # It loads only files, and has read them once it is open.
             graph, params = (
                 os.path.join(folder, "model.json"),
                 os.path.join(folder, "model.pdiparams"),
@@ -89,7 +83,6 @@ class PaddleComputation(SessionComputation):
             )
 
     def _write_parameters(self, nodes: Sequence[Node], path: str) -> None:
-        """Write a file with the values of parameters. Raises RefusedError where there are none."""
         names = {node.name for node in nodes}
         file = self.parameters
         records = (
@@ -118,7 +111,6 @@ class PaddleComputation(SessionComputation):
 
 
 def _declare(entry: Entry) -> tuple[str, Sequence[Any]]:
-    """Return the dtype and the shape that the file states of a value."""
     kind = find_type(entry)
     return (kind.dtype, kind.shape or ()) if isinstance(kind, TensorType) else (str(kind), ())
 

@@ -1,4 +1,4 @@
-"""Sessions of PaddlePaddle's predictor, in the confined process; the only module that imports paddle (optional)."""
+"""Sessions of Paddle's predictor, in the confined process; only this module imports paddle (optional)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Declared = Mapping[str, tuple[str, Sequence[int | str | None]]]
 _SUMMARY = re.compile(
     r"(?:.*Error Message Summary:\s*-+)?\s*(.+?)\s*(?:\[operator < .*)?", re.DOTALL
 )
-_LONGEST = 400  # characters of a message of Paddle, whose traces of C++ have thousands
+_LONGEST = 400  # characters of a Paddle message: its C++ traces have thousands
 EXTRA = f"{install_command('paddle')} installs {{}}"
 
 
@@ -34,13 +34,10 @@ def has_paddle() -> bool:
 
 
 class ConfinedPredictor(RemoteSession):
-    """A predictor in another process: outputs ``outputs``, with their dtypes in ``output_types``,
-    of a graph and parameters.
+    """A predictor of a graph and its parameters in another process.
 
-    Each output is given by its name, its dtype and the name by which it is read, possibly an input's name.
-
-    The files are not needed once it is open. With ``partial`` None stands for outputs that cannot
-    be read: memory that no operator wrote to, or that another operator took.
+    ``outputs`` are (name, dtype, name to read, possibly an input's). The files are not needed once
+    it is open. With ``partial`` unreadable outputs are None: memory never written to, or reused.
 
     Raises:
         UsageError: paddle is not installed.
@@ -66,7 +63,7 @@ class ConfinedPredictor(RemoteSession):
 
 
 def start_process() -> None:
-    """Start the process if there is none, and paddle is installed; it gets ready while the caller goes on."""
+    """Start the process if paddle is installed, while the caller goes on."""
     if has_paddle():
         find_process(__name__, ConfinedPredictor.program)
 
@@ -98,7 +95,7 @@ class _Predictor(Session):
             config.switch_ir_optim(own.optimize)
             config.set_cpu_math_library_num_threads(own.threads)
             self._predictor = paddle.inference.create_predictor(config)
-        except Exception as error:  # its exceptions have no class of their own
+        except Exception as error:  # its exceptions have no common class
             raise InputError(
                 Fault(f"paddle {self.version} refuses the graph: {_summarize(error)}")
             ) from error
@@ -126,14 +123,13 @@ class _Predictor(Session):
 
 
 def _summarize(error: Exception) -> str:
-    """Return the message of a Paddle error, without the trace of C++ in front of it."""
     match = _SUMMARY.fullmatch(str(error))
     return " ".join((match[1] if match else str(error)).split())[:_LONGEST]
 
 
 def _load() -> ModuleType:
     """Import paddle with its inference; this takes seconds."""
-    # It makes a folder for data sets in the home folder; in this process that is a temporary one.
+    # Paddle creates a data folder in the home folder, here a temporary one.
     with TemporaryDirectory(prefix="graphshare-") as home:
         os.environ.update(HOME=home, USERPROFILE=home)
         import paddle

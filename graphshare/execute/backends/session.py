@@ -15,20 +15,19 @@ from graphshare.errors import Fault, InputError, RefusedError
 from graphshare.formats.params.narrow_dtypes import INSTALL, NARROW, from_raw, is_installed, to_raw
 
 NO_ARRAY = re.compile(r"\b(bfloat16|float[48]\w+|u?int[24])\b")
-"""Finds in a type the dtypes that numpy has no arrays of: ml_dtypes has, but programs return them only as tensors."""
+"""Finds dtypes that numpy lacks in a type: ml_dtypes has them, but programs return them only as tensors."""
 
 
 class SessionSettings(msgspec.Struct, frozen=True):
     """How a program computes a model.
 
-    Without ``optimize`` nodes are computed as written: in onnxruntime opening takes a third of the
-    time, and a network of convolutions takes half as much longer to compute. ``threads`` defaults
-    to the number of threads of numpy's BLAS.
+    Without ``optimize`` nodes are computed as written: onnxruntime opens in a third of the time,
+    but computing a convolutional network takes 1.5 times as long. ``threads`` defaults to the
+    number of numpy's BLAS threads.
 
-    The others are onnxruntime's. Without ``merge_equal`` nodes that compute the same from the same
-    inputs are all computed. ``awake`` threads wait for work without sleeping: faster, unless other
-    processes compute meanwhile. Without ``prepack`` weights keep their layout in the file; this
-    changes the order of sums.
+    The others are onnxruntime's. Without ``merge_equal`` equal nodes with the same inputs are all
+    computed. ``awake`` threads never sleep: faster, unless other processes compute. Without
+    ``prepack`` weights keep their layout, so the order of sums changes.
     """
 
     optimize: bool = True
@@ -42,15 +41,11 @@ DEFAULT_SETTINGS = SessionSettings()
 
 
 class Session(ABC):
-    """A model that is open. ``inputs`` are the shapes of inputs by name (a text or None for a free
-    size), ``outputs`` names.
+    """An open model. ``inputs`` maps names to shapes (a text or None for a free size).
 
-    An output that the model lists twice is there twice. ``output_types`` are the types of outputs
-    in the words of ``dtypes``.
-
-    ``defaults`` are the shapes of inputs that need no feed: the model has a value for each.
-    ``dtypes`` are the dtypes of all inputs in the program's words; the whole type if the input is
-    not a tensor. ``version`` is the program's version.
+    ``outputs`` are names, some perhaps twice. ``dtypes`` of all inputs and ``output_types`` are in
+    the program's words, whole types if not tensors. ``defaults`` are the shapes of inputs with a
+    value in the model. ``version`` is the program's.
     """
 
     version: str
@@ -67,7 +62,7 @@ class Session(ABC):
 
     @property
     def unreadable(self) -> dict[str, str]:
-        """Return by name the types of outputs for which there are no arrays; runs must leave these outputs out."""
+        """Map outputs without numpy arrays to their types; runs must omit them."""
         known = NARROW if is_installed() else frozenset[str]()
         types = zip(self.outputs, self.output_types, strict=True)
         return {
@@ -75,16 +70,16 @@ class Session(ABC):
         }
 
     def close(self) -> None:  # noqa: B027  (one of this process has nothing to release)
-        """Keep the session: its memory belongs to this process. A confined session gives its memory back."""
+        """Do nothing here: the process owns the memory. A confined session releases its memory."""
 
     def run(self, feeds: Mapping[str, Any]) -> list[Any]:
-        """Return the outputs for ``feeds`` by name; those that the model does not take are left out.
+        """Return the outputs for ``feeds`` by name; unknown names are ignored.
 
-        Values are arrays, lists of them (sequences), or None (an optional value that is not there).
+        Values are arrays, lists of them (sequences), or None (absent optional values).
 
         Raises:
-            InputError: onnxruntime fails, or there are no arrays for an output.
-            MemoryLimitError: it takes more memory than the limit of its process.
+            InputError: the program fails, or there are no arrays for an output.
+            MemoryLimitError: the memory limit of its process is exceeded.
         """
         if self.unreadable:
             hint = "choose other values with `targets`"
@@ -104,17 +99,17 @@ class Session(ABC):
 
     @abstractmethod
     def compute(self, feeds: Mapping[str, Any]) -> list[Any]:
-        """Return the outputs for ``feeds`` as :meth:`run`, but as bits where numpy lacks the dtype (``to_raw``)."""
+        """Return the outputs like :meth:`run`, but as bits if numpy lacks a dtype (``to_raw``)."""
 
 
 Make = Callable[..., Session]
-"""Opens a session from the content of a message: the data beside it, and its values."""
+"""Opens a session from a message: the data beside it, and its values."""
 
 
 class RemoteSession(Session):
-    """A session in another process. All sessions of one module share it: their memory together counts against a limit.
+    """A session in another process. All sessions of one ``module`` share it, and its memory limit.
 
-    The process runs ``serve`` of ``module``; ``program`` is the name of its program in messages.
+    The process runs ``serve`` of ``module``; ``program`` names its program in messages.
     """
 
     module: ClassVar[str]
@@ -126,7 +121,7 @@ class RemoteSession(Session):
         model: Iterable[bytes | memoryview] | None = None,
         beside: Sequence[Any] = (),
     ) -> None:
-        """Open the session there. Raises InputError where the program refuses the model, MemoryLimitError."""
+        """Open the session there. Raises InputError or MemoryLimitError."""
         self._process, answer, _ = ask_process(
             self.module, self.program, "open", *values, model=model, beside=beside
         )
@@ -137,17 +132,14 @@ class RemoteSession(Session):
 
     @property
     def is_open(self) -> bool:
-        """Return whether it is not closed and its process still runs."""
         return hasattr(self, "_number") and self._process.goes_on
 
     def close(self) -> None:
-        """Give its memory back before the next session is opened."""
         if hasattr(self, "_number"):
             self._process.closed.append(self._number)
             del self._number
 
     def compute(self, feeds: Mapping[str, Any]) -> list[Any]:
-        """Return the outputs for ``feeds`` as the session in the other process does."""
         beside: list[Any] = []
         taken = {name: pack(value, beside) for name, value in feeds.items()}
         values, data = self._process.ask("run", self._number, taken, beside=beside)
@@ -158,14 +150,13 @@ class RemoteSession(Session):
 
 
 class _Server:
-    """Opens, runs and closes sessions as messages say. An answer is a value and the data beside it."""
+    """Opens, runs and closes sessions; an answer is a value and the data beside it."""
 
     def __init__(self, make: Make) -> None:
         self._make = make
         self._sessions: dict[int, Session] = {}
 
     def open(self, data: list[bytes], *values: Any) -> tuple[Any, list[Any]]:
-        """Open a session; return its number and the facts about its model."""
         number = max(self._sessions, default=0) + 1
         session = self._sessions[number] = self._make(data, *values)
         own = (
@@ -180,7 +171,6 @@ class _Server:
     def run(
         self, data: Sequence[bytes], number: int, feeds: Mapping[str, Any]
     ) -> tuple[list[Any], list[Any]]:
-        """Return the outputs of a session."""
         beside: list[Any] = []
         outputs = self._sessions[number].compute(
             {name: unpack(array, data) for name, array in feeds.items()}
@@ -188,23 +178,19 @@ class _Server:
         return [pack(value, beside) for value in outputs], beside
 
     def close(self, data: Sequence[bytes], number: int) -> tuple[None, list[Any]]:
-        """Close a session."""
         del self._sessions[number]
         return None, []
 
 
 def serve_sessions(make: Make, load: Callable[[], object]) -> None:
-    """Open, run and close sessions as the messages say; the memory of ``load`` does not count against limits."""
+    """Serve sessions by messages; limits exclude the memory of ``load``."""
     server = _Server(make)
     answer_messages({"open": server.open, "run": server.run, "close": server.close}, load)
 
 
 def pack(value: Any, beside: list[Any]) -> Any:
-    """Return a value in the form of a message: an array, a list of them (sequences), a map, or nothing.
-
-    The numbers of an array are added to ``beside``.
-    """
-    import numpy as np  # start-up: the process is started before this one needs numpy
+    """Return an array, a list (sequences), a map, or nothing as a message; numbers go to ``beside``."""
+    import numpy as np  # start-up: the other process starts before this one needs numpy
 
     if isinstance(value, list):
         return "list", [pack(each, beside) for each in value]
@@ -221,7 +207,7 @@ def pack(value: Any, beside: list[Any]) -> Any:
 
 
 def unpack(packed: Any, data: Sequence[bytes]) -> Any:
-    """Return the value that :func:`pack` was given; ``data`` is the data that came beside the message."""
+    """Return the value before :func:`pack`; ``data`` came beside the message."""
     import numpy as np  # start-up: as above
 
     kind, *rest = packed

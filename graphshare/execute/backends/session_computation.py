@@ -41,7 +41,7 @@ _HINT = "give sizes that the model computes with `shapes={NAME: SIZES}`, or valu
 
 
 class SessionComputation(Computation):
-    """Heads of a graph in a session, where equal nodes are computed separately. ``settings`` are the session's.
+    """Heads of a graph in a session with these ``settings``; equal nodes are computed separately.
 
     Raises:
         UsageError: the program is not installed.
@@ -100,7 +100,6 @@ class SessionComputation(Computation):
     def _open_drawer(
         self, feeds: Mapping[Node, Array], shapes: Mapping[Node, GivenShape], options: DrawOptions
     ) -> InputDrawer:
-        """Return an object that draws the inputs that are not fed. Raises RefusedError as :class:`InputDrawer`."""
         by_name = {node.name: array for node, array in feeds.items()}
         sizes = {node.name: shape for node, shape in shapes.items()}
         with self.locate():
@@ -116,19 +115,18 @@ class SessionComputation(Computation):
     def _try_sizes(
         self, drawer: InputDrawer, options: DrawOptions
     ) -> tuple[dict[str, Any], list[Any] | None]:
-        """Return a value for each input, at the first of ``OPEN_SIZES`` that is computed where
-        sizes are open, and the outputs.
+        """Return a value for each input, and the outputs if computed here.
 
-        For a batch above 1 it is the first of ``SIZES_OF_BATCH``, and open sizes with other names differ, where that is
-        computed. There are no outputs where they were not computed here.
+        Open sizes are the first of ``OPEN_SIZES`` that works; for a batch above 1, of
+        ``SIZES_OF_BATCH``, with different numbers for different names if possible.
 
         Raises:
             RefusedError: as :class:`InputDrawer`.
             InputError: no size for a batch above 1 is computed.
-            MemoryLimitError: inputs or, where no process can have a limit, values of the model pass
-                the limit of memory.
+            MemoryLimitError: inputs or, where no process can have a limit, inner values exceed the
+                limit.
         """
-        # Open sizes are taken for sizes of images or texts first, and for a batch if none of these works.
+        # Open sizes are first taken as image or text sizes, then as a batch.
         sizes = OPEN_SIZES if options.batch == 1 else SIZES_OF_BATCH
         plans = (
             [(size, is_batch) for is_batch in (False, True) for size in sizes]
@@ -152,7 +150,7 @@ class SessionComputation(Computation):
         if failure is not None and options.batch > 1:
             raise failure
         with self.locate():
-            # No size works: the caller runs it once more, and its error is reported.
+            # No size works: the caller's run reports the error.
             return drawer.draw(OPEN_SIZES[-1]), None
 
     def run(
@@ -173,7 +171,7 @@ class SessionComputation(Computation):
     def watch(self, values: Mapping[Node, Array], look: Look, *, seed: int | None = None) -> None:
         entries = self._list_watched()
         session = self._open_watched(entries)
-        # numpy has no arrays of some dtypes, such as bfloat16; with one of them as an output no run succeeds.
+        # Runs with outputs in dtypes without numpy arrays, such as bfloat16, fail.
         if session.unreadable:
             entries = [entry for entry in entries if output_name(entry) not in session.unreadable]
             session = self._open_watched(entries)
@@ -193,7 +191,6 @@ class SessionComputation(Computation):
             yield self._copy(self.graph, settings)
 
     def _copy(self, graph: Graph, settings: SessionSettings) -> SessionComputation:
-        """Return the computation of another part of the graph, with its own settings."""
         return type(self)(graph, self.parameters, self.where, settings)
 
     def complete(self, values: Mapping[Node, Array]) -> tuple[Mapping[Node, Array], Inference]:
@@ -204,7 +201,7 @@ class SessionComputation(Computation):
     def _convert(
         self, values: Mapping[Node, Array], session: Session | None = None
     ) -> dict[str, Any]:
-        """Return the values that a session takes, by default its own, by name and in the dtypes that it takes."""
+        """Return the values for a session, by default this one, by name and in its dtypes."""
         session = session or self.session
         named = {node.name: array for node, array in values.items() if node.name in session.dtypes}
         return convert_inputs(session, named)
@@ -220,14 +217,13 @@ class SessionComputation(Computation):
 
     @abstractmethod
     def _open(self, heads: Sequence[Entry]) -> Session:
-        """Return a session with ``heads`` of the graph as outputs."""
+        """Return a session with ``heads`` as outputs."""
 
     def _open_watched(self, heads: Sequence[Entry]) -> Session:
-        """Return a session whose outputs are values inside of the graph; None stands for those that cannot be read."""
+        """Return a session whose outputs are inner values; None if unreadable."""
         return self._open(heads)
 
     def _list_watched(self) -> list[Entry]:
-        """Return the outputs of operators that :meth:`watch` shows."""
         return [
             entry
             for node in self.graph.nodes
@@ -236,9 +232,10 @@ class SessionComputation(Computation):
         ]
 
     def check_sizes(self, feeds: Mapping[str, Array]) -> None:
-        """Compare sizes inferred from ``feeds`` with the limit of memory, where its process cannot have that limit.
+        """Compare sizes inferred from ``feeds`` with the memory limit, if the process cannot
+        enforce it.
 
-        Shapes that the file states for the values of operators are not trusted. Raises MemoryLimitError.
+        Shapes of inner values in the file are not trusted. Raises MemoryLimitError.
         """
         arrays = {
             name: array for name, array in feeds.items() if hasattr(array, "shape")
@@ -260,7 +257,7 @@ class SessionComputation(Computation):
 
     @contextmanager
     def locate(self) -> Iterator[None]:
-        """Name the model, and the node that the program names in its text, in errors that do not."""
+        """Add the model, and the node in the program's message, to errors without them."""
         try:
             yield
         except GraphshareError as error:
@@ -271,7 +268,7 @@ class SessionComputation(Computation):
             raise type(error)(faults).with_location(self.where) from None
 
     def _find_node(self, message: str) -> str | None:
-        """Return the name of the node in a message of the program; None where there is none."""
+        """Return the node in a message of the program, if any."""
         return None
 
 

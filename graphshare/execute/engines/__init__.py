@@ -1,3 +1,1 @@
-"""Engines compute graphs: numpy is the reference; onnxruntime or engines of other packages take the
-nodes that they can.
-"""
+"""Engines compute graphs: numpy is the reference; onnxruntime or other packages' take the nodes that they can."""

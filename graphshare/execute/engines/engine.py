@@ -1,4 +1,4 @@
-"""The interface of engines: an engine compiles a part of a graph once, for fixed shapes, and computes it many times."""
+"""The interface of engines: an engine compiles a part of a graph for fixed shapes, and computes it many times."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from graphshare.ops.kernel import Array
 
 
 class Part(msgspec.Struct, frozen=True, eq=False):
-    """A part of a graph for an engine to compile: the heads of ``graph``, whose shapes and dtypes
-    are all in ``inference``.
+    """A part of a graph to compile; ``inference`` has all its shapes and dtypes.
 
-    Variables in ``constants`` keep these values; the others are inputs. A part that is ``repeated``
-    is computed many times, so that work at compilation pays; one that is ``alone`` has nothing
-    computed beside it, so that its threads may stay awake.
+    Variables in ``constants`` keep these values; the others are inputs. ``repeated`` means that
+    work at compilation pays; ``alone`` that nothing is computed beside it, so that its threads may
+    stay awake.
     """
 
     graph: Graph
@@ -32,7 +31,7 @@ class Compiled(Protocol):
     """A part ready to compute."""
 
     def __call__(self, feeds: Mapping[Node, Array]) -> Sequence[Array]:
-        """Return the heads in order for arrays of the inferred shapes and dtypes, by variable; inputs only are read."""
+        """Return the heads in order, for arrays of the inferred shapes and dtypes; these are only read."""
         ...
 
 
@@ -45,21 +44,21 @@ class Engine(Protocol):
         ...
 
     def compile(self, part: Part) -> Compiled:
-        """Return ``part`` ready to compute. Raises NodesRefusedError where some of its nodes cannot be taken."""
+        """Return ``part`` ready to compute. Raises NodesRefusedError for nodes that it cannot take."""
         ...
 
 
 @runtime_checkable
 class Selective(Protocol):
-    """An engine that takes a graph only where that pays."""
+    """An engine that takes only graphs for which that pays."""
 
     def takes(self, part: Part, forwards: int) -> bool:
-        """Return whether it computes ``part`` ``forwards`` times in less time than numpy, its own opening included."""
+        """Return whether it computes ``part`` ``forwards`` times faster than numpy, its opening included."""
         ...
 
 
 class NodesRefusedError(Exception):
-    """Nodes that an engine cannot take, each with the reason as a clause; they are computed with numpy."""
+    """Nodes that an engine cannot take, each with a reason (a clause)."""
 
     def __init__(self, reasons: Mapping[Node, str]) -> None:
         super().__init__(", ".join(node.name for node in reasons))

@@ -1,6 +1,7 @@
-"""The executors of ``run``, ``bind`` and ``verify``: numpy's plans, or programs of an engine, each compiled once.
+"""Executors of ``run``, ``bind`` and ``verify``: numpy's plans, or an engine's programs, compiled
+once.
 
-An engine computes a graph as a whole, or in few convex parts between which numpy computes the other nodes.
+An engine computes a graph as a whole, or in a few convex parts with numpy between them.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from graphshare.ops.registry import visible_outputs
 from graphshare.text.format import format_count, format_names
 
 _MANY = 6
-"""The number of forward passes from which on an engine's own work at compilation pays."""
+"""The number of forward passes from which on an engine's work at compilation pays."""
 _KEPT = 16
-"""The number of programs that are cached."""
+"""The number of cached programs."""
 Watch = Callable[[Node, Sequence[Array]], None]
 _Output = tuple[Node, int]
 _NAMED = 6
@@ -37,12 +38,12 @@ _RANDOM = "it draws random numbers, which must be the same in every engine"
 
 
 class Executor:
-    """Computes heads of graphs with ``engine``; users call it ``title``. None is numpy.
+    """Computes heads of graphs with ``engine`` (None is numpy), named ``title`` for users.
 
-    ``notes`` name the nodes that an engine left to numpy; with ``strict`` they are refused instead.
-    ``forwards`` is about how often a graph will be computed; ``alone`` is the same as in
-    :class:`~graphshare.execute.engines.engine.Part`. With ``fixed`` the parameters of a graph are
-    the same in all calls, else a graph is compiled again for other arrays.
+    ``notes`` name the nodes left to numpy; with ``strict`` they are refused instead. ``forwards``
+    is the expected number of passes; ``alone`` is as in
+    :class:`~graphshare.execute.engines.engine.Part`. With ``fixed`` parameters never change, else a
+    graph is compiled again for other arrays.
     """
 
     def __init__(
@@ -70,12 +71,14 @@ class Executor:
         rng: np.random.Generator | None = None,
         watch: Watch | None = None,
     ) -> Run:
-        """Return ``heads`` for values of the variables, whose shapes and dtypes led to ``inference``.
+        """Return ``heads`` for values of the variables, whose shapes and dtypes led to
+        ``inference``.
 
         ``watch`` is called with each operator and its outputs, in topological order.
 
         Raises:
-            RefusedError: with ``strict``, nodes that the engine cannot take; a kernel refuses its inputs.
+            RefusedError: with ``strict``, nodes that the engine cannot take; a kernel refuses its
+                inputs.
         """
         nodes = (
             post_order(entry.node for entry in heads)
@@ -83,7 +86,7 @@ class Executor:
             else ()
         )
         inner = [list(visible_outputs(node)) for node in nodes if not node.is_variable]
-        # Every watched output becomes a head, so that the engine can neither fuse nor drop it.
+        # As a head, a watched output is neither fused nor dropped.
         wanted = [*heads, *(entry for outputs in inner for entry in outputs)]
         program = self.find_program(wanted, values, inference, roles)
         if program is None:
@@ -102,7 +105,7 @@ class Executor:
         inference: Inference,
         roles: Mapping[Node, Role],
     ) -> Program | None:
-        """Return the program for these heads and shapes, None where numpy computes them; cached."""
+        """Return the program for these heads and shapes, None if numpy computes; cached."""
         if self.engine is None:
             return None
         nodes = post_order(entry.node for entry in heads)
@@ -110,7 +113,7 @@ class Executor:
         constants = {
             node: values[node] for node in variables if node in roles and roles[node].is_parameter
         }
-        # Parameters count by identity: to compare their values would take longer than a pass.
+        # By identity: comparing values would take longer than a pass.
         key = (
             tuple((entry.node, entry.index) for entry in heads),
             tuple(
@@ -133,11 +136,11 @@ class Executor:
             self._programs[key] = (
                 self._compile(part),
                 constants,
-            )  # which keeps the arrays, and so their ids
+            )  # keeps the arrays, and so their ids
         return self._programs[key][0]
 
     def _compile(self, part: Part) -> Program | None:
-        """Return a part as the engine computes it; None where it leaves it to numpy."""
+        """Return a part compiled by the engine; None if left to numpy."""
         assert self.engine is not None
         if isinstance(self.engine, Selective) and not self.engine.takes(part, self._forwards):
             self.notes[
@@ -152,8 +155,6 @@ class Executor:
 
 
 class _Step(msgspec.Struct, frozen=True, eq=False):
-    """One part: what computes it, and the values that are not needed after it."""
-
     cut: _Cut
     run: Compiled | ExecutionPlan
     last: Sequence[_Output]
@@ -167,10 +168,9 @@ class Segment(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Cut(msgspec.Struct, frozen=True, eq=False):
-    """A segment as a graph of its own: ``inputs`` are the outputs of other segments by the
-    variables that stand for them.
+    """A segment as a graph: ``inputs`` maps its variables to outputs of other segments.
 
-    ``outputs`` are the values that the heads of ``graph`` compute, ``images`` the new node of each old one.
+    ``outputs`` are the heads' values, ``images`` maps old nodes to new ones.
     """
 
     segment: Segment
@@ -184,16 +184,11 @@ class _Cut(msgspec.Struct, frozen=True, eq=False):
 _CompiledCuts = dict[
     tuple[tuple[Node, ...], tuple[_Output, ...]], tuple[_Cut, Compiled | ExecutionPlan]
 ]
-"""The computation of a cut, by nodes and outputs, with the cut that its variables belong to: each
-cut has new variables.
-"""
+"""The computations by nodes and outputs, each with its cut: every cut has new variables."""
 
 
 class Program:
-    """The heads of a graph, compiled for an engine.
-
-    ``in_numpy`` are the nodes that the engine did not take, by reason.
-    """
+    """The heads of a graph, compiled for an engine. ``in_numpy`` maps nodes left to numpy to reasons."""
 
     def __init__(
         self, engine: Engine, part: Part, steps: Sequence[_Step], in_numpy: Mapping[Node, str]
@@ -203,7 +198,7 @@ class Program:
         self.parts = sum(1 for step in steps if not isinstance(step.run, ExecutionPlan))
 
     def note(self) -> str:
-        """Return the nodes computed with numpy, in one line; empty where the engine computes all."""
+        """Return the nodes computed with numpy, in one line; empty if none."""
         if not self.in_numpy:
             return ""
         names = format_names([f"{node.name} ({node.op})" for node in self.in_numpy], _NAMED)
@@ -220,9 +215,8 @@ class Program:
         )
 
     def run(self, values: Mapping[Node, Array], rng: np.random.Generator | None = None) -> Run:
-        """Return the heads for values of the variables.
-
-        The peak counts numpy's arrays: the memory of engines is not known.
+        """Return the heads for values of the variables. Engines' memory is unknown: the peak counts
+        numpy's arrays.
         """
         known: dict[_Output, Array] = {}
         peak = 0
@@ -252,18 +246,17 @@ class Program:
 
 
 def compile_program(engine: Engine, part: Part, *, strict: bool = False) -> Program:
-    """Compile a graph in as few parts as its engine allows. With ``strict`` there is one part only.
+    """Compile a graph in as few parts as its engine allows; with ``strict`` there is one.
 
     Raises:
-        RefusedError: with ``strict`` nodes that the engine cannot take; all that are known are listed.
+        RefusedError: with ``strict`` nodes that the engine cannot take; all known ones are listed.
     """
     operators = [node for node in part.inference.nodes if not node.is_variable]
     random = {node for node in operators if draws_numbers(node)}
     refused = dict.fromkeys(random, _RANDOM)
     compiled: _CompiledCuts = {}
     while True:
-        # A refusal may split a segment, and the engine has not seen its parts yet: repeat until
-        # nothing more is refused.
+        # A refusal may split a segment into parts that are new to the engine.
         cuts = _cut_all(partition(operators, refused, random), part)
         reasons = _compile_cuts(engine, cuts, part, compiled)
         refused.update(reasons)
@@ -281,11 +274,9 @@ def compile_program(engine: Engine, part: Part, *, strict: bool = False) -> Prog
 def _compile_cuts(
     engine: Engine, cuts: Sequence[_Cut], part: Part, compiled: _CompiledCuts
 ) -> dict[Node, str]:
-    """Add to ``compiled`` the cuts that it does not have; return the nodes that the engine refuses,
-    each with the reason.
-    """
+    """Add missing cuts to ``compiled``; return refused nodes with reasons."""
     reasons: dict[Node, str] = {}
-    # With several parts each waits while a different part, or numpy, computes.
+    # Several parts wait for each other and for numpy.
     alone = part.alone and len(cuts) == 1
     for each in cuts:
         key = each.segment.nodes, each.outputs
@@ -319,9 +310,7 @@ def _list_refusals(
 
 
 def _cut_all(segments: Sequence[Segment], part: Part) -> list[_Cut]:
-    """Return each segment as a graph of its own; its heads are the values that later segments or
-    the heads of the part read.
-    """
+    """Return each segment as a graph; its heads are values that later segments or the part's heads read."""
     owner = {node: number for number, segment in enumerate(segments) for node in segment.nodes}
     wanted: list[dict[_Output, None]] = [{} for _ in segments]
     reads = [
@@ -331,7 +320,7 @@ def _cut_all(segments: Sequence[Segment], part: Part) -> list[_Cut]:
         for entry in node.inputs
     ]
     for reader, entry in [*reads, *((len(segments), head) for head in part.graph.heads)]:
-        number = owner.get(entry.node, reader)  # a variable belongs to each segment that reads it
+        number = owner.get(entry.node, reader)  # each segment reads variables itself
         if number != reader:
             wanted[number][entry.node, entry.index] = None
     return [
@@ -341,10 +330,9 @@ def _cut_all(segments: Sequence[Segment], part: Part) -> list[_Cut]:
 
 
 def _last_uses(cuts: Sequence[_Cut], part: Part) -> list[list[_Output]]:
-    """Return for each cut the values whose last use it is."""
     kept = {(entry.node, entry.index) for entry in part.graph.heads}
     last: list[list[_Output]] = []
-    # Seen from the end, the first cut that reads a value is its last use.
+    # From the end, the first reader of a value is its last use.
     for part_cut in reversed(cuts):
         last.append([output for output in part_cut.inputs.values() if output not in kept])
         kept.update(part_cut.inputs.values())
@@ -354,13 +342,12 @@ def _last_uses(cuts: Sequence[_Cut], part: Part) -> list[list[_Output]]:
 def partition(
     nodes: Sequence[Node], apart: Collection[Node], in_turn: Collection[Node] = ()
 ) -> list[Segment]:
-    """Return the segments of ``nodes`` (topologically sorted) in the order in which they can be computed.
+    """Return the segments of topologically sorted ``nodes`` in the order of computation.
 
-    A node joins the first segment of its kind that none of the later segments comes before: the
-    engine computes all nodes that need nothing of ``apart``, then numpy the nodes of ``apart`` that
-    follow from them, and so on. So a segment never waits for another that waits for it, and no
-    other division has fewer segments. Nodes of ``in_turn`` (which draw random numbers) keep their
-    order.
+    A node joins the first possible segment of its kind: the engine computes all nodes that need
+    nothing of ``apart``, then numpy the nodes of ``apart`` that follow, and so on. So no two
+    segments wait for each other, and no division has fewer segments. Nodes of ``in_turn`` (which
+    draw random numbers) keep their order.
     """
     levels: dict[Node, int] = {}  # even: the engine, odd: numpy
     turn = 0
@@ -374,7 +361,7 @@ def partition(
             if not x.is_variable
         ]
         level = max([*before, turn if node in in_turn else 0])
-        # Even levels are the engine's, odd ones numpy's: a node of the other kind goes one level up.
+        # Even levels are the engine's, odd ones numpy's.
         level += level % 2 != (node in apart)
         levels[node] = level
         turn = level if node in in_turn else turn
@@ -383,10 +370,7 @@ def partition(
 
 
 def cut(segment: Segment, outputs: Sequence[_Output], inference: Inference, graph: Graph) -> _Cut:
-    """Return ``segment`` as a graph of its own whose heads are ``outputs``.
-
-    Variables of ``graph`` stay the nodes they are.
-    """
+    """Return ``segment`` as a graph with the heads ``outputs``; it keeps the variables of ``graph``."""
     members = set(segment.nodes)
     stand_ins: dict[_Output, Node] = {}
     images: dict[Node, Node] = {}
@@ -402,7 +386,7 @@ def cut(segment: Segment, outputs: Sequence[_Output], inference: Inference, grap
         variable = stand_ins.get((entry.node, entry.index))
         return Entry(variable) if variable is not None else None
 
-    # The node that a control dependency leads to may be in another segment, run before.
+    # A control dependency may lead to an earlier segment.
     def detach(node: Node) -> Node:
         return msgspec.structs.replace(node, control_deps=()) if node.control_deps else node
 

@@ -25,38 +25,34 @@ from graphshare.ops.translation import Value
 from graphshare.resources import describe_excess
 from graphshare.text.format import format_bytes
 
-# bytes; smaller constants, such as shapes and axes, are in the model, where they are read at its
-# compilation
+# bytes; smaller constants, such as shapes and axes, are in the model: compilation reads them
 _LEAST = 1024
 _NOWHERE = "memory"
 
-# How its messages name a node.
 _NODE = re.compile(
     "|".join((r"node with name '([^']*)'", r"in node \((.*?)\) is", r'In Node, \("([^"]*)"'))
 )
-_LONGEST = 160  # characters of a message of onnxruntime that are quoted
+_LONGEST = 160  # quoted characters of a message
 
 
 class OnnxRuntime:
-    """Computes parts with onnxruntime on the processor, with as many threads as numpy's BLAS."""
+    """Computes parts with onnxruntime on the CPU, with as many threads as numpy's BLAS."""
 
     name = "onnxruntime"
 
     def __init__(self) -> None:
-        """Create the engine. Raises UsageError where onnxruntime is not installed."""
+        """Create the engine. Raises UsageError if onnxruntime is not installed."""
         require_runtime()
 
     def compile(self, part: Part) -> Compiled:
-        """Return the part in a session of its own.
+        """Return the part in its own session.
 
-        Raises NodesRefusedError for nodes without a translation, for those that onnxruntime has no
-        kernel for, and for all nodes where its copies of the weights do not fit into the memory
-        limit.
+        Raises NodesRefusedError for nodes without a translation or a kernel in onnxruntime, and for
+        all nodes if copied weights exceed the memory limit.
         """
         weights = sum(
             part.constants[node].nbytes for node in part.inference.nodes if node in part.constants
         )
-        # The arrays of this process stay beside the copies.
         if excess := describe_excess(weights, held=weights):
             reason = (
                 f"onnxruntime copies the weights, which takes {format_bytes(weights)}, {excess}"
@@ -92,29 +88,26 @@ class _CompiledSession:
 
 
 def _blame(part: Part, message: str) -> dict[Node, str]:
-    """Return the nodes that a message of onnxruntime names, with it as the reason; all operators
-    where it names none.
-    """
+    """Return the nodes that a message of onnxruntime names, or all operators, with the reason."""
     reason = f"it is refused: {' '.join(message.split())[:_LONGEST]}"
     operators = [node for node in part.inference.nodes if not node.is_variable]
     for match in _NODE.finditer(message):
         stored = next(filter(None, match.groups()), "")
         owners = [node for node in operators if _belongs(stored, node.name)]
         if owners:
-            # The longest name fits best: an ONNX node of `a/b` also begins with the name `a` and a slash.
+            # The longest name fits best: ONNX nodes of `a/b` also begin with `a/`.
             return {max(owners, key=lambda node: len(node.name)): reason}
     return dict.fromkeys(operators, reason)
 
 
 def _belongs(stored: str, name: str) -> bool:
-    """Return whether the ONNX node ``stored`` was made for the node ``name``."""
     return bool(name) and (stored == name or stored.startswith((f"{name}/", f"{name}#")))
 
 
 class OnnxPart(msgspec.Struct, frozen=True, eq=False):
-    """A model of one part. ``arrays`` are the initializers that its ``data`` does not hold, by name.
+    """A model of one part. ``arrays`` are initializers outside its ``data``, by name.
 
-    ``inputs`` are the model's names of the variables that it reads; its outputs are the heads in order.
+    ``inputs`` maps variables to the model's inputs; its outputs are the heads in order.
     """
 
     data: bytes
@@ -123,7 +116,7 @@ class OnnxPart(msgspec.Struct, frozen=True, eq=False):
 
 
 def translate_part(part: Part) -> OnnxPart:
-    """Translate a part for its shapes. Raises NodesRefusedError for nodes that have no translation."""
+    """Translate a part for its shapes. Raises NodesRefusedError."""
     values: dict[Node, Value] = {}
     tensors: dict[Node, Tensor] = {}
     arrays: dict[Node, Array] = {}
@@ -144,7 +137,7 @@ def translate_part(part: Part) -> OnnxPart:
         raise NodesRefusedError(error.reasons) from error
     stored = {node.name for node in translated.graph.variables()}
     outside = {
-        # onnxruntime reads the memory as it lies there.
+        # onnxruntime reads this memory directly.
         translated.variables[node]: np.require(x, requirements=("C", "A"))
         for node, x in arrays.items()
         if translated.variables[node] in stored

@@ -1,7 +1,7 @@
-"""Engines by name: numpy, onnxruntime, other packages' engines (entry point group
-``graphshare.engines``), and ``auto``.
+"""Engines by name: numpy, onnxruntime, other packages' engines (entry points
+``graphshare.engines``), ``auto``.
 
-``auto`` is onnxruntime where it saves more than its opening takes, estimated from the multiply-adds of a graph.
+``auto`` is onnxruntime if that saves more time than its opening takes, by multiply-adds.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _registered: dict[str, Callable[[], Engine]] = {}
 
 
 def register_engine(name: str, create: Callable[[], Engine]) -> None:
-    """Add an engine; ``create`` is called when it is first used, and may raise UsageError."""
+    """Add an engine; ``create`` is called at first use, and may raise UsageError."""
     _registered[name] = create
 
 
 def create_engine(name: str) -> Engine | None:
-    """Return the engine of a name; None for numpy, whose plans are run directly.
+    """Return the engine of a name; None for numpy.
 
     Raises:
         UsageError: no engine has that name, or its package is not installed.
@@ -41,7 +41,7 @@ def create_engine(name: str) -> Engine | None:
         return Auto()
     from importlib.metadata import (
         entry_points,
-    )  # start-up: only names that are not built in need it
+    )  # start-up: only for names that are not built in
 
     points = {point.name: point for point in entry_points(group=GROUP)}
     if name not in points:
@@ -64,8 +64,8 @@ def _create_onnxruntime() -> Engine:
 _START = 0.15  # importing onnxruntime and the translations
 _BY_NODE = 2e-4  # translating a node, and the session's work on it
 _BY_BYTE = 4e-10  # copying constants into a session
-_SAVED = 9e-12  # by a multiply-add on one thread, in a session that does not optimize the graph
-_SAVED_OPTIMIZED = 13e-12  # in one that does
+_SAVED = 9e-12  # by a multiply-add on one thread, in a session without graph optimization
+_SAVED_OPTIMIZED = 13e-12  # with graph optimization
 _MARGIN = 1.2
 _DTYPES = {
     "float32",
@@ -79,7 +79,7 @@ _DTYPES = {
 
 
 class Auto:
-    """Takes a graph if that saves more time than opening onnxruntime costs (if installed); numpy computes all else."""
+    """Takes a graph if onnxruntime is installed and saves more time than its opening takes."""
 
     name = "onnxruntime"
 
@@ -87,9 +87,6 @@ class Auto:
         self._engine: Engine | None = None
 
     def takes(self, part: Part, forwards: int) -> bool:
-        """Return whether onnxruntime computes a part ``forwards`` times, its opening included, in
-        less time than numpy.
-        """
         nodes = part.inference.nodes
         if not has_runtime() or any(
             dtype not in _DTYPES for node in nodes for dtype in part.inference.types[node]
@@ -105,7 +102,6 @@ class Auto:
         return forwards * saved * count_multiply_adds(part.inference) >= _MARGIN * opening
 
     def compile(self, part: Part) -> Compiled:
-        """Return the part in a session of onnxruntime."""
         if self._engine is None:
             self._engine = _create_onnxruntime()
         return self._engine.compile(part)

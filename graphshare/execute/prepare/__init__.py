@@ -1,1 +1,1 @@
-"""Preparation of a run: the part of a graph that is needed, its shapes, and a value for each variable."""
+"""Preparation of a run: the needed part of a graph, its shapes, and a value for each variable."""

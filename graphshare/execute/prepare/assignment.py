@@ -1,4 +1,4 @@
-"""The values of a graph's variables before it computes: parameters, feeds, and made-up values."""
+"""The values of a graph's variables before it computes: parameters, feeds, and generated values."""
 
 from __future__ import annotations
 
@@ -31,12 +31,11 @@ if TYPE_CHECKING:
 
 
 class Assignment(msgspec.Struct, eq=False):
-    """A value for each variable of a graph, and the inference that they led to.
+    """A value for each variable of a graph, and the inference from them.
 
-    ``parameters``, ``inputs`` and ``zeros`` (labels and states) were not given but chosen here;
-    ``sized`` are inputs whose shape was chosen; ``converted`` are fed arrays whose dtype was
-    changed, with their original dtype. ``outputs`` are the graph's outputs where they were computed
-    already; ``notes`` tell the user why values were chosen.
+    ``parameters``, ``inputs`` and ``zeros`` (labels and states) were chosen here, also the shapes
+    of ``sized``; ``converted`` maps fed arrays to their original dtype. ``outputs`` are set if
+    already computed; ``notes`` tell the user why values were chosen.
     """
 
     values: dict[Node, Array]
@@ -53,9 +52,7 @@ class Assignment(msgspec.Struct, eq=False):
 def _list_inputs(
     nodes: Iterable[Node], idle: Collection[Node], roles: Mapping[Node, Role]
 ) -> list[Node]:
-    """Return those of the nodes that are inputs: sizes of weights follow from those of the inputs
-    that they are used with.
-    """
+    """Return the inputs among ``nodes``: weights' sizes follow from theirs."""
     return [node for node in nodes if node not in idle and not roles[node].is_parameter]
 
 
@@ -69,14 +66,15 @@ def assign_values(
     options: DrawOptions,
     params: ParameterFile | None = None,
 ) -> Assignment:
-    """Assign a value to each variable that the heads of ``part`` need: a parameter, a feed, or a drawn value.
+    """Assign a value to each variable that the heads of ``part`` need: a parameter, a feed, or a
+    drawn value.
 
-    Of ``options`` the seed of inputs also chooses sizes that nothing determines. Labels and states
-    are zeros. ``params`` is the file that ``parameters`` are from, for messages.
+    The seed of inputs also chooses undetermined sizes. Labels and states are zeros. ``params`` is
+    the file of ``parameters``, for messages.
 
     Raises:
         RefusedError: shapes contradict each other or do not follow, or values are missing; all of a
-            kind are listed. The run would need more memory than the limit.
+            kind are listed. The run would exceed the memory limit.
     """
     nodes = post_order(entry.node for entry in part.heads)
     assigned = Assignment(dict(parameters), infer_variables(part, nodes, parameters, feeds, shapes))
@@ -85,7 +83,7 @@ def assign_values(
     refuse_missing(missing, roles, options.seed, options.params_seed, params)
     idle = [] if options.training else find_idle_labels(part, roles)
     chosen, examples = choose_sizes(assigned.inference, idle)
-    # Without a seed nothing else is chosen, not even sizes.
+    # Without a seed not even sizes are chosen.
     if examples and (options.seed is not None or examples.keys() <= set(idle)):
         assigned.inference, assigned.sized = chosen, _list_inputs(examples, idle, roles)
     refuse_unknown_shapes(assigned.inference, missing, roles, examples)
@@ -107,7 +105,6 @@ def assign_values(
 
 
 def _add_feeds(assigned: Assignment, feeds: Mapping[Node, Array]) -> None:
-    """Add the fed arrays in the dtypes of their variables."""
     for node, array in feeds.items():
         assigned.values[node] = convert_feed(node.name, array, assigned.inference.types[node][0])
         if assigned.values[node] is not array:
@@ -121,11 +118,11 @@ def infer_variables(
     feeds: Mapping[Node, Array],
     shapes: Mapping[Node, GivenShape],
 ) -> Inference:
-    """Infer shapes and dtypes from arrays and ``shapes``; the dtype of a feed counts where no other determines it.
+    """Infer shapes and dtypes from arrays and ``shapes``; a feed's dtype counts if nothing else
+    decides.
 
     Raises:
-        RefusedError: shapes contradict each other; feeds and ``shapes`` that do not fit are named
-            where they are the reason.
+        RefusedError: shapes contradict each other; feeds and ``shapes`` that cause it are named.
     """
     held = {node: array.shape for node, array in parameters.items()}
     fed = {node: array.shape for node, array in feeds.items()}
@@ -140,7 +137,7 @@ def infer_variables(
             part, {**held, **shapes, **fed}, types, nodes=nodes, yielding=yielding, held=held
         )
     except RefusedError:
-        # Without the fed arrays inference shows which of them does not fit; else the first error stands.
+        # Inference without feeds shows which one does not fit; else the first error stands.
         check_shapes(fed, infer_given(part, held, shapes, types, nodes=nodes))
         raise
 
@@ -157,7 +154,7 @@ def refuse_missing(
         "`params_seed=SEED`"
     ),
 ) -> None:
-    """Refuse variables without a value that no seed makes up; all are listed. ``hint`` is for missing parameters."""
+    """Refuse variables without a value or a seed; all are listed. ``hint`` is for parameters."""
     parameters = [node for node in missing if roles[node].is_parameter and params_seed is None]
     inputs = [
         node

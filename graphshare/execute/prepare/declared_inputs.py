@@ -1,6 +1,4 @@
-"""Inputs of models that are computed as a whole: those that are fed, and others drawn by their
-declared dtypes and shapes.
-"""
+"""Inputs of models that are computed as a whole: fed, or drawn by declared dtypes and shapes."""
 
 from __future__ import annotations
 
@@ -33,12 +31,10 @@ from graphshare.resources import MORE_MEMORY, describe_excess
 from graphshare.text.format import format_bytes, format_names, format_shape
 
 OPEN_SIZES = (8, 64, 224)
-"""The sizes to try in turn where a model leaves them open; the batch size is 1."""
+"""The sizes to try in turn for open ones; the batch size is 1."""
 SIZES_OF_BATCH = (64, 8, 224)
-"""The sizes to try for a second set, with a batch: a stride may leave 1 of a small size, and that
-hides an exchange of axes.
-"""
-_DRAWN_BYTES = 8  # of each number: drawn numbers get their dtype afterwards
+"""The sizes to try with a batch: a stride may reduce a small size to 1, which hides an exchange of axes."""
+_DRAWN_BYTES = 8  # of each number before its conversion to a dtype
 _DTYPES = {"float": "float32", "double": "float64", "string": "object"}
 _DTYPES |= {name: name for name in ("float16", "float32", "float64", "bool")}
 _DTYPES |= {
@@ -46,13 +42,13 @@ _DTYPES |= {
 }
 _UNKNOWN = (None, None)
 _ELEMENTS = 2
-"""The length of a sequence that is drawn."""
+"""The length of a drawn sequence."""
 Declared = dict[str, tuple[str | None, Sequence[object] | None]]
-"""The declarations of a model's inputs, by name: the dtype and the sizes; fixed sizes are numbers."""
+"""The declared dtype and sizes of a model's inputs, by name; fixed sizes are numbers."""
 
 
 def list_declared(graph: Graph) -> Declared:
-    """Return the dtypes and shapes that a model states of its inputs, as far as it does."""
+    """Return the declared dtypes and shapes of a model's inputs."""
     nodes = [node for node in graph.variables() if not node.details.holds_value]
     types = find_format(graph).types.find_types(graph, [Entry(node) for node in nodes])
     return {node.name: types[node, 0].parts for node in nodes if (node, 0) in types}
@@ -65,9 +61,9 @@ def infer_by_format(
     *,
     independent: bool = False,
 ) -> Inference:
-    """Return the types of values that the format of a graph can infer, for ``shapes`` of inputs by name.
+    """Return the types that a graph's format can infer from ``shapes`` of inputs by name.
 
-    A size may be a name. With ``independent`` shapes that the file states for the values of operators are not trusted.
+    A size may be a name. With ``independent`` the file's shapes of inner values are not trusted.
     """
     entries = [entry for node in nodes for entry in visible_outputs(node)]
     types = find_format(part).types.find_types(
@@ -92,13 +88,13 @@ def unify_sizes(
     shapes: Mapping[str, GivenShape],
     titles: Sequence[str],
 ) -> dict[str, GivenShape]:
-    """Return ``shapes`` with the sizes of inputs that the second graph fixes; ``names`` has its
-    name of each of the first's.
+    """Return given or fed ``shapes`` with the sizes that the second graph fixes.
 
-    Sizes that have one name in the second graph are the same. ``shapes`` are those that are given or fed.
+    ``names`` maps the first graph's inputs to the second's. Sizes of one name in the second are
+    equal.
 
-    Raises RefusedError where both fix other sizes, or the second other ones than ``shapes``; all
-    such inputs are listed, with the ``titles`` of both.
+    Raises RefusedError if both fix different sizes, or the second and ``shapes`` do; all are
+    listed, with both ``titles``.
     """
     unified, faults = dict(shapes), list[Fault]()
     left, right = map(list_declared, graphs)
@@ -118,7 +114,7 @@ def unify_sizes(
             text = f"{format_declared(sizes)} in {titles[0]}, and {format_declared(others)} in {titles[1]}"
             faults.append(Fault(f"input {name!r} is {text}", node=name))
         elif not fits_sizes(wanted, sizes):
-            continue  # who draws values for the first graph says so
+            continue  # drawing values for the first graph reports this
         elif not fits_sizes(wanted, others):
             own_text, text = format_shape(shapes[name]), format_declared(others)
             faults.append(
@@ -128,18 +124,16 @@ def unify_sizes(
                 )
             )
         else:
-            # A graph that states no sizes infers them from what the other one fixes.
+            # A graph without stated sizes infers them from the other's.
             unified[name] = _fill_sizes(wanted or sizes or (None,) * len(others), others)
     if faults:
         raise RefusedError(faults)
-    # A name of a size that the second graph has in several inputs is one size, also where the first
-    # graph knows no names.
+    # A size of one name in the second graph is one size, even if the first has no names.
     named = {name: right.get(twin, _UNKNOWN)[1] for name, twin in names.items() if name in unified}
     return {**unified, **_bind_names(unified, named)}
 
 
 def _fill_sizes(sizes: Sequence[object], others: Sequence[object]) -> GivenShape:
-    """Return the numbers in ``sizes``, and those in ``others`` where a size is not a number."""
     pairs = zip(sizes, others, strict=False)
     return tuple(next((size for size in pair if isinstance(size, int)), None) for pair in pairs)
 
@@ -147,7 +141,7 @@ def _fill_sizes(sizes: Sequence[object], others: Sequence[object]) -> GivenShape
 def _bind_names(
     shapes: Mapping[str, GivenShape], named: Mapping[str, Sequence[object] | None]
 ) -> dict[str, GivenShape]:
-    """Return ``shapes`` with the open sizes whose name in ``named`` has a number elsewhere."""
+    """Fill open sizes whose name in ``named`` has a number elsewhere."""
     rows = {
         name: list(zip(shapes[name], texts, strict=False)) for name, texts in named.items() if texts
     }
@@ -164,7 +158,7 @@ def _bind_names(
 
 
 def fits_sizes(sizes: Sequence[object] | None, others: Sequence[object] | None) -> bool:
-    """Return whether a value can have both shapes; what is not a number is open, and None an unknown shape."""
+    """Return whether a value can have both shapes; only numbers are fixed sizes, None is unknown."""
     if sizes is None or others is None:
         return True
     pairs = zip(sizes, others, strict=False)
@@ -174,7 +168,7 @@ def fits_sizes(sizes: Sequence[object] | None, others: Sequence[object] | None) 
 
 
 def find_dtype(session: Session, name: str) -> str:
-    """Return numpy's dtype of an input, or of the tensors in it; an empty text where it has none."""
+    """Return the numpy dtype of an input, or of its tensors; empty if none."""
     dtype = split_type(session.dtypes[name])[1]
     return (
         str(find_numpy_dtype(dtype))
@@ -184,9 +178,9 @@ def find_dtype(session: Session, name: str) -> str:
 
 
 def convert_inputs(session: Session, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``values`` by input in the dtypes that a session declares. Raises RefusedError as :func:`convert_feed`."""
+    """Return ``values`` by input in a session's dtypes. Raises RefusedError as :func:`convert_feed`."""
     whole = {
-        # An array for a sequence is one of its rows.
+        # An array for a sequence has an element per row.
         name: list(value)
         if "sequence" in split_type(session.dtypes[name])[0] and isinstance(value, np.ndarray)
         else value
@@ -198,10 +192,8 @@ def convert_inputs(session: Session, values: Mapping[str, Any]) -> dict[str, Any
 
 
 def draw_as(array: Array, dtype: str) -> Array:
-    """Return drawn numbers changed so that ``dtype``, the dtype of the same input in another model,
-    can hold them, too.
-    """
-    # Texts, sequences and optional values are not numbers of one dtype.
+    """Change drawn numbers to fit ``dtype``, the input's dtype in another model, too."""
+    # Texts, sequences and optional values have no single numeric dtype.
     if dtype in ("", "string") or " of " in dtype or not is_floating(array.dtype):
         return array
     own = find_numpy_dtype(dtype) if dtype in NARROW else np.dtype(dtype)
@@ -211,11 +203,10 @@ def draw_as(array: Array, dtype: str) -> Array:
 
 
 class InputDrawer:
-    """Draws inputs for a session. ``feeds`` and ``shapes`` are by the names of its inputs.
+    """Draws inputs for a session; ``feeds`` and ``shapes`` are by input name.
 
-    ``integers`` are wishes of the model for inputs beyond its declarations; ``notes`` list the
-    values drawn for them, and why. ``graph`` tells scalars from inputs of any rank. Inputs in
-    ``order`` are drawn first, in this one.
+    ``integers`` are the model's wishes beyond its declarations; ``notes`` explain the values drawn
+    for them. ``graph`` tells scalars from inputs of any rank. Inputs in ``order`` are drawn first.
 
     Raises:
         RefusedError: a name names no input; an input has no dtype that can be drawn, or a shape
@@ -261,7 +252,7 @@ class InputDrawer:
 
     @property
     def open_names(self) -> list[str]:
-        """Return the inputs with a size that is left to be chosen."""
+        """Return the inputs with an open size."""
         return [
             name for name in self._declared if name not in self._feeds and None in self._sizes(name)
         ]
@@ -271,13 +262,12 @@ class InputDrawer:
     ) -> dict[str, Any]:
         """Return a value for each input, with ``size`` for open sizes, and ``batch`` samples.
 
-        With ``is_batch`` the only open size of an input is the batch size, possibly on a later
-        axis, as in states of RNNs. With ``differ`` sizes of different names differ. Raises
-        MemoryLimitError.
+        With ``is_batch`` an input's only open size is the batch, possibly on a later axis, as in
+        RNN states. With ``differ`` sizes of different names differ. Raises MemoryLimitError.
         """
         drawn: dict[str, Any] = {}
         taken, turn = 0, self._seed
-        # One stream for all inputs, started again: another open size changes the shapes only, not the order.
+        # One restarted stream for all inputs: another open size changes only shapes.
         rng = np.random.default_rng(self._seed)
         for name in self._declared:
             dtype = find_dtype(self._session, name)
@@ -298,7 +288,7 @@ class InputDrawer:
             wishes = _select_wishes(self._integers.get(name, ()), dtype)
             if wishes:
                 drawn[name], choice, turns = _draw_integers(rng, shape, dtype, wishes, turn)
-                # Inputs take turns like the digits of a number, so that rounds reach every combination.
+                # Inputs take turns like digits of a number, so that rounds reach every combination.
                 turn //= turns
                 self.notes[name] = (
                     f"{name!r} is {choice}: {'; '.join(dict.fromkeys(wish.why for wish in wishes))}"
@@ -314,7 +304,7 @@ class InputDrawer:
         return [] if "sequence" in split_type(dtype)[0] else self._find_shape_faults(name)
 
     def _find_dtype_faults(self, name: str, dtype: str) -> list[Fault]:
-        """Return the fault of a dtype that cannot be drawn; none if a value is fed that numpy can hold."""
+        """Return the fault of a dtype that cannot be drawn, unless numpy can hold a feed."""
         reason = (
             "cannot be drawn"
             if name not in self._feeds
@@ -344,8 +334,8 @@ class InputDrawer:
         ]
 
     def _has_open_rank(self, name: str) -> bool:
-        # onnxruntime says () where the rank is open too, and takes arrays of any rank for a scalar:
-        # the file tells them apart.
+        # onnxruntime reports () for an open rank, too, and takes any array for a scalar: the file
+        # tells them apart.
         return (
             name in self._feeds
             if self._graph is None
@@ -353,7 +343,6 @@ class InputDrawer:
         )
 
     def _sizes(self, name: str) -> Sequence[int | None]:
-        """Return the sizes of an input; None for open ones."""
         declared = _keep_sizes(self._declared[name])
         if not declared and "sequence" in split_type(self._session.dtypes[name])[0]:
             declared = self._find_element_sizes(name)
@@ -365,7 +354,7 @@ class InputDrawer:
         )
 
     def _find_element_sizes(self, name: str) -> list[int | None]:
-        """Return the sizes of the tensors in a sequence, as the file states them; one open size where it does not."""
+        """Return the file's sizes of tensors in a sequence, else one open size."""
         node = (
             None
             if self._graph is None
@@ -385,7 +374,7 @@ class InputDrawer:
     def _choose(
         self, name: str, place: int, size: int, batch: int, *, is_batch: bool, differ: bool
     ) -> int:
-        """Return a size: what is given, else what the input of the same dimension has, else ``batch`` or ``size``."""
+        """Return a given size, else the same dimension's elsewhere, else ``batch`` or ``size``."""
         sizes = self._sizes(name)
         symbol = self._declared[name][place] if self._declared[name] else None
         is_name = isinstance(symbol, str)
@@ -394,7 +383,7 @@ class InputDrawer:
             return known
         if is_batch and len(sizes) > 1 and [*sizes].count(None) == 1:
             return batch
-        # A name that is the first size of some input is taken for the batch wherever it stands.
+        # The name of some input's first size is the batch on every axis.
         if place == 0 or (is_name and symbol in self._first_sizes):
             return batch
         return size + self._inner_names.index(symbol) if differ and is_name else size
@@ -405,7 +394,6 @@ class InputDrawer:
 
     @cached_property
     def _inner_names(self) -> list[object]:
-        """Return the names of sizes that are not the first size of an input, each once."""
         names = [
             n
             for sizes in self._declared.values()
@@ -428,7 +416,7 @@ class InputDrawer:
 
 
 def _keep_sizes(sizes: Sequence[object]) -> list[int | None]:
-    """Return sizes with None for names, and for numbers that onnxruntime writes for open sizes."""
+    """Return sizes with None for names and for onnxruntime's negative numbers."""
     return [n if isinstance(n, int) and n >= 0 else None for n in sizes]
 
 
@@ -445,7 +433,7 @@ def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array
     if dtype == "object":
         return np.full(shape, "a", dtype)
     if is_narrow(own := np.dtype(dtype)):
-        # Nothing takes such integers for indices: they can be any.
+        # Such integers are never indices: they can be any.
         numbers = (
             rng.standard_normal(shape)
             if is_floating(own)
@@ -460,13 +448,12 @@ def _draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array
 
 
 def _round(numbers: Array, dtype: np.dtype[Any]) -> Array:
-    """Return drawn numbers in a floating-point dtype."""
-    # Through float32, as where a model in float32 is drawn for first: the order of two models does not change a number.
+    # Through float32, so that the order of two models changes no number.
     return (numbers.astype(np.float32) if dtype.itemsize < 4 else numbers).astype(dtype)
 
 
 def _select_wishes(wishes: Sequence[Integers], dtype: str) -> Sequence[Integers]:
-    """Return the wishes that apply to an input of this dtype: that for a mask only where there is no other."""
+    """Return the wishes for this dtype; a mask counts only if there is no other."""
     if "int" not in dtype or is_narrow(np.dtype(dtype)):
         return [wish for wish in wishes if wish.is_mask] if dtype == "bool" else ()
     others = [wish for wish in wishes if wish.high or not {0, 1}.issuperset(wish.values)]
@@ -480,11 +467,11 @@ def _draw_integers(
     wishes: Sequence[Integers],
     turn: int,
 ) -> tuple[Array, str, int]:
-    """Return integers that the graph wants, a description of their range, and how many turns show all values.
+    """Return the wanted integers, their range in words, and how many turns show all values.
 
-    A single number is one of those that the graph compares it with, a different one at each
-    ``turn``; if there is only one, also a number that differs from it. An array contains other
-    numbers, too, so that a comparison distinguishes its elements.
+    A single number is one that the graph compares it with, a new one at each ``turn``; a lone one
+    takes turns with a different number. An array has other numbers, too, so that a comparison
+    distinguishes its elements.
     """
     (low, high), is_mask = _find_range(wishes, dtype), any(wish.is_mask for wish in wishes)
     values = _list_values(wishes, low, high)
@@ -506,22 +493,19 @@ def _draw_integers(
 
 
 def _find_range(wishes: Sequence[Integers], dtype: str) -> tuple[int, int]:
-    """Return the least number, and the one above the largest, that all wishes for a range allow; 0
-    where there is none.
-    """
+    """Return the range that all wishes allow; its end is 0 if there is none."""
     ranges = [wish for wish in wishes if wish.high]
     high = min([np.iinfo(dtype).max, *(wish.high for wish in ranges)]) if ranges else 0
     return max((wish.low for wish in ranges), default=0), high
 
 
 def _list_values(wishes: Sequence[Integers], low: int, high: int) -> list[int]:
-    """Return the numbers that the wishes name, in the range if there is one."""
     values = {value for wish in wishes for value in wish.values}
     return sorted(value for value in values if not high or low <= value < high)
 
 
 def _add_other(values: list[int]) -> list[int]:
-    """Return the values that a single number is drawn from: beside a lone one there is a number that is not it."""
+    """Return the values for a single number: a lone one gets another beside it."""
     if len(values) != 1:
         return values
     return [

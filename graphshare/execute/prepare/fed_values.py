@@ -1,6 +1,4 @@
-"""Values that are fed to a model in onnxruntime, as it declares them: tensors of any dtype,
-sequences, and optional values.
-"""
+"""Feeds of onnxruntime models: tensors of any dtype, sequences, and optional values."""
 
 from __future__ import annotations
 
@@ -28,9 +26,9 @@ _TEXTS = "OUST"
 
 
 def as_values(feeds: Mapping[str, Any] | None, *graphs: Graph) -> dict[str, Any]:
-    """Return fed values by name as graphs declare them: arrays, lists of arrays (sequences), and None (nothing).
+    """Return fed values as graphs declare them: arrays, lists (sequences), or None (nothing).
 
-    Where several graphs have a name the first one counts. Raises RefusedError as :func:`as_array`.
+    The first graph with a name counts. Raises RefusedError as :func:`as_array`.
     """
     declared: dict[str, str] = {}
     for graph in graphs if feeds else ():
@@ -46,7 +44,7 @@ def as_values(feeds: Mapping[str, Any] | None, *graphs: Graph) -> dict[str, Any]
 
 
 def _list_texts(graph: Graph) -> dict[str, str]:
-    """Return the types that a model states of its inputs as texts; an empty one where the dtype is not known."""
+    """Return the declared types of inputs; empty if the dtype is unknown."""
     nodes = list(graph.variables())
     types = find_format(graph).types.find_types(graph, [Entry(node) for node in nodes])
     return {
@@ -55,7 +53,7 @@ def _list_texts(graph: Graph) -> dict[str, str]:
 
 
 def _as_value(name: str, value: Any, declared: str | None) -> Any:
-    """Return a fed value as its type, a text, declares it; None is the type of a variable of a graph with kernels."""
+    """Return a fed value by its declared type; None means a graph with kernels."""
     if isinstance(value, ValueFile):
         value = value.read(declared or "")
     if declared is None:
@@ -73,7 +71,6 @@ def _as_value(name: str, value: Any, declared: str | None) -> Any:
 
 
 def _as_numbers(name: str, value: Any) -> Any:
-    """Return an array of numbers. Raises RefusedError as :func:`as_array`."""
     if isinstance(value, np.ndarray) and value.dtype.kind in "OV" and not is_narrow(value.dtype):
         what = "texts" if value.dtype.kind == "O" else "bytes without a dtype"
         hint = "save it as a numeric dtype, such as float32"
@@ -86,7 +83,7 @@ def _as_numbers(name: str, value: Any) -> Any:
 
 
 def _as_texts(value: Any) -> Any:
-    """Return an array of texts as objects, as onnxruntime takes them. Raises RefusedError for anything else."""
+    """Return an array of text objects for onnxruntime. Raises RefusedError."""
     array = np.asarray(value)
     if array.dtype.kind not in _TEXTS or not all(
         isinstance(text, str) for text in array.ravel().tolist()
@@ -99,7 +96,7 @@ def _as_texts(value: Any) -> Any:
 
 
 def split_type(text: str) -> tuple[list[str], str]:
-    """Return the containers of a type in onnxruntime's words, from the outside, and the dtype of its tensors."""
+    """Return the containers of an onnxruntime type, outermost first, and its tensors' dtype."""
     kinds = []
     while start := next((start for start in _PARTS if text.startswith(start)), ""):
         kinds.append(_PARTS[start])
@@ -110,17 +107,14 @@ def split_type(text: str) -> tuple[list[str], str]:
 
 
 def convert_value(name: str, value: Any, dtype: str) -> Any:
-    """Return a value with its numbers in a dtype of numpy, if any is given.
-
-    Raises RefusedError as :func:`convert_feed`.
-    """
+    """Return a value in a numpy dtype, if given. Raises RefusedError as :func:`convert_feed`."""
     if value is None or isinstance(value, list):
         return value and [convert_value(name, each, dtype) for each in value]
     return value if value.dtype.kind == "O" else convert_feed(name, value, dtype or None)
 
 
 def list_arrays(value: Any) -> Iterator[Any]:
-    """Yield the arrays that a value is or holds."""
+    """Yield the arrays in a value."""
     if isinstance(value, list):
         for each in value:
             yield from list_arrays(each)
@@ -129,7 +123,7 @@ def list_arrays(value: Any) -> Iterator[Any]:
 
 
 def find_dtypes(value: Any) -> set[Any]:
-    """Return the dtypes of the arrays that a value is or holds."""
+    """Return the dtypes of the arrays in a value."""
     return {array.dtype for array in list_arrays(value)}
 
 

@@ -1,6 +1,6 @@
 """The user's values for a graph: ``--feed`` as plain data, and parameters by variable node.
 
-Several variables may have one name; a value for it holds for each of them.
+A value holds for every variable of its name.
 """
 
 from __future__ import annotations
@@ -35,12 +35,10 @@ _ENDINGS = (*ARRAY_ENDINGS, *IMAGE_ENDINGS)
 
 
 def parse_feeds(texts: Iterable[str]) -> list[tuple[str, str]]:
-    """Parse ``NAME=FILE`` into ``(name, path)``; a text without ``=``, or the path of an existing
-    file, into ``("", path)``.
-    """
+    """Parse ``NAME=FILE`` into ``(name, path)``; texts without ``=`` and existing paths into ``("", path)``."""
     pairs = []
     for text in texts:
-        # A path or a URL may hold an = itself.
+        # A path or a URL may contain an =.
         pair = None if is_url(text) or os.path.exists(text) else split_pair(text)
         pairs.append(pair or ("", text))
     return pairs
@@ -49,10 +47,11 @@ def parse_feeds(texts: Iterable[str]) -> list[tuple[str, str]]:
 def load_feeds(
     feeds: Iterable[tuple[str, str]], images: ImageSettings | None = None
 ) -> dict[str, Any]:
-    """Load the arrays by variable name. A file for one name holds one array, or one of that name; a number is itself.
+    """Load arrays by variable name. A named file has one array, or one of that name; a number is
+    itself.
 
     Images, and folders of them, are prepared by ``images`` (by default not at all) and decoded when
-    their array is wanted.
+    needed.
 
     Raises:
         InputError: files that cannot be read; all are listed.
@@ -96,7 +95,7 @@ def load_feeds(
 
 
 def _select_array(arrays: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return the only array, or the one of that name, under ``name``; nothing where there is neither."""
+    """Return the only array, or the one of that name, if any, under ``name``."""
     if len(arrays) == 1:
         (array,) = arrays.values()
         return {name: array}
@@ -104,9 +103,7 @@ def _select_array(arrays: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _read_value(text: str) -> dict[str, Any]:
-    """Return the number, or list of numbers, that a text is under an empty name; nothing where it
-    is not a number or list.
-    """
+    """Return a text's number or list of numbers, if any, under an empty name."""
     try:
         value = msgspec.json.decode(text)
     except (ValueError, RecursionError):
@@ -115,16 +112,14 @@ def _read_value(text: str) -> dict[str, Any]:
 
 
 def _read_value_file(path: str, name: str) -> dict[str, Any]:
-    """Return the value of a file of ONNX, under the name that the tensor has unless ``name`` is
-    known; nothing for others.
-    """
+    """Return an ONNX file's value, if any, under ``name`` or the tensor's name."""
     if not path.lower().endswith(".pb"):
         return {}
     return {name: ValueFile(path)} if name else dict([read_value(path)])
 
 
 def _read_images(path: str, settings: ImageSettings) -> dict[str, Any]:
-    """Return the images of a file or folder under an empty name; nothing where the path is neither."""
+    """Return the images of a file or folder, if any, under an empty name."""
     if (
         is_folder(path)
         or path.lower().endswith(IMAGE_ENDINGS)
@@ -143,7 +138,7 @@ def _read_feed(name: str, path: str, images: ImageSettings) -> dict[str, Any]:
 def for_variables(
     by_name: Mapping[str, T], variables: Collection[Node], *, option: str
 ) -> dict[Node, T]:
-    """Return values that are given by name by variable node; ``NAME#1`` is the second of several variables of one name.
+    """Return values by variable node; ``NAME#1`` is the second variable of a name.
 
     Raises:
         RefusedError: names that belong to no variable; all are listed with similar ones.
@@ -171,11 +166,9 @@ def parameter_values(
     *,
     shared: MutableMapping[Any, Any] | None = None,
 ) -> dict[Node, Any]:
-    """Return the arrays of the variables that a parameter file holds.
+    """Return the arrays of variables in a parameter file, without arrays that were never filled.
 
-    Arrays that were never filled are left out. ``shared`` has arrays of earlier calls by their
-    place in the same file; they are taken from there, and those that are read as the file has them
-    are added: they are read-only.
+    ``shared`` caches unconverted, read-only arrays by their place in the file.
     """
     if params is None:
         return {}
@@ -190,18 +183,18 @@ def parameter_values(
             if shared is None or identity is None or record.origin is not None:
                 values[node] = reader.read(record)
                 continue
-            # By place and not by name: tied names share one array, and a replaced file counts as a new file.
+            # By place: tied names share one array, and a replaced file counts as new.
             key = (identity, params.identity, record.data_offset, record.shape, record.dtype)
             array = shared.get(key)
             values[node] = reader.read(record) if array is None else array
-            # A writable array was converted for this caller, and may be changed by it.
+            # A writable array was converted for this caller, and may change.
             if not values[node].flags.writeable:
                 shared[key] = values[node]
     return values
 
 
 class Recorded(msgspec.Struct, frozen=True, eq=False):
-    """The shapes and dtypes of the variables that a parameter file holds; bfloat16 is computed as float32."""
+    """Shapes and dtypes of variables in a parameter file; bfloat16 is computed as float32."""
 
     shapes: dict[Node, GivenShape] = {}
     types: dict[Node, str] = {}

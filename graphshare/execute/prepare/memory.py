@@ -1,4 +1,4 @@
-"""The memory of a run, from inferred shapes and dtypes, before anything runs: values alive at a time, and scratch."""
+"""The memory of a run by inferred shapes and dtypes, before it starts."""
 
 from __future__ import annotations
 
@@ -24,22 +24,20 @@ def check_memory(
     *,
     keeps_all: bool = False,
 ) -> None:
-    """Compare the memory for computing ``heads`` with the memory limit. ``nodes`` are in topological order.
+    """Compare the memory for ``heads`` with the limit. ``nodes`` are in topological order.
 
-    ``values`` are variables that are in memory already; the others count as values to be drawn.
-    With ``keeps_all`` no value is freed before the end, and each variable has a gradient, as in
-    training. Sizes that are not known count as 0.
+    ``values`` are already in memory; other variables will be drawn. With ``keeps_all`` no value is
+    freed, and each variable has a gradient, as in training. Unknown sizes count as 0.
 
     Raises:
         MemoryLimitError: the limit is below it; the first node beyond it is named with its bytes.
     """
-    # In training each variable has a gradient of its size.
     held = sum(array.nbytes for array in values.values()) * (2 if keeps_all else 1)
     peak, steps = 0, []
     for node, own, total in _steps(nodes, heads, inference, values, keeps_all=keeps_all):
         steps.append((node, own, total))
         peak = max(peak, total)
-    # Asked once, for the peak: without a limit each question reads files of the system.
+    # Once, for the peak: without a limit each question reads system files.
     if not describe_excess(peak, held):
         return
     node, own, total = next(
@@ -66,9 +64,9 @@ def _steps(
     *,
     keeps_all: bool,
 ) -> Iterator[tuple[Node, int, int]]:
-    """Yield each node with the bytes of its outputs, and the bytes of all values that are alive while it is computed.
+    """Yield each node with its outputs' bytes, and the bytes of all values alive then.
 
-    Variables are drawn before anything runs, so they come first.
+    Variables come first: they are drawn before anything runs.
     """
     sizes = {node: _node_bytes(node, inference) for node in nodes if node not in values}
     total = 0
@@ -85,7 +83,7 @@ def _steps(
 
 
 def _last_users(nodes: Sequence[Node], heads: Sequence[Entry]) -> dict[Node, list[Node]]:
-    """Return for each node the operators whose outputs it is the last to use; heads stay to the end."""
+    """Return the operators whose outputs each node uses last; heads stay."""
     last: dict[Node, list[Node]] = {}
     seen = {entry.node for entry in heads}
     for node in reversed(nodes):

@@ -1,8 +1,7 @@
-"""The one preparation before a graph computes: the part that is needed, upgraded, and a value for
-each of its variables.
+"""The preparation of a graph for ``run``, training, ``verify`` and ``bind``: the needed part,
+upgraded, and values.
 
-``run``, training, ``verify`` and ``bind`` prepare a graph here. Shapes in ``inspect`` and ``draw``
-use the same upgrade.
+Shapes in ``inspect`` and ``draw`` use the same upgrade.
 """
 
 from __future__ import annotations
@@ -41,17 +40,16 @@ from graphshare.text.format import format_count, format_names
 from graphshare.text.names import unique_names as unique_names
 
 UPGRADED_BEFORE = (
-    905  # up to here MXNet's loader gave operators another meaning than the file's text has today
+    905  # MXNet's loader gave operators of older files another meaning than their text has
 )
 
 
 class Prepared(msgspec.Struct, eq=False):
-    """A graph ready to compute: the part that is needed, and a value for each of its variables.
+    """A graph ready to compute: the needed part, and a value for each of its variables.
 
-    ``names`` are MXNet's names of the part's heads, each once; ``wanted`` are the names of the
-    graph's heads or targets, where all outputs are heads of the part. ``notes`` list what was
-    decided for the user. ``computation`` runs the part for ``values``: its inputs, and its
-    parameters where the backend has kernels.
+    ``names`` are MXNet's names of the part's heads, each once; ``wanted`` names the graph's heads
+    or targets if the part has all outputs as heads. ``notes`` list decisions for the user.
+    ``computation`` runs the part for ``values``: inputs, and parameters for kernels.
     """
 
     part: Graph
@@ -65,15 +63,15 @@ class Prepared(msgspec.Struct, eq=False):
 
     @property
     def variable_bytes(self) -> int:
-        """Return the size of all values of variables in bytes."""
+        """Return the size of all variables' values in bytes."""
         return sum(array.nbytes for value in self.values.values() for array in list_arrays(value))
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """What to compute of a graph, and how; the fields are arguments of :func:`graphshare.execute.run.run`.
+    """A request to compute a graph; the fields are arguments of :func:`graphshare.execute.run.run`.
 
-    ``draw`` states how missing values are made up. ``as_input`` names variables that are inputs even if they look like
-    parameters; ``where`` is the name of the graph in messages, ``executor`` comes from :func:`choose_executor`.
+    ``draw`` states how to generate missing values. ``as_input`` names inputs that may look like
+    parameters; ``where`` names the graph in messages, ``executor`` is from :func:`choose_executor`.
     """
 
     draw: DrawOptions
@@ -92,7 +90,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 def prepare(
     graph: Graph, request: Request, feeds: Mapping[str, Any], shapes: Mapping[str, GivenShape]
 ) -> Prepared:
-    """Prepare ``graph`` as :func:`graphshare.execute.run.run` needs it, whose arguments and errors these are."""
+    """Prepare ``graph`` for :func:`graphshare.execute.run.run`, with its arguments and errors."""
     check_belongs(request.params, graph)
     heads = list(graph.heads)
     if request.targets:
@@ -132,9 +130,7 @@ def prepare(
 
 
 def _list_all_outputs(heads: Sequence[Entry], inputs: Collection[Node]) -> list[Entry]:
-    """Return every visible output that ``heads`` need in topological order, ``inputs`` included;
-    other heads come last.
-    """
+    """Return the visible outputs for ``heads``, with ``inputs``, in topological order; other heads come last."""
     nodes = post_order(entry.node for entry in heads)
     entries = [
         entry
@@ -147,7 +143,7 @@ def _list_all_outputs(heads: Sequence[Entry], inputs: Collection[Node]) -> list[
 
 
 def runnable_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, list[str]]:
-    """Return the part that ``wanted`` needs, upgraded where the file's generation requires it, and notes on that.
+    """Return the part for ``wanted``, upgraded if its generation requires it, and notes.
 
     Raises:
         UnsupportedError: operators without a kernel; all are listed.
@@ -170,7 +166,7 @@ def runnable_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, list[st
 
 
 def describe_upgrade(implied: int) -> list[str]:
-    """Return a note on the variables that an upgrade added, if it added any."""
+    """Return a note on the variables that an upgrade added, if any."""
     more = (
         "the graph is of an older generation and was upgraded in memory; added: "
         f"{format_count(implied, 'variable')} that it implies"
@@ -179,10 +175,10 @@ def describe_upgrade(implied: int) -> list[str]:
 
 
 def upgrade_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, Mapping[Node, Node], int]:
-    """Return the part that ``wanted`` needs, upgraded if necessary, the images of its nodes, and
-    the number of added variables.
+    """Return the part for ``wanted``, upgraded if necessary, its nodes' images, and the number of
+    added variables.
 
-    A graph with operators that have no kernel, or that only a registered kernel knows, is not upgraded.
+    Graphs with operators without a built-in kernel are not upgraded.
     """
     nodes = post_order(entry.node for entry in wanted)
     part = msgspec.structs.replace(
@@ -201,7 +197,7 @@ def upgrade_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, Mapping[
         # MXNet drops amp_cast only when it saves; a run computes it.
         rewrite = upgrade(part, keep_amp_cast=True)
     except RefusedError:
-        # A graph that lacks nothing runs unchanged, although MXNet would refuse to upgrade it.
+        # A graph that lacks nothing runs unchanged, even if MXNet would refuse it.
         if implied or find_unsupported_operators(nodes):
             raise
         return part, {}, 0
@@ -209,7 +205,7 @@ def upgrade_part(graph: Graph, wanted: Sequence[Entry]) -> tuple[Graph, Mapping[
 
 
 def describe_conversions(assigned: Assignment) -> list[str]:
-    """Return a note for each fed array that was converted to the dtype of its variable."""
+    """Return a note for each feed that was converted to its variable's dtype."""
     notes = []
     for node, dtype in assigned.converted.items():
         (taken, *_) = find_dtypes(assigned.values[node])
@@ -220,7 +216,7 @@ def describe_conversions(assigned: Assignment) -> list[str]:
 
 
 def describe_sizes(sized: Iterable[Node]) -> list[str]:
-    """Return a note for each of the inputs whose size was chosen."""
+    """Return a note for each input whose size was chosen."""
     return [
         f"{node.name!r} could have other sizes; `shapes={{{node.name!r}: ...}}` sets them"
         for node in sized
@@ -228,20 +224,18 @@ def describe_sizes(sized: Iterable[Node]) -> list[str]:
 
 
 class _VariableNames:
-    """The names of a graph's variables, and the variables that the ``part`` to compute needs."""
-
     def __init__(self, graph: Graph, part: Graph, notes: list[str]) -> None:
         self._needed = [
             node for node in post_order(entry.node for entry in part.heads) if node.is_variable
         ]
         self._variables, self._notes = [*graph.variables(), *self._needed], notes
-        # Implied variables can be fed as well: the upgrade makes nodes of them.
+        # Implied variables can be fed: the upgrade makes nodes of them.
         self._names = {node.name for node in graph.variables()} | {
             implied.name for implied in list_implied_variables(graph)
         }
 
     def resolve(self, by_name: Mapping[str, Any], option: str) -> dict[Node, Any]:
-        """Return the values given by name for the variables that are needed; add a note on names that are not."""
+        """Return the values of needed variables; note names that are not needed."""
         needed = {node.name for node in self._needed}
         idle = [name for name in by_name if name in self._names and name not in needed]
         if idle:
@@ -253,7 +247,6 @@ class _VariableNames:
 
 
 def _describe(assigned: Assignment, draw: DrawOptions) -> list[str]:
-    """Return notes on conversions, chosen sizes and drawn values."""
     values = assigned.values
     notes = [*describe_conversions(assigned), *describe_sizes(assigned.sized)]
     for text, nodes in (

@@ -1,4 +1,4 @@
-"""The shapes, dtypes and costs of a graph for given input shapes, from headers, without any array."""
+"""Shapes, dtypes and costs of a graph for given input shapes, without any array."""
 
 from __future__ import annotations
 
@@ -32,11 +32,7 @@ from graphshare.text.summary import ShortRepr, Table, format_html
 
 
 class ShapedOutput(msgspec.Struct, frozen=True):
-    """An output of a node by MXNet's name. ``shape`` is None while even its rank is unknown; so is
-    an unknown dimension.
-
-    A dimension to which an ONNX model gives a name is that name.
-    """
+    """A node's output by MXNet's name. An unknown ``shape`` or dimension is None; ONNX may name a dimension."""
 
     name: str
     op: str
@@ -45,10 +41,9 @@ class ShapedOutput(msgspec.Struct, frozen=True):
 
 
 class Shaped(ShortRepr, msgspec.Struct, frozen=True):
-    """``outputs`` of every node that the heads need, variables too; ``unsupported`` operators: no
-    shape passes through them.
+    """``outputs`` of every needed node, variables too; no shape passes ``unsupported`` operators.
 
-    ``samples`` names the inputs whose batch nothing determined and was taken as 1.
+    ``samples`` names the inputs whose undetermined batch was taken as 1.
     """
 
     outputs: list[ShapedOutput]
@@ -57,7 +52,6 @@ class Shaped(ShortRepr, msgspec.Struct, frozen=True):
     samples: list[str] = []
 
     def _repr_html_(self) -> str:
-        """Return the shape of every output as an HTML table for notebooks."""
         counts = [
             ("parameters", self.totals.parameters),
             ("multiply-adds", self.totals.multiply_adds),
@@ -92,18 +86,17 @@ def shape_graph(
     as_parameter: Collection[str] = (),
     one_sample: bool = False,
 ) -> Shaped:
-    """Return the shape of every output of ``graph`` that follows from ``shapes`` of variables, by
-    name, and from ``params``.
+    """Return the shapes of all outputs that follow from ``shapes`` of variables, by name, and
+    ``params``.
 
-    A file of an older generation is upgraded as MXNet upgrades it, with the variables that it
-    implies. With ``one_sample`` an unknown first axis of an input is 1 where nothing else of the
-    input is unknown.
+    A file of an older generation is upgraded as in MXNet, with its implied variables. With
+    ``one_sample`` an input's first size is 1 if only that is unknown.
 
     Raises:
         RefusedError: a name of ``shapes`` belongs to no variable; shapes contradict each other.
     """
     part, _, _ = upgrade_part(graph, graph.heads)
-    # Shapes of variables that no output needs are accepted, and not used.
+    # Shapes of unneeded variables are accepted, and not used.
     idle = {node.name for node in graph.variables()} - {
         node.name for node in part.nodes if node.is_variable
     }
@@ -116,7 +109,7 @@ def shape_graph(
     if samples:
         try:
             inference = _infer(part, roles, {**shapes, **samples}, params)
-        # A batch of 1 contradicts sizes inside: then the shapes stay unknown.
+        # A batch of 1 contradicts inner sizes.
         except RefusedError:
             samples = {}
     lacking = (
@@ -127,7 +120,7 @@ def shape_graph(
 
 
 def _shape_samples(inference: Inference, roles: Mapping[Node, Role]) -> dict[str, GivenShape]:
-    """Return the shapes of inputs without the unknown batch; none if more than the batch is unknown of any input."""
+    """Return the inputs' shapes with a batch of 1; empty if one lacks more."""
     samples: dict[str, GivenShape] = {}
     for node, role in roles.items():
         shape = inference.shapes[node][0] if node in inference.shapes else ()
@@ -142,12 +135,9 @@ def _shape_samples(inference: Inference, roles: Mapping[Node, Role]) -> dict[str
 def infer_known_shapes(
     graph: Graph, shapes: Mapping[str, GivenShape], *, params: ParameterFile | None = None
 ) -> dict[tuple[Node, int], tuple[int, ...]]:
-    """Return the outputs' shapes that follow in full from ``shapes`` and ``params``, by node of ``graph`` and output.
+    """Return the known shapes of outputs by node and index, with the errors of :func:`shape_graph`.
 
     Sizes of ONNX models may be names, or unknown.
-
-    Raises:
-        RefusedError: a name of ``shapes`` belongs to no variable; shapes contradict each other.
     """
     part, images, _ = upgrade_part(graph, graph.heads)
     inference = _infer(part, assign_roles(part, held=list_parameter_names(params)), shapes, params)
@@ -170,10 +160,7 @@ def _infer(
     shapes: Mapping[str, GivenShape],
     params: ParameterFile | None,
 ) -> Inference:
-    """Infer from the shapes that are given, and from the shapes and dtypes in a parameter file.
-
-    Formats with types of their own have their own inference.
-    """
+    """Infer from given shapes and a parameter file, or by the format's own inference."""
     nodes = post_order(entry.node for entry in part.heads)
     if find_format(part).types.are_stated:
         return infer_by_format(part, nodes, shapes)
@@ -194,7 +181,7 @@ def _outputs(inference: Inference) -> list[ShapedOutput]:
 
 
 class StaticPart(msgspec.Struct, frozen=True, eq=False):
-    """A part with its inference; ``notes`` list what was decided for the user."""
+    """A part with its inference; ``notes`` list decisions for the user."""
 
     part: Graph
     inference: Inference
@@ -215,10 +202,10 @@ def infer_part(
     targets: Sequence[str],
     as_input: Collection[str] = (),
 ) -> StaticPart:
-    """Return the part that ``targets``, or the heads, need, with all shapes.
+    """Return the part for ``targets``, or the heads, with all shapes.
 
-    ``shapes`` and ``types`` are the shapes and dtypes of inputs by name; for parameters the file's
-    records give them. Sizes that a shape leaves open are chosen where nothing determines them.
+    ``shapes`` and ``types`` are for inputs by name; parameters have records in the file.
+    Undetermined open sizes are chosen.
 
     Raises:
         UnsupportedError: operators without a kernel; all are listed.

@@ -1,8 +1,7 @@
-"""Values for the variables of a run: parameters from a file, inputs that were fed, and seeded ones for the rest.
+"""Values for the variables of a run: parameters from a file, feeds, and seeded values for the rest.
 
-First values of parameters follow from the initializer in ``__init__`` or from the name's ending, as
-MXNet's Module gives them; random ones come from a stream of the seed and the variable's name, so
-they do not depend on the order of asking.
+First values of parameters follow from ``__init__`` or the name's ending, as in MXNet's Module.
+Random ones have a stream per seed and name, so the order of draws does not matter.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from graphshare.text.format import format_names, format_shape
 def draw_input(
     node: Node, shape: Sequence[int], dtype: str, *, seed: int, limit: int | None = None
 ) -> Array:
-    """Draw values from a stream of ``seed`` and the variable's name: standard normal, or integers below ``limit``."""
+    """Draw from the stream of ``seed`` and the node's name: standard normal, or integers below ``limit``."""
     stream = _open_stream(node, seed)
     if limit is not None or np.dtype(dtype).kind in "iub":
         return draw_in_blocks(
@@ -46,9 +45,7 @@ def draw_input(
 
 
 def draw_parameter(node: Node, shape: Sequence[int], dtype: str, *, seed: int) -> Array:
-    """Draw values that keep a deep network in range: scaled by a unit's number of inputs, variances
-    and scales around 1.
-    """
+    """Draw values that keep a deep network in range: by fan-in, variances and scales around 1."""
     if np.dtype(dtype).kind in "iub":
         return draw_input(node, shape, dtype, seed=seed)
     stream = _open_stream(node, seed)
@@ -62,13 +59,12 @@ def draw_parameter(node: Node, shape: Sequence[int], dtype: str, *, seed: int) -
 
 
 def _open_stream(node: Node, seed: int) -> np.random.Generator:
-    """Return the stream of a variable, by seed and name."""
     # crc32, because hash() differs from process to process.
     return np.random.default_rng([seed, zlib.crc32(node.name.encode("utf-8", "surrogateescape"))])
 
 
 def index_limits(nodes: Iterable[Node]) -> dict[Node, int]:
-    """Return the variables that are used as indices, with the number of rows that they may point at."""
+    """Return the variables used as indices, with the number of rows to select from."""
     limits = {}
     for node, uses in consumers(nodes).items():
         for user, position in uses:
@@ -79,9 +75,9 @@ def index_limits(nodes: Iterable[Node]) -> dict[Node, int]:
 
 
 def largest_integer(dtype: str) -> int:
-    """Return up to where a dtype holds every integer."""
+    """Return the number up to which a dtype has every integer."""
     kind = np.dtype(dtype).kind
-    # The mantissa of a float has one bit more than it stores.
+    # A float's mantissa has one bit more than it stores.
     return (
         int(np.iinfo(dtype).max)
         if kind in "iu"
@@ -92,9 +88,7 @@ def largest_integer(dtype: str) -> int:
 
 
 def find_idle_labels(part: Graph, roles: Mapping[Node, Role]) -> list[Node]:
-    """Return the labels that only the losses of ``part`` need: inference does not read them, so
-    that any sizes will do.
-    """
+    """Return labels that only losses need: inference ignores them, so any size will do."""
     needed: set[Node] = set()
     pending = [entry.node for entry in part.heads]
     while pending:
@@ -115,9 +109,7 @@ def find_idle_labels(part: Graph, roles: Mapping[Node, Role]) -> list[Node]:
 def unknown_shapes(
     inference: Inference, nodes: Iterable[Node], examples: Mapping[Node, Sequence[int]] = EMPTY
 ) -> list[Fault]:
-    """Return a fault for each variable whose shape is not known, with an option to give it, as in
-    ``examples`` that fit.
-    """
+    """Return a fault for each unknown shape, with an option to give it."""
     faults = []
     for node in nodes:
         shape = inference.shapes[node][0]
@@ -145,8 +137,8 @@ def refuse_unknown_shapes(
     roles: Mapping[Node, Role],
     examples: Mapping[Node, Sequence[int]],
 ) -> None:
-    """Raise RefusedError where shapes of ``nodes`` are not known, as :func:`unknown_shapes` lists them."""
-    # The shape of a label follows from the inputs, so it is asked for only if they are known.
+    """Raise RefusedError for the faults of :func:`unknown_shapes`."""
+    # Labels' shapes follow from inputs, so they are listed only if all else is known.
     faults = unknown_shapes(
         inference, [node for node in nodes if not roles[node].is_label], examples
     )
@@ -156,10 +148,10 @@ def refuse_unknown_shapes(
 
 
 def check_shapes(shapes: Mapping[Node, GivenShape], inference: Inference) -> None:
-    """Check shapes against the known parts of the shapes that were inferred for their variables.
+    """Compare shapes with the known parts of inferred ones.
 
     Raises:
-        RefusedError: one does not fit; all are listed.
+        RefusedError: shapes that do not fit; all are listed.
     """
     if faults := _find_misfits(shapes, inference):
         raise RefusedError(faults)
@@ -186,18 +178,18 @@ def infer_given(
     nodes: Sequence[Node],
     yielding: Mapping[Node, str] = EMPTY,
 ) -> Inference:
-    """Infer from shapes ``held`` in files and those that the user has ``stated``.
+    """Infer from shapes ``held`` in files and ``stated`` by the user.
 
     Raises:
-        RefusedError: shapes contradict each other; if the shapes in files do not, the user's are
-            named, with ones that fit.
+        RefusedError: shapes contradict each other; if those in files do not, the user's are named,
+            with shapes that fit.
     """
     try:
         return infer(part, {**held, **stated}, types, nodes=nodes, yielding=yielding, held=held)
     except RefusedError as error:
         if not stated:
             raise
-        # Inference without the user's shapes gives the sizes that would have fit.
+        # Inference without the user's shapes gives fitting sizes.
         free = infer(part, held, types, nodes=nodes, yielding=None, held=held)
         _, fitting = choose_sizes(free)
         hint = " ".join(
@@ -218,7 +210,7 @@ def infer_given(
 
 
 def convert_feed(name: str, array: Array, dtype: str | None) -> Array:
-    """Return ``array`` in the dtype of its variable; the array itself where it has that dtype, or where none is known.
+    """Return ``array`` in its variable's dtype; unchanged if that is the same or unknown.
 
     Raises:
         RefusedError: some numbers cannot be represented in an integer dtype.
@@ -255,7 +247,7 @@ def as_array(value: Any) -> Array:
         ) from None
     if (
         array.dtype.kind not in "fiub" or array.dtype.isbuiltin == 2
-    ):  # a package's own: some call 8 bits a float of numpy
+    ):  # some packages' own types look like numpy's floats of 8 bits
         raise RefusedError(
             Fault(
                 f"a {type(value).__name__} of {array.dtype} is not an array of numbers",
@@ -266,20 +258,17 @@ def as_array(value: Any) -> Array:
 
 
 def as_arrays(feeds: Mapping[str, Any] | None) -> dict[str, Array]:
-    """Return fed values by name as arrays: images are decoded, lists converted.
-
-    Raises RefusedError as :func:`as_array`.
-    """
+    """Return fed values as arrays, with images decoded. Raises RefusedError as :func:`as_array`."""
     return {name: as_array(value) for name, value in (feeds or {}).items()}
 
 
 def random_stream(seed: int) -> np.random.Generator:
-    """Return the random stream that operators draw from."""
+    """Return the random stream of operators."""
     return np.random.default_rng(seed)
 
 
 def draw_parameters(nodes: Iterable[Node], inference: Inference, *, seed: int) -> dict[Node, Array]:
-    """Draw values of the parameters ``nodes``, whose shapes are known."""
+    """Draw values of parameters with known shapes."""
     return {
         node: draw_parameter(node, *_shape_and_dtype(node, inference), seed=seed) for node in nodes
     }
@@ -293,7 +282,7 @@ def draw_inputs(
     *,
     seed: int,
 ) -> dict[Node, Array]:
-    """Draw values of the variables among ``nodes`` that have none in ``values``; labels and RNN states are zeros."""
+    """Draw the variables without a value in ``values``; labels and RNN states are zeros."""
     limits = index_limits(nodes)
     drawn = {}
     for node in nodes:
@@ -344,7 +333,7 @@ def _msra(options: Mapping[str, Any], shape: tuple[int, ...], rng: np.random.Gen
 def _bilinear(
     options: Mapping[str, Any], shape: tuple[int, ...], rng: np.random.Generator
 ) -> Array:
-    """Return the weights that make a deconvolution stretch an image."""
+    """Return the weights with which a deconvolution enlarges an image."""
     # MXNet takes half of the width for the rows, too.
     half = -(-shape[3] // 2)
     centre = (2 * half - 1 - half % 2) / (2.0 * half)
@@ -367,7 +356,7 @@ _MAKERS: dict[str, _Make] = {
     "bilinear": _bilinear,
 }
 
-# As mxnet.initializer.Initializer takes the ends of names, including names in old files.
+# The endings in mxnet.initializer.Initializer, including names in old files.
 _BY_ENDING = (
     (("gamma", "moving_var", "running_var", "max"), _MAKERS["one"]),
     (
@@ -378,10 +367,11 @@ _BY_ENDING = (
 
 
 def initial_value(node: Node, shape: Sequence[int], dtype: str, *, seed: int) -> Array:
-    """Return the first value of a parameter, by ``__init__``, else by the end of its name, else uniform within 0.01.
+    """Return the first value of a parameter: by ``__init__``, its name's ending, or uniform within
+    0.01.
 
     Raises:
-        RefusedError: the initializer is not known here, or cannot fill this shape.
+        RefusedError: the initializer is unknown, or cannot fill this shape.
     """
     stream = _open_stream(node, seed)
     text = node.attrs.get("__init__")

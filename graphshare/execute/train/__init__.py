@@ -1,1 +1,1 @@
-"""Training as MXNet's Module does it: the backward pass, updates, and steps over batches."""
+"""Training as in MXNet's Module: the backward pass, updates, and steps over batches."""

@@ -1,9 +1,9 @@
-"""Stochastic gradient descent as MXNet's Module does it.
+"""Stochastic gradient descent as in MXNet's Module.
 
 The gradient is rescaled (by 1 / batch, by default), clipped, and the weight decay added; then ``m =
-momentum * m - rate * g`` and ``w = w + m``. Weight decay applies only to names that end in
-``_weight`` or ``_gamma``. ``__lr_mult__`` and ``__wd_mult__`` of a variable multiply its rate and
-decay, and the latter prevails over the ending.
+momentum * m - rate * g`` and ``w = w + m``. Only names that end in ``_weight`` or ``_gamma`` decay.
+A variable's ``__lr_mult__`` and ``__wd_mult__`` multiply its rate and decay; the latter overrides
+the ending.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _BLOCK = 1 << 15
 class Sgd(msgspec.Struct, frozen=True):
     """The settings; Module's own by default.
 
-    ``rescale`` multiplies gradients, ``clip`` bounds their absolute values; 0 means no bound, as in Module.
+    ``rescale`` multiplies gradients, ``clip`` bounds their absolute values; 0 means no bound, as in
+    Module.
     """
 
     learning_rate: float = 0.01
@@ -73,7 +74,7 @@ class Momentum:
     def __init__(
         self, settings: Sgd, variables: Sequence[Node], memory: dict[Node, Array] | None = None
     ) -> None:
-        """Begin without momentum, or with the momentum in ``memory``; it is written to and outlives this object."""
+        """Begin without momentum, or with ``memory``; it is written to and outlives this object."""
         self._settings = settings
         self._multipliers = multipliers(variables)
         self._memory = {} if memory is None else memory
@@ -81,7 +82,7 @@ class Momentum:
     def update(
         self, values: Mapping[Node, Array], gradients: Mapping[Node, Array]
     ) -> dict[Node, Array]:
-        """Return the values after one step; a variable without a gradient has one of zero, and may still decay."""
+        """Return the values after one step; a missing gradient is zero, and decay still applies."""
         updated = {}
         for node, multiplier in self._multipliers.items():
             value, gradient = values[node], gradients.get(node)
@@ -108,7 +109,7 @@ class Momentum:
         out: Array,
         multiplier: Multipliers,
     ) -> None:
-        """Update some elements of one variable, few enough for the cache; ``memory`` and ``out`` are written to."""
+        """Update a block of one variable that fits into the cache; write to ``memory`` and ``out``."""
         settings, wide = (
             self._settings,
             np.float32 if value.dtype == np.float16 else value.dtype.type,

@@ -1,8 +1,7 @@
-"""Reverse accumulation over a plan: a forward pass that records a tape, and a backward pass that consumes it.
+"""Reverse accumulation over a plan: a forward pass records a tape, and a backward pass consumes it.
 
-Gradients of a value are summed over all its uses. A tape entry, and the gradients of a node's
-outputs, are freed as soon as the backward pass has used them. Auxiliary states get their new values
-after a backward pass, in MXNet's order.
+Gradients of a value are summed over its uses. Tape entries and gradients of outputs are freed once
+used. Auxiliary states are updated after a backward pass, in MXNet's order.
 """
 
 from __future__ import annotations
@@ -26,32 +25,29 @@ from graphshare.ops.registry import find_gradient
 from graphshare.text.format import format_shape
 
 Streams = Callable[[Node], np.random.Generator]
-"""Returns the random numbers of a node: a new generator each time that starts with the same numbers."""
+"""Returns a node's random numbers: each time a new generator with the same numbers."""
 
 Subruns = list[tuple[int, Callable[[Gradients], Gradients]]]
 """The number of a body that an operator ran, and its backward pass."""
 
 
 class Backward(msgspec.Struct, eq=False):
-    """The result of a backward pass: gradients of the wanted variables that have one, and new
-    values of auxiliary states.
-    """
+    """Gradients of the wanted variables that have one, and new values of auxiliary states."""
 
     gradients: dict[Node, Array]
     updates: dict[Node, Array]
 
 
 def needs_head_gradient(node: Node) -> bool:
-    """Return whether a backward pass that starts at this node needs the gradient of its output."""
+    """Return whether a backward pass from here needs the output's gradient."""
     gradient = find_gradient(node.op) if not node.is_variable else None
     return gradient is None or (isinstance(gradient, Gradient) and not gradient.is_loss)
 
 
 class Tape:
-    """A forward pass that is recorded for one backward pass.
+    """A forward pass recorded for one backward pass.
 
-    ``overwritten`` are new values of variables that the forward pass writes to, as in MXNet the
-    fixed gamma of BatchNorm.
+    ``overwritten`` are variables that it writes to, such as BatchNorm's fixed gamma in MXNet.
     """
 
     def __init__(
@@ -65,13 +61,14 @@ class Tape:
         training: bool = True,
         repeatable: bool = True,
     ) -> None:
-        """Run ``plan`` on ``values`` without writing to them, and keep the values that the
-        gradients of ``wanted`` need.
+        """Run ``plan`` on ``values`` without writing to them, and keep values for the gradients of
+        ``wanted``.
 
-        ``repeatable`` states that ``streams`` starts anew each time; in a subgraph one stream serves all runs.
+        ``repeatable`` means that ``streams`` starts anew each time; in a subgraph one stream serves
+        all runs.
 
         Raises:
-            RefusedError: a kernel cannot take its inputs, or an operator on the way of a gradient has none.
+            RefusedError: a kernel cannot take its inputs, or an operator lacks a needed gradient.
         """
         self.plan = plan
         self.overwritten: dict[Node, Array] = {}
@@ -90,7 +87,6 @@ class Tape:
             for step in plan.steps:
                 self._forward(step)
         self.outputs: list[Array] = [self._values[slot] for slot in plan.targets]
-        # Only the outputs and the entries of the tape stay alive.
         self._values = []
 
     def _forward(self, step: PlanStep) -> None:
@@ -105,7 +101,7 @@ class Tape:
         context = Context(
             training=self._training,
             rng=self._streams(step.node) if self._streams is not None else None,
-            # The backward pass reads inputs again, so no kernel may write over one.
+            # The backward pass reads inputs again, so no kernel may overwrite one.
             reusable=(False,) * len(inputs),
             num_outputs=len(step.outputs),
             shapes=self._shapes.get(step.node, ()),
@@ -130,7 +126,6 @@ class Tape:
         result: KernelResult,
         subruns: Subruns,
     ) -> RecordedStep:
-        """Return the tape entry that the gradient of an operator needs."""
         streams = self._streams
         entry = TapeEntry(
             step.attrs,
@@ -156,9 +151,7 @@ class Tape:
     def _subgraphs(
         self, node: Node, subruns: Subruns
     ) -> Callable[[int, Sequence[Array]], list[Array]]:
-        """Return a function that runs a subgraph of ``node`` and records its backward pass, all
-        with one random stream.
-        """
+        """Return a function that runs and records a subgraph; one random stream serves all runs."""
         plans: dict[int, tuple[ExecutionPlan, list[Node]]] = {}
         stream = self._streams(node) if self._streams is not None else None
 
@@ -198,8 +191,9 @@ class Tape:
     def backward(self, heads: Gradients) -> Backward:
         """Run the backward pass from the gradients of the targets; None is zero.
 
-        As in MXNet every loss and penalty starts with its own gradient, even if a BlockGrad or an operator without a
-        gradient follows it, and statistics are updated wherever a gradient could flow, even if it is zero.
+        As in MXNet every loss and penalty starts with its own gradient, even before a BlockGrad or
+        an operator without a gradient, and statistics are updated wherever a gradient could flow,
+        even a zero one.
 
         Raises:
             RefusedError: a gradient cannot be computed; the node is named.
@@ -223,10 +217,10 @@ class Tape:
             ):
                 if is_wanted:
                     sums.add(slot, gradient)
-            # Its arrays are free from here on; the shapes are still needed for updates.
+            # This frees arrays; updates still need the shapes.
             recorded.entry = TapeEntry({}, (), ())
         wanted = [slot for slot in self.plan.variables.values() if slot in self._wanted]
-        # Collected backwards, they are passed on in the order in which the steps ran.
+        # Collected backwards, passed on in forward order.
         result.updates = _update_states(updating[::-1], self.plan, wanted)
         for slot, node in self._wanted.items():
             total = sums.take(slot)
@@ -236,7 +230,7 @@ class Tape:
 
 
 class _Sums:
-    """Sums of gradients by slot. An array from a gradient function may be shared, so it is never added to in place."""
+    """Sums of gradients by slot. Gradient functions may share arrays, so these are never added to in place."""
 
     def __init__(self) -> None:
         self._sums: dict[int, Array] = {}
@@ -259,9 +253,8 @@ class _Sums:
 
 
 def _apply_vjp(recorded: RecordedStep, outputs: list[Array | None]) -> list[Array | None]:
-    """Return the gradients of a step's inputs, one for each, from the gradients of its outputs."""
     step = recorded.step
-    # A loss starts without a gradient, and a gradient may reach only a later output.
+    # Losses start without a gradient, and a gradient may reach only a later output.
     if outputs[0] is None:
         shape, dtype = recorded.outputs[0]
         outputs[0] = np.zeros(shape, dtype)
@@ -320,9 +313,10 @@ def check_gradients(plan: ExecutionPlan, wanted: Sequence[Node]) -> None:
 def _update_states(
     recorded: list[RecordedStep], plan: ExecutionPlan, wanted: Sequence[int]
 ) -> dict[Node, Array]:
-    """Return the new values of the states that the steps update, given as they ran; shared states are updated in turn.
+    """Return the states' new values, from steps in forward order; shared states are updated in
+    turn.
 
-    ``wanted`` are the slots of the variables whose gradients are computed.
+    ``wanted`` are the slots of variables with gradients.
     """
     updates: dict[Node, Array] = {}
     for one in _order_updates(recorded, plan, wanted):
@@ -337,11 +331,11 @@ def _update_states(
 def _order_updates(
     recorded: list[RecordedStep], plan: ExecutionPlan, wanted: Sequence[int]
 ) -> list[RecordedStep]:
-    """Sort the steps, given as they ran, in the order in which MXNet updates their states.
+    """Sort the steps, in forward order, by MXNet's order of updates.
 
-    MXNet walks its backward graph from the gradients of the ``wanted`` variables, in their order,
-    and a gradient is a sum over uses, the last use first. So of two branches that share a state the
-    first head's is updated first where its parameters are its own, and last where all are shared.
+    MXNet walks its backward graph from the gradients of the ``wanted`` variables, in order; a
+    gradient is a sum over uses, the last first. So of two branches with a shared state, the first
+    head's is updated first if it has its own parameters, and last if all are shared.
     """
     counts: dict[Node, int] = {}
     for one in recorded:
@@ -352,7 +346,7 @@ def _order_updates(
     if all(count == 1 for count in counts.values()):
         return recorded
     uses: dict[int, list[PlanStep]] = {}
-    # Later uses first, as in the sums of MXNet's gradients.
+    # Later uses first, as in MXNet's sums.
     for step in reversed(plan.steps):
         for slot in dict.fromkeys(step.inputs):
             uses.setdefault(slot, []).append(step)

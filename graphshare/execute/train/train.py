@@ -48,7 +48,8 @@ class LossHistory(NumericResult, msgspec.Struct, eq=False):
     """The loss of one head before each step: the mean over samples of ``measure`` (``cross
     entropy``, ``squared error``...).
 
-    For a head that is the loss itself, or that is not a loss, the measure ``mean`` is the mean of the output.
+    The measure ``mean`` is the mean of the output, for a head that is the loss itself, or not a
+    loss.
     """
 
     name: str
@@ -61,15 +62,11 @@ StepListener = Callable[[int, Sequence[LossHistory]], None]
 
 
 class _Losses:
-    """The losses of the heads, step by step."""
-
     def __init__(self, names: Sequence[str], heads: Sequence[Entry]) -> None:
-        """Begin without losses; ``names`` are the names of the outputs ``heads``."""
         self.histories = [LossHistory(name, "", []) for name in names]
         self._heads = [_describe_head(entry.node) for entry in heads]
 
     def add(self, outputs: Sequence[Array], values: Mapping[Node, Array]) -> None:
-        """Add the losses of a step, of the outputs of its forward pass."""
         for history, (op, attrs, label), output in zip(
             self.histories, self._heads, outputs, strict=True
         ):
@@ -79,11 +76,10 @@ class _Losses:
 
 
 def _describe_head(node: Node) -> tuple[str, Attrs, Node | None]:
-    """Return the operator of a head, its attributes, and its label if that is a variable."""
     signature = lookup(node.op)
     if signature is None or node.is_variable:
         return "", {}, None
-    # Output layers of MXNet have the label as their second input.
+    # MXNet's output layers have the label as their second input.
     label = node.inputs[1].node if len(node.inputs) == 2 else None
     return (
         canonical(node.op),
@@ -96,10 +92,10 @@ class Trained(NumericResult, msgspec.Struct, eq=False):
     """The result of training. ``before`` and ``outputs`` are outputs of inference before the first
     step and after the last.
 
-    Outputs are by MXNet's names. ``updated`` are the new values of parameters and auxiliary states
-    by their key in a parameter file. ``losses`` has the loss of each head, step by step, on the
-    values that the step started from. ``seconds`` is the time of the steps alone; it does not count
-    when results are compared. ``settings`` are the settings that were used, ``rescale`` filled in.
+    Outputs are by MXNet's names. ``updated`` are the new parameters and auxiliary states by their
+    key in a parameter file. ``losses`` has each head's loss, step by step, on the values before the
+    step. ``seconds`` is the time of the steps alone; it does not count when results are compared.
+    ``settings`` are the settings used, with ``rescale`` filled in.
     """
 
     before: dict[str, Any]
@@ -119,7 +115,6 @@ class Trained(NumericResult, msgspec.Struct, eq=False):
         )
 
     def _repr_html_(self) -> str:
-        """Return the losses and a summary of each output after the last step as HTML tables for notebooks."""
         rows = [
             (a.name, a.measure, *map(format_number, a.values[:1] + a.values[-1:]))
             for a in self.losses
@@ -148,7 +143,8 @@ def train(
     max_memory: Natural | str | None = None,
     time_limit: Seconds | None = None,
 ) -> Trained:
-    """Train the parameters of a model for a number of ``steps``, all on the same inputs, as MXNet's Module does it.
+    """Train the parameters of a model for a number of ``steps``, all on the same inputs, as in
+    MXNet's Module.
 
     ``settings`` are the settings of SGD. ``rescale`` multiplies the gradients; without it they are
     divided by the batch size of the first data input. Heads that are not losses start from
@@ -157,7 +153,8 @@ def train(
     ``model.with_params(trained.updated)`` is the trained model.
 
     Raises:
-        RefusedError: an operator has no gradient, there is nothing to train, or what :func:`run` refuses.
+        RefusedError: an operator has no gradient, there is nothing to train, or :func:`run` refuses
+            the model.
     """
     source = as_checkpoint(model)
     require(source.graph, Operation.TRAINING, where=source.where)
@@ -186,7 +183,7 @@ def _train(
     seed: int,
     on_step: StepListener | None,
 ) -> Trained:
-    # prepare() has asked for inference only; training keeps all values and has gradients.
+    # prepare() checked inference only; training keeps all values and has gradients.
     check_memory(
         ready.inference.nodes, ready.part.heads, ready.inference, ready.values, keeps_all=True
     )
@@ -231,9 +228,9 @@ def _train(
 def _run_steps(
     trainer: Trainer, steps: int, losses: _Losses, on_step: StepListener | None, notes: list[str]
 ) -> float:
-    """Train for some steps; return the seconds, and add a note on parameters that no gradient reached.
+    """Train for some steps; return the seconds, and note parameters without a gradient.
 
-    Without a listener the steps are reported as progress.
+    Without a listener, progress is shown.
     """
     started = perf_counter()
     numbers = range(1, steps + 1)
@@ -273,7 +270,7 @@ def _check_names(variables: Sequence[Node], trained: Sequence[Node]) -> None:
 
 
 def _rescale(ready: Prepared, factor: float | None) -> float:
-    """Return ``factor``, or one divided by axis 0 of the first input that is data, as Module does."""
+    """Return ``factor``, or 1 / axis 0 of the first data input, as in Module."""
     if factor is not None:
         return factor
     inputs = [
@@ -288,7 +285,7 @@ def _rescale(ready: Prepared, factor: float | None) -> float:
 
 
 def _heads(ready: Prepared, gradients: Mapping[str, Any]) -> list[Any]:
-    """Return the gradient of each head; None where none is given (ones, unless the head is a loss)."""
+    """Return the given gradients of heads; None means ones, unless the head is a loss."""
     faults = [
         Fault(
             f"`head_gradients` {name!r} is not an output",

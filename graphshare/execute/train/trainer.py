@@ -1,4 +1,4 @@
-"""Steps of training: forward and backward over a plan, then the update of parameters and moving statistics."""
+"""Steps of training: forward and backward passes, then updates of parameters and moving statistics."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from graphshare.ops.kernel import Array, Shape
 
 
 class NodeStreams(msgspec.Struct, frozen=True):
-    """Random streams for nodes, by seed, step and name; nodes with the same ``name`` draw the same numbers."""
+    """Random streams by seed, step and a node's ``name``; equal names draw the same numbers."""
 
     seed: int = 0
     name: Callable[[Node], str] = lambda node: node.name
@@ -41,9 +41,7 @@ class NodeStreams(msgspec.Struct, frozen=True):
 
 
 class _LazyGenerator:
-    """A generator that is created at the first draw: few nodes draw, and creating one takes longer
-    than a small kernel.
-    """
+    """A generator created at the first draw: few nodes draw, and creation takes longer than a small kernel."""
 
     def __init__(self, seed: list[int]) -> None:
         self._seed = seed
@@ -57,7 +55,7 @@ class _LazyGenerator:
 
 
 def _head(node: Node, gradient: Array | None, out: Array) -> Array | None:
-    """Return the gradient of a head: the given one in the output's dtype, or ones unless it is a loss."""
+    """Return the given gradient in the output's dtype, or ones unless the head is a loss."""
     if gradient is not None:
         return gradient.astype(out.dtype, copy=False)
     return np.ones_like(out) if needs_head_gradient(node) else None
@@ -69,7 +67,7 @@ def list_last(targets: Sequence[Entry]) -> list[int]:
 
 
 def check_heads(targets: Sequence[Entry], heads: Gradients, outputs: Sequence[Array]) -> None:
-    """Check the given gradients of targets against their values.
+    """Compare the given gradients of targets with their values.
 
     Raises:
         RefusedError: some have another shape; all are listed.
@@ -89,9 +87,7 @@ def check_heads(targets: Sequence[Entry], heads: Gradients, outputs: Sequence[Ar
 def first_data(
     inputs: Iterable[Node], values: Mapping[Node, Array], roles: Mapping[Node, Role]
 ) -> Node | None:
-    """Return the first of ``inputs`` that is data (neither label nor state) and has an axis: Module
-    divides by its batch.
-    """
+    """Return the first data input (neither label nor state) with an axis: Module divides by its batch."""
     data = (node for node in inputs if not roles[node].is_optional)
     return next((node for node in data if values[node].ndim), None)
 
@@ -104,8 +100,8 @@ def batch_rescale(data: Node | None, values: Mapping[Node, Array]) -> float:
 class Backpropagation(msgspec.Struct, eq=False):
     """The result of a forward pass, in training mode, and a backward pass.
 
-    ``gradients`` has the wanted variables that a gradient reached; ``states`` are new values of auxiliary states and of
-    variables that the forward pass overwrote.
+    ``gradients`` has the wanted variables that one reached; ``states`` are new auxiliary states and
+    overwritten variables.
     """
 
     outputs: list[Array]
@@ -123,13 +119,14 @@ def backpropagate(
     streams: Streams,
     shapes: Mapping[Node, Sequence[Shape]] | None = None,
 ) -> Backpropagation:
-    """Run a forward and a backward pass over ``plan``, the plan of ``targets``; ``values`` are not written to.
+    """Run a forward and a backward pass over ``plan`` of ``targets``; never write to ``values``.
 
-    ``heads`` are the gradients of the targets, ones where None. Losses ignore them. As in MXNet, a
-    target that is listed several times starts only from the gradient of its last listing.
+    ``heads`` are the gradients of the targets, ones where None; losses ignore them. As in MXNet,
+    only the last listing of a repeated target starts a gradient.
 
     Raises:
-        RefusedError: a kernel cannot take its inputs, an operator has no gradient, or a head's has another shape.
+        RefusedError: a kernel cannot take its inputs, an operator has no gradient, or a head's has
+            another shape.
     """
     tape = Tape(plan, values, wanted, streams=streams, shapes=shapes)
     check_heads(targets, heads, tape.outputs)
@@ -143,9 +140,7 @@ def backpropagate(
 def fill_zeros(
     gradients: Mapping[Node, Array], wanted: Sequence[Node], values: Mapping[Node, Array]
 ) -> dict[Node, Array]:
-    """Return read-only gradients of all ``wanted`` variables: zeros where none was reached, as in
-    MXNet's gradient arrays.
-    """
+    """Return read-only gradients of all ``wanted`` variables, zeros if unreached, as in MXNet."""
     filled = {}
     for node in wanted:
         gradient = gradients.get(node)
@@ -157,8 +152,8 @@ def fill_zeros(
 
 
 class Trainer:
-    """A graph in training. ``values`` are the current ones of all its variables; the arrays passed
-    in are not written to.
+    """A graph in training. ``values`` are its variables' current values; arrays passed in are not
+    changed.
 
     ``without_gradient`` are the parameters that no gradient reached in the last step.
     """
@@ -174,9 +169,8 @@ class Trainer:
         streams: NodeStreams = NodeStreams(),  # noqa: B008 - it is frozen
         shapes: Mapping[Node, Sequence[Shape]] | None = None,
     ) -> None:
-        """Prepare the first step; ``trained`` are the parameters.
-
-        ``heads`` are the gradients of the targets, ones where None; losses ignore them.
+        """Prepare the first step; ``trained`` are the parameters, ``heads`` as in
+        :func:`backpropagate`.
 
         Raises:
             UnsupportedError: operators without a kernel.
@@ -199,11 +193,7 @@ class Trainer:
         self.without_gradient: list[Node] = []
 
     def gradients(self) -> Backpropagation:
-        """Run a forward pass, in training mode, and a backward pass.
-
-        Raises:
-            RefusedError: a kernel cannot take its inputs, or an operator has no gradient.
-        """
+        """Run a forward and a backward pass, with the errors of :func:`backpropagate`."""
         streams = self._streams.start(self._steps)
         return backpropagate(
             self.plan,
