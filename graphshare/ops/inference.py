@@ -212,8 +212,6 @@ def _bind_rules(order: Sequence[Node], *, np_shape: bool) -> list[_Rule]:
 
 
 class _Propagation:
-    """Apply rules to a graph until nothing more follows."""
-
     def __init__(self, inference: Inference, rules: Sequence[_Rule]) -> None:
         self._inference, self._rules = inference, rules
         self._settled: dict[tuple[Node, What], tuple[list[Any], list[Any]]] = {}
@@ -367,8 +365,6 @@ def choose_sizes(
 
 
 class _SizeChoice:
-    """Trials of sizes for the ``unknown`` variables of an inference."""
-
     def __init__(self, inference: Inference) -> None:
         self._inference, self._rules = (
             inference,

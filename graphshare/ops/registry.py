@@ -223,7 +223,6 @@ class Contributions(Generic[Item]):
 
 @cache
 def _read_table(family: str, file: str, table: str) -> dict[str, Any]:
-    """Return ``table`` of a family's file by operator, perhaps empty."""
     from importlib.util import find_spec  # start-up: only this path needs it
 
     module = f"graphshare.ops.{family}.{file}"

@@ -105,7 +105,7 @@ def erfinv(x: Array) -> Array:
         logarithm = np.log(rest * (1 + size))
         middle = 2 / (math.pi * 0.147) + logarithm / 2
         root = np.sqrt(np.sqrt(middle * middle - logarithm / 0.147) - middle)
-        # Winitzki's approximation (0.147) is off by 0.2 %; two steps reach full precision.
+        # Winitzki's approximation (constant 0.147) is off by 0.2 %; two steps reach full precision.
         for _ in range(3):
             step = (_erfc(root) - rest) / (-2 / math.sqrt(math.pi) * np.exp(-root * root))
             root = root - step / (1 + root * step)
@@ -169,7 +169,7 @@ def _interpolant(function: Callable[[float], float], degree: int) -> tuple[float
 
 
 def _polynomial(coefficients: tuple[float, ...], u: Array) -> Array:
-    """Use Clenshaw's recurrence."""
+    """Evaluate a Chebyshev series by Clenshaw's recurrence."""
     twice = 2 * u
     last, before, following = np.full_like(u, coefficients[-1]), np.zeros_like(u), np.empty_like(u)
     for c in coefficients[-2:0:-1]:

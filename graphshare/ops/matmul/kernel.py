@@ -263,7 +263,7 @@ KERNELS = (
             same_dtypes,
             cost=fully_connected_cost,
             linear=LinearLayer(lambda attrs: (1, -1) if attrs["flatten"] else (-1,), scale_filters),
-            # Unlike the others, it accepts data without elements.
+            # Unlike the operators below, it accepts data without elements.
             limits=Limits(dtypes=FLOATS, rank=1),
         ),
         Kernel("dot", dot, dot_shapes, same_dtypes, cost=_dot_cost),

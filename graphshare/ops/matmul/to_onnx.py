@@ -71,7 +71,7 @@ def translate_matrix_product(t: Translation) -> str:
     narrow = t.outputs[0].dtype
     if t.attrs.get("alpha", 1) != 1:
         out = t.emit("Mul", out, t.number(_round(t.attrs["alpha"], narrow), dtype))
-    # Like the kernel, round to float16 before and after the sum.
+    # Like the kernel, round to float16 before and after the sum, and in beta * c.
     out = t.cast(out, narrow, dtype)
     if len(values) > 2:
         addend = t.cast(

@@ -30,7 +30,7 @@ def translate_instance_norm(t: Translation) -> str:
 
 
 def translate_layer_norm(t: Translation) -> list[str]:
-    """Emit ``LayerNormalization`` for the last axis, else arithmetic; the others keep the axis."""
+    """Emit ``LayerNormalization`` for the last axis, else arithmetic; statistics keep it as 1."""
     t.require_floats()
     x = t.inputs[0]
     if 0 in x.shape:
@@ -134,7 +134,7 @@ def _scale(t: Translation, x: str, axes: int) -> str:
 
 
 def translate_batch_norm(t: Translation) -> list[str]:
-    """Emit ``BatchNormalization``; a fixed gamma is a constant. Mean and deviation follow if read.
+    """Emit ``BatchNormalization``; a fixed gamma is ones. Mean and deviation follow if read.
 
     Plain arithmetic serves data with one axis, a negative eps or one that float32 cannot hold
     beside float64 data, and means far from 0.

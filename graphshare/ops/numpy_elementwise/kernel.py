@@ -185,7 +185,6 @@ _FLOAT_FUNCTIONS: dict[str, Any] = {"arctan2": np.arctan2, "hypot": np.hypot}
 
 
 def _promote(a: str, b: str) -> str:
-    """Return the wider dtype, a floating-point one if any."""
     if a == b:
         return a
     floats = [name for name in (a, b) if name.startswith("float")]
@@ -326,7 +325,7 @@ KERNELS = with_limits(
 
 
 def broadcast_where_gradient(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return gradients of ``x`` where the condition is not 0, of ``y`` elsewhere, unbroadcast."""
+    """Return gradients of ``x`` where the condition is not 0 and of ``y`` elsewhere."""
     condition, x, y = entry.inputs
     return [
         None,

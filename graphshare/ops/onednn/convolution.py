@@ -85,7 +85,7 @@ def split_activations(
 def list_applied_activations(
     attrs: Attrs, inner: Inner
 ) -> tuple[list[tuple[str, Attrs]], list[tuple[str, Attrs]]]:
-    """Return the activations applied before and after the sum; without one the dtype clips."""
+    """Return the activations applied before and after the sum; without a sum the dtype clips."""
     before, after = split_activations(attrs, inner)
     is_clip = bool(before) and before[0][0] == "clip"
     return [] if is_clip and not attrs["with_sum"] else before, after

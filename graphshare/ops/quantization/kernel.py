@@ -163,7 +163,7 @@ def multiply(context: Context, attrs: Attrs, a: Array, b: Array, *ends: Array) -
         return np.asarray(products * (np.float32(1) / first / second), np.float32)
     calibrated = calibration_range(attrs)
     if calibrated is None:
-        # 32-bit products have 127 steps, as in product_range; the factors above 127.5.
+        # 32-bit products have 127 steps, as in product_range; the factors above have 127.5.
         level = _reach(*ends[:2]) / np.float32(127) * (_reach(*ends[2:4]) / np.float32(127))
         return products, range_end(-level * _STEPS["int32"]), range_end(level * _STEPS["int32"])
     unit = _STEPS["int8"] / np.float32(max(map(abs, calibrated)))

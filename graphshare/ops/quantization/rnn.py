@@ -104,7 +104,7 @@ def _run(
 
 
 class Weights(NamedTuple):
-    """Integer rows, in float64, and neighbours whose sum of products may overflow 16 bits."""
+    """Integer rows in float64, and neighbouring pairs whose sum may overflow 16 bits."""
 
     whole: Array
     rows: Array

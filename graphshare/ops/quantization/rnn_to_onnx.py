@@ -53,8 +53,6 @@ def _stack(t: Translation, parts: Sequence[Term]) -> Term:
 
 
 class _Layer:
-    """One layer and direction: integer weights, and its step."""
-
     def __init__(self, t: Translation, cell: Cell, units: Array, steps: Steps) -> None:
         self.t, self.steps, self.size = t, steps, t.attrs["state_size"]
         self.weights = [whole_weights(weight, units) for weight in (cell.w_input, cell.w_state)]

@@ -207,7 +207,7 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     ),
     "gamma": Distribution(
         ("alpha", "beta"),
-        # To MXNet beta is the scale in draws, but the rate in the density.
+        # In MXNet beta is the scale of draws, but the rate of the density.
         lambda rng, size, alpha, beta: rng.gamma(alpha, beta, size),
         lambda f, x, alpha, beta: (
             alpha * f.log(beta) + (alpha - 1) * f.log(x) - beta * x - f.gammaln(alpha)
@@ -347,7 +347,7 @@ def _multinomial_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Typ
 
 
 def shuffle(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return axis 0 in random order."""
+    """Return the rows in random order."""
     return np.asarray(_generator(context).permutation(x, axis=0)) if x.ndim else x.copy()
 
 

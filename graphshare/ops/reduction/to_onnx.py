@@ -123,7 +123,7 @@ def translate_norm(t: Translation) -> str:
 
 
 def _norm_of_integers(size: Term, over: Over) -> Term:
-    """Return the root of the sum of squares as large as the largest."""
+    """Return the norm of the integers that are as large as the largest."""
     largest = size.reduce("ReduceMax", over.axes, keepdims=True)
     count = (
         size.equals(largest).cast("float64").reduce("ReduceSum", over.axes, keepdims=over.keepdims)

@@ -82,7 +82,7 @@ def transpose_axes(attrs: Attrs, rank: int) -> Sequence[int]:
 
 
 def np_transpose_axes(attrs: Attrs, rank: int) -> Sequence[int]:
-    """Return the axes, reversed by default; no axes are none."""
+    """Return the axes, reversed for None; () names no axis."""
     if attrs["axes"] == () and rank:
         raise KernelError(f"axes are (), expected {format_count(rank, 'axis')}")
     axes = transpose_axes(attrs, rank)

@@ -40,7 +40,7 @@ View = Callable[[Attrs, Array], Array]
 
 
 def _views(view: View) -> tuple[Callable[[Context, Attrs, Array], Array], ShapeRule]:
-    """Return kernel and shape rule of a view; the rule views an array without memory."""
+    """Return kernel and shape rule of a view; the rule views an array that takes no memory."""
 
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         # reshape removes the axis that ascontiguousarray adds to an array without axes.
@@ -167,7 +167,7 @@ def _trace_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes
 
 
 def reshape(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Reshape in order."""
+    """Reshape by ``newshape``."""
     return x.reshape(_infer_newshape(attrs, x.shape))
 
 

@@ -19,7 +19,7 @@ def _translate_transpose(order: Order) -> Translate:
 
 
 def translate_depth_to_space(t: Translation) -> str:
-    """Emit ``DepthToSpace``; onnxruntime lacks integers: transpose them."""
+    """Emit ``DepthToSpace``; a transposition for integers: onnxruntime lacks them."""
     x, b = t.inputs[0], t.attrs["block_size"]
     if x.dtype.startswith("float"):
         return t.emit("DepthToSpace", x, blocksize=b, mode="DCR")
@@ -29,7 +29,7 @@ def translate_depth_to_space(t: Translation) -> str:
 
 
 def translate_space_to_depth(t: Translation) -> str:
-    """Emit ``SpaceToDepth``; onnxruntime lacks integers: transpose them."""
+    """Emit ``SpaceToDepth``; a transposition for integers: onnxruntime lacks them."""
     x, b = t.inputs[0], t.attrs["block_size"]
     if x.dtype.startswith("float"):
         return t.emit("SpaceToDepth", x, blocksize=b)

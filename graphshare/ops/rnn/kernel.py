@@ -1,4 +1,4 @@
-"""RNN in its four modes, operators on padded sequences, and gradients of these.
+"""Recurrent layers: RNN in its four modes; operators on padded sequences; gradients.
 
 The parameter vector holds, by layer and then by direction, the weights of the input ``(gates*H,
 in)``, of the state ``(gates*H, R)`` and, if any, of the projection ``(R, H)``; after all weights,
@@ -126,7 +126,6 @@ def _with_lengths(attrs: Attrs, inputs: Shapes) -> Shapes:
 
 
 def _sequence_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    """Infer the data's dtype, also for lengths without one."""
     dtype = inputs[0] or outputs[0]
     return [dtype, *(length or dtype for length in inputs[1:])], [dtype]
 

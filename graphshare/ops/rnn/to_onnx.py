@@ -150,7 +150,7 @@ def translate_rnn(t: Translation) -> list[str]:
         )
         ends.append(outputs[1:])
         if sides == 1:
-            # ONNX keeps the axis of directions.
+            # ONNX keeps the axis of directions even for one.
             source = t.emit("Squeeze", outputs[0], t.integers([1]))
         else:
             # MXNet joins directions on the channel axis: (T, D, N, C) becomes (T, N, D * C).

@@ -117,7 +117,7 @@ def _fractional_bins(start: float, size: float, count: int, limit: int) -> list[
 
 
 def roi_align(context: Context, attrs: Attrs, x: Array, rois: Array) -> Array:
-    """Return each bin's mean of even bilinear samples: ``(R, C, h, w)``; zeros for sample -1.
+    """Return bins' means of evenly spaced bilinear samples: ``(R, C, h, w)``; 0 for sample -1.
 
     ``position_sensitive`` gives each bin its own channels: ``(R, C / (h*w), h, w)``.
     """

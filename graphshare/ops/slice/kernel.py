@@ -140,8 +140,6 @@ KERNELS = (
 
 
 def _part_vjp(part_of: Callable[[TapeEntry, Array], tuple[slice, ...]]) -> Vjp:
-    """Return a part's gradient: zeros with ``dy`` at ``part_of(entry, dy)``."""
-
     def vjp(entry: TapeEntry, dy: Array) -> Array:
         dx: Array = np.zeros_like(entry.inputs[0])
         dx[part_of(entry, dy)] = dy

@@ -29,7 +29,7 @@ def sample_bilinear(x: Array, rows: Array, columns: Array) -> Array:
 
 
 def sample_clamped(x: Array, rows: Array, columns: Array) -> Array:
-    """Sample with the last row and column extended by one, and 0 before the first."""
+    """Sample bilinearly, the last row and column extended by one, and 0 before the first."""
     height, width = x.shape[1:]
     inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
     return np.where(
@@ -129,7 +129,7 @@ def correlation_size(attrs: Attrs, height: Dim, width: Dim) -> tuple[Dim, Dim]:
     Raises:
         KernelError: the images are too small.
     """
-    # So far from the edge, every displaced patch lies inside the padded image.
+    # Centres stay this far from the edge: displaced patches lie inside the padded image.
     margin = attrs["max_displacement"] + (attrs["kernel_size"] - 1) // 2
     result: list[Dim] = []
     for size in (height, width):

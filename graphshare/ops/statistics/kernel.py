@@ -190,7 +190,7 @@ _TO_ELEMENTS: dict[str, Callable[[Any], Any]] = {
 
 
 def percentile(context: Context, attrs: Attrs, x: Array, q: Array | None = None) -> Array:
-    """Return the value that ``q`` percent do not exceed; float64 or float32."""
+    """Return the value that ``q`` percent do not exceed; float32 for all dtypes but float64."""
     percent = np.asarray(np.float64(attrs["q_scalar"]) if q is None else q)
     axes, method = read_np_axes(attrs, x.ndim), attrs["interpolation"]
     require(bool(np.all((percent >= 0) & (percent <= 100))), "q must be from 0 to 100")
@@ -422,7 +422,7 @@ def norm_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
     elif order == 1:
         dx = gradient * np.sign(x)
     else:
-        # Powers before the quotient could overflow.
+        # The quotient first: powers of the elements could overflow.
         slope = (
             np.power(np.abs(x) / whole, x.dtype.type(order - 1)) * np.sign(x)
             if order
@@ -464,7 +464,6 @@ def _spectral_gradient(x: Array, axes: tuple[int, ...], order: float, gradient: 
 
 
 def _diff_gradient(dy: Array, axis: int) -> Array:
-    """Return each element less the next one, 0 beyond the ends."""
     widths = [(1, 1) if i == axis % dy.ndim else (0, 0) for i in range(dy.ndim)]
     return -np.diff(np.pad(dy, widths), axis=axis)
 

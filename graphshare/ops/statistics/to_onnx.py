@@ -132,7 +132,6 @@ def translate_allclose(t: Translation) -> str:
 
 
 def _are_close(a: Term, b: Term, rtol: float, atol: float) -> Term:
-    """Return where numbers are equal (also infinite), or finite and close."""
     near = (a - b).apply("Abs") <= b.apply("Abs") * rtol + atol
     return a.equals(b) | (near & (b.apply("Abs") < inf))
 

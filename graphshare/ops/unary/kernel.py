@@ -93,8 +93,6 @@ def _scale_by(factor: np.float32) -> Any:
 
 
 def _rounding(function: Function) -> Forward:
-    """Return the kernel of a rounding; integers stay."""
-
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         with np.errstate(invalid="ignore"):
             return function(x) if x.dtype.kind == "f" else x
@@ -203,7 +201,7 @@ def clip(context: Context, attrs: Attrs, x: Array) -> Array:
             np.clip(x, x.dtype.type(low), x.dtype.type(high), out=result_buffer(context, x))
         )
     first, last = convert(np.asarray(low), x.dtype), convert(np.asarray(high), x.dtype)
-    # The upper bound comes first: this matters if it is smaller.
+    # The upper bound comes first: this matters if it is the smaller one.
     return np.where(x > high, last, np.where(x < low, first, x))
 
 
@@ -222,7 +220,10 @@ def quadratic(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def smooth_l1(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return ``(sigma x)^2 / 2`` near 0, else ``|x| - 1 / (2 sigma^2)``; ``scalar`` is sigma."""
+    """Return ``(sigma x)^2 / 2`` up to ``1 / sigma^2``, then ``|x| - 1 / (2 sigma^2)``.
+
+    ``scalar`` is sigma.
+    """
     data = to_floating(x)
     sigma = data.dtype.type(convert(np.asarray(attrs["scalar"]), x.dtype))
     with np.errstate(all="ignore"):
@@ -321,7 +322,7 @@ SLOPES_BY_INPUT: dict[str, Slope] = {
 }
 
 
-# The input need not be kept.
+# The output gives the slope, so the input need not be kept.
 SLOPES_BY_OUTPUT: dict[str, Slope] = {
     "cbrt": lambda y: 1 / (3 * y * y),
     "erfinv": lambda y: 0.5 * math.sqrt(math.pi) * np.exp(y * y),

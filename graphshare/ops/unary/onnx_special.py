@@ -96,7 +96,7 @@ def softsign(x: Term) -> Term:
     return x / (x.apply("Abs") + 1)
 
 
-# Lanczos's approximation with g = 7 and nine terms (Godfrey), exact to 1e-15.
+# Lanczos's approximation with g = 7 and nine terms (Godfrey): relative error 1e-15.
 _LANCZOS = (
     0.99999999999980993,
     676.5203681218851,
@@ -210,7 +210,6 @@ def erf(x: Term) -> Term:
 
 
 def _erf_of_double(x: Term) -> Term:
-    """Return the series of :func:`graphshare.ops.special_functions.erf`."""
     inner, outer = special_functions.erf_polynomials(*special_functions.DEGREES)
     size = x.apply("Abs").apply("Min", special_functions.ONE_IN_FLOAT64)
     square = size * size

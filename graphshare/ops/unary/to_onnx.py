@@ -103,7 +103,7 @@ def _logarithm(base: float) -> Function:
 
 
 def _whole_part(function: Function, inverse: Callable[[Term], Term]) -> Function:
-    """Truncate an increasing function of integers; ``inverse`` shows a nearest one above it."""
+    """Truncate an increasing function of integers; ``inverse`` tests the nearest one."""
 
     def compute(x: Term) -> Term:
         if x.is_float:
@@ -166,7 +166,7 @@ _WITHOUT_DOUBLE = {
     "sinh": "Sinh",
     "tan": "Tan",
 }
-"""Operators without onnxruntime's float64, by formulas in ``onnx_special.py``."""
+"""Operators that onnxruntime lacks in float64, by formulas of ``onnx_special.py``."""
 
 
 FUNCTIONS: dict[str, Function] = {
@@ -206,7 +206,7 @@ FUNCTIONS: dict[str, Function] = {
 
 
 def fill_like(t: Translation, value: float, dtype: str) -> str:
-    """Return the first input's shape filled with a value."""
+    """Return an array of the first input's shape, filled with a value."""
     number = np.asarray(value).astype(dtype)
     filler = Tensor(dtype, (1,), number.tobytes())
     return t.emit("ConstantOfShape", t.emit("Shape", t.inputs[0]), value=filler)
