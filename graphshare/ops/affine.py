@@ -1,4 +1,4 @@
-"""Read MXNet's operators that multiply one operand by constants and add constants as :class:`AffineStep`."""
+"""Read MXNet's operators that multiply by constants and add constants as :class:`AffineStep`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from graphshare.ops.registry import find_kernel
 from graphshare.ops.windows import channel_axes
 
 _STATISTICS = (1, 2, 3, 4)
-"""The operands of a BatchNorm that are gamma, beta, mean and variance."""
+"""BatchNorm's gamma, beta, mean and variance."""
 _ARITHMETIC = {
     "broadcast_add": "Add",
     "broadcast_sub": "Sub",
@@ -25,13 +25,11 @@ _ARITHMETIC = {
     "elemwise_mul": "Mul",
     "elemwise_div": "Div",
 }
-"""Operators with two operands of the same dtype, by the name in ONNX: if a constant is a float, so
-is the other operand.
-"""
+"""Binary operators of one dtype, by ONNX name: a float constant implies a float operand."""
 
 
 class Operation:
-    """An operator with its constants. ``name_rest`` returns a term that identifies it apart from its weights."""
+    """An operator with constants. ``name_rest`` returns a term for all but its weights."""
 
     def __init__(
         self,
@@ -41,7 +39,7 @@ class Operation:
         find: FindConstant,
         name_rest: Callable[[tuple[int, ...]], Hashable],
     ) -> None:
-        """``count`` is the number of operands; ``name_rest`` is called with the shape of the weight."""
+        """``name_rest`` is called with the shape of the weight."""
         self.op, self.attrs, self.count, self.find, self.name_rest = (
             op,
             attrs,
@@ -51,7 +49,7 @@ class Operation:
         )
 
     def find_layer(self) -> tuple[Constant, Constant | None] | None:
-        """Return the weight and the bias of a layer; None where one of them is not a constant."""
+        """Return a layer's weight and bias; None where one is not constant."""
         has_bias = not self.attrs["no_bias"]
         weight, bias = self.find(1), self.find(2) if has_bias else None
         is_known = (
@@ -63,7 +61,7 @@ class Operation:
 
 
 def read_step(operation: Operation) -> AffineStep | None:
-    """Return the constant factors and addends of an operator; None if it has a different form."""
+    """Return constant factors and addends; None for other forms."""
     if operation.op in _ARITHMETIC and operation.count == 2:
         return read_arithmetic(_ARITHMETIC[operation.op], operation.find(0), operation.find(1))
     rule = _RULES.get(operation.op)

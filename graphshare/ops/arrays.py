@@ -1,4 +1,4 @@
-"""Types of the arguments and results of kernels: arrays, attributes, and partly known shapes and dtypes."""
+"""Types of kernels' arguments and results: arrays, attributes, partly known shapes and dtypes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ Array = NDArray[Any]
 Attrs = Mapping[str, Any]
 
 NP_SHAPE = "is_np_shape"
-"""The key that is added to the attributes for shape rules if the graph has NumPy shapes.
+"""Attribute added for shape rules if the graph has NumPy shapes.
 
-A size of 0 and a shape without axes then mean what they say; otherwise they mean an unknown size and an unknown shape.
+A size of 0 and a shape without axes are then known, not an unknown size or shape.
 """
 
 Dim = int | None
@@ -31,4 +31,4 @@ Types = Sequence[str | None]
 
 
 class KernelError(Exception):
-    """A kernel refuses its attributes or inputs; the message says why. The interpreter adds the node and the shapes."""
+    """A kernel refuses its attributes or inputs. The interpreter adds the node and the shapes."""

@@ -1,23 +1,25 @@
-"""Attribute texts: the spellings that MXNet 1.9.1 accepts for each kind of parameter, and their values.
+"""Attribute texts: the spellings that MXNet 1.9.1 accepts for each kind of parameter.
 
-A parameter's kind names the C++ type that its text is read into, with a question mark for ``dmlc::optional``:
+A kind names the C++ type that the text is read into; a question mark means ``dmlc::optional``:
 
-=============================
-===================================================================================== ``bool``
-``bool?``             True, False, 1 or 0 in any case ``int`` ``uint`` ``int64``     whole numbers
-of 32 or 64 bits (``uint64``, ``int?``, ``int64?``); unsigned ones wrap ``float`` ``double``
-numbers as ``dmlc::stof`` and ``stod`` read them; ``float`` is rounded to single precision
-``float?`` ``double?``         numbers as a C++ stream reads them: neither ``inf`` nor ``nan``
-``shape`` ``shape?``           tuples of 64 bit numbers, ``None`` for an unknown rank ``slice``
-tuples whose members may be ``None`` ``tuple64`` ``tuple_uint``     as ``shape``, members of 64 bits
-and of 32 unsigned bits ``tuple32`` ``tuple32?``       as ``shape``, members of 32 bits (the axes of
-most reductions) ``floats`` ``doubles``         tuples of numbers; ``doubles?`` may be ``None``
-``shapes``                     tuples of tuples ``enum`` ``enum?``             one of the declared
-spellings; ``enum?`` also ``None`` ``string`` ``char`` ``ptr``    any text; one character; nothing
-(files cannot hold it) =============================
-=====================================================================================
+==========================  ========================================================================
+``bool`` ``bool?``          True, False, 1 or 0 in any case
+``int`` ``uint`` ``int64``  whole numbers of 32 or 64 bits; unsigned ones wrap (also ``uint64``,
+                            ``int?`` and ``int64?``)
+``float`` ``double``        numbers as ``dmlc::stof`` and ``stod`` read them; ``float``
+                            is rounded to single precision
+``float?`` ``double?``      numbers as a C++ stream reads them: neither ``inf`` nor ``nan``
+``shape`` ``shape?``        tuples of 64-bit numbers, ``None`` for an unknown rank
+``slice``                   tuples whose members may be ``None``
+``tuple64`` ``tuple_uint``  as ``shape``, members of 64 bits and of 32 unsigned bits
+``tuple32`` ``tuple32?``    as ``shape``, members of 32 bits (the axes of most reductions)
+``floats`` ``doubles``      tuples of numbers; ``doubles?`` may be ``None``
+``shapes``                  tuples of tuples
+``enum`` ``enum?``          one of the declared spellings; ``enum?`` also ``None``
+``string`` ``char`` ``ptr`` any text; one character; nothing (files cannot hold it)
+==========================  ========================================================================
 
-Streams and ``dmlc::stof`` accept different texts for numbers; both are followed character by character.
+Streams and ``dmlc::stof`` accept different texts; both are followed character by character.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     Reading = tuple[Any, int]
     Member = Callable[[str, int], Reading]
 
-# The numbers of dtypes in MXNet; ``__dtype__`` of a variable is one of them, as text.
+# MXNet's dtype numbers; ``__dtype__`` of a variable is one of them, as text.
 _DTYPES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")
 TYPE_FLAGS = {str(number): dtype for number, dtype in enumerate(_DTYPES)}
 _SPACE = " \t\n\v\f\r"
@@ -53,7 +55,7 @@ _STOF = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
-# The largest power of ten, and the largest and smallest digits that dmlc takes with it, as its reader compares them.
+# The largest power of ten, with the extreme digits that dmlc accepts.
 _LIMITS = {
     "float": (38, 3.402823466, 1.175494351),
     "double": (308, 1.79769313486231570, 2.22507385850720138),
@@ -74,7 +76,7 @@ def _after_blanks(text: str, position: int) -> int:
 
 
 def _integer(kind: str) -> Member:
-    """Return the reader of a whole number from a C++ stream. Unsigned kinds accept a minus sign and wrap."""
+    """Return the C++ stream reader of a whole number. Unsigned kinds accept a minus and wrap."""
     low, high = _BITS[kind]
 
     def read(text: str, position: int) -> Reading:
@@ -96,13 +98,14 @@ def _integer(kind: str) -> Member:
 
 
 def _real(kind: str) -> Member:
-    """Return the reader of a number from a C++ stream: no ``inf``, ``nan`` or suffix; too large
-    fails, too small is 0.
+    """Return the C++ stream reader of a real number, without ``inf``, ``nan`` and suffix.
+
+    Too large a number fails, too small a one is 0.
     """
 
     def read(text: str, position: int) -> Reading:
         match = _STREAM_REAL.match(text, position)
-        # A stream takes the e of "1e" before it misses the exponent, and fails: this must not be read as 1.
+        # A stream consumes the e of "1e", misses the exponent and fails: not 1.
         if match is None or _REAL.fullmatch(match[1]) is None:
             raise ValueError(text)
         value = _round_to_kind(float(match[1]), kind)
@@ -114,13 +117,10 @@ def _real(kind: str) -> Member:
 
 
 def _optional(member: Member, *, long_suffix: bool = False) -> Member:
-    """Return the reader of a ``dmlc::optional``: None, or the value that ``member`` reads.
-
-    With ``long_suffix`` an ``L`` may follow.
-    """
+    """Return the reader of a ``dmlc::optional``; ``long_suffix`` allows an ``L`` after a number."""
 
     def read(text: str, position: int) -> Reading:
-        # dmlc::optional looks at the next characters without skipping white space.
+        # dmlc::optional does not skip white space here.
         if text.startswith("None", position):
             return None, position + 4
         value, position = member(text, position)
@@ -130,12 +130,12 @@ def _optional(member: Member, *, long_suffix: bool = False) -> Member:
 
 
 def _members(member: Member, *, long_suffix: bool) -> Member:
-    """Return the reader of an ``mxnet::Tuple``: round or square brackets, a bare number for one member, None."""
+    """Return the reader of an ``mxnet::Tuple``: (a, b), [a, b], a number, or None."""
 
     def read(text: str, position: int) -> Reading:
         position = _after_blanks(text, position)
         first = text[position : position + 1]
-        # A bare number has no plus: mxnet::Tuple looks for these characters only.
+        # mxnet::Tuple accepts only these as the start of a bare number: no plus.
         if first and first in "-0123456789":
             value, position = member(text, position)
             return (value,), position
@@ -153,7 +153,7 @@ def _members(member: Member, *, long_suffix: bool) -> Member:
             value, position = member(text, position)
             values.append(value)
             position = _after_blanks(text, position)
-            # Python 2 wrote long integers as 3L, and old files have shapes such as (3L, 3L).
+            # Python 2 wrote long integers as 3L; old files have shapes such as (3L, 3L).
             position += long_suffix and text.startswith("L", position)
             closing = text[position : position + 1]
             position += 1
@@ -170,8 +170,6 @@ def _members(member: Member, *, long_suffix: bool) -> Member:
 
 
 def _whole(member: Member) -> Callable[[str], Any]:
-    """Return a reader of the whole text: only white space may follow the value."""
-
     def read(text: str) -> Any:
         value, position = member(text, 0)
         if text[position:].strip(_TRAILING):
@@ -191,7 +189,6 @@ def _optional_boolean(text: str) -> bool | None:
 
 
 def _round_to_kind(value: float, kind: str) -> float:
-    """Return ``value`` rounded to the precision of the kind, to infinity where it has nothing as large."""
     if kind == "double":
         return value
     try:
@@ -202,7 +199,7 @@ def _round_to_kind(value: float, kind: str) -> float:
 
 
 def _stof(kind: str) -> Callable[[str], float]:
-    """Return the reader ``dmlc::stof`` or ``stod``: lenient about missing digits, strict about range and trailing text.
+    """Return dmlc's ``stof`` or ``stod``: missing digits pass; range and trailing text are checked.
 
     It computes as dmlc does, so the last bit may differ from the nearest number's.
     """
@@ -237,8 +234,8 @@ def _stof(kind: str) -> Callable[[str], float]:
         for factor in (*[1e8] * (power // 8), *[10.0] * (power % 8)):
             scale = _round_to_kind(scale * factor, kind)
         value = _round_to_kind(value / scale if negative else value * scale, kind)
-        # dmlc refuses numbers too large for the kind if they come out as +inf: not -35e37, nor
-        # 34.028235e37, though it is inf.
+        # dmlc refuses numbers too large for the kind only if they come out as +inf: not -35e37, nor
+        # 34.028235e37.
         if sign * value == math.inf and math.isinf(
             _round_to_kind(float(f"{match['digits']}e{power}"), kind)
         ):
@@ -249,7 +246,7 @@ def _stof(kind: str) -> Callable[[str], float]:
 
 
 def _read_uint64(digits: str) -> int:
-    """Return a whole number as 64 bits hold it, so of ever more digits only the last 64 count; 0 without digits."""
+    """Return a whole number modulo 2**64, so the last 64 digits suffice; 0 without digits."""
     return int(digits[-64:] or "0") % 2**64
 
 
@@ -320,32 +317,35 @@ _LIKE = {
 
 @lru_cache(maxsize=65536)
 def read_value(kind: str, text: str) -> Any:
-    """Return the value of ``text`` for a parameter of ``kind`` (not an enum); ValueError if MXNet refuses it."""
+    """Return the value of ``text`` for a ``kind`` (not an enum); ValueError if MXNet refuses it."""
     try:
         return _READERS[kind](text)
     except KeyError:
-        # _BOOLEANS raises KeyError for a text that is not a boolean; an unknown kind is a bug.
+        # _BOOLEANS raises KeyError for a bad text; an unknown kind is a bug.
         if kind not in _READERS:
             raise
         raise ValueError(text) from None
 
 
 def describe_spellings(kind: str, choices: tuple[str, ...] = ()) -> str:
-    """Return a description of the texts that a parameter of this kind accepts."""
+    """Describe the texts that a parameter of this kind accepts."""
     base = kind.removesuffix("?")
     words = "one of " + ", ".join(choices) if base == "enum" else _SPELLINGS[_LIKE.get(base, base)]
     return f"{words}, or None" if kind.endswith("?") else words
 
 
 def has_np_shape(attrs: Mapping[str, Any]) -> bool:
-    """Return whether a graph with these attributes has NumPy shapes, where 0 and ``()`` are sizes."""
+    """Return whether the graph with these attributes has NumPy shapes."""
     value = attrs.get("is_np_shape")
     return isinstance(value, (list, tuple)) and len(value) == 2 and value[1] == 1
 
 
 def read_declared_shape(text: str, *, np_shape: bool) -> tuple[int | None, ...] | None:
-    """Return ``__shape__`` of a variable; 0 and ``()`` are unknown, under NumPy shapes only -1 and ``None``."""
-    # Not read as an attribute: there a number beyond 64 bits is unreadable, here it is an impossible size to report.
+    """Return ``__shape__`` of a variable; 0 and ``()`` are unknown.
+
+    Under NumPy shapes only -1 and ``None`` are.
+    """
+    # Not read as an attribute: beyond 64 bits, this is an impossible size to report.
     numbers = [part for part in text.strip("()[] ").replace("L", "").split(",") if part.strip()]
     try:
         values = [int(part) for part in numbers]

@@ -1,6 +1,6 @@
-"""Rules for the batch axis: an operator keeps it, moves it, or mixes samples. Families state theirs in ``RULES``.
+"""Rules for the batch axis: an operator keeps it, moves it, or mixes samples.
 
-Operators without a rule of their own follow from ``couples_batch`` of their signature.
+Families state theirs in ``RULES``; the others follow from ``couples_batch`` of the signature.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ UNKNOWN = "has an unknown effect on the batch axis"
 
 
 class At(NamedTuple):
-    """The samples lie on ``axis``; ``rank`` is the number of axes if it is known.
+    """The samples lie on ``axis`` of ``rank`` axes.
 
-    Otherwise ``more`` counts the axes that were added to an input's.
+    With an unknown rank, ``more`` counts axes added to an input's.
     """
 
     axis: int
@@ -34,7 +34,7 @@ class At(NamedTuple):
         return axis + self.rank == self.axis
 
     def count_before(self, axes: Iterable[int]) -> int:
-        """Return how many of ``axes`` lie before the batch axis; negative ones are counted from the rank."""
+        """Return how many of ``axes`` precede the batch axis; negative ones count from the end."""
         return sum(0 <= axis + (self.rank or 0) * (axis < 0) < self.axis for axis in axes)
 
     def with_axis(self, axis: int, ranks: int = 0) -> At:
@@ -45,9 +45,7 @@ class At(NamedTuple):
 
 
 class Use:
-    """One operator with the batch axis of each input, None without samples; ``first`` is the first
-    input that has samples.
-    """
+    """One operator with its inputs' batch axes (None: no samples); ``first`` is not None."""
 
     def __init__(self, node: Node, signature: Signature, inputs: Sequence[At | None]) -> None:
         self.node = node
@@ -64,7 +62,7 @@ class Use:
 
     @property
     def axes_differ(self) -> bool:
-        """Whether two inputs have the samples on different axes."""
+        """Whether two inputs have different batch axes."""
         return len({at.axis for at in self.inputs if at is not None}) > 1
 
     def formals_with_samples(self) -> list[str]:
@@ -74,7 +72,7 @@ class Use:
 
 
 class Mixes(NamedTuple):
-    """The reason why an operator mixes samples, and their assumed axis in its outputs; perhaps only in training."""
+    """The reason why samples are mixed, and their assumed axis; perhaps only in training."""
 
     why: str
     places: list[At | None]
@@ -82,14 +80,14 @@ class Mixes(NamedTuple):
 
 
 Outcome = At | None | str | list[At | None] | Mixes
-"""Where an operator's outputs have the samples (one answer for all, or a list); a text says why it mixes them."""
+"""The batch axis of the outputs (one for all, or a list); a text says why samples are mixed."""
 
 
 Rule = Callable[[Use], Outcome]
 
 
 def default_rule(use: Use) -> Outcome:
-    """Return the outcome of an operator without a rule of its own, from its signature."""
+    """Return the outcome that follows from the signature."""
     kind = use.signature.couples_batch
     if use.axes_differ or (kind == "elementwise" and _broadcast_apart(use)):
         return "has the samples on different axes of its inputs"
@@ -97,7 +95,7 @@ def default_rule(use: Use) -> Outcome:
         return "mixes the samples of a batch"
     if kind not in ("never", "elementwise"):
         return UNKNOWN
-    # A parameter that depends on the batch would make a different layer for each sample.
+    # A parameter that depends on the batch makes a layer per sample.
     wrong = [name for name in use.formals_with_samples() if name in PARAMETER_FORMALS]
     if wrong:
         return f"has a {wrong[0]} that depends on the batch"
@@ -107,15 +105,15 @@ def default_rule(use: Use) -> Outcome:
 
 
 def _broadcast_apart(use: Use) -> bool:
-    """Whether inputs of different ranks are stretched to each other: they are lined up at their last axes."""
+    """Whether broadcasting inputs of different ranks would misalign the batch axis."""
     ranks = {(at.rank, at.more) for at in use.inputs if at is not None}
     known = {rank for rank, _ in ranks if rank is not None}
-    # An unknown rank is assumed to equal a known one unless that is 1: data with a single axis is rare.
+    # An unknown rank is assumed to equal a known one other than 1: data with a single axis is rare.
     return len(known) > 1 or (len(ranks) > 1 and (1 in known or not known))
 
 
 def along_axis_rule(use: Use) -> Outcome:
-    """Return the outcome of an operator that works along one axis and keeps it, such as softmax or a sort."""
+    """Return the outcome of a function along an axis, such as softmax or a sort."""
     axis = use.value("axis")
     if axis is None:
         return "works on all samples in one row"
@@ -124,16 +122,14 @@ def along_axis_rule(use: Use) -> Outcome:
 
 
 def window_rule(use: Use) -> Outcome:
-    """Return the outcome of a convolution or pooling, whose output rank follows from the kernel."""
+    """Return the outcome of convolution or pooling; the kernel gives the rank."""
     outcome = default_rule(use)
     kernel = tuple(use.value("kernel") or ())
     return At(0, len(kernel) + 2) if isinstance(outcome, At) and kernel else outcome
 
 
 def require_axes(*wanted: int, out: At) -> Rule:
-    """Return the rule of an operator that needs the samples on the axes ``wanted`` of its inputs
-    and puts them at ``out``.
-    """
+    """Return a rule: samples on the axes ``wanted`` move to ``out``."""
 
     def rule(use: Use) -> Outcome:
         for slot, axis in enumerate(wanted):
@@ -146,10 +142,10 @@ def require_axes(*wanted: int, out: At) -> Rule:
 
 
 def without_samples(use: Use) -> Outcome:
-    """Return that no output has samples."""
+    """No output has samples."""
     return None
 
 
 def mixing_rule(why: str) -> Rule:
-    """Return the rule of an operator that always mixes samples, for this reason."""
+    """Return the rule of an operator that always mixes samples."""
     return lambda use: why

@@ -1,4 +1,4 @@
-"""Subgraph bodies of a node as kernels see them: their operators, and inference within them."""
+"""Subgraph bodies of a node as kernels see them: operators and inference."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ What = Literal["shapes", "types"]
 InferBody = Callable[
     [Graph, What, Sequence[Any], Sequence[Any]], tuple[Sequence[Any], Sequence[Any]]
 ]
-"""Infers shapes or dtypes of a body's variables, in MXNet's order, and of its heads from those that are known."""
+"""Infers shapes or dtypes of a body's variables (in MXNet's order) and heads from the known ones.
+"""
 
 
 def inner_operators(graph: Graph) -> tuple[tuple[str, Attrs], ...]:
-    """Return the operators of a subgraph by their canonical names, with their attributes, inputs before users."""
+    """Return the canonical names and attributes of a subgraph's operators, inputs before users."""
     rows = [
         (canonical(n.op), find_signature(n), n.attrs)
         for n in post_order(e.node for e in graph.heads)
@@ -33,12 +34,12 @@ def inner_operators(graph: Graph) -> tuple[tuple[str, Attrs], ...]:
 
 
 def inner_variables(graph: Graph) -> list[Node]:
-    """Return the variables of a subgraph, in the order in which it takes arrays."""
+    """Return a subgraph's variables, in the order in which it takes arrays."""
     return [node for node in reachable(graph) if node.is_variable]
 
 
 def draws_numbers(node: Node) -> bool:
-    """Whether an operator, or one in its subgraphs, draws random numbers in inference."""
+    """Whether an operator, or one in its subgraphs, draws random numbers at inference."""
     if node.is_variable:
         return False
     operators = [
@@ -60,11 +61,11 @@ class NodeBodies:
         return inner_operators(self._graph(number))
 
     def shapes(self, number: int, variables: Shapes, heads: Shapes) -> tuple[Shapes, Shapes]:
-        """Infer shapes of the variables and heads of subgraph ``number`` from those that are known."""
+        """Infer shapes of the variables and heads of subgraph ``number`` from the known ones."""
         return self._infer(number, "shapes", variables, heads)
 
     def types(self, number: int, variables: Types, heads: Types) -> tuple[Types, Types]:
-        """Infer dtypes as :meth:`shapes` infers shapes."""
+        """Infer dtypes in the same way."""
         return self._infer(number, "types", variables, heads)
 
     def _graph(self, number: int) -> Graph:
@@ -77,7 +78,7 @@ class NodeBodies:
     def _infer(
         self, number: int, what: What, variables: Sequence[Any], heads: Sequence[Any]
     ) -> tuple[Sequence[Any], Sequence[Any]]:
-        # Rules are applied until nothing changes, so a body is asked about the same facts several times.
+        # Rules run until nothing changes, so the same question comes several times.
         key = (number, what, tuple(variables), tuple(heads))
         if key not in self._known:
             self._known[key] = self._infer_body(self._graph(number), what, variables, heads)

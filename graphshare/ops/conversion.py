@@ -1,4 +1,4 @@
-"""Conversion of dtypes as in C, and so as in MXNet's casts and integer arithmetic; and numbers drawn in blocks."""
+"""Conversion of dtypes as in C and MXNet's casts and integer arithmetic; block draws."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def convert(x: Array, dtype: Any) -> Array:
     A number outside the integer range (NaN, infinite, too large) becomes the least integer, as on
     x86: the least int64 for int64, and the low bits of the least int32 for all narrower dtypes.
     """
-    # Names only: to compare a dtype with a name that numpy does not know takes as long as a small kernel.
+    # Names only: comparing a dtype with an unknown name takes as long as a small kernel.
     if isinstance(dtype, str):
         require(dtype != "bfloat16", NO_BFLOAT16)
     wanted = np.dtype(dtype)
@@ -31,7 +31,7 @@ def convert(x: Array, dtype: Any) -> Array:
         wide = np.dtype("int64" if wanted.itemsize == 8 else "int32")
         low = np.iinfo(wide).min
         whole = np.trunc(x.astype(np.float64, copy=False))
-        # -low is a power of two, so float64 holds it exactly; it does not hold the greatest int64.
+        # -low is a power of two, exact in float64; the greatest int64 is not.
         return (
             np.where(np.abs(whole) < -float(low), whole, low)
             .astype(wide)
@@ -40,7 +40,7 @@ def convert(x: Array, dtype: Any) -> Array:
 
 
 def to_floating(x: Array) -> Array:
-    """Return ``x`` for floating-point arithmetic: float64 unchanged, everything else as float32."""
+    """Return ``x`` for floating-point arithmetic: float64 unchanged, all else as float32."""
     return x if x.dtype == np.float64 else x.astype(np.float32, copy=False)
 
 
@@ -48,7 +48,7 @@ _BLOCK = 1 << 18  # numbers that are drawn at a time: 2 MB of float64
 
 
 def draw_in_blocks(draw: Callable[[int], Array], shape: Sequence[int], dtype: Any) -> Array:
-    """Return ``draw(n)``, ``n`` numbers that follow each other in a stream, as an array of ``shape`` and ``dtype``."""
+    """Return an array of consecutive numbers of a stream; ``draw(n)`` returns the next ``n``."""
     result: Array = np.empty(tuple(shape), dtype)
     flat = result.reshape(-1)
     for start in range(0, flat.size, _BLOCK):

@@ -14,10 +14,10 @@ from graphshare.text.format import format_count, format_shape
 class LinearLayer(msgspec.Struct, frozen=True):
     """An operator on data, a weight and a bias (unless ``no_bias``), linear in the weight.
 
-    ``channel_axes(attrs)`` are the numbers of the output's channel axis that hold for every rank it
-    can have, as counted from either end. ``scale(attrs, weight, factor)`` multiplies the weights of
-    each output channel by its factor (channels,); it raises :class:`KernelError` where the shapes
-    do not fit. ``bias_factor(attrs)`` is the factor that the operator applies to its bias.
+    ``channel_axes(attrs)`` are the numbers, from either end, of the output's channel axis that hold
+    for every possible rank. ``scale(attrs, weight, factor)`` multiplies the weights of each output
+    channel by its factor (channels,); it raises :class:`KernelError` where shapes do not fit.
+    ``bias_factor(attrs)`` is the factor that the operator applies to its bias.
     """
 
     channel_axes: Callable[[Attrs], tuple[int, ...]]
@@ -26,7 +26,7 @@ class LinearLayer(msgspec.Struct, frozen=True):
 
 
 class ChannelScaling(msgspec.Struct, frozen=True):
-    """An operator that, at inference, multiplies each channel of its first input by a factor and adds a term.
+    """At inference, scale each channel of the first input and add a term.
 
     ``axis(attrs)`` is the channel axis; ``terms(attrs, *others)`` returns factor and term
     (channels,) in float64 from the other inputs.
@@ -37,7 +37,7 @@ class ChannelScaling(msgspec.Struct, frozen=True):
 
 
 def scale_filters(attrs: Attrs, weight: Array, factor: Array) -> Array:
-    """Return ``weight``, whose axis 0 counts output channels, times one number of ``factor`` for each of them."""
+    """Multiply ``weight`` along axis 0, the output channels, by ``factor``."""
     if weight.shape[:1] != factor.shape:
         raise KernelError(misfit(weight, factor))
     scaled: Array = weight * factor.reshape(-1, *(1,) * (weight.ndim - 1))
@@ -45,9 +45,7 @@ def scale_filters(attrs: Attrs, weight: Array, factor: Array) -> Array:
 
 
 def _scale_matrix(attrs: Attrs, weight: Array, factor: Array) -> Array:
-    """Return ``weight`` (K, channels), or with ``transB`` (channels, K), times one number of
-    ``factor`` for each channel.
-    """
+    """Multiply ``weight`` (K, channels), or with ``transB`` (channels, K), per channel."""
     return (
         scale_filters(attrs, weight, factor)
         if attrs["transB"]
@@ -56,11 +54,11 @@ def _scale_matrix(attrs: Attrs, weight: Array, factor: Array) -> Array:
 
 
 GEMM = LinearLayer(lambda attrs: (1, -1), _scale_matrix, lambda attrs: attrs["beta"])
-"""ONNX's Gemm, whose output is always a matrix: alpha * data * weight + beta * bias."""
+"""ONNX's Gemm, whose output is a matrix: alpha * data * weight + beta * bias."""
 
 
 def misfit(weight: Array, factor: Array) -> str:
-    """Return the message for a factor without one number for each output channel, as the end of a sentence."""
+    """End a sentence on a factor that does not match the output channels."""
     return (
         f"has {format_count(len(factor), 'channel')}, which a weight of shape "
         f"{format_shape(weight.shape)} does not have"
@@ -75,11 +73,10 @@ def fold_scaling(
     bias: Array | None,
     statistics: Sequence[Array],
 ) -> tuple[Array, Array]:
-    """Return weight and bias of a layer that includes the scaling after it, in the dtype of its
-    weight, computed in float64.
+    """Return weight and bias of a layer with the scaling after it folded in.
 
-    ``attrs`` are the attributes of the layer and of the scaling, ``statistics`` the inputs of the
-    scaling after its first.
+    The result has the weight's dtype and is computed in float64. ``attrs`` belong to the layer and
+    the scaling; ``statistics`` are the scaling's inputs after its first.
 
     Raises:
         KernelError: shapes do not fit, or a result is not finite; the message is the end of a
@@ -88,7 +85,7 @@ def fold_scaling(
     if len({array.shape for array in statistics}) > 1 or statistics[0].ndim != 1:
         shapes = ", ".join(format_shape(array.shape) for array in statistics)
         raise KernelError(f"has parameters of different shapes: {shapes}")
-    # The layer multiplies its new bias by this again, so the folded term is divided by it below.
+    # The layer multiplies its bias by this; the folded term is divided by it below.
     share = linear.bias_factor(attrs[0])
     if not share:
         raise KernelError("is after a layer that multiplies its bias by 0")
@@ -111,5 +108,5 @@ def fold_scaling(
 
 
 def is_same(left: Sequence[Array], right: Sequence[Array]) -> bool:
-    """Return whether all arrays are equal, one by one."""
+    """Return whether all arrays are pairwise equal."""
     return all(map(np.array_equal, left, right))

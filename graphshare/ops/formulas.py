@@ -1,8 +1,7 @@
-"""Formulas that are stated once, for the arrays of kernels and for the terms of an ONNX graph.
+"""Formulas stated once, for arrays of kernels and for terms of an ONNX graph.
 
-A formula is a function of :class:`Functions` and its operands; all operands support Python's
-arithmetic. Kernels call it with :data:`ARRAYS`, translations with
-:data:`graphshare.ops.onnx_terms.TERMS`.
+A formula is a function of :class:`Functions` and operands that support Python's arithmetic. Kernels
+call it with :data:`ARRAYS`, translations with :data:`graphshare.ops.onnx_terms.TERMS`.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ class Functions(NamedTuple):
     """The functions that formulas need besides arithmetic.
 
     ``column(x, i)`` and ``columns(x, first, last)`` are parts of the last axis, along which
-    ``join(*parts)`` concatenates. ``constant(numbers, like)`` is an operand with the numbers of an
-    array. ``at_least_0`` is never -0, ``round`` rounds half to even, and ``clip(x, low, high)`` has
-    the bounds in the dtype of ``x``.
+    ``join(*parts)`` concatenates. ``constant(numbers, like)`` makes an operand of an array.
+    ``at_least_0`` is never -0, ``round`` rounds half to even, and ``clip(x, low, high)`` has bounds
+    in the dtype of ``x``.
     """
 
     column: Callable[[Any, int], Any]
@@ -42,7 +41,7 @@ ARRAYS = Functions(
     constant=lambda numbers, like: numbers,
     minimum=np.minimum,
     maximum=np.maximum,
-    # -0 + 0 is 0; maximum by itself may return either zero of -0 and 0.
+    # -0 + 0 is 0; maximum alone may return either zero.
     at_least_0=lambda x: np.maximum(x + x.dtype.type(0), 0),
     clip=np.clip,
     round=np.rint,

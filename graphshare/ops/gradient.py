@@ -1,8 +1,7 @@
-"""Gradients of operators: the product of output gradients with the Jacobian (vjp), or the reason why there is none.
+"""Gradients of operators: vector-Jacobian products (vjp), or the reason why there is none.
 
-Like kernels, gradients are independent of graphs. They follow MXNet even where it does not compute
-the derivative: losses ignore the gradient of their output, and some operators have a gradient of
-zero.
+Like kernels, they do not know graphs. They follow MXNet even where it does not compute the
+derivative: losses ignore the gradient of their output, and some operators have a gradient of zero.
 """
 
 from __future__ import annotations
@@ -20,16 +19,16 @@ Gradients = Sequence["Array | None"]
 
 
 class GradientError(Exception):
-    """An operator's gradient cannot be computed for these attributes or values; the message says why."""
+    """The gradient cannot be computed for these attributes or values; the message says why."""
 
 
 class TapeEntry(msgspec.Struct, eq=False):
     """The data of one node that a forward pass keeps for the backward pass.
 
-    ``requested[i]`` is whether the gradient of input ``i`` is needed. ``subruns`` are the backward
-    passes of the subgraphs in execution order: from the gradients of a subgraph's heads to its
-    variables' gradients. ``stream`` restarts the random numbers of the forward pass. Inputs and
-    outputs that a gradient does not read are not kept.
+    ``requested[i]``: the gradient of input ``i`` is needed. ``subruns`` are backward passes of
+    subgraphs in execution order, from gradients of heads to gradients of variables. ``stream``
+    restarts the forward pass's random numbers. Inputs and outputs that the gradient does not read
+    are dropped.
     """
 
     attrs: Attrs
@@ -49,12 +48,11 @@ class Gradient(msgspec.Struct, frozen=True):
     """The gradient of one operator.
 
     ``vjp(entry, *output gradients)`` returns the gradients of the inputs: one array for the first
-    input, or a sequence. It may be shorter than the inputs; missing ones are zero. The gradient of
-    the first output is always an array, the gradient of another output is None if the output is
-    unused. ``reads_inputs`` and ``reads_outputs`` state which arrays are kept for the backward
-    pass. ``is_loss`` operators start a backward pass: they ignore the gradient of their output. One
-    that ``adds_penalty`` starts one too, and adds to the gradient of its output. ``overwrites``
-    returns new values of inputs that MXNet's forward pass writes to.
+    input, or a sequence in which missing ones are zero. The first output's gradient is always an
+    array; another one is None if that output is unused. ``reads_inputs`` and ``reads_outputs``
+    state which arrays are kept. ``is_loss`` operators start a backward pass and ignore the output's
+    gradient; if an operator ``adds_penalty`` it starts one and adds to that gradient.
+    ``overwrites`` returns new values of inputs that MXNet's forward pass writes to.
     """
 
     operator: str
@@ -69,7 +67,7 @@ class Gradient(msgspec.Struct, frozen=True):
 class NoGradient(msgspec.Struct, frozen=True):
     """An operator whose gradient is not computed.
 
-    With ``is_zero`` it is zero in MXNet too, so a backward pass ends here; otherwise a request for it is refused.
+    With ``is_zero`` it is zero, as in MXNet, and a backward pass ends here; else it is refused.
     """
 
     operator: str
@@ -78,12 +76,12 @@ class NoGradient(msgspec.Struct, frozen=True):
 
 
 def no_gradient(reason: str, *operators: str, is_zero: bool = True) -> tuple[NoGradient, ...]:
-    """Return the entries of operators that have no gradient for one reason."""
+    """Return entries of operators that lack a gradient for one reason."""
     return tuple(NoGradient(operator, reason, is_zero) for operator in operators)
 
 
 def sum_to_shape(gradient: Array, shape: tuple[int, ...]) -> Array:
-    """Return ``gradient`` summed over the axes along which an array of ``shape`` was broadcast."""
+    """Sum ``gradient`` over the axes along which an array of ``shape`` was broadcast."""
     if gradient.shape == shape:
         return gradient
     extra = gradient.ndim - len(shape)

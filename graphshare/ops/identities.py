@@ -1,7 +1,7 @@
-"""The normal form of MXNet's operators in inference: it shows different nodes that compute the same value bit for bit.
+"""The normal form of MXNet's operators at inference: equal forms compute equal bits.
 
-It applies to graphs after the upgrade that precedes every run. Nothing here rounds: an identity
-drops or respells a node.
+It applies to graphs after the upgrade that precedes every run. No identity rounds: it drops or
+respells a node.
 """
 
 from __future__ import annotations
@@ -28,20 +28,18 @@ _PASSED_ON = frozenset(
         "IdentityAttachKLSparseReg",
     )
 )
-"""Operators that return their input unchanged, and differ only in the gradient."""
+"""Operators that return their input; only the gradient differs."""
 _IDLE: Mapping[str, tuple[str, ...]] = {"BatchNorm": ("momentum",)}
 """Attributes that only training reads, by operator."""
 _DEVICE = frozenset(("cudnn_off", "cudnn_tune", "workspace"))
-"""Attributes that choose how a device computes, and do not change the result."""
+"""Attributes that choose how a device computes, without effect on the result."""
 _WINDOWS = frozenset(("Convolution", "Deconvolution", "Pooling"))
 _PLAIN = {"stride": 1, "dilate": 1, "pad": 0, "adj": 0}
-"""The size of a window's attributes that is meant where they are absent."""
+"""Values of absent window attributes."""
 
 
 class OperatorForm(NormalForm):
-    """The normal form of a graph of operators of ``ops``; ``read`` returns the content of a
-    variable that has a value.
-    """
+    """The normal form of a graph of operators; ``read`` returns a variable's known content."""
 
     def __init__(self, graph: Graph, table: TermTable, read: ReadContent) -> None:
         super().__init__(table)
@@ -67,13 +65,13 @@ class OperatorForm(NormalForm):
         attributes = self._find_attributes(op, signature, node, values)
         key = (op, attributes, tuple(operands), bodies, self._np_shape)
         draws = draws_numbers(node) or (op == "Dropout" and not is_dropout)
-        # Two nodes that draw are two values even if they are written alike, so each has a number of its own.
+        # Nodes that draw differ even if written alike, so each has its number.
         outputs = self._number_all(node, "operator", *key, self.count_drawn(key) if draws else 0)
         if (is_dropout or op in _PASSED_ON) and operands:
             self.used[
                 "Dropout in inference" if is_dropout else "operators that pass their input on"
             ] += 1
-            # Only the first: the second output of Dropout is its mask.
+            # Only the first: Dropout's second output is its mask.
             outputs[0] = operands[0]
         return outputs
 
@@ -101,7 +99,6 @@ class OperatorForm(NormalForm):
         return read_step(Operation(op, values, len(operands), find, name_rest))
 
     def _number_all(self, node: Node, *key: Hashable) -> list[int]:
-        """Return the terms of the outputs that a node can have, hidden ones included."""
         first = self.table.number(*key)
         count = max([node.num_outputs or 1, *(entry.index + 1 for entry in visible_outputs(node))])
         return [first, *(self.table.number("output", first, index) for index in range(1, count))]
@@ -114,9 +111,7 @@ class OperatorForm(NormalForm):
         values: Mapping[str, Any],
         apart: Collection[str] = (),
     ) -> str:
-        """Return the attributes of an operator as one text, with defaults, without those ``apart``
-        or that change no value.
-        """
+        """Return attributes as text, with defaults, without ``apart`` and ineffective ones."""
         left_out = {*_IDLE.get(op, ()), *_DEVICE} & values.keys()
         if left_out & node.attrs.keys():
             self.used["attributes that change no value"] += 1

@@ -1,7 +1,7 @@
 """Inference of shapes and dtypes in a graph, in both directions.
 
-Each operator's rule is applied forwards and backwards until nothing changes, as in MXNet. Known shapes come from the
-caller, and from ``__shape__`` and ``__dtype__`` of variables.
+As in MXNet, rules are applied forwards and backwards until nothing changes. Known shapes come from
+the caller and from ``__shape__`` and ``__dtype__`` of variables.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from graphshare.ops.signature import MAX_COUNT
 from graphshare.ops.unification import is_known, unify
 from graphshare.text.format import format_count, format_shape
 
-# Each round adds facts, so inference ends by itself; this bounds its time.
+# Inference ends by itself, as each round adds facts; this bounds its time.
 _MAX_ROUNDS = 64
 _COUNTS = (
     "num_outputs",
@@ -36,13 +36,13 @@ _COUNTS = (
     "num_arrays",
     "num_layers",
 )
-# Sizes that trained models were made for, then every small one.
+# Sizes that trained models were made for; small ones follow.
 _USUAL = (224, 28, 32, 112, 299, 48, 24, 12, 64, 96, 128, 160, 256, 300, 320, 416, 512)
 _SMALL = range(1, 65)
 
 
 class ShapeTable(dict[Node, list[Shape]]):
-    """The known shapes of each node's outputs; ``np_shape`` is whether 0 and () are sizes in it, subgraphs included."""
+    """Each node's output shapes; with ``np_shape``, 0 and () are sizes, also in subgraphs."""
 
     def __init__(self, np_shape: bool = False) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class ShapeTable(dict[Node, list[Shape]]):
 
 
 class Inference(msgspec.Struct):
-    """The known shapes and dtypes: output ``i`` of ``node`` has ``shapes[node][i]`` and ``types[node][i]``."""
+    """Known shapes and dtypes of output ``i``: ``shapes[node][i]`` and ``types[node][i]``."""
 
     nodes: list[Node]
     shapes: dict[Node, list[Shape]]
@@ -76,18 +76,18 @@ def infer(
     held: Collection[Node] = (),
     np_shape: bool = False,
 ) -> Inference:
-    """Infer shapes and dtypes of ``nodes`` (all that the heads need) from some variables' shapes and dtypes.
+    """Infer shapes and dtypes of ``nodes`` (all that the heads need) from some variables.
 
-    As in MXNet, a shape in ``shapes`` replaces the one that a variable declares (``__shape__``); the two must agree for
-    variables that are ``held`` in a parameter file.
+    As in MXNet, a shape in ``shapes`` replaces a variable's declared one (``__shape__``); for
+    variables ``held`` in a parameter file the two must agree.
 
-    Nothing is inferred across operators without a kernel. Variables whose dtype is not determined
-    otherwise get the one in ``yielding``, then float32, or none if ``yielding`` is None. With
+    Nothing is inferred across operators without a kernel. A variable whose dtype nothing else
+    determines gets the one in ``yielding``, then float32, or none if ``yielding`` is None. With
     ``types`` None only shapes are inferred. ``np_shape`` states that a subgraph's outer graph has
     NumPy shapes; other graphs state it in their attributes.
 
     Raises:
-        RefusedError: shapes or dtypes contradict each other; the node is named, with its shapes and
+        RefusedError: shapes or dtypes contradict each other; names the node, with its shapes and
             those that would fit.
         BugError: a rule failed.
     """
@@ -101,7 +101,7 @@ def infer(
     propagation.run("types")
     # float32 is MXNet's own default.
     for fallback in (yielding, dict.fromkeys(order, "float32")) if yielding is not None else ():
-        # A dtype from the first source may determine other variables; the default must not reach those then.
+        # A dtype from the first source may determine more before the default does.
         untyped = [node for node in order if node.is_variable and inference.types[node][0] is None]
         inference.types.update((node, [fallback.get(node)]) for node in untyped)
         if untyped:
@@ -117,7 +117,6 @@ def _start(
     *,
     np_shape: bool,
 ) -> Inference:
-    """Return the shapes and dtypes that are known before any rule is applied."""
     inference = Inference(order, ShapeTable(np_shape), {})
     for node in order:
         count = max(1, len(list(visible_outputs(node))))
@@ -137,7 +136,6 @@ def _start(
 def _join_declared(
     node: Node, declared: Shape, stated: Sequence[int | None] | None, *, must_agree: bool
 ) -> Shape:
-    """Return the shape given for a variable, completed by the one that it declares."""
     if declared is None and stated is None:
         return None
     shape = None if stated is None else tuple(stated)
@@ -162,7 +160,7 @@ def _join_declared(
 
 
 class _Rule(msgspec.Struct, frozen=True, eq=False):
-    """The rules of a node's operator, with its attributes and subgraphs; ``excess`` is a count that no rule takes."""
+    """A node's rules, attributes and subgraphs; ``excess`` reports a count too large for rules."""
 
     node: Node
     kernel: Kernel
@@ -171,7 +169,6 @@ class _Rule(msgspec.Struct, frozen=True, eq=False):
     excess: str
 
     def infer_shapes(self, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-        """Return the shapes of inputs and outputs, completed by the rule."""
         if self.excess:
             raise KernelError(self.excess)
         if self.kernel.body_shapes is None or self.bodies is None:
@@ -187,14 +184,13 @@ class _Rule(msgspec.Struct, frozen=True, eq=False):
         return merged_in, [*merged_out, *outputs[len(merged_out) :]]
 
     def infer_types(self, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-        """Return the dtypes of inputs and outputs, completed by the rule."""
         if self.kernel.body_types is None or self.bodies is None:
             new_inputs, new_outputs = self.kernel.types(self.attrs, inputs, outputs)
         else:
             new_inputs, new_outputs = self.kernel.body_types(
                 self.attrs, inputs, outputs, self.bodies
             )
-        # A known dtype stays: rules raise an error themselves where dtypes contradict each other.
+        # A known dtype stays: rules raise errors for contradictions themselves.
         merged_in = [a or b for a, b in zip(inputs, new_inputs, strict=True)]
         return merged_in, [
             a or b
@@ -203,7 +199,6 @@ class _Rule(msgspec.Struct, frozen=True, eq=False):
 
 
 def _bind_rules(order: Sequence[Node], *, np_shape: bool) -> list[_Rule]:
-    """Return the rules of the nodes that have a kernel."""
     semantics = {NP_SHAPE: True} if np_shape else {}
     rules = []
     for node in order:
@@ -217,14 +212,11 @@ def _bind_rules(order: Sequence[Node], *, np_shape: bool) -> list[_Rule]:
 
 
 class _Propagation:
-    """The application of rules to the known shapes and dtypes of a graph, until nothing more follows."""
-
     def __init__(self, inference: Inference, rules: Sequence[_Rule]) -> None:
         self._inference, self._rules = inference, rules
         self._settled: dict[tuple[Node, What], tuple[list[Any], list[Any]]] = {}
 
     def run(self, what: What) -> None:
-        """Apply the rules forwards, then backwards, until a round changes nothing."""
         for _ in range(_MAX_ROUNDS):
             forward = [self._apply(rule, what) for rule in self._rules]
             backward = [self._apply(rule, what) for rule in reversed(self._rules)]
@@ -232,7 +224,7 @@ class _Propagation:
                 return
 
     def _apply(self, rule: _Rule, what: What) -> bool:
-        """Apply one rule; return whether it changed anything. A rule is not asked again about the same facts."""
+        """Apply one rule, never to the same facts twice; return whether anything changed."""
         node = rule.node
         table = self._inference.table(what)
         inputs = [_slot(table, entry) for entry in node.inputs]
@@ -259,7 +251,7 @@ class _Propagation:
         return changed
 
     def _explain(self, rule: _Rule, what: What, error: Exception) -> Exception:
-        """Return the error for ``error`` of a rule: a refusal for a contradiction or a malformed node, else a bug."""
+        """Turn a rule's error into a refusal (contradiction or malformed node) or a bug."""
         node = rule.node
         shapes = [_slot(self._inference.shapes, entry) for entry in node.inputs]
         dtypes = [_slot(self._inference.types, entry) for entry in node.inputs]
@@ -277,9 +269,7 @@ class _Propagation:
 
 
 def _find_excess(attrs: Mapping[str, Any]) -> str:
-    """Return a message about a count of inputs or outputs that is too large for the lists of rules;
-    otherwise an empty text.
-    """
+    """Report a count of inputs or outputs too large for rules, if any."""
     for key in _COUNTS:
         value = attrs.get(key)
         if isinstance(value, int) and value > MAX_COUNT:
@@ -288,14 +278,14 @@ def _find_excess(attrs: Mapping[str, Any]) -> str:
 
 
 def bind_bodies(node: Node, *, np_shape: bool = False) -> NodeBodies:
-    """Return the subgraphs of ``node`` as kernels see them; ``np_shape`` is whether the graph has NumPy shapes."""
+    """Return subgraphs as kernels see them; ``np_shape``: the graph has NumPy shapes."""
     return NodeBodies(node, partial(_infer_body, np_shape))
 
 
 def _infer_body(
     np_shape: bool, graph: Graph, what: What, variables: Sequence[Any], heads: Sequence[Any]
 ) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Infer shapes or dtypes inside of a subgraph.
+    """Infer shapes or dtypes inside a subgraph.
 
     Raises:
         KernelError: a contradiction; the inner node is named.
@@ -330,7 +320,7 @@ def _infer_body(
 
 
 def _slot(table: Mapping[Node, list[Any]], entry: Entry) -> Any:
-    # A file may name an output that its operator does not have.
+    # A file may name an output that the operator lacks.
     row = table[entry.node]
     return row[entry.index] if entry.index < len(row) else None
 
@@ -353,12 +343,10 @@ def _store(
 def choose_sizes(
     inference: Inference, lists: Collection[Node] = ()
 ) -> tuple[Inference, dict[Node, tuple[int, ...]]]:
-    """Return the inference with sizes chosen for variables of known rank, and the chosen shapes; no
-    shapes if no sizes fit.
+    """Choose sizes for variables of known rank; return the inference and the shapes, if any fit.
 
-    Axis 0 becomes 1, the channels of an image 3, all other unknown sizes of all variables one
-    number. Dtypes stay. Variables in ``lists`` get as few axes as fit where nothing determines
-    their rank.
+    Axis 0 becomes 1, an image's channels 3, all other unknown sizes one number. Dtypes stay.
+    Variables in ``lists`` get as few axes as fit where nothing determines their rank.
     """
     choice = _SizeChoice(inference)
     for start, sizes in choice.list_starts(lists):
@@ -377,8 +365,6 @@ def choose_sizes(
 
 
 class _SizeChoice:
-    """Trials of sizes for the variables of an inference that are ``unknown``."""
-
     def __init__(self, inference: Inference) -> None:
         self._inference, self._rules = (
             inference,
@@ -391,7 +377,7 @@ class _SizeChoice:
         ]
 
     def infer_with(self, known: Inference, shapes: Mapping[Node, Shape]) -> Inference | None:
-        """Return the inference with these shapes of variables; None where they contradict each other."""
+        """Return the inference with these shapes; None for a contradiction."""
         trial = Inference(known.nodes, ShapeTable(self._inference.np_shape), known.types)
         trial.shapes.update((node, list(row)) for node, row in known.shapes.items())
         trial.shapes.update((node, [shape]) for node, shape in shapes.items())
@@ -411,7 +397,7 @@ class _SizeChoice:
             yield inference, usual
             return
         yield self.infer_with(inference, dict.fromkeys(unranked, (None,))) or inference, usual
-        # An RNN's labels go through Reshape(-1): they have as many elements as what is left, in one axis or more.
+        # Reshape(-1) of an RNN's labels: as many elements as the rest, on any number of axes.
         rows = [row[0] or () for node, row in inference.shapes.items() if node.op and row]
         start = self.infer_with(inference, dict.fromkeys(unranked, (None, None)))
         if start is not None:
@@ -424,5 +410,4 @@ def _fill_shape(shape: tuple[int | None, ...], size: int) -> tuple[int, ...]:
 
 
 def _all_positive(rows: Iterable[Sequence[tuple[int | None, ...] | None]]) -> bool:
-    """Whether every first output has a known shape without an empty axis."""
     return all(row[0] is not None and all(d is not None and d > 0 for d in row[0]) for row in rows)

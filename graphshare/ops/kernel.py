@@ -1,8 +1,7 @@
-"""The definition of a kernel. Kernels are independent of graphs: they take attributes, shapes,
-arrays and a small context.
+"""The definition of a kernel. Kernels do not know graphs.
 
-A kernel's three functions take the typed attributes of
-:meth:`graphshare.ops.signature.Signature.parse`, defaults filled in.
+They take attributes typed by :meth:`graphshare.ops.signature.Signature.parse`, shapes, arrays and a
+small context.
 """
 
 from __future__ import annotations
@@ -30,23 +29,22 @@ Once = Callable[[Sequence[int], Any, Callable[[], Any]], Any]
 
 
 def compute_now(positions: Sequence[int], key: Any, compute: Callable[[], Any]) -> Any:
-    """Return the result of ``compute()`` without keeping it."""
+    """Return ``compute()`` without keeping it."""
     return compute()
 
 
 class Context(msgspec.Struct):
     """The context that a run provides to a kernel.
 
-    ``reusable[i]`` is true if input ``i`` has its last use here, so that the result may overwrite
-    its buffer. ``num_outputs`` is the number of requested outputs. ``run_subgraph(i, arrays)`` runs
-    subgraph ``i`` of the node on arrays for its variables, in their own order, and returns its
-    heads. ``shapes`` are the inferred shapes of the outputs, for operators whose shape only
-    inference knows (``_zeros`` of shape ``(2, 0, 200)``, or without axes under NumPy shapes); empty
-    without inference. ``empty(shape, dtype)`` allocates large arrays, results and scratch, in
-    buffers that the run reuses. ``inner`` are the operators of the node's first subgraph with their
-    attributes, inputs before users. ``once(positions, key, compute)`` is the result of
-    ``compute()``; it must depend only on the inputs at ``positions`` and on ``key``: where those
-    inputs are parameters of a bound graph, it is computed in the first call only.
+    ``reusable[i]``: input ``i`` has its last use here, and the result may overwrite it.
+    ``num_outputs`` counts the requested outputs. ``run_subgraph(i, arrays)`` runs subgraph ``i`` on
+    arrays for its variables, in their own order, and returns its heads. ``shapes`` are inferred
+    output shapes (empty without inference), for operators whose shape only inference knows
+    (``_zeros`` of ``(2, 0, 200)``, or without axes under NumPy shapes). ``empty(shape, dtype)``
+    allocates large results and scratch in reused buffers. ``inner`` are the first subgraph's
+    operators with attributes, inputs before users. ``once(positions, key, compute)`` is
+    ``compute()``; it must depend only on ``key`` and the inputs at ``positions``: where those are
+    parameters of a bound graph, only the first call computes it.
     """
 
     training: bool = False
@@ -61,7 +59,7 @@ class Context(msgspec.Struct):
 
 
 class Bodies(Protocol):
-    """The subgraphs of a node: their operators, and inference within them, in both directions.
+    """The subgraphs of a node: operators, and inference in both directions.
 
     ``variables`` are in the order in which ``run_subgraph`` takes arrays.
     """
@@ -72,9 +70,9 @@ class Bodies(Protocol):
 
 
 class KernelResult(NamedTuple):
-    """The result of a forward pass that has more than outputs.
+    """The result of a forward pass that returns more than outputs.
 
-    ``updates`` are new values of inputs that the operator mutates, by position; ``residuals`` serve a backward pass.
+    ``updates`` are new values of mutated inputs, by position; ``residuals`` serve a backward pass.
     """
 
     outputs: tuple[Array, ...]
@@ -86,7 +84,7 @@ Forward = Callable[..., "Array | tuple[Array, ...] | KernelResult"]
 ShapeRule = Callable[[Attrs, Shapes, Shapes], "tuple[Shapes, Shapes]"]
 
 Sizes = Sequence[tuple[int, ...]]
-"""Shapes of which every dimension is known."""
+"""Fully known shapes."""
 Cost = Callable[[Attrs, Sizes, Sizes], int]
 BodyCost = Callable[[Attrs, Shapes, Callable[[int, Shapes], "int | None"]], "int | None"]
 TypeRule = Callable[[Attrs, Types, Types], "tuple[Types, Types]"]
@@ -96,13 +94,13 @@ BodyTypeRule = Callable[[Attrs, Types, Types, Bodies], "tuple[Types, Types]"]
 
 
 class Normalize(msgspec.Struct, frozen=True):
-    """BatchNorm with these attributes; the chain gets its other inputs, too."""
+    """BatchNorm with these attributes; the chain gets its other inputs too."""
 
     attrs: Attrs
 
 
 class Add(msgspec.Struct, frozen=True):
-    """The sum with another array of the same shape; the chain gets that array as an input."""
+    """Add an array of the same shape; the chain gets it as an input."""
 
 
 class Clip(msgspec.Struct, frozen=True):
@@ -122,36 +120,32 @@ Extend = Callable[[Attrs, Operation, int], "tuple[Kernel, Attrs] | None"]
 class Kernel(msgspec.Struct, frozen=True):
     """How one operator computes.
 
-    ``forward(context, attrs, *inputs)`` gives an array, several, or a :class:`KernelResult`.
+    ``forward(context, attrs, *inputs)`` returns an array, several, or a :class:`KernelResult`.
     ``shapes(attrs, inputs, outputs)`` and ``types`` take the known facts about inputs and visible
     outputs and return all that follow, in both directions; they raise :class:`KernelError` for a
-    contradiction. They are called again whenever something more is known. ``body_shapes`` and
-    ``body_types`` replace them where the node has subgraphs. ``refuses(attrs, bodies)`` returns,
-    before anything runs, the reason why a node cannot be run although it has a kernel; None where
-    it can.
+    contradiction. They are called again whenever more is known. ``body_shapes`` and ``body_types``
+    replace them for nodes with subgraphs. ``refuses(attrs, bodies)`` returns, before anything runs,
+    why a node cannot be run although it has a kernel, else None.
 
-    ``cost(attrs, inputs, outputs)`` counts multiply-adds from shapes that are all known: a
-    multiply-add is one product added to a sum, so only operators that multiply matrices or windows
-    have a cost. ``body_cost(attrs, inputs, cost_of)`` counts the multiply-adds of a node's
-    subgraphs; ``cost_of(i, shapes)`` is the cost of subgraph ``i`` for these shapes of its
-    variables, in its own order. None stands for a cost that a missing shape leaves unknown.
+    ``cost(attrs, inputs, outputs)`` counts multiply-adds (one product added to a sum) from known
+    shapes; only operators that multiply matrices or windows have one. ``body_cost(attrs, inputs,
+    cost_of)`` does so for subgraphs; ``cost_of(i, shapes)`` is the cost of subgraph ``i`` for its
+    variables' shapes, in their own order. None is a cost that a missing shape leaves unknown.
 
     ``limits`` state which inputs the kernel does not compute. An unexpected exception outside of
-    them is a refusal; within them every exception but a :class:`KernelError` is a bug.
+    them is a refusal; within them any exception but :class:`KernelError` is a bug.
 
-    ``direct(attrs, dtypes)`` returns a function of the arrays only, or None. That function returns
-    the same bits as ``forward`` for inputs of these dtypes, and a result with axes as a new array
-    in C order; it is called with numpy's warnings off. It serves results so small that finding a
-    buffer takes longer than computing.
+    ``direct(attrs, dtypes)`` returns a function of the arrays alone, or None. For these dtypes it
+    returns the bits of ``forward``, and a result with axes as a new array in C order; numpy's
+    warnings are off. It serves results so small that finding a buffer takes longer than computing.
 
-    ``linear`` and ``scaling`` are for operators that can be folded: a scaling of channels into the
-    weight of a linear layer.
+    ``linear`` and ``scaling`` serve folding a scaling of channels into a linear layer's weight.
 
-    The rest is for fusion. ``epilogue(attrs)`` is the operation that it applies to the result of an
-    operator before it; ``begin(attrs)`` is the operator as a chain of one; ``extend(attrs,
-    operation, place)`` is the operator or chain together with an operation whose input ``place`` is
-    its result: the kernel that does both on the inputs of the first and the other inputs of the
-    second, and its attributes. Each returns None if that is not possible.
+    The rest is for fusion; each returns None where it is not possible. ``epilogue(attrs)`` is the
+    operation applied to a preceding operator's result; ``begin(attrs)`` is the operator as a chain
+    of one; ``extend(attrs, operation, place)`` is the kernel, with attributes, for this chain and
+    then ``operation``, whose input ``place`` is the chain's result. Its inputs are the chain's and
+    then the operation's other ones.
     """
 
     operator: str
@@ -173,17 +167,17 @@ class Kernel(msgspec.Struct, frozen=True):
 
 
 def reuse_buffer(context: Context, *inputs: Array, dtype: Any = None) -> Array | None:
-    """Return the buffer of the first reusable input that has the shape and dtype of an elementwise result, or None."""
+    """Return the first reusable buffer that fits an elementwise result, or None."""
     shape, result_dtype = _shape_and_dtype(inputs, dtype)
     for x, reusable in zip(inputs, context.reusable, strict=False):
-        # Parameters from a file and views that repeat one number are not writeable.
+        # Parameters from a file and broadcast views are not writeable.
         if reusable and x.shape == shape and x.dtype == result_dtype and x.flags.writeable:
             return x
     return None
 
 
 def result_buffer(context: Context, *inputs: Array, dtype: Any = None) -> Array:
-    """Return the buffer for an elementwise result of ``inputs``: a reusable input's buffer, otherwise a new array."""
+    """Return a reusable input's buffer for an elementwise result, or a new array."""
     over = reuse_buffer(context, *inputs, dtype=dtype)
     return context.empty(*_shape_and_dtype(inputs, dtype)) if over is None else over
 

@@ -1,8 +1,7 @@
 """Limits of kernels: the dtypes, ranks, sizes, numbers and attributes that they support.
 
-A kernel that fails within its limits has a bug; outside of them its inputs are refused. Limits are
-therefore checked only after a failure, and a kernel may compute some of the inputs that they
-exclude.
+A failure within the limits is a bug; outside of them the inputs are refused. Limits are checked
+only after a failure, so a kernel may compute some of the inputs that they exclude.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ QUANTIZED = ("int8", "uint8")
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """The inputs and attributes that a kernel supports.
 
-    ``dtypes`` are the allowed dtypes of its inputs, ``first`` of the first input (empty: all).
-    ``rank`` is the least number of axes of its inputs, ``ranks`` the numbers of axes that the first
-    may have. With ``elements`` its inputs must have elements, with ``finite`` no NaN and no
-    infinity, and results must have no negative size; ``positive`` attributes (all members of a
-    tuple) must be at least 1, ``not_negative`` ones at least 0, ``above`` ones above 0.
+    ``dtypes`` apply to all inputs, ``first`` to the first one (empty: all dtypes). ``rank`` is the
+    least number of axes of inputs, ``ranks`` the allowed numbers for the first. ``elements``:
+    inputs must have elements; ``finite``: no NaN or infinity. ``positive`` attributes (all members
+    of a tuple) must be at least 1, ``not_negative`` ones at least 0, ``above`` ones above 0.
+    Results must have no negative size.
     """
 
     dtypes: Sequence[str] = ()
@@ -50,7 +49,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     def violation(
         self, attrs: Attrs, shapes: Shapes, dtypes: Types, arrays: Sequence[Array] = ()
     ) -> str | None:
-        """Return a sentence about the first violation of the limits, or None. Unknown shapes and dtypes pass."""
+        """Describe the first violation, or return None. Unknown shapes and dtypes pass."""
         return (
             self._attribute_violation(attrs)
             or self._dtype_violation(dtypes)
@@ -95,7 +94,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Limited(Protocol):
-    """A kernel: its module imports this one."""
+    """A kernel; its module imports this one."""
 
     @property
     def limits(self) -> Limits | None: ...
@@ -105,7 +104,7 @@ T = TypeVar("T", bound=_Limited)
 
 
 def with_limits(limits: Limits, *kernels: T) -> tuple[T, ...]:
-    """Return ``kernels`` with ``limits``, except those that have their own."""
+    """Return ``kernels`` with ``limits``, except those with their own."""
     return tuple(
         k if k.limits is not None else msgspec.structs.replace(k, limits=limits)  # type: ignore[type-var]
         for k in kernels
@@ -113,11 +112,11 @@ def with_limits(limits: Limits, *kernels: T) -> tuple[T, ...]:
 
 
 def impossible_shape(shapes: Iterable[Shape]) -> str | None:
-    """Return a sentence about the first of ``shapes`` that no array has."""
+    """Describe the first of ``shapes`` that no array has, if any."""
     for shape in shapes:
         if shape is not None and len(shape) > MAX_RANK:
             return f"an array would have {format_count(len(shape), 'axis')}, more than {MAX_RANK}"
-        # An array of numpy has sizes of 63 bits; a larger one would fail without the node's name.
+        # numpy's sizes have 63 bits; its own error would lack the node's name.
         if shape is not None and any(
             size is not None and not 0 <= size < 1 << 63 for size in shape
         ):
@@ -126,7 +125,7 @@ def impossible_shape(shapes: Iterable[Shape]) -> str | None:
 
 
 def check_filters(filters: int, groups: int) -> None:
-    """Refuse a number of filters that cannot be shared out among ``groups``, or that was negative in the file.
+    """Refuse a number of filters that is negative or not divisible by ``groups``.
 
     Raises:
         KernelError: with the attribute's name.
@@ -137,7 +136,7 @@ def check_filters(filters: int, groups: int) -> None:
 
 
 def negative_size(shapes: Sequence[Shape]) -> str | None:
-    """Return a sentence about the first of ``shapes`` that has a negative size."""
+    """Describe the first of ``shapes`` with a negative size, if any."""
     wrong = next(
         (shape for shape in shapes if shape and any(d is not None and d < 0 for d in shape)), None
     )
@@ -155,7 +154,7 @@ def _numbers(value: Any) -> list[Any]:
 
 @contextmanager
 def refuse_invalid_call() -> Iterator[None]:
-    """Turn an error of the enclosed call, a single numpy function on the user's values, into a KernelError."""
+    """Turn an error of one enclosed numpy call on users' values into a KernelError."""
     try:
         yield
     except (ValueError, IndexError, TypeError) as error:
@@ -163,7 +162,7 @@ def refuse_invalid_call() -> Iterator[None]:
 
 
 def require_memory(count: int) -> None:
-    """Refuse ``count`` bytes of scratch memory (inferred shapes do not include it) if the memory limit is lower.
+    """Refuse ``count`` bytes of scratch (absent from inferred shapes) beyond the memory limit.
 
     Raises:
         KernelError: with the bytes, the limit and the option that sets it.
@@ -176,7 +175,7 @@ def require_memory(count: int) -> None:
 
 
 def require(condition: object, message: str) -> None:
-    """Refuse inputs or attributes for which ``condition`` does not hold.
+    """Raise unless ``condition`` holds for inputs or attributes.
 
     Raises:
         KernelError: with ``message``.

@@ -1,4 +1,4 @@
-"""Generate ``ops/index.py`` from the families' signatures: ``python -m graphshare.ops.make_index``."""
+"""Generate ``ops/index.py`` from signatures: ``python -m graphshare.ops.make_index``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ALIASES: dict[str, str] = dict(pair.split("=") for pair in _ALIASES.split())
 
 
 def render_index() -> str:
-    """Return the text of ``index.py`` for the signatures of all families, sorted."""
+    """Return the text of ``index.py``, sorted."""
     operators: dict[str, list[str]] = {}
     aliases: dict[str, list[str]] = {}
     for folder in sorted(FOLDER.iterdir()):
@@ -39,7 +39,7 @@ def render_index() -> str:
 
 
 def render_table(name: str, entries: dict[str, list[str]]) -> str:
-    """Return the source of a dictionary of names by key, formatted as ruff does."""
+    """Return a dictionary of names by key as ruff formats it."""
     lines = [f"{name} = {{"]
     for key, words in entries.items():
         text = " ".join(words)
@@ -51,8 +51,7 @@ def render_table(name: str, entries: dict[str, list[str]]) -> str:
 
 
 def _rows(text: str, indent: int) -> str:
-    """Return ``text`` as string literals, a line each."""
-    # ruff joins literals that fit on one line, so that line needs no space at its end.
+    # ruff joins literals that fit on one line; that line needs no space at its end.
     rows = (
         [text]
         if indent + len(f'"{text}"') <= 128

@@ -1,4 +1,4 @@
-"""Errors at a node: faults that the user can fix, and bugs of a kernel or gradient."""
+"""Errors at a node: faults of the model, and bugs of a kernel or gradient."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NUMBER_KINDS = ("int", "int64", "uint", "uint64", "float", "double")
 
 
 class KernelCall(msgspec.Struct, frozen=True, eq=False):
-    """The facts of a node that its kernel, or a rule of it, had; ``results`` are the inferred shapes of its outputs."""
+    """A node's facts as its kernel or rule had them; ``results`` are the inferred output shapes."""
 
     node: Node
     kernel: Kernel
@@ -30,7 +30,7 @@ class KernelCall(msgspec.Struct, frozen=True, eq=False):
 
 
 def refuse_inputs(node: Node, inputs: Sequence[str], reason: object) -> RefusedError:
-    """Return the error for ``node`` whose operator cannot take its inputs, given as texts of their shapes or dtypes."""
+    """Return the error for inputs (shapes or dtypes) that the operator cannot take."""
     return RefusedError(
         Fault(f"{node.op} cannot take {_format_inputs(node, inputs)}: {reason}", node=node.name)
     )
@@ -39,9 +39,8 @@ def refuse_inputs(node: Node, inputs: Sequence[str], reason: object) -> RefusedE
 def explain_failure(call: KernelCall, part: str, error: Exception) -> Exception:
     """Return the error to raise where ``part`` of a kernel or gradient raised ``error``.
 
-    It is a refusal if the node itself is wrong or its inputs are outside of the kernel's limits,
-    otherwise a bug. An error that has an explanation already (from within a subgraph), or whose
-    cause is the machine, is raised again.
+    It is a refusal if the node is wrong or its inputs are outside of the kernel's limits, otherwise
+    a bug. An error already explained (in a subgraph) or caused by the machine is raised again.
     """
     if isinstance(error, (BugError, GraphshareError, MemoryError, RecursionError)):
         raise error
@@ -52,7 +51,7 @@ def explain_failure(call: KernelCall, part: str, error: Exception) -> Exception:
     reason = (
         negative_size(call.results) or _contradiction(call) or _unusable_attribute(node, call.attrs)
     )
-    # numpy raises it for a Python integer that its dtype cannot hold.
+    # A Python integer that its dtype cannot hold.
     if reason is None and isinstance(error, OverflowError):
         reason = f"a number is out of range ({error})"
     if reason is None and limits is not None:
@@ -67,7 +66,7 @@ def explain_failure(call: KernelCall, part: str, error: Exception) -> Exception:
 
 
 def _contradiction(call: KernelCall) -> str | None:
-    """Return why the kernel's own rules refuse these shapes and dtypes, where nothing was inferred before it ran."""
+    """Return why the kernel's rules refuse shapes and dtypes that were not inferred before."""
     try:
         call.kernel.shapes(call.attrs, call.shapes, [None])
         call.kernel.types(call.attrs, call.dtypes, [None])
@@ -79,7 +78,7 @@ def _contradiction(call: KernelCall) -> str | None:
 
 
 def _unusable_attribute(node: Node, attrs: Attrs) -> str | None:
-    """Return a sentence about an attribute that was read and cannot be computed with."""
+    """Describe an attribute that was read but cannot be computed with."""
     signature = find_signature(node)
     for parameter in (signature.parameters or ()) if signature is not None else ():
         value = attrs.get(parameter.name)
@@ -95,9 +94,7 @@ def _unusable_attribute(node: Node, attrs: Attrs) -> str | None:
 
 
 def report_bug(node: Node, part: str, inputs: Sequence[str], error: Exception) -> BugError:
-    """Return the error for an unexpected exception in ``part`` (kernel, shape rule, gradient...) of
-    the node's operator.
-    """
+    """Return the error for an unexpected exception in ``part`` (kernel, shape rule...)."""
     cause = f"{type(error).__name__}: {error}"
     return BugError(
         f"the {part} of {node.op} (node {node.name!r}) failed on {_format_inputs(node, inputs)}: {cause}"
@@ -113,7 +110,7 @@ def _format_inputs(node: Node, inputs: Sequence[str]) -> str:
 
 
 def find_faults(node: Node) -> list[Fault]:
-    """Return a fault for each attribute of ``node`` that cannot be read, and for a wrong number of inputs."""
+    """Return the faults of unreadable attributes and of a wrong number of inputs."""
     signature = find_signature(node)
     if signature is None:
         return []
@@ -125,7 +122,7 @@ def _count_faults(node: Node) -> Iterable[Fault]:
     signature = find_signature(node)
     if signature is None or not signature.inputs_known:
         return
-    # The first names belong to the subgraphs; these have no entries.
+    # The first names belong to subgraphs and have no entries.
     names = signature.formal_inputs(node.attrs, subgraphs=node.subgraphs)[signature.num_subgraphs :]
     if len(names) != len(node.inputs):
         listing = ", ".join(names) or "none"

@@ -1,6 +1,4 @@
-"""Formulas of values of an ONNX graph: a sum of two terms emits ``Add``, a comparison ``Less``, a
-number becomes a constant.
-"""
+"""Formulas of ONNX values: a sum of terms emits ``Add``, a number becomes a constant."""
 
 from __future__ import annotations
 
@@ -16,15 +14,14 @@ if TYPE_CHECKING:
 _WIDE = ("float32", "float64")
 _NARROW_INTEGERS = ("int8", "uint8")
 _ARITHMETIC = ("Add", "Sub", "Mul", "Div")
-"""Operators for narrow integers from opset 14 on; the low bits of int32 are the same."""
+"""Operators for narrow integers only from opset 14 on; int32 gives the same low bits."""
 
 
 class Term:
-    """A value with its dtype. Operators emit nodes; both sides have the same dtype, and a number
-    takes the term's dtype.
+    """A value with its dtype. Operators emit nodes; both sides have one dtype, numbers take it.
 
-    ``&``, ``|``, ``^`` and ``~`` are the operators of booleans. Division is ONNX's: of integers it
-    truncates, and a divisor of 0 is not allowed.
+    ``&``, ``|``, ``^`` and ``~`` are for booleans. Division is ONNX's: of integers it truncates,
+    and a divisor of 0 is not allowed.
     """
 
     def __init__(self, t: Translation, name: str, dtype: str) -> None:
@@ -34,18 +31,18 @@ class Term:
 
     @property
     def is_float(self) -> bool:
-        """Whether the term is floating point."""
+        """Whether the dtype is floating point."""
         return self.dtype.startswith(("float", "bfloat"))
 
     def number(self, value: float, dtype: str = "") -> Term:
-        """Return a constant without axes, of this term's dtype unless another is named."""
+        """Return a constant without axes, by default of this term's dtype."""
         kind = dtype or self.dtype
         return Term(self.t, self.t.number(value, kind), kind)
 
     def apply(
         self, op_type: str, *others: Operand, dtype: str = "", **attributes: AttributeValue
     ) -> Term:
-        """Emit a node on this term and others; the result has ``dtype``, by default this term's."""
+        """Emit a node on this term and others; ``dtype`` is by default this term's."""
         if op_type in _ARITHMETIC and self.dtype in _NARROW_INTEGERS and self.t.opset < 14:
             wide = [x.cast("int32") if isinstance(x, Term) else x for x in others]
             return self.cast("int32").apply(op_type, *wide).cast(self.dtype)
@@ -56,51 +53,51 @@ class Term:
         return Term(self.t, out, dtype or self.dtype)
 
     def cast(self, dtype: str) -> Term:
-        """Return the term as ``dtype`` by ``Cast``; its numbers must fit."""
+        """Emit ``Cast``; the numbers must fit ``dtype``."""
         return Term(self.t, self.t.cast(self.name, dtype, self.dtype), dtype)
 
     def convert(self, dtype: str) -> Term:
-        """Return the term as ``dtype``, truncated and wrapped as by :func:`graphshare.ops.conversion.convert`."""
+        """Truncate and wrap as :func:`graphshare.ops.conversion.convert`."""
         if self.is_float and dtype in _NARROW_INTEGERS:
-            # ONNX leaves a Cast of floats out of range undefined; from int32 it keeps the low bits.
+            # Cast of floats out of range is undefined; from int32 it keeps low bits.
             return self.cast("int32").cast(dtype)
         return self.cast(dtype)
 
     def widen(self) -> Term:
-        """Return the term for floating-point arithmetic: float64 unchanged, everything else as float32."""
+        """Return the term for floating-point arithmetic: float64 unchanged, all else as float32."""
         return self if self.dtype in _WIDE else self.cast("float32")
 
     def is_true(self) -> Term:
-        """Return where the term is not 0."""
+        """Return where it is not 0."""
         return self.cast("bool")
 
     def round_half_away(self) -> Term:
-        """Return floor(abs + 0.5) with its sign: the nearest whole numbers, half away from 0."""
+        """Round to whole numbers, half away from 0."""
         size = self.apply("Max", -self)  # OpenVINO drops Abs after a Cast of int8 weights
         return self.apply("Sign") * (size + 0.5).apply("Floor")
 
     def equals(self, other: Operand) -> Term:
-        """Return where the term equals ``other``."""
+        """Return where it equals ``other``."""
         return self.apply("Equal", other, dtype="bool")
 
     def is_nan(self) -> Term:
-        """Return where the term, of floats, is NaN."""
+        """Return where a float is NaN."""
         return self.apply("IsNaN", dtype="bool")
 
     def is_infinite(self, *, positive: bool = True, negative: bool = True) -> Term:
-        """Return where the term, of floats, is infinite."""
-        # IsInf takes float16 only from opset 20 on.
+        """Return where a float is infinite."""
+        # IsInf takes float16 only from opset 20.
         return self.widen().apply(
             "IsInf", dtype="bool", detect_positive=int(positive), detect_negative=int(negative)
         )
 
     def choose(self, yes: Operand, no: Operand) -> Term:
-        """Return ``yes`` where this boolean holds, else ``no``; at least one of them is a term."""
+        """Return ``yes`` where this boolean holds, else ``no``; at least one is a term."""
         example = yes if isinstance(yes, Term) else no
         assert isinstance(example, Term)
         first, second = (x if isinstance(x, Term) else example.number(x) for x in (yes, no))
         if example.dtype == "bool":
-            # onnxruntime has no Where of booleans.
+            # onnxruntime's Where takes no booleans.
             return self.choose(first.cast("uint8"), second.cast("uint8")).cast("bool")
         return Term(self.t, self.t.emit("Where", self.name, first.name, second.name), example.dtype)
 
@@ -113,7 +110,7 @@ class Term:
         )
 
     def reshape(self, shape: Sequence[int]) -> Term:
-        """Return the term with a shape whose sizes are all known."""
+        """Return the term with a known shape."""
         return Term(self.t, self.t.reshape(self.name, shape), self.dtype)
 
     def unsqueeze(self, axis: int) -> Term:
@@ -123,7 +120,7 @@ class Term:
         )
 
     def expand(self, shape: Sequence[int]) -> Term:
-        """Return the term broadcast to ``shape``."""
+        """Broadcast to ``shape``."""
         return Term(self.t, self.t.emit("Expand", self.name, self.t.integers(shape)), self.dtype)
 
     def __add__(self, other: Operand) -> Term:
@@ -185,18 +182,18 @@ Operand = Term | float
 
 
 def term(t: Translation, x: Value | int = 0) -> Term:
-    """Return input ``x`` of the node as a term, or any value."""
+    """Return a value, by default an input, as a term."""
     value = t.inputs[x] if isinstance(x, int) else x
     return Term(t, value.name, value.dtype)
 
 
 def terms(t: Translation) -> list[Term]:
-    """Return all inputs of the node as terms."""
+    """Return all inputs as terms."""
     return [term(t, x) for x in t.inputs]
 
 
 def translate_terms(function: Callable[..., Term]) -> Translate:
-    """Return the translation that emits ``function`` of all inputs of the node, as terms."""
+    """Return the translation that emits ``function`` of all inputs."""
     return lambda t: function(*terms(t)).name
 
 
@@ -221,4 +218,4 @@ TERMS = Functions(
     exp=lambda x: x.apply("Exp"),
     log=lambda x: x.apply("Log"),
 )
-"""The functions of formulas for terms."""
+"""The functions of formulas."""

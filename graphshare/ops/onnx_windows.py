@@ -1,6 +1,4 @@
-"""Windows in ONNX from gathered cells: exact for every number and in every dtype; Conv and pooling
-support only some.
-"""
+"""Windows in ONNX from gathered cells: exact in every dtype, unlike Conv and pooling."""
 
 from __future__ import annotations
 
@@ -14,9 +12,7 @@ from graphshare.ops.windows import Window
 
 
 def place_taps(window: Window, counts: Sequence[int]) -> list[Array]:
-    """Return for each axis the cell of the padded image under each tap at each of ``counts``
-    positions: (taps, positions).
-    """
+    """Return per axis the padded image's cell under each tap and position: (taps, positions)."""
     return [
         np.arange(k)[:, None] * d + np.arange(count) * s
         for k, s, d, count in zip(window.kernel, window.stride, window.dilate, counts, strict=True)
@@ -24,16 +20,16 @@ def place_taps(window: Window, counts: Sequence[int]) -> list[Array]:
 
 
 def gather_columns(t: Translation, x: str, places: Sequence[Array]) -> str:
-    """Return the cells of a padded image (N, C, spatial) under all taps: (N, C, taps by axis, positions by axis)."""
+    """Return cells of (N, C, spatial) under taps: (N, C, taps per axis, positions per axis)."""
     rank = len(places)
-    # Each Gather puts an axis of taps before its positions, so the next axis is two further.
+    # Each Gather puts taps before positions, so the next axis is two further.
     for i, cells in enumerate(places):
         x = t.emit("Gather", x, t.constant(cells, "int64"), axis=2 + 2 * i)
     return t.transpose(x, (0, 1, *range(2, 2 + 2 * rank, 2), *range(3, 3 + 2 * rank, 2)))
 
 
 def sum_windows(t: Translation, x: str, places: Sequence[Array]) -> str:
-    """Return the sums of the cells of a padded image (N, C, spatial) under all taps: (N, C, positions by axis)."""
+    """Sum cells of (N, C, spatial) under taps: (N, C, positions per axis)."""
     for i, cells in enumerate(places):
         x = t.reduce(
             "ReduceSum", t.emit("Gather", x, t.constant(cells, "int64"), axis=2 + i), [2 + i]
@@ -50,11 +46,10 @@ def fold_columns(
     size: Sequence[int],
     dtype: str,
 ) -> str:
-    """Return an image of ``size``: each cell is the sum of the columns of windows at ``counts``
-    positions that contain it.
+    """Return an image of ``size`` whose cells are sums of the columns of windows that contain them.
 
-    ``x`` has the elements of (taps by axis, positions by axis) after ``shape``, the samples and the
-    channels. For each axis the columns that meet at each cell are gathered (a missing one is 0) and
+    ``x`` has the elements of (taps per axis, positions per axis) after ``shape``, samples and
+    channels. For each axis the columns that meet at a cell are gathered (0 for a missing one) and
     added.
     """
     rank = len(window.kernel)
@@ -65,7 +60,7 @@ def fold_columns(
     for i, axis in enumerate(range(2, 2 + rank)):
         end = [0] * (2 + rank)
         end[axis] = 1
-        # A cell under fewer windows gathers this zero in place of each missing column.
+        # A cell under fewer windows gathers this zero for each missing column.
         data = t.pad(data, (0,) * (2 + rank), end, 0, dtype)
         meeting = _list_meeting(places[i].reshape(-1) - window.pad[i], size[i])
         data = t.reduce(
@@ -75,9 +70,7 @@ def fold_columns(
 
 
 def _list_meeting(cells: Array, size: int) -> Array:
-    """Return the indices of ``cells`` that name each cell of an axis (most, size), filled up with
-    the index after the last.
-    """
+    """Return indices of ``cells`` at each cell (most, size), filled with the next index."""
     at = [np.flatnonzero(cells == cell) for cell in range(size)]
     table = np.full((max(1, *map(len, at)), size), len(cells))
     for cell, indices in enumerate(at):

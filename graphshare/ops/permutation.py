@@ -1,8 +1,7 @@
-"""Gradients of operators that only move elements, found by applying the operator to element numbers.
+"""Gradients of operators that only move elements: the operator is applied to element numbers.
 
-The forward pass runs again on the numbers of the elements; the gradient of an element is the sum of
-the gradients of all places where its number appears. Frequently used operators have gradients of
-their own.
+An element's gradient is the sum of the gradients wherever its number appears. Frequently used
+operators have their own gradients.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from graphshare.ops.registry import find_kernel
 
 
 def permutation_vjp(operator: str, *, attrs: Mapping[str, Any] | None = None) -> Vjp:
-    """Return the gradient of the first input of an operator whose outputs hold its elements, or constants.
+    """Return the gradient of the first input; the outputs hold its elements, or constants.
 
-    Elements are numbered from 1; a constant that the operator inserts must be 0 or less. ``attrs`` override the
+    Elements are numbered from 1, so an inserted constant must be 0 or less. ``attrs`` override the
     node's own.
     """
 
@@ -36,7 +35,7 @@ def permutation_vjp(operator: str, *, attrs: Mapping[str, Any] | None = None) ->
 
 
 def joint_permutation_vjp(operator: str) -> Vjp:
-    """Return the gradients of all inputs of an operator whose outputs hold the elements of all of them."""
+    """Return the gradients of all inputs; the outputs hold their elements."""
 
     def vjp(entry: TapeEntry, *dys: Array | None) -> Gradients:
         ends = np.cumsum([x.size for x in entry.inputs])
@@ -64,13 +63,12 @@ def _run(
 
 
 def _sum_by_number(outputs: Sequence[Array], dys: Sequence[Array | None], count: int) -> Array:
-    """Return for each of ``count`` elements the sum of the gradients at the places of its number."""
     total = np.zeros(count, np.float64)
     for numbers, dy in zip(outputs, dys, strict=False):
         if dy is not None:
             is_element = numbers.reshape(-1) > 0
             indices = numbers.reshape(-1)[is_element].astype(np.intp) - 1
-            # An element may have several places, as in tile: bincount adds them all.
+            # Tile repeats elements; bincount adds all places.
             total += np.bincount(
                 indices, dy.reshape(-1)[is_element].astype(np.float64), minlength=count
             )

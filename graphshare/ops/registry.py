@@ -1,11 +1,11 @@
-"""Operators by name: signature, kernel, gradient, batch-axis rule, translation. A family loads when
-a graph first uses it.
+"""Operators by name: signature, kernel, gradient, batch-axis rule, translation.
 
-Other packages add kernels, gradients and translations through the entry point groups ``graphshare.kernels``,
-``graphshare.gradients`` and ``graphshare.to_onnx``: objects that are tuples of :class:`~graphshare.ops.kernel.Kernel`,
-:class:`~graphshare.ops.gradient.Gradient` or :class:`~graphshare.ops.translation.Translator`. In Python,
-:func:`register_kernel`, :func:`register_gradient` and :func:`register_translation` do the same. They prevail over the
-families' own.
+A family loads when a graph first uses it. Other packages add kernels, gradients and translations
+through the entry point groups ``graphshare.kernels``, ``graphshare.gradients`` and
+``graphshare.to_onnx``: tuples of :class:`~graphshare.ops.kernel.Kernel`,
+:class:`~graphshare.ops.gradient.Gradient` or :class:`~graphshare.ops.translation.Translator`. These
+prevail over the families' own. :func:`register_kernel`, :func:`register_gradient` and
+:func:`register_translation` do the same in Python.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 
 def canonical(name: str) -> str:
-    """Return the name that MXNet writes back: of an alias the operator's own name, any other name unchanged."""
+    """Return an alias's own operator name, as MXNet writes it; others unchanged."""
     return ALIASES.get(name, name)
 
 
 def lookup(name: str) -> Signature | None:
-    """Return the signature of an operator, given its own name or an alias; None for an unknown operator.
+    """Return the signature for a name or alias; None for an unknown operator.
 
-    Foreign operators have a signature too; their ``registered`` is False.
+    Foreign operators have one too; its ``registered`` is False.
     """
     name = ALIASES.get(name, name)
     family = FAMILY_OF.get(name)
@@ -43,15 +43,15 @@ def lookup(name: str) -> Signature | None:
 
 
 def find_signature(node: Node) -> Signature | None:
-    """Return the signature of a node's operator; None for a variable, an unknown operator, and one of another domain.
+    """Return a node's signature; None for variables, unknown operators and other domains.
 
-    ONNX has operators of the same names with other inputs and attributes.
+    ONNX's operators of the same names differ.
     """
     return lookup(node.op) if node.details.domain == MXNET_DOMAIN else None
 
 
 def name_inputs(node: Node) -> tuple[str, ...] | None:
-    """Return the formal names of an operator's inputs, perhaps more than it has; None without a signature."""
+    """Return the inputs' formal names, perhaps too many; None without a signature."""
     signature = find_signature(node)
     return (
         None
@@ -61,7 +61,7 @@ def name_inputs(node: Node) -> tuple[str, ...] | None:
 
 
 def auxiliary_slots(node: Node) -> tuple[int, ...]:
-    """Return the positions of the inputs that an operator mutates; none for an unknown one."""
+    """Return the positions of mutated inputs; none for an unknown operator."""
     signature = find_signature(node)
     return (
         ()
@@ -71,9 +71,7 @@ def auxiliary_slots(node: Node) -> tuple[int, ...]:
 
 
 def visible_outputs(node: Node) -> Iterator[Entry]:
-    """Return the outputs of ``node`` that a user can name, in order; for an unknown operator all
-    that its file counts.
-    """
+    """Return the outputs that a user can name; for an unknown operator all in the file."""
     if node.details.outputs and node.op:
         return (Entry(node, i) for i, name in enumerate(node.details.outputs) if name)
     outputs = find_outputs(node)
@@ -82,9 +80,7 @@ def visible_outputs(node: Node) -> Iterator[Entry]:
 
 
 def total_outputs(node: Node) -> int | None:
-    """Return the number of outputs of ``node``, hidden ones included: by its operator, else as its
-    file counts, else None.
-    """
+    """Return the number of outputs with hidden ones, by operator, else by file, else None."""
     if node.is_variable:
         return 1
     outputs = find_outputs(node)
@@ -92,15 +88,15 @@ def total_outputs(node: Node) -> int | None:
 
 
 def find_outputs(node: Node) -> OutputList | None:
-    """Return the outputs that an operator has by its signature and attributes; None where it is not known."""
+    """Return the outputs by signature and attributes; None if unknown."""
     signature = find_signature(node) if not node.is_variable else None
     return signature.outputs(node.attrs, subgraphs=node.subgraphs) if signature else None
 
 
 def output_name(entry: Entry) -> str:
-    """Return the name of an output: a variable's own, the one that an ONNX file stores, else the one that MXNet makes.
+    """Return the name of a variable, the one stored in an ONNX file, or MXNet's.
 
-    That is node name, underscore, label; only the label if the node has no name.
+    MXNet's is node name, underscore, label; only the label without a node name.
     """
     node = entry.node
     if node.is_variable:
@@ -120,24 +116,24 @@ def _label(node: Node, index: int) -> str:
 
 
 def find_node_kernel(node: Node) -> Kernel | None:
-    """Return the kernel of a node's operator; None where there is none, and for operators of other domains."""
+    """Return a node's kernel; None if there is none, and for other domains."""
     return find_kernel(node.op) if node.details.domain == MXNET_DOMAIN else None
 
 
 def list_known_names() -> Iterable[str]:
-    """Return every name that :func:`lookup` answers: canonical names, foreign ones included, then aliases."""
+    """Return all names that :func:`lookup` knows: canonical ones, foreign ones, then aliases."""
     return (*FAMILY_OF, *ALIASES)
 
 
 @cache
 def load_registered_signatures() -> Mapping[str, Signature]:
-    """Return the signatures of all operators that MXNet 1.9.1 registers, by canonical name. Loads every family."""
+    """Return MXNet 1.9.1's signatures by canonical name. Loads every family."""
     return MappingProxyType({name: row for name, row in _all_signatures() if row.registered})
 
 
 @cache
 def foreign_signatures() -> Mapping[str, Signature]:
-    """Return the signatures of the operators that MXNet 1.9.1 does not register, by name. Loads every family."""
+    """Return the signatures that MXNet 1.9.1 lacks, by name. Loads every family."""
     return MappingProxyType({name: row for name, row in _all_signatures() if not row.registered})
 
 
@@ -151,7 +147,7 @@ def _signatures(family: str) -> dict[str, Signature]:
 
 
 def find_batch_rule(name: str) -> Rule | None:
-    """Return the batch-axis rule of an operator, by any of its names; None if only its signature decides."""
+    """Return a batch-axis rule by any of the operator's names, if there is one."""
     name = canonical(name)
     family = FAMILY_OF.get(name)
     return None if family is None else _batch_rules(family).get(name)
@@ -173,9 +169,7 @@ Item = TypeVar("Item", bound=ForOperator)
 
 
 class Contributions(Generic[Item]):
-    """The kernels, gradients or translations of the families, of installed packages, and those
-    registered in this process.
-    """
+    """Kernels, gradients or translations of families, of installed packages and of this process."""
 
     def __init__(self, group: str, table: str, *files: str) -> None:
         self._group, self._table, self._files = group, table, files
@@ -183,7 +177,7 @@ class Contributions(Generic[Item]):
         self._installed: dict[str, Item] | None = None
 
     def find(self, operator: str) -> Item | None:
-        """Return the item of an operator, by any of its names; None when there is none."""
+        """Return an operator's item by any of its names, or None."""
         name = canonical(operator)
         return (
             self.registered.get(name)
@@ -192,11 +186,11 @@ class Contributions(Generic[Item]):
         )
 
     def register(self, item: Item) -> None:
-        """Add ``item``, or replace the one for the same operator."""
+        """Add or replace an operator's item."""
         self.registered[canonical(item.operator)] = item
 
     def load_installed(self) -> dict[str, Item]:
-        """Return the items of installed packages, by canonical name; they are looked up once."""
+        """Return installed packages' items by canonical name; looked up once."""
         if self._installed is None:
             from importlib.metadata import (
                 entry_points,
@@ -209,7 +203,7 @@ class Contributions(Generic[Item]):
         return self._installed
 
     def all(self) -> dict[str, Item]:
-        """Return the items of all families and installed packages, by canonical name. Loads every family."""
+        """Return families' and installed items by canonical name. Loads every family."""
         items: dict[str, Item] = {}
         for family in dict.fromkeys(FAMILY_OF.values()):
             for file in self._files:
@@ -217,7 +211,7 @@ class Contributions(Generic[Item]):
         return items | self.load_installed()
 
     def _find_in_family(self, name: str) -> Item | None:
-        """Return the item from the first of the family's files that has it; later files are not loaded."""
+        """Search the family's files in order, loading none after the hit."""
         family = FAMILY_OF.get(name)
         tables = (
             ()
@@ -229,12 +223,11 @@ class Contributions(Generic[Item]):
 
 @cache
 def _read_table(family: str, file: str, table: str) -> dict[str, Any]:
-    """Return ``table`` of a file of a family, by operator; nothing where there is no such file or table."""
     from importlib.util import find_spec  # start-up: only this path needs it
 
     module = f"graphshare.ops.{family}.{file}"
     items: dict[str, Any] = {}
-    # find_spec and not an ImportError: that could also come from within the module.
+    # find_spec, because an ImportError could also come from within the module.
     for item in getattr(import_module(module), table, ()) if find_spec(module) is not None else ():
         assert item.operator not in items, f"{family}/{file}.py has {item.operator} twice"
         assert FAMILY_OF.get(item.operator) == family, (

@@ -1,13 +1,12 @@
-"""Signatures of operators: inputs, outputs, attributes, auxiliary slots and initializers, as MXNet
-1.9.1 registers them.
+"""Signatures of operators as MXNet 1.9.1 registers them: inputs, outputs, attributes, slots.
 
-The tables state them in a notation that is read when an operator is first looked up.
+Tables state them in a notation that is read when an operator is first looked up.
 
 Parameters: ``name:kind=default`` joined by semicolons, ``!`` for a required one, an enumeration in
-braces, bounds in brackets: ``kernel:shape=!; num_filter:uint[1:]=!; p:float[0:1]=0.5;
-mode:{clip/wrap}=clip``. An enumeration that lists None is optional.
+braces (optional if it lists None), bounds in brackets: ``kernel:shape=!; num_filter:uint[1:]=!;
+p:float[0:1]=0.5; mode:{clip/wrap}=clip``.
 
-Inputs and output labels: names in order. A name may depend on attributes: ``bias[!no_bias]``,
+Inputs and output labels: names in order, perhaps depending on attributes: ``bias[!no_bias]``,
 ``gamma[act_type=prelu]``, ``a[flag&key=value]``; ``arg*num_args`` is ``arg0``, ``arg1``, ... up to
 the attribute's count.
 """
@@ -34,11 +33,11 @@ if TYPE_CHECKING:
 __all__ = ["MAX_COUNT", "AttributeFault", "OutputList", "Parameter", "Signature"]
 
 
-# An attribute is text, and a file of a hundred bytes can demand a thousand million inputs: no list is longer than this.
+# A small file can demand a thousand million inputs; this is the longest list.
 MAX_COUNT = 1 << 16
 
 
-# The formal inputs that hold parameters or auxiliary states.
+# Formal inputs that hold parameters or auxiliary states.
 PARAMETER_FORMALS = frozenset(
     (
         "weight",
@@ -61,9 +60,9 @@ _TERM = r"(\w+)(?:\*(\w+))?(?:\[([^\]]+)\])?"
 class Parameter(msgspec.Struct, frozen=True):
     """One typed attribute of an operator.
 
-    ``kind`` is one of :data:`graphshare.ops.attributes.KINDS`. ``default`` is the text that means
-    the default, None where the attribute is required. ``choices`` are the spellings of an
-    enumeration, ``bounds`` the least and greatest number.
+    ``kind`` is one of :data:`graphshare.ops.attributes.KINDS`. ``default`` is the default's text,
+    None if required. ``choices`` are an enumeration's spellings, ``bounds`` the least and greatest
+    number.
     """
 
     name: str
@@ -75,7 +74,7 @@ class Parameter(msgspec.Struct, frozen=True):
 
 
 class Condition(NamedTuple):
-    """``key`` has the value ``expected`` (True for a plain flag), or a different one if ``negated``."""
+    """``key`` has the value ``expected`` (True for a plain flag), or not, if ``negated``."""
 
     key: str
     expected: str | bool
@@ -83,7 +82,7 @@ class Condition(NamedTuple):
 
 
 class FormalName(NamedTuple):
-    """One name, or as many numbered names as the attribute ``counted_by`` says, if all conditions hold."""
+    """One name, or as many as ``counted_by`` says, if all conditions hold."""
 
     name: str
     counted_by: str
@@ -92,7 +91,7 @@ class FormalName(NamedTuple):
 
 @cache
 def read_parameters(text: str) -> tuple[Parameter, ...]:
-    """Return the parameters that a table row declares, in order."""
+    """Return the parameters of a table row."""
     return tuple(_parameter(part.strip()) for part in text.split(";") if part.strip())
 
 
@@ -104,7 +103,7 @@ def _parameter(text: str) -> Parameter:
     members = tuple(choices.split("/")) if choices is not None else ()
     if members:
         kind = "enum?" if members[0] == "None" else "enum"
-        # MXNet quotes the member None of an enumeration that is not optional, as in dtype of _random_uniform.
+        # MXNet quotes None in an enumeration that is not optional (dtype of _random_uniform).
         members = members[1:] if kind == "enum?" else tuple(member.strip("'") for member in members)
     required = default == "!"
     bounds = (float(low) if low else None, float(high) if high else None)
@@ -113,7 +112,7 @@ def _parameter(text: str) -> Parameter:
 
 @cache
 def read_terms(text: str) -> tuple[FormalName, ...]:
-    """Return the inputs or labels that a table row declares, in order."""
+    """Return the inputs or labels of a table row."""
     return tuple(_term(part) for part in text.split())
 
 
@@ -135,8 +134,8 @@ def _condition(text: str) -> Condition:
 class OutputList(NamedTuple):
     """``total`` outputs; the first ``visible`` ones can be named.
 
-    ``labels`` are those that the operator declares, in order; output ``i`` beyond them is called ``output<i>``, so that
-    thousands of outputs need no list.
+    ``labels`` are the declared ones; output ``i`` beyond them is ``output<i>``, so that thousands
+    of outputs need no list.
     """
 
     total: int
@@ -151,10 +150,9 @@ class OutputList(NamedTuple):
 class AttributeFault(msgspec.Struct, frozen=True):
     """One attribute that MXNet refuses.
 
-    ``kind`` is ``unknown`` (the operator has no such parameter), ``missing`` (a required one),
-    ``unreadable`` (the text is not of the parameter's kind) or ``constraint`` (the value has a
-    wrong length, or contradicts another attribute). ``value`` is the attribute's text, of a
-    constraint the value as read; ``expected`` completes the message.
+    ``kind``: ``unknown`` (no such parameter), ``missing`` (though required), ``unreadable`` (wrong
+    kind of text) or ``constraint`` (wrong length, or a contradiction with another attribute).
+    ``value`` is the text, of a constraint the value as read; ``expected`` completes the message.
     """
 
     kind: Literal["unknown", "missing", "unreadable", "constraint"]
@@ -164,7 +162,7 @@ class AttributeFault(msgspec.Struct, frozen=True):
 
     @property
     def message(self) -> str:
-        """Return the fault as a sentence for people."""
+        """Return the fault as a sentence."""
         if self.kind == "unknown":
             return f"unknown attribute {self.key!r}; {self.expected}"
         if self.kind == "missing":
@@ -175,26 +173,25 @@ class AttributeFault(msgspec.Struct, frozen=True):
 
 
 class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """One operator. The texts are in the notation of the tables.
+    """One operator, in the notation of the tables.
 
-    ``couples_batch`` says whether one sample's result depends on other samples when axis 0 of the
-    first input counts samples:
+    ``couples_batch`` says whether samples depend on each other, with axis 0 of the first input as
+    the batch axis:
 
     * ``"elementwise"``: never, and samples may lie on any axis;
     * ``"never"``: sample by sample, on axis 0;
     * ``"training"``: only while training (batch statistics);
-    * ``"axis"``: where the attribute ``axis`` (``axes``, ``dim``...) takes in axis 0;
+    * ``"axis"``: where the attribute ``axis`` (``axes``, ``dim``...) includes axis 0;
     * ``"shape"``: where the attributes move or fold axis 0 (Reshape, transpose, slice, tile);
     * ``"always"``: yes;
     * None: not known.
 
-    ``aliases`` are other names that MXNet accepts in a file; it writes ``name`` back.
-    ``is_operator_property`` marks operators of MXNet's oldest kind, registered as an
-    ``OperatorProperty``: while an older file loads, attributes are parsed a second time, and these
-    operators then accept keys that are not theirs. ``no_kernel`` says why an operator is not
-    computed here. ``num_subgraphs`` counts the bodies of control flow; ``num_args`` counts them,
-    too. ``index_bounds`` maps an input that holds indices to the attribute that bounds them.
-    ``size_attributes`` are pairs of a formal input and an attribute that decides its shape.
+    MXNet accepts ``aliases`` in a file and writes ``name`` back. ``is_operator_property`` marks
+    MXNet's oldest operators (``OperatorProperty``): while an older file loads, attributes are
+    parsed twice, and these operators then accept unknown keys. ``no_kernel`` says why an operator
+    is not computed. ``num_subgraphs`` counts the bodies of control flow; ``num_args`` includes
+    them. ``index_bounds`` maps an input of indices to the attribute that bounds them.
+    ``size_attributes`` pairs a formal input with an attribute that decides its shape.
     """
 
     name: str
@@ -220,7 +217,7 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def parameters(self) -> tuple[Parameter, ...] | None:
-        """Return the typed attributes; None for an operator that parses nothing and keeps any key."""
+        """Return the typed attributes; None if the operator parses nothing and keeps any key."""
         return None if self.attributes is None else read_parameters(self.attributes)
 
     def parameter(self, key: str) -> Parameter | None:
@@ -228,7 +225,7 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return next((p for p in self.parameters or () if p.name == key), None)
 
     def value(self, attrs: Attributes, key: str) -> Any:
-        """Return the typed value of one attribute; its default, or None, where the text is absent or cannot be read."""
+        """Return one typed attribute; its default, or None, if absent or unreadable."""
         parameter = self.parameter(key)
         if parameter is None:
             return attrs.get(key)
@@ -240,10 +237,9 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     def input_names(
         self, attrs: Attributes, num_inputs: int = 0, *, subgraphs: Sequence[Any] = ()
     ) -> tuple[str, ...] | None:
-        """Return the formal inputs that these attributes decide; None where the operator registers no names.
+        """Return the formal inputs; None if the operator registers no names.
 
-        ``num_inputs`` is how many the node has; it serves only operators whose inputs follow from
-        nothing else (Custom).
+        ``num_inputs`` serves operators whose inputs follow from nothing else (Custom).
         """
         if not self.registers_inputs:
             return None
@@ -251,42 +247,40 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return names if self.inputs_known else tuple(f"arg{i}" for i in range(num_inputs))
 
     def formal_inputs(self, attrs: Attributes, *, subgraphs: Sequence[Any] = ()) -> tuple[str, ...]:
-        """Return the names of the inputs, also of operators that register none (then as their
-        documentation calls them).
-        """
+        """Return the inputs' registered names, else their names in the documentation."""
         if callable(self.inputs):
             return self.inputs(self, attrs, subgraphs)
         return self._names(self.inputs, attrs)
 
     @property
     def inputs_known(self) -> bool:
-        """False only for Custom, whose inputs are declared by the code that its ``op_type`` names."""
+        """False only for Custom: the code that ``op_type`` names declares its inputs."""
         return self.inputs != "*"
 
     def auxiliary_slots(
         self, attrs: Attributes, num_inputs: int, *, subgraphs: Sequence[Any] = ()
     ) -> tuple[int, ...]:
-        """Return the inputs that a run writes into. Slots the node has no input for are left out."""
+        """Return the positions of existing inputs that a run writes into."""
         slots = self.mutable
         if callable(slots):
             slots = slots(self, attrs, num_inputs, subgraphs)
         return tuple(slot for slot in slots if slot < num_inputs)
 
     def outputs(self, attrs: Attributes, *, subgraphs: Sequence[Any] = ()) -> OutputList | None:
-        """Return the number and the names of outputs; None if they do not follow from the file (Custom)."""
+        """Return number and names of outputs; None if unknown (Custom)."""
         if callable(self.results):
             return self.results(self, attrs, subgraphs)
         labels = self._names(self.results, attrs)
         visible = self.visible or len(labels)
         if self.all_visible_if and self.value(attrs, self.all_visible_if):
-            # BatchNormWithReLU has a fourth output, its workspace. It is never visible.
+            # BatchNormWithReLU's fourth output, its workspace, is never visible.
             visible = min(3, len(labels))
         return OutputList(len(labels), visible, labels)
 
     def parse(self, attrs: Attributes) -> tuple[dict[str, Any], list[AttributeFault]]:
-        """Return the typed attributes with defaults filled in, and the attributes that MXNet refuses.
+        """Return the typed attributes, defaults filled in, and those that MXNet refuses.
 
-        Keys that begin and end with two underscores are free. An operator without parameters gives its attributes back
+        Keys in double underscores are free. An operator without parameters keeps its attributes
         unchanged. Attributes with a fault have no value.
         """
         if self.parameters is None:
@@ -297,7 +291,7 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         for parameter in self.parameters:
             _fill(values, faults, parameter, attrs)
         if not self.checks_attributes:
-            # The values that a foreign operator accepts are unknown: a text that cannot be read stays unchanged.
+            # A foreign operator's accepted values are unknown: unreadable text stays unchanged.
             return {**attrs, **values}, [fault for fault in faults if fault.kind == "missing"]
         known = {parameter.name for parameter in self.parameters}
         for key in attrs:
@@ -308,16 +302,14 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
                     )
                 )
         if not faults:
-            # The checks read the values of all parameters, and one with a fault has none.
+            # The checks read all parameters; one with a fault has no value.
             faults.extend(
                 fault for check in self.load_checks if (fault := check(values)) is not None
             )
         return values, faults
 
     def current_attributes(self, attrs: Attributes) -> Attributes:
-        """Return ``attrs`` with present names for the keys of earlier releases; the old key wins
-        where both are given.
-        """
+        """Rename keys of earlier releases; the old key wins over the new."""
         old = [key for key in attrs if key in self.renamed_attributes]
         if not old:
             return attrs
@@ -353,9 +345,9 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 def define(
     names: str, inputs: str | InputRule = "", attributes: str | None = None, **facts: Any
 ) -> list[Signature]:
-    """Return one signature for every operator of ``names``, all with the same facts.
+    """Return signatures for all operators of ``names``, with the same facts.
 
-    Names are separated by blanks; aliases follow a name in parentheses: ``"Concat(concat)
+    Names are separated by blanks, with aliases in parentheses: ``"Concat(concat)
     stack(_rnn_stack,_npx_stack)"``.
     """
     rows = []
@@ -367,7 +359,7 @@ def define(
 
 
 elementwise = partial(define, registers_inputs=False, couples_batch="elementwise")
-"""As :func:`define`, for operators that work element by element and register no names of their inputs."""
+""":func:`define` for elementwise operators that register no input names."""
 
 
 def _split_aliases(text: str) -> tuple[str, tuple[str, ...]]:
@@ -376,9 +368,7 @@ def _split_aliases(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def is_free_key(key: str) -> bool:
-    """Whether any operator lets ``key`` pass: it begins and ends with two underscores and has
-    something between them.
-    """
+    """Whether any operator accepts ``key``: something between double underscores."""
     return len(key) > 4 and key.startswith("__") and key.endswith("__")
 
 
@@ -399,7 +389,6 @@ def _read(parameter: Parameter, text: str) -> Any:
 def _fill(
     values: dict[str, Any], faults: list[AttributeFault], parameter: Parameter, attrs: Attributes
 ) -> None:
-    """Put the value of one parameter into ``values``, or the fault into ``faults``."""
     text = attrs.get(parameter.name, parameter.default)
     if text is None:
         expected = describe_spellings(parameter.kind, parameter.choices)

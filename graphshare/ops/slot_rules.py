@@ -1,4 +1,4 @@
-"""Rules that the notation of the tables cannot express: inputs, outputs and slots that follow from attributes."""
+"""Inputs, outputs and slots by attributes, where the tables' notation does not suffice."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ if TYPE_CHECKING:
 
 
 def number_outputs(count: int, visible: int | None = None) -> OutputList:
-    """Return outputs without declared labels: ``output`` for a single one, otherwise ``output0``, ``output1``, ..."""
+    """Return unlabelled outputs: ``output`` for a single one, else ``output0``, ``output1``, ..."""
     return OutputList(
         count, count if visible is None else visible, ("output",) if count == 1 else ()
     )
 
 
 def read_count(signature: Signature, attrs: Attributes, key: str) -> int:
-    """Return a count from the attributes; 0 where it is missing, negative or larger than ``MAX_COUNT``."""
+    """Return a count attribute; 0 if missing, negative or above ``MAX_COUNT``."""
     value = signature.value(attrs, key)
     return value if isinstance(value, int) and MAX_COUNT >= value > 0 else 0
 
 
 def outputs_by_attribute(key: str) -> OutputRule:
-    """Return a rule for as many outputs as the attribute ``key`` says."""
+    """Return a rule for as many outputs as ``key`` says."""
     return lambda signature, attrs, subgraphs: number_outputs(read_count(signature, attrs, key))
 
 
 def split(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> OutputList:
-    """Return ``sections`` outputs, or one for each of ``indices`` (which begin with 0)."""
-    # MXNet's Python interface puts 0 before the user's indices, so there are as many as parts.
+    """Return ``sections`` outputs, or one for each of ``indices``."""
+    # MXNet's Python interface puts 0 before the user's indices: as many as parts.
     return number_outputs(
         read_count(signature, attrs, "sections") or len(signature.value(attrs, "indices") or ())
     )
@@ -42,9 +42,9 @@ def split(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> 
 def pooling_outputs(
     signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]
 ) -> OutputList:
-    """Return the output, and a workspace for max pooling that oneDNN computes: kernel rank 1 to 3, channels first."""
+    """Return the output, plus oneDNN's workspace for max pooling: rank 1 to 3, channels first."""
     kernel = signature.value(attrs, "kernel") or ()
-    # Other layouts are computed without oneDNN; only oneDNN needs the workspace for the backward pass.
+    # Only oneDNN needs the workspace for the backward pass.
     channels_first = signature.value(attrs, "layout") in (None, "NCW", "NCHW", "NCDHW")
     if signature.value(attrs, "pool_type") == "max" and 1 <= len(kernel) <= 3 and channels_first:
         return OutputList(2, 1, ("output", "workspace"))
@@ -52,7 +52,7 @@ def pooling_outputs(
 
 
 def require_same_rank(*keys: str) -> LoadCheck:
-    """Return a check that these tuples are empty or as long as ``kernel``."""
+    """Return a check that tuples are empty or as long as ``kernel``."""
 
     def check(values: Mapping[str, Any]) -> AttributeFault | None:
         kernel = values["kernel"] or ()
@@ -71,7 +71,7 @@ def require_same_rank(*keys: str) -> LoadCheck:
 
 
 def require_kernel_rank(*ranks: int) -> LoadCheck:
-    """Return a check that ``kernel`` has one of these ranks, unless pooling is global."""
+    """Return a check of ``kernel``'s rank, unless pooling is global."""
 
     def check(values: Mapping[str, Any]) -> AttributeFault | None:
         kernel = values["kernel"]
@@ -85,7 +85,7 @@ def require_kernel_rank(*ranks: int) -> LoadCheck:
 
 
 def require_nonzero(*keys: str) -> LoadCheck:
-    """Return a check that these tuples do not contain 0."""
+    """Return a check that tuples do not contain 0."""
 
     def check(values: Mapping[str, Any]) -> AttributeFault | None:
         wrong = [key for key in keys if 0 in (values[key] or ())]
@@ -99,9 +99,7 @@ def require_nonzero(*keys: str) -> LoadCheck:
 
 
 def inputs_by_flags(first: str, *flags: str) -> InputRule:
-    """Return a rule for ``input1``, ``input2``...: one if ``first`` is empty or its value None, one
-    for each set flag.
-    """
+    """Return a rule for ``input1``...: one if ``first`` is empty or None, one per set flag."""
 
     def rule(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
         count = (not first or signature.value(attrs, first) is None) + sum(

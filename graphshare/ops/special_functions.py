@@ -12,10 +12,10 @@ import numpy as np
 from graphshare.ops.kernel import Array
 
 BLOCK = 16384
-"""Number of elements processed at a time, so that they stay in the processor's cache."""
+"""Elements processed at a time, to stay in the processor's cache."""
 
 ONE_IN_FLOAT64 = 6.0  # from here on erf is 1 in float64
-# From degrees 10 and 16 on only the error of float64 remains; these leave a margin.
+# From degrees 10 and 16 on only float64's error remains; these leave a margin.
 DEGREES = (16, 26)
 _TANH = tuple(
     map(
@@ -34,7 +34,7 @@ _TANH = tuple(
 
 
 def erf(x: Array) -> Array:
-    """Return the error function of float32 or float64."""
+    """Compute the error function of float32 or float64."""
     values = x.reshape(-1)
     result = np.empty_like(values)
     with np.errstate(all="ignore"):
@@ -56,7 +56,7 @@ def softplus(x: Array) -> Array:
         part = values[start : start + BLOCK]
         power = np.exp(-np.abs(part))
         above = power + one
-        # log(1 + p) (it loses the digits of a small p) times p over the part of p that 1 + p holds
+        # log(1 + p) loses digits of a small p: multiply by p over the part of p that 1 + p holds
         term = np.log(above) * power
         above -= one
         np.divide(term, above, out=power, where=above > 0)
@@ -65,13 +65,13 @@ def softplus(x: Array) -> Array:
 
 
 def erf_of_block(x: Array, result: Array) -> None:
-    """Write the error function of ``x`` to ``result``; that may be ``x``. The scratch memory is as large."""
+    """Write erf(x) to ``result`` (perhaps ``x`` itself). Scratch memory is as large."""
     if x.dtype != np.float32:
         result[...] = _erf(x)
         return
-    # atanh(erf(x)) / x is nearly flat, so a short polynomial in x**2 approximates it: the one with
-    # the least maximal relative error of erf, 1e-7, on [-4, 4] (it grows beyond). numpy's tanh
-    # costs as much as two products.
+    # atanh(erf(x)) / x is nearly flat, so a short polynomial in x**2 approximates it, with the
+    # least maximal relative error of erf, 1e-7 on [-4, 4] (more beyond). numpy's tanh costs as much
+    # as two products.
     np.clip(x, np.float32(-4.5), np.float32(4.5), out=result)
     square = np.multiply(result, result)
     powers = np.multiply(square, _TANH[0])
@@ -84,9 +84,9 @@ def erf_of_block(x: Array, result: Array) -> None:
 
 
 def _erf(x: Array) -> Array:
-    """Return x times a polynomial in x**2 on ``[-1, 1]``, otherwise 1 - exp(-x**2) times one in (x - 3) / (x + 3).
+    """Return erf by Chebyshev interpolants through the standard library's values.
 
-    Both are Chebyshev interpolants through the values of the standard library.
+    On ``[-1, 1]`` x times a polynomial in x**2, else 1 - exp(-x**2) times one in (x - 3) / (x + 3).
     """
     inner, outer = erf_polynomials(*DEGREES)
     size = np.minimum(np.abs(x), x.dtype.type(ONE_IN_FLOAT64))
@@ -98,20 +98,18 @@ def _erf(x: Array) -> Array:
 
 
 def erfinv(x: Array) -> Array:
-    """Return the inverse of :func:`erf` of float64: an approximation, then steps of Halley's method
-    on the complement.
-    """
+    """Invert :func:`erf` in float64: an approximation, then Halley steps on the complement."""
     with np.errstate(all="ignore"):
         size = np.abs(x)
         rest = 1 - size
         logarithm = np.log(rest * (1 + size))
         middle = 2 / (math.pi * 0.147) + logarithm / 2
         root = np.sqrt(np.sqrt(middle * middle - logarithm / 0.147) - middle)
-        # The approximation (Winitzki's, with his constant 0.147) is off by 0.2 %; two steps reach full precision.
+        # Winitzki's approximation (constant 0.147) is off by 0.2 %; two steps reach full precision.
         for _ in range(3):
             step = (_erfc(root) - rest) / (-2 / math.sqrt(math.pi) * np.exp(-root * root))
             root = root - step / (1 + root * step)
-        # Below this the logarithm is rounded to 0; the first term of the series is exact there.
+        # Below this the logarithm rounds to 0; the series' first term is exact.
         root = np.where(
             size < 1e-8, size * math.sqrt(math.pi) / 2, np.where(size == 1, np.inf, root)
         )
@@ -120,17 +118,17 @@ def erfinv(x: Array) -> Array:
 
 
 def gamma(x: Array) -> Array:
-    """Return the gamma function of float64, NaN at the poles (negative integers)."""
+    """Compute the gamma function of float64, NaN at poles (negative integers)."""
     return _map_elements(_gamma, x)
 
 
 def gammaln(x: Array) -> Array:
-    """Return the logarithm of the absolute value of the gamma function of float64, infinite at the poles."""
+    """Compute log(abs(gamma(x))) in float64, infinite at the poles."""
     return _map_elements(_gammaln, x)
 
 
 def _erfc(x: Array) -> Array:
-    """Return 1 - erf(x) for x >= 0 with full relative precision."""
+    """Return 1 - erf(x), x >= 0, with full relative precision."""
     inner, outer = erf_polynomials(*DEGREES)
     square = x * x
     near = 1 - x * _polynomial(inner, 2 * square - 1)
@@ -140,13 +138,13 @@ def _erfc(x: Array) -> Array:
 
 
 def outer_argument(size: Any) -> Any:
-    """Map ``[1, 6]`` to ``[-1, 1]``, densely where the function bends; of arrays, and of terms of an ONNX graph."""
+    """Map ``[1, 6]`` (arrays or ONNX terms) to ``[-1, 1]``, densely where the function bends."""
     return ((size - 3) / (size + 3) + 1 / 12) * (24 / 10)
 
 
 @cache
 def erf_polynomials(inner: int, outer: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return Chebyshev coefficients of erf(x) / x on ``[0, 1]`` and of exp(x**2) erfc(x) on ``[1, 6]``."""
+    """Return Chebyshev coefficients: erf(x) / x on ``[0, 1]``, exp(x**2) erfc(x) on ``[1, 6]``."""
 
     def near(u: float) -> float:
         root = math.sqrt(max((u + 1) / 2, 0.0))
@@ -161,7 +159,6 @@ def erf_polynomials(inner: int, outer: int) -> tuple[tuple[float, ...], tuple[fl
 
 
 def _interpolant(function: Callable[[float], float], degree: int) -> tuple[float, ...]:
-    """Return the Chebyshev series of this degree that equals the function at the zeros of the next polynomial."""
     angles = [math.pi * (i + 0.5) / (degree + 1) for i in range(degree + 1)]
     values = [function(math.cos(angle)) for angle in angles]
     sums = [
@@ -172,7 +169,7 @@ def _interpolant(function: Callable[[float], float], degree: int) -> tuple[float
 
 
 def _polynomial(coefficients: tuple[float, ...], u: Array) -> Array:
-    """Evaluate a Chebyshev series by Clenshaw's recurrence, in the dtype of ``u``."""
+    """Evaluate a Chebyshev series by Clenshaw's recurrence."""
     twice = 2 * u
     last, before, following = np.full_like(u, coefficients[-1]), np.zeros_like(u), np.empty_like(u)
     for c in coefficients[-2:0:-1]:

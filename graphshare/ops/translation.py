@@ -1,8 +1,7 @@
-"""Translations of operators to ONNX, their inputs and their results. Families state them in ``to_onnx.py``.
+"""Translations of operators to ONNX, with inputs and results; families keep them in ``to_onnx.py``.
 
-A translation is a function of one node: it emits ONNX nodes and returns the names of the values
-that are the node's outputs. It knows the typed attributes, and the shape and dtype of every input
-and output.
+A translation emits the ONNX nodes of one node and returns the names of its outputs. It knows the
+typed attributes, and shape and dtype of every input and output.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 
 FAR = (1 << 63) - 1
-"""An end of a slice beyond any axis; ``-FAR`` is before any."""
+"""Beyond any axis, as the end of a slice; ``-FAR`` is before any."""
 
 
 _REAL = ("float16", "float32", "float64")
@@ -43,7 +42,7 @@ _TAKES: dict[tuple[str, ...], str] = {
     "Mod Mul Sign Sub TopK",
 }
 TAKES = {op_type: dtypes for dtypes, names in _TAKES.items() for op_type in names.split()}
-"""The dtypes of the first input of operators that do not take every one, in the latest version of the operator set."""
+"""First-input dtypes of operators that do not take all, in the latest opset."""
 TAKES_LATER = {
     ("CumSum", "float16"): 14,
     ("IsInf", "float16"): 20,
@@ -54,20 +53,15 @@ TAKES_LATER = {
         for dtype in ("int8", "uint8")
     },
 }
-"""The first version in which an operator takes a dtype, where it is later than 13."""
+"""The first opset in which an operator takes a dtype, if later than 13."""
 
 
 class TranslationError(Exception):
-    """A node has no translation with these attributes, shapes or dtypes; the message says why, as
-    the end of a sentence.
-    """
+    """The node has no translation; the message is the end of a sentence."""
 
 
 class Value(msgspec.Struct, frozen=True, eq=False):
-    """A value of the ONNX graph: ``shape`` in full, ``dtype`` by name.
-
-    ``read`` gives the array of a parameter, else None.
-    """
+    """A value of the ONNX graph; ``read`` gives a parameter's array, else None."""
 
     name: str
     shape: tuple[int, ...]
@@ -76,25 +70,25 @@ class Value(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def rank(self) -> int:
-        """Return the number of axes."""
+        """The number of axes."""
         return len(self.shape)
 
 
 BuildBody = Callable[[Sequence[Value]], Sequence[Value]]
-"""Emits the nodes of a body, given its inputs, and returns its outputs."""
+"""Emits a body's nodes for its inputs and returns its outputs."""
 Inline = Callable[[int, Sequence[Value]], Sequence[Value]]
-"""Emits the nodes of one of the node's subgraphs, given values for its variables, and returns its heads."""
+"""Emits the nodes of a subgraph, given values for its variables, and returns its heads."""
 
 
 class Subgraphs(msgspec.Struct, frozen=True):
-    """The subgraphs of a node; ``inner`` are the operators of the first with their attributes, inputs before users."""
+    """A node's subgraphs; ``inner`` are the first one's operators, inputs before users."""
 
     inline: Inline
     inner: Sequence[tuple[str, Attrs]]
 
 
 class Writer(Protocol):
-    """Where nodes and constants go: the graph that is being made, or the body of a loop in it."""
+    """The target of nodes and constants: the graph or a loop body in it."""
 
     opset: int
     is_open: bool
@@ -109,8 +103,7 @@ class Writer(Protocol):
 class Translation:
     """One node on its way to ONNX.
 
-    ``inputs`` and ``outputs`` have the shapes and dtypes; outputs are all that the operator has,
-    hidden ones included, and their names mean nothing. ``used`` are the positions of the outputs
+    ``outputs`` include hidden ones; their names mean nothing. ``used`` are the positions of outputs
     that something reads. ``opset`` is the version that is written.
     """
 
@@ -135,47 +128,43 @@ class Translation:
 
     @property
     def inner(self) -> Sequence[tuple[str, Attrs]]:
-        """Return the operators of the node's first subgraph; see :class:`Subgraphs`."""
+        """The operators of the first subgraph; see :class:`Subgraphs`."""
         return self._subgraphs.inner if self._subgraphs is not None else ()
 
     @property
     def opset(self) -> int:
-        """Return the version of ONNX's operator set that is written."""
+        """The opset that is written."""
         return self._writer.opset
 
     @property
     def is_open(self) -> bool:
-        """Return whether sizes are free: nodes must be the same at all sizes, also those that do
-        nothing at some of them.
-        """
+        """Whether sizes are free: emit the same nodes at all sizes."""
         return self._writer.is_open
 
     def derive(
         self, attrs: Attrs, inputs: Sequence[Value], outputs: Sequence[Value]
     ) -> Translation:
-        """Return a node of other attributes and values as a part of this one, for the translation
-        of another operator.
-        """
+        """Return a part of this node with other attributes and values, for another operator."""
         return Translation(self.op, attrs, inputs, outputs, self._writer)
 
     def refuse(self, reason: str) -> NoReturn:
-        """Raise TranslationError: the node cannot be exported because it ``reason`` (``"has the mode bicubic"``)."""
+        """Raise TranslationError with ``reason``, a verb phrase (``"has the mode bicubic"``)."""
         raise TranslationError(reason)
 
     def require_floats(self) -> None:
-        """Refuse the node unless its data is floating point: ONNX has the operators that it needs only for floats."""
+        """Refuse data that is not floating point: ONNX lacks the operators."""
         if not self.inputs[0].dtype.startswith("float"):
             self.refuse(f"its data is {self.inputs[0].dtype}")
 
     def refuse_booleans(self) -> None:
-        """Refuse the node if its data is bool: ONNX has the operators that it needs only for numbers."""
+        """Refuse bool data: ONNX has the operators only for numbers."""
         if self.inputs[0].dtype == "bool":
             self.refuse("its data is bool")
 
     def emit(
         self, op_type: str, *inputs: Value | str, domain: str = "", **attributes: AttributeValue
     ) -> str:
-        """Emit an ONNX node with one output and return the output's name; an empty input is left out."""
+        """Emit a node with one output and return its name; empty inputs are left out."""
         return self.emit_several(op_type, 1, *inputs, domain=domain, **attributes)[0]
 
     def emit_several(
@@ -186,47 +175,42 @@ class Translation:
         domain: str = "",
         **attributes: AttributeValue,
     ) -> list[str]:
-        """Emit an ONNX node with ``count`` outputs and return their names."""
+        """Emit a node with ``count`` outputs and return their names."""
         if inputs and isinstance(inputs[0], Value) and not domain:
             self._check_dtype(op_type, inputs[0].dtype)
         names = [x.name if isinstance(x, Value) else x for x in inputs]
-        # An absent input keeps its place only in front of others.
+        # An absent input keeps its place only before others.
         while names and not names[-1]:
             names.pop()
         return self._writer.add_node(op_type, names, count, attributes, domain)
 
     def _check_dtype(self, op_type: str, dtype: str) -> None:
-        """Refuse the node where ONNX's operator does not take a dtype as its first input: checkers
-        refuse such a model.
-        """
+        """Refuse a first input's dtype that checkers would refuse."""
         if dtype not in TAKES.get(op_type, (dtype,)) or self.opset < TAKES_LATER.get(
             (op_type, dtype), 0
         ):
             self.refuse(f"ONNX's {op_type} takes no {dtype}")
 
     def body(self, inputs: Sequence[Value], build: BuildBody) -> Graph:
-        """Return the body of a loop or branch that ``build`` emits, for an attribute of an ONNX node.
+        """Return a loop or branch body that ``build`` emits, for a node's attribute.
 
-        ``inputs`` have the shapes and dtypes of the body's inputs; ``build`` gets them with their
-        names and may also read all outer values.
+        ``inputs`` have the shapes and dtypes of the body's inputs; ``build`` gets them with names,
+        and may read outer values.
         """
         return self._writer.add_body(inputs, build)
 
     def inline(self, number: int, inputs: Sequence[Value]) -> Sequence[Value]:
-        """Emit the nodes of subgraph ``number`` of the node on ``inputs`` for its variables, and return its heads."""
+        """Emit subgraph ``number`` on ``inputs`` for its variables; return its heads."""
         if self._subgraphs is None:
             self.refuse("it has no subgraph")
         return self._subgraphs.inline(number, inputs)
 
     def constant(self, value: Any, dtype: str) -> str:
-        """Return the name of a constant, of an array or of anything that numpy converts to one.
-
-        Equal constants are one.
-        """
+        """Return the name of a constant; equal ones share a name."""
         return self._writer.add_constant(np.asarray(value), dtype)
 
     def integers(self, values: Sequence[int]) -> str:
-        """Return the name of a constant row of int64, as shapes and axes are given."""
+        """Return the name of a constant row of int64."""
         return self.constant(np.asarray(values, np.int64), "int64")
 
     def number(self, value: float, dtype: str) -> str:
@@ -234,10 +218,7 @@ class Translation:
         return self.constant(np.asarray(value), dtype)
 
     def cast(self, x: Value | str, to: str, dtype: str = "") -> str:
-        """Return ``x`` with the dtype ``to``; ``dtype`` is its own dtype, where ``x`` is a name.
-
-        Equal dtypes need no node.
-        """
+        """Cast ``x`` unless dtypes are equal; a name needs its ``dtype``."""
         have = x.dtype if isinstance(x, Value) else dtype
         return _name(x) if have == to else self.emit("Cast", x, to=DTYPE_CODES[to])
 
@@ -250,11 +231,11 @@ class Translation:
         )
 
     def reshape(self, x: Value | str, shape: Sequence[int]) -> str:
-        """Return ``x`` with ``shape``, whose sizes are all known."""
+        """Return ``x`` with the known ``shape``."""
         if isinstance(x, Value) and x.shape == tuple(shape):
             return x.name
         target = self.integers(shape)
-        # Without allowzero a 0 copies the size of the input.
+        # Without allowzero, 0 copies the input's size.
         return (
             self.emit("Reshape", x, target, allowzero=1)
             if 0 in shape
@@ -262,7 +243,7 @@ class Translation:
         )
 
     def transpose(self, x: Value | str, axes: Sequence[int]) -> str:
-        """Return ``x`` with its axes in this order."""
+        """Permute the axes of ``x``."""
         return (
             _name(x)
             if list(axes) == list(range(len(axes)))
@@ -277,9 +258,7 @@ class Translation:
         ends: Sequence[int],
         steps: Sequence[int] = (),
     ) -> str:
-        """Return the part of ``x`` from ``starts`` to ``ends`` along ``axes``, in ONNX's terms:
-        ``FAR`` is beyond any axis.
-        """
+        """Slice ``x`` along ``axes`` in ONNX's terms; ``FAR`` is beyond any axis."""
         if not axes:
             return _name(x)
         more = [self.integers(steps)] if steps and set(steps) != {1} else []
@@ -290,12 +269,12 @@ class Translation:
     def reduce(
         self, op_type: str, x: Value | str, axes: Sequence[int], *, keepdims: bool = False
     ) -> str:
-        """Emit ``ReduceSum``, ``ReduceMean`` and the like over ``axes``; later opsets take these as an input."""
+        """Emit ``ReduceSum``, ``ReduceMean`` and the like."""
         if not axes:  # a single number each
             if op_type == "ReduceSumSquare":
                 return self.emit("Mul", x, x)
             return self.emit("Abs" if op_type in ("ReduceL1", "ReduceL2") else "Identity", x)
-        # ReduceSum takes its axes as an input since opset 13, the other reductions since opset 18.
+        # Axes are an input of ReduceSum since opset 13, of other reductions since 18.
         if op_type == "ReduceSum" or self.opset >= 18:
             return self.emit(op_type, x, self.integers(axes), keepdims=int(keepdims))
         return self.emit(op_type, x, axes=list(axes), keepdims=int(keepdims))
@@ -303,24 +282,24 @@ class Translation:
     def pad(
         self, x: Value | str, before: Sequence[int], after: Sequence[int], value: float, dtype: str
     ) -> str:
-        """Return ``x`` with this many cells of ``value`` before and after it along each axis; ``dtype`` is its own."""
+        """Pad each axis with ``value``; ``dtype`` is the dtype of ``x``."""
         if not any((*before, *after)):
             return _name(x)
         return self.emit("Pad", x, self.integers((*before, *after)), self.number(value, dtype))
 
 
 def wide_dtype(dtype: str) -> str:
-    """Return the dtype in which MXNet sums products: float32 for float16, otherwise the same."""
+    """Return the dtype in which MXNet sums products: float32 for float16, else the same."""
     return "float32" if dtype == "float16" else dtype
 
 
 Outputs = str | Sequence[str]
 Translate = Callable[[Translation], Outputs]
-"""Emits the nodes for one operator; returns the name of its output, or the names of its outputs in order."""
+"""Emits an operator's nodes; returns the name or names of its outputs, in order."""
 
 
 def keep_input(t: Translation) -> str:
-    """Return the first input: at inference the operator does nothing."""
+    """Return the first input: no effect at inference."""
     return t.inputs[0].name
 
 
@@ -330,9 +309,9 @@ def copy_input(t: Translation) -> str:
 
 
 class Translator(msgspec.Struct, frozen=True):
-    """The translation of one operator.
+    """One operator's translation.
 
-    ``condition`` says in words which of its nodes are refused; empty where none is.
+    ``condition`` says in words which nodes are refused, if any.
     """
 
     operator: str
@@ -341,7 +320,7 @@ class Translator(msgspec.Struct, frozen=True):
 
 
 class NoTranslation(msgspec.Struct, frozen=True):
-    """An operator that is not exported; ``reason`` says why, as a clause (``ONNX has no FFT of this form``)."""
+    """An operator that is not exported; ``reason`` is a clause (``ONNX has no such FFT``)."""
 
     operator: str
     reason: str

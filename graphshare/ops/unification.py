@@ -1,4 +1,4 @@
-"""Unification of partly known shapes and dtypes, and the inference rules that many operators share."""
+"""Unification of partly known shapes and dtypes, and shared inference rules."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from graphshare.text.format import format_count, format_shape
 
 
 def unify(a: Shape, b: Shape) -> Shape:
-    """Return a shape from two partial facts about it.
+    """Unify two partial shapes.
 
     Raises:
         KernelError: they contradict each other.
@@ -43,10 +43,10 @@ def is_known(shape: Shape) -> bool:
 
 
 def dims_of_rank(shape: Shape, rank: int, what: str = "") -> Dims:
-    """Return the dimensions of a shape that must have ``rank`` axes; ``what`` names the array in the error.
+    """Return a shape's dimensions; ``what`` names the array in the error.
 
     Raises:
-        KernelError: it has another rank.
+        KernelError: its rank is not ``rank``.
     """
     if shape is None:
         return (None,) * rank
@@ -58,7 +58,7 @@ def dims_of_rank(shape: Shape, rank: int, what: str = "") -> Dims:
 
 
 def count_elements(shape: Shape) -> Dim:
-    """Return the number of elements, None unless every dimension is known: in an ONNX model one may be a name."""
+    """Return the number of elements; None for unknown and named dimensions (ONNX)."""
     if shape is None or any(d is None or isinstance(d, str) for d in shape):
         return None
     return prod(d for d in shape if d is not None)
@@ -76,23 +76,23 @@ def normalize_axis(axis: int, rank: int) -> int:
 
 
 def with_dim(shape: Dims, axis: int, size: Dim) -> Dims:
-    """Return ``shape`` with another size along ``axis``, counted from the front."""
+    """Replace the size along ``axis``, counted from the front."""
     return (*shape[:axis], size, *shape[axis + 1 :])
 
 
 def without_axes(shape: Dims, axes: Collection[int]) -> Dims:
-    """Return ``shape`` without these axes, counted from the front."""
+    """Remove these axes, counted from the front."""
     return tuple([size for axis, size in enumerate(shape) if axis not in axes])
 
 
 def add_sizes(sizes: Sequence[Dim]) -> Dim:
-    """Return the sum of sizes; None unless all are known."""
+    """Return the sum; None unless all sizes are known."""
     known = [size for size in sizes if size is not None]
     return sum(known) if len(known) == len(sizes) else None
 
 
 def output_rule(shape_of: Callable[..., Shape]) -> ShapeRule:
-    """Return a rule that infers the only output as ``shape_of(attrs, *shapes)`` once every input has a known rank."""
+    """Return a rule for the only output, ``shape_of(attrs, *shapes)`` of known ranks."""
 
     def infer(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
         return inputs, outputs if None in inputs else [unify(shape_of(attrs, *inputs), outputs[0])]
@@ -101,12 +101,12 @@ def output_rule(shape_of: Callable[..., Shape]) -> ShapeRule:
 
 
 def attribute_rule(shape_of: Callable[[Attrs], Shape]) -> ShapeRule:
-    """Return a rule that infers the only output as ``shape_of(attrs)``, for any inputs."""
+    """Return a rule for the only output: ``shape_of(attrs)``."""
     return lambda attrs, inputs, outputs: (inputs, [unify(shape_of(attrs), outputs[0])])
 
 
 def infer_nothing(attrs: Attrs, inputs: Any, outputs: Any) -> tuple[Any, Any]:
-    """Return shapes or dtypes unchanged: nothing follows from them."""
+    """Return shapes or dtypes unchanged."""
     return inputs, outputs
 
 
@@ -119,7 +119,7 @@ def same_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, 
 
 
 def broadcast_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer the output of inputs that are broadcast, aligned at the last axis."""
+    """Infer the output of broadcast inputs, aligned at the last axis."""
     if any(shape is None for shape in inputs):
         return inputs, outputs
     known: list[Dims] = [shape for shape in inputs if shape is not None]
@@ -138,7 +138,7 @@ def _broadcast_dim(column: Sequence[Dim]) -> Dim:
         )
     if wide:
         return wide.pop()
-    # Beside 1 an unknown size may still be any.
+    # Beside 1 an unknown size is not determined.
     return None if None in column else 1
 
 
@@ -168,10 +168,10 @@ def same_floating_dtypes(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[T
 
 
 def demand_dtypes(rule: TypeRule) -> TypeRule:
-    """Return a rule as ``rule`` that refuses inputs whose dtypes differ from those that it infers for them.
+    """Return ``rule`` with a refusal of inputs whose dtypes differ from the inferred ones.
 
     Raises:
-        KernelError: the rule does, for the first such input.
+        KernelError: for the first such input.
     """
 
     def infer(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
@@ -183,7 +183,7 @@ def demand_dtypes(rule: TypeRule) -> TypeRule:
 
 
 def require_dtypes(inputs: Types, wanted: Types) -> None:
-    """Refuse inputs whose dtypes differ from those that a rule infers for them.
+    """Refuse inputs whose dtypes differ from the inferred ones, ``wanted``.
 
     Raises:
         KernelError: for the first such input.
@@ -194,22 +194,22 @@ def require_dtypes(inputs: Types, wanted: Types) -> None:
 
 
 def dtype_rule(dtype: str) -> TypeRule:
-    """Return a rule that infers ``dtype`` for the only output, for any inputs."""
+    """Return a rule: the only output has ``dtype``."""
     return lambda attrs, inputs, outputs: (inputs, [dtype])
 
 
 def compare_dtypes(dtype: str) -> TypeRule:
-    """Return a rule that infers one dtype for all inputs, and ``dtype`` for the only output."""
+    """Return a rule: one dtype for all inputs, ``dtype`` for the only output."""
     return lambda attrs, inputs, outputs: (same_dtypes(attrs, inputs, [])[0], [dtype])
 
 
 def dtype_from_attribute(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    """Infer the dtype that the attribute ``dtype`` names for the only output."""
+    """Infer the only output's dtype from the attribute ``dtype``."""
     return inputs, [attrs["dtype"]]
 
 
 def first_dtype(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    """Infer the dtype of the first input for the outputs; the other inputs have their own.
+    """Infer the first input's dtype for the outputs; other inputs are free.
 
     Raises:
         KernelError: an output has another dtype.

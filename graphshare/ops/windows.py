@@ -1,4 +1,4 @@
-"""Windows that slide over spatial axes, and channel layouts, for convolution and pooling."""
+"""Sliding windows over spatial axes, and channel layouts, for convolution and pooling."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _extent(kernel: tuple[int, ...], dilate: tuple[int, ...]) -> tuple[int, ...]
 
 
 class Window(NamedTuple):
-    """Kernel size, stride, dilation and padding of a window, each by spatial axis."""
+    """Kernel size, stride, dilation and padding per spatial axis."""
 
     kernel: tuple[int, ...]
     stride: tuple[int, ...]
@@ -26,21 +26,21 @@ class Window(NamedTuple):
 
     @property
     def extent(self) -> tuple[int, ...]:
-        """Return the number of cells that the window spans, dilation included, by axis."""
+        """Return the cells that the window spans, dilation included, per axis."""
         return _extent(self.kernel, self.dilate)
 
 
 def read_window(attrs: Attrs) -> Window:
-    """Return the window of the attributes ``kernel``, ``stride``, ``dilate`` and ``pad``.
+    """Read ``kernel``, ``stride``, ``dilate`` and ``pad``.
 
     Raises:
-        KernelError: their lengths differ, or a size, stride or dilation is less than 1.
+        KernelError: lengths differ, or a size, stride or dilation is less than 1.
     """
     kernel: tuple[int, ...] | None = attrs["kernel"]
     if kernel is None:
         raise KernelError("kernel is None, expected sizes")
     rank = len(kernel)
-    # An empty tuple, MXNet's default, stands for the usual number.
+    # An empty tuple is MXNet's default.
     values = [
         attrs.get(key) or (default,) * rank
         for key, default in (("stride", 1), ("dilate", 1), ("pad", 0))
@@ -58,34 +58,34 @@ def read_window(attrs: Attrs) -> Window:
 
 
 def check_layout(layout: str | None, rank: int) -> None:
-    """Raise :class:`KernelError` if a layout and the data differ in the number of axes."""
+    """Raise :class:`KernelError` if layout and data differ in rank."""
     if layout is not None and len(layout) != rank:
         raise KernelError(f"layout {layout} does not fit data with {format_count(rank, 'axis')}")
 
 
 def is_channels_last(layout: str | None) -> bool:
-    """Return whether the channel axis is the last one: NWC, NHWC, NDHWC."""
+    """Whether the channel axis is last: NWC, NHWC, NDHWC."""
     return layout is not None and layout.endswith("C")
 
 
 def channel_axes(attrs: Attrs) -> tuple[int, int]:
-    """Return the channel axis of a convolution's data and output, as counted from either end."""
+    """Return the channel axis of a convolution's data and output, from either end."""
     last = len(attrs["kernel"]) + 1
     return (last, -1) if is_channels_last(attrs["layout"]) else (1, -last)
 
 
 def to_channels_first(shape: Dims, last: bool) -> Dims:
-    """Return a shape in the order (N, C, spatial), from one whose channel axis is the last one if ``last``."""
+    """Reorder to (N, C, spatial); ``last``: the channel axis is last."""
     return (shape[0], shape[-1], *shape[1:-1]) if last else shape
 
 
 def to_layout(shape: Dims, last: bool) -> Dims:
-    """Return a shape in the order (N, C, spatial) in its own layout: the inverse of :func:`to_channels_first`."""
+    """Invert :func:`to_channels_first`."""
     return (shape[0], *shape[2:], shape[1]) if last else shape
 
 
 def output_size(size: Dim, extent: int, stride: int, pad: int) -> Dim:
-    """Return the number of positions of a window along an axis of ``size`` cells.
+    """Return the number of window positions along an axis of ``size`` cells.
 
     Raises:
         KernelError: the window does not fit.
@@ -100,12 +100,12 @@ def output_size(size: Dim, extent: int, stride: int, pad: int) -> Dim:
 
 
 def input_size(count: Dim, extent: int, stride: int, pad: int) -> Dim:
-    """Return the size of an axis with ``count`` positions of a window; None unless exactly one size does."""
+    """Return the axis size for ``count`` positions; None unless unique."""
     return count + extent - 1 - 2 * pad if count is not None and stride == 1 else None
 
 
 def unify_dims(a: Dim, b: Dim, what: str) -> Dim:
-    """Return a dimension from two partial facts about it; ``what`` names it in the error.
+    """Unify two partial dimensions; ``what`` names them in the error.
 
     Raises:
         KernelError: they contradict each other.
@@ -116,13 +116,13 @@ def unify_dims(a: Dim, b: Dim, what: str) -> Dim:
 
 
 def to_compute_dtype(x: Array) -> Array:
-    """Return ``x`` in the dtype of its sums of products: float32 for float16, otherwise its own."""
+    """Convert to the dtype of sums of products: float32 for float16, else its own."""
     return x.astype(np.float32) if x.dtype == np.float16 else x
 
 
 def tap_range(size: int, shift: int, stride: int, count: int) -> tuple[int, int, slice]:
-    """Return the first and last window with a cell inside the image at ``shift`` from its start, and those cells."""
-    # -(shift // stride) is -shift / stride, rounded up.
+    """Return the first and last window with a cell in the image at ``shift``, and those cells."""
+    # -shift / stride, rounded up.
     first = max(0, -(shift // stride))
     last = max(first, min(count, (size - 1 - shift) // stride + 1))
     begin = first * stride + shift
@@ -130,10 +130,10 @@ def tap_range(size: int, shift: int, stride: int, count: int) -> tuple[int, int,
 
 
 def tap_cells(size: int, window: Window, i: int, count: int, include_padding: bool) -> Array:
-    """Return the number of cells of each window along axis ``i``, with the padding (nothing beyond it) or without."""
+    """Return the cells of each window along axis ``i``, with or without padding."""
     begin = np.arange(count) * window.stride[i] - window.pad[i]
     end = np.minimum(begin + window.kernel[i], size + window.pad[i])
     if not include_padding:
         begin, end = np.maximum(begin, 0), np.minimum(end, size)
-    # A window wholly in the padding has no cells, and its sum is 0: no division by 0.
+    # A window of only padding has no cells and the sum 0; avoid division by 0.
     return np.maximum(end - begin, 1)

@@ -1,4 +1,4 @@
-"""Attention products on interleaved projections, (length, batch, heads * parts * depth), and their gradients."""
+"""Attention on interleaved projections, (length, batch, heads * parts * depth), and gradients."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from graphshare.ops.windows import unify_dims
 
 
 def split_interleaved(attrs: Attrs, x: Array, count: int) -> list[Array]:
-    """Return the ``count`` parts of ``x``, each (batch * heads, length, depth)."""
+    """Return ``count`` parts, each (batch * heads, length, depth)."""
     length, batch, _ = x.shape
-    # The parts of one head lie side by side, so heads are split off before the parts.
+    # A head's parts lie side by side, so heads are split off first.
     split = x.reshape(length, batch * attrs["heads"], count, -1)
     return [split[:, :, i].swapaxes(0, 1) for i in range(count)]
 
 
 def _split_projections(attrs: Attrs, projections: Sequence[Array]) -> list[Array]:
-    """Return queries, keys and values: from one array with all three, or queries from one and the rest from another."""
+    """Return queries, keys and values of one array, or of one for queries and one for the rest."""
     counts = (3,) if len(projections) == 1 else (1, 2)
     return [
         part
@@ -46,7 +46,7 @@ def _split_projections(attrs: Attrs, projections: Sequence[Array]) -> list[Array
 
 
 def scores(context: Context, attrs: Attrs, *projections: Array) -> Array:
-    """Return the scaled products of queries and keys (batch * heads, queries, keys)."""
+    """Return scaled products of queries and keys (batch * heads, queries, keys)."""
     queries, keys, _ = _split_projections(attrs, projections)
     scaled = queries / queries.dtype.type(sqrt(queries.shape[-1]))
     out = context.empty((*queries.shape[:2], keys.shape[1]), np.result_type(scaled, keys))
@@ -57,11 +57,11 @@ def scores(context: Context, attrs: Attrs, *projections: Array) -> Array:
 def weigh_values(
     context: Context, attrs: Attrs, projected: Array, attention: Array, *, parts: int
 ) -> Array:
-    """Return the weighted values (queries, batch, heads * depth); values are the last of ``parts`` in ``projected``."""
+    """Return weighted values (queries, batch, heads * depth); values are the last of ``parts``."""
     values = split_interleaved(attrs, projected, parts)[-1]
     length, heads = attention.shape[1], len(values)
     out = context.empty((length, heads, values.shape[-1]), np.result_type(attention, values))
-    # Written through a view in the order of the result: this spares a copy by a transposition.
+    # A view in the order of the result spares a transposing copy.
     np.matmul(attention, values, out=out.swapaxes(0, 1))
     return out.reshape(length, -1, attrs["heads"] * values.shape[-1])
 
@@ -71,11 +71,7 @@ def _multiply(size: Dim, factor: int) -> Dim:
 
 
 def _divide(size: Dim, parts: int, what: str) -> Dim:
-    """Return ``size / parts``.
-
-    Raises:
-        KernelError: the division has a remainder.
-    """
+    """Divide sizes; a remainder raises :class:`KernelError`."""
     if size is not None and size % parts:
         raise KernelError(f"{what} is {size}, which is not a multiple of {parts}")
     return None if size is None else size // parts
@@ -84,13 +80,13 @@ def _divide(size: Dim, parts: int, what: str) -> Dim:
 def self_scores_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     """Infer the scores from the projections."""
     length, batch, width = dims_of_rank(inputs[0], 3)
-    # Only the check matters: the depth of a head is not in the shape of the scores.
+    # Only checked: scores have no depth axis.
     _divide(width, 3 * attrs["heads"], "the last axis of queries_keys_values")
     return inputs, [unify((_multiply(batch, attrs["heads"]), length, length), outputs[0])]
 
 
 def self_values_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer the attention and the output from the projections."""
+    """Infer attention and output."""
     length, batch, width = dims_of_rank(inputs[0], 3)
     depth = _divide(width, 3 * attrs["heads"], "the last axis of queries_keys_values")
     attention = unify((_multiply(batch, attrs["heads"]), length, length), inputs[1])
@@ -100,7 +96,7 @@ def self_values_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
 
 
 def cross_scores_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer the scores from both projections."""
+    """Infer the scores."""
     (queries, batch, width), (keys, other, doubled) = (
         dims_of_rank(inputs[0], 3),
         dims_of_rank(inputs[1], 3),
@@ -116,7 +112,7 @@ def cross_scores_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
 
 
 def cross_values_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer the output from projections and attention."""
+    """Infer the output."""
     (keys, batch, doubled), (_, queries, _) = dims_of_rank(inputs[0], 3), dims_of_rank(inputs[1], 3)
     depth = _divide(doubled, 2 * attrs["heads"], "the last axis of keys_values")
     attention = unify((_multiply(batch, attrs["heads"]), queries, keys), inputs[1])
@@ -126,9 +122,7 @@ def cross_values_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
 
 
 def self_scores_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
-    """Count for each score a product over the width of a head; queries, keys and values share the
-    last axis of the data.
-    """
+    """Count a product over a head's width per score; queries, keys and values share an axis."""
     return prod(outputs[0]) * (inputs[0][2] // 3 // int(attrs["heads"]))
 
 
@@ -137,7 +131,7 @@ def _cross_scores_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
 
 
 def values_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
-    """Count for each output one product per weighted value, the last axis of the attention."""
+    """Count for each output a product per weighted value."""
     return prod(outputs[0]) * inputs[1][-1]
 
 
@@ -157,7 +151,7 @@ KERNELS = with_limits(
 
 
 def _interleave(like: Array, heads: int, parts: list[Array | None]) -> Array:
-    """Return gradients (batch * heads, length, depth), None for zeros, interleaved as in the projections ``like``."""
+    """Interleave gradients (batch * heads, length, depth), None for zeros, like the projections."""
     length, batch, _ = like.shape
     result: Array = np.zeros(
         (length, batch * heads, len(parts), like.shape[2] // (heads * len(parts))), like.dtype
@@ -169,7 +163,7 @@ def _interleave(like: Array, heads: int, parts: list[Array | None]) -> Array:
 
 
 def scores_gradient(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return the gradients of the projections: of the one array, or of the queries and of the keys and values."""
+    """Return gradients of the projections: one array, or queries and keys with values."""
     projections, heads = entry.inputs, entry.attrs["heads"]
     queries, keys, _ = _split_projections(entry.attrs, projections)
     scaled = dy * dy.dtype.type(1 / sqrt(queries.shape[-1]))
@@ -183,7 +177,7 @@ def scores_gradient(entry: TapeEntry, dy: Array) -> Gradients:
 
 
 def values_gradient(entry: TapeEntry, dy: Array, *, parts: int) -> Gradients:
-    """Return the gradients of the projections (values are the last of their ``parts``) and of the attention."""
+    """Return gradients of the projections (values come last of ``parts``) and of the attention."""
     (projected, attention), heads = entry.inputs, entry.attrs["heads"]
     values = split_interleaved(entry.attrs, projected, parts)[-1]
     gradient = dy.reshape(dy.shape[0], -1, values.shape[-1]).swapaxes(0, 1)

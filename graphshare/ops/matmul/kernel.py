@@ -39,10 +39,10 @@ from graphshare.text.format import format_count, format_shape
 def fully_connected(
     context: Context, attrs: Attrs, x: Array, weight: Array, bias: Array | None = None
 ) -> Array:
-    """Return x @ weight.T + bias, weight (num_hidden, inputs); ``flatten`` merges all axes of ``x`` but the first."""
+    """Return x @ weight.T + bias, weight (num_hidden, inputs); ``flatten`` merges axes after 0."""
     axes = 1 if attrs["flatten"] else x.ndim - 1
     lead = x.shape[:axes]
-    # numpy cannot infer a size from -1 where the data has no elements.
+    # numpy cannot infer -1 for data without elements.
     rows = to_compute_dtype(x).reshape(prod(lead), prod(x.shape[axes:]))
     out = context.empty((len(rows), len(weight)), rows.dtype)
     np.matmul(rows, to_compute_dtype(weight).T, out=out)
@@ -52,7 +52,7 @@ def fully_connected(
 
 
 def fully_connected_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer weight, bias and output from the data, and the data from them as far as possible."""
+    """Infer weight, bias and output from the data, and the data as far as possible."""
     data, (hidden, width), out = inputs[0], dims_of_rank(inputs[1], 2), outputs[0]
     hidden = unify_dims(hidden, attrs["num_hidden"], "axis 0 of weight against num_hidden")
     if data is not None and not data:
@@ -94,7 +94,7 @@ def _unify_dense(data: Dims, out: Shape, width: Dim, flatten: bool) -> tuple[Dim
     rest = data[1:]
     unknown = [i for i, d in enumerate(rest) if d is None]
     known = prod(d for d in rest if d is not None)
-    # With another axis of size 0, any size gives the width 0.
+    # If another size is 0, any size gives the width 0.
     if len(unknown) == 1 and width is not None and known:
         if width % known:
             raise KernelError(
@@ -106,11 +106,9 @@ def _unify_dense(data: Dims, out: Shape, width: Dim, flatten: bool) -> tuple[Dim
 
 
 def dot(context: Context, attrs: Attrs, a: Array, b: Array) -> Array:
-    """Return the product over the last axis of ``a`` (transposed: the first) and the first of ``b``
-    (transposed: the last).
-    """
+    """Multiply over the last axis of ``a`` and the first of ``b``; if transposed the opposite."""
     if a.ndim == b.ndim == 1:
-        # MXNet has no arrays without axes: the product of two vectors has the shape (1,).
+        # MXNet has no arrays without axes: two vectors give the shape (1,).
         return np.full(1, np.dot(to_compute_dtype(a), to_compute_dtype(b)), a.dtype)
     inner_a, inner_b = _inner_axes(attrs, a.ndim, b.ndim)
     left, right = to_compute_dtype(a), to_compute_dtype(b)
@@ -127,7 +125,7 @@ def _inner_axes(attrs: Attrs, left: int, right: int) -> tuple[int, int]:
 
 
 def dot_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer the output from both sides, and the shared axis in both directions."""
+    """Infer the output, and the shared axis in both directions."""
     a, b = inputs
     if a is None or b is None:
         return inputs, outputs
@@ -143,7 +141,6 @@ def dot_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, S
 
 
 def _multiply_matrices(attrs: Attrs, a: Array, b: Array) -> Array:
-    """Return the product over the last two axes, each side transposed if the attributes say so."""
     left = np.swapaxes(a, -1, -2) if attrs["transpose_a"] else a
     right = np.swapaxes(b, -1, -2) if attrs["transpose_b"] else b
     result: Array = np.matmul(to_compute_dtype(left), to_compute_dtype(right))
@@ -151,7 +148,7 @@ def _multiply_matrices(attrs: Attrs, a: Array, b: Array) -> Array:
 
 
 def batch_dot(context: Context, attrs: Attrs, a: Array, b: Array) -> Array:
-    """Return a matrix product for each index of the axes before the last two."""
+    """Multiply matrices of the last two axes."""
     return _multiply_matrices(attrs, a, b).astype(a.dtype, copy=False)
 
 
@@ -181,14 +178,14 @@ def _infer_batch_dot_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tu
 
 
 def matrix_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer the output (and the third input, of the same shape) from both sides, and shared axes in both directions."""
+    """Infer the output (and third input) from both sides, and shared axes in both directions."""
     known = next((shape for shape in inputs[:2] if shape is not None), None)
     if known is None:
         return inputs, outputs
     rank = len(known)
     if rank < 2:
         raise KernelError(f"{format_shape(known)} is not a matrix, expected at least two axes")
-    # batch_dot has no `axis`: its rows are on the second-to-last one.
+    # batch_dot has no `axis`.
     row = normalize_axis(attrs.get("axis", -2), rank)
     require(row != rank - 1, "axis (of the rows) cannot be the last axis")
     a, b = dims_of_rank(inputs[0], rank), dims_of_rank(inputs[1], rank)
@@ -223,7 +220,7 @@ def div_sqrt_dim(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def khatri_rao(context: Context, attrs: Attrs, *matrices: Array) -> Array:
-    """Return the Kronecker product column by column: (product of all rows, columns)."""
+    """Return the column-wise Kronecker product: (product of all rows, columns)."""
     out = matrices[0]
     for matrix in matrices[1:]:
         out = (out[:, None] * matrix).reshape(-1, matrix.shape[1])
@@ -231,7 +228,7 @@ def khatri_rao(context: Context, attrs: Attrs, *matrices: Array) -> Array:
 
 
 def khatri_rao_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer the product of the rows, and the columns in all directions."""
+    """Infer the product of rows, and columns in all directions."""
     columns, rows = dims_of_rank(outputs[0], 2)[1], []
     for shape in inputs:
         rows.append(dims_of_rank(shape, 2)[0])
@@ -242,7 +239,7 @@ def khatri_rao_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
 
 
 def fully_connected_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
-    """Count a product for each column of the weight (num_hidden, columns) and each output."""
+    """Count for each output a product over the weight's columns."""
     return prod(outputs[0]) * inputs[1][-1]
 
 
@@ -300,7 +297,7 @@ def fully_connected_gradient(entry: TapeEntry, dy: Array) -> tuple[Array | None,
 
 
 def dot_gradient(entry: TapeEntry, dy: Array) -> tuple[Array, Array]:
-    """Return the gradients of both sides: ``dy`` times the other side, summed over its remaining axes."""
+    """Return both gradients: ``dy`` times the other side, summed over its remaining axes."""
     a, b = (to_compute_dtype(x) for x in entry.inputs)
     if a.ndim == b.ndim == 1:
         scalar = dy.reshape(())
@@ -325,7 +322,6 @@ def dot_gradient(entry: TapeEntry, dy: Array) -> tuple[Array, Array]:
 
 
 def _matrix_gradients(attrs: Attrs, a: Array, b: Array, dy: Array) -> tuple[Array, Array]:
-    """Return the gradients of both sides of a product over the last two axes."""
     a, b, dy = (to_compute_dtype(x) for x in (a, b, dy))
     left = np.swapaxes(a, -1, -2) if attrs["transpose_a"] else a
     right = np.swapaxes(b, -1, -2) if attrs["transpose_b"] else b
@@ -357,18 +353,18 @@ def gemm2_gradient(entry: TapeEntry, dy: Array) -> tuple[Array, ...]:
 
 
 def gemm_gradient(entry: TapeEntry, dy: Array) -> tuple[Array, ...]:
-    """Return the gradients of a and b, as in :func:`gemm2_gradient`, and of c."""
+    """Return the gradients of a, b and c."""
     return (*gemm2_gradient(entry, dy), dy * dy.dtype.type(entry.attrs["beta"]))
 
 
 def div_sqrt_dim_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return the gradient scaled like the data."""
+    """Scale the gradient like the data."""
     result: Array = dy / dy.dtype.type(sqrt(dy.shape[-1]))
     return result
 
 
 def khatri_rao_gradient(entry: TapeEntry, dy: Array) -> tuple[Array, ...]:
-    """Return for each matrix the gradient times the product of all others, column by column."""
+    """Multiply, column by column, the gradient by the product of the other matrices."""
     matrices = entry.inputs
     rows = [len(m) for m in matrices]
     whole = dy.reshape(*rows, -1)

@@ -1,4 +1,4 @@
-"""Signatures and batch-axis rules of the operators of family ``matmul``."""
+"""Signatures and batch-axis rules of family ``matmul``."""
 
 from __future__ import annotations
 

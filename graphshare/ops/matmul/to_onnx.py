@@ -1,4 +1,4 @@
-"""Products of matrices in ONNX, including attention by head; float16 is summed in float32, as in MXNet."""
+"""Matrix products and attention in ONNX; float16 is summed in float32, as in MXNet."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from graphshare.ops.unification import normalize_axis
 
 
 def translate_fully_connected(t: Translation) -> str:
-    """Emit ``Gemm`` for rows of inputs; data of more axes is flattened to rows, and the result shaped back."""
+    """Emit ``Gemm`` for rows of inputs; other data is flattened to rows and back."""
     x, weight, *bias = widen_factors(t)
     axes = 1 if t.attrs["flatten"] else x.rank - 1
     lead = x.shape[:axes]
@@ -24,7 +24,7 @@ def translate_fully_connected(t: Translation) -> str:
 
 
 def widen_factors(t: Translation) -> list[Value]:
-    """Return the inputs in the dtype of their sums of products; ONNX does not multiply matrices of 8-bit integers."""
+    """Return inputs in the dtype of sums; ONNX does not multiply matrices of 8-bit integers."""
     if any(x.dtype in ("int8", "uint8", "bool") for x in t.inputs):
         t.refuse(
             f"it multiplies matrices of {t.inputs[0].dtype}, which neither MXNet nor ONNX supports"
@@ -35,7 +35,7 @@ def widen_factors(t: Translation) -> list[Value]:
 
 
 def translate_dot(t: Translation) -> str:
-    """Emit ``MatMul`` over the last axis of the first and the first axis of the second, or over the opposite ones."""
+    """Emit ``MatMul`` over the last axis of ``a`` and the first of ``b``, or the reverse."""
     a, b = widen_factors(t)
     left: Value | str = a
     right: Value | str = b
@@ -44,19 +44,19 @@ def translate_dot(t: Translation) -> str:
     last = t.attrs["transpose_b"] and b.rank > 1
     if last:
         right = t.transpose(b, (b.rank - 1, *range(b.rank - 1)))
-    # MatMul would take the leading axes as a batch; dot sums over one axis and keeps all others.
+    # MatMul would batch the leading axes; dot keeps them.
     if b.rank > 2:
         inner = b.shape[-1] if last else b.shape[0]
         right = t.reshape(right, (inner, prod(b.shape) // inner))
     out = t.emit("MatMul", left, right)
-    # MatMul of two vectors has no axes; MXNet's product has the shape (1,).
+    # MXNet's product of two vectors has the shape (1,), ONNX's has no axes.
     if a.rank == b.rank == 1 or b.rank > 2:
         out = t.reshape(out, t.outputs[0].shape)
     return t.cast(out, t.outputs[0].dtype, a.dtype)
 
 
 def translate_matrix_product(t: Translation) -> str:
-    """Emit ``MatMul`` of batches of matrices with rows on ``axis``: alpha * a @ b, for a third input beta * c more."""
+    """Emit alpha * a @ b, for a third input beta * c more, with rows on ``axis``."""
     values = widen_factors(t)
     rank = values[0].rank
     rows = normalize_axis(t.attrs.get("axis", -2), rank)
@@ -71,7 +71,7 @@ def translate_matrix_product(t: Translation) -> str:
     narrow = t.outputs[0].dtype
     if t.attrs.get("alpha", 1) != 1:
         out = t.emit("Mul", out, t.number(_round(t.attrs["alpha"], narrow), dtype))
-    # Like the kernel, round to float16 before the sum, after it, and in beta * c.
+    # Like the kernel, round to float16 before and after the sum, and in beta * c.
     out = t.cast(out, narrow, dtype)
     if len(values) > 2:
         addend = t.cast(
@@ -89,14 +89,14 @@ def _round(number: float, dtype: str) -> float:
 
 
 def translate_div_sqrt_dim(t: Translation) -> str:
-    """Emit a division by the square root of the size of the last axis, rounded to the dtype of the data."""
+    """Divide by the root of the last axis' size, in the data's dtype."""
     x = t.widen(t.inputs[0])
     root = t.number(_round(sqrt(x.shape[-1]), t.inputs[0].dtype), x.dtype)
     return t.cast(t.emit("Div", x, root), t.outputs[0].dtype, x.dtype)
 
 
 def translate_khatri_rao(t: Translation) -> str:
-    """Emit for each further matrix a product of every row with every row."""
+    """Emit for each further matrix products of all pairs of rows."""
     t.refuse_booleans()
     first, *others = t.inputs
     out, rows = term(t, first), first.shape[0]
@@ -111,7 +111,7 @@ _FLOATS = "8-bit integers, booleans and matrices without elements are refused"
 
 
 def translate_scores(t: Translation) -> str:
-    """Emit the scaled products of queries and keys, (queries / sqrt(depth)) @ keys, of one sequence or of two."""
+    """Emit (queries / sqrt(depth)) @ keys, of one sequence or of two."""
     projections, counts = [t.widen(x) for x in t.inputs], (3,) if len(t.inputs) == 1 else (1, 2)
     parts = [
         part
@@ -128,7 +128,7 @@ def translate_scores(t: Translation) -> str:
 
 
 def translate_values(t: Translation) -> str:
-    """Emit the attention applied to the values, the last part of the projections."""
+    """Apply the attention to the values, the last part of the projections."""
     projected, attention = map(t.widen, t.inputs)
     if 0 in projected.shape:
         return _zeros(t)
@@ -139,7 +139,7 @@ def translate_values(t: Translation) -> str:
 
 
 def split_interleaved(t: Translation, x: Value, count: int) -> list[str]:
-    """Return the ``count`` parts of ``x``, each (batch * heads, length, depth)."""
+    """Return ``count`` parts, each (batch * heads, length, depth)."""
     length, batch, width = x.shape
     heads = t.attrs["heads"]
     depth = width // heads // count
@@ -152,7 +152,7 @@ def split_interleaved(t: Translation, x: Value, count: int) -> list[str]:
 
 
 def _zeros(t: Translation) -> str:
-    """Return sums of nothing; onnxruntime leaves these out where it fuses a product with its scale."""
+    """Return zeros: onnxruntime leaves sums of nothing out where it fuses a scale."""
     return t.constant(np.zeros(t.outputs[0].shape), t.outputs[0].dtype)
 
 

@@ -1,6 +1,6 @@
-"""Normalization by channel: with statistics of the batch while training, otherwise with the moving ones.
+"""BatchNorm by the batch's statistics while training, otherwise by the moving ones.
 
-Gradients pass through the statistics of the batch, too, while training.
+While training, gradients pass through the statistics.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from graphshare.ops.windows import to_compute_dtype, unify_dims
 from graphshare.text.format import format_shape
 
 _CHUNK = 1 << 17
-"""Number of elements that are scaled and shifted at a time, so that they stay in the cache in between."""
+"""Elements scaled and shifted at a time, to stay in the cache."""
 
 _LARGEST_SHIFT = 16
-"""The largest mean * scale for x * scale + shift instead of (x - mean) * scale + beta."""
+"""The largest mean * scale at which x * scale + shift replaces (x - mean) * scale + beta."""
 
 
 def channel_terms(
     attrs: Attrs, gamma: Array, beta: Array, moving_mean: Array, moving_var: Array
 ) -> tuple[Array, Array]:
-    """Return factor and term by channel of BatchNorm with moving statistics, in float64."""
+    """Return factor and term per channel with moving statistics, in float64."""
     factor = 1 / np.sqrt(moving_var.astype(np.float64) + attrs["eps"])
     if not attrs["fix_gamma"]:
         factor = factor * gamma
@@ -49,7 +49,7 @@ def channel_terms(
 def plain_scaling(
     attrs: Attrs, gamma: Array, beta: Array, moving_mean: Array, moving_var: Array
 ) -> tuple[Array, Array] | tuple[None, None]:
-    """Return factor and term of :func:`channel_terms` in the dtype of beta; None if they would lose precision."""
+    """Return :func:`channel_terms` in the dtype of beta; None if they would lose precision."""
     factor, term = channel_terms(attrs, gamma, beta, moving_mean, moving_var)
     if not np.all(np.abs(moving_mean * factor) <= _LARGEST_SHIFT):
         return None, None
@@ -59,10 +59,9 @@ def plain_scaling(
 def batch_norm(
     context: Context, attrs: Attrs, *inputs: Array, inverse: bool = True, relu: bool = False
 ) -> KernelResult | Array:
-    """Return (x - mean) / sqrt(variance + eps) * gamma + beta, with ``relu`` at least 0; then the
-    mean and the variance.
+    """Return (x - mean) / sqrt(variance + eps) * gamma + beta, mean and variance.
 
-    With ``inverse`` the last one is 1 / sqrt(variance + eps) instead of the variance.
+    ``relu`` makes the first at least 0; ``inverse`` makes the last 1 / sqrt(variance + eps).
     """
     x, gamma, beta, moving_mean, moving_var = inputs
     axis = normalize_axis(attrs.get("axis", 1), x.ndim)
@@ -74,7 +73,7 @@ def batch_norm(
     factor = 1 / np.sqrt(variance.astype(np.float64) + attrs["eps"])
     scale = factor if attrs["fix_gamma"] else factor * gamma
     out = _scale_and_shift(context, x, axis, mean, scale, beta, relu=relu)
-    # Nothing reads the statistics, so they are not copied.
+    # Unread statistics are not copied.
     if fixed and context.num_outputs == 1:
         return out
     second = factor.astype(variance.dtype) if inverse else variance
@@ -91,7 +90,7 @@ def batch_norm(
 
 
 def _statistics(x: Array, axis: int, dtype: Any) -> tuple[Array, Array]:
-    """Return mean and biased variance by channel, NaN where there is nothing to average."""
+    """Return mean and biased variance per channel, NaN for no elements."""
     if not x.size:
         nothing = np.full(x.shape[axis], np.nan, dtype)
         return nothing, nothing
@@ -100,7 +99,7 @@ def _statistics(x: Array, axis: int, dtype: Any) -> tuple[Array, Array]:
     mean: Array = wide.mean(axis=others)
     shape = [1] * x.ndim
     shape[axis] = -1
-    # In two passes: the mean of the squares less the squared mean would cancel.
+    # In two passes: mean(x**2) - mean**2 would cancel.
     deviation = wide - mean.reshape(shape)
     np.square(deviation, out=deviation)
     return mean.astype(dtype, copy=False), deviation.mean(axis=others).astype(dtype, copy=False)
@@ -116,20 +115,20 @@ def _scale_and_shift(
     *,
     relu: bool = False,
 ) -> Array:
-    """Return (x - mean) * scale + beta, with ``relu`` at least 0, in the buffer of ``x`` if it is reusable.
+    """Return (x - mean) * scale + beta, with ``relu`` at least 0, in a reusable ``x``.
 
-    It is computed as x * scale + shift unless the two terms would cancel so far that their rounding matters.
+    It is x * scale + shift unless the two terms would cancel so far that their rounding matters.
     """
     wide = np.float32 if x.dtype == np.float16 else x.dtype
     out = result_buffer(context, x)
     tail = (-1, *(1,) * (x.ndim - 1 - axis))
     plain = bool(np.all(np.abs(mean * scale) <= _LARGEST_SHIFT))
-    # Computed in float64 and rounded once.
+    # Rounded once, from float64.
     shift = (beta - mean * scale if plain else beta).astype(wide).reshape(tail)
     factor, middle = scale.astype(wide).reshape(tail), mean.astype(wide).reshape(tail)
     for index, channels in _split_channels(x.shape, axis):
         cells = x[index]
-        # float16 is scaled in float32 and rounded at the end; only a part at a time needs more memory.
+        # float16 is scaled in float32; only a part at a time needs more memory.
         target = out[index] if x.dtype == wide else np.empty(cells.shape, wide)
         if plain:
             np.multiply(cells, factor[channels], out=target)
@@ -147,9 +146,8 @@ def _scale_and_shift(
 
 
 def _split_channels(shape: tuple[int, ...], axis: int) -> list[tuple[tuple[Any, ...], slice]]:
-    """Return indices of parts that fit into the cache, each with its channels: one part if everything fits."""
     inner = int(np.prod(shape[axis + 1 :]))
-    # A call for each short row would cost more than the cache saves.
+    # Many calls for short rows would cost more than the cache saves.
     if axis > 1 or inner < 64 or inner * shape[axis] <= _CHUNK:
         return [((...,), slice(None))]
     step = max(1, _CHUNK // inner)
@@ -158,7 +156,7 @@ def _split_channels(shape: tuple[int, ...], axis: int) -> list[tuple[tuple[Any, 
 
 
 def batch_norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer one shape for data and output, and one number for each channel for all others, in both directions."""
+    """Infer the output, and one number per channel for all others, in both directions."""
     data = unify(inputs[0], outputs[0])
     channels: Dim = None
     for shape in (*inputs[1:], *outputs[1:]):
@@ -181,7 +179,7 @@ def batch_norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sh
 
 
 def _matrix_or_image_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer the shapes of BatchNorm for data ``(N, C)`` or ``(N, C, H, W)``."""
+    """Restrict the data to ``(N, C)`` or ``(N, C, H, W)``."""
     data = unify(inputs[0], outputs[0])
     if data is not None and len(data) not in (2, 4):
         raise KernelError(f"data is {format_shape(data)}, expected two or four axes")
@@ -189,7 +187,7 @@ def _matrix_or_image_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tu
 
 
 def batch_norm_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    """Infer the dtype of the data for the output and all others; for float16 the others are float32."""
+    """Infer the data's dtype for all; beside float16 data the others are float32."""
     (data,), _ = same_dtypes(attrs, inputs[:1], outputs[:1])
     rest = [*inputs[1:], *outputs[1:]]
     statistics = "float32" if data == "float16" else data
@@ -200,7 +198,7 @@ def batch_norm_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types
             )
     if statistics is None:
         statistics = next((dtype for dtype in rest if dtype is not None), None)
-        # float32 statistics belong to data of float32 or of float16.
+        # float32 statistics occur with float32 and float16 data.
         data = statistics if statistics == "float64" else None
     return [data, *[statistics] * (len(inputs) - 1)], [data, *[statistics] * (len(outputs) - 1)]
 
@@ -216,14 +214,14 @@ def _by_channel(
     return Kernel(operator, forward, batch_norm_shapes, batch_norm_types, scaling=scaling)
 
 
-# With the ReLU it is more than a scaling that could be folded into weights.
+# The ReLU keeps it from being folded into weights.
 BATCH_NORM_RELU = _by_channel(
     "_contrib_BatchNormWithReLU", partial(batch_norm, relu=True), scaling=None
 )  # more than scaling
 
 
 def rectify(attrs: Attrs, operation: Operation, place: int) -> tuple[Kernel, Attrs] | None:
-    """Return BatchNorm and ReLU as one kernel; None for another operation."""
+    """Fuse a following ReLU; None for another operation."""
     return (BATCH_NORM_RELU, attrs) if operation == RELU else None
 
 
@@ -242,7 +240,7 @@ KERNELS = with_limits(
 
 
 def batch_norm_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Gradients:
-    """Return the gradients of data, gamma (0 if fixed) and beta. Gradients of the output statistics are ignored."""
+    """Return gradients of data, gamma (0 if fixed) and beta; output statistics have none."""
     x, gamma, _beta, moving_mean, moving_var = entry.inputs
     attrs = entry.attrs
     if not x.size:  # the statistics of nothing are NaN, the sum over nothing is 0
@@ -283,7 +281,7 @@ def batch_norm_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Gradie
 
 
 def batch_norm_relu_gradient(entry: TapeEntry, dy: Array, *rest: Array | None) -> Gradients:
-    """Return the gradients of :func:`batch_norm_gradient` for ``dy`` where the output is not 0."""
+    """Return :func:`batch_norm_gradient` for ``dy`` where the output is not 0."""
     return batch_norm_gradient(entry, dy * (entry.outputs[0] != 0), *rest)
 
 

@@ -1,4 +1,4 @@
-"""Normalization within a sample, and operators that are the identity outside training, with their gradients."""
+"""Normalization within a sample, operators without effect outside training, and gradients."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from graphshare.text.format import format_count, format_shape
 
 
 def _standardize(x: Array, axes: tuple[int, ...], eps: float) -> tuple[Array, Array, Array]:
-    """Return (x - mean) / deviation over ``axes``, the mean and the deviation sqrt(variance + eps), their axes kept."""
+    """Return (x - mean) / deviation, mean and deviation sqrt(variance + eps), ``axes`` kept."""
     x = np.ascontiguousarray(
         x
     )  # the order of the sums, and so the last bits, follow the memory layout
@@ -49,9 +49,7 @@ def instance_norm(context: Context, attrs: Attrs, x: Array, gamma: Array, beta: 
 def layer_norm(
     context: Context, attrs: Attrs, x: Array, gamma: Array, beta: Array
 ) -> tuple[Array, Array, Array]:
-    """Normalize along one axis, whose length gamma and beta have; return mean and deviation too,
-    that axis kept as 1.
-    """
+    """Normalize along one axis; return mean and deviation too, axis kept."""
     axis = normalize_axis(attrs["axis"], x.ndim)
     out, mean, deviation = _standardize(to_compute_dtype(x), (axis,), attrs["eps"])
     tail = (-1, *(1,) * (x.ndim - 1 - axis))
@@ -67,7 +65,7 @@ def layer_norm(
 def group_norm(
     context: Context, attrs: Attrs, x: Array, gamma: Array, beta: Array
 ) -> tuple[Array, Array, Array]:
-    """Normalize groups of channels (N, C, ...) of each sample; gamma and beta have one number for each group."""
+    """Normalize groups of channels (N, C, ...) of each sample, with gamma and beta per group."""
     groups = attrs["num_groups"]
     split = to_compute_dtype(x).reshape(len(x), groups, -1)
     out, mean, deviation = _standardize(split, (2,), attrs["eps"])
@@ -82,7 +80,7 @@ def group_norm(
 
 
 def sum_nearby_channels(x: Array, size: int) -> Array:
-    """Return for each channel (axis 1) the sum over the ``size`` channels around it, one fewer for an even ``size``."""
+    """Sum over ``size`` channels (axis 1) around each, one fewer for an even ``size``."""
     total: Array = x.copy()
     for shift in range(1, min((size - 1) // 2, x.shape[1] - 1) + 1):
         total[:, shift:] += x[:, :-shift]
@@ -91,10 +89,10 @@ def sum_nearby_channels(x: Array, size: int) -> Array:
 
 
 def local_response_norm(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return x / (knorm + alpha / nsize * sum of squares of the nearby channels)^beta; channels are on axis 1."""
+    """Return x / (knorm + alpha / nsize * sum of squares of nearby channels)^beta (axis 1)."""
     require(x.dtype.kind == "f", f"{x.dtype} is not supported, expected floats")
     total = sum_nearby_channels(np.square(to_compute_dtype(x)), attrs["nsize"])
-    # nsize may be 0: alpha / 0 is infinite, and the result 0, as in MXNet.
+    # As in MXNet, nsize 0 makes the result 0.
     total *= total.dtype.type(np.divide(attrs["alpha"], attrs["nsize"]))
     total += total.dtype.type(attrs["knorm"])
     np.power(total, total.dtype.type(-attrs["beta"]), out=total)
@@ -110,7 +108,7 @@ def l2_normalization(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def length_along_axes(attrs: Attrs, x: Array) -> tuple[tuple[int, ...], Array]:
-    """Return the axes that ``mode`` names and sqrt(sum of squares + eps) over them, those axes kept as 1."""
+    """Return the axes of ``mode`` and sqrt(sum of squares + eps) over them, axes kept."""
     axes = {
         "instance": tuple(range(1, x.ndim)),
         "channel": (1,),
@@ -120,7 +118,7 @@ def length_along_axes(attrs: Attrs, x: Array) -> tuple[tuple[int, ...], Array]:
 
 
 def dropout(context: Context, attrs: Attrs, x: Array) -> Array | KernelResult:
-    """Return ``x``; in training (in mode ``always`` at any time) a share ``p`` is set to 0 and the rest scaled up."""
+    """In training (mode ``always``: at any time) set a share ``p`` to 0 and scale the rest up."""
     keep = 1 - attrs["p"]
     if keep == 1 or not (context.training or attrs["mode"] == "always"):
         return x
@@ -128,7 +126,7 @@ def dropout(context: Context, attrs: Attrs, x: Array) -> Array | KernelResult:
         raise KernelError("Dropout needs random numbers, and this run has no generator")
     shape = tuple(1 if i in attrs["axes"] else n for i, n in enumerate(x.shape))
     is_kept = context.rng.random(shape, dtype=np.float32) < keep
-    # With p = 1 nothing is kept, and the mask is 0 / 1.
+    # With p = 1 the mask is 0 / 1.
     mask = is_kept.astype(x.dtype) / x.dtype.type(keep or 1)
     result: Array = np.multiply(x, mask, out=reuse_buffer(context, x))
     return KernelResult((result, mask), {}, mask)
@@ -137,12 +135,12 @@ def dropout(context: Context, attrs: Attrs, x: Array) -> Array | KernelResult:
 def sparse_regularization(
     context: Context, attrs: Attrs, x: Array, moving_avg: Array
 ) -> Array | KernelResult:
-    """Return ``x``; in training update the running mean of each unit, for the penalty in the backward pass."""
+    """Return ``x``; in training update each unit's running mean, for the later penalty."""
     return KernelResult((x,), {1: update_average(attrs, x, moving_avg)}) if context.training else x
 
 
 def update_average(attrs: Attrs, x: Array, moving_avg: Array) -> Array:
-    """Return the running mean of each unit, or of each channel where it has one number for each, after this batch."""
+    """Return the running mean after this batch, per unit or per channel, as ``moving_avg``."""
     momentum = x.dtype.type(attrs["momentum"])
     average = x.reshape(len(x), -1).mean(axis=0)
     if average.shape != moving_avg.shape:
@@ -159,7 +157,7 @@ def _vectors(inputs: Shapes, length: Dim, what: str) -> tuple[Dim, list[tuple[Di
 def infer_instance_norm_shapes(
     attrs: Attrs, inputs: Shapes, outputs: Shapes
 ) -> tuple[Shapes, Shapes]:
-    """Infer equal shapes of data and output; gamma and beta have one number for each channel."""
+    """Infer the output; gamma and beta have one number per channel."""
     _require_channels(unify(inputs[0], outputs[0]))
     return infer_layer_norm_shapes({"axis": 1}, inputs, outputs)
 
@@ -172,7 +170,7 @@ def _require_channels(data: Shape) -> None:
 
 
 def infer_layer_norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer equal shapes of data and output; gamma and beta have the length of the axis."""
+    """Infer the output; gamma and beta have the axis' length."""
     data = unify(inputs[0], outputs[0])
     if data is None:
         return [data, *_vectors(inputs[1:], None, "gamma and beta")[1]], outputs
@@ -188,14 +186,14 @@ def infer_layer_norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tu
 def infer_l2_normalization_shapes(
     attrs: Attrs, inputs: Shapes, outputs: Shapes
 ) -> tuple[Shapes, Shapes]:
-    """Infer equal shapes of data and output, the norms' too; channels and spatial axes need three axes."""
+    """Infer output and norms; channels and spatial axes need three axes."""
     if attrs["mode"] != "instance":
         _require_channels(unify(inputs[0], outputs[0]))
     return same_shapes(attrs, inputs, outputs)
 
 
 def infer_group_norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer equal shapes of data and output; gamma and beta have ``num_groups`` numbers."""
+    """Infer the output; gamma and beta have ``num_groups`` numbers."""
     data, groups = unify(inputs[0], outputs[0]), attrs["num_groups"]
     _, vectors = _vectors(inputs[1:], groups, "gamma and beta against num_groups")
     if data is None:
@@ -211,7 +209,7 @@ def infer_group_norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tu
 def infer_response_norm_shapes(
     attrs: Attrs, inputs: Shapes, outputs: Shapes
 ) -> tuple[Shapes, Shapes]:
-    """Infer equal shapes ``(N, C, H, W)`` of data and output."""
+    """Infer the output ``(N, C, H, W)``."""
     data = unify(inputs[0], outputs[0])
     if data is not None and len(data) != 4:
         raise KernelError(
@@ -221,7 +219,7 @@ def infer_response_norm_shapes(
 
 
 def infer_sparse_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer equal shapes of data and output; the running mean has one number for each index of axis 1."""
+    """Infer the output; the running mean has the size of axis 1."""
     data = unify(inputs[0], outputs[0])
     if data is None:
         return [data, inputs[1]], [data]
@@ -252,9 +250,7 @@ KERNELS = (
 def standardize_gradient(
     x: Array, dy: Array, axes: tuple[int, ...], eps: float
 ) -> tuple[Array, Array]:
-    """Return the gradient of ``x`` from the gradient of (x - mean) / deviation over ``axes``, and
-    the standardized values.
-    """
+    """Return the gradient through (x - mean) / deviation, and the standardized values."""
     centred = x - x.mean(axis=axes, keepdims=True)
     inverse = 1 / np.sqrt(np.square(centred).mean(axis=axes, keepdims=True) + x.dtype.type(eps))
     standard = centred * inverse
@@ -286,7 +282,7 @@ def layer_norm_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Gradie
 
 
 def group_norm_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Gradients:
-    """Return the gradients of data, gamma and beta; gamma and beta have one number for each group."""
+    """Return the gradients of data, gamma and beta (these per group)."""
     x, gamma, _beta = entry.inputs
     groups = entry.attrs["num_groups"]
     split, gradient = (to_compute_dtype(a).reshape(len(x), groups, -1) for a in (x, dy))
@@ -302,7 +298,7 @@ def group_norm_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Gradie
 
 
 def local_response_norm_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return ``dy * s^-beta - 2 alpha beta / nsize * x * sum of (dy * x * s^(-beta - 1)) over the nearby channels``."""
+    """Return ``dy * s^-beta - 2 alpha beta / nsize * x * nearby sum(dy * x * s^(-beta - 1))``."""
     (x,), attrs = entry.inputs, entry.attrs
     wide, gradient, size = to_compute_dtype(x), to_compute_dtype(dy), attrs["nsize"]
     number = wide.dtype.type
@@ -328,15 +324,13 @@ def l2_normalization_gradient(entry: TapeEntry, dy: Array) -> Array:
 
 
 def dropout_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
-    """Return ``dy`` times the mask of the forward pass (0 for dropped elements)."""
-    # Where the forward pass dropped nothing it returned no mask.
+    """Multiply ``dy`` by the forward pass's mask."""
+    # No mask: nothing was dropped.
     return np.asarray(dy * entry.outputs[1] if len(entry.outputs) > 1 else dy)
 
 
 def sparse_regularization_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return ``dy`` plus the penalty's ``penalty * (-t / m + (1 - t) / (1 - m))`` with the running
-    mean ``m`` of each unit.
-    """
+    """Return ``dy + penalty * (-t / m + (1 - t) / (1 - m))``; ``m`` is a unit's running mean."""
     x, moving_avg = entry.inputs
     attrs = entry.attrs
     if not entry.training:

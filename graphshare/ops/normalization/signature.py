@@ -1,4 +1,4 @@
-"""Signatures and batch-axis rules of the operators of family ``normalization``."""
+"""Signatures and batch-axis rules of family ``normalization``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OLD_BATCH_NORM = (
     "eps:float=0.00100000005; momentum:float=0.899999976; fix_gamma:bool=True; use_global_stats:bool=False; "
     "output_mean_var:bool=False"
 )
-# A SyncBatchNorm's ``key`` names a barrier of the process: two nodes with one key would wait for each other.
+# ``key`` names a barrier of the process: two nodes with one key would wait for each other.
 BARRIER = ("_contrib_SyncBatchNorm", "key")
 BARRIER_KEYS = {BARRIER[0]: (BARRIER[1],)}
 

@@ -1,8 +1,8 @@
 """Normalization in ONNX, and operators that are the identity at inference.
 
-``BatchNormalization`` normalizes axis 1 by moving statistics. Where ONNX has no operator of the
-same meaning, means and variances within a sample are plain arithmetic: it exists in every opset and
-dtype, and gives the statistics that MXNet has as outputs.
+``BatchNormalization`` uses moving statistics on axis 1. Without a matching operator, normalization
+within a sample is plain arithmetic: it exists in every opset and dtype and gives MXNet's
+statistics.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from graphshare.ops.unification import normalize_axis
 
 
 def translate_instance_norm(t: Translation) -> str:
-    """Emit ``InstanceNormalization``, or its arithmetic where onnxruntime has no kernel for the dtype."""
+    """Emit ``InstanceNormalization``, or arithmetic where onnxruntime lacks the dtype."""
     t.require_floats()
     if t.attrs["eps"] < 0:
         t.refuse(f"its eps is {t.attrs['eps']}, expected at least 0")
@@ -30,15 +30,13 @@ def translate_instance_norm(t: Translation) -> str:
 
 
 def translate_layer_norm(t: Translation) -> list[str]:
-    """Emit ``LayerNormalization`` for the last axis, arithmetic for another; the mean and the
-    deviation keep it as 1.
-    """
+    """Emit ``LayerNormalization`` for the last axis, else arithmetic; statistics keep it as 1."""
     t.require_floats()
     x = t.inputs[0]
     if 0 in x.shape:
         t.refuse("its data has no elements")
     axis = normalize_axis(t.attrs["axis"], x.rank)
-    # ONNX's other outputs are float32, and the third is the inverse of the deviation that MXNet returns.
+    # ONNX's other outputs are float32, and its third is the inverse of MXNet's deviation.
     if axis == x.rank - 1 and t.opset >= 17 and not t.used - {0}:
         return [t.emit("LayerNormalization", *t.inputs, axis=-1, epsilon=float(t.attrs["eps"]))]
     out, mean, deviation = _standardize(t, x, [axis])
@@ -50,7 +48,7 @@ def translate_layer_norm(t: Translation) -> list[str]:
 
 
 def translate_group_norm(t: Translation) -> list[str]:
-    """Emit a normalization of groups of channels as rows, with one gamma and beta for each."""
+    """Normalize groups of channels as rows, with gamma and beta per group."""
     t.require_floats()
     x, groups = t.inputs[0], t.attrs["num_groups"]
     if 0 in x.shape[1:]:
@@ -66,13 +64,13 @@ def translate_group_norm(t: Translation) -> list[str]:
 
 
 def translate_local_response_norm(t: Translation) -> str:
-    """Emit ``LRN`` over an odd number of channels (an even ``nsize`` also means one), or its arithmetic."""
+    """Emit ``LRN`` over an odd number of channels (even ``nsize``: one fewer), or arithmetic."""
     x, size = t.inputs[0], max(1, t.attrs["nsize"] - (t.attrs["nsize"] + 1) % 2)
     if t.attrs["nsize"] == 0:
         t.refuse("its nsize is 0")
-    # ONNX divides alpha by its own, odd size, MXNet by nsize.
+    # ONNX divides alpha by its odd size, MXNet by nsize.
     alpha, beta, bias = t.attrs["alpha"] / t.attrs["nsize"], t.attrs["beta"], t.attrs["knorm"]
-    # onnxruntime has no LRN of float64, and takes only a positive alpha and beta.
+    # onnxruntime's LRN takes no float64, and only a positive alpha and beta.
     if x.dtype != "float64" and alpha > 0 and beta > 0:  # what onnxruntime demands
         return t.emit(
             "LRN", x, size=size, alpha=float(alpha * size), beta=float(beta), bias=float(bias)
@@ -106,7 +104,7 @@ def translate_l2_normalization(t: Translation) -> str:
 
 
 def translate_dropout(t: Translation) -> str:
-    """Return the data; the mode ``always`` would draw random numbers."""
+    """Return the data; refuse the mode ``always``: it draws random numbers."""
     if t.attrs["mode"] == "always" and t.attrs["p"] != 0:
         t.refuse(
             "it has the mode always, which draws random numbers at inference; without this mode it is the identity"
@@ -115,7 +113,6 @@ def translate_dropout(t: Translation) -> str:
 
 
 def _standardize(t: Translation, x: Value, axes: Sequence[int]) -> tuple[str, str, str]:
-    """Return (x - mean) / deviation over ``axes``, the mean, and the deviation sqrt(variance + eps)."""
     wide = wide_dtype(t.inputs[0].dtype)
     data = t.cast(x, wide)
     mean = t.reduce("ReduceMean", data, axes, keepdims=True)
@@ -126,7 +123,7 @@ def _standardize(t: Translation, x: Value, axes: Sequence[int]) -> tuple[str, st
 
 
 def _scale(t: Translation, x: str, axes: int) -> str:
-    """Return x * gamma + beta in the dtype of the data; gamma and beta get this many axes of size 1 at their end."""
+    """Return x * gamma + beta in the data's dtype; gamma and beta get ``axes`` trailing axes."""
     wide = wide_dtype(t.inputs[0].dtype)
     for op_type, vector in zip(("Mul", "Add"), t.inputs[1:3], strict=True):
         term = t.reshape(
@@ -137,11 +134,10 @@ def _scale(t: Translation, x: str, axes: int) -> str:
 
 
 def translate_batch_norm(t: Translation) -> list[str]:
-    """Emit ``BatchNormalization``; a fixed gamma is a constant of ones. Mean and deviation are
-    returned if they are read.
+    """Emit ``BatchNormalization``; a fixed gamma is ones. Mean and deviation follow if read.
 
-    Data with one axis, a negative eps or one that float32 cannot hold beside float64 data, and
-    means far from 0 need plain arithmetic.
+    Plain arithmetic serves data with one axis, a negative eps or one that float32 cannot hold
+    beside float64 data, and means far from 0.
     """
     t.require_floats()
     x, mean = t.inputs[0], t.inputs[3]
@@ -159,9 +155,7 @@ def translate_batch_norm(t: Translation) -> list[str]:
 
 
 def _cancels(t: Translation) -> bool:
-    """Return whether known statistics are so far from 0 that x * factor + term, as runtimes compute
-    it, loses digits.
-    """
+    """Whether x * factor + term loses digits with known statistics."""
     arrays = [x.read() for x in t.inputs[1:] if x.read is not None]
     return len(arrays) == 4 and plain_scaling(t.attrs, *arrays)[0] is None
 
@@ -179,7 +173,6 @@ def _normalize_channels(t: Translation, axis: int) -> str:
 
 
 def _scale_channels(t: Translation, axis: int) -> str:
-    """Return (x - mean) * (gamma / sqrt(variance + eps)) + beta."""
     x, gamma, beta, mean, _variance = t.inputs
     wide, tail = mean.dtype, (-1, *(1,) * (x.rank - 1 - axis))
     factor = _inverse_deviation(t)
@@ -197,7 +190,7 @@ def _rectify(t: Translation, out: str) -> str:
 
 
 def _spread(t: Translation) -> str:
-    """Return 1 / sqrt(variance + eps) for BatchNorm with or without ReLU, the variance for the other operators."""
+    """Return 1 / sqrt(variance + eps) for BatchNorm (with ReLU), else the variance."""
     if t.op not in ("BatchNorm", "_contrib_BatchNormWithReLU"):
         return t.emit("Identity", t.inputs[4])
     return _inverse_deviation(t)
@@ -210,7 +203,6 @@ def _inverse_deviation(t: Translation) -> str:
 
 
 def _swap(rank: int, axis: int) -> list[int]:
-    """Return the axes with axis 1 and ``axis`` exchanged."""
     axes = list(range(rank))
     axes[1], axes[axis] = axis, 1
     return axes

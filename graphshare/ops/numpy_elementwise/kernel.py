@@ -1,4 +1,4 @@
-"""The numpy interface's elementwise operators and their gradients.
+"""The numpy interface's elementwise operators and gradients.
 
 Dtypes are promoted, arrays broadcast, comparisons give booleans.
 """
@@ -41,17 +41,16 @@ INTEGER_FUNCTIONS: dict[str, Any] = {
 
 
 def _ldexp_scalar(x: Array, exponent: Array) -> Array:
-    """Return x times 2 to a power that may have a fraction."""
     return np.asarray(x * np.power(2.0, exponent))
 
 
 def has_sign_of(x: Array, other: Array) -> Array:
-    """Return whether ``x`` and ``other`` are both negative or both not; NaN is neither."""
+    """Return whether both are negative or both not; NaN is neither."""
     return np.asarray(((x >= 0) & (other >= 0)) | ((x < 0) & (other < 0)))
 
 
 def _copysign(x: Array, other: Array) -> Array:
-    """Return x with the sign of another number; NaN has none, and negates x."""
+    """Return x with another number's sign; NaN has none, and negates x."""
     return np.where(has_sign_of(x, other), x, -x)
 
 
@@ -60,7 +59,7 @@ _REAL: dict[str, Any] = {"arctan2": np.arctan2, "copysign": _copysign, "ldexp": 
 
 def _integer_scalar(function: Any) -> Forward:
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
-        # MXNet truncates the number to the array's dtype first: the bitwise and of 3 and 2.7 is 2.
+        # MXNet truncates the number first: 3 & 2.7 is 2.
         return np.asarray(
             function(x, convert(np.asarray(attrs["scalar"], np.float64), x.dtype))
         ).astype(x.dtype)
@@ -82,7 +81,7 @@ def _real_scalar(function: Any, reverse: bool) -> Forward:
 
 
 def integer_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    """Infer one dtype for all arrays; it must not be floating point."""
+    """Infer one dtype for all arrays, not floating point."""
     known, results = same_dtypes(attrs, inputs, outputs)
     if known[0] is not None and known[0].startswith("float"):
         raise KernelError(f"{known[0]} is not supported, expected integers")
@@ -90,7 +89,6 @@ def integer_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, T
 
 
 def _real_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    """Infer the dtype of any operator between an array and a number."""
     return inputs, outputs if inputs[0] is None else [result_type(attrs, inputs[0])]
 
 
@@ -113,14 +111,14 @@ def around(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def nan_to_num(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Replace NaN and infinities, by default with 0 and the limits of the dtype."""
+    """Replace NaN and infinities, by default with 0 and the dtype's limits."""
     return np.nan_to_num(
         x, copy=True, nan=attrs["nan"], posinf=attrs["posinf"], neginf=attrs["neginf"]
     )
 
 
 def polyval(context: Context, attrs: Attrs, p: Array, x: Array) -> Array:
-    """Evaluate the polynomial with coefficients ``p``, highest power first, at ``x``."""
+    """Evaluate the polynomial ``p``, highest power first, at ``x``."""
     return np.polyval(p, x).astype(x.dtype)
 
 
@@ -132,7 +130,7 @@ def _polyval_shapes(attrs: Attrs, inputs: Any, outputs: Any) -> Any:
 
 
 def _where(left: str | None, right: str | None) -> Forward:
-    """Return the first value where the condition is not 0, else the second: the attribute named, or the next array."""
+    """Choose the first value where the condition is not 0; attributes may replace arrays."""
 
     def forward(context: Context, attrs: Attrs, condition: Array, *arrays: Array) -> Array:
         dtype = arrays[0].dtype if arrays else np.dtype(np.float32)
@@ -147,7 +145,7 @@ def _where(left: str | None, right: str | None) -> Forward:
 
 
 def where_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    """Infer one dtype for the result and all arrays but the condition; float32 where both values are attributes."""
+    """Infer one dtype for all but the condition; float32 if both values are attributes."""
     if len(inputs) == 1:
         return inputs, ["float32"]
     data, results = same_dtypes(attrs, inputs[1:], outputs)
@@ -187,12 +185,11 @@ _FLOAT_FUNCTIONS: dict[str, Any] = {"arctan2": np.arctan2, "hypot": np.hypot}
 
 
 def _promote(a: str, b: str) -> str:
-    """Return the dtype of the result: the wider one, floating point before any other."""
     if a == b:
         return a
     floats = [name for name in (a, b) if name.startswith("float")]
     if floats:
-        # The names float16, float32 and float64 sort by width.
+        # The names sort by width.
         return max(floats)
     return str(np.result_type(a, b))
 
@@ -203,7 +200,6 @@ def _arithmetic_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Type
 
 
 def _division_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    """Infer the promoted dtype of one or two arrays, float32 for integers."""
     if None in inputs:
         return inputs, outputs
     name = _promote(str(inputs[0]), str(inputs[-1]))
@@ -226,12 +222,11 @@ def _plain(function: Any) -> Forward:
 
 
 def _arithmetic_kernel(name: str, word: str, types: Any = _arithmetic_types) -> Kernel:
-    """Return the kernel of the function ``word`` of two arrays, whose result has the dtype that ``types`` gives."""
     function = binary.ARITHMETIC[word]
 
     def forward(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
         (name,) = types(attrs, [str(x.dtype), str(y.dtype)], [None])[1]
-        # An array of another dtype than the result cannot hold it.
+        # The result does not fit into an array of another dtype.
         reusable = context.reusable if x.dtype == y.dtype else ()
         return function(
             Context(training=context.training, reusable=reusable),
@@ -330,7 +325,7 @@ KERNELS = with_limits(
 
 
 def broadcast_where_gradient(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return the gradients of ``x`` where the condition is not 0 and of ``y`` elsewhere, in their own shapes."""
+    """Return gradients of ``x`` where the condition is not 0 and of ``y`` elsewhere."""
     condition, x, y = entry.inputs
     return [
         None,
@@ -343,8 +338,6 @@ _LN2 = log(2.0)
 
 
 def _scalar_vjp(slope: Callable[[Array, float], Array]) -> Vjp:
-    """Return the gradient ``dy * slope(x, scalar)`` of an array beside a number."""
-
     def vjp(entry: TapeEntry, dy: Array) -> Array:
         (x,) = entry.inputs
         return fit_to(dy * slope(x, entry.attrs["scalar"]), x)
@@ -357,7 +350,7 @@ def _arctan2(x: Array, number: float) -> Array:
 
 
 def _rarctan2(x: Array, number: float) -> Array:
-    """Return MXNet's slope, with x in the numerator; the derivative would be ``-number / (x^2 + number^2)``."""
+    """Return MXNet's slope, with x on top; the derivative is ``-number / (x^2 + number^2)``."""
     return np.asarray(-x / (x * x + number * number))
 
 
@@ -370,37 +363,36 @@ def _rldexp(exponent: Array, number: float) -> Array:
 
 
 def ldexp_gradient(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return the gradients of the number and of its exponent."""
+    """Return gradients of number and exponent."""
     x, exponent = entry.inputs
     scaled = dy * np.exp2(exponent)
     return [fit_to(scaled, x), fit_to(scaled * x * _LN2, exponent)]
 
 
 def copysign_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return the gradient of the number, negated where its sign changed; the gradient of the other operand is zero."""
+    """Return the number's gradient, negated where its sign changed; the other operand has none."""
     x, sign_source = entry.inputs
     return fit_to(np.where(has_sign_of(x, sign_source), dy, -dy), x)
 
 
 def nan_to_num_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return ``dy`` at the elements that were finite."""
+    """Return ``dy`` at finite elements."""
     (x,) = entry.inputs
     return np.where(np.isfinite(x), dy, dy.dtype.type(0))
 
 
 def polyval_gradient(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return the gradients of the coefficients, by the powers of x, and of x, by the polynomial's derivative."""
+    """Return gradients of coefficients (powers of x) and of x (the derivative)."""
     p, x = entry.inputs
     dp = dy.reshape(-1) @ np.vander(x.reshape(-1), len(p))
     return [dp.astype(p.dtype, copy=False), fit_to(dy * np.polyval(np.polyder(p), x), x)]
 
 
 def _where_scalar_vjp(*, left: bool) -> Vjp:
-    """Return the gradient of the array of a ``where`` with a number on the ``left`` or on the right.
+    """Return the array's gradient in a ``where`` with a number on the ``left`` or right.
 
-    A number on the left leaves the array where the condition is 0, one on the right where it is
-    not; but MXNet computes both the wrong way round, except for an array on the left that was
-    broadcast.
+    A left number leaves the array where the condition is 0, a right one where it is not; MXNet
+    computes both the wrong way round, except for an array beside a left number that was broadcast.
     """
 
     def vjp(entry: TapeEntry, dy: Array) -> Gradients:

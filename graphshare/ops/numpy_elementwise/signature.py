@@ -1,4 +1,4 @@
-"""Signatures of the operators of family ``numpy_elementwise``."""
+"""Signatures of family ``numpy_elementwise``."""
 
 from __future__ import annotations
 

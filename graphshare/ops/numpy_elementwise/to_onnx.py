@@ -1,7 +1,7 @@
-"""The numpy interface's elementwise operators in ONNX: dtypes are promoted, comparisons give booleans.
+"""The numpy interface's elementwise operators in ONNX: promotion, comparisons to booleans.
 
-Bitwise functions are a loop over the bits, as ONNX has operators for bits from opset 18 on; the
-least common multiple is Euclid's algorithm.
+Bitwise functions loop over bits, as ONNX has operators for them only from opset 18; the least
+common multiple is Euclid's algorithm.
 """
 
 from __future__ import annotations
@@ -27,12 +27,11 @@ _COMPARISONS |= {name: name for name in ("equal", "greater", "greater_equal", "n
 
 
 def _never(x: Term) -> Term:
-    """Return false for each element."""
     return ~_always(x)
 
 
 def _always(x: Term) -> Term:
-    # An integer is equal to itself, so this is true in the shape of x.
+    # An integer equals itself: true in the shape of x.
     return x.equals(x)
 
 
@@ -41,7 +40,6 @@ def _is_finite(x: Term) -> Term:
 
 
 def _of_floats(test: Callable[[Term], Term]) -> Callable[[Term], Term]:
-    """Return a test that no integer passes."""
     return lambda x: test(x) if x.is_float else _never(x)
 
 
@@ -56,7 +54,7 @@ _TESTS: dict[str, Callable[[Term], Term]] = {
 
 
 def translate_arithmetic(t: Translation, name: str) -> str:
-    """Emit the function ``name`` of two arrays in the output's dtype."""
+    """Emit the function ``name`` in the output's dtype."""
     x, y = (value.cast(t.outputs[0].dtype) for value in terms(t))
     return binary.FUNCTIONS[name](x, y).name
 
@@ -69,7 +67,7 @@ def translate_scalar_comparison(t: Translation, name: str) -> str:
 
 
 def translate_division(t: Translation, reverse: bool) -> str:
-    """Emit the quotient of an array and a number; with ``reverse`` the number comes first."""
+    """Emit a quotient with a number; with ``reverse`` the number comes first."""
     data = term(t).cast(t.outputs[0].dtype)
     number = data.number(float(np.dtype(data.dtype).type(t.attrs["scalar"])))
     return (number / data if reverse else data / number).name
@@ -79,11 +77,10 @@ Function = Callable[[Term, Term], Term]
 
 _WIDTHS = {"int8": 8, "uint8": 8, "int32": 32, "int64": 64}
 _STEPS_OF_EUCLID = 93
-"""As many as the numbers below 2**63 need: consecutive Fibonacci numbers need most."""
+"""Enough below 2**63: consecutive Fibonacci numbers need most."""
 
 
 def _bitwise(x: Term, y: Term, *, op_type: str) -> Term:
-    """Return a bitwise function, ``And``, ``Or`` or ``Xor`` of the bits."""
     if x.dtype == "bool":
         return x.apply(op_type, y)
     if x.t.opset >= 18:
@@ -94,17 +91,15 @@ def _bitwise(x: Term, y: Term, *, op_type: str) -> Term:
 
 
 def _loop_over_bits(x: Term, y: Term, op_type: str, width: int) -> Term:
-    """Return the sum of the results' bits times their weights, from the lowest bit on."""
-
     def step(states: Sequence[Term]) -> list[Term]:
         a, b, total, weight = states
-        # ONNX's Mod takes the divisor's sign, so these are bits of two's complement; the weight of
-        # the highest one overflows to the weight of the sign.
+        # ONNX's Mod has the divisor's sign, so these are two's complement bits; the highest weight
+        # overflows to the sign's.
         low, other = a.apply("Mod", 2), b.apply("Mod", 2)
         bit = low.is_true().apply(op_type, other.is_true()).cast("int64")
         return [(a - low) / 2, (b - other) / 2, total + bit * weight, weight * 2]
 
-    # States of a loop keep their shape, so both are broadcast first.
+    # Loop states keep their shape, so both are broadcast first.
     both = x + y * 0, y + x * 0
     return _repeat(width, [*both, both[0] * 0, both[0] * 0 + 1], step)[2]
 
@@ -112,7 +107,7 @@ def _loop_over_bits(x: Term, y: Term, op_type: str, width: int) -> Term:
 def _repeat(
     count: int, states: Sequence[Term], step: Callable[[Sequence[Term]], Sequence[Term]]
 ) -> list[Term]:
-    """Emit a ``Loop`` that applies ``step`` to states of the output's shape ``count`` times."""
+    """Emit a ``Loop`` of ``count`` steps on states of the output's shape."""
     t, shape = states[0].t, states[0].t.outputs[0].shape
 
     def build(inputs: Sequence[Value]) -> list[Value]:
@@ -130,13 +125,13 @@ def _repeat(
 
 
 def least_common_multiple(x: Term, y: Term) -> Term:
-    """Return the least common multiple without a sign; 0 where one number is 0."""
+    """Return the least common multiple without a sign; 0 if a number is 0."""
     a, b = x.cast("int64").apply("Abs"), y.cast("int64").apply("Abs")
 
     def step(states: Sequence[Term]) -> list[Term]:
         large, small = states
         is_done = small.equals(0)
-        # Elements that are done stay unchanged while others go on; Mod by 0 is undefined.
+        # Finished elements stay unchanged; Mod by 0 is undefined.
         rest = large.apply("Mod", is_done.choose(1, small))
         return [is_done.choose(large, small), rest]
 
@@ -153,13 +148,13 @@ INTEGER_FUNCTIONS: dict[str, Function] = {
 
 
 def arctan2(y: Term, x: Term) -> Term:
-    """Return the angle of the point (x, y), by quadrants: ONNX has only the arc tangent of a quotient."""
+    """Return the angle of (x, y) by quadrants: ONNX has only the arc tangent of a quotient."""
     up, right = (z.widen() if z.is_float else z.cast("float64") for z in (y, x))
     height, width = up.apply("Abs"), right.apply("Abs")
-    # At the origin the angle is the angle of 0 / 1.
+    # At the origin, take the angle of 0 / 1.
     ratio = height / (height + width).equals(0).choose(1.0, width)
     both = height.is_infinite() & width.is_infinite()
-    # The quotient of two infinities is NaN, and their angle 45 degrees.
+    # Two infinities have a NaN quotient, and 45 degrees.
     quotient = both.choose(1.0, ratio)
     angle = arctan(quotient) if quotient.dtype == "float64" else quotient.apply("Atan")
     turned = _is_negative(right).choose(math.pi - angle, angle)
@@ -167,12 +162,12 @@ def arctan2(y: Term, x: Term) -> Term:
 
 
 def _is_negative(x: Term) -> Term:
-    """Return where the sign is negative, including -0."""
+    """Return where the sign is negative, -0 included."""
     return (x < 0) | (1 / x < 0)
 
 
 def copysign(x: Term, other: Term) -> Term:
-    """Return ``x`` with the sign of another number; NaN has none, and negates ``x``."""
+    """Return ``x`` with another number's sign; NaN has none, and negates ``x``."""
     if x.dtype == "uint8":
         return x
     agree = ((x >= 0) & (other >= 0)) | ((x < 0) & (other < 0))
@@ -180,7 +175,7 @@ def copysign(x: Term, other: Term) -> Term:
 
 
 def ldexp(x: Term, exponent: Term) -> Term:
-    """Return ``x`` times 2 to a power that may have a fraction, in float64."""
+    """Return ``x * 2 ** exponent`` in float64, also for fractions."""
     wide = x.cast("float64")
     return (wide * wide.number(2.0).apply("Pow", exponent.cast("float64"))).convert(x.dtype)
 
@@ -189,12 +184,12 @@ _REAL: dict[str, Function] = {"arctan2": arctan2, "copysign": copysign, "ldexp":
 
 
 def translate_real_scalar(t: Translation, name: str, reverse: bool = False) -> str:
-    """Emit a function of an array and a number; with ``reverse`` the number comes first."""
+    """Emit a function with a number; with ``reverse`` the number comes first."""
     x = term(t)
     data = x.cast(result_type(t.attrs, x.dtype))
     number = data.number(read_scalar(t, data.dtype))
     if reverse:
-        # copysign of uint8 is its first operand, broadcast to the shape of the output.
+        # uint8: the first operand, broadcast to the output's shape.
         return _REAL[name](
             number.expand(t.outputs[0].shape) if name == "copysign" else number, data
         ).name
@@ -208,7 +203,7 @@ def translate_integer_scalar(t: Translation, name: str) -> str:
 
 
 def translate_bitwise_not(t: Translation) -> str:
-    """Emit the complement: -1 - x, of unsigned integers 255 - x."""
+    """Emit -1 - x, of unsigned integers 255 - x."""
     x = term(t)
     if x.dtype == "bool":
         return (~x).name
@@ -216,7 +211,7 @@ def translate_bitwise_not(t: Translation) -> str:
 
 
 def translate_around(t: Translation) -> str:
-    """Emit ``Round``, of as many decimals in float64."""
+    """Emit ``Round``; decimals in float64."""
     x, decimals = term(t), t.attrs["decimals"]
     if not x.is_float:
         return x.name
@@ -227,7 +222,7 @@ def translate_around(t: Translation) -> str:
 
 
 def translate_nan_to_num(t: Translation) -> str:
-    """Emit replacements of NaN and infinities, by default with 0 and the limits of the dtype."""
+    """Replace NaN and infinities, by default with 0 and the dtype's limits."""
     x = term(t)
     if not x.is_float:
         return x.name
@@ -239,7 +234,7 @@ def translate_nan_to_num(t: Translation) -> str:
 
 
 def translate_polyval(t: Translation) -> str:
-    """Emit Horner's scheme, a coefficient at a time."""
+    """Emit Horner's scheme."""
     p, x = (each.cast("int32") if each.dtype == "bool" else each for each in terms(t))
     total = x * 0
     for i in range(t.inputs[0].shape[0]):
@@ -249,7 +244,7 @@ def translate_polyval(t: Translation) -> str:
 
 
 def translate_where(t: Translation, keys: Sequence[str | None]) -> str:
-    """Emit ``Where`` with two values: the attribute that a key names, or the next array."""
+    """Emit ``Where``; a value is the attribute that a key names, or the next array."""
     condition, *arrays = terms(t)
     dtype = arrays[0].dtype if arrays else "float32"
     rest = iter(arrays)

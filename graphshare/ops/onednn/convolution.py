@@ -1,10 +1,10 @@
 """Convolutions that oneDNN fuses with the layers after them, in floats or in 8-bit integers.
 
-The operator's flags and the operators of its subgraph state which operators are fused. In floats
-the subgraph is run. In integers the operator quantizes its weights itself, by filter where its own
-range is calibrated; a BatchNorm is folded into them first. Rounding happens where oneDNN rounds:
-weights and bias to integers, the sum of products to float32 before it is scaled, the result to
-integers, half to even. Values beyond the limits of a dtype become the limit.
+The flags and the subgraph state which operators are fused. In floats the subgraph is run. In
+integers the operator quantizes its weights itself, per filter if its own range is calibrated, with
+BatchNorm folded in first. Rounding happens where oneDNN rounds: weights and bias to integers, the
+sum of products to float32 before scaling, the result to integers, half to even. Results are clipped
+to their dtype.
 """
 
 from __future__ import annotations
@@ -58,16 +58,16 @@ _ACT_TYPES = {
     "Activation": ("relu", "sigmoid", "softrelu", "tanh"),
     "LeakyReLU": ("leaky", "elu", "gelu"),
 }
-"""The activations of oneDNN; MXNet ends with "unknown activation type" for any other."""
+"""oneDNN's activations; MXNet ends with "unknown activation type" for others."""
 
 
 def is_calibrated(attrs: Attrs) -> bool:
-    """Return whether the range of the result is known."""
+    """Whether the result's range is known."""
     return attrs["min_calib_range"] is not None and attrs["max_calib_range"] is not None
 
 
 def _is_positive(operator: str, attrs: Attrs) -> bool:
-    """Return whether oneDNN takes the results of an activation to be never negative."""
+    """Whether oneDNN assumes that the activation's results are never negative."""
     if operator == "LeakyReLU":
         return False
     return operator == "clip" or attrs["act_type"] in ("relu", "sigmoid", "softrelu")
@@ -85,20 +85,18 @@ def split_activations(
 def list_applied_activations(
     attrs: Attrs, inner: Inner
 ) -> tuple[list[tuple[str, Attrs]], list[tuple[str, Attrs]]]:
-    """Return the activations that are computed before the sum and after it; without a sum the limit
-    of the dtype clips.
-    """
+    """Return the activations applied before and after the sum; without a sum the dtype clips."""
     before, after = split_activations(attrs, inner)
     is_clip = bool(before) and before[0][0] == "clip"
     return [] if is_clip and not attrs["with_sum"] else before, after
 
 
 def _output_dtype(attrs: Attrs, inner: Inner) -> str:
-    """Return the dtype of an integer convolution: uint8 where its last activation is never negative."""
+    """Return the result's dtype: uint8 if the last activation is never negative."""
     if not is_calibrated(attrs):
         return "int32"
     before, after = split_activations(attrs, inner)
-    # After a sum only the second activation decides whether results can be negative.
+    # After a sum, only the second activation decides the sign.
     last = before if before and not attrs["with_sum"] else after
     return "uint8" if last and _is_positive(*last[0]) else "int8"
 
@@ -113,12 +111,12 @@ def make_fused_kernel(
     *,
     shapes: ShapeRule | None = None,
 ) -> Kernel:
-    """Return the kernel of a fused layer: its subgraph in floats, or ``integers`` where it is quantized.
+    """Return the kernel of a fused layer: its subgraph in floats, or ``integers`` if quantized.
 
     ``count_arrays(attrs, inputs, bodies)`` is the number of inputs before the ends of ranges (one
-    element each). ``types`` infers the dtypes that MXNet demands of a quantized layer. ``shapes``
-    is a rule by the attributes of the layer; the subgraph must agree with it. ``refuses(attrs,
-    inner)`` says why the operators of the subgraph cannot be computed in integers.
+    element each). ``types`` infers a quantized layer's dtypes. ``shapes`` follow from the layer's
+    attributes; the subgraph must agree. ``refuses(attrs, inner)`` says why the subgraph cannot
+    compute integers.
     """
 
     def forward(context: Context, attrs: Attrs, *inputs: Array) -> Any:
@@ -163,12 +161,12 @@ def make_fused_kernel(
 
 
 class _Layer(NamedTuple):
-    """The part of an integer convolution that follows only from parameters and ranges.
+    """The part of an integer convolution that depends only on parameters and ranges.
 
-    The sums are multiplied by ``scale``, one number for each filter, the added array by ``factor``.
-    Between the activations ``before`` and ``after`` it is added. The result is clipped to
-    ``limits``, None where it may be NaN, and written as integers of dtype ``written``, then read as
-    ``dtype``. ``low`` and ``high`` are the range of the result.
+    ``scale`` multiplies each filter's sums, ``factor`` the array that is added between the
+    activations ``before`` and ``after``. The result is clipped to ``limits`` (None if it may be
+    NaN), written as integers of dtype ``written``, then read as ``dtype``, with range ``low`` to
+    ``high``.
     """
 
     filters: Filters
@@ -184,7 +182,7 @@ class _Layer(NamedTuple):
 
 
 def convolve_integers(context: Context, attrs: Attrs, *inputs: Array) -> tuple[Array, ...]:
-    """Compute the convolution, then BatchNorm, activation, sum and second activation as the flags state."""
+    """Compute convolution, BatchNorm, activation, sum and second activation as the flags state."""
     inner = context.inner
     conv = find_attributes(inner, "Convolution")
     x, *rest = inputs
@@ -193,7 +191,7 @@ def convolve_integers(context: Context, attrs: Attrs, *inputs: Array) -> tuple[A
     other = ends.pop(0) if attrs["with_sum"] else None
     dtypes = (x.dtype, None if other is None else other.dtype)
     key = (dtypes, *(end.item(0) for end in ends))
-    # In a bound graph a layer is prepared once for data of equal dtypes and ranges.
+    # A bound graph prepares a layer once per data dtypes and ranges.
     layer = context.once(
         range(1, 1 + count), key, lambda: _prepare_layer(attrs, inner, weights, dtypes, ends)
     )
@@ -207,7 +205,7 @@ def convolve_integers(context: Context, attrs: Attrs, *inputs: Array) -> tuple[A
     if layer.limits is None:
         whole = np.ascontiguousarray(round_to(out, layer.written))
     else:
-        # The limits are whole numbers, so the order of clipping and rounding makes no difference.
+        # The limits are whole, so clipping may precede rounding.
         np.clip(out, *layer.limits, out=out)
         np.rint(out, out=out)
         whole = context.empty(out.shape, layer.written)
@@ -222,12 +220,10 @@ def _prepare_layer(
     dtypes: Sequence[Any],
     ends: Sequence[Array],
 ) -> _Layer:
-    """Prepare the layer from its parameters, and the dtypes and ranges of the data and of the added
-    array, if there is one.
-    """
+    """Prepare the layer for data, and an added array, of these ``dtypes`` and ``ends``."""
     data, other = dtypes
     data_unit, dtype = per_unit(str(data), *ends[:2]), _output_dtype(attrs, inner)
-    # A 32-bit result has one range, so its filters share one scale.
+    # A 32-bit result has one range, so filters share a scale.
     filters = quantize_filters(attrs, inner, weights, data_unit, data, by_filter=dtype != "int32")
     if dtype == "int32":
         low, high = product_range(
@@ -240,10 +236,10 @@ def _prepare_layer(
         scale = unit / data_unit / filters.units
     factor = None if other is None else unit / per_unit(str(other), *ends[2:4])
     before, after = list_applied_activations(attrs, inner)
-    # oneDNN writes a sum over the added array, in its dtype; the bytes are then read as the operator's own dtype.
+    # oneDNN writes a sum over the added array, in its dtype; the result's dtype reads these bytes.
     written = dtype if other is None or dtype == "int32" else str(other)
     limits = None
-    # A ReLU at the end becomes the lower limit of the values that are written.
+    # A final ReLU becomes the lower limit.
     if (
         scale is not None
         and all(_is_relu(*item) for item in (*before, *after))
@@ -274,8 +270,8 @@ def _is_relu(operator: str, attrs: Attrs) -> bool:
 
 
 def _is_finite(filters: Filters, scale: Array, factor: Any) -> bool:
-    """Return whether float32 holds all results, so that none is infinite or NaN."""
-    # Sums of products fit into int32, and an added number is one of 8 bits.
+    """Whether float32 holds all results."""
+    # Sums fit into int32; an added number has 8 bits.
     largest = (
         1 << 31 if filters.bias is None else (1 << 31) + float(np.abs(filters.bias).max(initial=0))
     )
@@ -283,7 +279,7 @@ def _is_finite(filters: Filters, scale: Array, factor: Any) -> bool:
 
 
 def _sum_products(context: Context, conv: Attrs, x: Array, filters: Filters) -> Array:
-    """Return the sums of products plus the bias, as float32, rounded once.
+    """Return sums of products plus bias, rounded once to float32.
 
     oneDNN adds 128 to signed data, and subtracts its share of every sum in floats.
     """
@@ -328,11 +324,11 @@ def _range_inputs(attrs: Attrs) -> int:
 def convolution_types(
     attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodies
 ) -> tuple[Types, Types]:
-    """Infer float weights and statistics; the data, the added array and the output are integers."""
+    """Infer float weights and statistics; data, added array and output are integers."""
     count = len(inputs) - _range_inputs(attrs)
     own = {0: inputs[0], count - 1: inputs[count - 1]} if attrs["with_sum"] else {0: inputs[0]}
     variables = [None if i in own else x for i, x in enumerate(inputs[:count])]
-    # The subgraph is one of floats, so the data and the added array count as float32 in it.
+    # In the float subgraph, data and added array count as float32.
     inferred, _ = bodies.types(
         0, [("float32" if i in own else x) for i, x in enumerate(variables)], [None]
     )
@@ -345,7 +341,7 @@ def convolution_types(
 
 
 def convolution_refusal(attrs: Attrs, inner: Inner) -> str | None:
-    """Return why a fused convolution cannot be run: operators in its subgraph that its flags do not state."""
+    """Return why a convolution cannot run: operators in its subgraph without flags."""
     known = {"Convolution", *_ACTIVATIONS}
     known |= {"BatchNorm"} if attrs["with_bn"] else set()
     known |= {"elemwise_add"} if attrs["with_sum"] else set()
@@ -353,9 +349,7 @@ def convolution_refusal(attrs: Attrs, inner: Inner) -> str | None:
 
 
 def refusal(inner: Inner, layer: str, known: Collection[str]) -> str | None:
-    """Return why the subgraph cannot compute integers: it lacks its ``layer``, or has operators
-    that are not ``known``.
-    """
+    """Return why the subgraph cannot compute integers: no ``layer``, or operators not ``known``."""
     operators = [name for name, _ in inner]
     unknown = sorted(set(operators) - set(known))
     unknown += [

@@ -1,8 +1,8 @@
-"""Dense layers and self-attention as oneDNN fuses them, and the tables of all its layers. They have no gradients.
+"""Dense layers and self-attention as oneDNN fuses them, and tables of all its layers. No gradients.
 
 A subgraph is computed in floats, or as one scaled product in 8-bit integers. Weights and bias of an
-integer dense layer are integers of one range each, or, with ``channel_wise_quantize``, floats that
-the operator quantizes by unit.
+integer dense layer are integers with one range each, or, with ``channel_wise_quantize``, floats
+that the operator quantizes per unit.
 """
 
 from __future__ import annotations
@@ -53,17 +53,17 @@ ACTIVATIONS = ("Activation", "LeakyReLU", "clip", *POINTWISE)
 
 
 def is_by_unit(attrs: Attrs) -> bool:
-    """Return whether the operator quantizes its weights itself, by unit."""
+    """Whether the operator quantizes weights itself, per unit."""
     return attrs["channel_wise_quantize"] is not None
 
 
 def list_activations(attrs: Attrs, inner: Inner) -> list[tuple[str, Attrs]]:
-    """Return the elementwise functions that are fused behind the dense layer."""
+    """Return the elementwise functions fused into the dense layer."""
     return [item for item in inner if item[0] in ACTIVATIONS] if attrs["with_eltwise"] else []
 
 
 def _output_dtype(attrs: Attrs, inner: Inner) -> str:
-    """Return the dtype of an integer layer: uint8 where its activation is never negative."""
+    """Return the result's dtype: uint8 if the activation is never negative."""
     if attrs["enable_float_output"]:
         return "float32"
     if not is_calibrated(attrs):
@@ -77,7 +77,7 @@ def _output_dtype(attrs: Attrs, inner: Inner) -> str:
 
 
 def dense_integers(context: Context, attrs: Attrs, *inputs: Array) -> Array | tuple[Array, ...]:
-    """Compute the dense layer, then an elementwise function as the flags state."""
+    """Compute the dense layer and an elementwise function as the flags state."""
     inner = context.inner
     dense = find_attributes(inner, "FullyConnected")
     x, weight, *rest = inputs
@@ -90,13 +90,13 @@ def dense_integers(context: Context, attrs: Attrs, *inputs: Array) -> Array | tu
     else:
         whole, units, term = _scale_weights(weight, bias, data_unit, rest[2:])
     rows = x.reshape(len(x), -1) if dense["flatten"] else x
-    # float64 holds the sums of products of 8 bits exactly.
+    # float64 adds products of 8 bits exactly.
     sums = np.matmul(rows.astype(np.float64), whole.T).astype(np.float32)
     if term is not None:
         sums += term.astype(np.float32)
     follow = list_activations(attrs, inner)
     if dtype == "int32":
-        # oneDNN reads the data's range as a range of int8, and the weights' range as a range of the data's dtype.
+        # oneDNN reads the data's range as int8, and the weights' range in the data's dtype.
         ends = product_range(
             find_magnitude(*rest[:2]),
             127,
@@ -108,7 +108,7 @@ def dense_integers(context: Context, attrs: Attrs, *inputs: Array) -> Array | tu
         return _apply_activations(follow, sums * (np.float32(1) / data_unit / units))
     low, high = np.float32(attrs["min_calib_range"]), np.float32(attrs["max_calib_range"])
     unit = per_unit(dtype if dtype != "float32" else "uint8", low, high)
-    # A fused function applies to floats, before they are scaled to steps of the result.
+    # A fused function applies to floats, before scaling to the result's steps.
     scale = np.float32(1) if follow else unit
     out: Array = _apply_activations(follow, sums * (scale / data_unit / units))
     if follow:
@@ -121,9 +121,9 @@ def dense_integers(context: Context, attrs: Attrs, *inputs: Array) -> Array | tu
 def _scale_weights(
     weight: Array, bias: Array | None, data_unit: Any, ends: Sequence[Array]
 ) -> tuple[Array, Array, Array | None]:
-    """Return integer weights, their steps per 1.0, and the bias rescaled to the steps of the products.
+    """Return integer weights, their steps per 1.0, and the bias in steps of the products.
 
-    Where the bias would overflow, the weights are scaled down.
+    Weights are scaled down where the bias would overflow.
     """
     unit, whole = per_unit("int8", *ends[:2]), weight.astype(np.float64)
     if bias is None:
@@ -154,7 +154,6 @@ def _layer_inputs(bodies: Bodies) -> int:
 def _dense_types(
     attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodies
 ) -> tuple[Types, Types]:
-    """Infer int8 weights and bias, float32 where the operator quantizes them."""
     ranged = is_calibrated(attrs) or attrs["enable_float_output"]
     require(
         ranged or not is_by_unit(attrs),
@@ -167,14 +166,14 @@ def _dense_types(
 
 
 def dense_refusal(attrs: Attrs, inner: Inner) -> str | None:
-    """Return why a fused dense layer cannot compute integers."""
+    """Return why a dense layer cannot compute integers."""
     return refusal(inner, "FullyConnected", ("FullyConnected", *ACTIVATIONS))
 
 
 def scores(
     context: Context, attrs: Attrs, projected: Array, low: Array, high: Array
 ) -> Array | tuple[Array, ...]:
-    """Return the products of queries and keys: (batch * heads, length, length)."""
+    """Return products of queries and keys: (batch * heads, length, length)."""
     queries, keys, _ = split_interleaved(attrs, projected.astype(np.float64), 3)
     require(queries.shape[-1], "heads of width 0 have no scores")
     unit = per_unit("int8", low, high)
@@ -191,7 +190,7 @@ def scores(
 def apply_attention(
     context: Context, attrs: Attrs, projected: Array, attention: Array, *ends: Array
 ) -> Array | tuple[Array, ...]:
-    """Return the attention applied to the values: (length, batch, heads * depth)."""
+    """Apply the attention to the values: (length, batch, heads * depth)."""
     values = split_interleaved(attrs, projected.astype(np.float64), 3)[2]
     products = np.matmul(attention.astype(np.float64), values).swapaxes(0, 1)
     rows = np.ascontiguousarray(products).reshape(
@@ -229,9 +228,7 @@ def _requantize(
 def _attention_kernel(
     operator: str, integers: Forward, arrays: Types, shapes: ShapeRule, cost: Cost
 ) -> Kernel:
-    """Return the kernel of an operator; quantized ``arrays`` have these dtypes and are followed by
-    both ends of each range.
-    """
+    """Return a kernel; quantized ``arrays`` have these dtypes, and their ranges' ends follow."""
 
     def types(attrs: Attrs, inputs: Types, outputs: Types, bodies: Bodies) -> tuple[Types, Types]:
         known = [*arrays, *["float32"] * (2 * len(arrays))]

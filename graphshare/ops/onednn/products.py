@@ -1,12 +1,11 @@
 """Convolutions of 8-bit integers as sums of products in float32, exact up to 2**24.
 
-The image is copied into its padding with channels last, as bytes; there a row of a window is
-contiguous. All windows are then copied at once, and become float32 in the same pass. With a filter
-for each channel the windows are not copied. Other groups are left to
-:mod:`graphshare.ops.convolution`.
+The image is copied into its padding with channels last, as bytes, so that a window's row is
+contiguous. One pass copies all windows to float32. With one filter per channel nothing is copied;
+other groups are left to :mod:`graphshare.ops.convolution`.
 
-Filters are quantized from floats as oneDNN does: weights and bias are rounded to integers, half to
-even; a BatchNorm is folded into them first.
+Filters are quantized as in oneDNN: BatchNorm is folded in, then weights and bias are rounded to
+integers, half to even.
 """
 
 from __future__ import annotations
@@ -29,21 +28,20 @@ _LARGEST = np.float32(2147483647)
 _ROOM = np.float32(1 << 30)  # the largest bias that oneDNN adds
 
 _MANY = 64
-"""Number of channels from which sums over windows are fast with a filter for each channel."""
+"""Channels from which sums over windows are fast with a filter for each."""
 
 Inner = Sequence[tuple[str, Attrs]]
 
 
 class Filters(NamedTuple):
-    """The integer weights of a convolution, in float32, or in float64 where only that adds them exactly.
+    """The integer weights of a convolution, in float32, or in float64 if only that adds exactly.
 
-    ``weights`` are (filters, taps, C), for products of which each of ``parts``, columns (taps, C),
-    has sums that float32 holds exactly; or (taps, C) with a filter for each channel; otherwise they
-    have the shape of the operator's input, and no parts. ``window`` is the window of the
-    convolution.
+    ``weights`` are (filters, taps, C), in ``parts`` (columns of (taps, C)) whose sums float32 holds
+    exactly; or (taps, C) with a filter for each channel; otherwise they have the operator's input
+    shape, and no parts. ``window`` is the convolution's window.
 
-    ``units`` are their steps per 1.0, ``reach`` is the largest absolute weight before. ``bias`` is
-    in steps of the products, ``shift`` is the amount by which 128 added to all data raises each
+    ``units`` are the steps per 1.0, ``reach`` the largest absolute weight before quantization.
+    ``bias`` is in steps of the products. ``shift`` is the share of 128, added to all data, in each
     filter's sums; None where that is exact, without effect.
     """
 
@@ -57,7 +55,7 @@ class Filters(NamedTuple):
 
 
 def find_attributes(inner: Inner, operator: str) -> Attrs:
-    """Return the attributes of the first ``operator`` among ``inner``.
+    """Return the attributes of the first ``operator``.
 
     Raises:
         KernelError: there is none.
@@ -69,7 +67,7 @@ def find_attributes(inner: Inner, operator: str) -> Attrs:
 
 
 def per_unit(dtype: str, low: Any, high: Any) -> Any:
-    """Return how many integer steps represent 1.0, in a range from ``low`` to ``high``."""
+    """Return the integer steps per 1.0 in a range."""
     require(dtype in LEVELS, f"{dtype} is not supported, expected {' or '.join(LEVELS)}")
     reach = np.float32(max(abs(low.item(0)), abs(high.item(0))))
     return LEVELS[dtype] / reach if reach else _LARGEST
@@ -84,8 +82,9 @@ def quantize_filters(
     *,
     by_filter: bool,
 ) -> Filters:
-    """Return the integer filters for data of ``dtype`` from weight, bias (if any) and BatchNorm's
-    statistics (if any).
+    """Return the integer filters for data of ``dtype``.
+
+    ``weights`` are weight, bias (if any) and BatchNorm's statistics (if any).
     """
     conv = find_attributes(inner, "Convolution")
     weight, *rest = weights
@@ -97,7 +96,7 @@ def quantize_filters(
     term = None if bias is None else quantize_bias(bias, units, data_unit).astype(np.float32)
     matrix = whole.reshape(*whole.shape[:2], -1)
     largest = float(np.abs(matrix).sum(axis=(1, 2), dtype=np.float64).max(initial=0))
-    # Not `>`: weights that are NaN make the sum NaN, and every comparison with it is false.
+    # Not `>`: NaN weights make the sum NaN, and comparisons false.
     is_shifted = dtype == np.int8 and not 255 * largest <= EXACT
     shift = 128 * matrix.sum(axis=(1, 2), dtype=np.float64) if is_shifted else None
     reach = np.float32(np.abs(weight).max())
@@ -105,7 +104,7 @@ def quantize_filters(
     matrix = np.ascontiguousarray(matrix.swapaxes(1, 2))
     parts = exact_parts(matrix.reshape(len(matrix), -1), dtype)
     exact = len(parts) == 1
-    # Other layouts and negative padding are left to the general convolution.
+    # The general convolution handles other layouts and negative padding.
     is_plain = not is_channels_last(conv["layout"]) and min(window.pad) >= 0
     if is_plain and exact and conv["num_group"] == len(whole) >= _MANY and whole.shape[1] == 1:
         return Filters(
@@ -121,7 +120,7 @@ def quantize_filters(
 def fold_batch_norm(
     weight: Array, bias: Array | None, attrs: Attrs, statistics: Sequence[Array]
 ) -> tuple[Array, Array]:
-    """Return the weight and bias of a convolution with a BatchNorm folded into them."""
+    """Fold a BatchNorm into weight and bias."""
     gamma, beta, mean, variance = statistics
     scale = np.ones_like(gamma) if attrs["fix_gamma"] else gamma
     alpha = (scale / np.sqrt(variance.astype(np.float64) + attrs["eps"])).astype(np.float32)
@@ -131,7 +130,7 @@ def fold_batch_norm(
 
 
 def weight_units(weight: Array, bias: Array | None, data_unit: Any, *, by_filter: bool) -> Array:
-    """Return the steps per 1.0 of each filter's weights, fewer where its bias would overflow; or one for all."""
+    """Return each filter's steps per 1.0 (or one for all), fewer where its bias would overflow."""
     rows = weight.reshape(len(weight), -1)
     if not by_filter:
         return np.array([per_unit("int8", rows.min(), rows.max())], np.float32)
@@ -144,14 +143,14 @@ def weight_units(weight: Array, bias: Array | None, data_unit: Any, *, by_filter
 
 
 def _units_by_group(units: Array, groups: int) -> Array:
-    """Return the steps that oneDNN uses for each filter's weights: filters of group g get the steps of filter g."""
+    """Return oneDNN's steps: group g uses the steps of filter g."""
     if groups == 1 or len(units) == 1:
         return units
     return np.asarray(np.repeat(units[:groups], len(units) // groups))
 
 
 def quantize_weight(weight: Array, units: Array) -> Array:
-    """Return the weights as integers, in their own dtype of floats."""
+    """Return integers in the weights' dtype."""
     whole: Array = weight * units.reshape(-1, *(1,) * (weight.ndim - 1))
     np.rint(whole, out=whole)
     return np.asarray(np.clip(whole, -128, 127, out=whole))
@@ -166,17 +165,16 @@ EXACT = 1 << 24
 """The largest number up to which float32 holds all integers."""
 
 _COLUMNS = 64
-"""Number of columns of the weights that are in one part in any case: their sums are below 64 * 255 * 128."""
+"""Columns that always share a part: their sums are below 64 * 255 * 128."""
 
 _BLOCK = 1 << 22
-"""Number of elements of copied windows at a time."""
+"""Elements of copied windows at a time."""
 
 
 def exact_parts(matrix: Array, dtype: Any) -> list[slice]:
-    """Return columns of the weights (filters, columns) in parts with exact sums, for data of ``dtype``.
+    """Split the columns of (filters, columns) into parts with exact sums, for data of ``dtype``.
 
-    A sum of some of the products is largest where the data are at one end for positive weights, at
-    the other for negative ones.
+    A sum is largest with the data at one end for positive weights, at the other for negative ones.
     """
     columns = matrix.shape[1]
     starts = range(0, columns, _COLUMNS)
@@ -190,7 +188,7 @@ def exact_parts(matrix: Array, dtype: Any) -> list[slice]:
     )
     if sums.sum(axis=1).max(initial=0) <= EXACT:
         return [slice(0, columns)]
-    # A part ends where the next columns could make a sum inexact.
+    # The next columns could make this part inexact.
     cuts, total = [0], np.zeros(len(sums))
     for start, some in zip(starts, sums.T, strict=True):
         total += some
@@ -201,9 +199,10 @@ def exact_parts(matrix: Array, dtype: Any) -> list[slice]:
 
 
 class _Layout(NamedTuple):
-    """Windows of an image: by axis their ``counts``, the ``kernel`` and the size of the padded image, ``room``.
+    """Windows of an image: ``counts``, ``kernel`` and padded size ``room`` per axis.
 
-    ``taps`` are the taps of ``kernel``. The cells ``source`` of the image are the cells ``goal`` of the padded image.
+    ``taps`` belong to ``kernel``. The image's cells ``source`` become the cells ``goal`` of the
+    padded image.
     """
 
     counts: tuple[int, ...]
@@ -216,9 +215,9 @@ class _Layout(NamedTuple):
 
 @lru_cache(256)
 def _plan_layout(size: tuple[int, ...], window: Window) -> _Layout:
-    """Return where the windows of an image of this size lie.
+    """Lay out the windows of an image of this size.
 
-    Taps that are in the padding at every position are left out, as far as the others remain in one run.
+    Taps that are always in the padding are left out, if the others remain one run.
     """
     axes, taps, narrow = [], range(prod(window.kernel)), True
     for n, kernel, stride, dilate, pad, extent in zip(size, *window, window.extent, strict=True):
@@ -231,7 +230,8 @@ def _plan_layout(size: tuple[int, ...], window: Window) -> _Layout:
         chosen = range(inside[0], inside[-1] + 1) if narrow and inside else range(kernel)
         if narrow:
             taps = taps[chosen.start * len(taps) // kernel : chosen.stop * len(taps) // kernel]
-        # The last axis runs fastest: once an axis keeps several taps, those chosen on later axes are not one run.
+        # The last axis runs fastest: after several taps, those chosen on later axes are not one
+        # run.
         narrow = narrow and len(chosen) == 1
         begin = (
             chosen.start * dilate - pad
@@ -249,13 +249,13 @@ def _plan_layout(size: tuple[int, ...], window: Window) -> _Layout:
 def sum_products(
     x: Array, weights: Array, parts: Sequence[slice], window: Window, empty: Empty
 ) -> Array:
-    """Return the convolution of integers (N, C, spatial) with ``weights`` (filters, taps, C), as (filters, N, spatial).
+    """Convolve integers (N, C, spatial) with (filters, taps, C) to (filters, N, spatial).
 
-    The sums are float32, or float64 if there are several ``parts`` of the columns of the weights.
+    Sums are float32, or float64 for several ``parts``.
     """
     count, channels = x.shape[:2]
     dtype = weights.dtype if len(parts) == 1 else np.dtype(np.float64)
-    # Windows of one cell are the cells themselves, and need not be copied one by one.
+    # One-cell windows are the cells themselves.
     if max(window.extent) == 1 and not any(window.pad):
         if max(window.stride) > 1:
             steps = (slice(None), slice(None), *(slice(None, None, step) for step in window.stride))
@@ -270,7 +270,7 @@ def sum_products(
     first_column = layout.taps.start * channels
     matrix = weights[:, layout.taps].reshape(len(weights), -1)
     height, line = layout.counts[0], prod(layout.counts[1:])
-    # Several whole images at a time, or some rows of a single one.
+    # Several images at a time, or some rows of one.
     images = max(1, _BLOCK // max(1, height * line * matrix.shape[1]))
     rows = height if images > 1 else max(1, min(height, _BLOCK // (line * matrix.shape[1])))
     sums = empty((len(weights), count * height * line), dtype)
@@ -279,7 +279,7 @@ def sum_products(
             padded, layout, window, slice(first, first + images), slice(row, row + rows)
         )
         columns = empty((windows.size // matrix.shape[1], matrix.shape[1]), matrix.dtype)
-        # This copy gathers the windows and turns their bytes into float32 in one pass.
+        # One pass gathers windows and converts bytes to float32.
         columns.reshape(windows.shape)[...] = windows
         begin = (first * height + row) * line
         _multiply(matrix, columns.T, parts, first_column, sums[:, begin : begin + len(columns)])
@@ -287,9 +287,7 @@ def sum_products(
 
 
 def sum_by_channel(x: Array, weights: Array, window: Window, empty: Empty) -> Array:
-    """Return the convolution of integers (N, C, spatial) with a filter for each channel (taps, C),
-    as (C, N, spatial).
-    """
+    """Convolve integers (N, C, spatial) with a filter per channel (taps, C) to (C, N, spatial)."""
     layout = _plan_layout(x.shape[2:], window)
     windows = _windows(
         _pad(x, layout, weights.dtype, empty),
@@ -300,13 +298,13 @@ def sum_by_channel(x: Array, weights: Array, window: Window, empty: Empty) -> Ar
     )
     rank = len(layout.kernel)
     axes, taps = range(2 * rank + 2), weights[layout.taps].reshape(*layout.kernel, -1)
-    # einsum adds over the view of the windows, without a copy.
+    # einsum adds over the view, without a copy.
     sums = np.einsum(windows, [*axes], taps, [*axes[rank + 1 :]], [*axes[: rank + 1], axes[-1]])
     return np.moveaxis(sums, -1, 0)
 
 
 def _pad(x: Array, layout: _Layout, dtype: Any, empty: Empty) -> Array:
-    """Return the padded images with channels last: (N, room, C)."""
+    """Pad images, channels last: (N, room, C)."""
     padded = empty((len(x), *layout.room, x.shape[1]), dtype)
     padded.fill(0)
     goal, source = (slice(None), *layout.goal), (slice(None), slice(None), *layout.source)
@@ -315,7 +313,7 @@ def _pad(x: Array, layout: _Layout, dtype: Any, empty: Empty) -> Array:
 
 
 def _windows(padded: Array, layout: _Layout, window: Window, images: slice, rows: slice) -> Array:
-    """Return a view of the windows of some images at some positions of the first axis: (N, positions, taps, C)."""
+    """View windows of some images and rows: (N, positions, taps, C)."""
     item, strides = padded.strides[0], padded.strides[1:]
     steps = [size * step for size, step in zip(strides, window.stride, strict=False)]
     reach = [size * step for size, step in zip(strides, window.dilate, strict=False)]
@@ -335,9 +333,7 @@ def _windows(padded: Array, layout: _Layout, window: Window, images: slice, rows
 def _multiply(
     matrix: Array, columns: Array, parts: Sequence[slice], first: int, out: Array
 ) -> None:
-    """Write the product to ``out``, in float64 if there are several parts; ``first`` is the number
-    of the first column.
-    """
+    """Multiply into ``out``, in float64 for several parts, from column ``first``."""
     if len(parts) == 1:
         np.matmul(matrix, columns, out=out)
         return

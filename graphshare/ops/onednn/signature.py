@@ -1,7 +1,7 @@
-"""Signatures and batch-axis rules of the layers that oneDNN fuses, whose inputs follow from their subgraph.
+"""Signatures and batch-axis rules of oneDNN's fused layers; inputs follow from the subgraph.
 
-An outer input stands for the variable at the same position in the topological order of the
-subgraph. Control flow is not covered: it passes auxiliary states on as plain arguments.
+An outer input stands for the variable at the same place in the subgraph's topological order.
+Control flow differs: it passes auxiliary states as plain arguments.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def convolution_inputs(
     signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]
 ) -> tuple[str, ...]:
-    """Return the inputs of ``_sg_mkldnn_conv``: the inner Convolution decides the bias, the flags decide the rest."""
+    """Return ``_sg_mkldnn_conv``'s inputs: the inner Convolution decides the bias, flags others."""
     attrs = signature.current_attributes(attrs)
     quantized, with_sum = signature.value(attrs, "quantized"), signature.value(attrs, "with_sum")
     names = ["data", "weight"]
@@ -40,7 +40,6 @@ def convolution_inputs(
 
 
 def _lacks_bias(subgraphs: Sequence[Any], op: str) -> bool:
-    """Return whether the operator ``op`` of the subgraph has ``no_bias`` set."""
     for graph in subgraphs[:1]:
         for node in graph.nodes:
             if node.op == op:
@@ -51,9 +50,7 @@ def _lacks_bias(subgraphs: Sequence[Any], op: str) -> bool:
 def dense_inputs(
     signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]
 ) -> tuple[str, ...]:
-    """Return the inputs of ``_sg_mkldnn_fully_connected``: the subgraph's variables, then ranges of
-    data, weight, bias.
-    """
+    """Return ``_sg_mkldnn_fully_connected``'s inputs: variables, ranges of data, weight, bias."""
     names = tuple(node.name for node in _walk(subgraphs) if node.is_variable)
     attrs = signature.current_attributes(attrs)
     if signature.value(attrs, "quantized"):
@@ -69,7 +66,7 @@ def dense_inputs(
 def inner_slots(
     signature: Signature, attrs: Attributes, num_inputs: int, subgraphs: Sequence[Any]
 ) -> tuple[int, ...]:
-    """Return the outer inputs at the positions of the subgraph's auxiliary variables."""
+    """Return the positions of the subgraph's auxiliary variables."""
     nodes = _walk(subgraphs)
     auxiliary: set[int] = set()
     for node in nodes:
@@ -85,7 +82,7 @@ def inner_slots(
 
 
 def _walk(subgraphs: Sequence[Any]) -> list[Any]:
-    """Return the nodes of the first subgraph, inputs before users, from its heads where it has them, each once."""
+    """Return the first subgraph's nodes below its heads (if any), inputs first."""
     if not subgraphs:
         return []
     graph = subgraphs[0]

@@ -1,4 +1,4 @@
-"""Layers that oneDNN fuses in ONNX: their subgraph in floats; in integers the arithmetic of the kernels in floats."""
+"""oneDNN's fused layers in ONNX: their subgraph, or the kernels' integer arithmetic, in floats."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ _FUNCTIONS = {"sqrt": "Sqrt", "exp": "Exp", "abs": "Abs"}
 
 
 def translate_subgraph(t: Translation) -> str:
-    """Emit the subgraph of a fused layer in floats."""
+    """Emit the subgraph in floats."""
     return t.inline(0, t.inputs)[0].name
 
 
 def calibration_ends(t: Translation) -> list[str]:
-    """Return the ends of the calibrated range."""
+    """Return the calibrated range's ends."""
     return [constant_end(t, t.attrs[key]) for key in ("min_calib_range", "max_calib_range")]
 
 
 def calibration_unit(t: Translation, dtype: str) -> float:
-    """Return how many integer steps represent 1.0 in the calibrated range."""
+    """Return the integer steps per 1.0 in the calibrated range."""
     return float(
         kernel_per_unit(
             dtype, *(np.float32(t.attrs[key]) for key in ("min_calib_range", "max_calib_range"))
@@ -56,7 +56,7 @@ def calibration_unit(t: Translation, dtype: str) -> float:
 
 
 def per_unit(dtype: str, low: Term, high: Term) -> Term:
-    """Return how many integer steps represent 1.0, in a range from ``low`` to ``high``."""
+    """Return the integer steps per 1.0 in a range."""
     if dtype not in LEVELS:
         low.t.refuse(f"its data is {dtype}, expected {' or '.join(LEVELS)}")
     return divide_or(float(LEVELS[dtype]), largest(low, high), _LARGEST)
@@ -65,7 +65,7 @@ def per_unit(dtype: str, low: Term, high: Term) -> Term:
 def weight_units(
     weight: Term, rank: int, bias: Term | None, data_unit: Term, *, by_filter: bool
 ) -> Term:
-    """Return the steps per 1.0 of each filter's weights, fewer where its bias would overflow; or one for all."""
+    """Emit :func:`graphshare.ops.onednn.products.weight_units`."""
     absolute = weight.apply("Abs")
     if not by_filter:
         return divide_or(
@@ -83,17 +83,16 @@ def weight_units(
 
 
 def quantize_weight(weight: Term, units: Term, shape: Sequence[int]) -> Term:
-    """Return the weights as int8; ``shape`` is the shape of the units along the weights' axes."""
+    """Return int8 weights; ``shape`` broadcasts the units."""
     return round_to(weight * units.reshape(shape), "int8")
 
 
 def quantize_bias(bias: Term, units: Term, data_unit: Term) -> Term:
-    """Return the bias in steps of the products, in float32."""
+    """Return the bias in steps of the products, as float32."""
     return (bias * (units * data_unit)).apply("Round")
 
 
 def _check(t: Translation, refuses: Callable[[Attrs, Inner], str | None]) -> None:
-    """Refuse a layer whose subgraph cannot be computed in integers."""
     if (reason := refuses(t.attrs, t.inner)) is not None:
         t.refuse(reason)
 
@@ -116,7 +115,7 @@ def apply_activations(t: Translation, operators: Sequence[tuple[str, Attrs]], x:
 
 
 def translate_convolution(t: Translation) -> str | list[str]:
-    """Emit the subgraph; for integers a convolution of integers in floats, and the fused operators after it."""
+    """Emit the subgraph, or a convolution of integers in floats and the fused operators."""
     if not t.attrs["quantized"]:
         return translate_subgraph(t)
     _check(t, convolution_refusal)
@@ -147,13 +146,13 @@ def translate_convolution(t: Translation) -> str | list[str]:
         else (unit / per_unit(other.dtype, *rest[2:4])) * other.cast("float32")
     )
     out = _add_between_activations(t, sums, added)
-    # The sum is written over the added array, in its dtype; the bytes are then read as the operator's own dtype.
+    # The bytes are read as the result's dtype, see the kernel.
     written = dtype if other is None or dtype == "int32" else other.dtype
     return [round_to(out, written).cast(dtype).name, *ends]
 
 
 def _convolve(t: Translation, conv: Attrs, kernel: Term, units: Term) -> Term:
-    """Return the sums of products with weights of ``units``; filters of group g get the steps of filter g."""
+    """Return sums of products; filters of group g get the steps of filter g."""
     (x, weight), groups = t.inputs[:2], conv["num_group"]
     filters, count = weight.shape[0], 1 if t.outputs[0].dtype == "int32" else weight.shape[0]
     if groups > 1 and count > 1:
@@ -170,7 +169,6 @@ def _convolve(t: Translation, conv: Attrs, kernel: Term, units: Term) -> Term:
 
 
 def _add_between_activations(t: Translation, sums: Term, added: Term | None) -> Term:
-    """Apply the first activation, add, and apply the second."""
     before, after = list_applied_activations(t.attrs, t.inner)
     out = apply_activations(t, before, sums)
     return apply_activations(t, after, out if added is None else out + added)
@@ -179,7 +177,6 @@ def _add_between_activations(t: Translation, sums: Term, added: Term | None) -> 
 def _fold_batch_norm(
     t: Translation, weight: Term, bias: Term | None, statistics: list[Term]
 ) -> tuple[Term, Term]:
-    """Return the weight and bias of a convolution with a BatchNorm folded into them."""
     gamma, beta, mean, variance = statistics
     attrs, shape = find_attributes(t.inner, "BatchNorm"), t.inputs[1].shape
     spread = (variance.cast("float64") + attrs["eps"]).apply("Sqrt")
@@ -189,7 +186,7 @@ def _fold_batch_norm(
 
 
 def translate_scores(t: Translation) -> str | list[str]:
-    """Emit the subgraph, or the scaled products of integer queries and keys."""
+    """Emit the subgraph, or scaled products of integer queries and keys."""
     if not t.attrs["quantized"]:
         return translate_subgraph(t)
     x = t.inputs[0]
@@ -208,7 +205,7 @@ def translate_scores(t: Translation) -> str | list[str]:
 
 
 def translate_values(t: Translation) -> str | list[str]:
-    """Emit the subgraph, or integer attention applied to integer values."""
+    """Emit the subgraph, or integer attention on integer values."""
     if not t.attrs["quantized"]:
         return translate_subgraph(t)
     x, attention = t.inputs[:2]
@@ -230,7 +227,6 @@ def translate_values(t: Translation) -> str | list[str]:
 def _requantize(
     t: Translation, products: Term, unit: Term, factor: float, ends: list[str]
 ) -> str | list[str]:
-    """Return integer products as floats, in the calibrated range, or as 32-bit integers in the range ``ends``."""
     floats = t.attrs["enable_float_output"]
     if is_calibrated(t.attrs):
         scaled, dtype = (
@@ -249,7 +245,7 @@ _REFUSED = "integers with activations in the subgraph that oneDNN does not compu
 
 
 def translate_dense(t: Translation) -> str | list[str]:
-    """Emit the subgraph; for integers products of integers in floats, and the fused operators after them."""
+    """Emit the subgraph, or products of integers in floats and the fused operators."""
     if not t.attrs["quantized"]:
         return translate_subgraph(t)
     _check(t, dense_refusal)
@@ -277,7 +273,7 @@ def translate_dense(t: Translation) -> str | list[str]:
         return values.name if len(shape) == 2 else values.reshape(t.outputs[0].shape).name
 
     if dtype == "int32":
-        # oneDNN reads the data's range as a range of int8, and the weights' range as a range of the data's dtype.
+        # oneDNN reads the data's range as int8, see the kernel.
         ends = product_range(
             largest(*rest[:2]), 127, largest(*rest[2:4]), 127 if x.dtype == "int8" else 255
         )
@@ -298,10 +294,7 @@ def translate_dense(t: Translation) -> str | list[str]:
 def _scale_weights(
     weight: Term, bias: Term | None, data_unit: Term, ends: Sequence[Term]
 ) -> tuple[Term, Term, Term | None]:
-    """Return integer weights, their steps per 1.0, and the bias rescaled to the steps of the products.
-
-    Where the bias would overflow, the weights are scaled down.
-    """
+    """Emit the kernel's ``_scale_weights``."""
     unit = per_unit("int8", *ends[:2])
     if bias is None:
         return weight, unit, None

@@ -1,4 +1,4 @@
-"""Signatures of the operators of family ``optimizer``."""
+"""Signatures of family ``optimizer``."""
 
 from __future__ import annotations
 
@@ -41,9 +41,7 @@ _update = partial(_define, registers_inputs=False)
 
 
 def repeat_inputs(group: Sequence[str], tail: str) -> InputRule:
-    """Return a numbered group of inputs for every weight, then ``tail`` once: ``weight_0 grad_0
-    weight_1 grad_1 lrs``.
-    """
+    """Return numbered groups, then ``tail``: ``weight_0 grad_0 weight_1 grad_1 lrs``."""
 
     def rule(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
         weights = range(read_count(signature, attrs, "num_weights"))
@@ -53,7 +51,7 @@ def repeat_inputs(group: Sequence[str], tail: str) -> InputRule:
 
 
 def repeat_slots(width: int, slots: tuple[int, ...], count: str) -> SlotRule:
-    """Return the same mutable places in every group of ``width`` inputs."""
+    """Return the mutable places of each group of ``width`` inputs."""
 
     def rule(
         signature: Signature, attrs: Attributes, num_inputs: int, subgraphs: Sequence[Any]
@@ -68,12 +66,12 @@ def repeat_slots(width: int, slots: tuple[int, ...], count: str) -> SlotRule:
 def all_slots(
     signature: Signature, attrs: Attributes, num_inputs: int, subgraphs: Sequence[Any]
 ) -> tuple[int, ...]:
-    """Return all inputs: the operator writes into each of them."""
+    """Return all inputs: all are written."""
     return tuple(range(num_inputs))
 
 
 def name_fused_inputs(group: Sequence[str], count: str, tail: int) -> InputRule:
-    """Return the input names of MXNet 1.9.1. It exchanges the number of the weight and the place in its group."""
+    """Return MXNet 1.9.1's names: weight number and place in the group are exchanged."""
 
     def rule(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
         total, width = len(group) * read_count(signature, attrs, count) + tail, len(group) + tail
@@ -85,7 +83,6 @@ def name_fused_inputs(group: Sequence[str], count: str, tail: int) -> InputRule:
 def _multi(
     name: str, names: str, attributes: str, slots: tuple[int, ...] = (), *, tail: str = ""
 ) -> list[Signature]:
-    """Return an update of ``num_weights`` weights, each with the inputs ``names``."""
     group, count = names.split(), "num_weights"
     return _define(
         name,
@@ -99,7 +96,7 @@ def _multi(
 def _define_group(
     name: str, names: str, attributes: str, slots: tuple[int, ...], count: str, *, tail: int = 0
 ) -> list[Signature]:
-    """Return an update as :func:`_multi`, of the kind that misnames its inputs, with ``tail`` more of them."""
+    """Return an update with misnamed inputs and ``tail`` more of them."""
     group = names.split()
     return _define(
         name,
@@ -121,7 +118,7 @@ OPERATORS = (
     *_update(
         "_mp_adamw_update", "weight grad mean var weight32 rescale_grad", _ADAMW, mutable=(2, 3, 4)
     ),
-    # These four misname their inputs, see name_fused_inputs.
+    # These misname their inputs, see name_fused_inputs.
     *_define_group(
         "_multi_adamw_update", "weight grad mean var", _MULTI_ADAMW, (2, 3), "num_weights", tail=1
     ),

@@ -1,11 +1,8 @@
 """Pooling over windows: one spatial axis after the other, one tap of the window at a time.
 
-The sum of a window is the sum of its rows' sums, and the same holds for the maximum, so each axis
-is reduced separately; the cells of a tap are a slice of the image. Taps that reach into the padding
-are cropped, so nothing is padded.
-
-A gradient goes to the cells of each window, one tap of the window at a time. The maximum of a
-window belongs to its first cell, in the order of the axes, that has this value.
+Sums and maxima can be reduced axis by axis; the cells of a tap are a slice of the image. Taps in
+the padding are cropped, so nothing is padded. A gradient goes tap by tap to the cells of each
+window; a maximum belongs to the first cell, in the order of the axes, that has its value.
 """
 
 from __future__ import annotations
@@ -40,11 +37,11 @@ _OR_NAN = "max or NaN"
 
 
 _PART = 1 << 18
-"""Number of elements that are reduced at a time."""
+"""Elements reduced at a time."""
 
 
 def axes_and_window(attrs: Attrs, shape: tuple[int, ...]) -> tuple[range, Window]:
-    """Return the spatial axes of data of this shape, and the window; with ``global_pool`` it spans them all."""
+    """Return spatial axes and window; with ``global_pool`` it spans them."""
     first, rank = 1 if is_channels_last(attrs.get("layout")) else 2, len(shape) - 2
     axes = range(first, first + rank)
     if attrs["global_pool"]:
@@ -53,7 +50,7 @@ def axes_and_window(attrs: Attrs, shape: tuple[int, ...]) -> tuple[range, Window
 
 
 def pooling(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return the maximum, mean, sum or root of the sum of powers of every window."""
+    """Return each window's maximum, mean, sum or root of the sum of powers."""
     axes, window = axes_and_window(attrs, x.shape)
     first = axes.start
     convention = "valid" if attrs["global_pool"] else attrs["pooling_convention"]
@@ -73,9 +70,7 @@ def pooling(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def _parts(shape: tuple[int, ...], first: int) -> list[tuple[slice, ...]]:
-    """Return slices of some channels of a sample, so that partial results stay in the cache; of all
-    if they are last.
-    """
+    """Return slices of a sample's channels (all if last), to keep partial results in the cache."""
     inner = prod(shape[2:])
     if first == 1 or inner * shape[1] <= _PART:
         return [(slice(None),)]
@@ -88,7 +83,7 @@ def _parts(shape: tuple[int, ...], first: int) -> list[tuple[slice, ...]]:
 
 
 def pooling_v1(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return the result of Pooling, but padding counts: as zeros for the maximum, and for means. NaN is the maximum."""
+    """Pool as MXNet 0.x: padding counts as zeros, in maxima and means. NaN is the maximum."""
     require(x.dtype.kind == "f", f"{x.dtype} is not supported, expected floats")
     if attrs["pool_type"] == "max":
         attrs = {**attrs, "pool_type": _OR_NAN}
@@ -97,7 +92,7 @@ def pooling_v1(context: Context, attrs: Attrs, x: Array) -> Array:
     window = read_window(attrs)
     if attrs["pool_type"] == _OR_NAN:
         if any(window.pad):
-            # Its padding is zeros that count, also for the maximum.
+            # The zeros count also for the maximum.
             x = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in window.pad)])
         return pooling(context, {**attrs, "pad": ()}, x)
     total = pooling(context, {**attrs, "pool_type": "sum"}, x)
@@ -114,7 +109,7 @@ def pool(
     include_padding: bool = True,
     power: int | None = None,
 ) -> Array:
-    """Reduce the windows by ``kind`` (max, avg, sum, lp); there are ``counts`` windows along each of ``axes``."""
+    """Reduce by ``kind`` (max, avg, sum, lp); ``counts`` are the windows along each of ``axes``."""
     if kind == "max":
         return _maximum(x, axes, window, counts)
     if kind == _OR_NAN:
@@ -137,12 +132,12 @@ def pool(
 
 
 def _maximum(x: Array, axes: range, window: Window, counts: tuple[int, ...]) -> Array:
-    """Return the maximum of every window, ignoring NaN, and at least the smallest finite number."""
+    """Return maxima, ignoring NaN, at least the smallest finite number."""
     if x.dtype.kind != "f":
         return _reduce_window(x, np.maximum, np.iinfo(x.dtype).min, axes, window, counts)
     low = -np.finfo(x.dtype).max
     result = _reduce_window(x, np.maximum, low, axes, window, counts)
-    # Only NaN, or a window without a number, needs fmax: it ignores NaN. min is NaN if any result is.
+    # Only NaN or a window without a number needs fmax: it ignores NaN. min is NaN if a result is.
     if result.size and not result.min() > low:
         result = np.fmax(_reduce_window(x, np.fmax, low, axes, window, counts), low)
     return result
@@ -151,11 +146,10 @@ def _maximum(x: Array, axes: range, window: Window, counts: tuple[int, ...]) -> 
 def _reduce_window(
     x: Array, combine: Any, start: Any, axes: range, window: Window, counts: tuple[int, ...]
 ) -> Array:
-    """Reduce the windows by ``combine``, axis by axis."""
     for i, axis in enumerate(axes):
         size, count = x.shape[axis], counts[i]
         kernel, stride, pad = window.kernel[i], window.stride[i], window.pad[i]
-        # One window over the whole axis is one call for any number of taps.
+        # A window over the whole axis is a single call.
         if count == 1 and pad == 0 and kernel >= size:
             x = combine.reduce(x, axis=axis, keepdims=True)
             continue
@@ -163,7 +157,7 @@ def _reduce_window(
             tap_range(size, tap - pad, stride, count)
             for tap in _taps(size, kernel, stride, pad, count)
         ]
-        # A tap that all windows have inside the image gives the first partial result, so nothing has to be filled.
+        # A tap inside the image at all windows is the first result: nothing to fill.
         whole = next((span for span in spans if span[:2] == (0, count)), None)
         if whole is None:
             out = np.full((*x.shape[:axis], count, *x.shape[axis + 1 :]), start, x.dtype)
@@ -179,9 +173,9 @@ def _reduce_window(
 
 
 def _taps(size: int, kernel: int, stride: int, pad: int, count: int) -> Iterable[int]:
-    """Return the taps of a window that lie inside the image at any of ``count`` positions, in order.
+    """Return the taps inside the image at any of ``count`` positions, in order.
 
-    If a window is far larger than the image, most of them lie in the padding.
+    In a window far larger than the image most taps are in the padding.
     """
     if kernel <= count * size:
         return range(kernel)
@@ -208,7 +202,7 @@ def _positions(size: int, window: Window, i: int, convention: str) -> int:
 
 
 def pooling_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer the output from the data, and samples and channels in both directions."""
+    """Infer the output, and samples and channels in both directions."""
     data, out = inputs[0], outputs[0]
     known = out if data is None else data
     if known is None:
@@ -238,7 +232,6 @@ def pooling_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shape
 
 
 def _check_pooled_rank(attrs: Attrs, rank: int) -> None:
-    """Refuse data of so many axes, and attributes that do not fit it."""
     if not 3 <= rank <= 5:
         raise KernelError(
             f"data has {format_count(rank, 'axis')}; pooling takes 3 to 5: samples, channels, 1 to 3 spatial axes"
@@ -253,7 +246,7 @@ def _check_pooled_rank(attrs: Attrs, rank: int) -> None:
 
 
 def _pooling_v1_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer the shapes of Pooling over two or three spatial axes; where it is global, ``kernel`` may be missing."""
+    """Infer shapes for two or three spatial axes; with global pooling ``kernel`` may be missing."""
     ranks = {len(attrs["kernel"]) + 2} if attrs["kernel"] or not attrs["global_pool"] else {4, 5}
     if not ranks <= {4, 5} or any(
         shape is not None and len(shape) not in ranks for shape in (*inputs, *outputs)
@@ -272,12 +265,12 @@ KERNELS = with_limits(
 
 
 def pooling_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
-    """Return ``dy`` at the maximum of each window, shared among its cells, or weighted by powers."""
+    """Return ``dy`` at each window's maximum, shared among its cells, or weighted by powers."""
     return _data_gradient(entry.attrs, entry.inputs[0], entry.outputs[0], dy)
 
 
 def _data_gradient(attrs: Attrs, x: Array, y: Array, dy: Array, *, to_all: bool = False) -> Array:
-    """Return the gradient of data; with ``to_all`` every maximum of a window gets all of ``dy``."""
+    """Return the data's gradient; with ``to_all`` every maximum gets all of ``dy``."""
     axes, window = axes_and_window(attrs, x.shape)
     kind = attrs["pool_type"]
     data, gradient = to_compute_dtype(x), to_compute_dtype(dy)
@@ -304,7 +297,7 @@ def _data_gradient(attrs: Attrs, x: Array, y: Array, dy: Array, *, to_all: bool 
 
 
 def _power_slope(x: Array, y: Array, power: int) -> Array:
-    """Return the slope ``(x / y)^(p - 1)`` of a root of a sum of powers; 0 where the sum is 0, unless p is 1."""
+    """Return ``(x / y)^(p - 1)``, the slope of a root of powers; 0 for the sum 0, unless p is 1."""
     if power == 1:
         return np.ones_like(x)
     with np.errstate(all="ignore"):
@@ -315,7 +308,7 @@ def _power_slope(x: Array, y: Array, power: int) -> Array:
 def _tap_slices(
     shape: tuple[int, ...], counts: tuple[int, ...], axes: range, window: Window
 ) -> list[tuple[tuple[slice, ...], tuple[slice, ...]]]:
-    """Return for each tap of the window the cells of the image under it, and the windows that have a cell there."""
+    """Return for each tap the image's cells, and the windows with a cell there."""
     pairs = []
     for tap in product(*map(range, window.kernel)):
         cells, windows = [slice(None)] * len(shape), [slice(None)] * len(shape)
@@ -333,7 +326,6 @@ def _tap_slices(
 def _divide_by_cells(
     dy: Array, shape: tuple[int, ...], axes: range, window: Window, include_padding: bool
 ) -> Array:
-    """Return ``dy`` divided by the number of cells of each window."""
     for i, axis in enumerate(axes):
         count = tap_cells(shape[axis], window, i, dy.shape[axis], include_padding).astype(dy.dtype)
         dy = dy / count.reshape(-1, *(1,) * (dy.ndim - 1 - axis))
@@ -341,9 +333,9 @@ def _divide_by_cells(
 
 
 def pooling_v1_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
-    """Return the gradient like :func:`pooling_gradient`, but means are over all cells, and padding may be the maximum.
+    """Return :func:`pooling_gradient` with means over all cells and maxima in the padding.
 
-    Where several cells are the maximum each gets all of ``dy``.
+    Each of several maxima gets all of ``dy``.
     """
     attrs, x, y = entry.attrs, entry.inputs[0], entry.outputs[0]
     if attrs["global_pool"] or attrs["pool_type"] == "sum":

@@ -1,4 +1,4 @@
-"""Signatures and batch-axis rules of the operators of family ``pooling``."""
+"""Signatures and batch-axis rules of family ``pooling``."""
 
 from __future__ import annotations
 

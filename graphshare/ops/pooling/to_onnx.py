@@ -1,8 +1,7 @@
-"""Pooling in ONNX: ``MaxPool`` and ``AveragePool``, with the channels first and padding at each end
-of an axis on its own.
+"""Pooling in ONNX: ``MaxPool`` and ``AveragePool``, channels first, each end padded on its own.
 
-The conventions ``full`` and ``same`` are a padding at the end. Sums are means times the size of the
-window, and means that divide by other numbers than ONNX does are scaled by a constant.
+The conventions ``full`` and ``same`` are a padding at the end. Sums are means times the window
+size; other divisors than ONNX's are scaling constants.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _GLOBAL = {"max": "GlobalMaxPool", "avg": "GlobalAveragePool"}
 
 
 class _Cells(NamedTuple):
-    """Windows over axes of ``sizes``: their positions, and the padding at either end."""
+    """Windows over axes of ``sizes``: positions, and padding at either end."""
 
     window: Window
     sizes: tuple[int, ...]
@@ -36,7 +35,7 @@ class _Cells(NamedTuple):
 
     @property
     def fits(self) -> bool:
-        """Return whether every window has a cell of the image: ONNX requires a padding smaller than the window."""
+        """Whether all windows have a cell of the image: ONNX requires padding below the window."""
         return all(
             p < k
             for pads in (self.begin, self.end)
@@ -45,7 +44,7 @@ class _Cells(NamedTuple):
 
 
 def translate_pooling_v1(t: Translation) -> str:
-    """Emit the pooling of MXNet 0.x: padding counts, as zeros for the maximum, and means divide by the whole window."""
+    """Emit MXNet 0.x's pooling: padding counts as zeros in maxima, and in means."""
     t.require_floats()
     _require_elements(t)
     if t.attrs["global_pool"] or t.attrs["pool_type"] == "sum":
@@ -74,11 +73,11 @@ def translate_pooling_v1(t: Translation) -> str:
 
 
 def translate_pooling(t: Translation) -> str:
-    """Emit a pooling over windows, or over all of the spatial axes."""
+    """Emit a pooling over windows, or over all spatial axes."""
     x, kind = t.inputs[0], t.attrs["pool_type"]
     power = t.attrs.get("p_value") if kind == "lp" else 1
     _require_elements(t)
-    # ONNX pools no integers, apart from the maximum of 8 bits.
+    # ONNX pools no integers but maxima of 8 bits.
     if kind != "max" or x.dtype not in ("int8", "uint8"):
         t.require_floats()
     if power not in (1, 2, 3):
@@ -98,13 +97,13 @@ def translate_pooling(t: Translation) -> str:
 
 
 def _require_elements(t: Translation) -> None:
-    """Refuse a pooling with windows of only padding: onnxruntime does not run it."""
+    """Refuse windows of only padding: onnxruntime does not run them."""
     if 0 in t.inputs[0].shape:
         t.refuse("its data has no elements")
 
 
 def _root(t: Translation, x: str, power: int, dtype: str) -> str:
-    """Return the root of ``x``; the cube root of a negative number is negative."""
+    """Return the root of ``x``; a negative number's cube root is negative."""
     if power == 1:
         return x
     if power == 2:
@@ -114,7 +113,7 @@ def _root(t: Translation, x: str, power: int, dtype: str) -> str:
 
 def _pool_globally(t: Translation, x: Value, kind: str) -> str:
     last = is_channels_last(t.attrs.get("layout"))
-    # ONNX has no global pooling of integers, and onnxruntime none of float64.
+    # ONNX's global pooling takes no integers, onnxruntime's no float64.
     if kind in _GLOBAL and not last and x.dtype in ("float16", "float32"):
         return t.emit(_GLOBAL[kind], x)
     axes, _ = axes_and_window(t.attrs, x.shape)
@@ -132,7 +131,7 @@ def _pool_windows(t: Translation, x: Value, kind: str) -> str:
 
 
 def _find_windows(t: Translation) -> _Cells:
-    """Return the windows; their padding at the end gives the number of positions of MXNet."""
+    """Return the windows; padding at the end gives MXNet's number of positions."""
     shape = t.inputs[0].shape
     axes, window = axes_and_window(t.attrs, shape)
     if any(pad < 0 for pad in window.pad):
@@ -141,7 +140,7 @@ def _find_windows(t: Translation) -> _Cells:
         tuple(sizes_by_axis[a] for a in axes) for sizes_by_axis in (shape, t.outputs[0].shape)
     )
     ends = tuple(
-        # Where rounding down gives MXNet's number of windows both ends have the same padding.
+        # If rounding down gives MXNet's number of windows, both ends have the same padding.
         p if (n + 2 * p - k) // s + 1 == count else (count - 1) * s + k - n - p
         for n, count, k, s, p in zip(
             sizes, counts, window.kernel, window.stride, window.pad, strict=True
@@ -162,22 +161,20 @@ def _pool_cells(t: Translation, x: Value, kind: str, cells: _Cells) -> str:
             "Mul", _average_all(t, x, cells), t.number(prod(cells.window.kernel), x.dtype)
         )
     include = t.attrs.get("count_include_pad") is not False and any((*cells.begin, *cells.end))
-    # ONNX counts all padding; MXNet does not count the cells that `full` adds beyond pad at the end.
+    # ONNX counts all padding; MXNet not the cells that `full` adds beyond pad.
     if x.dtype != "float64" and cells.fits and (not include or cells.begin == cells.end):
         return _average(t, x, cells, include=include)
     return _average_by_weight(t, x, cells, include=include)
 
 
 def _can_round_up(t: Translation, window: Window) -> bool:
-    """Return whether ONNX's ``ceil_mode`` is MXNet's ``full`` for data of every size: no window
-    begins after the data.
-    """
+    """Whether ``ceil_mode`` is MXNet's ``full`` at every size: no window begins after the data."""
     steps = zip(window.kernel, window.stride, window.pad, strict=True)
     return t.attrs["pooling_convention"] == "full" and all(s + p <= k for k, s, p in steps)
 
 
 def _maximum_of_ceiling(t: Translation, x: Value, cells: _Cells) -> str:
-    """Emit ``MaxPool`` with attributes that do not depend on the size of the data."""
+    """Emit ``MaxPool`` with attributes that are independent of the size."""
     window = cells.window
     pads = (*window.pad, *window.pad)
     return t.emit(
@@ -201,7 +198,7 @@ def _maximum(t: Translation, x: Value | str, dtype: str, cells: _Cells) -> str:
 
 
 def _average_all(t: Translation, x: Value, cells: _Cells) -> str:
-    """Return means over the whole windows; padding counts as zeros. Float64 uses sums, because onnxruntime lacks it."""
+    """Return means over whole windows, padding as zeros; onnxruntime lacks float64: use sums."""
     if x.dtype == "float64":
         window = cells.window
         padded, inner = _pad_all(t, x, cells, 0)
@@ -227,7 +224,6 @@ def _average(t: Translation, x: Value | str, cells: _Cells, *, include: bool) ->
 
 
 def _pad_all(t: Translation, x: Value, cells: _Cells, value: float) -> tuple[str, _Cells]:
-    """Return the data with all of its padding, and the windows over it."""
     ends = tuple(max(0, e) for e in cells.end)
     padded = _pad_apart(t, x, (0, 0, *cells.begin), (0, 0, *ends), value)
     none = (0,) * len(ends)
@@ -238,10 +234,10 @@ def _pad_all(t: Translation, x: Value, cells: _Cells, value: float) -> tuple[str
 def _pad_apart(
     t: Translation, x: Value, before: Sequence[int], after: Sequence[int], value: float
 ) -> str:
-    """Return padded data through an axis of its own.
+    """Pad through an added axis.
 
-    onnxruntime would join a ``Pad`` and the pooling after it, even where the padding is as large as
-    the window (which it then refuses) or is not -inf for a maximum (which it then becomes).
+    Otherwise onnxruntime joins ``Pad`` and pooling even where the padding is as large as the window
+    (which it then refuses) or is not -inf for a maximum (which it then becomes).
     """
     if not any((*before, *after)):
         return x.name
@@ -254,7 +250,7 @@ def _pad_apart(
 
 
 def _average_by_weight(t: Translation, x: Value, cells: _Cells, *, include: bool) -> str:
-    """Return means over the whole windows, scaled to their numbers of cells."""
+    """Return means over whole windows, scaled to their numbers of cells."""
     wide = wide_dtype(x.dtype)
     mean = _average_all(t, Value(t.cast(x, wide), x.shape, wide), cells)
     factor = np.ones((1, 1, *(1,) * len(cells.counts)))

@@ -1,13 +1,13 @@
 """Layers of 8-bit integers with ranges, as oneDNN computes them. They have no gradients.
 
-Every quantized array has the two ends of its range as further arrays. The largest absolute value of
-the range is represented by 127.5 (int8) or 255.5 (uint8), but by 127 or 255 when 32-bit integers
-are narrowed; products are int32 sums with the range of 32 bits. Rounding is half to even.
+Each quantized array comes with the two ends of its range. 127.5 (int8) or 255.5 (uint8) represent
+the largest absolute value, but 127 or 255 when 32-bit integers are narrowed; products are int32
+sums with the range of 32 bits. Rounding is half to even.
 
-Sums of products are exact int32 sums, modulo 2**32, on every processor; in
-:mod:`graphshare.ops.onednn` they are exact until they are rounded to float32. oneDNN's depend on
-the processor: only VNNI instructions add exactly; all others first add two products in int16, and
-so clip the pair to -32768 and 32767. ``tests/oracle/int8_sums.py`` derives the largest difference.
+Sums of products are exact int32 sums, modulo 2**32, on every processor (in
+:mod:`graphshare.ops.onednn` exact until rounded to float32). In oneDNN only VNNI instructions add
+exactly; other processors first add two products in int16 and clip the pair to -32768 and 32767.
+``tests/oracle/int8_sums.py`` derives the largest difference.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ ENDS = {"int8": (-128, 127), "uint8": (0, 255), "int32": (-(1 << 31), (1 << 31) 
 LEVELS = {"int8": 127.5, "uint8": 255.5, "int32": 2147483648.0}
 _STEPS = {dtype: np.float32(level) for dtype, level in LEVELS.items()}
 WHOLE_RANGES = {"int8": (-127.5, 127.5), "uint8": (0.0, 255.5)}
-"""The range of data that is quantized already, where none is calibrated."""
+"""The uncalibrated range of data that is already quantized."""
 
 
 Ranged = tuple[Array, Array, Array]
-"""An array of integers and the two ends of its range."""
+"""Integers and the two ends of their range."""
 
 
 def range_end(value: object) -> Array:
-    """Return an end of a range: float32 of shape ``(1,)``."""
+    """Return an end of a range, float32 ``(1,)``."""
     return np.full(1, value, np.float32)
 
 
@@ -74,7 +74,7 @@ def find_magnitude(low: Array, high: Array) -> float:
 def product_range(
     data: float, data_levels: float, weight: float, weight_levels: float
 ) -> tuple[Array, Array]:
-    """Return the range of 32-bit sums of products; the levels are the integers that represent the largest numbers."""
+    """Return the range of 32-bit sums; levels are integers that represent the largest numbers."""
     reach = (
         np.float32(data / data_levels) * np.float32(weight / weight_levels) * np.float32(1 << 31)
     )
@@ -82,7 +82,7 @@ def product_range(
 
 
 def round_to(x: Array, dtype: str) -> Array:
-    """Return ``x`` rounded half to even, within the limits of a dtype; NaN becomes the upper one, or 0 in uint8."""
+    """Round half to even and clip to the dtype; NaN becomes the upper limit, or 0 in uint8."""
     wide = (
         x.astype(np.float64) if dtype == "int32" else x
     )  # float32 cannot hold the limits of int32
@@ -103,9 +103,9 @@ def _reach(low: Array, high: Array) -> Any:
 
 
 def quantize_in_range(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) -> Ranged:
-    """Return floats as integers of the range of the inputs, whose largest absolute value becomes 127 or 255."""
+    """Quantize in the range of the inputs, whose largest absolute value becomes 127 or 255."""
     dtype, reach = attrs["out_type"], _reach(low, high)
-    # This operator counts 127 or 255 steps, _contrib_quantize_v2 half a step more.
+    # Here 127 or 255 steps, in _contrib_quantize_v2 half a step more.
     whole = round_to(x * (np.float32(ENDS[dtype][1]) / reach), dtype)
     return (
         (whole, range_end(-reach), range_end(reach))
@@ -115,9 +115,7 @@ def quantize_in_range(context: Context, attrs: Attrs, x: Array, low: Array, high
 
 
 def quantize_asymmetric(context: Context, attrs: Attrs, x: Array) -> Ranged:
-    """Return floats as uint8 over the calibrated range, else the data's range, with steps per 1.0
-    and the zero point.
-    """
+    """Quantize to uint8 over the calibrated or data's range; return steps and zero point too."""
     if x.dtype == np.uint8:
         return x, range_end(1), range_end(0)
     require(x.dtype == np.float32, f"{x.dtype} is not supported, expected float32 or uint8")
@@ -128,9 +126,9 @@ def quantize_asymmetric(context: Context, attrs: Attrs, x: Array) -> Ranged:
 
 
 def add(context: Context, attrs: Attrs, a: Array, b: Array, *ends: Array) -> Ranged:
-    """Return the sum in the calibrated range, else as 32-bit integers in the range of both together.
+    """Add in the calibrated range, else as 32-bit integers in the range of both together.
 
-    Of arrays of two dtypes the unsigned one is first rounded to the scale and dtype of the other.
+    Of two dtypes the unsigned one is first rounded to the scale and dtype of the other.
     """
     first, second, calibrated = _reach(*ends[:2]), _reach(*ends[2:4]), calibration_range(attrs)
     require(
@@ -158,24 +156,24 @@ def _sum_dtype(attrs: Attrs, a: str, b: str) -> str:
 
 
 def multiply(context: Context, attrs: Attrs, a: Array, b: Array, *ends: Array) -> Array | Ranged:
-    """Return the product: as floats, in the calibrated range (fractions truncated), or as 32-bit integers."""
+    """Multiply: to floats, to the calibrated range (fractions truncated), or to 32-bit integers."""
     products = a.astype(np.int32) * b.astype(np.int32)
     first, second = _STEPS["int8"] / _reach(*ends[:2]), _STEPS["int8"] / _reach(*ends[2:4])
     if attrs["enable_float_output"]:
         return np.asarray(products * (np.float32(1) / first / second), np.float32)
     calibrated = calibration_range(attrs)
     if calibrated is None:
-        # The range of 32-bit products has 127 steps, as in product_range; the factors above have 127.5.
+        # 32-bit products have 127 steps, as in product_range; the factors above have 127.5.
         level = _reach(*ends[:2]) / np.float32(127) * (_reach(*ends[2:4]) / np.float32(127))
         return products, range_end(-level * _STEPS["int32"]), range_end(level * _STEPS["int32"])
     unit = _STEPS["int8"] / np.float32(max(map(abs, calibrated)))
-    # MXNet converts without rounding or clipping: beyond int8 the low bits remain.
+    # MXNet neither rounds nor clips: beyond int8 the low bits remain.
     truncated = np.trunc(products.astype(np.float32) * (unit / first / second)).astype(np.int64)
     return truncated.astype(np.int8), range_end(calibrated[0]), range_end(calibrated[1])
 
 
 def normalize(context: Context, attrs: Attrs, x: Array, *rest: Array) -> Ranged:
-    """Apply BatchNorm with running statistics to integers, into the calibrated range."""
+    """Apply BatchNorm with running statistics, into the calibrated range."""
     gamma, beta, mean, variance, *ends = rest
     calibrated = calibration_range(attrs)
     if calibrated is None:
@@ -184,7 +182,7 @@ def normalize(context: Context, attrs: Attrs, x: Array, *rest: Array) -> Ranged:
         x = round_to(x * (_STEPS["int8"] / _STEPS["uint8"]), "int8")
     reach = np.float32(max(map(abs, calibrated)))
     inverse = (1.0 / np.sqrt(variance + attrs["eps"])).astype(np.float32)
-    # oneDNN multiplies the variance in beforehand and passes 1 in its place, to which eps is added once more.
+    # oneDNN multiplies the variance in beforehand and passes 1, to which eps is added again.
     scale = (
         gamma * inverse * _reach(*ends) / reach / np.sqrt(np.float32(1) + np.float32(attrs["eps"]))
     )
@@ -203,7 +201,7 @@ def look_up(
 
 
 _EXACT_CELLS = 1 << 16
-"""Number of bytes up to which float32 holds their sum exactly in any order."""
+"""Bytes whose sum float32 holds exactly in any order."""
 
 
 def _per_unit(reach: float, dtype: str) -> Any:
@@ -211,7 +209,7 @@ def _per_unit(reach: float, dtype: str) -> Any:
 
 
 def _output_dtype(attrs: Attrs) -> str:
-    """Return the dtype of the result: ``auto`` is uint8 where the calibrated range begins at 0 or above."""
+    """Return the result's dtype: ``auto`` is uint8 if the calibrated range begins at 0 or above."""
     dtype: str = attrs["out_type"]
     if dtype != "auto":
         return dtype
@@ -222,7 +220,7 @@ def _output_dtype(attrs: Attrs) -> str:
 
 
 def quantize(context: Context, attrs: Attrs, x: Array) -> Ranged:
-    """Return floats as integers; the range is the calibrated one, else the data's. Bytes of integers are copied."""
+    """Quantize in the calibrated range, else the data's. Bytes of integers are copied."""
     dtype = _output_dtype(attrs)
     if x.dtype.kind != "f":
         low, high = calibration_range(attrs) or WHOLE_RANGES[str(x.dtype)]
@@ -237,7 +235,7 @@ def quantize(context: Context, attrs: Attrs, x: Array) -> Ranged:
 
 
 def dequantize(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) -> Array:
-    """Return the floats that integers represent."""
+    """Return the represented floats."""
     require(
         str(x.dtype) in QUANTIZED, f"{x.dtype} is not supported, expected {', '.join(QUANTIZED)}"
     )
@@ -245,7 +243,7 @@ def dequantize(context: Context, attrs: Attrs, x: Array, low: Array, high: Array
 
 
 def requantize(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) -> Ranged:
-    """Return 32-bit sums as 8-bit integers; the range is the calibrated one, else the data's."""
+    """Narrow 32-bit sums to 8 bits in the calibrated range, else the data's."""
     dtype, unit = _output_dtype(attrs), np.float32(find_magnitude(low, high) / LEVELS["int32"])
     ends = calibration_range(attrs) or (
         float(np.float32(x.min()) * unit),
@@ -260,7 +258,7 @@ def requantize(context: Context, attrs: Attrs, x: Array, low: Array, high: Array
 
 
 def act_int8(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) -> Ranged:
-    """Return max(x, 0) as int8 for any input dtype, in the same range; values above 127 become 127."""
+    """Return max(x, 0) as int8 for any dtype, in the same range; above 127 it is 127."""
     require(
         attrs["act_type"] == "relu",
         f"act_type {attrs['act_type']} is not supported for integers, expected relu",
@@ -269,7 +267,7 @@ def act_int8(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) 
 
 
 def pool_int8(context: Context, attrs: Attrs, x: Array, low: Array, high: Array) -> Ranged:
-    """Return the maximum or the rounded mean of every window."""
+    """Return each window's maximum or rounded mean."""
     attrs = _full_windows(attrs)
     if attrs["pool_type"] == "max":
         return pooling(context, attrs, x), low, high
@@ -278,12 +276,12 @@ def pool_int8(context: Context, attrs: Attrs, x: Array, low: Array, high: Array)
         f"pool_type {attrs['pool_type']} is not supported for integers, expected max or avg",
     )
     if attrs["global_pool"] and prod(x.shape[2:]) <= _EXACT_CELLS:
-        # BLAS adds the integers faster than a mean would, and exactly.
+        # BLAS is faster than a mean, and exact.
         cells = x.reshape(*x.shape[:2], -1).astype(np.float32)
         means = np.matmul(cells, np.ones(cells.shape[2], np.float32)).reshape(
             *x.shape[:2], *(1,) * (x.ndim - 2)
         )
-        # One axis after the other, to round as `pooling` does.
+        # By axis, to round as `pooling` does.
         for size in x.shape[2:]:
             means /= np.float32(size)
     elif attrs["global_pool"] or attrs["count_include_pad"] is False:
@@ -296,9 +294,7 @@ def pool_int8(context: Context, attrs: Attrs, x: Array, low: Array, high: Array)
 
 
 def concat_int8(context: Context, attrs: Attrs, *arrays: Array) -> Ranged:
-    """Concatenate along ``dim``, in the widest of the ranges, and of 0; the inputs are the arrays,
-    then both ends of each.
-    """
+    """Concatenate along ``dim`` in the widest range (with 0); both ends of each array follow."""
     count = attrs["num_args"]
     parts, lows, highs = arrays[:count], arrays[count::2], arrays[count + 1 :: 2]
     low, high = min(0.0, *(float(x[0]) for x in lows)), max(0.0, *(float(x[0]) for x in highs))
@@ -317,15 +313,14 @@ def concat_int8(context: Context, attrs: Attrs, *arrays: Array) -> Ranged:
 
 
 def _int32(sums: Array) -> Array:
-    """Return whole numbers in float64 as int32 modulo 2**32. Sums of products below 2**53 are exact in float64."""
+    """Convert whole float64 numbers to int32 modulo 2**32; sums below 2**53 are exact."""
     return np.asarray(sums.astype(np.int64).astype(np.int32))
 
 
 def convolve_int8(context: Context, attrs: Attrs, x: Array, weight: Array, *rest: Array) -> Ranged:
     """Convolve integers.
 
-    The integers of a bias are added without scaling; the range of uint8 data is read as one of
-    int8.
+    A bias is added without scaling; the range of uint8 data is read as one of int8.
     """
     require(min(attrs["pad"] or (0,)) >= 0, f"pad is {attrs['pad']}, expected at least 0")
     require(
@@ -348,7 +343,7 @@ def convolve_int8(context: Context, attrs: Attrs, x: Array, weight: Array, *rest
 
 
 def dense_int8(context: Context, attrs: Attrs, x: Array, weight: Array, *rest: Array) -> Ranged:
-    """Compute a dense layer of integers; the bias is rescaled to the steps of the products and truncated."""
+    """Compute an integer dense layer; the bias is truncated to the products' steps."""
     bias, ends = (None, rest) if attrs["no_bias"] else (rest[0], rest[1:])
     rows = x.reshape(len(x), -1) if attrs["flatten"] else x
     wide = np.matmul(rows.astype(np.float64), weight.T.astype(np.float64))
@@ -363,9 +358,7 @@ def dense_int8(context: Context, attrs: Attrs, x: Array, weight: Array, *rest: A
 
 
 def _pool_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer the shapes of Pooling over two or three axes, with channels first; the convention
-    ``same`` is read as ``full``.
-    """
+    """Infer Pooling over two or three axes, channels first; ``same`` is read as ``full``."""
     if len(attrs["kernel"]) not in (2, 3) or len(attrs["pad"] or attrs["kernel"]) != len(
         attrs["kernel"]
     ):
@@ -389,10 +382,10 @@ _ENDS = ("float32", "float32")
 
 
 def _kernel(operator: str, forward: Any, shapes: ShapeRule, types: TypeRule, **more: Any) -> Kernel:
-    """Return a kernel with rules for its arrays and results; both are followed by the ends of ranges, float32 (1)."""
+    """Return a kernel whose arrays and results are followed by the ends of ranges, float32 (1)."""
 
     def infer_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-        # The rule of dtypes decides how many inputs are arrays; the others are ends of ranges.
+        # The dtype rule decides how many inputs are arrays.
         arrays, _ = types(attrs, [None] * len(inputs), [None])
         return with_ranges(shapes(attrs, inputs[: len(arrays)], outputs[:1]), inputs, outputs)
 
@@ -406,7 +399,7 @@ def _kernel(operator: str, forward: Any, shapes: ShapeRule, types: TypeRule, **m
 def with_ranges(
     layer: tuple[Shapes, Shapes], inputs: Shapes, outputs: Shapes
 ) -> tuple[Shapes, Shapes]:
-    """Return the inferred shapes of a layer, then ``(1,)`` for the ranges after its inputs and outputs."""
+    """Append ``(1,)`` for the ranges after a layer's inputs and outputs."""
     ins, outs = layer
     return [*ins, *(unify((1,), x) for x in inputs[len(ins) :])], [
         *outs,
@@ -443,7 +436,6 @@ def _multiply_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types,
 
 
 def _to_int8(arrays: Callable[[Types], Types]) -> TypeRule:
-    """Return a rule for an int8 result of arrays; ``arrays`` returns their dtypes for the dtypes of the inputs."""
     return lambda attrs, inputs, outputs: (arrays(inputs), ["int8", *_ENDS])
 
 

@@ -1,13 +1,12 @@
-"""LSTM layers of 8-bit integers as oneDNN computes them: data and hidden states are uint8, weights int8.
+"""LSTM layers of 8-bit integers as oneDNN computes them: uint8 data and states, int8 weights.
 
 An integer of data or hidden state represents ``(q - shift) / scale``; layers pass integers on, and
-only the results are floats again. Cell states, biases and gates are float32. Rounding is half to
-even, and values beyond the limits of a dtype become the limit. Each row of each gate has one number
-of steps per 1.0, the same in all layers and directions.
+only the results are floats. Cell states, biases and gates are float32. Integers are rounded half to
+even and clipped. Each row of each gate has its own steps per 1.0, the same in all layers and
+directions.
 
-MXNet 1.9.1 refuses to run it on processors with special instructions for such products (VNNI),
-unless oneDNN must not use them (``DNNL_MAX_CPU_ISA=AVX2``). This kernel computes the same as MXNet
-without them.
+MXNet 1.9.1 refuses to run it on processors with VNNI, unless ``DNNL_MAX_CPU_ISA=AVX2``. This kernel
+computes MXNet's results without VNNI.
 """
 
 from __future__ import annotations
@@ -30,22 +29,22 @@ PAIR_ENDS = (-(1 << 15), (1 << 15) - 1)
 
 
 _BLOCK = 1 << 20
-"""Number of sums of two products that are in memory at a time."""
+"""Sums of two products in memory at a time."""
 
 
 class Steps(NamedTuple):
-    """How floats become uint8, in arrays or in terms of ONNX: steps per 1.0, and the zero point."""
+    """Steps per 1.0 and zero point of uint8, in arrays or ONNX terms."""
 
     f: Functions
     scale: Any
     shift: Any
 
     def whole(self, x: Any) -> Any:
-        """Return floats as integers from 0 to 255, in float32."""
+        """Return integers from 0 to 255, in float32."""
         return self.f.clip(self.f.round(x * self.scale + self.shift), 0, 255)
 
     def floats(self, whole: Any) -> Any:
-        """Return the floats that integers represent."""
+        """Return the represented floats."""
         return (whole - self.shift) / self.scale
 
 
@@ -59,7 +58,7 @@ def rnn_int8(
     scale: Array,
     shift: Array,
 ) -> Array | tuple[Array, ...]:
-    """Run all layers over uint8 ``(T, N, in)``: float32 ``(T, N, directions*H)``, and the last states on request.
+    """Run all layers over uint8 ``(T, N, in)``: float32 ``(T, N, directions*H)``, and last states.
 
     Raises:
         KernelError: MXNet would read beyond the parameters.
@@ -89,9 +88,9 @@ def rnn_int8(
 def _run(
     cell: Cell, units: Array, steps: Steps, x: Array, h: Array, c: Array
 ) -> tuple[Array, Array]:
-    """Run one layer in one direction: return hidden states ``(T, N, H)`` as integers, and the last cell state."""
+    """Run one layer and direction: integer states ``(T, N, H)`` and the last cell state."""
     w, u = (whole_weights(weight, units) for weight in (cell.w_input, cell.w_state))
-    # The bias subtracts the share of the shift in every sum.
+    # The bias subtracts the shift's share of every sum.
     shifted = (w.whole.sum(axis=1) + u.whole.sum(axis=1)).astype(np.float32) * steps.shift
     product = units * steps.scale
     bias = (cell.b_input + cell.b_state) - shifted / product
@@ -105,21 +104,19 @@ def _run(
 
 
 class Weights(NamedTuple):
-    """Rows of weights as integers, in float64, and the neighbouring pairs whose sum of products may
-    overflow 16 bits.
-    """
+    """Integer rows in float64, and neighbouring pairs whose sum may overflow 16 bits."""
 
     whole: Array
     rows: Array
     pairs: Array
 
     def times(self, x: Array) -> Array:
-        """Return ``x`` ``(N, in)`` times the rows, in float64.
+        """Multiply ``x`` ``(N, in)`` by the rows, in float64.
 
-        Without special instructions, processors add products in pairs in 16 bits and clip the sum.
+        Without VNNI, processors add products in pairs in 16 bits and clip the sum.
         """
         x = x.astype(np.float64)
-        # The exact sums. The loop subtracts the part that clipping cuts from pairs that overflow.
+        # Exact sums; the loop subtracts what clipping cuts.
         sums: Array = x @ self.whole.T
         block = max(1, _BLOCK // max(1, len(x)))
         for first in range(0, len(self.rows), block):
@@ -129,16 +126,16 @@ class Weights(NamedTuple):
                 + x[:, 2 * pairs + 1] * self.whole[rows, 2 * pairs + 1]
             )
             both -= np.clip(both, *PAIR_ENDS)
-            # nonzero lists pairs row by row, so the pairs of a row are one run.
+            # nonzero lists pairs row by row: a row's pairs are one run.
             starts = np.flatnonzero(np.diff(rows, prepend=-1))
             sums[:, rows[starts]] -= np.add.reduceat(both, starts, axis=1)
         return sums
 
 
 def whole_weights(weight: Array, units: Array) -> Weights:
-    """Return the weights as integers; rows of zeros have no steps and stay zeros."""
+    """Round the weights; rows of zeros have no steps and stay zeros."""
     whole = np.nan_to_num(np.clip(np.rint(weight * units[:, None]), -128, 127)).astype(np.float64)
-    # A last column without a neighbour is a single product, and it fits: 255 * 128 < 2**15.
+    # A last column has no neighbour, and fits: 255 * 128 < 2**15.
     even = whole.shape[1] // 2 * 2
     left, right = whole[:, :even:2], whole[:, 1:even:2]
     most, least = (255 * (end(left, 0) + end(right, 0)) for end in (np.maximum, np.minimum))
@@ -147,7 +144,7 @@ def whole_weights(weight: Array, units: Array) -> Weights:
 
 
 def row_units(attrs: Attrs, inputs: int, vector: Array) -> Array:
-    """Return the steps per 1.0 of the rows of weights ``(4*H,)``: the largest weight becomes 127."""
+    """Return each row's steps per 1.0 ``(4*H,)``: the largest weight becomes 127."""
     size = attrs["state_size"]
     largest = np.zeros(4 * size, np.float32)
     for part in _weights_in_range(attrs, inputs, vector):
@@ -157,7 +154,7 @@ def row_units(attrs: Attrs, inputs: int, vector: Array) -> Array:
 
 
 def _weights_in_range(attrs: Attrs, inputs: int, vector: Array) -> Iterator[Array]:
-    """Yield the numbers, by rows, among which MXNet searches the largest weight.
+    """Yield for each row the numbers among which MXNet searches the largest weight.
 
     In the first layer these are its weights. In later layers MXNet reads as many numbers as the
     state has weights, from the computed start of each matrix; of layers that run as one only the
@@ -170,7 +167,7 @@ def _weights_in_range(attrs: Attrs, inputs: int, vector: Array) -> Iterator[Arra
         yield vector[first : first + rows * inputs].reshape(rows, inputs)
         yield vector[first + rows * inputs : first + each].reshape(rows, size)
     rest = attrs["num_layers"] - 1
-    # Layers of one direction and equal input sizes run as one: all of them, or all but the first.
+    # Unidirectional layers of equal input size run as one: all, or all but the first.
     if sides == 1:
         rest = min(rest, int(inputs != size))
     for layer in range(rest):

@@ -1,6 +1,4 @@
-"""LSTM layers of 8-bit integers in ONNX: ``Scan`` with products of integers in floats, whose pairs
-are clipped to 16 bits.
-"""
+"""LSTM layers of 8-bit integers: ``Scan`` of integers in floats, pairs clipped to 16 bits."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ _EXACT = 1 << 24
 
 
 def translate_quantized_rnn(t: Translation) -> list[str]:
-    """Emit for each layer and direction a ``Scan`` over its steps; the weights are quantized beforehand."""
+    """Emit a ``Scan`` per layer and direction; weights are quantized beforehand."""
     x, read = t.inputs[0], t.inputs[1].read
     if read is None:
         t.refuse("its weights are not among the parameters, so they cannot be quantized")
@@ -55,8 +53,6 @@ def _stack(t: Translation, parts: Sequence[Term]) -> Term:
 
 
 class _Layer:
-    """The weights of one layer in one direction as integers, and its step."""
-
     def __init__(self, t: Translation, cell: Cell, units: Array, steps: Steps) -> None:
         self.t, self.steps, self.size = t, steps, t.attrs["state_size"]
         self.weights = [whole_weights(weight, units) for weight in (cell.w_input, cell.w_state)]
@@ -74,9 +70,7 @@ class _Layer:
         return Term(self.t, self.t.constant(values, dtype), dtype)
 
     def run(self, x: Term, begins: Sequence[Value], *, backwards: int) -> list[Term]:
-        """Return the last hidden and cell states, and the hidden states (steps, batch, size);
-        hidden states are integers.
-        """
+        """Return last hidden and cell states, and all hidden states (steps, batch, size)."""
         t = self.t
         step = Value("x", (begins[0].shape[0], self.weights[0].whole.shape[1]), "float32")
         body = t.body([*(Value("state", y.shape, y.dtype) for y in begins), step], self._step)
@@ -106,10 +100,10 @@ class _Layer:
         return [*ends, ends[0]]
 
     def _multiply(self, place: int, x: Term) -> Term:
-        """Return the integers ``x`` (batch, columns) times the rows of weights, each pair of products clipped."""
+        """Multiply integers (batch, columns) by the rows, each pair of products clipped."""
         sums = x.cast(self.dtype).apply("MatMul", self.matrices[place])
         weight: Weights = self.weights[place]
-        # All rows share one Gather; a row whose pair cannot overflow has no excess.
+        # All rows share one Gather; pairs that cannot overflow have no excess.
         pairs = np.unique(weight.pairs)
         if not pairs.size:
             return sums

@@ -1,4 +1,4 @@
-"""Signatures and batch-axis rules of the operators of family ``quantization``."""
+"""Signatures and batch-axis rules of family ``quantization``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def range_inputs(
     signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]
 ) -> tuple[str, ...]:
-    """Return all arrays first, then the least and greatest value of each."""
+    """Return all arrays, then the least and greatest value of each."""
     names = [f"arg{i}" for i in range(read_count(signature, attrs, "num_args"))]
     return (*names, *(f"{name}_{end}" for name in names for end in ("min", "max")))
 
@@ -89,7 +89,7 @@ OPERATORS = (
         "_contrib_quantized_rnn",
         "data parameters state state_cell[mode=lstm] min_data max_data",
         RECURRENT,
-        # The spelling of the third output is MXNet's.
+        # The third output is misspelled in MXNet.
         results="output state_output[state_outputs] statecell_ouput[state_outputs&mode=lstm]",
         couples_batch="always",
         is_operator_property=True,
@@ -104,7 +104,7 @@ OPERATORS = (
 
 
 def apply_calibrated_rule(use: Use) -> Outcome:
-    """Keep the batch axis of an operator that quantizes, unless its range covers all samples."""
+    """Keep the batch axis, unless the range covers all samples."""
     if use.first.axis and use.signature.name.startswith("_sg_"):
         return f"expects the samples on axis 0, but they are on axis {use.first.axis}"
     quantizes = not use.signature.name.startswith("_sg_") or use.value("quantized")
@@ -118,7 +118,7 @@ def apply_calibrated_rule(use: Use) -> Outcome:
 
 
 def _apply_quantized_rule(use: Use) -> Outcome:
-    """Keep the samples of the data; a range belongs to all samples together, so no range may have samples."""
+    """Keep the data's batch axis; ranges belong to all samples together and may have none."""
     ranges = [name for name in use.formals_with_samples() if name.startswith(("min_", "max_"))]
     if ranges:
         return f"has a range for each sample in {' and '.join(ranges)}, but computes with one range for all"

@@ -1,4 +1,4 @@
-"""Layers of 8-bit integers in ONNX: the arithmetic of the kernels in floats, rounded by ``QuantizeLinear``."""
+"""Layers of 8-bit integers in ONNX: kernels' arithmetic in floats, and ``QuantizeLinear``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _EXACT = 1 << 24
 
 
 def constant_end(t: Translation, value: float) -> str:
-    """Return a constant end of a range."""
+    """Return a constant end."""
     return t.constant(np.full(1, value, np.float32), "float32")
 
 
@@ -34,24 +34,22 @@ def largest(low: Term, high: Term) -> Term:
 
 
 def _ends_of_data(x: Term, rank: int) -> Iterator[Term]:
-    """Emit the least and the greatest number of data with ``rank`` axes, one after the other."""
+    """Emit the least and greatest number, one after the other."""
     return (x.reduce(op, range(rank)).reshape((1,)) for op in ("ReduceMin", "ReduceMax"))
 
 
 def find_magnitude(t: Translation, first: int) -> Term:
-    """Return the largest absolute value of the range whose ends are input ``first`` and the next one."""
+    """Return the largest absolute value of the range in inputs ``first`` and the next."""
     return largest(term(t, first), term(t, first + 1))
 
 
 def divide_or(dividend: float, divisor: Term, otherwise: float) -> Term:
-    """Return ``dividend / divisor``, or another number where the divisor is 0."""
+    """Return ``dividend / divisor``, or ``otherwise`` where the divisor is 0."""
     return divisor.equals(0).choose(divisor.number(otherwise), divisor.number(dividend) / divisor)
 
 
 def round_to(x: Term, dtype: str, *, may_be_nan: bool = False) -> Term:
-    """Return floats rounded half to even, within the limits of an integer dtype; NaN becomes the
-    upper one, or 0 in uint8.
-    """
+    """Emit :func:`graphshare.ops.quantization.kernel.round_to`."""
     if may_be_nan:  # QuantizeLinear leaves its result for NaN open
         x = x.is_nan().choose(0.0 if dtype == "uint8" else float(ENDS[dtype][1]), x)
     if x.dtype == "float32" and dtype != "int32":  # a step of 1
@@ -62,7 +60,7 @@ def round_to(x: Term, dtype: str, *, may_be_nan: bool = False) -> Term:
 
 
 def product_range(data: Term, data_levels: float, weight: Term, weight_levels: float) -> list[str]:
-    """Return the ends of the range of 32-bit sums of products."""
+    """Return the ends of the range of 32-bit sums."""
     reach = (data / data_levels) * (weight / weight_levels) * float(1 << 31)
     return [(-reach).name, reach.name]
 
@@ -70,12 +68,11 @@ def product_range(data: Term, data_levels: float, weight: Term, weight_levels: f
 def convolve(
     t: Translation, attrs: Attrs, x: Term, weight: Term, shapes: Mapping[str, tuple[int, ...]]
 ) -> Term:
-    """Return the convolution of integers in float32: exact for sums below 2**24, else nearly so.
+    """Convolve integers in float32: exact for sums below 2**24, else nearly so.
 
-    ``shapes`` are the shapes of ``x``, ``weight`` and ``out``. ``ConvInteger`` would not do:
-    onnxruntime adds pairs of products in 16 bits on processors without VNNI, and clips them. A
-    ``Round`` after it keeps onnxruntime from multiplying later factors into the weights, as they
-    would not be integers then.
+    ``shapes`` has ``x``, ``weight`` and ``out``. Without VNNI, onnxruntime's ``ConvInteger`` adds
+    pairs of products in 16 bits and clips them. A ``Round`` keeps onnxruntime from multiplying
+    later factors into the weights: they must stay integers.
     """
     inputs = [
         Value(v.cast("float32").name, shapes[key], "float32")
@@ -90,9 +87,9 @@ def convolve(
 def multiply_rows(
     t: Translation, x: Term, weight: Term, shape: tuple[int, ...], weight_shape: tuple[int, ...]
 ) -> Term:
-    """Return the exact products of integer rows (the last axis of ``shape``) and the rows of a weight (units, inputs).
+    """Multiply integer rows (last axis of ``shape``) exactly by a weight's rows (units, inputs).
 
-    They are float64, or float32 where the sums fit.
+    Products are float64, or float32 where the sums fit.
     """
     exact = "float32" if weight_shape[1] * 255 * 128 < _EXACT else "float64"
     rows = x.cast(exact)
@@ -102,7 +99,7 @@ def multiply_rows(
 
 
 def translate_quantize_in_range(t: Translation) -> list[str]:
-    """Emit a product with the steps per 1.0 of the given range, and ``QuantizeLinear``."""
+    """Emit a product with the range's steps, and ``QuantizeLinear``."""
     x, dtype, reach = term(t), t.outputs[0].dtype, find_magnitude(t, 1)
     whole = round_to(x * (x.number(ENDS[dtype][1]) / reach), dtype, may_be_nan=True).name
     return (
@@ -113,7 +110,7 @@ def translate_quantize_in_range(t: Translation) -> list[str]:
 
 
 def translate_quantize_asymmetric(t: Translation) -> list[str]:
-    """Emit ``QuantizeLinear`` over the calibrated range, else the data's range."""
+    """Emit ``QuantizeLinear`` over the calibrated range, else the data's."""
     x = term(t)
     if x.dtype == "uint8":
         return [x.name, constant_end(t, 1), constant_end(t, 0)]
@@ -132,7 +129,7 @@ def translate_quantize_asymmetric(t: Translation) -> list[str]:
 
 
 def translate_add(t: Translation) -> list[str]:
-    """Emit the sum of both arrays in the steps of the result."""
+    """Add in the result's steps."""
     first, second, dtype = find_magnitude(t, 2), find_magnitude(t, 4), t.outputs[0].dtype
     calibrated = calibration_range(t.attrs)
     if calibrated:
@@ -156,18 +153,18 @@ def translate_add(t: Translation) -> list[str]:
 
 
 def _without_axis(t: Translation, x: Term) -> str:
-    """Return a result that got the axis of a range, where it has none of its own, without that axis."""
+    """Drop the axis that a result without axes got from a range."""
     return x.name if t.outputs[0].rank else x.reshape(()).name
 
 
 def translate_multiply(t: Translation) -> str | list[str]:
-    """Emit the product: as floats, in the calibrated range (fractions truncated), or as 32-bit integers."""
+    """Multiply: to floats, to the calibrated range (fractions truncated), or to 32-bit integers."""
     first, second = term(t, 0).cast("int32"), term(t, 1).cast("int32")
     products, (a, b) = first * second, (find_magnitude(t, 2), find_magnitude(t, 4))
     units = [LEVELS["int8"] / reach for reach in (a, b)]
     if t.attrs["enable_float_output"]:
         factor = a.number(1) / units[0] / units[1]
-        # numpy multiplies int32 and float32 in float64, too.
+        # Like numpy, multiply int32 and float32 in float64.
         return _without_axis(t, (products.cast("float64") * factor.cast("float64")).cast("float32"))
     calibrated = calibration_range(t.attrs)
     if calibrated is None:
@@ -182,7 +179,7 @@ def translate_multiply(t: Translation) -> str | list[str]:
 
 
 def translate_normalize(t: Translation) -> list[str]:
-    """Emit BatchNorm with running statistics as a product and a sum, into the calibrated range."""
+    """Emit BatchNorm with running statistics as product and sum, into the calibrated range."""
     calibrated = calibration_range(t.attrs)
     if calibrated is None:
         t.refuse("it has no calibrated range")
@@ -216,11 +213,11 @@ def translate_look_up(t: Translation) -> list[str]:
 
 
 def translate_quantize(t: Translation) -> list[str]:
-    """Emit a product with the steps per 1.0, and ``QuantizeLinear``; without calibration the range is the data's."""
+    """Emit a product with the steps, and ``QuantizeLinear``; uncalibrated ranges are the data's."""
     x, dtype = term(t), t.outputs[0].dtype
     calibrated = calibration_range(t.attrs)
     if not x.is_float:
-        # MXNet copies the bytes as the other dtype, for which ONNX has no operator up to opset 21.
+        # MXNet copies the bytes as the other dtype; ONNX cannot, up to opset 21.
         if x.dtype != dtype:
             t.refuse(f"its data is {x.dtype} and its result {dtype}, expected the same dtype")
         return [x.name, *(constant_end(t, end) for end in calibrated or WHOLE_RANGES[dtype])]
@@ -249,7 +246,7 @@ def translate_dequantize(t: Translation) -> str:
 
 
 def translate_requantize(t: Translation) -> list[str]:
-    """Emit a change of steps of 32-bit sums in float32; nothing represents a range of 0."""
+    """Change the steps of 32-bit sums in float32; nothing represents a range of 0."""
     x, dtype = term(t).cast("float32"), t.outputs[0].dtype
     unit = find_magnitude(t, 1) / LEVELS["int32"]
     calibrated = calibration_range(t.attrs)
@@ -278,7 +275,7 @@ def _ranges(t: Translation) -> list[str]:
 
 
 def translate_pool(t: Translation) -> list[str]:
-    """Emit the pooling of float32 numbers that hold the integers; means are rounded."""
+    """Pool integers as float32; means are rounded."""
     _require_bytes(t, 1)
     x, kind = t.inputs[0], t.attrs["pool_type"]
     if kind not in ("max", "avg"):
@@ -303,13 +300,13 @@ def translate_pool(t: Translation) -> list[str]:
         cells = (
             prod(x.shape[axis] for axis in axes) if attrs["global_pool"] else prod(window.kernel)
         )
-        # The sum is a mean times the size of the window, and whole only after rounding.
+        # The sum, a mean times the window size, is whole only after rounding.
         means = pool({"pool_type": "sum"}).apply("Round") / float(cells)
     return [round_to(means, x.dtype).name, *_ranges(t)]
 
 
 def translate_concat(t: Translation) -> list[str]:
-    """Emit ``Concat`` of integers in steps of the widest of the ranges."""
+    """Concatenate integers in steps of the widest range."""
     count, dtype = t.attrs["num_args"], t.outputs[0].dtype
     _require_bytes(t, count)
     lows, highs = ([term(t, i) for i in range(count + side, len(t.inputs), 2)] for side in (0, 1))
@@ -324,7 +321,7 @@ def translate_concat(t: Translation) -> list[str]:
 
 
 def translate_quantized_convolution(t: Translation) -> list[str]:
-    """Emit ``Conv`` of integers in floats, to int32; the integers of a bias are added without scaling."""
+    """Emit ``Conv`` of integers in floats, to int32; a bias is not scaled."""
     x, weight = t.inputs[:2]
     first = 2 if t.attrs["no_bias"] else 3
     _require_bytes(t, 2)
@@ -340,9 +337,7 @@ def translate_quantized_convolution(t: Translation) -> list[str]:
 
 
 def translate_dense(t: Translation) -> list[str]:
-    """Emit ``Gemm`` of integers in floats, to int32; the bias is rescaled to the steps of the
-    products and truncated.
-    """
+    """Emit ``Gemm`` of integers, to int32; the bias is truncated to the products' steps."""
     x, weight = t.inputs[:2]
     first = 2 if t.attrs["no_bias"] else 3
     _require_bytes(t, 2)
@@ -360,7 +355,7 @@ def translate_dense(t: Translation) -> list[str]:
 
 
 def _require_bytes(t: Translation, count: int) -> None:
-    """Refuse a node if one of its first ``count`` inputs is not an array of 8-bit integers."""
+    """Refuse the node unless its first ``count`` inputs are 8-bit integers."""
     for x in t.inputs[:count]:
         if x.dtype not in QUANTIZED:
             t.refuse(f"{x.dtype} is not supported, expected {' or '.join(QUANTIZED)}")

@@ -1,12 +1,11 @@
-"""Random numbers from ``context.rng``, and densities of random distributions.
+"""Random numbers from ``context.rng``, and densities of distributions.
 
-The distributions are MXNet's, the stream is not: no run gives the numbers that MXNet would draw.
-Without a generator in the context each run has a new one.
+The distributions are MXNet's; the numbers never are. Without a generator in the context each run
+has a new one.
 
-Densities are at samples ``(..., n)``; parameters ``(...)`` apply to the samples of a row. Gradients
-exist for the samples and for the parameters. In MXNet samples of discrete distributions have none.
-Each slope is the derivative of the density's logarithm by one input; the density is a factor unless
-``is_log`` is set.
+Densities are at samples ``(..., n)``; parameters ``(...)`` apply to a row. Gradients exist for
+samples and parameters; in MXNet samples of discrete distributions have none. Each slope is the
+derivative of the density's logarithm; the density is a factor unless ``is_log`` is set.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ from graphshare.text.format import format_count, format_shape
 
 
 class DensityFunctions(NamedTuple):
-    """The functions in a formula, for arrays or for terms of an ONNX graph."""
+    """A formula's functions, for arrays or ONNX terms."""
 
     log: Callable[[Any], Any]
     gammaln: Callable[[Any], Any]
 
 
 Density = Callable[..., Any]
-"""The logarithm of a density, for arrays and for terms alike, from the functions, the samples and the parameters."""
+"""A density's logarithm, for arrays and ONNX terms, from functions, samples and parameters."""
 
 
 def _normal(f: DensityFunctions, x: Any, mu: Any, sigma: Any) -> Any:
@@ -65,7 +64,7 @@ def _forward(density: Density) -> Forward:
 
 
 def dirichlet(context: Context, attrs: Attrs, x: Array, alpha: Array) -> Array:
-    """Return the density at samples ``(..., n, k)`` of k shares each, with parameters ``(..., k)``."""
+    """Return the density at samples ``(..., n, k)`` of k shares, parameters ``(..., k)``."""
     wide, a = x.astype(np.float64), alpha.astype(np.float64)[..., None, :]
     with np.errstate(all="ignore"):
         logarithm = (
@@ -132,9 +131,7 @@ def _dirichlet_slopes(x: Array, alpha: Array) -> tuple[Array | None, ...]:
 
 
 def _vjp(slopes: Slopes, width: int) -> Vjp:
-    """Return the gradients of a density whose sample has ``width`` axes; a parameter applies to all
-    samples of a row.
-    """
+    """Return the gradients of a density; samples have ``width`` axes, parameters apply to a row."""
 
     def vjp(entry: TapeEntry, dy: Array) -> Gradients:
         x, *parameters = entry.inputs
@@ -170,17 +167,17 @@ def _generator(context: Context) -> np.random.Generator:
 def _generalized_negative_binomial(
     rng: np.random.Generator, size: Any, mu: Any, alpha: Any
 ) -> Array:
-    """Draw Poisson numbers whose mean is random: their mean is ``mu`` and their variance ``mu + alpha * mu**2``."""
-    # With alpha 0 the mean is not random, and 1 / alpha would be infinite.
+    """Draw Poisson numbers of random mean: mean ``mu``, variance ``mu + alpha * mu**2``."""
+    # For alpha 0, 1 / alpha would be infinite.
     alpha = np.maximum(alpha, 1e-12)
     return np.asarray(rng.poisson(rng.gamma(1 / alpha, alpha * mu, size), size))
 
 
 class Distribution(NamedTuple):
-    """A distribution: how numbers are drawn, its parameters as attributes, and its density.
+    """How to draw from a distribution, its parameters as attributes, and its density.
 
-    ``draw(rng, size, *parameters)`` returns numbers, ``density`` the logarithm of the density at samples, ``slopes(x,
-    *parameters)`` the derivatives of this logarithm by the samples, None for zeros, and by the parameters.
+    ``draw(rng, size, *parameters)`` returns numbers, ``density`` the logarithm of the density,
+    ``slopes(x, *parameters)`` its derivatives by the samples (None for zeros) and the parameters.
     """
 
     keys: tuple[str, ...]
@@ -210,7 +207,7 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     ),
     "gamma": Distribution(
         ("alpha", "beta"),
-        # MXNet draws with beta as the scale, and computes the density with beta as the rate.
+        # In MXNet beta is the scale of draws, but the rate of the density.
         lambda rng, size, alpha, beta: rng.gamma(alpha, beta, size),
         lambda f, x, alpha, beta: (
             alpha * f.log(beta) + (alpha - 1) * f.log(x) - beta * x - f.gammaln(alpha)
@@ -255,9 +252,9 @@ def _choose_dtype(attrs: Attrs, otherwise: str) -> str:
 def _draw_array(
     draw: Draw, context: Context, shape: Sequence[int], parameters: Sequence[Any], dtype: Any
 ) -> Array:
-    """Return numbers of one distribution. Where each takes two draws, all first draws come before the second ones."""
+    """Where numbers take two draws, all first draws come before the second ones."""
     rng = _generator(context)
-    # In blocks, the two draws would alternate block by block.
+    # Blocks would alternate the two draws.
     if draw is _generalized_negative_binomial:
         return draw(rng, tuple(shape), *parameters).astype(dtype)
     return draw_in_blocks(lambda count: draw(rng, count, *parameters), shape, dtype)
@@ -266,8 +263,6 @@ def _draw_array(
 def _random_kernel(
     operator: str, draw: Draw, keys: tuple[str, ...], otherwise: str = "float32"
 ) -> Kernel:
-    """Return the kernel for numbers of a given shape, with the parameters as attributes."""
-
     def forward(context: Context, attrs: Attrs) -> Array:
         size = complete_shape(context, attrs, attribute_shape)
         return _draw_array(
@@ -281,8 +276,6 @@ def _random_kernel(
 
 
 def _random_like_kernel(operator: str, draw: Draw, keys: tuple[str, ...]) -> Kernel:
-    """Return the kernel for numbers in the shape and dtype of an array."""
-
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         return _draw_array(draw, context, x.shape, [attrs[key] for key in keys], x.dtype)
 
@@ -290,8 +283,6 @@ def _random_like_kernel(operator: str, draw: Draw, keys: tuple[str, ...]) -> Ker
 
 
 def _sample_kernel(operator: str, draw: Draw) -> Kernel:
-    """Return the kernel for numbers of shape ``shape`` for each element of the arrays of parameters."""
-
     def forward(context: Context, attrs: Attrs, *parameters: Array) -> Array:
         inner = tuple(attrs["shape"] or ())
         expanded = [x.reshape(x.shape + (1,) * len(inner)) for x in parameters]
@@ -319,9 +310,7 @@ def _sample_kernel(operator: str, draw: Draw) -> Kernel:
 
 
 def sample_multinomial(context: Context, attrs: Attrs, x: Array) -> Array | tuple[Array, ...]:
-    """Draw ``shape`` classes by the probabilities of each row (last axis); with ``get_prob`` return
-    their logarithms too.
-    """
+    """Draw ``shape`` classes by each row's probabilities; ``get_prob`` adds their logarithms."""
     inner = tuple(attrs["shape"] or ())
     require(x.shape[-1], "there are no classes")
     rows = x.reshape(-1, x.shape[-1])
@@ -332,7 +321,7 @@ def sample_multinomial(context: Context, attrs: Attrs, x: Array) -> Array | tupl
     chosen = np.zeros((len(rows), count), np.intp)
     for places, row, numbers in zip(chosen, sums, drawn, strict=True):
         places[:] = np.searchsorted(row, numbers, side="right")
-    # Rounding can bring a drawn number up to the whole sum, beyond the last class.
+    # Rounding can bring a number up to the whole sum, beyond the last class.
     chosen = chosen.clip(0, x.shape[-1] - 1)
     shape = (*x.shape[:-1], *inner) or (1,)
     result: Array = chosen.reshape(shape).astype(attrs["dtype"])
@@ -358,7 +347,7 @@ def _multinomial_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Typ
 
 
 def shuffle(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return the rows along axis 0 in random order."""
+    """Return the rows in random order."""
     return np.asarray(_generator(context).permutation(x, axis=0)) if x.ndim else x.copy()
 
 

@@ -1,4 +1,4 @@
-"""Signatures of the operators of family ``random``."""
+"""Signatures of family ``random``."""
 
 from __future__ import annotations
 
@@ -24,9 +24,7 @@ _SAMPLED = f"shape:shape=[]; {_FLOAT}"
 
 
 def inputs_for_missing(*keys: str) -> InputRule:
-    """Return the rule for inputs ``input1``, ``input2``, one for each of these parameters that is
-    None, without gaps.
-    """
+    """Return a rule: inputs ``input1``, ``input2``, one for each parameter that is None."""
 
     def rule(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> tuple[str, ...]:
         missing = [key for key in keys if signature.value(attrs, key) is None]

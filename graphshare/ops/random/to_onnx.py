@@ -1,6 +1,7 @@
-"""Random numbers in ONNX: of the same distribution, not the same numbers, as between MXNet and the kernels.
+"""Random numbers in ONNX: the distribution of MXNet and the kernels, not their numbers.
 
-ONNX draws uniform, normal and multinomial numbers; exponential ones and random orders follow from uniform ones.
+ONNX draws uniform, normal and multinomial numbers; exponential ones and orders follow from uniform
+ones.
 """
 
 from __future__ import annotations
@@ -17,13 +18,11 @@ from graphshare.ops.translation import NoTranslation, Translation, Translator, w
 from graphshare.ops.unary.onnx_special import gammaln_of_double
 
 Transform = Callable[..., Term]
-"""A distribution from standard numbers, uniform in ``[0, 1)`` or normal, and its parameters."""
+"""A distribution from standard numbers, uniform in ``[0, 1)`` or normal, and parameters."""
 
 
 class StandardDraw(NamedTuple):
-    """A way to draw in ONNX: the operator, its attributes for the parameters ``keys``, and a
-    transform of standard numbers.
-    """
+    """The operator, its attributes for ``keys``, and a transform of standard numbers."""
 
     op_type: str
     keys: tuple[str, ...]
@@ -41,7 +40,7 @@ _DRAWS = {
     "normal": StandardDraw(
         "RandomNormal", ("loc", "scale"), ("mean", "scale"), lambda x, loc, scale: x * scale + loc
     ),
-    # x may be 0 but not 1, so the logarithm of 1 - x is finite.
+    # x may be 0 but not 1: log(1 - x) is finite.
     "exponential": StandardDraw(
         "RandomUniform", ("lam",), (), lambda x, rate: -(1 - x).apply("Log") / rate
     ),
@@ -49,20 +48,20 @@ _DRAWS = {
 
 
 def translate_random(t: Translation, name: str) -> str:
-    """Emit numbers of the output's shape, or in the shape of the input, with parameters that are attributes."""
+    """Emit numbers in the output's or the input's shape; parameters are attributes."""
     how, out = _DRAWS[name], t.outputs[0]
     dtype = wide_dtype(out.dtype)
     parameters = [float(t.attrs[key]) for key in how.keys]
     if not dtype.startswith("float"):
         t.refuse(f"its numbers are {dtype}")
-    # MXNet refuses these, and onnxruntime would end the whole process.
+    # MXNet refuses these; onnxruntime would end the process.
     if name == "uniform" and parameters[0] > parameters[1]:
         t.refuse(f"its low is {parameters[0]}, above its high, {parameters[1]}")
     if name != "uniform" and parameters[-1] <= 0:
         t.refuse(f"its {how.keys[-1]} is {parameters[-1]}, expected a positive number")
     known = dict(zip(how.attributes, parameters, strict=False))
     if t.inputs:
-        # mypy would take a float in `known` for the domain, so it is stated.
+        # mypy would take a float in `known` for the domain.
         drawn = t.emit(
             f"{how.op_type}Like", t.inputs[0], domain="", dtype=DTYPE_CODES[dtype], **known
         )
@@ -73,7 +72,7 @@ def translate_random(t: Translation, name: str) -> str:
 
 
 def translate_sample(t: Translation, name: str) -> str:
-    """Emit numbers for each element of the arrays of parameters."""
+    """Emit numbers for each element of parameter arrays."""
     how, out = _DRAWS[name], t.outputs[0]
     dtype = wide_dtype(out.dtype)
     parameters = [
@@ -89,7 +88,7 @@ def translate_sample(t: Translation, name: str) -> str:
 
 
 def translate_integers(t: Translation) -> str:
-    """Emit whole numbers from ``low`` on and below ``high``."""
+    """Emit whole numbers from ``low`` to below ``high``."""
     low, high = t.attrs["low"], t.attrs["high"]
     drawn = t.emit("RandomUniform", shape=t.outputs[0].shape, dtype=DTYPE_CODES["float64"])
     numbers = Term(t, drawn, "float64") * float(high - low) + float(low)
@@ -97,7 +96,7 @@ def translate_integers(t: Translation) -> str:
 
 
 def translate_multinomial(t: Translation) -> list[str]:
-    """Emit ``Multinomial`` of the logarithms of the probabilities, and the logarithms of those that were drawn."""
+    """Emit ``Multinomial`` of log probabilities, and the logarithms of the drawn ones."""
     x, out = t.inputs[0], t.outputs[0]
     rows = (prod(x.shape[:-1]), x.shape[-1])
     logarithms = term(t).widen().apply("Log").reshape(rows)
@@ -115,7 +114,7 @@ def translate_multinomial(t: Translation) -> list[str]:
 
 
 def translate_shuffle(t: Translation) -> str:
-    """Emit ``Gather`` in the order of random numbers."""
+    """Emit ``Gather`` in random order."""
     x = t.inputs[0]
     if not x.rank:
         return x.name
@@ -139,7 +138,7 @@ def _finish(t: Translation, logarithm: Term) -> str:
 
 
 def translate_density(t: Translation) -> str:
-    """Emit the density of samples; their parameters are the parameters of their row."""
+    """Emit the density of samples; parameters belong to a row."""
     rank = t.inputs[0].rank
     parameters = [
         Term(t, t.reshape(p, (*p.shape, *(1,) * (rank - p.rank))), p.dtype).cast("float64")
@@ -154,7 +153,7 @@ def translate_density(t: Translation) -> str:
 
 
 def translate_dirichlet(t: Translation) -> str:
-    """Emit the density of samples of several shares each."""
+    """Emit the density of samples of several shares."""
     x, alpha = t.inputs
     wide = term(t).cast("float64")
     a = Term(t, t.reshape(alpha, (*alpha.shape[:-1], 1, alpha.shape[-1])), alpha.dtype).cast(

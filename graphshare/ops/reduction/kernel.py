@@ -1,6 +1,6 @@
-"""Reductions over axes. A reduction over all axes has the shape ``(1,)``; in the numpy interface ``()``.
+"""Reductions over axes. Over all axes the shape is ``(1,)``; in the numpy interface ``()``.
 
-The gradient is the output's gradient, broadcast over the reduced axes.
+The gradient is broadcast over the reduced axes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Reduce = Callable[[Array, tuple[int, ...], bool], Array]
 
 
 def read_axes(attrs: Attrs, rank: int, key: str = "axis") -> tuple[int, ...]:
-    """Return the reduced axes: the attribute's axes, all if there are none, with ``exclude`` all others."""
+    """Return the reduced axes: the attribute's, all if empty; with ``exclude`` the others."""
     axes = attrs[key]
     if axes is None or axes == ():
         return tuple(range(rank))
@@ -50,7 +50,7 @@ def read_axes(attrs: Attrs, rank: int, key: str = "axis") -> tuple[int, ...]:
 
 
 def read_np_axes(attrs: Attrs, rank: int, key: str = "axis") -> tuple[int, ...]:
-    """Return the reduced axes in the numpy interface: the attribute's axes (possibly none); all for None."""
+    """Return the numpy interface's reduced axes: the attribute's (possibly none); all for None."""
     axes = attrs[key]
     if axes is None:
         return tuple(range(rank))
@@ -83,7 +83,7 @@ _shapes = output_rule(
 np_shapes = output_rule(
     lambda attrs, x: _reduce_shape(x, read_np_axes(attrs, len(x)), attrs["keepdims"], ())
 )
-"""Infers the shape without the reduced axes; ``()`` for a reduction over all of them."""
+"""Infers the shape without the reduced axes."""
 
 
 def _forward(
@@ -97,7 +97,7 @@ def _forward(
 
 
 def _accumulator_dtype(x: Array) -> Any:
-    """Return the dtype to accumulate in: integers wrap in their own."""
+    """Return the dtype to accumulate in; integers wrap in their own."""
     return np.float64 if x.dtype.kind == "f" else x.dtype
 
 
@@ -121,11 +121,12 @@ def reduce_product(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
 
 
 def reduce_mean(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
-    """Return the mean; of integers the (wrapped) sum divided without the fraction."""
+    """Return the mean; of integers the (wrapped) sum, divided and truncated."""
     total = _add(x, axes, keepdims)
     count = x.size // total.size if total.size else 1
     if x.dtype.kind in "iu":
-        # C truncates towards 0, where // would round down; the least number has no absolute value in its own dtype.
+        # C truncates towards 0, // rounds down; the least number has no absolute value in its
+        # dtype.
         wide = total.astype(np.int64)
         return np.asarray((wide - np.fmod(wide, count)) // count).astype(x.dtype)
     return convert(total / np.float64(count), x.dtype)
@@ -146,7 +147,7 @@ def _ignore_nan(reduce: Reduce, neutral: int) -> Reduce:
 def norm(context: Context, attrs: Attrs, x: Array) -> Array:
     """Return the sum of absolute values (``ord`` 1) or the root of the sum of squares (2).
 
-    MXNet adds squares relative to the largest, so only those integers count that are as large as the largest.
+    MXNet adds squares relative to the largest: only integers as large as the largest count.
     """
     axes, keep = read_axes(attrs, x.ndim), attrs["keepdims"]
     size = np.abs(x)
@@ -177,7 +178,7 @@ def _norm_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Typ
 
 
 def moments(context: Context, attrs: Attrs, x: Array) -> tuple[Array, Array]:
-    """Return the mean and the (biased) variance."""
+    """Return mean and biased variance."""
     axes = read_axes(attrs, x.ndim, "axes")
     wide = x.astype(np.float64) if x.dtype.kind == "f" else x
     mean = reduce_mean(wide, axes, True)
@@ -196,7 +197,7 @@ def _moments_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
 
 
 def _arg_extremum(function: Any, dtype: Any = None) -> Forward:
-    """Return the kernel for the index of the maximum or minimum, along an axis or of all elements; NaN is both."""
+    """Return the kernel for an extremum's index, along an axis or of all; NaN is both."""
 
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         axis = attrs["axis"]
@@ -210,12 +211,12 @@ def _arg_extremum(function: Any, dtype: Any = None) -> Forward:
 
 
 def argmax_channel(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return the index of the maximum along axis 1."""
+    """Return the maximum's index along axis 1."""
     return np.asarray(np.argmax(x, axis=1)).astype(x.dtype)
 
 
 def cumsum(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return the running sum along an axis, or of the flattened array."""
+    """Return running sums along an axis, or of the flattened array."""
     (dtype,) = _np_types(attrs, [str(x.dtype)], [None])[1]
     return np.cumsum(x, axis=attrs["axis"], dtype=dtype)
 
@@ -297,12 +298,11 @@ AxesRule = Callable[..., tuple[int, ...]]
 
 
 def restore_axes(x: Array, reduced: Array, axes: tuple[int, ...]) -> Array:
-    """Return an array that was reduced along ``axes`` of ``x`` with these axes as 1."""
+    """Return a reduced array with ``axes`` as 1."""
     return reduced.reshape([1 if axis in axes else size for axis, size in enumerate(x.shape)])
 
 
 def _restore_axes(entry: TapeEntry, reduced: Array, axes_rule: AxesRule = read_axes) -> Array:
-    """Return an output (or its gradient) with the reduced axes as 1."""
     x = entry.inputs[0]
     return restore_axes(
         x, reduced, axes_rule(entry.attrs, x.ndim, "axes" if "axes" in entry.attrs else "axis")
@@ -316,14 +316,14 @@ def sum_gradient(entry: TapeEntry, dy: Array, *, axes_rule: AxesRule = read_axes
 
 
 def mean_gradient(entry: TapeEntry, dy: Array, *, axes_rule: AxesRule = read_axes) -> Array:
-    """Return ``dy`` divided by the number of elements of each mean."""
+    """Divide ``dy`` by the number of elements."""
     x = entry.inputs[0]
     share = _restore_axes(entry, dy, axes_rule) / max(1, x.size // max(1, dy.size))
     return np.broadcast_to(share, x.shape).astype(x.dtype, copy=False)
 
 
 def extremum_gradient(entry: TapeEntry, dy: Array, *, axes_rule: AxesRule = read_axes) -> Array:
-    """Return ``dy`` for every element that is the maximum (or minimum); each of several gets all of it."""
+    """Return ``dy`` at every extremum; each of several gets all of it."""
     x = entry.inputs[0]
     result: Array = _restore_axes(entry, dy, axes_rule) * (
         x == _restore_axes(entry, entry.outputs[0], axes_rule)
@@ -332,7 +332,7 @@ def extremum_gradient(entry: TapeEntry, dy: Array, *, axes_rule: AxesRule = read
 
 
 def product_gradient(entry: TapeEntry, dy: Array, *, axes_rule: AxesRule = read_axes) -> Array:
-    """Return the product of the other elements, by division: NaN for an element that is 0, as in MXNet."""
+    """Return the product of the others, by division: NaN for 0, as in MXNet."""
     x = entry.inputs[0]
     result: Array = _restore_axes(entry, dy, axes_rule) * (
         _restore_axes(entry, entry.outputs[0], axes_rule) / x
@@ -343,13 +343,13 @@ def product_gradient(entry: TapeEntry, dy: Array, *, axes_rule: AxesRule = read_
 def skip_nan(
     entry: TapeEntry, dy: Array, *, gradient: Callable[[TapeEntry, Array], Array]
 ) -> Array:
-    """Return ``gradient(entry, dy)``, 0 for every element that is NaN."""
+    """Return ``gradient(entry, dy)`` with 0 for NaN elements."""
     x = entry.inputs[0]
     return np.where(np.isnan(x), x.dtype.type(0), gradient(entry, dy))
 
 
 def norm_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return ``dy`` times the sign (``ord`` 1), or times the element divided by the norm."""
+    """Return ``dy`` times the sign (``ord`` 1) or times element / norm."""
     x = entry.inputs[0]
     slope = np.sign(x) if entry.attrs["ord"] == 1 else x / _restore_axes(entry, entry.outputs[0])
     result: Array = _restore_axes(entry, dy) * slope
@@ -357,7 +357,7 @@ def norm_gradient(entry: TapeEntry, dy: Array) -> Array:
 
 
 def moments_gradient(entry: TapeEntry, dmean: Array, dvariance: Array | None) -> Array:
-    """Return the gradient from the gradients of the mean and of the variance, ``2 (x - mean) / n``."""
+    """Return the gradient through mean and variance, ``2 (x - mean) / n``."""
     x = entry.inputs[0]
     count = x.size // max(1, dmean.size)
     result: Array = _restore_axes(entry, dmean) / count
@@ -373,7 +373,7 @@ def moments_gradient(entry: TapeEntry, dmean: Array, dvariance: Array | None) ->
 
 
 def cumsum_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return the running sum of ``dy`` from the end."""
+    """Return running sums of ``dy`` from the end."""
     x, axis = entry.inputs[0], entry.attrs["axis"]
     if axis is None:
         dy = dy.reshape(-1)
@@ -382,7 +382,7 @@ def cumsum_gradient(entry: TapeEntry, dy: Array) -> Array:
 
 
 def np_product_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return the gradient of :func:`product_gradient` in the numpy interface."""
+    """Return :func:`product_gradient` in the numpy interface."""
     if entry.inputs[0].dtype.kind != "f":
         raise GradientError("the product of integers has no gradient")
     return product_gradient(entry, dy, axes_rule=read_np_axes)

@@ -1,4 +1,4 @@
-"""Signatures and batch-axis rules of the operators of family ``reduction``."""
+"""Signatures and batch-axis rules of family ``reduction``."""
 
 from __future__ import annotations
 

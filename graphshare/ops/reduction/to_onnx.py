@@ -1,7 +1,7 @@
-"""Reductions in ONNX. A reduction over all axes has the shape ``(1,)``; in the numpy interface ``()``.
+"""Reductions in ONNX. Over all axes the shape is ``(1,)``; in the numpy interface ``()``.
 
-float16 is added in float32; narrow integers in int32, keeping the low bits. A sum of booleans is whether one holds,
-a product whether all hold.
+float16 is added in float32, narrow integers in int32, keeping low bits. A sum of booleans is
+whether one holds, a product whether all hold.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from graphshare.ops.unification import normalize_axis
 
 
 class Over(msgspec.Struct, frozen=True):
-    """The reduced axes (kept as 1 or dropped), and the number of elements in each result."""
+    """The reduced axes (kept as 1 or dropped), and the elements per result."""
 
     axes: Sequence[int]
     elements: int
@@ -50,7 +50,7 @@ reduce_product = _accumulate("ReduceProd")
 
 
 def reduce_mean(x: Term, over: Over) -> Term:
-    """Return the mean, of nothing NaN; of integers the sum divided without the fraction."""
+    """Return the mean, NaN of nothing; of integers truncated."""
     if x.is_float and not over.elements:
         return reduce_sum(x, over) / 0.0
     if x.dtype == "bool" and not over.elements:
@@ -60,14 +60,14 @@ def reduce_mean(x: Term, over: Over) -> Term:
     if x.is_float or x.dtype == "bool":
         return _accumulate("ReduceMean")(x, over)
     total = reduce_sum(x, over)
-    # The sum of nothing is 0 for every divisor.
+    # The sum of nothing is 0 for any divisor.
     return (total.cast(_ACCUMULATORS.get(x.dtype, x.dtype)) / max(1, over.elements)).cast(x.dtype)
 
 
 def _extremum(op_type: str) -> Reduce:
     def compute(x: Term, over: Over) -> Term:
         if x.dtype == "bool":
-            # ONNX reduces booleans only from opset 20 on.
+            # ONNX reduces booleans only from opset 20.
             return x.cast("uint8").reduce(op_type, over.axes, keepdims=over.keepdims).cast("bool")
         return x.reduce(op_type, over.axes, keepdims=over.keepdims)
 
@@ -84,7 +84,6 @@ def _over(t: Translation, axes: Sequence[int]) -> Over:
 
 
 def _reshape_result(t: Translation, result: Term, over: Over) -> Term:
-    """Return a result over all axes with the inferred shape."""
     return (
         result
         if over.keepdims or t.outputs[0].rank == t.inputs[0].rank - len(over.axes)
@@ -98,7 +97,7 @@ def _translate_reduction(t: Translation, reduce: Reduce) -> str:
 
 
 def _translate_np_reduction(t: Translation, reduce: Reduce) -> str:
-    """Emit a reduction of the numpy interface, in the output's dtype; of nothing it is 0."""
+    """Emit the numpy interface's reduction in the output's dtype; of nothing it is 0."""
     if t.attrs.get("initial") is not None:
         t.refuse("it has an initial value, which MXNet does not support")
     x, out = t.inputs[0], t.outputs[0]
@@ -124,7 +123,7 @@ def translate_norm(t: Translation) -> str:
 
 
 def _norm_of_integers(size: Term, over: Over) -> Term:
-    """Return the root of the sum of squares of those that are as large as the largest."""
+    """Return the norm of the integers that are as large as the largest."""
     largest = size.reduce("ReduceMax", over.axes, keepdims=True)
     count = (
         size.equals(largest).cast("float64").reduce("ReduceSum", over.axes, keepdims=over.keepdims)
@@ -135,7 +134,7 @@ def _norm_of_integers(size: Term, over: Over) -> Term:
 
 
 def translate_moments(t: Translation) -> list[str]:
-    """Emit the mean and the mean of the squared differences from it."""
+    """Emit the mean, and the mean squared difference from it."""
     x = term(t)
     over = _over(t, read_axes(t.attrs, t.inputs[0].rank, "axes"))
     wide = x.widen() if x.is_float else x
@@ -145,10 +144,10 @@ def translate_moments(t: Translation) -> list[str]:
 
 
 def translate_arg_extremum(t: Translation, op_type: str) -> str:
-    """Emit ``ArgMax`` or ``ArgMin`` along an axis, or over all elements, in the output's dtype."""
+    """Emit ``ArgMax`` or ``ArgMin`` along an axis, or over all, in the output's dtype."""
     x, out = t.inputs[0], t.outputs[0]
     axis = 1 if t.op == "argmax_channel" else t.attrs["axis"]
-    # ONNX's ArgMax and ArgMin do not accept booleans.
+    # ArgMax and ArgMin take no booleans.
     data = term(t).cast("int32") if x.dtype == "bool" else term(t)
     if axis is None or not x.rank:
         data, at = data.reshape((prod(x.shape),)), 0

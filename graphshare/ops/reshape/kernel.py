@@ -1,6 +1,6 @@
-"""The same elements under another shape or in another order, and the gradients.
+"""The same elements in another shape or order, and gradients.
 
-Results are views of the input wherever numpy has one.
+Results are views where numpy has one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Order = Callable[[Attrs, int], Sequence[int]]
 
 
 def _transpose_kernel(operator: str, order: Order) -> Kernel:
-    """Return the kernel whose output axis ``i`` is the input's axis ``order(attrs, rank)[i]``."""
+    """Return the kernel whose output axis ``i`` is input axis ``order(attrs, rank)[i]``."""
 
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         axes = order(attrs, x.ndim)
@@ -61,7 +61,7 @@ def _transpose_kernel(operator: str, order: Order) -> Kernel:
         axes = list(order(attrs, rank))
         known = dims_of_rank(x, rank)
         y = dims_of_rank(unify(tuple(known[axis] for axis in axes), y), rank)
-        # Where an axis is named twice, a different axis is not named, and its size is known only from the input.
+        # If an axis comes twice, another is missing: only the input gives its size.
         return [
             tuple(y[axes.index(axis)] if axis in axes else known[axis] for axis in range(rank))
         ], [y]
@@ -70,7 +70,7 @@ def _transpose_kernel(operator: str, order: Order) -> Kernel:
 
 
 def transpose_axes(attrs: Attrs, rank: int) -> Sequence[int]:
-    """Return as many axes as the array has; only the shape is known where one comes twice."""
+    """Return as many axes as there are; if one comes twice, only the shape is known."""
     if not attrs["axes"]:
         return range(rank)[::-1]
     axes = [normalize_axis(axis, rank) for axis in attrs["axes"]]
@@ -82,7 +82,7 @@ def transpose_axes(attrs: Attrs, rank: int) -> Sequence[int]:
 
 
 def np_transpose_axes(attrs: Attrs, rank: int) -> Sequence[int]:
-    """Return the axes; without a value they are reversed, and no axes are none."""
+    """Return the axes, reversed for None; () names no axis."""
     if attrs["axes"] == () and rank:
         raise KernelError(f"axes are (), expected {format_count(rank, 'axis')}")
     axes = transpose_axes(attrs, rank)
@@ -91,7 +91,7 @@ def np_transpose_axes(attrs: Attrs, rank: int) -> Sequence[int]:
 
 
 def swap_axes(attrs: Attrs, rank: int) -> Sequence[int]:
-    """Return the axes with ``dim1`` and ``dim2`` exchanged."""
+    """Exchange ``dim1`` and ``dim2``."""
     axes = list(range(rank))
     one, other = normalize_axis(attrs["dim1"], rank), normalize_axis(attrs["dim2"], rank)
     axes[one], axes[other] = axes[other], axes[one]
@@ -99,22 +99,20 @@ def swap_axes(attrs: Attrs, rank: int) -> Sequence[int]:
 
 
 def reverse(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Reverse the array along ``axis``."""
+    """Reverse along ``axis``."""
     with refuse_invalid_call():
         return np.asarray(np.flip(x, tuple(normalize_axis(axis, x.ndim) for axis in attrs["axis"])))
 
 
 def depth_to_space(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return ``(N, C, b*H, b*W)``: channel ``(i*b + j)*C + c`` of ``(N, b*b*C, H, W)`` is pixel
-    ``(i, j)`` of a block.
-    """
+    """Return ``(N, C, b*H, b*W)``: channel ``(i*b + j)*C + c`` is pixel ``(i, j)`` of a block."""
     b, (n, c, h, w) = attrs["block_size"], x.shape
     blocks = x.reshape(n, b, b, c // (b * b), h, w)
     return np.asarray(blocks.transpose(0, 3, 4, 1, 5, 2).reshape(n, c // (b * b), h * b, w * b))
 
 
 def space_to_depth(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return ``(N, b*b*C, H, W)`` of ``(N, C, b*H, b*W)``, the inverse of :func:`depth_to_space`."""
+    """Return ``(N, b*b*C, H, W)``, the inverse of :func:`depth_to_space`."""
     b, (n, c, h, w) = attrs["block_size"], x.shape
     blocks = x.reshape(n, c, h // b, b, w // b, b)
     return np.asarray(blocks.transpose(0, 3, 5, 1, 2, 4).reshape(n, c * b * b, h // b, w // b))
@@ -151,7 +149,7 @@ def _space_to_depth_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tup
 
 
 def transpose_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return ``dy`` transposed by the inverse permutation of ``axes``."""
+    """Transpose ``dy`` by the inverse of ``axes``."""
     axes = entry.attrs["axes"]
     if not axes:
         return np.asarray(dy.transpose())
@@ -161,7 +159,7 @@ def transpose_gradient(entry: TapeEntry, dy: Array) -> Array:
 
 
 def swap_axes_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return ``dy`` with the same two axes swapped."""
+    """Swap the axes back."""
     return np.asarray(dy.swapaxes(entry.attrs["dim1"], entry.attrs["dim2"]))
 
 
@@ -170,11 +168,7 @@ def _product(sizes: Sequence[Dim]) -> Dim:
 
 
 def _ratio(whole: Dim, part: Dim) -> Dim:
-    """Return ``whole / part``; None where one is unknown, or ``part`` is 0.
-
-    Raises:
-        KernelError: ``part`` does not divide ``whole``.
-    """
+    """Divide; None where a size is unknown, or ``part`` is 0. A remainder is a KernelError."""
     if whole is None or not part:
         return None
     if whole % part:
@@ -185,10 +179,10 @@ def _ratio(whole: Dim, part: Dim) -> Dim:
 
 
 def fill_by_size(shape: Shape, size: Dim) -> Shape:
-    """Return ``shape`` with its only unknown size computed from the number of elements.
+    """Compute the only unknown size from the number of elements.
 
     Raises:
-        KernelError: the shape is known and has another number of elements.
+        KernelError: the known shape has another number of elements.
     """
     if shape is None or size is None:
         return shape
@@ -216,14 +210,14 @@ def _split(size: Dim, first: int, second: int) -> tuple[Dim, Dim]:
 
 
 def infer_shape(shape: Dims, codes: Sequence[int], *, reverse: bool = False) -> Dims:
-    """Return the result of the codes of Reshape for ``shape``; it may be partly unknown.
+    """Apply Reshape's codes to a perhaps partly unknown ``shape``.
 
     A positive code is a size, 0 keeps the axis, -1 takes the remaining elements, -2 keeps all
     further axes, -3 merges two axes, and -4 splits one into the next two sizes. ``reverse`` reads
     both from the right.
 
     Raises:
-        KernelError: the codes ask for axes that are not there, or for sizes that do not fit.
+        KernelError: the codes ask for missing axes, or sizes that do not fit.
     """
     if reverse:
         return infer_shape(shape[::-1], codes[::-1])[::-1]
@@ -240,7 +234,7 @@ def infer_shape(shape: Dims, codes: Sequence[int], *, reverse: bool = False) -> 
         if code == -1:
             if inferred >= 0:
                 raise KernelError(f"only one size may be -1, not {tuple(codes)}")
-            # For the codes after it, -1 consumes one axis of the input.
+            # For later codes, -1 consumes one input axis.
             inferred = len(sizes)
             sizes.append(None)
             at += 1
@@ -274,7 +268,7 @@ def infer_shape(shape: Dims, codes: Sequence[int], *, reverse: bool = False) -> 
 
 
 def _by_target_shape(shape: Dims, attrs: Attrs) -> Dims:
-    """Return the deprecated ``target_shape``; a 0 in it is inferred, and ``keep_highest`` keeps axis 0."""
+    """Apply the deprecated ``target_shape``; 0 is inferred, ``keep_highest`` keeps axis 0."""
     wanted: list[Dim] = list(attrs["target_shape"])
     kept = bool(attrs["keep_highest"] and wanted)
     if kept:
@@ -303,7 +297,7 @@ def _reshape_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
 
 
 def _copy_kept_axes(x: Dims, y: Shape, attrs: Attrs) -> Dims:
-    """Return ``x`` with unknown sizes from ``y`` for the axes that the leading (or, reversed, trailing) zeros keep."""
+    """Complete ``x`` from ``y`` on axes kept by leading (``reverse``: trailing) zeros."""
     if y is None:
         return x
     codes, step = attrs["shape"], -1 if attrs["reverse"] else 1
@@ -316,7 +310,7 @@ def _copy_kept_axes(x: Dims, y: Shape, attrs: Attrs) -> Dims:
 
 
 def reshape(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return ``x`` in the shape of the codes in ``shape``, else of the deprecated ``target_shape``."""
+    """Reshape by ``shape``, else by the deprecated ``target_shape``."""
     if attrs["shape"]:
         wanted = infer_shape(x.shape, attrs["shape"], reverse=attrs["reverse"])
     else:
@@ -326,7 +320,7 @@ def reshape(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def flatten(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Keep axis 0, and make all other axes one."""
+    """Merge all axes but the first."""
     return x.reshape(x.shape[0], prod(x.shape[1:]))
 
 
@@ -350,7 +344,7 @@ def _span(begin: int | None, end: int | None, rank: int) -> tuple[int, int]:
 
 
 def _like(attrs: Attrs, x: Dims, y: Dims) -> Dims:
-    """Return the shape of ``x`` with axes lhs_begin to lhs_end replaced by axes rhs_begin to rhs_end of ``y``."""
+    """Replace axes lhs_begin to lhs_end of ``x`` by axes rhs_begin to rhs_end of ``y``."""
     begin, end = _span(attrs["lhs_begin"], attrs["lhs_end"], len(x))
     first, last = _span(attrs["rhs_begin"], attrs["rhs_end"], len(y))
     replaced, by = _product(x[begin:end]), _product(y[first:last])
@@ -362,9 +356,7 @@ def _like(attrs: Attrs, x: Dims, y: Dims) -> Dims:
 
 
 def reshape_like(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
-    """Return the elements of ``x``, axes lhs_begin to lhs_end in the shape of the axes rhs_begin to
-    rhs_end of ``y``.
-    """
+    """Reshape axes lhs_begin to lhs_end of ``x`` like axes rhs_begin to rhs_end of ``y``."""
     return x.reshape([d or 0 for d in _like(attrs, x.shape, y.shape)])
 
 
@@ -377,7 +369,7 @@ def _reshape_like_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
 
 
 def expand_dims(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return a new axis of size 1 before axis ``axis``; negative ones count in the result."""
+    """Insert an axis of size 1; a negative ``axis`` counts in the result."""
     return np.asarray(np.expand_dims(x, normalize_axis(attrs["axis"], x.ndim + 1)))
 
 
@@ -413,13 +405,13 @@ def _squeeze_shape(attrs: Attrs, shape: Dims) -> Dims:
 
 
 def squeeze(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Remove all axes of size 1, or those in ``axis``; at least one axis remains."""
+    """Remove all axes of size 1, or ``axis``; one axis at least remains."""
     return x.reshape([d or 0 for d in _squeeze_shape(attrs, x.shape)])
 
 
 def _squeeze_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
     x = inputs[0]
-    # Which axes have the size 1 is only known when all sizes are.
+    # Which axes have size 1 is known once all sizes are.
     if x is None or (attrs["axis"] is None and not is_known(x)):
         return inputs, outputs
     y = unify(_squeeze_shape(attrs, x), outputs[0])
@@ -449,7 +441,7 @@ KERNELS = (
 
 
 def restore_shape(entry: TapeEntry, dy: Array) -> Array:
-    """Return ``dy`` in the shape of the input."""
+    """Return ``dy`` in the input's shape."""
     return np.asarray(dy.reshape(entry.inputs[0].shape))
 
 

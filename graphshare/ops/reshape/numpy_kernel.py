@@ -1,4 +1,4 @@
-"""The numpy interface's operators that only move elements: views, rolls, diagonals; and their gradients."""
+"""The numpy interface's operators that move elements (views, rolls, diagonals), and gradients."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ View = Callable[[Attrs, Array], Array]
 
 
 def _views(view: View) -> tuple[Callable[[Context, Attrs, Array], Array], ShapeRule]:
-    """Return the kernel and shape rule of a view; the rule applies the view to an array that takes no memory."""
+    """Return kernel and shape rule of a view; the rule views an array that takes no memory."""
 
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
-        # ascontiguousarray adds an axis to an array without axes, and reshape removes it.
+        # reshape removes the axis that ascontiguousarray adds to an array without axes.
         return np.ascontiguousarray(view(attrs, x)).reshape(view(attrs, x).shape)
 
     def shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
@@ -78,10 +78,10 @@ def _diagonal(attrs: Attrs, x: Array) -> Array:
 
 
 def read_roll(attrs: Attrs, rank: int) -> tuple[tuple[int, ...], list[int] | None]:
-    """Return the shifts and the axes, None for the flattened array.
+    """Return shifts and axes, None for the flattened array.
 
     Raises:
-        KernelError: they do not fit together.
+        KernelError: they do not match.
     """
     if attrs["shift"] is None:
         raise KernelError("roll needs a shift")
@@ -100,14 +100,14 @@ def read_roll(attrs: Attrs, rank: int) -> tuple[tuple[int, ...], list[int] | Non
 
 
 def roll(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Move elements cyclically along axes, or through the flattened array."""
+    """Move elements cyclically along axes, or when flattened."""
     shift, _ = read_roll(attrs, x.ndim)
     with refuse_invalid_call():
         return np.roll(x, shift if attrs["axis"] is not None else shift[0], attrs["axis"])
 
 
 def _tril_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer the shape of the array; an array with one axis becomes every row of a square matrix."""
+    """Infer the shape; one axis becomes every row of a square matrix."""
     shape = inputs[0]
     if shape is None or len(shape) == 1:
         return inputs, outputs if shape is None else [(shape[0], shape[0])]
@@ -115,9 +115,7 @@ def _tril_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
 
 
 def diag(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return the diagonal of two axes as the last axis; for one axis, return the matrix with ``x``
-    on diagonal ``k``.
-    """
+    """Return two axes' diagonal as the last axis, or the matrix with one axis on diagonal ``k``."""
     if x.ndim == 1:
         return np.diag(x, attrs["k"])
     with refuse_invalid_call():
@@ -152,16 +150,14 @@ def _diagflat_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sha
 
 
 def trace(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return the sum of a diagonal."""
+    """Sum a diagonal."""
     return np.asarray(
         np.trace(x, clamp_offset(attrs, x.shape), attrs["axis1"], attrs["axis2"], dtype=x.dtype)
     )
 
 
 def clamp_offset(attrs: Attrs, shape: tuple[int, ...]) -> int:
-    """Return the offset of a diagonal, moved to the nearest empty diagonal if it is farther out:
-    numpy crashes there.
-    """
+    """Return a diagonal's offset, at most the nearest empty one: numpy crashes beyond."""
     return int(max(-shape[attrs["axis1"]], min(attrs["offset"], shape[attrs["axis2"]])))
 
 
@@ -171,7 +167,7 @@ def _trace_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes
 
 
 def reshape(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return the elements in their order under another shape."""
+    """Reshape by ``newshape``."""
     return x.reshape(_infer_newshape(attrs, x.shape))
 
 
@@ -184,7 +180,7 @@ def _reshape_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
 
 def _infer_newshape(attrs: Attrs, shape: tuple[int, ...]) -> tuple[int, ...]:
     codes = list(attrs["newshape"])
-    # Only _npx_reshape has `reverse`, and codes below -1.
+    # Only _npx_reshape has `reverse` and codes below -1.
     if "reverse" not in attrs and min(codes, default=0) < -1:
         raise KernelError(f"newshape {tuple(codes)} has a negative size other than -1")
     step = -1 if attrs.get("reverse") else 1
@@ -196,8 +192,10 @@ def _infer_newshape(attrs: Attrs, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _apply_codes(codes: Sequence[int], shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Apply codes: -1 infers a size, -2 keeps an axis, -3 drops one of size 1, -4 keeps the rest,
-    -5 merges two, -6 splits.
+    """Apply the codes of ``_npx_reshape``.
+
+    -1 infers a size, -2 keeps an axis, -3 drops one of size 1, -4 keeps the rest, -5 merges two, -6
+    splits.
     """
     sizes: list[int] = []
     at, steps = 0, iter(codes)
@@ -246,7 +244,6 @@ def _split(size: int, left: int, right: int) -> tuple[int, int]:
 
 
 def _at_least(rank: int) -> Kernel:
-    """Return the kernel that gives each array at least ``rank`` axes."""
     view = (np.atleast_1d, np.atleast_2d, np.atleast_3d)[rank - 1]
 
     def forward(context: Context, attrs: Attrs, *arrays: Array) -> tuple[Array, ...]:
@@ -303,13 +300,13 @@ KERNELS = with_limits(
 
 
 def rot90_vjp(entry: TapeEntry, dy: Array) -> Array:
-    """Return ``dy`` rotated by ``k`` once more, as in MXNet; the derivative would rotate by ``-k``."""
+    """Rotate ``dy`` by ``k`` again, as in MXNet; the derivative would rotate by ``-k``."""
     with refuse_invalid_call():
         return np.rot90(dy, entry.attrs["k"], entry.attrs["axes"])
 
 
 def trace_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return ``dy`` at every element of the diagonal that was summed, zeros elsewhere."""
+    """Return ``dy`` on the diagonal, zeros elsewhere."""
     dx, attrs = np.zeros_like(entry.inputs[0]), entry.attrs
     matrices = np.moveaxis(dx, (attrs["axis1"], attrs["axis2"]), (-2, -1))  # a view
     offset = clamp_offset(attrs, dx.shape)

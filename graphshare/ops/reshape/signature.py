@@ -1,4 +1,4 @@
-"""Signatures and batch-axis rules of the operators of family ``reshape``."""
+"""Signatures and batch-axis rules of family ``reshape``."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ OPERATORS = (
 
 
 def expand_dims_rule(use: Use) -> Outcome:
-    """Insert the new axis before or after the batch axis."""
+    """Insert an axis before or after the batch axis."""
     axis, at = use.value("axis"), use.first
     if axis < 0 and at.rank is not None:
         axis += at.rank + 1
@@ -103,7 +103,7 @@ def _reshape(use: Use) -> Outcome:
 
 
 def _reshape_to_target(use: Use) -> Outcome:
-    """Reshape by ``target_shape``, as before ``shape`` was introduced."""
+    """Reshape by ``target_shape``, the predecessor of ``shape``."""
     target = tuple(use.value("target_shape") or ())
     if use.first.axis:
         return "moves the samples"

@@ -1,4 +1,4 @@
-"""Shapes and orders of elements in ONNX. Every shape is known, so that MXNet's codes in ``Reshape`` leave no trace."""
+"""Shapes and orders in ONNX. Every shape is known, so MXNet's ``Reshape`` codes leave no trace."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ from graphshare.ops.unification import normalize_axis
 
 
 def _translate_transpose(order: Order) -> Translate:
-    """Return the translation to ``Transpose`` by the axes that the kernel takes."""
     return lambda t: t.transpose(t.inputs[0], list(order(t.attrs, t.inputs[0].rank)))
 
 
 def translate_depth_to_space(t: Translation) -> str:
-    """Emit ``DepthToSpace``; for integers, the transposition that it stands for: onnxruntime has no kernel for them."""
+    """Emit ``DepthToSpace``; a transposition for integers: onnxruntime lacks them."""
     x, b = t.inputs[0], t.attrs["block_size"]
     if x.dtype.startswith("float"):
         return t.emit("DepthToSpace", x, blocksize=b, mode="DCR")
@@ -30,7 +29,7 @@ def translate_depth_to_space(t: Translation) -> str:
 
 
 def translate_space_to_depth(t: Translation) -> str:
-    """Emit ``SpaceToDepth``; for integers, the transposition that it stands for: onnxruntime has no kernel for them."""
+    """Emit ``SpaceToDepth``; a transposition for integers: onnxruntime lacks them."""
     x, b = t.inputs[0], t.attrs["block_size"]
     if x.dtype.startswith("float"):
         return t.emit("SpaceToDepth", x, blocksize=b)
@@ -40,7 +39,7 @@ def translate_space_to_depth(t: Translation) -> str:
 
 
 def translate_reshapes(t: Translation) -> list[str]:
-    """Emit ``Reshape`` of each input to the inferred shape of its output."""
+    """Emit ``Reshape`` of each input to its output's shape."""
     return [t.reshape(x, y.shape) for x, y in zip(t.inputs, t.outputs, strict=False)]
 
 
@@ -50,7 +49,7 @@ def translate_moveaxis(t: Translation) -> str:
     source = [normalize_axis(axis, x.rank) for axis in t.attrs["source"]]
     target = [normalize_axis(axis, x.rank) for axis in t.attrs["destination"]]
     order = [axis for axis in range(x.rank) if axis not in source]
-    # From the first place on, so that no insertion moves an earlier one.
+    # In order, so that no insertion moves an earlier one.
     for place, axis in sorted(zip(target, source, strict=True)):
         order.insert(place, axis)
     return t.transpose(x, order)
@@ -67,7 +66,7 @@ def translate_flip(t: Translation) -> str:
 
 
 def translate_rot90(t: Translation) -> str:
-    """Emit reversals and an exchange of the two axes."""
+    """Emit reversals and an exchange of axes."""
     x, turns = t.inputs[0], t.attrs["k"] % 4
     one, other = (normalize_axis(axis, x.rank) for axis in t.attrs["axes"])
     swapped = list(range(x.rank))
@@ -80,7 +79,7 @@ def translate_rot90(t: Translation) -> str:
 
 
 def translate_roll(t: Translation) -> str:
-    """Emit ``Concat`` of the end and the beginning along each axis, or of the flattened array."""
+    """Emit ``Concat`` of end and beginning, per axis or flattened."""
     x, (shift, axes) = t.inputs[0], read_roll(t.attrs, t.inputs[0].rank)
     if axes is None:
         flat = t.reshape(x, (prod(x.shape),))
@@ -100,9 +99,7 @@ def _roll_along(t: Translation, x: str, axis: int, shift: int, size: int) -> str
 
 
 def translate_tril(t: Translation) -> str:
-    """Emit ``Trilu``, or ``Where`` below opset 14; 8-bit integers as int32, because onnxruntime has
-    no kernel for them.
-    """
+    """Emit ``Trilu``, below opset 14 ``Where``; onnxruntime lacks 8-bit integers: use int32."""
     x = t.inputs[0]
     if t.opset < 14:
         rows, columns = t.outputs[0].shape[-2:]
@@ -118,7 +115,7 @@ def translate_tril(t: Translation) -> str:
 def emit_diagonal(
     t: Translation, x: Value, offset: int, first: int, second: int
 ) -> tuple[str, int]:
-    """Emit ``Gather`` of diagonal ``offset`` of two axes as the last axis; return it and the number of axes."""
+    """Emit ``Gather`` of diagonal ``offset`` as the last axis; return it and its rank."""
     rows, columns = x.shape[first], x.shape[second]
     rest = [axis for axis in range(x.rank) if axis not in (first, second)]
     flat = t.transpose(x, (*rest, first, second))
@@ -129,7 +126,6 @@ def emit_diagonal(
 
 
 def _emit_matrix(t: Translation, x: Value) -> str:
-    """Emit the matrix that has all elements on diagonal ``k``."""
     count, k = prod(x.shape), t.attrs["k"]
     side = count + abs(k)
     zeros = t.emit("Expand", t.number(0, x.dtype), t.integers((side, side)))
@@ -154,9 +150,7 @@ def translate_diagonal(t: Translation) -> str:
 
 
 def translate_trace(t: Translation) -> str:
-    """Emit the sum of a diagonal; small integers are added as int32: the lower bits are equal to
-    the bits of their sum.
-    """
+    """Emit a diagonal's sum; small integers are added as int32, with the same low bits."""
     x = t.inputs[0]
     first, second = (normalize_axis(t.attrs[key], x.rank) for key in ("axis1", "axis2"))
     diagonal, rank = emit_diagonal(t, x, clamp_offset(t.attrs, x.shape), first, second)

@@ -1,6 +1,4 @@
-"""Resizing of images by means or by interpolation: a product along the height and one along the
-width; and the gradients.
-"""
+"""Resizing of images by means or interpolation, as products along height and width; gradients."""
 
 from __future__ import annotations
 
@@ -22,9 +20,9 @@ from graphshare.text.format import format_count, format_shape
 
 
 def bilinear_attrs(attrs: Attrs) -> dict[str, object]:
-    """Return the attributes of the Deconvolution that computes bilinear upsampling."""
+    """Return the Deconvolution's attributes for bilinear upsampling."""
     scale, filters = attrs["scale"], attrs["num_filter"]
-    # MXNet's own formulas; the weight is an input and need not interpolate.
+    # MXNet's formulas; the weight is an input and need not interpolate.
     kernel, pad = 2 * scale - scale % 2, -(-(scale - 1) // 2)
     return {
         "kernel": (kernel, kernel),
@@ -37,7 +35,7 @@ def bilinear_attrs(attrs: Attrs) -> dict[str, object]:
 
 
 def upsampling(context: Context, attrs: Attrs, *arrays: Array) -> Array:
-    """Resize each image (N, C, H, W) to ``scale`` times the first one's size; several are concatenated or summed."""
+    """Resize images (N, C, H, W) to ``scale`` times the first one; concatenate or sum several."""
     if attrs["sample_type"] == "bilinear":
         return deconvolution(context, bilinear_attrs(attrs), *arrays)
     height = arrays[0].shape[2] * attrs["scale"]
@@ -70,7 +68,7 @@ def upsampling(context: Context, attrs: Attrs, *arrays: Array) -> Array:
 
 
 def upsampling_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer the output from the images, and the weight of bilinear upsampling."""
+    """Infer the output, and the weight of bilinear upsampling."""
     if attrs["sample_type"] == "bilinear":
         return _bilinear_shapes(attrs, inputs, outputs)
     shapes = [dims_of_rank(shape, 4) for shape in inputs]
@@ -103,7 +101,7 @@ def _bilinear_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Sha
 
 
 def adaptive_average(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return means over ``output_size`` bins (N, C, H, W); bins overlap where they do not divide the image."""
+    """Return means over ``output_size`` bins (N, C, H, W), perhaps overlapping."""
     height, width = bin_counts(attrs)
     return apply_separable(
         x, averaging_matrix(x.shape[2], height), averaging_matrix(x.shape[3], width)
@@ -124,7 +122,7 @@ def bilinear_resize(context: Context, attrs: Attrs, x: Array, like: Array | None
 
 
 def apply_separable(x: Array, rows: Array, columns: Array) -> Array:
-    """Return ``rows`` @ x @ ``columns`` transposed, for each image."""
+    """Return ``rows`` @ x @ ``columns`` transposed, per image."""
     wide = to_compute_dtype(x)
     out: Array = np.matmul(np.matmul(rows.astype(wide.dtype), wide), columns.T.astype(wide.dtype))
     return out.astype(x.dtype, copy=False)
@@ -132,7 +130,7 @@ def apply_separable(x: Array, rows: Array, columns: Array) -> Array:
 
 @lru_cache(maxsize=64)
 def averaging_matrix(size: int, bins: int) -> Array:
-    """Return the weight of each cell in each mean: (bins, size)."""
+    """Return each cell's weight in each mean: (bins, size)."""
     cell, bin_ = np.arange(size), np.arange(bins)[:, None]
     inside = (cell >= bin_ * size // bins) & (cell < -(-(bin_ + 1) * size // bins))
     return np.asarray(inside / inside.sum(axis=1, keepdims=True))
@@ -140,8 +138,8 @@ def averaging_matrix(size: int, bins: int) -> Array:
 
 @lru_cache(maxsize=64)
 def interpolation_matrix(size: int, count: int, corners: bool) -> Array:
-    """Return the weight of each cell in each interpolated one: (count, size)."""
-    # As in MXNet, a single pixel is the first one, not the middle.
+    """Return each cell's weight in each interpolated one: (count, size)."""
+    # As in MXNet, a single pixel is the first, not the middle.
     if count == 1:
         place = np.zeros(1, dtype=np.float32)
     elif corners:
@@ -149,7 +147,7 @@ def interpolation_matrix(size: int, count: int, corners: bool) -> Array:
         place = scale * np.arange(count, dtype=np.float32)
     else:
         scale = np.float32(size) / np.float32(count)
-        # As in MXNet the scale is rounded to float32, the coordinate computed in float64 and rounded again.
+        # As in MXNet, the scale is float32, the coordinate computed in float64 and rounded.
         place = np.maximum(np.float64(scale) * (np.arange(count) + 0.5) - 0.5, 0).astype(np.float32)
     lower = np.minimum(place.astype(np.int64), size - 1)
     part = place - lower
@@ -180,7 +178,7 @@ def _output_size(attrs: Attrs, shape: Dims, like: Dims | None) -> tuple[Dim, Dim
 
 
 def _resize_axis(attrs: Attrs, size: Dim, name: str) -> Dim:
-    """Return the size of the output along the axis ``name`` by its scale, or by the parity that the mode demands."""
+    """Return the output size on the axis ``name``, by its scale or the mode's parity."""
     mode, scale = attrs["mode"], attrs[f"scale_{name}"]
     if size is None:
         return None
@@ -195,12 +193,12 @@ def _resize_axis(attrs: Attrs, size: Dim, name: str) -> Dim:
 
 
 def adaptive_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer the output from ``output_size``, and samples and channels in both directions."""
+    """Infer the output, and samples and channels in both directions."""
     return _resize_shapes(inputs, outputs, bin_counts(attrs))
 
 
 def resize_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer the output from the mode, and samples and channels in both directions."""
+    """Infer the output by mode, and samples and channels in both directions."""
     like = dims_of_rank(inputs[1], 4) if len(inputs) > 1 else None
     return _resize_shapes(inputs, outputs, _output_size(attrs, dims_of_rank(inputs[0], 4), like))
 
@@ -231,7 +229,7 @@ KERNELS = with_limits(
 
 
 def upsampling_gradient(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return the gradient of each image: the sum of ``dy`` over the cells of each pixel."""
+    """Sum ``dy`` over each pixel's cells."""
     if entry.attrs["sample_type"] == "bilinear":
         return deconvolution_gradients(bilinear_attrs(entry.attrs), entry, dy)
     gradients, first = [], 0
@@ -246,7 +244,7 @@ def upsampling_gradient(entry: TapeEntry, dy: Array) -> Gradients:
 
 
 def adaptive_average_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return ``dy`` shared among the cells of each mean."""
+    """Share ``dy`` among each mean's cells."""
     (x,) = entry.inputs
     height, width = bin_counts(entry.attrs)
     return apply_separable(
@@ -255,7 +253,7 @@ def adaptive_average_gradient(entry: TapeEntry, dy: Array) -> Array:
 
 
 def bilinear_resize_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return ``dy`` shared among the four pixels that each result was interpolated from."""
+    """Share ``dy`` among the four pixels of each interpolation."""
     x, corners = entry.inputs[0], entry.attrs["align_corners"]
     rows, columns = (
         interpolation_matrix(x.shape[axis], dy.shape[axis], corners).T for axis in (2, 3)

@@ -1,4 +1,4 @@
-"""Signatures of the operators of family ``resize``."""
+"""Signatures of family ``resize``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def up_sampling_inputs(
     signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]
 ) -> tuple[str, ...]:
-    """Return data and weight for bilinear sampling (``num_args`` does not count), else ``num_args`` images."""
+    """Return data and weight if bilinear (regardless of ``num_args``), else ``num_args`` images."""
     if signature.value(attrs, "sample_type") == "bilinear":
         return ("data", "weight")
     return tuple(f"arg{i}" for i in range(read_count(signature, attrs, "num_args")))

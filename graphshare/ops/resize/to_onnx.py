@@ -1,7 +1,7 @@
-"""Images resized in ONNX: ``Resize`` for nearest pixels, otherwise the products with weights that the kernel computes.
+"""Images resized in ONNX: ``Resize`` for nearest pixels, else products with the kernel's weights.
 
 ``Resize`` leaves the rounding of coordinates open: between 224 and 299 pixels onnxruntime's linear
-mode is 1e-4 from MXNet.
+mode differs from MXNet by 1e-4.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from graphshare.ops.translation import Translation, Translator, Value, wide_dtyp
 
 
 def translate_upsampling(t: Translation) -> str:
-    """Emit ``Resize`` of each image to the output's size, and their ``Concat`` or ``Sum``; or a ``ConvTranspose``."""
+    """Emit ``Resize`` to the output's size, and ``Concat`` or ``Sum``; or ``ConvTranspose``."""
     if t.attrs["sample_type"] == "bilinear":
         t.require_floats()
         return emit_deconvolution(t, bilinear_attrs(t.attrs))
@@ -36,10 +36,9 @@ def translate_upsampling(t: Translation) -> str:
 
 
 def _repeat(t: Translation, x: Value, factor: int) -> str:
-    """Return an image with each pixel ``factor`` high and wide."""
     if factor == 1:
         return x.name
-    # onnxruntime has Resize only for these dtypes.
+    # onnxruntime's Resize takes only these.
     if x.dtype in ("float32", "float16", "int32", "int8", "uint8"):
         scales = t.constant([1, 1, factor, factor], "float32")
         return t.emit(
@@ -59,7 +58,7 @@ def _repeat(t: Translation, x: Value, factor: int) -> str:
 
 
 def translate_adaptive_average(t: Translation) -> str:
-    """Emit ``GlobalAveragePool`` for one bin, ``AveragePool`` for bins that divide the image, products for others."""
+    """Emit ``GlobalAveragePool`` for one bin, ``AveragePool`` for equal bins, else products."""
     x, bins = t.inputs[0], bin_counts(t.attrs)
     if 0 in x.shape:
         t.refuse("its data has no elements")
@@ -75,7 +74,7 @@ def translate_adaptive_average(t: Translation) -> str:
 
 
 def translate_bilinear_resize(t: Translation) -> str:
-    """Emit products with the weights of the nearest pixels."""
+    """Emit products with the nearest pixels' weights."""
     x, (height, width) = t.inputs[0], t.outputs[0].shape[2:]
     corners = t.attrs["align_corners"]
     if 0 in (height, width):
@@ -88,7 +87,6 @@ def translate_bilinear_resize(t: Translation) -> str:
 
 
 def _multiply(t: Translation, rows: Array, columns: Array) -> str:
-    """Return ``rows`` @ x @ ``columns`` transposed, for each image."""
     x = t.inputs[0]
     wide = wide_dtype(x.dtype)
     if not wide.startswith("float"):

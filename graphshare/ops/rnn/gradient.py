@@ -1,6 +1,6 @@
-"""Gradients of recurrent layers: backpropagation through time, from states that are computed again.
+"""Gradients of recurrent layers: backpropagation through time, from recomputed states.
 
-The parameters' gradient has the layout of the vector itself; see :mod:`graphshare.ops.rnn.kernel`.
+The parameters' gradient has the vector's layout; see :mod:`graphshare.ops.rnn.kernel`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,7 @@ from graphshare.ops.rnn.kernel import Cell, cells, directions, project_inputs, s
 
 
 class Trace(NamedTuple):
-    """The values of one layer in one direction for its backward pass: inputs, states before each
-    step, gates and outputs.
-    """
+    """Values of one layer and direction: inputs, states before each step, gates, outputs."""
 
     x: Array
     h: Array
@@ -60,9 +58,9 @@ def _plain_backward(slope: Callable[[Array], Array]) -> Backward:
 
 
 def _weight_gradients(cell: Cell, into: Cell, trace: Trace, dgates: Array, dstate: Array) -> Array:
-    """Write the gradients of weights and biases, and return the gradient of the inputs.
+    """Write gradients of weights and biases; return the inputs' gradient.
 
-    ``dgates`` are the gradients of the gates' input side, ``dstate`` of their state side.
+    ``dgates`` are gradients of the gates' input side, ``dstate`` of their state side.
     """
     flat, state = dgates.reshape(-1, dgates.shape[2]), dstate.reshape(-1, dstate.shape[2])
     into.w_input[...] = flat.T @ trace.x.reshape(len(flat), -1)
@@ -76,7 +74,7 @@ def _lstm_forward(cell: Cell, x: Array, h: Array, c: Array) -> Trace:
     gates = project_inputs(x, cell, cell.b_input + cell.b_state)
     size = c.shape[1]
     before = np.empty((len(x), *h.shape), x.dtype)
-    # One more than steps: the backward pass reads the cell state before and after each of them.
+    # One more than steps: cell states before and after each.
     cells_before = np.empty((len(x) + 1, *c.shape), x.dtype)
     out = np.empty((len(x), *h.shape), x.dtype)
     for t, step in enumerate(gates):
@@ -146,7 +144,7 @@ def _gru_backward(
         dgates[t][:, size : 2 * size] = total * (trace.h[t] - new) * update * (1 - update)
         dgates[t][:, 2 * size :] = dnew
         dstate[t] = dgates[t]
-        # The state reaches n through the reset gate, the inputs do not.
+        # Only the state reaches n through the reset gate.
         dstate[t][:, 2 * size :] = dnew * reset
         dh = total * update + dstate[t] @ cell.w_state
     return _weight_gradients(cell, into, trace, dgates, dstate), dh, dc
@@ -182,7 +180,7 @@ def rnn(entry: TapeEntry, dy: Array, *dstates: Array | None) -> Gradients:
             )
         source = _concatenate_directions([k.out for k in traces[first:]])
     flat = np.zeros_like(vector)
-    # Views of the flat gradient for the backward pass to fill.
+    # Views for the backward pass to fill.
     into = cells(attrs, x.shape[2], flat)
     dh, dc = _last_state_gradient(state, dstates, 0), _last_state_gradient(c_state, dstates, 1)
     gradient = dy
@@ -203,7 +201,6 @@ def rnn(entry: TapeEntry, dy: Array, *dstates: Array | None) -> Gradients:
 
 
 def _concatenate_directions(outputs: list[Array]) -> Array:
-    """Concatenate the outputs of both directions, in the order of time."""
     return (
         outputs[0] if len(outputs) == 1 else np.concatenate((outputs[0], outputs[1][::-1]), axis=2)
     )
@@ -215,7 +212,7 @@ def _last_state_gradient(state: Array, dstates: tuple[Array | None, ...], number
 
 
 def _masks(entry: TapeEntry) -> dict[int, Any]:
-    """Return at 0 the function that draws the masks between layers like the forward pass; empty without dropout."""
+    """Return at 0 the function that repeats the forward pass's dropout masks, if any."""
     p = entry.attrs["p"]
     if not entry.training or p == 0 or entry.attrs["num_layers"] == 1:
         return {}

@@ -1,13 +1,13 @@
-"""Recurrent layers, RNN in its four modes; and operators on padded sequences, with their gradients.
+"""Recurrent layers: RNN in its four modes; operators on padded sequences; gradients.
 
-The parameter vector holds, for every layer and then for every direction, the weights of the input
-``(gates*H, in)``, of the state ``(gates*H, R)`` and, with a projection, of the projection ``(R,
-H)``; after all weights, in the same order, the two biases ``(gates*H,)``. ``H`` is ``state_size``
-and ``R`` the size of the output: ``projection_size``, else ``H``. Gates are i, f, c, o in an LSTM
-and r, z, n in a GRU. MXNet's CPU kernels ignore ``lstm_state_clip_*`` and ``use_sequence_length``,
-and so does this one.
+The parameter vector holds, by layer and then by direction, the weights of the input ``(gates*H,
+in)``, of the state ``(gates*H, R)`` and, if any, of the projection ``(R, H)``; after all weights,
+in the same order, the two biases ``(gates*H,)``. ``H`` is ``state_size`` and ``R`` the output size:
+``projection_size``, else ``H``. Gates are i, f, c, o in an LSTM and r, z, n in a GRU. Like MXNet's
+CPU kernels, this one ignores ``lstm_state_clip_*`` and ``use_sequence_length``.
 
-Padded sequences have time along one of the first two axes, samples along the other; lengths have no gradient.
+Padded sequences have time along one of the first two axes, samples along the other; lengths have no
+gradient.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _lengths(length: Array, steps: int, least: int) -> Array:
 def sequence_mask(
     context: Context, attrs: Attrs, data: Array, length: Array | None = None
 ) -> Array:
-    """Return ``data`` with ``value`` from each sample's length on."""
+    """Write ``value`` from each sample's length on."""
     if length is None:
         return data
     axis = attrs["axis"]
@@ -67,7 +67,7 @@ def sequence_mask(
 def sequence_last(
     context: Context, attrs: Attrs, data: Array, length: Array | None = None
 ) -> Array:
-    """Return the last step of each sample."""
+    """Return each sample's last step."""
     axis = attrs["axis"]
     if length is None:
         return np.asarray(np.take(data, -1, axis))
@@ -79,7 +79,7 @@ def sequence_last(
 def sequence_reverse(
     context: Context, attrs: Attrs, data: Array, length: Array | None = None
 ) -> Array:
-    """Return each sample's steps in reverse; those after its length are unchanged."""
+    """Reverse each sample's steps; those after its length stay."""
     if length is None:
         return np.asarray(data[::-1].copy())
     counts = _lengths(length, data.shape[0], 0)
@@ -126,13 +126,12 @@ def _with_lengths(attrs: Attrs, inputs: Shapes) -> Shapes:
 
 
 def _sequence_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    """Infer the dtype of the data also for lengths that have no other."""
     dtype = inputs[0] or outputs[0]
     return [dtype, *(length or dtype for length in inputs[1:])], [dtype]
 
 
 def sequence_mask_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return ``dy`` before each sample's length, zeros from there on."""
+    """Return ``dy`` before each sample's length, then zeros."""
     if len(entry.inputs) == 1:
         return dy
     axis = entry.attrs["axis"]
@@ -151,12 +150,12 @@ GRADIENTS = (
 
 
 _BLOCK = 1 << 28
-"""Number of multiply-adds in one product: a signal, such as a time limit's, waits until it ends."""
+"""Multiply-adds in one product: signals, such as a time limit's, wait until it ends."""
 GATES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
 
 
 class Cell(NamedTuple):
-    """The weights of one layer in one direction: views of the parameter vector."""
+    """Weights of one layer and direction: views of the parameter vector."""
 
     w_input: Array
     w_state: Array
@@ -166,18 +165,18 @@ class Cell(NamedTuple):
 
 
 def directions(attrs: Attrs) -> int:
-    """Return 2 for a bidirectional layer, else 1."""
+    """Return 2 if bidirectional, else 1."""
     return 2 if attrs["bidirectional"] else 1
 
 
 def output_width(attrs: Attrs) -> int:
-    """Return the size of a step's result in one direction."""
+    """Return the size of one direction's result."""
     size: int = attrs["projection_size"] or attrs["state_size"]
     return size
 
 
 def parameter_size(attrs: Attrs, inputs: int) -> int:
-    """Return the length of the parameter vector for inputs of this size."""
+    """Return the parameter vector's length for this input size."""
     hidden, layers, sides, out = (
         attrs["state_size"],
         attrs["num_layers"],
@@ -190,12 +189,12 @@ def parameter_size(attrs: Attrs, inputs: int) -> int:
 
 
 def input_size(attrs: Attrs, size: int) -> int:
-    """Return the input size for a parameter vector of this length.
+    """Return the input size for this parameter vector's length.
 
     Raises:
         KernelError: there is none.
     """
-    # The length grows by the same step with each input.
+    # Each input adds the same length.
     least = parameter_size(attrs, 1)
     step = least - parameter_size(attrs, 0)
     require(step, "state_size must not be 0")
@@ -249,7 +248,7 @@ def sigmoid(x: Array) -> Array:
 
 
 def project_inputs(x: Array, cell: Cell, bias: Array) -> Array:
-    """Return the products of the inputs ``(T, N, in)`` with the weights, plus ``bias``: a few steps at a time."""
+    """Return the inputs ``(T, N, in)`` times the weights, plus ``bias``: a few steps at a time."""
     out: Array = np.empty((*x.shape[:2], len(bias)), np.result_type(x, cell.w_input))
     count = max(1, _BLOCK // max(1, out[:1].size * x.shape[2]))
     for first in range(0, len(x), count):
@@ -266,7 +265,7 @@ def _plain(act: Callable[[Array], Array]) -> Layer:
     """Return the layer ``h = act(W x + b + U h + c)``."""
 
     def run(cell: Cell, x: Array, h: Array, c: Array) -> tuple[Array, Array]:
-        # Both biases are added to the same sums, so they can be added for all steps at once.
+        # Both biases can be added for all steps at once.
         steps = project_inputs(x, cell, cell.b_input + cell.b_state)
         u = cell.w_state.T
         for step in steps:
@@ -298,7 +297,7 @@ def _gru(cell: Cell, x: Array, h: Array, c: Array) -> tuple[Array, Array]:
     u, size = cell.w_state.T, h.shape[1]
     out: Array = np.empty((*x.shape[:2], size), x.dtype)
     for t, step in enumerate(steps):
-        # The reset gate multiplies this bias, too, so it cannot be added to the inputs beforehand.
+        # The reset gate multiplies this bias too, so it is not added beforehand.
         state = h @ u + cell.b_state
         reset, update = np.split(sigmoid(step[:, : 2 * size] + state[:, : 2 * size]), 2, axis=1)
         new = np.tanh(step[:, 2 * size :] + reset * state[:, 2 * size :])
@@ -317,17 +316,17 @@ _LAYERS: dict[str, Layer] = {
 def rnn(
     context: Context, attrs: Attrs, x: Array, parameters: Array, state: Array, *more: Array
 ) -> Array | tuple[Array, ...]:
-    """Run all layers over ``(T, N, in)``: ``(T, N, directions*R)``, with ``state_outputs`` the last states as well.
+    """Run all layers over ``(T, N, in)``: ``(T, N, directions*R)`` and, on request, last states.
 
-    In training, ``p`` is the share of values dropped between layers by ``context.rng``, another stream than MXNet's.
+    In training, ``p`` is the share dropped between layers by ``context.rng``, not MXNet's stream.
     """
     run, sides = _LAYERS[attrs["mode"]], directions(attrs)
-    # Other modes have no cell state and ignore this argument.
+    # Other modes ignore the cell state.
     c_state = more[0] if attrs["mode"] == "lstm" else state
     last: list[Array] = []
     last_c: list[Array] = []
     layers = cells(attrs, x.shape[2], parameters)
-    # exp of a gate far below 0 overflows in the sigmoid; the result is then correctly 0.
+    # exp of a very negative gate overflows in the sigmoid; 0 is correct then.
     with np.errstate(over="ignore"):
         for first in range(0, len(layers), sides):
             source = _drop_out(context, attrs["p"], x) if first else x
@@ -354,7 +353,7 @@ def _drop_out(context: Context, p: float, x: Array) -> Array:
 
 
 def rnn_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer data, parameters, states, results and sequence lengths from each other."""
+    """Infer data, parameters, states, results and lengths from each other."""
     lstm, sides, out = attrs["mode"] == "lstm", directions(attrs), output_width(attrs)
     require(
         lstm or not attrs["projection_size"],
@@ -393,14 +392,13 @@ def rnn_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, S
 
 
 def _types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Types]:
-    """Infer one dtype for all but sequence lengths; those have their own."""
     count = len(inputs) - attrs["use_sequence_length"]
     known, results = same_dtypes(attrs, inputs[:count], outputs)
     return [*known, *inputs[count:]], results
 
 
 def rnn_cost(attrs: Attrs, inputs: Sizes, outputs: Sizes) -> int:
-    """Count each weight of the flat vector once for each step and sample; its biases are two rows a gate."""
+    """Count each weight once per step and sample; the vector's biases are two rows a gate."""
     steps, batch = inputs[0][:2]
     biases: int = (
         attrs["num_layers"] * directions(attrs) * 2 * GATES[attrs["mode"]] * attrs["state_size"]

@@ -1,4 +1,4 @@
-"""Signatures and batch-axis rules of the operators of family ``rnn``."""
+"""Signatures and batch-axis rules of family ``rnn``."""
 
 from __future__ import annotations
 

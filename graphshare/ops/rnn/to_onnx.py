@@ -1,9 +1,8 @@
 """Sequences in ONNX: recurrent layers, and operators on padded sequences.
 
-Layers are ``RNN``, ``LSTM`` and ``GRU``, one node for each. An LSTM with a projection (ONNX has
-none) and layers in float64 (onnxruntime has no kernel for it) are computed step by step: ``Scan``
-with a cell of matrix products. Weights are parts of the flat parameter vector, constants where the
-vector can be read.
+Layers are nodes ``RNN``, ``LSTM`` and ``GRU``. LSTMs with a projection (ONNX has none) and float64
+layers (onnxruntime has no kernel) are computed step by step: ``Scan`` with a cell of matrix
+products. Weights are parts of the parameter vector, constants if it can be read.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from graphshare.ops.translation import Translation, Translator, Value
 
 
 class WeightPart:
-    """A matrix or vector of weights: an array while it is known, else a value of the ONNX graph."""
+    """A matrix or vector of weights: an array if known, else an ONNX value."""
 
     def __init__(
         self, t: Translation, content: Array | str, shape: Sequence[int], dtype: str
@@ -33,7 +32,7 @@ class WeightPart:
 
     @property
     def name(self) -> str:
-        """Return the name of the value; an array becomes a constant."""
+        """The value's name; an array becomes a constant."""
         return (
             self.content
             if isinstance(self.content, str)
@@ -47,14 +46,14 @@ class WeightPart:
         return self._with(self.content.reshape(shape), shape)
 
     def transpose(self) -> WeightPart:
-        """Return the matrix with rows as columns."""
+        """Transpose the matrix."""
         shape = self.shape[::-1]
         if isinstance(self.content, str):
             return self._with(self.t.transpose(self.content, (1, 0)), shape)
         return self._with(self.content.T, shape)
 
     def reorder(self, order: Sequence[int]) -> WeightPart:
-        """Return the blocks of rows, as many as ``order`` names, in that order."""
+        """Reorder the blocks of rows, as many as ``order`` names."""
         blocks = self.reshape(len(order), self.shape[0] // len(order), *self.shape[1:])
         if isinstance(blocks.content, str):
             ordered: Array | str = self.t.emit(
@@ -69,7 +68,7 @@ class WeightPart:
 
 
 def concatenate(parts: Sequence[WeightPart]) -> WeightPart:
-    """Return the parts below each other."""
+    """Stack the parts."""
     first = parts[0]
     shape = (sum(part.shape[0] for part in parts), *first.shape[1:])
     arrays = [part.content for part in parts if not isinstance(part.content, str)]
@@ -81,7 +80,7 @@ def concatenate(parts: Sequence[WeightPart]) -> WeightPart:
 
 
 class CellParts(NamedTuple):
-    """The weights of one layer in one direction, as :class:`graphshare.ops.rnn.kernel.Cell` has them."""
+    """Weights of one layer and direction, like :class:`graphshare.ops.rnn.kernel.Cell`."""
 
     w_input: WeightPart
     w_state: WeightPart
@@ -103,7 +102,6 @@ def split_weights(t: Translation) -> list[CellParts]:
 
 
 def _slice_vector(t: Translation, vector: Value, width: int) -> list[CellParts]:
-    """Return the cells as slices of a vector that is only known in a run."""
     hidden, sides, out = t.attrs["state_size"], directions(t.attrs), output_width(t.attrs)
     rows, at = GATES[t.attrs["mode"]] * hidden, 0
 
@@ -129,13 +127,11 @@ def _slice_vector(t: Translation, vector: Value, width: int) -> list[CellParts]:
 _OPERATORS = {"rnn_relu": "RNN", "rnn_tanh": "RNN", "lstm": "LSTM", "gru": "GRU"}
 
 _GATE_ORDER = {"rnn_relu": (0,), "rnn_tanh": (0,), "lstm": (0, 3, 1, 2), "gru": (1, 0, 2)}
-"""The places in MXNet's order of the gates that ONNX has first, second...: i, o, f, c of an LSTM
-and z, r, n of a GRU.
-"""
+"""Where MXNet has ONNX's gates: i, o, f, c of an LSTM and z, r, n of a GRU."""
 
 
 def translate_rnn(t: Translation) -> list[str]:
-    """Emit the layers, and between them the results of both directions side by side."""
+    """Emit the layers, with both directions' results side by side between them."""
     t.require_floats()
     mode, layers, sides = t.attrs["mode"], t.attrs["num_layers"], directions(t.attrs)
     x, _, *states = map(t.widen, t.inputs[: 4 if mode == "lstm" else 3])
@@ -154,10 +150,10 @@ def translate_rnn(t: Translation) -> list[str]:
         )
         ends.append(outputs[1:])
         if sides == 1:
-            # ONNX keeps the axis of directions even if there is only one.
+            # ONNX keeps the axis of directions even for one.
             source = t.emit("Squeeze", outputs[0], t.integers([1]))
         else:
-            # MXNet joins the directions on the channel axis: (T, D, N, C) becomes (T, N, D * C).
+            # MXNet joins directions on the channel axis: (T, D, N, C) becomes (T, N, D * C).
             both = t.transpose(outputs[0], (0, 2, 1, 3))
             source = t.reshape(both, (steps, batch, sides * output_width(t.attrs)))
     results = [source]
@@ -170,7 +166,7 @@ def translate_rnn(t: Translation) -> list[str]:
 
 
 def _split(t: Translation, state: Value, layers: int, sides: int) -> list[str]:
-    """Return the state of each layer (directions, batch, width)."""
+    """Return each layer's state (directions, batch, width)."""
     return (
         [state.name]
         if layers == 1
@@ -179,7 +175,7 @@ def _split(t: Translation, state: Value, layers: int, sides: int) -> list[str]:
 
 
 def _layer(t: Translation, x: str, cells: Sequence[CellParts], states: Sequence[str]) -> list[str]:
-    """Return the results (steps, directions, batch, width) and last states of a layer."""
+    """Return a layer's results (steps, directions, batch, width) and last states."""
     mode, hidden, sides = t.attrs["mode"], t.attrs["state_size"], len(cells)
     rows, order = GATES[mode] * hidden, _GATE_ORDER[mode]
     w_input = concatenate([cell.w_input.reorder(order) for cell in cells]).reshape(
@@ -192,12 +188,11 @@ def _layer(t: Translation, x: str, cells: Sequence[CellParts], states: Sequence[
     bias = concatenate(biases).reshape(sides, 2 * rows)
     attributes: dict[str, Any] = {"direction": "bidirectional" if sides == 2 else "forward"}
     if mode == "gru":
-        # MXNet's reset gate multiplies the product with the state, ONNX's by default the state itself.
+        # MXNet's reset gate multiplies the product with the state; ONNX's default, the state.
         attributes["linear_before_reset"] = 1
     if mode == "rnn_relu":
-        # The default is Tanh.
         attributes["activations"] = ["Relu"] * sides
-    # The empty one is sequence_lens: MXNet's CPU kernels ignore it.
+    # No sequence_lens: MXNet's CPU kernels ignore it.
     inputs = (x, w_input.name, w_state.name, bias.name, "", *states)
     return t.emit_several(
         _OPERATORS[mode], 1 + len(states), *inputs, hidden_size=hidden, **attributes
@@ -205,11 +200,11 @@ def _layer(t: Translation, x: str, cells: Sequence[CellParts], states: Sequence[
 
 
 Step = Callable[[str, Sequence[Value]], list[str]]
-"""Emits a step from the products of the input and the states; returns the new states."""
+"""Emits a step from the inputs' products and the states; returns new states."""
 
 
 def translate_by_steps(t: Translation) -> list[str]:
-    """Emit for each layer and direction a ``Scan`` over its steps."""
+    """Emit a ``Scan`` over steps per layer and direction."""
     x, _, *states = map(t.widen, t.inputs[: 4 if t.attrs["mode"] == "lstm" else 3])
     sides, weights = directions(t.attrs), split_weights(t)
     source = x.name
@@ -247,9 +242,9 @@ def translate_by_steps(t: Translation) -> list[str]:
 def _scan(
     t: Translation, x: str, steps: int, cell: CellParts, begins: Sequence[Value], *, backwards: int
 ) -> list[str]:
-    """Return the last states and the results (steps, batch, width) of one direction of a layer."""
+    """Return one direction's last states and results (steps, batch, width)."""
     step = _STEPS[t.attrs["mode"]](t, cell)
-    # The products of the inputs do not depend on the state, so they are computed for all steps before the loop.
+    # Independent of the state, so computed before the loop.
     products = t.emit("Add", t.emit("MatMul", x, cell.w_input.transpose().name), cell.b_input.name)
     if t.attrs["mode"] != "gru":
         products = t.emit("Add", products, cell.b_state.name)
@@ -298,7 +293,7 @@ def _lstm(t: Translation, cell: CellParts) -> Step:
 
 
 def _gru(t: Translation, cell: CellParts) -> Step:
-    """Return the step with ``n = tanh(W x + b + r * (U h + c))`` and ``h = (1 - z) * n + z * h``."""
+    """Return the step ``n = tanh(W x + b + r * (U h + c))``, ``h = (1 - z) * n + z * h``."""
     w_state, b_state = cell.w_state.transpose().name, cell.b_state.name
 
     def step(x: str, states: Sequence[Value]) -> list[str]:
@@ -325,7 +320,7 @@ _STEPS: dict[str, Callable[[Translation, CellParts], Step]] = {
 
 
 def translate_mask(t: Translation) -> str:
-    """Emit ``Where`` with a comparison of steps and lengths."""
+    """Emit ``Where`` comparing steps and lengths."""
     if len(t.inputs) == 1:
         return t.emit("Identity", t.inputs[0])
     data, length = t.widen(t.inputs[0]), t.inputs[1]
@@ -342,7 +337,7 @@ def translate_mask(t: Translation) -> str:
 
 
 def translate_last(t: Translation) -> str:
-    """Emit ``Gather`` of the last step, or ``GatherND`` of each sample's own."""
+    """Emit ``Gather`` of the last step, or ``GatherND`` of each sample's."""
     data, axis = t.inputs[0], t.attrs["axis"]
     if len(t.inputs) == 1:
         return t.emit("Gather", data, t.constant(-1, "int64"), axis=axis)
@@ -352,7 +347,7 @@ def translate_last(t: Translation) -> str:
 
 
 def translate_reverse(t: Translation) -> str:
-    """Emit ``ReverseSequence``, or a slice backwards where all steps count."""
+    """Emit ``ReverseSequence``, or a backward slice where all steps count."""
     if len(t.inputs) == 1:
         return t.emit("Slice", t.inputs[0], *map(t.integers, ([-1], [-(1 << 63)], [0], [-1])))
     lengths = t.cast(t.inputs[1], "int64")

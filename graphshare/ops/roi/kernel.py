@@ -1,7 +1,7 @@
-"""Regions of feature maps, pooled to one size, and the gradients of the feature maps; regions have none.
+"""Regions of feature maps, pooled to one size, and gradients of the maps; regions have none.
 
-A region is a row (sample, x1, y1, x2, y2) in image coordinates; one that is rotated by an angle is a row
-(sample, x, y, width, height, degrees) by its centre.
+A region is a row (sample, x1, y1, x2, y2) in image coordinates, or, rotated, (sample, x, y, width,
+height, degrees) by its centre.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _sample(x: Array, region: Array) -> Array:
 
 
 def divide_bins(start: float, size: float, count: int, limit: int) -> list[tuple[int, int]]:
-    """Return the begin and end of each of ``count`` bins, clipped to 0 and ``limit``."""
+    """Return begin and end of each bin, clipped to 0 and ``limit``."""
     each = np.float32(size) / np.float32(count)
     edges = [
         (np.floor(np.float32(i) * each) + start, np.ceil(np.float32(i + 1) * each) + start)
@@ -46,7 +46,7 @@ def divide_bins(start: float, size: float, count: int, limit: int) -> list[tuple
 
 
 def roi_pooling(context: Context, attrs: Attrs, x: Array, rois: Array) -> Array:
-    """Return the maximum of each bin, 0 in an empty one: ``(R, C, h, w)``. Corners are rounded to whole pixels."""
+    """Return each bin's maximum, 0 if empty: ``(R, C, h, w)``. Corners are rounded."""
     height, width = attrs["pooled_size"]
     out: Array = np.zeros((len(rois), x.shape[1], height, width), x.dtype)
     corners = round_half_away(rois[:, 1:] * x.dtype.type(attrs["spatial_scale"]))
@@ -54,7 +54,7 @@ def roi_pooling(context: Context, attrs: Attrs, x: Array, rois: Array) -> Array:
         if not 0 <= int(region[0]) < len(x):
             continue
         sample = _sample(x, region)
-        # Bins smaller than a pixel repeat, and each distinct one is computed once.
+        # Bins smaller than a pixel repeat; each distinct one is computed once.
         rows, row_numbers = _number_bins(divide_bins(y1, max(y2 - y1 + 1, 1), height, x.shape[2]))
         columns, column_numbers = _number_bins(
             divide_bins(x1, max(x2 - x1 + 1, 1), width, x.shape[3])
@@ -70,13 +70,12 @@ def roi_pooling(context: Context, attrs: Attrs, x: Array, rois: Array) -> Array:
 
 
 def _number_bins(bins: list[Span]) -> tuple[list[Span], list[int]]:
-    """Return the bins without repetitions, and each bin's number; few remain where bins are smaller than pixels."""
     numbers = {span: i for i, span in enumerate(dict.fromkeys(bins))}
     return list(numbers), [numbers[span] for span in bins]
 
 
 def ps_roi_pooling(context: Context, attrs: Attrs, x: Array, rois: Array) -> Array:
-    """Return the mean of each bin, every bin from its own channels: ``(R, output_dim, p, p)``."""
+    """Return each bin's mean, each from its own channels: ``(R, output_dim, p, p)``."""
     size, count = attrs["pooled_size"], attrs["output_dim"]
     group = attrs["group_size"] or size
     out: Array = np.zeros((len(rois), count, size, size), x.dtype)
@@ -94,13 +93,13 @@ def ps_roi_pooling(context: Context, attrs: Attrs, x: Array, rois: Array) -> Arr
 def sensitive_bins(
     attrs: Attrs, region: Array, limits: tuple[int, ...]
 ) -> Iterator[tuple[Span, Span, Span, Span]]:
-    """Yield the nonempty bins of a region: row and column, each of the bin and its channels, and the pixels of both."""
+    """Yield a region's nonempty bins: row and column of bin and channels, and pixels of both."""
     size, scale = attrs["pooled_size"], attrs["spatial_scale"]
     group = attrs["group_size"] or size
     cells = [min(max(i * group // size, 0), group - 1) for i in range(size)]
     x1, y1 = round_half_away(region[1:3]) * scale
     x2, y2 = (round_half_away(region[3:5]) + 1) * scale
-    # At least 0.1, as in MXNet, so that a region that ends before it begins still has bins.
+    # At least 0.1, as in MXNet, so that all regions have bins.
     columns = _fractional_bins(x1, max(x2 - x1, 0.1), size, limits[1])
     for i, rows in enumerate(_fractional_bins(y1, max(y2 - y1, 0.1), size, limits[0])):
         for j, pixels in enumerate(columns):
@@ -118,9 +117,9 @@ def _fractional_bins(start: float, size: float, count: int, limit: int) -> list[
 
 
 def roi_align(context: Context, attrs: Attrs, x: Array, rois: Array) -> Array:
-    """Return the mean of evenly spaced bilinear samples of each bin: ``(R, C, h, w)``; zeros for sample -1.
+    """Return bins' means of evenly spaced bilinear samples: ``(R, C, h, w)``; 0 for sample -1.
 
-    ``position_sensitive`` takes each bin from its own channels: ``(R, C / (h*w), h, w)``.
+    ``position_sensitive`` gives each bin its own channels: ``(R, C / (h*w), h, w)``.
     """
     height, width = attrs["pooled_size"]
     sensitive = attrs["position_sensitive"]
@@ -144,8 +143,8 @@ def roi_align(context: Context, attrs: Attrs, x: Array, rois: Array) -> Array:
 def align_axes(
     attrs: Attrs, size: tuple[int, ...], region: Array, dtype: Any
 ) -> tuple[tuple[Array, int], tuple[Array, int]]:
-    """Return for both axes the weight of each pixel in each sample of a region's bins, and the first pixel used."""
-    # Corners are float32 for data of every dtype, as in MXNet.
+    """Return per axis the pixels' weights in samples of all bins, and the first pixel used."""
+    # MXNet's corners are float32 for every dtype.
     shift = 0.5 if attrs["aligned"] else 0.0
     start_x, start_y, end_x, end_y = (
         region[1:].astype(np.float32) * np.float32(attrs["spatial_scale"]) - np.float32(shift)
@@ -164,9 +163,7 @@ def align_axes(
 
 
 def _align_region(attrs: Attrs, sample: Array, region: Array) -> Array:
-    """Return all bins of one region: ``(C, h, w)``, as two products of matrices over all channels
-    at once, in float64.
-    """
+    """Return a region's bins ``(C, h, w)``, by two products over all channels in float64."""
     (down, top), (along, left) = align_axes(attrs, sample.shape[1:], region, sample.dtype)
     height, width = attrs["pooled_size"]
     down, rows = _mean_by_bin(down, height)
@@ -177,7 +174,7 @@ def _align_region(attrs: Attrs, sample: Array, region: Array) -> Array:
     cells = np.ascontiguousarray(window, np.float64)
     channels, count, across = cells.shape
     means = cells.reshape(channels * count, across) @ along.T
-    # The columns of all channels side by side, so that the second product is a single one, too.
+    # All channels' columns side by side make the second product a single one.
     by_row = (
         means.reshape(channels, count, width).transpose(1, 0, 2).reshape(count, channels * width)
     )
@@ -186,9 +183,7 @@ def _align_region(attrs: Attrs, sample: Array, region: Array) -> Array:
 
 
 def _mean_by_bin(matrix: Array, count: int) -> tuple[Array, Array]:
-    """Return the means of the rows (samples, pixels) of each of ``count`` bins for the pixels in
-    use, and which those are.
-    """
+    """Return each bin's mean of the rows (samples, pixels), for the pixels used, and these."""
     samples = len(matrix) // count
     total = matrix.reshape(count, samples, matrix.shape[1]).sum(axis=1, dtype=np.float64)
     used = total.any(axis=0)
@@ -196,9 +191,7 @@ def _mean_by_bin(matrix: Array, count: int) -> tuple[Array, Array]:
 
 
 def _samples(start: Any, size: Any, count: int, ratio: int) -> Array:
-    """Return the coordinates of all samples along one axis, ``ratio`` in each bin (else one for
-    each pixel, rounded up).
-    """
+    """Return samples along an axis, ``ratio`` in each bin (else one per pixel, rounded up)."""
     real = type(size)
     each = size / real(count)
     number = ratio if ratio > 0 else int(np.ceil(each))
@@ -209,7 +202,7 @@ def _samples(start: Any, size: Any, count: int, ratio: int) -> Array:
 
 
 def _interpolation(places: Array, size: int, dtype: np.dtype[np.generic]) -> tuple[Array, int]:
-    """Return a matrix that interpolates at ``places`` between the pixels it needs, and the first of these.
+    """Return a matrix that interpolates at ``places``, and the first pixel that it needs.
 
     There are ``size`` pixels; a coordinate more than 1 outside gives 0.
     """
@@ -248,7 +241,7 @@ def _infer_regions(
 
 
 def roi_align_rotated(context: Context, attrs: Attrs, x: Array, rois: Array) -> Array:
-    """Return the mean of points sampled in each bin: ``(R, C, h, w)``; points more than 1 outside the image give 0."""
+    """Return each bin's mean of points: ``(R, C, h, w)``; 0 more than 1 outside the image."""
     rows, columns = attrs["pooled_size"]
     height, width = x.shape[2:]
     scale = x.dtype.type(attrs["spatial_scale"])
@@ -275,7 +268,7 @@ def roi_align_rotated(context: Context, attrs: Attrs, x: Array, rois: Array) -> 
 
 
 def _points(size: Any, bins: int, ratio: int) -> Array:
-    """Return the coordinates of samples along an axis from the centre of the region, equally many in each bin.
+    """Return samples along an axis from the region's centre, equally many in each bin.
 
     Each step is computed in the dtype of ``size``, as in MXNet: the last bit decides whether a
     point on the edge is inside.
@@ -316,7 +309,7 @@ KERNELS = with_limits(
 
 
 def roi_pooling_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return ``dy`` at the first maximum of each bin."""
+    """Return ``dy`` at each bin's first maximum."""
     x, rois = entry.inputs
     height, width = entry.attrs["pooled_size"]
     dx = np.zeros_like(x)
@@ -339,7 +332,7 @@ def roi_pooling_gradient(entry: TapeEntry, dy: Array) -> Array:
 
 
 def roi_align_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return ``dy`` shared among the pixels that each sample was interpolated from."""
+    """Share ``dy`` among each sample's interpolated pixels."""
     x, rois = entry.inputs
     height, width = entry.attrs["pooled_size"]
     dx = np.zeros_like(x)
@@ -363,7 +356,7 @@ def roi_align_gradient(entry: TapeEntry, dy: Array) -> Array:
 
 
 def ps_roi_pooling_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return ``dy`` shared equally among the pixels of each bin, in the bin's own channels."""
+    """Share ``dy`` equally among each bin's pixels, in its own channels."""
     x, rois = entry.inputs
     size, count = entry.attrs["pooled_size"], entry.attrs["output_dim"]
     group = entry.attrs["group_size"] or size

@@ -1,4 +1,4 @@
-"""Signatures of the operators of family ``roi``."""
+"""Signatures of family ``roi``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def pairs_of_sizes(*keys: str) -> LoadCheck:
-    """Return the check that the attributes ``keys`` are tuples of two members."""
+    """Return a check that ``keys`` are pairs."""
 
     def check(values: Mapping[str, Any]) -> AttributeFault | None:
         wrong = [key for key in keys if values[key] is None or len(values[key]) != 2]

@@ -1,8 +1,7 @@
-"""Regions pooled to one size in ONNX: ``MaxRoiPool`` and ``RoiAlign``, otherwise plain operators.
+"""Regions pooled to one size in ONNX: ``MaxRoiPool`` and ``RoiAlign``, else plain operators.
 
-The maximum where no runtime has ``MaxRoiPool`` is a ``Scan`` over the regions with masks of bins. A
-rotated region is the mean of bilinear samples at a grid of points that is turned about the region's
-centre.
+Where ``MaxRoiPool`` is missing, the maximum is a ``Scan`` over regions with masks of bins. A
+rotated region is the mean of bilinear samples at a grid turned about its centre.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from graphshare.ops.translation import Translation, Translator, Value, wide_dtyp
 
 
 def translate_roi_pooling(t: Translation) -> str:
-    """Emit ``MaxRoiPool``; a region of a sample that does not exist gives 0."""
+    """Emit ``MaxRoiPool``; 0 for a sample that does not exist."""
     t.require_floats()
     x, rois = t.inputs
     if x.dtype == "float64":
@@ -32,10 +31,10 @@ def translate_roi_pooling(t: Translation) -> str:
     if x.dtype == "float16":  # corners are scaled in float16 before they are rounded
         corners, scale = t.emit("Mul", corners, t.number(scale, "float16")), 1.0
     number, corners = (t.cast(y, "float32", dtype=rois.dtype) for y in (number, corners))
-    # MXNet truncates the number of the sample.
+    # MXNet truncates the sample's number.
     whole = t.cast(t.cast(number, "int64", dtype="float32"), "float32", dtype="int64")
     low, high = t.number(0, "float32"), t.number(x.shape[0] - 1, "float32")
-    # onnxruntime fails on a sample that is not in the batch, so a valid one is pooled, and replaced by 0 below.
+    # onnxruntime fails on samples outside the batch: pool a valid one, replaced by 0 below.
     existing = t.emit("Min", t.emit("Max", whole, low), high)
     regions = t.emit("Concat", existing, corners, axis=1)
     out = t.emit(
@@ -50,7 +49,7 @@ def translate_roi_pooling(t: Translation) -> str:
 
 
 def translate_roi_align(t: Translation) -> str:
-    """Emit ``RoiAlign``; sample -1 gives 0, and ``position_sensitive`` chooses the channels of each bin.
+    """Emit ``RoiAlign``; sample -1 gives 0, and ``position_sensitive`` chooses each bin's channels.
 
     Before opset 16 it has no mode and is never aligned.
     """
@@ -76,10 +75,10 @@ def translate_roi_align(t: Translation) -> str:
         mode="avg",
         output_height=height,
         output_width=width,
-        # ONNX's 0 is MXNet's -1: as many samples as a bin has pixels, rounded up.
+        # ONNX's 0 is MXNet's -1: as many samples as pixels in the bin, rounded up.
         sampling_ratio=max(0, t.attrs["sample_ratio"]),
         spatial_scale=scale,
-        # An aligned node keeps the attribute below opset 16, and is refused for it.
+        # Below opset 16 an aligned node keeps the attribute, and is refused for it.
         **(mode if t.opset >= 16 or t.attrs["aligned"] else {}),
     )
     exists = t.reshape(t.emit("GreaterOrEqual", sample, none), (rois.shape[0], 1, 1, 1))
@@ -88,7 +87,7 @@ def translate_roi_align(t: Translation) -> str:
         return out
     bins = height * width
     rows = t.reshape(out, (rois.shape[0], x.shape[1] // bins, bins * bins))
-    # Bin b comes from channel b of each group: the diagonal.
+    # Bin b takes channel b of each group: the diagonal.
     return t.reshape(
         t.emit("Gather", rows, t.integers(range(0, bins * bins, bins + 1)), axis=2),
         t.outputs[0].shape,
@@ -96,7 +95,7 @@ def translate_roi_align(t: Translation) -> str:
 
 
 def _narrow_corners(t: Translation, corners: str) -> str:
-    """Return scaled float64 corners rounded like MXNet's; MXNet computes them in float32."""
+    """Round scaled float64 corners to float32, like MXNet."""
     shift = 0.5 if t.attrs["aligned"] else 0.0
     scaled = t.emit(
         "Mul",
@@ -108,9 +107,7 @@ def _narrow_corners(t: Translation, corners: str) -> str:
 
 
 def translate_sensitive_pooling(t: Translation) -> str:
-    """Emit for each bin the product of 0/1 masks of its pixels, by regions, with its channels,
-    divided by their number.
-    """
+    """Emit for each bin its pixels' 0/1 masks times its channels, over the number of pixels."""
     x, rois = t.inputs
     size, count = t.attrs["pooled_size"], t.attrs["output_dim"]
     group, regions, (n, _, height, width) = t.attrs["group_size"] or size, rois.shape[0], x.shape
@@ -142,19 +139,18 @@ def translate_sensitive_pooling(t: Translation) -> str:
     pixels = t.emit("Mul", t.emit("Mul", spread[0], spread[1]), spread[2])
     total = t.emit("MatMul", t.reshape(pixels, (size * size, regions, n * height * width)), data)
     number = t.reshape(t.reduce("ReduceSum", pixels, [3, 4, 5]), (size * size, regions, 1))
-    # The sum of an empty bin is 0, and so is its result.
+    # An empty bin's sum and result are 0.
     mean = t.emit("Div", total, t.emit("Max", number, t.number(1, wide)))
     out = t.transpose(t.reshape(mean, (size, size, regions, count)), (2, 3, 0, 1))
     return t.cast(out, x.dtype, dtype=wide)
 
 
 def _column(t: Translation, rois: Value, index: int) -> str:
-    """Return a column of the regions: (R, 1)."""
     return t.emit("Gather", rois, t.integers([index]), axis=1)
 
 
 def _mask(t: Translation, axis: int, dtype: str) -> str:
-    """Return whether each pixel along x (0) or y (1) is in each bin of each region: (bins, R, pixels)."""
+    """Return whether pixels along x (0) or y (1) are in each bin: (bins, R, pixels)."""
     x, rois = t.inputs
     size, scale = t.attrs["pooled_size"], t.number(t.attrs["spatial_scale"], dtype)
     ends = []
@@ -182,7 +178,7 @@ def _mask(t: Translation, axis: int, dtype: str) -> str:
 
 
 class _Steps(NamedTuple):
-    """Points along an axis of each region from its centre (R, bins, points), and how many of a bin's count (R, 1)."""
+    """Points along an axis from regions' centres (R, bins, points); the number in use (R, 1)."""
 
     places: str
     number: str
@@ -192,8 +188,7 @@ def translate_rotated(t: Translation) -> str:
     """Emit the samples of all bins and their means.
 
     Without a positive ratio the number of samples depends on the regions: each bin gets as many as
-    the largest region needs, and those beyond a region's own number lie at infinity, where they do
-    not count.
+    the largest region needs; those beyond a region's own number lie at infinity and do not count.
     """
     t.require_floats()
     x, rois = t.inputs
@@ -229,7 +224,7 @@ def translate_rotated(t: Translation) -> str:
 
 
 def _steps(t: Translation, column: str, bins: int, dtype: str) -> _Steps:
-    """Return the points of all bins along an axis; ``column`` (R, 1) is the size of the regions there."""
+    """Return all bins' points along an axis; ``column`` (R, 1) is the regions' size there."""
     ratio, half = t.attrs["sampling_ratio"], t.number(0.5, dtype)
     extent = t.emit(
         "Max", t.emit("Mul", column, t.number(t.attrs["spatial_scale"], dtype)), t.number(1, dtype)
@@ -264,7 +259,7 @@ def _steps(t: Translation, column: str, bins: int, dtype: str) -> _Steps:
 
 
 def _turn(t: Translation, columns: list[str], right: str, down: str, dtype: str) -> tuple[str, str]:
-    """Return x and y of all points of all regions: (R, rows, points, columns, points)."""
+    """Return x and y of all points: (R, rows, points, columns, points)."""
     scale, behind = t.number(t.attrs["spatial_scale"], dtype), t.integers([1, 2, 3])
     angle = t.emit(
         "Mul", t.cast(columns[5], "float64", dtype=dtype), t.number(np.pi / 180, "float64")
@@ -282,7 +277,7 @@ def _turn(t: Translation, columns: list[str], right: str, down: str, dtype: str)
 
 
 def pool_by_masks(t: Translation) -> str:
-    """Return the maximum of each bin of each region, 0 in an empty one and for a sample that does not exist."""
+    """Return each bin's maximum, 0 if empty or for a sample that does not exist."""
     x, rois = t.inputs
     count, channels, height, width = x.shape
     rows, columns = t.attrs["pooled_size"]
@@ -312,7 +307,7 @@ def pool_by_masks(t: Translation) -> str:
 
 
 def _masks(t: Translation, axis: int, bins: int, size: int) -> Term:
-    """Return whether each of ``size`` pixels along x (0) or y (1) is in each bin of each region: (R, bins, size)."""
+    """Return whether pixels along x (0) or y (1) are in each bin: (R, bins, size)."""
     rois = term(t, 1)
     first, last = (
         (_term_column(rois, i + axis) * t.attrs["spatial_scale"]).round_half_away() for i in (1, 3)
@@ -330,7 +325,6 @@ def _masks(t: Translation, axis: int, bins: int, size: int) -> Term:
 
 
 def _is_any(mask: Term) -> Term:
-    """Return whether any pixel is in each bin."""
     return mask.cast("int32").reduce("ReduceMax", [1]).cast("bool")
 
 

@@ -1,4 +1,4 @@
-"""Parts of an array, arrays with a part replaced, and the gradients of both."""
+"""Parts of arrays, arrays with a part replaced, and gradients."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _member(values: Sequence[int | None], axis: int) -> int | None:
 
 
 def slices(attrs: Attrs, rank: int) -> tuple[slice, ...]:
-    """Return the slices of begin, end and step in an array with this many axes.
+    """Return the slices of begin, end and step.
 
     Raises:
         KernelError: there are more of them than axes, or a step is 0.
@@ -47,19 +47,19 @@ def _cut_dim(size: Dim, part: slice) -> Dim:
 
 
 def slice_shape(attrs: Attrs, shape: Dims) -> Dims:
-    """Return the shape of the part."""
+    """Return the part's shape."""
     return tuple(map(_cut_dim, shape, slices(attrs, len(shape))))
 
 
 def slice_assign(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
-    """Return ``x`` with ``y`` in the place of the part."""
+    """Replace the part by ``y``."""
     out = x if context.reusable[:1] == (True,) and x.flags.writeable else x.copy()
     out[slices(attrs, x.ndim)] = y
     return out
 
 
 def slice_assign_scalar(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return ``x`` with ``scalar`` in every element of the part."""
+    """Replace the part's elements by ``scalar``."""
     return slice_assign(context, attrs, x, np.asarray(attrs["scalar"]).astype(x.dtype))
 
 
@@ -71,7 +71,7 @@ def _slice_assign_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple
 
 
 def axis_span(attrs: Attrs, size: int) -> tuple[int, int]:
-    """Return where slice_axis begins and ends on an axis of this size."""
+    """Return begin and end of slice_axis."""
     begin, end = attrs["begin"], size if attrs["end"] is None else attrs["end"]
     first, last = begin + size * (begin < 0), end + size * (end < 0)
     require(
@@ -82,7 +82,6 @@ def axis_span(attrs: Attrs, size: int) -> tuple[int, int]:
 
 
 def _axis_slices(attrs: Attrs, shape: tuple[int, ...]) -> tuple[slice, ...]:
-    """Return the slices of the part from ``begin`` to ``end`` along one axis."""
     axis = normalize_axis(attrs["axis"], len(shape))
     return (slice(None),) * axis + (slice(*axis_span(attrs, shape[axis])),)
 
@@ -101,7 +100,7 @@ def _slice_axis_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[S
 
 
 def _cut_like(attrs: Attrs, x: Dims, y: Dims) -> Dims:
-    """Return ``x`` cut to the sizes of ``y`` along ``axes``, or along all axes."""
+    """Cut ``x`` to the sizes of ``y`` along ``axes``, or all."""
     if not attrs["axes"] and len(x) != len(y):
         raise KernelError(
             f"{format_shape(x)} and {format_shape(y)} have different numbers of axes; name the axes to cut"
@@ -141,10 +140,6 @@ KERNELS = (
 
 
 def _part_vjp(part_of: Callable[[TapeEntry, Array], tuple[slice, ...]]) -> Vjp:
-    """Return the gradient of an operator that takes a part: zeros with ``dy`` in the place of
-    ``part_of(entry, dy)``.
-    """
-
     def vjp(entry: TapeEntry, dy: Array) -> Array:
         dx: Array = np.zeros_like(entry.inputs[0])
         dx[part_of(entry, dy)] = dy
@@ -154,7 +149,7 @@ def _part_vjp(part_of: Callable[[TapeEntry, Array], tuple[slice, ...]]) -> Vjp:
 
 
 def slice_assign_gradient(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return the gradients of the array outside the part, and of the value that replaced the part."""
+    """Return gradients of the array outside the part, and of the replacing value."""
     part = slices(entry.attrs, dy.ndim)
     dx = dy.copy()
     dx[part] = 0

@@ -1,4 +1,4 @@
-"""Signatures and batch-axis rules of the operators of family ``slice``."""
+"""Signatures and batch-axis rules of family ``slice``."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from graphshare.ops.unification import normalize_axis
 
 
 def translate_slice(t: Translation) -> str:
-    """Emit ``Slice`` along the axes that are cut; it counts from the end and clips as Python does."""
+    """Emit ``Slice`` along the cut axes; it counts and clips as Python does."""
     x = t.inputs[0]
     parts = slices(t.attrs, x.rank)
     cut = [
@@ -31,9 +31,7 @@ def translate_slice(t: Translation) -> str:
 
 
 def _onnx_bounds(part: slice, size: int) -> tuple[int, int, int]:
-    """Return start, end and step of a slice; where nothing is left, (0, 0, 1), since ONNX clips
-    starts to the last element.
-    """
+    """Return start, end and step; (0, 0, 1) for nothing, as ONNX clips to the last element."""
     if not range(*part.indices(size)):
         return 0, 0, 1
     step = part.step or 1
@@ -54,7 +52,7 @@ def translate_slice_axis(t: Translation) -> str:
 
 
 def translate_slice_like(t: Translation) -> str:
-    """Emit ``Slice`` from the beginning along the axes that are cut."""
+    """Emit ``Slice`` from the beginning along the cut axes."""
     x, shape = t.inputs[0], t.outputs[0].shape
     chosen = (
         [axis % x.rank for axis in t.attrs["axes"] or range(x.rank)] if t.is_open else range(x.rank)
@@ -64,9 +62,7 @@ def translate_slice_like(t: Translation) -> str:
 
 
 def translate_slice_assign(t: Translation) -> str:
-    """Emit ``Concat`` of the elements before, in and after the part along each axis; ``ScatterND``
-    if a step is not 1.
-    """
+    """Emit ``Concat`` of before, part and after per axis; ``ScatterND`` for steps other than 1."""
     x = t.inputs[0]
     shape = slice_shape(t.attrs, x.shape)
     sizes = [size or 0 for size in shape]
@@ -85,13 +81,12 @@ def translate_slice_assign(t: Translation) -> str:
     cut = [axis for axis in range(x.rank) if spans[axis] != range(x.shape[axis])]
     if all(spans[axis].step == 1 for axis in cut):
         return _replace(t, x.name, part, cut, spans) if cut else t.emit("Identity", part)
-    # ScatterND writes whole slices, so axes after the last one that is cut need no indices.
+    # ScatterND writes whole slices: axes after the last cut one need no indices.
     grid = np.meshgrid(*spans[: cut[-1] + 1], indexing="ij")
     return t.emit("ScatterND", x, t.constant(np.stack(grid, axis=-1), "int64"), part)
 
 
 def _replace(t: Translation, x: str, part: str, cut: Sequence[int], spans: Sequence[range]) -> str:
-    """Return ``x`` with ``part`` in the place of the spans of the axes ``cut``."""
     axis, *inner = cut
     first, last = spans[axis].start, spans[axis].stop
     middle = _replace(t, t.slice(x, [axis], [first], [last]), part, inner, spans) if inner else part

@@ -1,8 +1,7 @@
 """Sorting and searching. Equal values keep their order.
 
-In MXNet they do so up to 16 values; beyond, their order depends on its C++ library.
-
-Gradients go to the original positions of the values.
+In MXNet they do up to 16 values; beyond, its C++ library decides. Gradients go to the values'
+original positions.
 """
 
 from __future__ import annotations
@@ -25,16 +24,14 @@ from graphshare.ops.unification import (
 
 
 def _order(x: Array, axis: int, ascending: bool) -> Array:
-    """Return the indices of the values in order, along one axis."""
     if ascending:
         return np.asarray(np.argsort(x, axis=axis, kind="stable"))
-    # Flipped before and after, so that equal values keep their order.
+    # Flipped twice, so that equal values keep their order.
     backwards = np.argsort(np.flip(x, axis), axis=axis, kind="stable")
     return np.asarray(x.shape[axis] - 1 - np.flip(backwards, axis))
 
 
 def _with_axis(attrs: Attrs, x: Array) -> tuple[Array, int]:
-    """Return the array to sort and its axis: the flattened array without an axis."""
     return (
         (x.reshape(-1), 0) if attrs["axis"] is None else (x, normalize_axis(attrs["axis"], x.ndim))
     )
@@ -53,7 +50,7 @@ def argsort(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def topk(context: Context, attrs: Attrs, x: Array) -> Array | tuple[Array, Array]:
-    """Return the ``k`` largest or smallest values, their indices, both, or a mask of them."""
+    """Return the ``k`` largest or smallest values, their indices, both, or a mask."""
     data, axis = _with_axis(attrs, x)
     count = _count(attrs, data.shape[axis])
     places = np.take(_order(data, axis, attrs["is_ascend"]), range(count or 0), axis)
@@ -104,17 +101,17 @@ def _topk_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, Typ
 
 
 def unique(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
-    """Return the sorted unique values; then, if requested, first indices, inverse indices and counts."""
+    """Return sorted unique values and, if requested, first indices, inverse indices and counts."""
     flags = {key: attrs[key] for key in ("return_index", "return_inverse", "return_counts")}
     axis = None if attrs["axis"] is None else normalize_axis(attrs["axis"], x.ndim)
     result = np.unique(x, axis=axis, **flags)
     values, *more = result if isinstance(result, tuple) else (result,)
-    # Since numpy 2.0, inverse indices have the shape of the array.
+    # Since numpy 2.0, inverse indices have the array's shape.
     return (values, *(np.ravel(part).astype(np.int64) for part in more))
 
 
 def nonzero(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return the indices ``(n, axes)`` of all numbers that are not 0."""
+    """Return the indices ``(n, axes)`` of numbers other than 0."""
     return np.argwhere(x).astype(np.int64)
 
 
@@ -149,7 +146,7 @@ KERNELS = (
 
 
 def topk_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Array | None:
-    """Return ``dy`` at the original positions of the values; indices and masks have no gradient."""
+    """Return ``dy`` at the values' original positions; indices and masks have no gradient."""
     if entry.attrs["ret_typ"] not in ("value", "both"):
         return None
     x = entry.inputs[0]
@@ -164,7 +161,7 @@ def topk_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Array | None
 
 
 def sort_gradient(entry: TapeEntry, dy: Array) -> Array | None:
-    """Return ``dy`` at the original positions of the values."""
+    """Return ``dy`` at the values' original positions."""
     attrs = {**entry.attrs, "ret_typ": "value", "k": 0, "dtype": "int64"}
     return topk_gradient(TapeEntry(attrs, entry.inputs, ()), dy)
 

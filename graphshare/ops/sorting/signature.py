@@ -1,4 +1,4 @@
-"""Signatures and batch-axis rules of the operators of family ``sorting``."""
+"""Signatures and batch-axis rules of family ``sorting``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def top_k(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> OutputList:
-    """Return one output, or for ``both`` and ``value`` two, values and indices; ``value`` hides the indices."""
+    """Return one output, or values and indices for ``both`` and (indices hidden) ``value``."""
     kind = signature.value(attrs, "ret_typ")
     return (
         number_outputs(2, 2 if kind == "both" else 1)
@@ -25,7 +25,7 @@ def top_k(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> 
 
 
 def unique(signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]) -> OutputList:
-    """Return the values and one output for each flag that is set."""
+    """Return the values and an output for each set flag."""
     flags = ("return_index", "return_inverse", "return_counts")
     return number_outputs(1 + sum(bool(signature.value(attrs, flag)) for flag in flags))
 

@@ -1,4 +1,4 @@
-"""Sorting in ONNX: ``TopK`` keeps equal values in the order of their positions, as the kernel does."""
+"""Sorting in ONNX: like the kernel, ``TopK`` keeps equal values in order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from graphshare.ops.unification import normalize_axis
 
 
 def _emit_top(t: Translation, count: int) -> tuple[str, str, int]:
-    """Emit the first ``count`` values in order (0: all) and their int64 indices; return these and the axis."""
+    """Emit the first ``count`` values (0: all) and int64 indices; return these and the axis."""
     x = t.inputs[0]
     t.refuse_booleans()
     axis = 0 if t.attrs["axis"] is None else normalize_axis(t.attrs["axis"], x.rank)
@@ -38,7 +38,6 @@ def translate_topk(t: Translation) -> str | list[str]:
 
 
 def _emit_mask(t: Translation, x: Value, places: str, axis: int) -> str:
-    """Emit 1 at ``places`` and 0 elsewhere."""
     shape = (prod(x.shape),) if t.attrs["axis"] is None else x.shape
     count = t.attrs["k"] if t.attrs["k"] > 0 else shape[axis]
     zeros = t.emit("Expand", t.number(0, x.dtype), t.integers(shape))

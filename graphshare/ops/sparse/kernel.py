@@ -1,4 +1,4 @@
-"""Operators for sparse arrays, applied to dense arrays, and their gradients."""
+"""Operators for sparse arrays, applied to dense ones, and gradients."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graphshare.ops.unification import first_dtype, same_dtypes, same_shapes, un
 
 
 def divide(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
-    """Return x / y, of a row-sparse x only in its rows."""
+    """Return x / y; of a row-sparse x only in its rows."""
     return ARITHMETIC["div"](context, x, y)
 
 
@@ -24,7 +24,7 @@ def _divide_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types, T
 
 
 def cast_storage(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return the array itself: it is always dense."""
+    """Return the array: always dense."""
     require(
         attrs["stype"] == "default",
         f"stype {attrs['stype']} is not supported: only dense arrays can be computed",
@@ -33,7 +33,7 @@ def cast_storage(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def retain(context: Context, attrs: Attrs, x: Array, indices: Array) -> Array:
-    """Return the rows that ``indices`` name, zeros for the others. MXNet does so for row-sparse data only."""
+    """Keep the rows in ``indices``, zero the others. MXNet does so for row-sparse data only."""
     rows = find_rows(len(x), indices)
     result = np.zeros_like(x)
     result[rows] = x[rows]
@@ -41,13 +41,13 @@ def retain(context: Context, attrs: Attrs, x: Array, indices: Array) -> Array:
 
 
 def find_rows(count: int, indices: Array) -> Array:
-    """Return the ``indices`` that name one of ``count`` rows; the rest retain nothing."""
+    """Return ``indices`` within ``count`` rows; the rest retain nothing."""
     rows: Array = indices.reshape(-1).astype(np.int64)
     return rows[(rows >= 0) & (rows < count)]
 
 
 def _retain_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes, Shapes]:
-    """Infer the shape of the data from the output and the other way round; any number of rows may be retained."""
+    """Infer data and output from each other; any number of rows may be retained."""
     shape = unify(inputs[0], outputs[0])
     if shape is not None and not shape:
         raise KernelError("data has no axes, expected rows")
@@ -64,7 +64,7 @@ KERNELS = (
 
 
 def retain_gradient(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return the gradient of the rows that are retained; the indices have none."""
+    """Return the retained rows' gradient; indices have none."""
     return [retain(Context(), entry.attrs, dy, entry.inputs[1]), None]
 
 

@@ -1,4 +1,4 @@
-"""Signatures of the operators of family ``sparse``."""
+"""Signatures of family ``sparse``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _sparse = partial(define, no_kernel="it takes sparse arrays, and only dense ones
 
 
 def sample_outputs(arrays: int, others: int) -> OutputRule:
-    """Return the rule of graph sampling: ``arrays`` outputs for every seed; ``others`` inputs are not seeds."""
+    """Return a rule: ``arrays`` outputs per seed; ``others`` inputs are not seeds."""
     return lambda signature, attrs, subgraphs: number_outputs(
         arrays * max(0, read_count(signature, attrs, "num_args") - others)
     )
@@ -27,7 +27,7 @@ def sample_outputs(arrays: int, others: int) -> OutputRule:
 def subgraph_outputs(
     signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]
 ) -> OutputList:
-    """Return one subgraph for every list of vertices, and its mapping on request."""
+    """Return a subgraph per list of vertices, and its mapping on request."""
     graphs = max(0, read_count(signature, attrs, "num_args") - 1)
     return number_outputs(graphs * 2 if signature.value(attrs, "return_mapping") else graphs)
 
@@ -35,7 +35,7 @@ def subgraph_outputs(
 def compact_outputs(
     signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]
 ) -> OutputList:
-    """Return one graph for every input graph, and its mapping on request."""
+    """Return a graph per input graph, and its mapping on request."""
     graphs = read_count(signature, attrs, "num_args") // 2
     return number_outputs(graphs * 2 if signature.value(attrs, "return_mapping") else graphs)
 
@@ -43,7 +43,7 @@ def compact_outputs(
 def compact_inputs(
     signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]
 ) -> tuple[str, ...]:
-    """Return the graphs, then the vertices of each."""
+    """Return the graphs, then each one's vertices."""
     graphs = range(read_count(signature, attrs, "num_args") // 2)
     return (*(f"graph{i}" for i in graphs), *(f"varray{i}" for i in graphs))
 
@@ -51,7 +51,7 @@ def compact_inputs(
 def subgraph_inputs(
     signature: Signature, attrs: Attributes, subgraphs: Sequence[Any]
 ) -> tuple[str, ...]:
-    """Return the graph, then a list of vertices for every subgraph."""
+    """Return the graph, then a list of vertices per subgraph."""
     return ("graph", *(f"varray{i}" for i in range(read_count(signature, attrs, "num_args") - 1)))
 
 

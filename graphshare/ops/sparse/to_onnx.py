@@ -19,7 +19,7 @@ def translate_cast_storage(t: Translation) -> str:
 
 
 def translate_retain(t: Translation) -> str:
-    """Emit the rows that an index names; all other rows become zeros."""
+    """Keep the indexed rows, zero the others."""
     x, indices = t.inputs
     names = t.reshape(t.cast(indices, "int64"), (1, prod(indices.shape)))
     rows = t.constant([[row] for row in range(x.shape[0])], "int64")

@@ -1,6 +1,6 @@
-"""Sampling of feature maps at any coordinates: grids, bilinear sampling, spatial transformers, correlation.
+"""Sampling of feature maps at any coordinates: grids, spatial transformers, correlation.
 
-Gradients exist for the sampled maps and for the coordinates.
+Maps and coordinates have gradients.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from graphshare.ops.unification import dims_of_rank, same_dtypes, unify
 
 
 def sample_bilinear(x: Array, rows: Array, columns: Array) -> Array:
-    """Return ``x`` ``(C, H, W)`` at fractional coordinates ``(...)``: ``(C, ...)``, with zeros outside."""
+    """Sample ``x`` ``(C, H, W)`` at coordinates ``(...)``: ``(C, ...)``, zeros outside."""
     height, width = x.shape[1:]
     top, left = np.floor(rows), np.floor(columns)
     out: Array = np.zeros((x.shape[0], *rows.shape), x.dtype)
@@ -29,9 +29,7 @@ def sample_bilinear(x: Array, rows: Array, columns: Array) -> Array:
 
 
 def sample_clamped(x: Array, rows: Array, columns: Array) -> Array:
-    """Return the samples of :func:`sample_bilinear` with the last row and column extended by one,
-    and 0 before the first.
-    """
+    """Sample bilinearly, the last row and column extended by one, and 0 before the first."""
     height, width = x.shape[1:]
     inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
     return np.where(
@@ -42,7 +40,7 @@ def sample_clamped(x: Array, rows: Array, columns: Array) -> Array:
 
 
 def unit_grid(height: int, width: int, dtype: np.dtype[np.generic]) -> Array:
-    """Return x, y and 1 of every pixel, from -1 to 1 inclusive: ``(3, H*W)``."""
+    """Return each pixel's x, y (-1 to 1 inclusive) and 1: ``(3, H*W)``."""
     with np.errstate(
         all="ignore"
     ):  # a single pixel has no distance to the next, and becomes NaN as in MXNet
@@ -62,7 +60,7 @@ def affine_grid(theta: Array, height: int, width: int) -> Array:
 
 
 def grid_generator(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return x and y, from -1 to 1, of samples by affine matrices ``(N, 6)`` or a flow ``(N, 2, H, W)`` in pixels."""
+    """Return x and y (-1 to 1) by matrices ``(N, 6)`` or a flow ``(N, 2, H, W)`` in pixels."""
     if attrs["transform_type"] == "affine":
         return affine_grid(x, *attrs["target_shape"])
     height, width = x.shape[2:]
@@ -81,7 +79,7 @@ def _grid_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
 
 
 def read_target_shape(attrs: Attrs) -> tuple[int, int]:
-    """Return height and width of ``target_shape``.
+    """Return ``target_shape``.
 
     Raises:
         KernelError: it is not a height and a width.
@@ -93,13 +91,13 @@ def read_target_shape(attrs: Attrs) -> tuple[int, int]:
 
 
 def _sample_grid(x: Array, grid: Array) -> Array:
-    """Return ``(N, C, H, W)`` at the coordinates of a grid ``(N, 2, h, w)``: ``(N, C, h, w)``."""
+    """Sample ``(N, C, H, W)`` at a grid ``(N, 2, h, w)``: ``(N, C, h, w)``."""
     height, width = x.shape[2:]
     columns, rows = (grid[:, 0] + 1) * ((width - 1) / 2), (grid[:, 1] + 1) * ((height - 1) / 2)
     out: Array = np.stack(
         [sample_bilinear(*sample) for sample in zip(x, rows, columns, strict=True)]
     )
-    # sample_bilinear gives 0 at NaN, as outside of the image; MXNet gives NaN.
+    # sample_bilinear gives 0 at NaN, MXNet NaN.
     nowhere = np.isnan(rows + columns)
     return np.where(nowhere[:, None], out.dtype.type(np.nan), out) if nowhere.any() else out
 
@@ -114,7 +112,7 @@ def _sampler_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
 
 
 def spatial_transformer(context: Context, attrs: Attrs, x: Array, theta: Array) -> Array:
-    """Sample ``(N, C, H, W)`` at the coordinates of affine matrices ``(N, 6)``."""
+    """Sample ``(N, C, H, W)`` by affine matrices ``(N, 6)``."""
     return _sample_grid(x, affine_grid(theta, *read_target_shape(attrs)))
 
 
@@ -126,12 +124,12 @@ def _transformer_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[
 
 
 def correlation_size(attrs: Attrs, height: Dim, width: Dim) -> tuple[Dim, Dim]:
-    """Return height and width of the result.
+    """Return the result's height and width.
 
     Raises:
         KernelError: the images are too small.
     """
-    # Centres stay this far from the edge, so that every displaced patch lies inside the padded image.
+    # Centres stay this far from the edge: displaced patches lie inside the padded image.
     margin = attrs["max_displacement"] + (attrs["kernel_size"] - 1) // 2
     result: list[Dim] = []
     for size in (height, width):
@@ -145,7 +143,7 @@ def correlation_size(attrs: Attrs, height: Dim, width: Dim) -> tuple[Dim, Dim]:
 
 
 def correlation(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
-    """Return the correlation of patches of ``x`` and of displaced patches of ``y``: ``(N, D*D, h, w)``, by row first.
+    """Correlate patches of ``x`` and displaced patches of ``y``: ``(N, D*D, h, w)``, by row first.
 
     The sum over patch and channels of products (of absolute differences unless ``is_multiply``),
     divided by their number.
@@ -158,7 +156,7 @@ def correlation(context: Context, attrs: Attrs, x: Array, y: Array) -> Array:
     x, y = np.pad(x, widths), np.pad(y, widths)
     h, w = (height or 0) * stride, (width or 0) * stride
     out: Array = np.zeros((x.shape[0], (2 * reach + 1) ** 2, height or 0, width or 0), x.dtype)
-    # The patch around the first centre begins here: the margin less half a kernel.
+    # Start of the first patch: the margin less half a kernel.
     first = attrs["max_displacement"]
     for channel in range(out.shape[1]):
         down, right = (
@@ -187,7 +185,7 @@ _WINDOW = ("kernel", "stride", "dilate", "pad")
 
 
 def window_pairs(attrs: Attrs) -> tuple[tuple[int, int], ...]:
-    """Return kernel, stride, dilate and pad, each by height and width."""
+    """Return kernel, stride, dilate and pad along height and width."""
     pairs = tuple(
         tuple(attrs[key] or (0, 0) if key == "pad" else attrs[key] or (1, 1)) for key in _WINDOW
     )
@@ -213,7 +211,7 @@ KERNELS = with_limits(
 def bilinear_gradient(
     x: Array, rows: Array, columns: Array, dy: Array
 ) -> tuple[Array, Array, Array]:
-    """Return the gradients of ``x`` (C, H, W), and of the coordinates of the samples."""
+    """Return gradients of ``x`` (C, H, W) and of the coordinates."""
     height, width = x.shape[1:]
     top, left = np.floor(rows), np.floor(columns)
     dx: Array = np.zeros_like(x)
@@ -245,13 +243,13 @@ def _sample_gradient(x: Array, grid: Array, dy: Array) -> tuple[Array, Array]:
 
 
 def _affine_gradient(dgrid: Array, height: int, width: int) -> Array:
-    """Return the gradient of the matrices (N, 6) of a grid."""
+    """Return the gradient of a grid's matrices (N, 6)."""
     flat = dgrid.reshape(len(dgrid), 2, -1)
     return np.asarray((flat @ unit_grid(height, width, flat.dtype).T).reshape(-1, 6))
 
 
 def grid_generator_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return the gradient of the matrices, or of the flow."""
+    """Return the gradient of matrices or flow."""
     if entry.attrs["transform_type"] == "affine":
         return _affine_gradient(dy, *entry.attrs["target_shape"])
     height, width = dy.shape[2:]

@@ -1,4 +1,4 @@
-"""Signatures of the operators of family ``spatial_transform``."""
+"""Signatures of family ``spatial_transform``."""
 
 from __future__ import annotations
 

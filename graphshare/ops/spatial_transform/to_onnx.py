@@ -1,7 +1,6 @@
-"""Grids and the sampling of feature maps in ONNX: ``GridSample`` from opset 16 on, before it plain operators.
+"""Grids and sampling in ONNX: ``GridSample`` from opset 16, plain operators before.
 
-Correlation of patches with displaced patches is one product with all displacements by columns, for
-each displacement by rows.
+Correlation is, for each displacement by rows, one product with all displacements by columns.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from graphshare.ops.windows import Window
 
 
 class _Line(NamedTuple):
-    """A line of pixels beside each point: their numbers (int64), 0 outside, and their weights, 0 outside."""
+    """A line of pixels beside each point: numbers (int64) and weights, 0 outside."""
 
     number: str
     weight: str
@@ -34,10 +33,10 @@ def sample_bilinear(
     *,
     deep: bool,
 ) -> str:
-    """Return the samples at ``rows`` and ``columns`` of images of ``size`` (height, width), with zeros outside.
+    """Sample images of ``size`` (height, width) at ``rows`` and ``columns``, zeros outside.
 
-    ``gather`` returns pixels by their numbers (row * width + column, int64, in the shape of
-    ``rows``); with ``deep`` they have an axis of channels after that shape.
+    ``gather`` returns pixels by number (row * width + column, int64, in the shape of ``rows``);
+    with ``deep`` they have a channel axis after that shape.
     """
     total = ""
     columns_beside = _lines_beside(t, columns, size[1], dtype)
@@ -56,18 +55,18 @@ def sample_bilinear(
 def is_within(
     t: Translation, places: str, low: float, high: float, dtype: str, *, closed: bool
 ) -> str:
-    """Return where low <= places < high (<= high if ``closed``); nowhere for NaN."""
+    """Return where low <= places < high (``closed``: <= high), false for NaN."""
     below = t.emit("LessOrEqual" if closed else "Less", places, t.number(high, dtype))
     return t.emit("And", t.emit("GreaterOrEqual", places, t.number(low, dtype)), below)
 
 
 def clamp(t: Translation, places: str, high: float, dtype: str) -> str:
-    """Return ``places``, at least 0 and at most ``high``."""
+    """Clamp ``places`` to 0 and ``high``."""
     return t.emit("Min", t.emit("Max", places, t.number(0, dtype)), t.number(high, dtype))
 
 
 def _lines_beside(t: Translation, places: str, size: int, dtype: str) -> list[_Line]:
-    """Return the lines before and after fractional ``places`` on an axis of ``size`` pixels."""
+    """Return the lines before and after fractional ``places`` on an axis."""
     zero, one = t.number(0, dtype), t.number(1, dtype)
     before = t.emit("Floor", places)
     lines = []
@@ -80,7 +79,7 @@ def _lines_beside(t: Translation, places: str, size: int, dtype: str) -> list[_L
 
 
 def translate_grid_generator(t: Translation) -> str:
-    """Emit the product of affine matrices with a grid of pixels, or the pixels that a flow reaches."""
+    """Emit affine matrices times a pixel grid, or the pixels that a flow reaches."""
     x = t.inputs[0]
     t.require_floats()
     if t.attrs["transform_type"] == "affine":
@@ -99,7 +98,7 @@ def translate_grid_generator(t: Translation) -> str:
 
 
 def translate_bilinear_sampler(t: Translation) -> str:
-    """Emit ``GridSample`` at the coordinates of a grid ``(N, 2, h, w)``."""
+    """Emit ``GridSample`` at a grid ``(N, 2, h, w)``."""
     x, grid = t.inputs
     t.require_floats()
     count, height, width = grid.shape[0], *grid.shape[2:]
@@ -108,7 +107,7 @@ def translate_bilinear_sampler(t: Translation) -> str:
 
 
 def translate_spatial_transformer(t: Translation) -> str:
-    """Emit ``GridSample`` at the coordinates of affine matrices."""
+    """Emit ``GridSample`` by affine matrices."""
     x, theta = t.inputs
     t.require_floats()
     height, width = read_target_shape(t.attrs)
@@ -122,7 +121,7 @@ def translate_spatial_transformer(t: Translation) -> str:
 
 
 def _affine_grid(t: Translation, theta: Value, height: int, width: int) -> str:
-    """Return x and y of each pixel: (N, 2, height * width)."""
+    """Return each pixel's x and y: (N, 2, height * width)."""
     matrices = t.reshape(theta, (theta.shape[0], 2, 3))
     return t.emit(
         "MatMul", matrices, t.constant(unit_grid(height, width, np.dtype(theta.dtype)), theta.dtype)
@@ -132,7 +131,7 @@ def _affine_grid(t: Translation, theta: Value, height: int, width: int) -> str:
 def _sample_grid(
     t: Translation, x: Value, grid: str, size: tuple[int, int], *, is_somewhere: bool
 ) -> str:
-    """Return samples at a grid (N, 2, h * w) from -1 to 1; NaN stays NaN; with ``is_somewhere`` the grid has no NaN."""
+    """Sample at a grid (N, 2, h * w) from -1 to 1; NaN stays (absent with ``is_somewhere``)."""
     count, channels, height, width = x.shape
     points = t.transpose(grid, (0, 2, 1))
     if x.dtype == "float32" and t.opset >= 16:
@@ -142,7 +141,7 @@ def _sample_grid(
         out = t.emit("GridSample", x, places, mode=mode, padding_mode="zeros", align_corners=1)
         if is_somewhere:
             return out
-        # The sum is NaN where x or y is.
+        # NaN where x or y is.
         nowhere = t.emit("IsNaN", t.reshape(t.reduce("ReduceSum", points, [2]), (count, 1, *size)))
         return t.emit("Where", nowhere, t.number(np.nan, x.dtype), out)
     wide = wide_dtype(x.dtype)
@@ -166,7 +165,7 @@ def _sample_grid(
 
 
 def translate_correlation(t: Translation) -> str:
-    """Emit for each displacement by rows the products with all displaced columns, summed over channels and patches."""
+    """Emit for each row displacement products with all columns, summed over patches."""
     x, y = t.inputs
     kernel, stride, pad = t.attrs["kernel_size"], t.attrs["stride1"], t.attrs["pad_size"]
     if kernel % 2 == 0:
@@ -196,7 +195,7 @@ def translate_correlation(t: Translation) -> str:
     out = parts[0] if len(parts) == 1 else t.emit("Concat", *parts, axis=1)
     if max(kernel, stride) > 1 and wide == "float32":
         out = t.emit("AveragePool", out, kernel_shape=[kernel, kernel], strides=[stride, stride])
-    # onnxruntime has no AveragePool of float64.
+    # onnxruntime's AveragePool lacks float64.
     elif max(kernel, stride) > 1:
         window = Window((kernel, kernel), (stride, stride), (1, 1), (0, 0))
         total = sum_windows(t, out, place_taps(window, t.outputs[0].shape[2:]))
@@ -211,7 +210,7 @@ def _slice(
 
 
 def _spans(t: Translation) -> list[int]:
-    """Return the height and the width of the area that all patches cover."""
+    """Return height and width of the area of all patches."""
     sizes = correlation_size(t.attrs, *t.inputs[0].shape[2:])
     return [((n or 1) - 1) * t.attrs["stride1"] + t.attrs["kernel_size"] for n in sizes]
 

@@ -1,4 +1,4 @@
-"""The numpy interface's means, deviations, norms, counts, differences and checks, and their gradients."""
+"""The numpy interface's means, deviations, norms, counts, differences and checks; gradients."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _reduce_truth(function: Any) -> Any:
 
 
 def _deviation(*, root: bool) -> Any:
-    """Return the kernel for the variance with ``ddof``, or its root, and the mean (truncated for integers)."""
+    """Return the kernel for variance (``ddof``) or its root, and mean (truncated for integers)."""
 
     def forward(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
         (dtype, *_) = _attribute_dtype(attrs, [str(x.dtype)], [None, None])[1]
@@ -81,8 +81,9 @@ def _attribute_dtype(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Types
 def average(
     context: Context, attrs: Attrs, x: Array, weights: Array | None = None
 ) -> Array | tuple[Array, ...]:
-    """Return the weighted mean; with ``returned`` also the sum of weights, one number unless each
-    element has a weight.
+    """Return the weighted mean and, if ``returned``, the sum of weights.
+
+    Weights of one axis have one sum.
     """
     axis = read_np_axes(attrs, x.ndim)
     of_axis = weights is not None and weights.ndim != x.ndim
@@ -128,7 +129,7 @@ def _average_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
 
 
 def norm_axes(attrs: Attrs, rank: int) -> tuple[int, ...]:
-    """Return the axes of a norm: all for flag -2, else the axes in ``axis``, or the last two, or the only one."""
+    """Return a norm's axes: all for flag -2, else ``axis``, or the last two, or the only one."""
     axis = attrs["axis"]
     named = tuple(normalize_axis(i, rank) for i in axis or ())
     require(len(set(named)) == len(named), f"axis is {axis}, which names an axis twice")
@@ -138,12 +139,12 @@ def norm_axes(attrs: Attrs, rank: int) -> tuple[int, ...]:
 
 
 def matrix_order(order: float) -> float:
-    """Return the order of a matrix norm: MXNet reads every other one above 0 as inf, the rest as -inf."""
+    """Return a matrix norm's order: MXNet reads unknown ones above 0 as inf, the rest as -inf."""
     return order if order in (1, -1, 2, -2) else inf if order > 0 else -inf
 
 
 def _vector_norm(x: Array, order: float, axes: tuple[int, ...], keep: bool) -> Array:
-    """Return the norm of vectors without their zeros, so that an order below 0 is not 0 because of one."""
+    """Return the norm without zeros: one would make an order below 0 give 0."""
     if isinf(order) or len(axes) != 1:
         with refuse_invalid_call():
             return np.asarray(np.linalg.norm(x, order, axes[0] if len(axes) == 1 else axes, keep))
@@ -155,7 +156,7 @@ def _vector_norm(x: Array, order: float, axes: tuple[int, ...], keep: bool) -> A
 
 
 def norm(context: Context, attrs: Attrs, x: Array) -> tuple[Array, ...]:
-    """Return a norm of vectors along one axis or of matrices over two; the other outputs are for the gradient."""
+    """Return the norm of vectors (one axis) or matrices (two); more outputs serve the gradient."""
     axes, keep, flag, order = (
         norm_axes(attrs, x.ndim),
         attrs["keepdims"],
@@ -185,18 +186,18 @@ _TO_ELEMENTS: dict[str, Callable[[Any], Any]] = {
     "higher": np.ceil,
     "nearest": lambda x: np.floor(x + 0.5),
 }
-"""How a place between two elements is rounded to one of them: halves up."""
+"""How a place between two elements becomes one: halves up."""
 
 
 def percentile(context: Context, attrs: Attrs, x: Array, q: Array | None = None) -> Array:
-    """Return the value that ``q`` percent of the elements do not exceed; float32 for all dtypes but float64."""
+    """Return the value that ``q`` percent do not exceed; float32 for all dtypes but float64."""
     percent = np.asarray(np.float64(attrs["q_scalar"]) if q is None else q)
     axes, method = read_np_axes(attrs, x.ndim), attrs["interpolation"]
     require(bool(np.all((percent >= 0) & (percent <= 100))), "q must be from 0 to 100")
     steps = prod(x.shape[axis] for axis in axes) - 1
     if steps > 0:
-        # MXNet computes the place between two elements in the dtype of q, and rounds it to float32.
-        # numpy takes a percentage.
+        # MXNet computes the place in the dtype of q, and rounds it to float32. numpy takes a
+        # percentage.
         kind = percent.dtype.type if percent.dtype.kind == "f" else np.float64
         place = (
             (percent.astype(kind) * kind(steps) / kind(100)).astype(np.float32).astype(np.float64)
@@ -223,7 +224,7 @@ def _percentile_types(attrs: Attrs, inputs: Types, outputs: Types) -> tuple[Type
 
 
 def diff(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return each element less the one before, ``n`` times."""
+    """Return differences of neighbours, ``n`` times."""
     size = x.shape[
         normalize_axis(attrs["axis"], x.ndim)
     ]  # n may be far larger: no element is left then
@@ -237,7 +238,7 @@ def _diff_shape(attrs: Attrs, x: Dims) -> Shape:
 
 
 def ediff1d(context: Context, attrs: Attrs, x: Array, *ends: Array) -> Array:
-    """Return each element of the flattened array less the one before, between ``to_begin`` and ``to_end``."""
+    """Return differences of flattened neighbours, between ``to_begin`` and ``to_end``."""
     arrays = list(ends)
     parts = []
     for key in ("to_begin", "to_end"):
@@ -265,7 +266,7 @@ def _ediff1d_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shap
 def histogram(
     context: Context, attrs: Attrs, x: Array, bins: Array | None = None
 ) -> tuple[Array, Array]:
-    """Return the number of elements between edges, the last edge included, and the edges."""
+    """Return counts between edges (the last one included), and the edges."""
     if bins is None:
         if attrs["bin_cnt"] is None or attrs["range"] is None:
             raise KernelError("bin_cnt and range are required without bins")
@@ -316,7 +317,7 @@ def _norm_shapes(attrs: Attrs, inputs: Shapes, outputs: Shapes) -> tuple[Shapes,
 
 
 def bincount(context: Context, attrs: Attrs, x: Array, weights: Array | None = None) -> Array:
-    """Return the count, or the sum of the weights, of each number from 0; at least ``minlength`` numbers."""
+    """Return count or weight of each number from 0, at least ``minlength`` of them."""
     if x.size and x.min() < 0:
         raise KernelError(f"numbers must be 0 or more, not {x.min()}")
     limit = (
@@ -332,7 +333,7 @@ def bincount(context: Context, attrs: Attrs, x: Array, weights: Array | None = N
 
 
 def constraint_check(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return True, or raise KernelError with the message ``msg`` unless all of ``x`` is true."""
+    """Return True; raise KernelError with ``msg`` unless all of ``x`` is true."""
     require(x.all(), attrs["msg"])
     return np.asarray(True)
 
@@ -377,7 +378,7 @@ KERNELS = with_limits(
 
 
 def average_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Gradients:
-    """Return the gradients of the numbers and of their weights; the sum of weights has none."""
+    """Return gradients of numbers and weights; the sum of weights has none."""
     x, *weights = entry.inputs
     axes = read_np_axes(entry.attrs, x.ndim)
     gradient = restore_axes(x, dy, axes)
@@ -398,10 +399,9 @@ def average_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Gradients
 
 
 def norm_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
-    """Return the gradient of a vector or matrix norm; each of several maximal (or minimal) rows or
-    values gets all of it.
+    """Return the gradient of a norm; each of several extremal rows or values gets all of it.
 
-    MXNet multiplies by ``dy`` twice for all norms of matrices but the nuclear and the Frobenius norm.
+    MXNet multiplies by ``dy`` twice for all matrix norms but nuclear and Frobenius.
     """
     x, flag, order = entry.inputs[0], entry.attrs["flag"], entry.attrs["ord"]
     axes = norm_axes(entry.attrs, x.ndim)
@@ -422,7 +422,7 @@ def norm_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
     elif order == 1:
         dx = gradient * np.sign(x)
     else:
-        # The quotient first: powers of the elements alone could overflow.
+        # The quotient first: powers of the elements could overflow.
         slope = (
             np.power(np.abs(x) / whole, x.dtype.type(order - 1)) * np.sign(x)
             if order
@@ -433,9 +433,7 @@ def norm_gradient(entry: TapeEntry, dy: Array, *_: Array | None) -> Array:
 
 
 def _sum_norm_gradient(x: Array, axes: tuple[int, ...], order: float, gradient: Array) -> Array:
-    """Return the signs in the column (or row) with the largest (or smallest) sum of absolute
-    values, times ``dy`` squared.
-    """
+    """Return signs in the column (or row) of extremal absolute sum, times ``dy`` squared."""
     named = matrix_order(order)
     sums = np.abs(x).sum(axis=axes[0 if named in (1, -1) else 1], keepdims=True)
     chosen = sums.max(axis=axes, keepdims=True) if named > 0 else sums.min(axis=axes, keepdims=True)
@@ -443,16 +441,16 @@ def _sum_norm_gradient(x: Array, axes: tuple[int, ...], order: float, gradient: 
 
 
 def _nuclear_gradient(x: Array, axes: tuple[int, ...], order: float, gradient: Array) -> Array:
-    """Return the product of the vectors of all singular values, times ``dy``."""
+    """Return the product of both matrices of singular vectors, times ``dy``."""
     left, _, right = np.linalg.svd(np.moveaxis(x, axes, (-2, -1)), full_matrices=False)
     return np.asarray(gradient * np.moveaxis(left @ right, (-2, -1), axes))
 
 
 def _spectral_gradient(x: Array, axes: tuple[int, ...], order: float, gradient: Array) -> Array:
-    """Return the product of the vectors of the largest (or smallest) singular value, times ``dy`` squared.
+    """Return the product of the extremal singular value's vectors, times ``dy`` squared.
 
-    The values are weighted in the order of the input's axes, and MXNet reads the weights in the
-    order of its matrices; the orders differ unless these are the last two axes.
+    Values are weighted in the order of the input's axes; MXNet reads the weights in its matrices'
+    order. Both agree only for the last two axes.
     """
     left, values, right = np.linalg.svd(np.moveaxis(x, axes, (-2, -1)), full_matrices=False)
     column = np.moveaxis(values[..., None], (-2, -1), axes)
@@ -466,9 +464,6 @@ def _spectral_gradient(x: Array, axes: tuple[int, ...], order: float, gradient: 
 
 
 def _diff_gradient(dy: Array, axis: int) -> Array:
-    """Return the gradient of the array whose differences were computed: each element less the next
-    one, 0 beyond the ends.
-    """
     widths = [(1, 1) if i == axis % dy.ndim else (0, 0) for i in range(dy.ndim)]
     return -np.diff(np.pad(dy, widths), axis=axis)
 
@@ -483,7 +478,7 @@ def diff_gradient(entry: TapeEntry, dy: Array) -> Array | None:
 
 
 def ediff1d_gradient(entry: TapeEntry, dy: Array) -> Gradients:
-    """Return the gradients of the array, and of the arrays before and after the differences."""
+    """Return gradients of the array, and of ``to_begin`` and ``to_end``."""
     x, *ends = entry.inputs
     sizes = []
     arrays = list(ends)

@@ -1,4 +1,4 @@
-"""Signatures of the operators of family ``statistics``."""
+"""Signatures of family ``statistics``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The numpy interface's means, deviations, norms, counts and differences in ONNX; sums are computed in float64.
+"""The numpy interface's means, deviations, norms, counts and differences; sums are float64.
 
-For percentiles the elements are sorted by ``TopK``, and neighbours interpolated in float64.
+Percentiles sort elements by ``TopK`` and interpolate neighbours in float64.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ def _axes(t: Translation) -> tuple[int, ...]:
 
 
 def translate_truth(t: Translation, op_type: str) -> str:
-    """Emit the smallest or largest of the truth values."""
+    """Emit the extremum of truth values."""
     truth = term(t).is_true().cast("uint8")
     return truth.reduce(op_type, _axes(t), keepdims=t.attrs["keepdims"]).cast("bool").name
 
 
 def translate_deviation(t: Translation, root: bool) -> list[str]:
-    """Emit the variance with ``ddof``, or its root, and the mean (truncated for integers)."""
+    """Emit variance (``ddof``) or its root, and mean (truncated for integers)."""
     x, out = term(t), t.outputs[0]
     axes, keep = _axes(t), t.attrs["keepdims"]
     wide = x.cast("float64")
@@ -48,9 +48,7 @@ def translate_deviation(t: Translation, root: bool) -> list[str]:
 
 
 def translate_average(t: Translation) -> str | list[str]:
-    """Emit the weighted mean; with ``returned`` also the sum of weights, one number unless each
-    element has a weight.
-    """
+    """Emit the weighted mean and, if ``returned``, the weights' sum (weights of one axis: one)."""
     x, axes = t.inputs[0], _axes(t)
     wide = term(t).cast("float64")
     if len(t.inputs) == 1:
@@ -78,7 +76,7 @@ def _difference(x: Term, axis: int) -> Term:
 
 
 def translate_diff(t: Translation) -> str:
-    """Emit each element less the one before, ``n`` times."""
+    """Emit differences of neighbours, ``n`` times."""
     x, axis = term(t), normalize_axis(t.attrs["axis"], t.inputs[0].rank)
     for _ in range(min(t.attrs["n"], t.inputs[0].shape[axis])):
         x = _difference(x, axis)
@@ -86,7 +84,7 @@ def translate_diff(t: Translation) -> str:
 
 
 def translate_ediff1d(t: Translation) -> str:
-    """Emit each element of the flattened array less the one before, between ``to_begin`` and ``to_end``."""
+    """Emit differences of flattened neighbours, between ``to_begin`` and ``to_end``."""
     x, *arrays = t.inputs
     inner = _difference(Term(t, t.reshape(x, (prod(x.shape),)), x.dtype), 0)
     parts: list[str] = []
@@ -103,7 +101,7 @@ def translate_ediff1d(t: Translation) -> str:
 
 
 def translate_histogram(t: Translation) -> list[str]:
-    """Emit how many elements lie between edges, the last edge included, and the edges."""
+    """Emit counts between edges (the last one included), and the edges."""
     x = t.inputs[0]
     t.refuse_booleans()
     if len(t.inputs) > 1:
@@ -134,13 +132,12 @@ def translate_allclose(t: Translation) -> str:
 
 
 def _are_close(a: Term, b: Term, rtol: float, atol: float) -> Term:
-    """Return where two numbers are equal, infinities too, or finite and close."""
     near = (a - b).apply("Abs") <= b.apply("Abs") * rtol + atol
     return a.equals(b) | (near & (b.apply("Abs") < inf))
 
 
 def translate_norm(t: Translation) -> list[str]:
-    """Emit a norm of vectors along one axis or of matrices over two; the other outputs are empty."""
+    """Emit the norm of vectors (one axis) or matrices (two); further outputs are empty."""
     x, out = term(t), t.outputs[0]
     axes, flag, keep = norm_axes(t.attrs, t.inputs[0].rank), t.attrs["flag"], t.attrs["keepdims"]
     if 0 in t.inputs[0].shape:
@@ -158,7 +155,6 @@ def translate_norm(t: Translation) -> list[str]:
 
 
 def _matrix_norm(x: Term, axes: tuple[int, ...]) -> Term:
-    """Return the largest or smallest sum of absolute values of a row or column."""
     order = matrix_order(x.t.attrs["ord"])
     if order in (2, -2):
         x.t.refuse("it needs singular values, which ONNX does not compute")
@@ -168,7 +164,6 @@ def _matrix_norm(x: Term, axes: tuple[int, ...]) -> Term:
 
 
 def _vector_norm(x: Term, axes: tuple[int, ...]) -> Term:
-    """Return the norm of vectors without their zeros, so that an order below 0 is not 0 because of one."""
     order, size = x.t.attrs["ord"], x.apply("Abs")
     if isinf(order):
         return size.reduce("ReduceMax" if order == inf else "ReduceMin", axes, keepdims=True)
@@ -184,9 +179,7 @@ def _power_but_of_zero(x: Term, exponent: float) -> Term:
 
 
 def translate_percentile(t: Translation) -> str:
-    """Emit the value that ``q`` percent of the elements do not exceed, for each member of ``q``;
-    NaN where an element is.
-    """
+    """Emit the value that ``q`` percent do not exceed, for each ``q``; NaN where an element is."""
     x, out = t.inputs[0], t.outputs[0]
     axes = read_np_axes(t.attrs, x.rank)
     rest = [axis for axis in range(x.rank) if axis not in axes]
@@ -198,11 +191,11 @@ def translate_percentile(t: Translation) -> str:
     if not percent.dtype.startswith("float"):
         percent = percent.cast("float64")
     places = percent.reshape((-1 if len(t.inputs) > 1 else 1,)) * float(count - 1) / 100
-    # MXNet rounds to float32: whether a place is exactly half way decides which element is the nearest.
+    # MXNet rounds to float32: this decides the nearest element at an exact half.
     places = places.cast("float32").cast("float64")
     result = _interpolate(Term(t, ordered, "float64"), places, t.attrs["interpolation"])
     if x.dtype.startswith("float"):
-        # ONNX does not define where TopK sorts NaN.
+        # ONNX leaves the order of NaN in TopK open.
         has_nan = wide.is_nan().cast("int32").reduce("ReduceMax", [1], keepdims=True).cast("bool")
         result = has_nan.choose(nan, result)
     turned = Term(t, t.transpose(result.name, (1, 0)), "float64")
@@ -210,7 +203,6 @@ def translate_percentile(t: Translation) -> str:
 
 
 def _interpolate(ordered: Term, places: Term, method: str) -> Term:
-    """Return the value at ``places`` of each row: an element, or an interpolation between two."""
     low, high = places.apply("Floor"), places.apply("Ceil")
     if method == "lower":
         return _at(ordered, low)
@@ -220,7 +212,7 @@ def _interpolate(ordered: Term, places: Term, method: str) -> Term:
         return _at(ordered, (places + 0.5).apply("Floor"))
     first, second = _at(ordered, low), _at(ordered, high)
     weight = places - low if method == "linear" else (~low.equals(high)).cast("float64") * 0.5
-    # Of two infinities the difference is NaN, also with a weight of 0.
+    # The difference of two infinities is NaN, also times 0.
     return weight.equals(0).choose(first, first + (second - first) * weight)
 
 

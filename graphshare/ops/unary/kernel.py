@@ -1,7 +1,7 @@
 """Functions of one array, element by element.
 
-MXNet computes the real functions of integers in float64, and truncates the result. Gradients are the derivative
-at each element, from the input ``x`` or the output ``y``.
+MXNet computes real functions of integers in float64 and truncates. Gradients are derivatives from
+the input ``x`` or the output ``y``.
 """
 
 from __future__ import annotations
@@ -40,8 +40,6 @@ _RADIAN = np.float32(180) / np.float32(np.pi)
 
 
 def _own_dtype_function(function: Any) -> Forward:
-    """Return the kernel of a numpy function that computes in the array's own dtype, integers included."""
-
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         with np.errstate(all="ignore"):
             return np.asarray(function(x, out=result_buffer(context, x)))
@@ -50,8 +48,6 @@ def _own_dtype_function(function: Any) -> Forward:
 
 
 def _real_function(function: Any) -> Forward:
-    """Return the kernel of a numpy function of real numbers."""
-
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         with np.errstate(all="ignore"):
             if x.dtype.kind == "f":
@@ -62,8 +58,6 @@ def _real_function(function: Any) -> Forward:
 
 
 def _float_function(function: Function) -> Forward:
-    """Return the kernel of a function for float32 and float64."""
-
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         with np.errstate(all="ignore"):
             return convert(
@@ -74,8 +68,6 @@ def _float_function(function: Function) -> Forward:
 
 
 def _double_function(function: Function) -> Forward:
-    """Return the kernel of a function for float64 only."""
-
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         return convert(function(x.astype(np.float64)), x.dtype)
 
@@ -83,7 +75,7 @@ def _double_function(function: Function) -> Forward:
 
 
 def erfinv(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return the inverse of the error function; NaN outside ``[-1, 1]``, 0 for integers."""
+    """Invert the error function; NaN outside ``[-1, 1]``, 0 for integers."""
     result = special.erfinv(x.astype(np.float64))
     return convert(
         result
@@ -101,8 +93,6 @@ def _scale_by(factor: np.float32) -> Any:
 
 
 def _rounding(function: Function) -> Forward:
-    """Return the kernel of a rounding that leaves integers unchanged."""
-
     def forward(context: Context, attrs: Attrs, x: Array) -> Array:
         with np.errstate(invalid="ignore"):
             return function(x) if x.dtype.kind == "f" else x
@@ -122,7 +112,7 @@ def _round_half_down(x: Array) -> Array:
 
 def sign(x: Array) -> Array:
     """Return -1, 0 or 1; 0 for NaN."""
-    # np.sign would return NaN for NaN.
+    # np.sign gives NaN for NaN.
     return np.subtract(x > 0, x < 0, dtype=np.int8).astype(x.dtype)
 
 
@@ -163,7 +153,7 @@ IDENTITIES = (
     "_contrib_gradientmultiplier",
     "_CrossDeviceCopy",
 )
-"""Operators that return their input: there is only one device."""
+"""Operators that return their input; there is only one device."""
 
 FORWARD: dict[str, Forward] = {
     **{name: _real_function(function) for name, function in _REAL.items()},
@@ -190,11 +180,11 @@ FORWARD: dict[str, Forward] = {
 
 
 def unary_kernel(operator: str, name: str) -> Kernel:
-    """Return the kernel of the function ``name`` of :data:`FORWARD`."""
+    """Return the kernel of ``name`` in :data:`FORWARD`."""
     function = {**_REAL, **_OWN_DTYPE}.get(name)
     if not isinstance(function, np.ufunc):
         return Kernel(operator, FORWARD[name], same_shapes, same_dtypes)
-    # A direct result is in C order, as `forward` writes it, even if the input is not.
+    # A direct result is in C order, like `forward`'s.
     in_order = partial(function, order="C")
 
     def direct(attrs: Attrs, dtypes: Sequence[str]) -> Callable[..., Array] | None:
@@ -211,12 +201,12 @@ def clip(context: Context, attrs: Attrs, x: Array) -> Array:
             np.clip(x, x.dtype.type(low), x.dtype.type(high), out=result_buffer(context, x))
         )
     first, last = convert(np.asarray(low), x.dtype), convert(np.asarray(high), x.dtype)
-    # The upper bound comes first: this matters where it is the smaller one.
+    # The upper bound comes first: this matters if it is the smaller one.
     return np.where(x > high, last, np.where(x < low, first, x))
 
 
 def hard_sigmoid(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return ``alpha * x + beta``, clipped to 0 and 1, of floats."""
+    """Return ``alpha * x + beta`` of floats, clipped to 0 and 1."""
     require(x.dtype.kind == "f", f"{x.dtype} is not supported, expected floats")
     result = np.asarray(to_floating(x) * np.float32(attrs["alpha"]))
     result += np.float32(attrs["beta"])
@@ -230,7 +220,10 @@ def quadratic(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def smooth_l1(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return ``(sigma x)^2 / 2`` near 0, ``|x| - 1 / (2 sigma^2)`` beyond ``1 / sigma^2``; ``scalar`` is sigma."""
+    """Return ``(sigma x)^2 / 2`` up to ``1 / sigma^2``, then ``|x| - 1 / (2 sigma^2)``.
+
+    ``scalar`` is sigma.
+    """
     data = to_floating(x)
     sigma = data.dtype.type(convert(np.asarray(attrs["scalar"]), x.dtype))
     with np.errstate(all="ignore"):
@@ -245,7 +238,7 @@ def smooth_l1(context: Context, attrs: Attrs, x: Array) -> Array:
 
 
 def size_array(context: Context, attrs: Attrs, x: Array) -> Array:
-    """Return the number of elements as an int64 array."""
+    """Return the number of elements as int64."""
     return np.array([x.size], np.int64)
 
 
@@ -279,13 +272,13 @@ Slope = Callable[[Array], Array]
 
 
 def digamma(x: Array) -> Array:
-    """Return the derivative of the logarithm of the gamma function, in float64; infinite at 0 and negative integers."""
+    """Return the derivative of log gamma in float64, infinite at 0 and negative integers."""
     x = x.astype(np.float64)
     low = x <= 0
     pole = low & (x == np.floor(x))
     up = np.where(low, 1 - x, x)
     result = np.zeros_like(up)
-    # From 8 on the series below is exact to 3e-13; smaller numbers are raised by the recurrence.
+    # The series is exact to 3e-13 from 8 on; the recurrence raises smaller numbers.
     for _ in range(8):
         small = up < 8
         result -= np.where(small, 1 / np.where(small, up, 1), 0)
@@ -329,7 +322,7 @@ SLOPES_BY_INPUT: dict[str, Slope] = {
 }
 
 
-# Where the output gives the slope as well, the input need not be kept for the backward pass.
+# The output gives the slope, so the input need not be kept.
 SLOPES_BY_OUTPUT: dict[str, Slope] = {
     "cbrt": lambda y: 1 / (3 * y * y),
     "erfinv": lambda y: 0.5 * math.sqrt(math.pi) * np.exp(y * y),
@@ -346,23 +339,23 @@ FACTORS = {
     "_copy": 1.0,
     "_copyto": 1.0,
     "_CrossDeviceCopy": 1.0,
-    # Straight-through estimators: the gradient passes as through the identity.
+    # Straight-through estimators: the identity's gradient.
     "_contrib_round_ste": 1.0,
     "_contrib_sign_ste": 1.0,
 }
 
 
 STEPS = ("ceil", "fix", "floor", "rint", "round", "sign", "trunc")
-"""Functions that are constant between their steps."""
+"""Step functions."""
 
 
 def _slope_at(slope: Slope, x: Array) -> Array:
-    """Return the slope at ``x``; of float16 computed in float32, where squares do not overflow, and rounded."""
+    """Return the slope, of float16 computed in float32, where squares do not overflow."""
     return slope(x.astype(np.float32)).astype(x.dtype) if x.dtype == np.float16 else slope(x)
 
 
 def factor_vjp(factor: float) -> Vjp:
-    """Return the backward pass that multiplies the output's gradient by ``factor``."""
+    """Return the backward pass that multiplies ``dy`` by ``factor``."""
 
     def vjp(entry: TapeEntry, dy: Array) -> Array:
         return dy if factor == 1 else np.asarray(dy * dy.dtype.type(factor))
@@ -376,7 +369,7 @@ def multiply_scalar(entry: TapeEntry, dy: Array) -> Array:
 
 
 def clip_gradient(entry: TapeEntry, dy: Array) -> Array:
-    """Return ``dy`` between the bounds, at them, and for NaN."""
+    """Return ``dy`` within the bounds (inclusive), and for NaN."""
     (x,) = entry.inputs
     outside = (x < np.float32(entry.attrs["a_min"])) | (x > np.float32(entry.attrs["a_max"]))
     return np.where(outside, dy.dtype.type(0), dy)
@@ -403,7 +396,7 @@ def smooth_l1_gradient(entry: TapeEntry, dy: Array) -> Array:
 
 
 def slope_gradient(name: str, slope: Slope, *, by_input: bool) -> Gradient:
-    """Return the gradient of an operator with this derivative, of the input (``by_input``) or of the output."""
+    """Return the gradient with this derivative, of the input (``by_input``) or the output."""
 
     def vjp(entry: TapeEntry, dy: Array) -> Array:
         array = entry.inputs[0] if by_input else entry.outputs[0]

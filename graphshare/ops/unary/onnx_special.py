@@ -1,8 +1,8 @@
 """Functions that ONNX or onnxruntime lack, as formulas.
 
-ONNX has no gamma function, logarithm of it, or inverse of the error function. onnxruntime has
-kernels in float64 for Exp, Log, Sin, Cos and Sqrt; formulas of these are as accurate as float64
-allows, a few units in the last place.
+ONNX has no gamma function, logarithm of it, or inverse error function. onnxruntime has float64
+kernels for Exp, Log, Sin, Cos and Sqrt; formulas of these are accurate to a few units in the last
+place.
 """
 
 from __future__ import annotations
@@ -16,38 +16,38 @@ from graphshare.ops import conversion, special_functions
 from graphshare.ops.onnx_terms import Term
 
 _HUGE = 1e17
-"""From here on the arc tangent equals its value at infinity, and adding 1 to a number does not change its logarithm."""
+"""From here on arctan equals its limit, and adding 1 does not change the logarithm."""
 
 
 def expm1(x: Term) -> Term:
-    """Return ``exp(x) - 1`` as ``tanh(x / 2) (exp(x) + 1)``: nothing cancels there near 0."""
+    """Return ``exp(x) - 1`` as ``tanh(x / 2) (exp(x) + 1)``, without cancellation near 0."""
     return (x * 0.5).apply("Tanh") * (x.apply("Exp") + 1)
 
 
 def log1p(x: Term) -> Term:
-    """Return ``log(1 + x)``; near 0 corrected by the digits that the rounding of ``1 + x`` lost."""
+    """Return ``log(1 + x)``, near 0 corrected by the digits lost in ``1 + x``."""
     total = x + 1
     logarithm = total.apply("Log")
     return (x.apply("Abs") < 0.5).choose(logarithm - (total - 1 - x) / total, logarithm)
 
 
 def sinh(x: Term) -> Term:
-    """Return the hyperbolic sine."""
+    """Return ``sinh(x)``."""
     return (expm1(x) - expm1(-x)) * 0.5
 
 
 def cosh(x: Term) -> Term:
-    """Return the hyperbolic cosine."""
+    """Return ``cosh(x)``."""
     return (x.apply("Exp") + (-x).apply("Exp")) * 0.5
 
 
 def tan(x: Term) -> Term:
-    """Return the tangent."""
+    """Return ``tan(x)``."""
     return x.apply("Sin") / x.apply("Cos")
 
 
 def arctan(x: Term) -> Term:
-    """Return the arc tangent: computed in float32, then corrected by one step with its sine and cosine."""
+    """Return ``arctan(x)``: in float32, then corrected by one step with sine and cosine."""
     near = x.apply("Clip", -_HUGE, _HUGE)
     angle = near.cast("float32").apply("Atan").cast("float64")
     sine, cosine = angle.apply("Sin"), angle.apply("Cos")
@@ -55,34 +55,34 @@ def arctan(x: Term) -> Term:
 
 
 def arcsin(x: Term) -> Term:
-    """Return the arc sine, NaN outside of ``[-1, 1]``."""
-    # At the ends this divides by 0, and the arc tangent of infinity is right.
+    """Return ``arcsin(x)``, NaN outside ``[-1, 1]``."""
+    # Division by 0 at the ends gives infinity, whose arc tangent is right.
     return arctan(x / ((1 - x) * (x + 1)).apply("Sqrt"))
 
 
 def arccos(x: Term) -> Term:
-    """Return the arc cosine, NaN outside of ``[-1, 1]``."""
+    """Return ``arccos(x)``, NaN outside ``[-1, 1]``."""
     return arctan(((1 - x) / (x + 1)).apply("Sqrt")) * 2
 
 
 def arcsinh(x: Term) -> Term:
-    """Return the inverse of the hyperbolic sine."""
+    """Return ``arcsinh(x)``."""
     size = x.apply("Abs")
     square = size * size
-    # log(x + sqrt(x^2 + 1)) as log1p: nothing cancels there near 0.
+    # log(x + sqrt(x^2 + 1)) as log1p, without cancellation near 0.
     near = log1p(size + square / ((square + 1).apply("Sqrt") + 1))
     return (size < _HUGE).choose(near, size.apply("Log") + math.log(2)) * x.apply("Sign")
 
 
 def arccosh(x: Term) -> Term:
-    """Return the inverse of the hyperbolic cosine, NaN below 1."""
+    """Return ``arccosh(x)``, NaN below 1."""
     above = x - 1
     near = log1p(above + (above * (x + 1)).apply("Sqrt"))
     return (x < _HUGE).choose(near, x.apply("Log") + math.log(2))
 
 
 def arctanh(x: Term) -> Term:
-    """Return the inverse of the hyperbolic tangent, NaN outside of ``[-1, 1]``."""
+    """Return ``arctanh(x)``, NaN outside ``[-1, 1]``."""
     return log1p(x * 2 / (1 - x)) * 0.5
 
 
@@ -96,7 +96,7 @@ def softsign(x: Term) -> Term:
     return x / (x.apply("Abs") + 1)
 
 
-# Lanczos's approximation with g = 7 and nine terms (Godfrey): 1e-15 relative to the gamma function.
+# Lanczos's approximation with g = 7 and nine terms (Godfrey): relative error 1e-15.
 _LANCZOS = (
     0.99999999999980993,
     676.5203681218851,
@@ -109,7 +109,8 @@ _LANCZOS = (
     1.5056327351493116e-7,
 )
 
-# Giles, Approximating the erfinv function (2012), highest power first: in w - 2.5 for w < 5, in sqrt(w) - 3 beyond.
+# Giles, Approximating the erfinv function (2012), highest power first: in w - 2.5 for w < 5, else
+# in sqrt(w) - 3.
 _CENTRAL = (
     2.81022636e-08,
     3.43273939e-07,
@@ -135,18 +136,18 @@ _TAIL = (
 
 
 def gammaln_of_double(x: Term) -> Term:
-    """Return the logarithm of the absolute value of the gamma function, of float64; infinite at the poles."""
+    """Return ``log(abs(gamma(x)))`` of float64, infinite at the poles."""
     reflected = x < 0.5
     logarithm = _lanczos(reflected.choose(1 - x, x))
-    # Reduced first: the sine of pi times a large number would have no correct digits.
+    # Reduced first: sin(pi * x) of a large x has no correct digits.
     sine = ((x - x.apply("Round")) * math.pi).apply("Sin").apply("Abs")
-    # Below 1/2 by reflection: gamma(x) * gamma(1 - x) = pi / sin(pi * x).
+    # Reflection below 1/2: gamma(x) * gamma(1 - x) = pi / sin(pi * x).
     result = reflected.choose(math.log(math.pi) - sine.apply("Log") - logarithm, logarithm)
     return x.is_infinite().choose(math.inf, result)
 
 
 def _lanczos(x: Term) -> Term:
-    """Return the logarithm of the gamma function for ``x`` from 1/2 on."""
+    """Return ``log(gamma(x))`` from 1/2 on."""
     z = x - 1
     total: Term | None = None
     for i, c in enumerate(_LANCZOS[1:], start=1):
@@ -163,14 +164,14 @@ def _lanczos(x: Term) -> Term:
 
 
 def gammaln(x: Term) -> Term:
-    """Return the logarithm of the absolute value of the gamma function."""
+    """Return ``log(abs(gamma(x)))``."""
     if x.dtype == "bool":
         return ~x  # infinity at 0, 0 at 1: the series only comes near
     return gammaln_of_double(x.cast("float64")).convert(x.dtype)
 
 
 def gamma(x: Term) -> Term:
-    """Return the gamma function, NaN at the poles (negative integers)."""
+    """Return ``gamma(x)``, NaN at the poles (negative integers)."""
     if not x.is_float:
         return _gamma_of_integers(x)
     wide = x.cast("float64")
@@ -178,22 +179,22 @@ def gamma(x: Term) -> Term:
     is_odd = (low - (low * 0.5).apply("Floor") * 2).equals(1)
     size = gammaln_of_double(wide).apply("Exp")
     signed = ((wide < 0) & is_odd).choose(-size, size)
-    # At 0 the pole has the sign of the zero.
+    # The pole at 0 has the sign of the zero.
     at_zero = wide.equals(0).choose(1 / wide, signed)
     return ((wide < 0) & wide.equals(low)).choose(math.nan, at_zero).convert(x.dtype)
 
 
 def _gamma_of_integers(x: Term) -> Term:
-    """Return factorials from a table: its first entry is for 0 and below, its last for all that overflow."""
+    """Return factorials from a table: first for 0 and below, last for all that overflow."""
     values = special_functions.gamma(np.arange(173, dtype=np.float64))
     table = x.t.constant(conversion.convert(values, x.dtype), x.dtype)
-    # From 172 on the gamma function overflows float64.
+    # gamma overflows float64 from 172 on.
     place = x.cast("int64").apply("Max", 0).apply("Min", 172)
     return Term(x.t, x.t.emit("Gather", table, place.name), x.dtype)
 
 
 def erf(x: Term) -> Term:
-    """Return the error function; of float64 as a formula, because more engines have kernels for it.
+    """Return ``erf(x)``; of float64 as a formula, because more engines run it.
 
     Integers reach 1 at 6.
     """
@@ -209,7 +210,6 @@ def erf(x: Term) -> Term:
 
 
 def _erf_of_double(x: Term) -> Term:
-    """Return the two series of :func:`graphshare.ops.special_functions.erf`."""
     inner, outer = special_functions.erf_polynomials(*special_functions.DEGREES)
     size = x.apply("Abs").apply("Min", special_functions.ONE_IN_FLOAT64)
     square = size * size
@@ -219,7 +219,6 @@ def _erf_of_double(x: Term) -> Term:
 
 
 def _series(coefficients: Sequence[float], u: Term) -> Term:
-    """Evaluate a Chebyshev series by Clenshaw's recurrence."""
     twice = u * 2
     last: Term = u * 0 + coefficients[-1]
     before: Term = u * 0
@@ -229,7 +228,7 @@ def _series(coefficients: Sequence[float], u: Term) -> Term:
 
 
 def erfinv(x: Term) -> Term:
-    """Return the inverse of the error function; NaN outside ``[-1, 1]``, of integers 0 but at the ends."""
+    """Return ``erfinv(x)``, NaN outside ``[-1, 1]``; 0 for integers but at the ends."""
     if not x.is_float:
         least = float(conversion.convert(np.asarray(np.inf), x.dtype))
         return (
@@ -249,7 +248,7 @@ def erfinv(x: Term) -> Term:
 
 
 def _refine(x: Term, root: Term) -> Term:
-    """Return a better root of ``erf(root) = x``, by two of Halley's steps."""
+    """Improve a root of ``erf(root) = x`` by two of Halley's steps."""
     for _ in range(2):
         step = (_erf_of_double(root) - x) / (
             (-(root * root)).apply("Exp") * (2 / math.sqrt(math.pi))

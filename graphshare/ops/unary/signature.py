@@ -1,4 +1,4 @@
-"""Signatures and batch-axis rules of the operators of family ``unary``."""
+"""Signatures and batch-axis rules of family ``unary``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from graphshare.ops.batch_axis import Rule, mixing_rule
 from graphshare.ops.binary.signature import SCALAR
 from graphshare.ops.signature import define, elementwise
 
-# The operator that returns its input, by the name that MXNet writes.
+# MXNet's name of the identity.
 IDENTITY = "_copy"
 
 OPERATORS = (

@@ -1,7 +1,7 @@
 """Functions of one array in ONNX, element by element.
 
-As in the kernels, real functions of integers are computed in float64, and the result is truncated.
-Formulas of float16 are computed in float32.
+As in the kernels, real functions of integers are computed in float64 and truncated, formulas of
+float16 in float32.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ Function = Callable[[Term], Term]
 
 
 def _real(function: Function) -> Function:
-    """Return a formula of real numbers for every dtype."""
-
     def compute(x: Term) -> Term:
         wide = x.widen() if x.is_float else x.cast("float64")
         return function(wide).convert(x.dtype)
@@ -31,7 +29,7 @@ def _real(function: Function) -> Function:
 
 
 def _real_node(op_type: str) -> Function:
-    """Return a real function that is one node, for floats in their own dtype."""
+    """Return a one-node real function, for floats in their dtype."""
 
     def compute(x: Term) -> Term:
         return x.apply(op_type) if x.is_float else x.cast("float64").apply(op_type).convert(x.dtype)
@@ -40,7 +38,7 @@ def _real_node(op_type: str) -> Function:
 
 
 def _without_double(op_type: str, formula: Function) -> Function:
-    """Return a real function that is one node for float16 and float32, and a formula for float64."""
+    """Return one node for float16 and float32, a formula for float64."""
 
     def compute(x: Term) -> Term:
         if x.is_float and x.dtype != "float64":
@@ -51,7 +49,6 @@ def _without_double(op_type: str, formula: Function) -> Function:
 
 
 def _rounding(function: Function) -> Function:
-    """Return a rounding that leaves integers unchanged."""
     return lambda x: function(x) if x.is_float else x
 
 
@@ -81,9 +78,9 @@ def absolute(x: Term) -> Term:
 
 
 def _parts_of_cube_root(x: Term) -> tuple[Term, Term]:
-    """Return the absolute value and the sign of the cube root; for a zero, 1 and an infinity with the zero's sign.
+    """Return absolute value and sign of the cube root; for a zero, 1 and an infinity of its sign.
 
-    ``Where`` need not keep the sign of a zero, so neither part is ever zero.
+    ``Where`` need not keep a zero's sign, so neither part is ever zero.
     """
     is_zero = x.equals(0)
     return is_zero.choose(1.0, x.apply("Abs").apply("Pow", 1 / 3)), is_zero.choose(
@@ -92,7 +89,6 @@ def _parts_of_cube_root(x: Term) -> tuple[Term, Term]:
 
 
 def _cube_root(x: Term) -> Term:
-    """Return the cube root, of the sign of ``x``."""
     size, sign = _parts_of_cube_root(x)
     return size / sign
 
@@ -107,9 +103,7 @@ def _logarithm(base: float) -> Function:
 
 
 def _whole_part(function: Function, inverse: Callable[[Term], Term]) -> Function:
-    """Return an increasing function, truncated for integers: ``inverse`` shows whether the nearest
-    integer is too large.
-    """
+    """Truncate an increasing function of integers; ``inverse`` tests the nearest one."""
 
     def compute(x: Term) -> Term:
         if x.is_float:
@@ -117,7 +111,7 @@ def _whole_part(function: Function, inverse: Callable[[Term], Term]) -> Function
         wide = x.cast("float64")
         exact = function(wide)
         nearest = exact.apply("Round")
-        # log10(1000) is 2.9999999999999996 and must not be truncated to 2.
+        # log10(1000) is 2.9999999999999996, not to be truncated to 2.
         off = (exact - nearest).apply("Abs") < 1e-9
         reached = (inverse(nearest) <= wide).choose(nearest, nearest - 1)
         return off.choose(reached, exact).convert(x.dtype)
@@ -133,7 +127,7 @@ def _cube_root_of_any(x: Term) -> Term:
     if x.is_float:
         return _real(_cube_root)(x)
     size = x.cast("float64").apply("Abs")
-    # An int64 in between, because _whole_part corrects only results of integers.
+    # An int64 in between: _whole_part corrects only integers.
     whole = _whole_part(_cube_root, lambda y: y * y * y)(
         Term(x.t, size.cast("int64").name, "int64")
     ).cast("float64")
@@ -172,7 +166,7 @@ _WITHOUT_DOUBLE = {
     "sinh": "Sinh",
     "tan": "Tan",
 }
-"""Operators for which onnxruntime has no kernel of float64, by the names of the formulas in ``onnx_special.py``."""
+"""Operators that onnxruntime lacks in float64, by formulas of ``onnx_special.py``."""
 
 
 FUNCTIONS: dict[str, Function] = {
@@ -208,18 +202,18 @@ FUNCTIONS: dict[str, Function] = {
     "_contrib_sign_ste": sign,
     "logical_not": lambda x: x.equals(0).cast(x.dtype) if x.dtype != "bool" else ~x,
 }
-"""The functions of one array, by the words in the operators' names."""
+"""Functions by the words in operators' names."""
 
 
 def fill_like(t: Translation, value: float, dtype: str) -> str:
-    """Return an array of the first input's shape, filled with one value."""
+    """Return an array of the first input's shape, filled with a value."""
     number = np.asarray(value).astype(dtype)
     filler = Tensor(dtype, (1,), number.tobytes())
     return t.emit("ConstantOfShape", t.emit("Shape", t.inputs[0]), value=filler)
 
 
 def translate_clip(t: Translation) -> str:
-    """Emit ``Clip``; bounds in the wrong order, or outside of an integer's range, need comparisons."""
+    """Emit ``Clip``; comparisons for bounds in the wrong order or outside an integer's range."""
     x = term(t)
     low, high = np.float32(t.attrs["a_min"]), np.float32(t.attrs["a_max"])
     first, last = (float(conversion.convert(np.asarray(bound), x.dtype)) for bound in (low, high))
@@ -242,7 +236,7 @@ def _fits(number: np.float32, dtype: str) -> bool:
 
 
 def translate_hard_sigmoid(t: Translation) -> str:
-    """Emit ``HardSigmoid``; float64 as the formula, because more engines have kernels for it."""
+    """Emit ``HardSigmoid``; float64 as a formula, because more engines run it."""
     x = term(t)
     alpha, beta = float(np.float32(t.attrs["alpha"])), float(np.float32(t.attrs["beta"]))
     if x.dtype == "float64":
@@ -259,7 +253,7 @@ def translate_quadratic(t: Translation) -> str:
 
 
 def translate_smooth_l1(t: Translation) -> str:
-    """Emit the square near 0 and the absolute value elsewhere, computed in float32 or float64."""
+    """Emit the square near 0, else the absolute value, in float32 or float64."""
     x = term(t)
     wide = x.widen()
     number = np.dtype(wide.dtype).type
