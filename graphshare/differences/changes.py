@@ -29,7 +29,7 @@ class NodeRef(msgspec.Struct, frozen=True):
 
 
 class Renamed(msgspec.Struct, frozen=True):
-    """A node whose name is not the expected one."""
+    """A node with an unexpected name."""
 
     old: NodeRef
     new: NodeRef
@@ -44,8 +44,8 @@ class Changed(msgspec.Struct, frozen=True):
 
 
 class TieMoved(msgspec.Struct, frozen=True):
-    """Consumers that used ``olds`` now use ``news``: several variables became one (tied), or one
-    became several (untied).
+    """Consumers of ``olds`` now use ``news``: several variables became one (tied), or one several
+    (untied).
     """
 
     how: str
@@ -54,7 +54,9 @@ class TieMoved(msgspec.Struct, frozen=True):
 
 
 class GraphDiff(ShortRepr, msgspec.Struct, frozen=True):
-    """The changes of a graph; true if there is any. ``outputs`` and ``attributes`` belong to the graph itself."""
+    """The changes of a graph; true if there is any. ``outputs`` and ``attributes`` belong to the
+    graph itself.
+    """
 
     added: tuple[NodeRef, ...] = ()
     removed: tuple[NodeRef, ...] = ()
@@ -83,16 +85,16 @@ class GraphDiff(ShortRepr, msgspec.Struct, frozen=True):
         return Table(("change", "what", "now"), rows)
 
     def _repr_html_(self) -> str:
-        """Return the changes as a table for notebooks."""
         return format_html(self._summary() or "no change", tables=[self.make_table()])
 
     def without_names(self) -> GraphDiff:
-        """Return the changes without renamed nodes."""
         return msgspec.structs.replace(self, renamed=())
 
 
 class PairedBranch(msgspec.Struct, frozen=True, eq=False):
-    """One branch: nodes of the left graph with their counterparts. ``names`` are the expected names of counterparts."""
+    """One branch: nodes of the left graph with their counterparts, and the ``names`` expected of
+    these.
+    """
 
     label: str
     images: Mapping[Node, Node]
@@ -104,12 +106,12 @@ class PairedBranch(msgspec.Struct, frozen=True, eq=False):
         return self.names[node] if node in self.names else self.prefix + node.name
 
     def list_pairs(self, nodes: Iterable[Node]) -> Iterator[tuple[Node, Node]]:
-        """Yield those of ``nodes`` that have a counterpart, in their order, with it."""
+        """Yield ``nodes`` and their counterparts, where they have one."""
         return ((node, self.images[node]) for node in nodes if node in self.images)
 
 
 def compare(left: Graph, right: Graph, branches: Sequence[PairedBranch]) -> GraphDiff:
-    """Return the changes from ``left`` to ``right``, whose nodes ``branches`` pair; a left node may be in several."""
+    """Return the changes from ``left`` to ``right``; a left node may be in several branches."""
     ids = _Ids(left, right)
     pairs = [pair for branch in branches for pair in branch.images.items()]
     reached = {b for _, b in pairs}
@@ -141,20 +143,19 @@ def compare(left: Graph, right: Graph, branches: Sequence[PairedBranch]) -> Grap
 
 
 class _Pairing(msgspec.Struct, frozen=True, eq=False):
-    """The counterparts of nodes in one branch; a node without one there, which branches share, has
-    those of any branch.
+    """The counterparts of nodes in one branch; nodes without one there, which branches share, have
+    those of any.
     """
 
     branch: PairedBranch
     counterparts: Mapping[Node, Collection[Node]]
 
     def has_pair(self, a: Node, b: Node) -> bool:
-        """Return whether ``b`` is the counterpart of ``a``."""
         image = self.branch.images.get(a)
         return image is b if image is not None else b in self.counterparts.get(a, ())
 
     def has_entries(self, x: Entry, y: Entry) -> bool:
-        """Return whether ``y`` is the same output of the counterpart of the node of ``x``."""
+        """Whether ``y`` is the counterpart of the value ``x``."""
         return x.index == y.index and self.has_pair(x.node, y.node)
 
 
@@ -237,7 +238,7 @@ def _find_subgraph_changes(a: Node, b: Node, pairing: _Pairing) -> Iterator[Chan
 
 
 def _summarize(diff: GraphDiff) -> str:
-    """Return the changes of a subgraph in words."""
+    """Describe the changes of a subgraph."""
     parts = [
         (len(diff.added), "added"),
         (len(diff.removed), "removed"),
@@ -278,7 +279,9 @@ def _format_value(value: object) -> str:
 def _find_output_changes(
     left: Graph, right: Graph, pairings: Sequence[_Pairing]
 ) -> Iterator[Change]:
-    """Yield changed outputs; the right graph should have the outputs of the left one, branch by branch."""
+    """Yield changed outputs; the right graph should have the outputs of the left one, branch by
+    branch.
+    """
     rights = list(right.heads)
     place = 0
     for pairing in pairings:
@@ -315,9 +318,7 @@ def _find_moved_ties(
 def _pair_variables(
     left: Graph, uses: Mapping[Node, Sequence[tuple[Node, int]]], branch: PairedBranch
 ) -> Iterator[tuple[Node, Node]]:
-    """Yield a variable of ``left`` and a variable of the right graph for each place in which paired
-    operators read both.
-    """
+    """Yield the left and right variable of each place in which paired operators read both."""
     inputs: dict[Node, Sequence[Entry | None]] = {}  # of operators with subgraphs
     for variable in left.variables():
         for consumer, position in uses.get(variable, ()):
@@ -333,7 +334,7 @@ def _pair_variables(
 
 
 def format_node(node: NodeRef) -> str:
-    """Return the name after the operator, or after the word variable."""
+    """Return the operator, or the word variable, and the name."""
     return f"{'variable' if node.op == VARIABLE_OP else node.op} {node.name or '(no name)'}"
 
 
