@@ -329,7 +329,6 @@ def _create(
     parameters: Mapping[int, ParameterPlan],
     inferred: _InferredOperator,
 ) -> Outputs:
-    """Create the checked variables and operator."""
     scope, registry = application.scope, application.scope.registry
     inputs = dict(application.inputs)
     for position, label in labels.items():

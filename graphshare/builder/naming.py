@@ -46,7 +46,6 @@ class Naming(msgspec.Struct, frozen=True):
         return self.kinds.get(lowered) or self.other_kind or lowered
 
     def automatic(self, kind: str, number: int) -> str:
-        """Return an automatic name; numbers begin at 0."""
         return (self.later if number else self.first).format(kind=kind, n=number, before=number - 1)
 
     def number_repeated(self, name: str, number: int) -> str | None:

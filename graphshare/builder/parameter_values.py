@@ -229,7 +229,6 @@ class TrainingState:
     def _resolve_wrt(
         self, plan: ExecutionPlan, fed: Mapping[Node, Array], wrt: Sequence[Var] | None
     ) -> list[Node]:
-        """Return the variables of ``wrt``, by default the parameters that are not fed."""
         if wrt is None:
             parameters = [
                 v.var.node for v in self._registry.variables.values() if v.kind is Kind.PARAMETER

@@ -53,7 +53,6 @@ class Scope(msgspec.Struct, frozen=True, eq=False):
         return self.session.registry
 
     def parameter_name(self, path: str) -> str:
-        """Resolve the parameter at ``path`` by the scope overrides."""
         return self.overrides.parameter_name(*split_name(path))
 
     @property

@@ -197,7 +197,6 @@ class Registry:
         self._reserved: dict[str, int] = {}
 
     def is_taken(self, name: str) -> bool:
-        """Whether a node or a name scope has this name."""
         return name in self._reserved
 
     def reserve(self, name: str) -> str:
@@ -237,7 +236,6 @@ class Registry:
     def add(
         self, node: Node, shapes: list[Shape], dtypes: list[str | None], outputs: tuple[Var, ...]
     ) -> None:
-        """Add a node with the known shapes and dtypes of its outputs."""
         self.names[node.name] = node
         self.shapes[node] = shapes
         self.dtypes[node] = dtypes
@@ -250,7 +248,6 @@ class Registry:
         return var
 
     def refine(self, var: Var, shape: Shape, dtype: str | None) -> None:
-        """Unify the known shape and dtype of ``var`` with compatible ones."""
         index = var.entry.index
         self.shapes[var.node][index] = unify(self.shapes[var.node][index], shape)
         self.dtypes[var.node][index] = self.dtypes[var.node][index] or dtype

@@ -173,7 +173,6 @@ def _default_initializer(name: str, formal: str) -> dict[str, str]:
 
 
 def _format_settings(settings: Settings) -> dict[str, str]:
-    """Return the hidden attributes (``__wd_mult__`` ...) in which MXNet stores settings."""
     attrs = {}
     if settings.initializer is not None:
         attrs["__init__"] = settings.initializer
@@ -203,7 +202,7 @@ def dtype_flag(dtype: str) -> str:
 
 
 def parse_shape(shape: Sequence[int | None] | None) -> Shape:
-    """Return ``shape`` with None for unknown sizes, which may also be given as 0.
+    """Return ``shape`` with None for unknown sizes; 0 is unknown, too.
 
     Raises:
         RefusedError: it is not a shape, or a scalar's: symbol files without np-shape cannot express

@@ -37,7 +37,6 @@ class CheckConfig(msgspec.Struct, frozen=True):
     per_path_ignore: Mapping[str, tuple[str, ...]] = {}
 
     def list_ignored_codes(self, path: str) -> tuple[str, ...]:
-        """Return the codes ignored for the file at ``path``."""
         relative = relative_path(path, self.folder)
         ignored = (
             codes

@@ -32,7 +32,7 @@ from graphshare.text.patterns import expand_patterns
 
 T = TypeVar("T")
 SHARDS = "safetensors"
-"""The format of rules on checkpoint folders, which have no graph."""
+"""The format of rules on checkpoint folders; these have no graph."""
 PartialShape = tuple[int | None, ...]
 
 
@@ -115,7 +115,6 @@ class CheckContext:
 
     @cached_property
     def line_index(self) -> LineIndex:
-        """For text that can be decoded."""
         return LineIndex(self.reading.text or "")
 
     @cached_property
@@ -126,7 +125,6 @@ class CheckContext:
 
     @property
     def has_graph(self) -> bool:
-        """Whether the file could be read as a graph."""
         return self.reading.graph is not None
 
     @cached_property
@@ -143,7 +141,6 @@ class CheckContext:
 
     @cached_property
     def graphs(self) -> list[tuple[Steps, Graph]]:
-        """The graph and its subgraphs, with their places."""
         if not self.has_graph:
             return []
         graphs: list[tuple[Steps, Graph]] = [((), self.graph)]
@@ -156,13 +153,11 @@ class CheckContext:
         return graphs
 
     def nodes(self) -> Iterator[tuple[Steps, Node]]:
-        """Yield every node and its place, subgraphs included."""
         for steps, graph in self.graphs:
             for i, node in enumerate(graph.nodes):
                 yield (*steps, "nodes", i), node
 
     def operators(self) -> Iterator[tuple[Steps, Node]]:
-        """Yield every operator and its place, subgraphs included."""
         return ((steps, node) for steps, node in self.nodes() if not node.is_variable)
 
     def later_outputs(self) -> Iterator[tuple[Steps, Node | None, Entry]]:
@@ -190,7 +185,6 @@ class CheckContext:
 
     @cached_property
     def reachable(self) -> list[Node]:
-        """The nodes that the heads need, in MXNet's order."""
         return reachable(self.graph)
 
     @cached_property
@@ -340,12 +334,10 @@ class CheckContext:
 
     @cached_property
     def consumers(self) -> dict[Node, list[tuple[Node, int]]]:
-        """The consumers of each needed node, with their input positions."""
         return consumers(self.reachable)
 
     @cached_property
     def shared_parameters(self) -> list[Node]:
-        """The parameters with several consumers."""
         return [
             node
             for node, role in self.roles.items()

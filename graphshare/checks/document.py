@@ -105,7 +105,6 @@ def _classify_faults(reading: Reading, error: InputError, body: bytes) -> None:
 
 
 def _check_references(reading: Reading, steps: Steps, graph: dict[str, Any]) -> None:
-    """Add the faults of the ids and the first cycle of one graph object."""
     try:
         check_ids(graph, graph["nodes"])
     except InputError as error:
@@ -119,7 +118,6 @@ def _check_references(reading: Reading, steps: Steps, graph: dict[str, Any]) -> 
 
 
 def _find_stage(reading: Reading, graph: dict[str, Any], fault: Fault) -> list[Fault]:
-    """Return the list of ``reading`` for a fault of an id."""
     key, *rest = parse_path(fault.path) or ("",)
     if key != "arg_nodes":
         return reading.id_faults

@@ -157,7 +157,6 @@ def _make_finding(
 
 
 def _cut_excerpt(lines: Sequence[str], line: int, column: int) -> tuple[str, int]:
-    """Return the excerpt around a column, and the column in it."""
     whole = "".join(lines[line - 1 : line])
     indent = len(whole) - len(whole.lstrip())
     first = max(indent, column - 1 - _EXCERPT // 2) if len(whole) - indent > _EXCERPT else indent

@@ -223,7 +223,6 @@ def _recount_outputs(graph: Graph) -> Graph:
 
 
 def _check_fixed_graph(context: CheckContext, data: bytes) -> None:
-    """Read the new bytes back and compare them with the graph, names included."""
     again = read_symbol(data.removeprefix(BOM), where=context.where)
     pairing = (
         compare_structure(context.graph.heads, again.heads)

@@ -74,7 +74,6 @@ class Shapes:
 
     @cached_property
     def records(self) -> dict[Node, NamedRecord]:
-        """The record of each variable, if the record has a shape."""
         auxiliary = auxiliary_variables(self._nodes)
         records = {}
         for node in self._nodes:
@@ -148,7 +147,6 @@ class Shapes:
         return self._infer(self._collect_shapes(), dtypes)
 
     def find_operator(self, name: str | None) -> Node | None:
-        """Return the operator named ``name`` in the file, or None."""
         return next(
             (
                 node

@@ -109,7 +109,6 @@ class Alignment:
 
 
 def _index_unique_names(nodes: Iterable[Node]) -> dict[str, Node]:
-    """Index nodes by name, without repeated names."""
     index: dict[str, Node | None] = {}
     for node in nodes:
         index[node.name] = None if node.name in index else node
@@ -300,7 +299,7 @@ class Fingerprints:
     """``above`` numbers each node by everything that it is computed from, ``below`` by all uses of
     its outputs.
 
-    All variables have one number above, except those of subgraphs. ``coarse`` ignores attributes,
+    All variables have one number above, except in subgraphs. ``coarse`` ignores attributes,
     for operators written differently. ``around`` numbers the values that a subgraph captures.
     """
 
@@ -327,7 +326,6 @@ class Fingerprints:
         self.below = self._number_uses(graph, order, kinds)
 
     def _number_bodies(self, node: Node) -> tuple[tuple[str, tuple[tuple[int, int], ...]], ...]:
-        """Return the numbers of each subgraph's heads, sorted by its name."""
         keys = []
         self._bodies[node] = {}
         for name, body in sorted(list_bodies(node).items(), key=lambda item: item[0]):

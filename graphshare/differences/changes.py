@@ -70,7 +70,6 @@ class GraphDiff(ShortRepr, msgspec.Struct, frozen=True):
         return any(getattr(self, name) for name in self.__struct_fields__)
 
     def make_table(self) -> Table:
-        """Return a table with a row for each change."""
         rows = [("removed", format_node(node), "") for node in self.removed]
         rows += [("added", format_node(node), "") for node in self.added]
         rows += [("renamed", format_node(pair.old), pair.new.name) for pair in self.renamed]
@@ -102,7 +101,6 @@ class PairedBranch(msgspec.Struct, frozen=True, eq=False):
     prefix: str = ""
 
     def find_expected_name(self, node: Node) -> str:
-        """Return the name that the counterpart of ``node`` should have."""
         return self.names[node] if node in self.names else self.prefix + node.name
 
     def list_pairs(self, nodes: Iterable[Node]) -> Iterator[tuple[Node, Node]]:
@@ -143,9 +141,7 @@ def compare(left: Graph, right: Graph, branches: Sequence[PairedBranch]) -> Grap
 
 
 class _Pairing(msgspec.Struct, frozen=True, eq=False):
-    """The counterparts of nodes in one branch; nodes without one there, which branches share, have
-    those of any.
-    """
+    """The counterparts of nodes in one branch; shared nodes without one there have any branch's."""
 
     branch: PairedBranch
     counterparts: Mapping[Node, Collection[Node]]
@@ -160,8 +156,6 @@ class _Pairing(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Ids:
-    """References to the nodes of both graphs."""
-
     def __init__(self, left: Graph, right: Graph) -> None:
         self._old = {node: i for i, node in enumerate(left.nodes)}
         self._new = {node: i for i, node in enumerate(right.nodes)}
@@ -238,7 +232,6 @@ def _find_subgraph_changes(a: Node, b: Node, pairing: _Pairing) -> Iterator[Chan
 
 
 def _summarize(diff: GraphDiff) -> str:
-    """Describe the changes of a subgraph."""
     parts = [
         (len(diff.added), "added"),
         (len(diff.removed), "removed"),

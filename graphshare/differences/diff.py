@@ -279,9 +279,6 @@ def _summarize(
     left_names: Collection[str],
     right_names: Collection[str],
 ) -> tuple[Summary, ...]:
-    """Summarize each kind of change; ``left_names`` and ``right_names`` have the names of all
-    nodes.
-    """
     removed = _describe_nodes(graph.removed, right_names)
     added = _describe_nodes(graph.added, left_names)
     renamed = _describe_renames([(pair.old.name, pair.new.name) for pair in graph.renamed])
@@ -331,7 +328,6 @@ def _list_renames(old: str, new: str) -> Iterator[str]:
 
 
 def _count_common(a: str, b: str) -> int:
-    """Return the length of the common beginning."""
     return next(
         (i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b))
     )

@@ -1,8 +1,8 @@
 """Pictures: the boxes and lines of a drawing, in no particular language.
 
-A box is an operator, or a scope with its contents. A parameter that several boxes share is drawn
-once, outside of all branches; parameters with the same consumers are one box. Small constants are
-drawn inside the boxes that use them.
+A box is an operator, or a scope with its contents. A shared parameter is drawn once, outside of all
+branches; parameters with the same consumers are one box. Small constants are drawn inside the boxes
+that use them.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class Box(msgspec.Struct):
     followed by its scopes.
 
     ``mark`` is ``highlight`` for a node that a map renamed, or the finding of a comparison
-    (:data:`MARKS`). ``weights`` counts those of a parameter box, None where a shape is unknown.
-    ``label`` is the text that a layout writes where the lines from it start. ``operator_kind`` is
-    one of :data:`~graphshare.drawing.operator_kinds.KINDS` where nothing is marked.
+    (:data:`MARKS`). ``weights`` is the number in a parameter box, None where a shape is unknown.
+    ``label`` is the text at the start of its lines. ``operator_kind`` is one of
+    :data:`~graphshare.drawing.operator_kinds.KINDS` where nothing is marked.
     """
 
     kind: str
@@ -64,12 +64,13 @@ class Box(msgspec.Struct):
 
     @property
     def paint(self) -> str:
-        """Return the key of the box's colours: a mark stands out from boxes without one, so it comes first."""
+        """The key of the box's colours; a mark comes first, because it must stand out."""
         return self.mark or self.operator_kind or self.kind
 
 
 class Line(msgspec.Struct):
-    """A line from box ``source`` to box ``target`` (indices into the boxes); ``kind`` is data, shared or control.
+    """A line from box ``source`` to box ``target`` (indices into the boxes); ``kind`` is data,
+    shared or control.
 
     ``mark`` is ``added`` or ``removed`` if only one of two compared graphs has the line.
     """
@@ -94,26 +95,29 @@ class Picture(ShortRepr, msgspec.Struct):
     scopes: dict[tuple[str, ...], Box] = {}
 
     def find_path(self, box: Box) -> tuple[str, ...]:
-        """Return the clusters around a box, from the outside in: its branch if there are several, and its scopes."""
+        """Return the clusters around a box, from the outside in: its branch if there are several,
+        and its scopes.
+        """
         path = box.cluster or ()
         is_in_branch = len(self.branches) > 1 and path != () and path[0] in self.branches
         return path if is_in_branch else path[1:]
 
 
 class Section(msgspec.Struct, frozen=True):
-    """A part of the findings of a comparison: lines, each with the node of the picture that it is about, if any."""
+    """A part of a comparison's findings: lines, each with its node in the picture, if any."""
 
     title: str
     lines: Sequence[tuple[str, Node | None]] = ()
 
 
 class AnnotatedGraph(msgspec.Struct, frozen=True, eq=False):
-    """A graph with its parameters, the prefixes of its branches, known shapes, and ``marks`` of nodes (:data:`MARKS`).
+    """A graph with its parameters, the prefixes of its branches, known shapes, and ``marks`` of
+    nodes (:data:`MARKS`).
 
-    ``labels`` are lines in boxes, and ``notes`` are further details of nodes. ``bodies`` maps nodes of an unfolded
-    graph to their bodies, ``images`` nodes of the graph to their images in it. For two merged graphs, ``alone`` are
-    nodes that only the first has, ``lost`` lines that only the first has (to None from its outputs), and ``added``
-    lines that only the second has.
+    ``labels`` are lines in boxes, and ``notes`` are further details of nodes. ``bodies`` maps nodes
+    of an unfolded graph to their bodies, ``images`` nodes of the graph to their images in it. For
+    two merged graphs, ``alone`` are nodes of only the first, ``lost`` lines of only the first (to
+    None from its outputs), and ``added`` lines of only the second.
     """
 
     graph: Graph
@@ -154,7 +158,9 @@ def make_picture(
     all_parameters: bool = False,
     separator: str | None = None,
 ) -> Picture:
-    """Return the picture of ``graph`` with ``depth`` open levels of scopes; by default as many as fit ``MAX_BOXES``."""
+    """Return the picture of ``graph`` with ``depth`` open levels of scopes; by default as many as
+    fit ``MAX_BOXES``.
+    """
     builder = _PictureBuilder(graph, all_parameters, separator)
     if depth is not None:
         return builder.build(depth)
@@ -162,7 +168,9 @@ def make_picture(
 
 
 def _choose_depth(builder: _PictureBuilder) -> int | None:
-    """Return the largest depth that fits ``MAX_BOXES``, at least 1; None if everything fits or there are no scopes."""
+    """Return the largest depth that fits ``MAX_BOXES``, at least 1; None if everything fits or
+    there are no scopes.
+    """
     deepest = max((len(name.scopes) for name in builder.names.values()), default=0)
     if not deepest or len(builder.build(None).boxes) <= MAX_BOXES:
         return None
@@ -222,12 +230,12 @@ class _PictureBuilder:
         return self.prefixes.find_longest(node.name)
 
     def build(self, depth: int | None) -> Picture:
-        """Return the picture with ``depth`` open levels of scopes, None for all."""
         picture = Picture([], [], self.branches, depth)
         at: dict[Node, int] = {}
         members: dict[tuple[str, tuple[str, ...]], list[Node]] = {}
         for node, name in self.names.items():
-            # At depth 0 a whole branch is one box; otherwise an operator without scopes stays a box.
+            # At depth 0 a whole branch is one box; otherwise an operator without scopes stays a
+            # box.
             if depth is not None and len(name.scopes) >= depth and (name.scopes or depth == 0):
                 members.setdefault((self.branch_of[node], name.scopes[:depth]), []).append(node)
         # A scope with one operator shows less than the operator.
@@ -315,7 +323,9 @@ class _PictureBuilder:
         return lines
 
     def _mark(self, nodes: Iterable[Node]) -> str:
-        """Return the mark that all nodes of a box share, else the gravest; marked hidden nodes count as changed."""
+        """Return the mark that all nodes of a box share, else the gravest; marked hidden nodes
+        count as changed.
+        """
         marks = set()
         for node in nodes:
             hidden = (
@@ -355,7 +365,7 @@ class _PictureBuilder:
         return [f"{count} {MARKS[mark]}" for mark, count in counts.items()]
 
     def _count_weights(self, variables: Sequence[Node]) -> list[str]:
-        """Return a line with the number of weights, or no line if no shape of the graph is known."""
+        """Return a line with the number of weights, none if no shape of the graph is known."""
         parameters = [
             node
             for node in variables
@@ -368,7 +378,7 @@ class _PictureBuilder:
         return [count if not sizes or len(sizes) == len(parameters) else f"{count} and ? more"]
 
     def _list_sizes(self, variables: Iterable[Node]) -> list[int]:
-        """Return the numbers of elements of variables whose sizes are all known numbers."""
+        """Return the sizes of variables, where they are known numbers."""
         shapes = [self.source.shapes.get((node, 0)) for node in variables]
         return [
             math.prod(shape)
@@ -410,7 +420,6 @@ class _PictureBuilder:
             at.update(dict.fromkeys(nodes, number))
 
     def _find_readers(self, at: Mapping[Node, int]) -> dict[Node, set[int]]:
-        """Return the boxes that read each variable."""
         readers: dict[Node, set[int]] = {}
         alone: dict[
             Node, set[int]
@@ -432,7 +441,6 @@ class _PictureBuilder:
         return Box("input", title, lines, path, self._mark([node]), node.name, (node,))
 
     def _add_outputs(self, picture: Picture, at: Mapping[Node, int]) -> None:
-        """Add a box for each output of the graph, and the line to it."""
         for head in self.source.graph.heads:
             branch, name = self.branch_of[head.node], output_name(head)
             mark = "added" if self.source.marks.get(head.node) == "added" else ""
@@ -459,7 +467,6 @@ class _PictureBuilder:
         return [format_dims(shape, separator="×")] if shape is not None else []
 
     def _find_scopes(self, variable: Node) -> tuple[str, ...]:
-        """Return the scopes of the body that contains a variable; none for a variable of the graph itself."""
         body = self.source.bodies.get(variable)
         return (
             (*self.names[body.owner].scopes, body.key) if body and body.owner in self.names else ()
@@ -498,7 +505,6 @@ class _PictureBuilder:
         picture.lines = list(lines.values())
 
     def _list_edges(self) -> Iterator[tuple[Entry, Node, str, str]]:
-        """Yield the edges of the graph, each with its kind and its mark."""
         graph = self.source
         for node in self.nodes:
             for entry in node.inputs:
@@ -524,7 +530,9 @@ def _summarize_endings(nodes: Sequence[Node]) -> list[str]:
 
 
 def _summarize_kinds(kinds: Iterable[str], most: int) -> list[str]:
-    """Count equal texts, two per line, the most frequent first; ``most`` bounds the number of entries."""
+    """Count equal texts, two per line, the most frequent first; ``most`` bounds the number of
+    entries.
+    """
     counts = Counter(kinds).most_common()
     # The last kind takes the place that `and 1 more kinds` would need.
     first = counts if len(counts) <= most else counts[: most - 1]

@@ -124,7 +124,6 @@ class _Walk:
                 self._functions[function] = self.describe(function, arguments)
 
     def describe(self, graph: Graph, inputs: Sequence[Node], stated: Hashable = ()) -> _Part:
-        """Describe a graph whose arguments are ``inputs``."""
         digest, weights, captures = sha256(), list[Node](), list[Node]()
         captured, places = set(graph.captures), {node: place for place, node in enumerate(inputs)}
         numbers: dict[Node, int] = {}
@@ -187,7 +186,6 @@ class _Walk:
                 self._met.add(body.graph)
 
     def _describe_bodies(self, node: Node) -> list[tuple[str, _Part, Body]]:
-        """Describe the bodies of an operator by name, and the function that it calls."""
         if not node.op:
             return []
         bodies = []

@@ -51,7 +51,7 @@ class Inspection(ShortRepr, msgspec.Struct, frozen=True):
     Weights in functions of an ONNX model come last in ``parameters``; they are not nodes of the
     graph.
 
-    ``nodes`` counts what the format calls a node (in ONNX no inputs and no initializers), ``ops``
+    ``nodes`` counts the format's own nodes (in ONNX no inputs and no initializers), ``ops``
     the operators by kind; ``implied`` are the variables without nodes that MXNet would add while
     loading, auxiliary states in real files. ``shaped`` has shapes, parameter counts and
     multiply-adds. It is None without any given or stored shape, or if the files contradict each

@@ -77,7 +77,6 @@ def _to_plain(report: FindingsReport) -> dict[str, object]:
 
 
 def _render_github(report: FindingsReport) -> str:
-    """Return a line for each finding, and one for the whole run."""
     lines = [_format_annotation(finding) for finding in report.findings]
     lines += [
         f"::warning file={escape_property(file)}::{escape_message(reason)}"

@@ -41,7 +41,6 @@ def render(report: FindingsReport) -> str:
 def _format_suite(
     report: FindingsReport, file: str, findings: Sequence[Finding]
 ) -> tuple[int, int, str]:
-    """Return the numbers of cases and failed cases of a file, and the suite's text."""
     failed = [finding for finding in findings if report.is_failure(finding)]
     notes = [finding for finding in findings if not report.is_failure(finding)]
     cases = [_format_case(file, finding) for finding in failed]

@@ -56,7 +56,6 @@ def make_document(report: FindingsReport) -> dict[str, object]:
 
 
 def _describe_unchecked(report: FindingsReport) -> dict[str, object]:
-    """Return the unchecked files as notifications."""
     notifications = [
         {
             "level": "error",

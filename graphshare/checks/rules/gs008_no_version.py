@@ -24,5 +24,5 @@ def find(context: CheckContext) -> Violations:
 
 
 def _is_oldest(context: CheckContext) -> bool:
-    """Whether the file is of 2015, which had ``param`` and no version."""
+    """Whether the file is of 2015: nodes have ``param``, and no version is needed."""
     return any(node.form is not None and "param" in node.form.keys for node in context.graph.nodes)
