@@ -1,7 +1,7 @@
 """Arguments of public functions, checked against their annotations: only the signature says which
 values are allowed.
 
-The options of the command line take their choices from the same types.
+Options of the command line take their choices from the same types.
 """
 
 from __future__ import annotations
@@ -129,7 +129,6 @@ def _list_fields(kind: type[Options]) -> dict[str, Any]:
 
 
 def _find_misfit(value: Any, hint: Any) -> Misfit | None:
-    """Return the innermost value that does not fit its type, or None."""
     origin, options = get_origin(hint) or hint, get_args(hint)
     if origin in (Union, UnionType):
         return _find_in_union(value, hint)
@@ -207,7 +206,6 @@ def _find_in_items(value: Any, origin: type, options: tuple[Any, ...]) -> Misfit
 
 
 def _describe(name: str, value: Any, wrong: Any, hint: Any) -> Fault:
-    """Describe a misfit, with the allowed values and a suggestion."""
     near = did_you_mean(wrong, list(_list_literals(hint))) if isinstance(wrong, str) else ""
     text = shorten(wrong) if isinstance(wrong, _PRINTED) else f"a {type(wrong).__name__}"
     message = f"`{name}` cannot {'be' if wrong is value else 'hold'} {text}"

@@ -114,8 +114,7 @@ class ConfinedProcess:
         model: Iterable[bytes | memoryview] | None = None,
         beside: Sequence[Any] = (),
     ) -> tuple[Any, list[bytes]]:
-        """Return the answer to a message, and the data beside it. ``beside`` is the data of the
-        message.
+        """Return the answer to a message, and the data beside it. ``beside`` is the message's.
 
         A ``model`` is put where the other process finds it. The bound of memory is the user's, else
         the available memory.
@@ -164,7 +163,7 @@ class ConfinedProcess:
     def _exchange(
         self, message: tuple[Any, ...], beside: Sequence[Any], seconds: float | None
     ) -> tuple[Any, list[bytes]]:
-        """Send a message; return the outcome with its value (without an answer a code), and the
+        """Send a message; return the outcome with its value (a code if there is no answer), and the
         data beside it.
         """
         try:
@@ -203,7 +202,7 @@ class ConfinedProcess:
 
     @contextmanager
     def _kill_after(self, seconds: float | None) -> Iterator[Event]:
-        """End the process, and set the event, if the block takes more time; None sets no limit."""
+        """End the process, and set the event, if the block takes more time."""
         is_over = Event()
 
         def kill() -> None:
@@ -225,9 +224,7 @@ class ConfinedProcess:
             self._lock.release()
 
     def _place(self, model: Iterable[bytes | memoryview]) -> Sequence[bytes]:
-        """Write a model into the file in memory; return the bytes after the message: the model if
-        there is no such file.
-        """
+        """Write a model into the file in memory, or return it where there is no such file."""
         if self._model is None:
             return [b"".join(model)]
         self._model.seek(0)
@@ -243,9 +240,7 @@ class ConfinedProcess:
 
 
 def _open_memory() -> IO[bytes] | None:
-    """Return a file in memory that the other process opens by its path; None where the system has
-    none.
-    """
+    """Return a file in memory that the other process opens by its path, None where there is none."""
     try:
         file = os.fdopen(os.memfd_create("model"), "wb")
     except (AttributeError, OSError):
@@ -336,9 +331,7 @@ def serve(handlers: Mapping[str, Handler], load: Callable[[], object]) -> None:
 
 
 def _listen(messages: SimpleQueue[Any]) -> None:
-    """Pass messages on, and end this process with the one that sends them, also in the middle of a
-    computation.
-    """
+    """Pass messages on, and end this process with the sender, also in the middle of a computation."""
     try:
         while (message := _receive(sys.stdin.buffer)) is not None:
             messages.put(message)
@@ -348,7 +341,6 @@ def _listen(messages: SimpleQueue[Any]) -> None:
 
 
 def _answer(compute: Callable[[], tuple[Any, list[Any]]]) -> tuple[tuple[str, Any], list[Any]]:
-    """Return the result of ``compute`` or the error that it raises, and the data beside it."""
     try:
         value, beside = compute()
     except MemoryError:
@@ -407,7 +399,7 @@ def _send(stream: IO[bytes], message: Any, beside: Sequence[Any] = ()) -> None:
 
 
 def _receive(stream: IO[bytes]) -> tuple[Any, list[bytes]] | None:
-    """Return the next message and the data beside it, None where the stream ends."""
+    """Return the next message and the data beside it, None at the end."""
     size = int.from_bytes(stream.read(_LENGTH), "big")
     head = stream.read(size)
     if not size or len(head) < size:

@@ -19,8 +19,8 @@ Advance = Callable[[int], None]
 
 
 class Listener(Protocol):
-    """Receives the begin of each task, the steps since the last report, and the end, after success
-    or failure.
+    """Receives the begin of each task, the steps since the last report, and the end, even after a
+    failure.
     """
 
     def begin(self, title: str, total: int, unit: str) -> None:

@@ -71,7 +71,6 @@ def start_python(
 
 
 def _list_module_places() -> list[str]:
-    """Return where this process finds modules, without the current folder."""
     here = os.path.realpath(os.curdir)
     return [
         os.path.abspath(entry) for entry in sys.path if entry and os.path.realpath(entry) != here

@@ -137,7 +137,7 @@ def count_threads() -> int:
 def describe_excess(count: int, held: int = 0) -> str:
     """Return the end of a message about ``count`` more bytes above the limit, empty below it.
 
-    ``held`` bytes are taken already; they count against the limit that the user chose.
+    ``held`` bytes are taken already; they count against the user's limit.
     """
     chosen = _LIMIT.get()
     if chosen is not None:
@@ -174,7 +174,7 @@ def _free_in_machine() -> int | None:
 
 
 def _free_in_groups() -> int | None:
-    """Return the least memory that the control groups of this process leave, versions 1 and 2; None
+    """Return the least memory that this process's control groups (versions 1 and 2) leave; None
     without a limit.
     """
     free: list[int] = []
@@ -215,9 +215,7 @@ def _free_up_to_root(
 
 
 def _free_in_address_space() -> int | None:
-    """Return the bytes that the limit of the address space (``ulimit -v``) leaves; None without
-    one.
-    """
+    """Return what the limit of the address space (``ulimit -v``) leaves; None without one."""
     if sys.platform == "win32":
         return None
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
@@ -294,7 +292,7 @@ def time_limit(
 
 
 def time_error(seconds: float) -> RefusedError:
-    """Return the error for work that has reached its time limit."""
+    """Return the error of a time limit."""
     hint = "`time_limit=S` allows more; smaller inputs, or fewer at a time, need less"
     return RefusedError(
         Fault(f"the time limit of {seconds:g} s has passed; nothing was written", hint=hint)
@@ -314,8 +312,8 @@ def end_time_limit() -> None:
 
 
 def find_time_left() -> float | None:
-    """Return the seconds until the limit of :func:`time_limit`; None without one, and always None
-    in threads.
+    """Return the seconds until the limit of :func:`time_limit`; None without one, and always in
+    threads.
     """
     is_main = threading.current_thread() is threading.main_thread()
     if (

@@ -1,5 +1,4 @@
-"""Processes that each do pieces of work in sequence, so that several run at a time and a crash ends
-one alone.
+"""Processes that each do pieces of work in sequence, so that a crash ends one alone.
 
 An executor of concurrent.futures has threads and queues between the two. They take 0.3 ms for each
 piece and leave the other process idle for as long.
@@ -98,8 +97,8 @@ class Worker:
                 self._process.send_signal(number)
 
     def close(self) -> int:
-        """End the process, after its work, and return its exit code, below 0 for a signal; 0
-        without a process.
+        """End the process after its work; return its exit code, below 0 for a signal, 0 without a
+        process.
         """
         process, self._process = self._process, None
         if process is None:

@@ -65,7 +65,7 @@ class Layer:
         return create_parameter(self._scope, plan)
 
     def temporary(self) -> str | None:
-        """Return a name for the operator of an inner result; None if the policy has no special one."""
+        """Return a name for an inner result; None if the policy has none."""
         self._temporaries += 1
         return self._scope.naming.temporary_name(self.name, self._temporaries - 1)
 
@@ -156,7 +156,7 @@ class Model(msgspec.Struct, frozen=True, eq=False):
         ]
 
     def get_middles(self, pattern: str = "*/out") -> list[Var]:
-        """Return the outputs of operators that match a glob; by default a block's last, called
+        """Return the outputs whose operators match a glob; by default a block's last, called
         ``out``.
         """
         return [output for output in self.get_outputs() if fnmatchcase(output.node.name, pattern)]

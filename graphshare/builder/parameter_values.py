@@ -1,7 +1,4 @@
-"""Parameter values of a session, inference for runs, and updates in training.
-
-Runs and training compute the minimal subgraph of their targets.
-"""
+"""Parameter values of a session, inference for runs, and updates in training."""
 
 from __future__ import annotations
 
@@ -110,11 +107,6 @@ class ParameterValues:
         }, inference
 
     def _initialise(self, nodes: Sequence[Node], inference: Inference) -> None:
-        """Set initial values where ``nodes`` have none.
-
-        Raises:
-            RefusedError: shapes are unknown; all are listed.
-        """
         missing = [node for node in nodes if node not in self._arrays]
         faults = unknown_shapes(inference, missing)
         if faults:
@@ -312,7 +304,7 @@ def list_needed(targets: Iterable[Var]) -> list[Node]:
 
 
 def operators(targets: Iterable[Var]) -> list[Node]:
-    """Return the operators that ``targets`` need, in the order of a run."""
+    """Return the operators that ``targets`` need, in order."""
     return [node for node in list_needed(targets) if not node.is_variable]
 
 

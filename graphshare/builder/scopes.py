@@ -57,7 +57,6 @@ class Scope(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def name(self) -> str:
-        """The variable scope's path without its final slash."""
         return self.variables.removesuffix(SEPARATOR)
 
 
@@ -72,9 +71,7 @@ def current_scope() -> Scope:
 
 
 def register_default_scope(default_scope: Callable[[], Scope]) -> None:
-    """Register the function that returns the default session's root scope; the layer above defines
-    it.
-    """
+    """Set the default session's root scope; the layer above defines it."""
     _default_scopes[:] = [default_scope]
 
 

@@ -1,7 +1,6 @@
 """``Session``: an authored graph, its parameters' values, and runs and training of any part of it.
 
-A session has one growing graph. There is always a default session; ``with session:`` makes another
-one current.
+There is always a default session; ``with session:`` makes another one current.
 """
 
 from __future__ import annotations
@@ -67,12 +66,11 @@ class Session:
     def apply(
         self, operator: str, *inputs: Var, name: str | None = None, **named: object
     ) -> tuple[Var, ...]:
-        """Apply an operator, as ``operators.apply`` does."""
         return apply(operator, *inputs, name=name, **named)  # type: ignore[arg-type]  # reuse= is checked there
 
     @property
     def params(self) -> list[Var]:
-        """The parameters, trainable or not, in the order of creation; a shared one is listed once."""
+        """The parameters, trainable or not, in the order of creation."""
         return [v.var for v in self.registry.variables.values() if v.kind is Kind.PARAMETER]
 
     @property
@@ -87,8 +85,8 @@ class Session:
 
     @check_arguments
     def var(self, name: str) -> Var:
-        """Return a variable or output by name (``fc1_output``; ``fc1`` is the operator's first
-        output).
+        """Return a variable or output by name; ``fc1`` is the operator's first output,
+        ``fc1_output``.
 
         Raises:
             RefusedError: no variable or output has that name.
@@ -121,8 +119,7 @@ class Session:
 
     @check_arguments
     def set_value(self, parameter: _Target, value: object) -> None:
-        """Set the value of a parameter to a copy of an array, or of anything that numpy converts to
-        one.
+        """Set a parameter to a copy of an array, or of anything that numpy converts to one.
 
         Raises:
             RefusedError: it is not a parameter, or the value has a different shape or a dtype that
@@ -145,15 +142,14 @@ class Session:
     def run(
         self, targets: _Target | Sequence[_Target], feed: Feed | None = None
     ) -> Array | list[Array]:
-        """Compute ``targets`` in inference mode; only nodes that they need are computed and must be
-        fed.
+        """Compute ``targets`` in inference mode, with only the nodes that they need.
 
         ``feed`` has values of inputs, and of parameters for this run only. Parameters without a
         value get their initial one.
 
         Raises:
-            RefusedError: an input is not fed, a fed name does not exist, shapes do not fit, or an
-                operator cannot be run here; all faults of one kind are listed.
+            RefusedError: a needed input is not fed, a fed name does not exist, shapes do not fit,
+                or an operator cannot be run here; all faults of one kind are listed.
         """
         resolved = self._resolve(targets)
         plan = self._make_plan(resolved)
@@ -252,8 +248,7 @@ class Session:
         rescale: float | None = None,
         head_gradients: Feed | None = None,
     ) -> Array | list[Array]:
-        """Make one training step: :meth:`gradients`, then :meth:`update`, of the parameters that
-        the targets need.
+        """Make one training step: :meth:`gradients`, then :meth:`update`, of the needed parameters.
 
         Returns the values of ``targets`` before the update.
 
@@ -299,7 +294,7 @@ class Session:
         """Plans are cached, because nodes are frozen."""
         key = tuple((var.node, var.entry.index) for var in targets)
         if key not in self._plans:
-            # A growing graph keeps getting new targets, and so new plans.
+            # A growing graph keeps getting new targets.
             if len(self._plans) >= CACHE_SIZE:
                 self._plans.clear()
             self._plans[key] = make_plan([var.entry for var in targets])
@@ -341,7 +336,7 @@ _default: list[Session] = []
 
 
 def default_session() -> Session:
-    """Return this process's session for everything authored outside ``with session:``."""
+    """Return the session for everything authored outside ``with session:``."""
     if not _default:
         _default.append(
             Session()

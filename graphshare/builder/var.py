@@ -1,5 +1,4 @@
-"""``Var``, the typed input and output of every operator, ``Registry``, the state of the graph, and
-settings.
+"""Values, the state of the graph, and settings of variables.
 
 Nodes are frozen: a graph only grows.
 """
@@ -121,7 +120,7 @@ class Var(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def op(self) -> str:
-        """The operator's canonical name; ``null`` for a variable."""
+        """``null`` for a variable."""
         return self.node.operator_text
 
     @property
@@ -131,7 +130,7 @@ class Var(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def dtype(self) -> str | None:
-        """The numpy name, None if nothing determines it yet."""
+        """None if nothing determines it yet."""
         return self.session.registry.dtypes[self.node][self.entry.index]
 
     def __add__(self, other: Var | Number) -> Var:
@@ -159,7 +158,7 @@ class Var(msgspec.Struct, frozen=True, eq=False):
         return _apply_arithmetic("rdiv", self, other)
 
     def __neg__(self) -> Var:
-        # As in MXNet's Symbol, for the name and the operator.
+        # As in MXNet's Symbol.
         return _apply_arithmetic("mul", self, -1.0)
 
     def __repr__(self) -> str:
@@ -200,7 +199,6 @@ class Registry:
         return name in self._reserved
 
     def reserve(self, name: str) -> str:
-        """Mark ``name`` as taken and return it."""
         self._reserved.setdefault(name, 0)
         return name
 

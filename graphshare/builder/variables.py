@@ -1,5 +1,4 @@
-"""Variables: inputs under the name scope, parameters under the variable scope, shared by the
-scopes' rules.
+"""Variables: inputs under the name scope, parameters under the variable scope.
 
 An operator creates all of its new parameters or none: :func:`plan_parameter` checks everything,
 :func:`create_parameter` changes the session.
@@ -76,7 +75,7 @@ def plan_parameter(
     given.
 
     Raises:
-        RefusedError: it exists and must not, or does not and must; or it is shared with a different
+        RefusedError: it exists and must not, or does not and must; it is shared with a different
             shape or settings.
     """
     path = request.local if absolute else scope.variables + request.local

@@ -28,7 +28,7 @@ from graphshare.reports.model import Finding, FindingsReport
 from graphshare.text.urls import redact
 
 _CHUNK = 16  # files sent to a process at once
-# A file that belongs to no graph may contain other data, so only universal faults are reported.
+# A file that belongs to no graph may contain other data; these faults are possible in any file.
 _WITHOUT_GRAPH = frozenset(("GS401", "GS409", "GS410", "GS412"))
 Checkable = Checkpoint | StrPath
 
@@ -132,7 +132,6 @@ def _run(targets: Sequence[Target], options: CheckOptions, jobs: int) -> Iterato
 def _check_chunk(
     targets: Sequence[Target], options: CheckOptions
 ) -> tuple[list[TargetResult], list[str]]:
-    """Return the results, and the files that this process read for them."""
     with collect_read_files() as paths:
         results = [check_target(target, options) for target in targets]
     return results, list(paths)
@@ -153,7 +152,7 @@ def _fix_files(targets: Sequence[Target], options: CheckOptions, stage: OutputTr
 
 
 def _merge_findings(results: Sequence[TargetResult]) -> list[Finding]:
-    """Merge findings; a later parameter file of a graph only adds new ones, with the file's name."""
+    """A later parameter file of a graph only adds new findings, with the file's name."""
     findings: list[Finding] = []
     known: dict[str, tuple[Finding, ...]] = {}
     for result in results:
@@ -183,9 +182,8 @@ def check_files(
 ) -> FindingsReport:
     """Run the rules on all targets and on models in memory, and return the report.
 
-    With ``fix``, fixable findings are first fixed in place, in all files or none. With a ``stage``
-    the original files are restored unless the caller commits it. Findings in the file ``baseline``
-    are only counted.
+    With ``fix``, fixable findings are first fixed in place, in all files or none; with a ``stage``,
+    only when the caller commits it. Findings in the file ``baseline`` are only counted.
 
     Raises:
         InputError: graph files cannot be read, or the baseline is not valid; all faults are listed.

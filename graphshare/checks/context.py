@@ -105,7 +105,6 @@ class CheckContext:
 
     @property
     def shards(self) -> ShardFolder:
-        """Only for rules on folders."""
         assert self._shards is not None
         return self._shards
 
@@ -258,7 +257,6 @@ class CheckContext:
 
     @property
     def params(self) -> ParameterFile | None:
-        """None if there is none or it cannot be read."""
         return self._index[0]
 
     @property
@@ -289,7 +287,6 @@ class CheckContext:
 
     @cached_property
     def misfiled_records(self) -> list[tuple[NamedRecord, str]]:
-        """The records with the wrong prefix, and their right keys."""
         return [
             (record, key)
             for record, key in self._keys_by_graph
@@ -303,10 +300,7 @@ class CheckContext:
 
     @cached_property
     def _keys_by_graph(self) -> list[tuple[NamedRecord, str]]:
-        """Return records and the keys that the graph gives them.
-
-        Variables of operators whose auxiliary states are unknown are left out.
-        """
+        """Leaves out variables of operators whose auxiliary states are unknown."""
         if not self.has_graph or self.params is None:
             return []
         # Without knowing which inputs an operator writes, a record may rightly have either prefix.
@@ -354,12 +348,11 @@ class CheckContext:
         return facts
 
     def list_named_inputs(self, node: Node) -> list[tuple[str, Entry]]:
-        """Return inputs with their formal names, as far as they have some."""
         formals = () if node.is_variable else self.facts(node).formals or ()
         return list(zip(formals, node.inputs, strict=False))
 
     def once(self, find: Callable[[CheckContext], T]) -> T:
-        """Return the result of ``find`` for this context; it is called once."""
+        """Return the result of ``find``, called once for this context."""
         if find not in self._findings:
             self._findings[find] = find(self)
         result: T = self._findings[find]
@@ -370,8 +363,8 @@ class OperatorFacts(NamedTuple):
     """The facts that a signature states about one node.
 
     ``faults`` are the attributes that MXNet rejects; ``formals`` (inputs) and ``outputs`` are None
-    if only code outside the file knows them. ``named`` says that MXNet registers the names of the
-    inputs, and so adds missing inputs to an old file.
+    if only code outside the file knows them. With ``named`` MXNet registers the names of the
+    inputs, and so adds missing ones to an old file.
     """
 
     known: bool

@@ -82,7 +82,6 @@ def read_document(data: bytes, *, where: str = "") -> Reading:
 
 
 def _classify_faults(reading: Reading, error: InputError, body: bytes) -> None:
-    """Assign the faults of JSON that is not a graph to their stages."""
     fault = refuse_json(reading.value) if isinstance(reading.value, dict) else None
     if fault is not None:
         reading.schema_faults = [msgspec.structs.replace(fault, hint=error.faults[0].hint)]

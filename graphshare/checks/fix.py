@@ -1,7 +1,8 @@
 """``check --fix``: rewrites that do not change the graph for MXNet, written in place or shown as a
 diff.
 
-The new bytes are read back and compared before they are written.
+Outputs, their order and everything they need stay unchanged. The new bytes are read back and
+compared before they are written.
 """
 
 from __future__ import annotations
@@ -184,7 +185,7 @@ def fix_records(
     bare = context.bare_records if "GS405" in codes else []
     keys = {record.number: key for record, key in (*misfiled, *bare)}
     taken = {record.key for record in context.params.records}
-    # A record with the right key exists, and only the user knows which of the two is right.
+    # Only the user knows which of two records with the right key is right.
     if not keys or taken.intersection(keys.values()) or len(set(keys.values())) < len(keys):
         return None
     return [(record, keys.get(i, record.key)) for i, record in enumerate(context.params.records)]

@@ -116,7 +116,7 @@ def _count_outputs(context: CheckContext, node: Node) -> int | None:
 
 
 def _attribute_steps(steps: Steps, node: Node, key: str) -> Steps:
-    """Return the place of an attribute under any of three keys; the node's if it is absent."""
+    """Return the place of an attribute, under any of three keys, else the node's."""
     if key not in node.attrs:
         return steps
     keys = node.form.keys if node.form is not None else ()

@@ -152,7 +152,7 @@ def variable(name: str, **attrs: str) -> NodeObject:
 
 
 def operator(op: str, name: str, *inputs: int | tuple[int, int], **attrs: str) -> NodeObject:
-    """Return an operator node; an input is a node id, or a node id and an output index."""
+    """Return an operator node; an input is a node id, or an id and an output index."""
     entries = [[i, 0, 0] if isinstance(i, int) else [*i, 0] for i in inputs]
     return {"op": op, "name": name, **({"attrs": attrs} if attrs else {}), "inputs": entries}
 
@@ -190,13 +190,13 @@ DENSE_RECORDS = (ExampleRecord("arg:fc_weight", (2, 3)), ExampleRecord("arg:fc_b
 
 
 def dense() -> str:
-    """Return a graph of a FullyConnected ``fc`` with two units."""
+    """Return a graph of one FullyConnected with two units."""
     names = ("data", "fc_weight", "fc_bias")
     return symbol(*map(variable, names), operator("FullyConnected", "fc", 0, 1, 2, num_hidden="2"))
 
 
 def batch_norm(*, mean: str = "bn_moving_mean", var: str = "bn_moving_var") -> str:
-    """Return a graph of a BatchNorm ``bn``."""
+    """Return a graph of one BatchNorm."""
     names = ("data", "bn_gamma", "bn_beta", mean, var)
     return symbol(*map(variable, names), operator("BatchNorm", "bn", 0, 1, 2, 3, 4, eps="0.001"))
 
@@ -227,7 +227,7 @@ def apply(
 
 
 def branch(name: str, *parts: bytes) -> bytes:
-    """Return an attribute that is a body with ``name`` as its only value and output."""
+    """Return an attribute that is a body with one value, its output ``name``."""
     return field(
         5,
         field(1, name)
@@ -237,7 +237,7 @@ def branch(name: str, *parts: bytes) -> bytes:
 
 
 def function(name: str) -> bytes:
-    """Return a function in the domain ``own`` that returns its input ``a``."""
+    """Return a function in the domain ``own`` that returns its input."""
     return field(25, field(1, name) + field(4, "a") + field(5, "a") + field(10, "own"))
 
 
@@ -269,7 +269,7 @@ def model(*parts: bytes, opset: int = 17, more: bytes = b"") -> bytes:
 
 
 def relu(*parts: bytes, opset: int = 17, more: bytes = b"") -> bytes:
-    """Return a model of one Relu from ``x`` to ``y``, with further fields of its graph."""
+    """Return a model of one Relu, with further fields of its graph."""
     return model(
         apply("Relu", "x", "y"),
         *parts,
@@ -283,10 +283,9 @@ def relu(*parts: bytes, opset: int = 17, more: bytes = b"") -> bytes:
 def checkpoint(
     shards: Mapping[str, str], *, index: Mapping[str, str] | None = None, **config: object
 ) -> Example:
-    """Return a checkpoint folder: ``shards`` have names of tensors separated by blanks, by default
-    of 2 bytes each.
+    """Return a checkpoint folder: ``shards`` have names of tensors separated by blanks.
 
-    ``name:4`` has 4 bytes, ``name:0`` none, and ``name!`` different values.
+    ``name`` has 2 bytes, ``name:4`` has 4, ``name:0`` none, and ``name!`` different values.
     """
     files: dict[str, bytes] = {"config.json": json.dumps(config).encode()} if config else {}
     if index is not None:
@@ -320,9 +319,7 @@ def program(*operators: NodeObject, version: int = 4) -> bytes:
 
 
 def step(tag: str, inputs: str, number: int, **attributes: Any) -> NodeObject:
-    """Return an operator of Paddle with the result ``number``; its inputs' numbers are separated by
-    blanks.
-    """
+    """Return an operator of Paddle with the result ``number``; blanks separate its inputs' numbers."""
     kinds = {bool: "0.a_bool", int: "0.a_i32", str: "0.a_str"}
     listed = [
         {"AT": {"#": kinds[type(value)], "D": value}, "N": name}
@@ -338,7 +335,7 @@ def step(tag: str, inputs: str, number: int, **attributes: Any) -> NodeObject:
 
 
 def parameter(name: str, number: int) -> NodeObject:
-    """Return a parameter of Paddle, two numbers of float32 with the value ``number``."""
+    """Return a parameter of Paddle with two float32 elements, both ``number``."""
     return {
         "#": "p",
         "A": [0, 1, 1, name],

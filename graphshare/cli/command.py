@@ -1,9 +1,8 @@
 """The classes of commands and of their groups, and the parts of a command's help.
 
 Options are in sections by purpose; one that no section names belongs to the command's own work.
-Each command also takes ``--quiet``. The examples of a command end its ``--help``, its page and the
-manual; a test runs each of them. They use ``lenet``, a checkpoint, and ``siam``, the result of the
-first example of ``duplicate``.
+Each command also takes ``--quiet``. A test runs each example; they use ``lenet``, a checkpoint, and
+``siam``, the result of the first example of ``duplicate``.
 """
 
 from __future__ import annotations
@@ -175,8 +174,7 @@ def option(*names: str, cls: type[Option] = Option, **settings: Any) -> Callable
 
 
 def refuse_other_values(command: click.Command, values: Mapping[str, Sequence[Any]]) -> None:
-    """Reject different values of options that take one. ``values`` has all values of each option by
-    its name.
+    """Reject different values of options that take one; ``values`` has all values by option.
 
     Raises:
         UsageError: all such options are listed.
@@ -195,7 +193,6 @@ def refuse_other_values(command: click.Command, values: Mapping[str, Sequence[An
 
 
 def _describe_values(options: Sequence[Option], value: Any, other: Any) -> Fault:
-    """Describe two values for ``options`` of one name: one option, or a flag for each value."""
     flag, other_flag = (
         _flag(next(o for o in options if not o.is_flag or o.flag_value == v))
         for v in (value, other)
@@ -206,11 +203,10 @@ def _describe_values(options: Sequence[Option], value: Any, other: Any) -> Fault
 
 
 class AnswerFile(Option):
-    """An option that names the file of a command's answer, as opposed to a file that the command
-    makes.
+    """Names the file of a command's answer, not a file that the command makes.
 
-    The file's suffix chooses the format of the answer, if the command has it and ``--format`` is
-    not given.
+    Its suffix chooses the format of the answer, if the command has it and ``--format`` is not
+    given.
     """
 
 
@@ -351,7 +347,7 @@ def _localize(value: Any) -> Any:
 
 
 def list_sections(command: click.Command, ctx: click.Context) -> dict[str, list[click.Option]]:
-    """Return the options of a command by section, in the order of the help, without empty sections."""
+    """Return the options of a command by section, in the order of the help."""
     options = [
         option
         for option in command.get_params(ctx)
@@ -454,9 +450,7 @@ class SuggestingGroup(click.Group):
 
 
 def list_command_examples(path: str) -> list[tuple[str, str]]:
-    """Return the purpose and the command line of each example of the command at ``path`` (``params
-    list``).
-    """
+    """Return purpose and command line of each example of a command (``params list``)."""
     name = path.partition(" ")[0]
     examples: dict[str, list[tuple[str, str]]] = import_module(
         f"graphshare.cli.commands.{name}"

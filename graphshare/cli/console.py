@@ -57,8 +57,8 @@ _program = NAME
 
 
 def choose_program(words: Sequence[str], arguments: Sequence[str]) -> None:
-    """Set how messages name the program: ``words`` are all words of its process, ``arguments`` the
-    last ones.
+    """Set how messages name the program, by all words of its process and the last ones, its
+    arguments.
 
     A call by ``python3 -m graphshare`` keeps this form, because there may be no script
     ``graphshare``.
@@ -86,8 +86,7 @@ def name_options(text: str) -> str:
     """Translate a message of the library to the command line: ```mode='tie'``` becomes ``--mode
     tie``.
 
-    A keyword of Python is the name of the option's parameter. The message names the program as it
-    was called.
+    A keyword of Python is the name of the option's parameter.
     """
     return (
         re.sub("`([^`]+)`", lambda match: _name_phrase(match[1]) or match[0], text)
@@ -110,7 +109,7 @@ def _name_phrase(phrase: str) -> str:
 
 
 def _list_words(call: str, command: click.Command) -> Iterator[str]:
-    """Yield the shell words for the arguments of a call; capitals stay, they stand for something."""
+    """Yield shell words for the arguments of a call; words in capitals stay."""
     if "(" not in call:
         return
     tree: Any = ast.parse(call, mode="eval").body
@@ -128,9 +127,7 @@ def _list_words(call: str, command: click.Command) -> Iterator[str]:
 
 
 def _name_option(phrase: str, command: click.Command | None) -> str:
-    """Return the option of ``keyword=value``, of ``command`` or else of another; empty if there is
-    none.
-    """
+    """Return the option of ``keyword=value`` in ``command``, else in another, or an empty text."""
     if choice := re.fullmatch(r"choices=\('(\w+)', (.*)\)", phrase):
         return f"--{choice[1]} {_quote_value(choice[2])}"
     keyword, _, value = phrase.partition("=")
@@ -159,9 +156,7 @@ def _spell(option: click.Option) -> str:
 
 
 def _find_flag_value(flag: click.Option) -> object:
-    """Return the value that a flag gives its parameter; newer versions of click have a mark for
-    True.
-    """
+    """Newer versions of click have a mark for True."""
     return flag.flag_value if isinstance(flag.flag_value, bool | str) else True
 
 
@@ -183,7 +178,7 @@ def _find_options(keyword: str, command: click.Command | None) -> Sequence[click
 
 
 def _find_command(names: Iterable[str]) -> click.Command:
-    """Return the command with these names, each inside of the one before it; options may follow."""
+    """Return the innermost command with these names; options may follow."""
     from graphshare.cli.main import cli  # it imports this module
 
     command: click.Command = cli
@@ -198,7 +193,6 @@ def _find_command(names: Iterable[str]) -> click.Command:
 
 
 def _walk(command: click.Command) -> Iterator[click.Command]:
-    """Yield the commands inside of a group, or a command itself."""
     if not isinstance(command, click.Group):
         yield command
         return
@@ -210,9 +204,7 @@ def _walk(command: click.Command) -> Iterator[click.Command]:
 
 
 def _quote_value(value: str) -> str:
-    """Return a name in Python's quotation marks as a shell word; sizes and words such as FILE stay
-    unchanged.
-    """
+    """Return a name in Python's quotation marks as a shell word; others stay unchanged."""
     return (
         quote_shell(value.strip(_QUOTES).replace(r"\\", "\\"))
         if value.startswith(tuple(_QUOTES))
@@ -240,7 +232,7 @@ _faults: list[Fault] | None = None
 
 
 def say_fault(fault: Fault) -> None:
-    """Print a fault as an error, without its hint, and collect it for :func:`collect_faults`."""
+    """Print a fault as an error, without its hint, for :func:`collect_faults` too."""
     if _faults is not None:
         _faults.append(msgspec.structs.replace(fault, message=name_options(fault.message)))
     say(str(fault), style="error")
@@ -262,8 +254,7 @@ def put(lines: Iterable[str], *, keep: str = "") -> None:
     """Print lines on stdout with control characters except ``keep`` escaped, because a name may
     contain a line break.
     """
-    # Encoded here, because a locale that lacks a character of a name would end the command with an
-    # error.
+    # A locale that lacks a character of a name would end the command with an error.
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     put_bytes(
         "".join(f"{escape_control(line, keep=keep)}\n" for line in lines).encode(
@@ -337,7 +328,7 @@ _answer: list[bytes] | None = None
 
 @contextlib.contextmanager
 def collect_answer() -> Iterator[list[bytes]]:
-    """Collect the output on stdout inside the block, without colours, for a file."""
+    """Collect the output on stdout inside the block, without colours."""
     global _answer
     answer: list[bytes] = []
     _answer = answer
@@ -432,9 +423,7 @@ def is_shown() -> bool:
 
 
 class Bar:
-    """Draws progress on one line: title, bar, percentage, rate and time left; the line is cleared
-    at the end.
-    """
+    """Draws progress on one line: title, bar, percentage, rate and time left."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream if stream is not None else sys.stderr

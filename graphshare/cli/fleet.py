@@ -81,9 +81,7 @@ def make_template(words: Sequence[str]) -> Template:
 
 
 class _Line(NamedTuple):
-    """A parsed command line: the command's name, its options by flag, the flags in the line, and
-    all values by name.
-    """
+    """A parsed command line: name, options by flag, the flags in the line, and all values by name."""
 
     name: str
     options: Mapping[str, click.Option]
@@ -147,7 +145,7 @@ def refuse_misspelt(before: Sequence[str], words: Sequence[str]) -> None:
 
 
 def _find_start(words: Sequence[str]) -> int:
-    """Return the index at which a command without ``--`` begins, or the number of words."""
+    """Return the start of a command without ``--``, or the number of words."""
     # A word after an option may be its value.
     starts = (
         i
@@ -165,7 +163,7 @@ def _has_mark(words: Sequence[str]) -> bool:
 
 
 def _correct(words: Sequence[str]) -> list[str]:
-    """Return the words with the nearest command name, none if no name is near."""
+    """Return the words with the nearest command name, or none."""
     command: click.Command | None = cli
     fixed: list[str] = []
     for word in words:
@@ -182,7 +180,7 @@ def _correct(words: Sequence[str]) -> list[str]:
 
 
 def _find_command(words: Sequence[str]) -> tuple[click.Command, str, list[str]]:
-    """Return a command, its name and the words after the name. Raises UsageError."""
+    """Return a command, its name and the remaining words. Raises UsageError."""
     if not words:
         hint = "write it after --, as in `graphshare foreach 'models/*' -o out -- duplicate {} --prefix sha-`"
         raise UsageError(Fault("no command is given", hint=hint))
@@ -254,9 +252,7 @@ def _refuse_own(used: set[str], *, is_aggregated: bool, name: str) -> None:
 
 
 def prepare_worker() -> None:
-    """Prepare this process for running commands: streams lead nowhere, and SIGTERM removes
-    half-written files.
-    """
+    """Prepare a worker: streams lead nowhere, and SIGTERM removes half-written files."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):  # native code prints, too
         os.dup2(nowhere, descriptor)
@@ -310,7 +306,6 @@ class _Streams:
         )
 
     def take(self) -> tuple[bytes, bytes]:
-        """Return the printed bytes and discard them."""
         self.out.flush()
         self.err.flush()
         out, err = (buffer.getvalue() for buffer in self._bytes)

@@ -1,6 +1,6 @@
 """The group of commands, and the entry point, the only place that turns errors into exit codes.
 
-Commands are imported when called, so that ``--help`` does not wait for the others.
+Commands are imported when called.
 
 Exit codes: 0: it holds or is done. 1: the answer is no. 2: it could not be answered (usage, broken
 input, a refused plan, I/O, a closed pipe, a bug). 130: interrupted by Ctrl-C.
@@ -37,8 +37,8 @@ from graphshare.files.staged_file import note_inherited_descriptors, output_list
 from graphshare.progress import progress_listener
 from graphshare.text.format import format_names
 
-# Each command is the module of the same name in graphshare.cli.commands. The text is the first line
-# of its help (a test checks this), so that ``--help`` need not import the modules.
+# Commands are modules of graphshare.cli.commands. The text is the first line of a command's help (a
+# test checks this), so that ``--help`` need not import them.
 COMMANDS = {
     "duplicate": "Add branches with copied or tied parameters (see also share).",
     "share": "Tie parameters inside one graph (see also duplicate).",
@@ -259,7 +259,7 @@ def main() -> NoReturn:
         if stream is not None:  # None if the shell closed it
             with contextlib.suppress(OSError, ValueError):
                 stream.flush()
-    # All outputs are flushed and closed; a normal exit would only free a million nodes one by one.
+    # All outputs are flushed; a normal exit would only free a million nodes one by one.
     os._exit(code)
 
 
@@ -316,7 +316,6 @@ def _describe_os_error(error: OSError) -> Fault:
 
 
 def _say_bug(error: Exception, arguments: list[str]) -> None:
-    """Print a bug as one, with its traceback or a hint to it."""
     # Read from the words, because an error may occur before they are parsed.
     if "--debug" in arguments:
         import traceback  # start-up: only this path needs it
@@ -366,11 +365,9 @@ def _describe_written(written: Mapping[str, bool]) -> str:
 
 
 def _main(arguments: list[str], kept: list[object] | None) -> int:
-    """Run the command and return its exit code; a progress bar is cleared before anything else is
-    printed.
-    """
+    """A progress bar is cleared before anything else is printed."""
     with _show_progress() if is_shown() else nullcontext():
-        # With standalone_mode click would print errors itself and exit with its own codes.
+        # Otherwise click would print errors itself and exit with its own codes.
         code = cli.main(arguments, prog_name=NAME, standalone_mode=False, obj=kept)
     return code if isinstance(code, int) else 0
 
@@ -408,7 +405,6 @@ def _say_usage(error: click.ClickException) -> None:
 
 
 def _example(context: click.Context) -> str:
-    """Return the first example of a command that lacks an argument."""
     path = context.command_path.partition(" ")[2]
     if not path:
         return ""

@@ -30,7 +30,7 @@ _Sizes = tuple[int | str | None, ...]
 GRAPH = click.argument("graph", metavar="GRAPH")
 _FAILED = 2  # the exit code of a question that was not answered
 
-# Shapes may also be written as in messages: in parentheses, and with a comma at the end.
+# As in messages: in parentheses, or with a comma at the end.
 _SHAPE = r"\(?\s*((?:[\w?*:]+\s*(?:,\s*|$|(?=\))))*)\)?"
 
 
@@ -333,7 +333,7 @@ def gather(
             return command(*context, **values)
 
         result: Any = collect
-        # Decorators apply from last to first, so reversing keeps the order of the list in the help.
+        # The last decorator applies first; reversed, the help keeps the order of the list.
         for add_option in reversed(options):
             result = add_option(result)
         return result  # type: ignore[no-any-return]
@@ -431,7 +431,7 @@ def _parse_shape(text: str, *, names: bool) -> tuple[str, _Sizes] | None:
 
 
 def refuse_old(name: str, hint: str, *, is_flag: bool = False) -> Callable[[F], F]:
-    """Return a decorator that adds an option of an earlier version; its use is an error that names
+    """Return a decorator that adds an option of an earlier version; using it is an error that names
     the replacement.
     """
 

@@ -104,9 +104,7 @@ def list_unread(model: Checkpoint) -> list[str]:
 
 
 def _list_left_behind(model: Checkpoint, outputs: Outputs) -> Iterator[str]:
-    """Yield a note on each file that programs expect beside a model, if the result goes into
-    another folder.
-    """
+    """Yield a note on each file that programs expect beside a model, if the result goes elsewhere."""
     names, target = find_format(model.graph).names, real_path(split(outputs.graph)[0])
     if outputs.graph in ("", "-"):
         return
@@ -180,9 +178,7 @@ def _plan_lines(
 
 
 def say_branches(model: Checkpoint, outputs: Outputs) -> None:
-    """Print the branches with their inputs, the tied and copied parameters, and the command that
-    proves them.
-    """
+    """Print the branches, the tied and copied parameters, and the command that proves them."""
     for line in (*_describe_branches(model), *_describe_sharing(model)):
         say(line)
     say_written(outputs)
@@ -204,7 +200,6 @@ def _describe_branches(model: Checkpoint) -> Iterator[str]:
 
 
 def _describe_sharing(model: Checkpoint) -> Iterator[str]:
-    """Yield lines on the parameters and inputs that branches share or have each for itself."""
     report: Duplication = model.report
     if report.tied:
         names = format_name_list([node.name for node in report.tied])
@@ -227,7 +222,7 @@ def _describe_sharing(model: Checkpoint) -> Iterator[str]:
 
 
 def _list_proof_words(model: Checkpoint, outputs: Outputs) -> list[str]:
-    """Return the command line that proves that the branches are equal."""
+    """Return the command line of the proof that the branches are equal."""
     report: Duplication = model.report
     words = ["verify", outputs.graph]
     if find_format(model.graph).supports(Operation.PARAMETER_FILE):
@@ -243,7 +238,5 @@ def _list_proof_words(model: Checkpoint, outputs: Outputs) -> list[str]:
 
 
 def format_name_list(names: list[str]) -> str:
-    """Return the first few ``names`` and the number of others, with control characters escaped, or
-    ``none``.
-    """
+    """Return the first ``names``, escaped, and the number of others, or ``none``."""
     return format_names(map(escape_control, names), _SHOWN) or "none"

@@ -77,8 +77,7 @@ def put_report(
     else:
         (put_json_text if format_ in ("json", "sarif") else put_text)(render(report, format_))
     if stage is not None:
-        # Files are put in place after the report, so a report that cannot be printed leaves them
-        # unchanged.
+        # A report that cannot be printed leaves the files unchanged.
         stage.commit()
 
 

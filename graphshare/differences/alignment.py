@@ -57,7 +57,6 @@ class Alignment:
         return node not in self.origins and node not in self._taken
 
     def free_nodes(self, *, variables: bool) -> tuple[list[Node], list[Node]]:
-        """Return the variables, or the operators, of both graphs without a counterpart."""
         return (
             [n for n in self._lefts.nodes if n.is_variable == variables and self.is_free_left(n)],
             [n for n in self._rights.nodes if n.is_variable == variables and self.is_free_right(n)],
@@ -171,9 +170,7 @@ def _pair_operators(alignment: Alignment, left: Graph, right: Graph, coarse: boo
 def _pair_neighbours(
     alignment: Alignment, left: Graph, right: Graph, same: Callable[[Node, Node], bool]
 ) -> None:
-    """Pair the neighbours of pairs: inputs at the same position, and consumers if each side has one
-    free.
-    """
+    """Pair inputs at the same position, and consumers if each side has one free."""
     uses = consumers(left.nodes), consumers(right.nodes)
     pending = list(alignment.images.items())
 
@@ -378,9 +375,7 @@ def list_places(node: Node, numbers: KeyNumbers) -> Sequence[Hashable]:
 
 
 def _number_operators(order: Sequence[Node], numbers: KeyNumbers, coarse: bool) -> dict[Node, int]:
-    """Return a number for the content of each node, with ``coarse`` for its operator and number of
-    subgraphs.
-    """
+    """With ``coarse`` only the operator and its number of subgraphs count."""
     kinds: dict[Node, int] = {}
     by_map: dict[Hashable, int] = {}  # equal attribute maps of a file are one object
     for node in order:

@@ -141,7 +141,7 @@ def compare(left: Graph, right: Graph, branches: Sequence[PairedBranch]) -> Grap
 
 
 class _Pairing(msgspec.Struct, frozen=True, eq=False):
-    """The counterparts of nodes in one branch; shared nodes without one there have any branch's."""
+    """Counterparts in one branch; shared nodes without one there have any branch's."""
 
     branch: PairedBranch
     counterparts: Mapping[Node, Collection[Node]]
@@ -272,9 +272,7 @@ def _format_value(value: object) -> str:
 def _find_output_changes(
     left: Graph, right: Graph, pairings: Sequence[_Pairing]
 ) -> Iterator[Change]:
-    """Yield changed outputs; the right graph should have the outputs of the left one, branch by
-    branch.
-    """
+    """The right graph should have the outputs of the left one, branch by branch."""
     rights = list(right.heads)
     place = 0
     for pairing in pairings:
@@ -292,7 +290,6 @@ def _find_output_changes(
 def _find_moved_ties(
     left: Graph, branches: Sequence[PairedBranch], ids: _Ids
 ) -> Iterator[TieMoved]:
-    """Yield variables of paired operators that were tied into one or untied into several."""
     uses = consumers(left.nodes)
     for branch in branches:
         images: dict[Node, dict[Node, None]] = {}

@@ -184,9 +184,7 @@ def _complete(
 def _match_prefixes(
     left: Graph, right: Graph, prefixes: Sequence[str], other: str
 ) -> list[PairedBranch]:
-    """Return a branch for each prefix, paired by name, and one for the plain names of the right
-    graph.
-    """
+    """Return a branch for each prefix, paired by name, and one for the right graph's plain names."""
     lefts, rights = _index_names(left.nodes), _index_names(right.nodes)
     branches = [
         PairedBranch(prefix, dict(_pair_names(lefts, rights, prefix)), prefix=prefix)
@@ -252,7 +250,6 @@ def _match_map(left: Graph, right: Graph, map_file: MapFile) -> list[PairedBranc
 def _map_parameter_names(
     left: Graph, branches: Sequence[PairedBranch]
 ) -> Mapping[str, Sequence[str]]:
-    """Return the right names of each left variable, implied variables included."""
     names: dict[str, dict[str, None]] = {}
     for branch in branches:
         for node, image in branch.list_pairs(left.variables()):
@@ -334,9 +331,7 @@ def _count_common(a: str, b: str) -> int:
 
 
 def _describe_nodes(nodes: Sequence[NodeRef], names: Collection[str]) -> str:
-    """Describe nodes by the prefix that they put before names of the other graph, else by their
-    operators.
-    """
+    """Describe nodes by the prefix that they put before names of the other graph, else by operator."""
     known = frozenset(names)
     groups, _ = _group(nodes, lambda node: _list_prefixes(node.name, known))
     prefixes = tuple(text.removeprefix("the prefix ") for text, _ in groups)
@@ -353,9 +348,7 @@ def _list_prefixes(name: str, known: Collection[str]) -> Iterator[str]:
 def _group(
     items: Iterable[T], labels: Callable[[T], Iterable[str]]
 ) -> tuple[list[tuple[str, int]], int]:
-    """Return labels with the number of items that each covers, largest first, and the number
-    without a label.
-    """
+    """Return labels with the number of items that each covers, and the number without a label."""
     left = [dict.fromkeys(labels(item)) for item in items]
     total = len(left)
     groups: list[tuple[str, int]] = []
@@ -382,7 +375,7 @@ def _add_verb(label: str) -> str:
 
 
 def _describe_changes(changed: Sequence[Changed]) -> str:
-    """Describe the changes of nodes, with both values if all nodes have the same."""
+    """Describe changes, with both values if all nodes have the same."""
     changes: dict[str, list[Change]] = {}
     nodes: Counter[str] = Counter()
     for node in changed:

@@ -181,9 +181,7 @@ def draw_comparison(
     title: str,
     theme: str = "auto",
 ) -> Drawing:
-    """Return a page of two merged graphs; ``sections`` describe the findings, and ``files`` have
-    the parameters.
-    """
+    """Return a page of two merged graphs; ``sections`` describe the findings."""
     picture = make_foldable_picture(graph, depth=None)
     return Drawing(
         _format_page(graph, picture, files, _Form("html", theme, "TB", title), sections), picture
@@ -245,7 +243,7 @@ def find_branches(graph: Graph, prefixes: Sequence[str]) -> tuple[str, ...]:
     RefusedError.
     """
     names = [node.name for node in graph.nodes if not node.is_variable]
-    # Sorted, each prefix is found by one search, however many branches and nodes there are.
+    # Sorted, each prefix is found by one search.
     ordered = sorted(names) if prefixes else []
     places = [(prefix, bisect_left(ordered, prefix)) for prefix in prefixes]
     missing = [
@@ -270,7 +268,7 @@ def find_branches(graph: Graph, prefixes: Sequence[str]) -> tuple[str, ...]:
 def _copy_to_twins(
     graph: Graph, input_shapes: Mapping[str, PartialShape], prefixes: Sequence[str]
 ) -> dict[str, PartialShape]:
-    """Apply a shape given for one branch to the same variable in the others."""
+    """Apply a shape given for one branch to the others."""
     names = {node.name for node in graph.variables()}
     shapes, known = dict(input_shapes), KnownPrefixes(prefixes)
     for name, shape in input_shapes.items():
@@ -288,7 +286,7 @@ def find_known_shapes(
 ) -> KnownShapes:
     """Return the completely known shapes, by node and output."""
     declared = any("__shape__" in node.attrs for node in graph.variables())
-    # Nothing can be inferred beyond the parameters' own shapes, so numpy is not imported.
+    # Only the parameters' own shapes are known, so numpy is not imported.
     if not input_shapes and not declared and not find_format(graph).types.are_stated:
         return _read_stored_shapes(graph, params)
     from graphshare.execute.prepare.shape_report import (

@@ -18,8 +18,8 @@ IMAGES = ("png", "pdf")
 
 
 def format_dot(picture: Picture, palette: Palette, *, title: str, direction: str = "TB") -> str:
-    """Return the text of a ``.dot`` file. Boxes and lines have their kind as ``class``, for style
-    sheets of an SVG.
+    """Return a ``.dot`` file. Boxes and lines have their kind as ``class``, for style sheets of an
+    SVG.
     """
     return "\n".join(_format_statements(picture, palette, title, direction)) + "\n"
 
@@ -44,10 +44,9 @@ def _format_statements(
 
 
 def _format_clusters(picture: Picture, palette: Palette) -> Iterator[str]:
-    """Yield the boxes inside their clusters: one for each of several branches, and for each scope."""
     members = _list_members(picture)
     counter = itertools.count()
-    # A stack instead of recursion: scopes may be nested deeper than Python allows.
+    # No recursion: scopes may be nested deeper than Python allows.
     open_clusters = [iter(sorted(members[()], key=lambda member: isinstance(member, int)))]
     while open_clusters:
         pad = "  " * len(open_clusters)
@@ -71,7 +70,7 @@ def _format_clusters(picture: Picture, palette: Palette) -> Iterator[str]:
 
 
 def _list_members(picture: Picture) -> dict[tuple[str, ...], list[int | tuple[str, ...]]]:
-    """Return the boxes (numbers) and clusters (paths) in each cluster; the empty path is outside of
+    """Return the boxes (numbers) and clusters (paths) in each cluster, the empty path outside of
     all.
     """
     members: dict[tuple[str, ...], list[int | tuple[str, ...]]] = {(): []}
@@ -189,7 +188,7 @@ _FORMS = {
 
 
 def format_mermaid(picture: Picture, *, palette: Palette = LIGHT, direction: str = "TB") -> str:
-    """Return a Mermaid flowchart for Markdown; it is readable on light and on dark pages."""
+    """Return a Mermaid flowchart for Markdown, readable on light and on dark pages."""
     return "\n".join(_format_flowchart(picture, palette, direction)) + "\n"
 
 
@@ -241,7 +240,6 @@ def _format_mermaid_box(number: int, box: Box) -> str:
 
 
 def _escape_entities(text: str) -> str:
-    """Replace all characters that have a meaning in Mermaid or HTML by Mermaid's entities."""
     # # comes first, because the entities begin with it.
     escaped = escape_control(text[:200]).replace("#", "#35;")
     escaped = "".join(f"#{_ENTITIES[c]};" if c in _ENTITIES else c for c in escaped)

@@ -55,7 +55,6 @@ class _Counterparts:
         return Entry(node, entry.index)
 
     def list_lines(self) -> dict[_Line, Entry]:
-        """Return the lines to operators of the first graph, with their images in each branch."""
         members = set(self._needed)
         lines: dict[_Line, Entry] = {}
         for branch in self._branches:
@@ -67,9 +66,7 @@ class _Counterparts:
 
 
 def merge(left: AnnotatedGraph, right: AnnotatedGraph, branches: Sequence[Images]) -> Merged:
-    """Merge two graphs; each of ``branches`` maps nodes of ``left`` to their counterparts in one
-    copy.
-    """
+    """Merge two graphs; ``branches`` map nodes of ``left`` to counterparts."""
     counterparts = _Counterparts(left, branches)
     alone = counterparts.alone
     reached = {image for branch in branches for image in branch.values()}
@@ -105,7 +102,6 @@ def merge(left: AnnotatedGraph, right: AnnotatedGraph, branches: Sequence[Images
 def _place_bodies(
     left: AnnotatedGraph, right: AnnotatedGraph, images: Images, alone: Images
 ) -> dict[Node, OpenBody]:
-    """Return a body for each node of only the left graph: its body's counterpart, or a new one."""
     twins = {
         left.bodies[a]: right.bodies[b]
         for a, b in images.items()

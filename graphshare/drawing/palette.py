@@ -16,8 +16,8 @@ class Paint(msgspec.Struct, frozen=True):
 
 
 class Palette(msgspec.Struct, frozen=True):
-    """One background and the colours drawn on it; ``kinds`` paint boxes and operators,
-    ``highlight`` renamed boxes.
+    """One background and its colours; ``kinds`` paint boxes and operators, ``highlight`` renamed
+    boxes.
 
     ``marks`` are for comparisons. No kind of operators has the orange of ``shared`` or the blue of
     ``scope``.

@@ -1,8 +1,7 @@
 """Pictures: the boxes and lines of a drawing, in no particular language.
 
-A box is an operator, or a scope with its contents. A shared parameter is drawn once, outside of all
-branches; parameters with the same consumers are one box. Small constants are drawn inside the boxes
-that use them.
+A box is an operator, or a scope. Parameters with the same consumers are one box, and shared
+parameters are outside of all branches. Small constants are drawn inside the boxes that use them.
 """
 
 from __future__ import annotations
@@ -95,7 +94,7 @@ class Picture(ShortRepr, msgspec.Struct):
     scopes: dict[tuple[str, ...], Box] = {}
 
     def find_path(self, box: Box) -> tuple[str, ...]:
-        """Return the clusters around a box, from the outside in: its branch if there are several,
+        """Return the clusters around a box, from the outside in: its branch, if there are several,
         and its scopes.
         """
         path = box.cluster or ()
@@ -141,8 +140,8 @@ def make_foldable_picture(
     all_parameters: bool = False,
     separator: str | None = None,
 ) -> Picture:
-    """Return the picture of ``graph`` with all scopes open, and their folded boxes; ``depth``
-    levels are open at first.
+    """Return the picture with all scopes open, and their folded boxes; ``depth`` levels are open at
+    first.
     """
     builder = _PictureBuilder(graph, all_parameters, separator)
     picture = builder.build(None)
@@ -158,8 +157,8 @@ def make_picture(
     all_parameters: bool = False,
     separator: str | None = None,
 ) -> Picture:
-    """Return the picture of ``graph`` with ``depth`` open levels of scopes; by default as many as
-    fit ``MAX_BOXES``.
+    """Return the picture with ``depth`` open levels of scopes; by default as many as fit
+    ``MAX_BOXES``.
     """
     builder = _PictureBuilder(graph, all_parameters, separator)
     if depth is not None:
@@ -168,9 +167,7 @@ def make_picture(
 
 
 def _choose_depth(builder: _PictureBuilder) -> int | None:
-    """Return the largest depth that fits ``MAX_BOXES``, at least 1; None if everything fits or
-    there are no scopes.
-    """
+    """Return the largest depth that fits ``MAX_BOXES``, at least 1; None if everything fits."""
     deepest = max((len(name.scopes) for name in builder.names.values()), default=0)
     if not deepest or len(builder.build(None).boxes) <= MAX_BOXES:
         return None
@@ -212,7 +209,6 @@ class _PictureBuilder:
         self.has_shapes = any((node, 0) in graph.shapes for node in graph.parameters)
 
     def _find_constants(self) -> dict[Node, str]:
-        """Return the values of small constants; they are drawn inside the boxes that use them."""
         used = {entry.node for node in self.nodes for entry in node.inputs} | {
             entry.node for entry, _ in self.source.lost
         }
@@ -234,8 +230,7 @@ class _PictureBuilder:
         at: dict[Node, int] = {}
         members: dict[tuple[str, tuple[str, ...]], list[Node]] = {}
         for node, name in self.names.items():
-            # At depth 0 a whole branch is one box; otherwise an operator without scopes stays a
-            # box.
+            # At depth 0 a whole branch is one box.
             if depth is not None and len(name.scopes) >= depth and (name.scopes or depth == 0):
                 members.setdefault((self.branch_of[node], name.scopes[:depth]), []).append(node)
         # A scope with one operator shows less than the operator.
@@ -259,7 +254,7 @@ class _PictureBuilder:
         return picture
 
     def fold_scopes(self) -> dict[tuple[str, ...], Box]:
-        """Return the folded boxes of all branches and scopes, by branch followed by scopes."""
+        """Return the folded boxes by branch followed by scopes."""
         members: dict[tuple[str, ...], list[Node]] = {}
         for node in self.nodes:
             if node in self.names:
@@ -302,7 +297,6 @@ class _PictureBuilder:
         )
 
     def _list_constants(self, node: Node) -> list[str]:
-        """Return the small constants that an operator reads, by the names of its inputs."""
         if not any(entry.node in self.constants for entry in node.inputs):
             return []
         operands = [
@@ -323,9 +317,7 @@ class _PictureBuilder:
         return lines
 
     def _mark(self, nodes: Iterable[Node]) -> str:
-        """Return the mark that all nodes of a box share, else the gravest; marked hidden nodes
-        count as changed.
-        """
+        """Return the gravest mark of a box; marked hidden nodes count as changed."""
         marks = set()
         for node in nodes:
             hidden = (
@@ -365,7 +357,6 @@ class _PictureBuilder:
         return [f"{count} {MARKS[mark]}" for mark, count in counts.items()]
 
     def _count_weights(self, variables: Sequence[Node]) -> list[str]:
-        """Return a line with the number of weights, none if no shape of the graph is known."""
         parameters = [
             node
             for node in variables
@@ -378,7 +369,6 @@ class _PictureBuilder:
         return [count if not sizes or len(sizes) == len(parameters) else f"{count} and ? more"]
 
     def _list_sizes(self, variables: Iterable[Node]) -> list[int]:
-        """Return the sizes of variables, where they are known numbers."""
         shapes = [self.source.shapes.get((node, 0)) for node in variables]
         return [
             math.prod(shape)
@@ -392,7 +382,7 @@ class _PictureBuilder:
         at: dict[Node, int],
         folded: Mapping[tuple[str, tuple[str, ...]], int],
     ) -> None:
-        """Add the boxes of inputs and parameters; an input of a ``folded`` body is inside its box."""
+        """An input of a ``folded`` body is inside its box."""
         readers = self._find_readers(at)
         shared: dict[tuple[int, ...], list[Node]] = {}
         for node in self.nodes:
@@ -530,9 +520,7 @@ def _summarize_endings(nodes: Sequence[Node]) -> list[str]:
 
 
 def _summarize_kinds(kinds: Iterable[str], most: int) -> list[str]:
-    """Count equal texts, two per line, the most frequent first; ``most`` bounds the number of
-    entries.
-    """
+    """Count equal texts, two per line, the most frequent first, in at most ``most`` entries."""
     counts = Counter(kinds).most_common()
     # The last kind takes the place that `and 1 more kinds` would need.
     first = counts if len(counts) <= most else counts[: most - 1]

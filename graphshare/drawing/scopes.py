@@ -28,8 +28,7 @@ class ScopedName(msgspec.Struct, frozen=True):
 def infer_scopes(
     branches: Mapping[str, Sequence[Node]], *, separator: str | None = None
 ) -> dict[Node, ScopedName]:
-    """Return the scopes of each operator; ``branches`` maps the prefix of a branch's names to its
-    operators.
+    """Return the scopes of each operator; ``branches`` maps prefixes of names to operators.
 
     ``separator`` separates scopes; by default ``/`` if any name has one, otherwise ``_``.
     """
@@ -75,9 +74,7 @@ def _infer_branch_scopes(parts: _NameParts, mark: str, strict: bool) -> dict[Nod
 def infer_body_scopes(
     names: dict[Node, ScopedName], operators: Mapping[OpenBody, list[Node]], separator: str | None
 ) -> None:
-    """Add the scopes of ``operators`` in bodies to ``names``: one for the bodies' owner, and one
-    for each body.
-    """
+    """Add scopes of ``operators`` in bodies: one for the bodies' owner, and one for each body."""
     for body in sorted(operators, key=lambda body: body.depth):
         owner = names.get(body.owner, ScopedName((), ""))
         if owner.scopes[-1:] != (owner.leaf,):
@@ -96,8 +93,8 @@ def _split_name(name: str, mark: str) -> list[str]:
 
 
 def _adopt_scopes(names: Mapping[Node, str], parts: dict[Node, list[str]]) -> None:
-    """Move operators with names that MXNet generated (``_plus3``) into the scope of their first
-    input that has one.
+    """Move operators with generated names (``_plus3``) into the scope of their first input that has
+    one.
     """
     for node, name in names.items():  # inputs come first
         kind = name.rstrip("0123456789")
@@ -112,7 +109,7 @@ def _adopt_scopes(names: Mapping[Node, str], parts: dict[Node, list[str]]) -> No
 
 
 def _count_common_parts(names: Sequence[Sequence[str]]) -> int:
-    """Count the leading parts that all names share, apart from the last part."""
+    """The last part does not count."""
     if len(names) < 2:
         return 0
     count = min(len(parts) for parts in names) - 1

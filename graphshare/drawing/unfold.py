@@ -1,8 +1,7 @@
 """Unfold a graph: place operators in bodies of If, Loop and Scan, and in called functions, beside
 the graph's own.
 
-An operator with bodies reads its own inputs and its bodies' results. Operators in the body read
-captured values.
+An operator with bodies also reads their results. Operators in the body read captured values.
 """
 
 from __future__ import annotations
@@ -21,9 +20,7 @@ _DEEPEST = 12
 
 
 class UnfoldedGraph(msgspec.Struct, frozen=True, eq=False):
-    """An unfolded graph: ``images`` maps original nodes to their images, ``bodies`` nodes in bodies
-    to their body.
-    """
+    """``images`` maps original nodes to their images, ``bodies`` nodes in bodies to their body."""
 
     graph: Graph
     images: Mapping[Node, Node] = EMPTY
@@ -31,8 +28,8 @@ class UnfoldedGraph(msgspec.Struct, frozen=True, eq=False):
 
 
 class OpenBody(msgspec.Struct, eq=False):
-    """A body whose operators stand beside ``owner``, the image of its operator; ``key`` is its name
-    there.
+    """A body whose operators stand beside ``owner``, the image of its operator, where it is called
+    ``key``.
     """
 
     key: str
@@ -87,7 +84,7 @@ class _Unfolder:
                 ]
             own = tuple(map(follow, own_entries))
             deps = tuple([images[dep] for dep in node.control_deps])
-            # An operator whose bodies are open reads their results, so that lines lead out of them.
+            # So that lines lead out of open bodies.
             image = replace(
                 node,
                 inputs=(*own, *results),
@@ -96,7 +93,7 @@ class _Unfolder:
             )
             images[node] = image
             self.nodes.append(image)
-            # The bodies refer to the image, but it exists only after them.
+            # The image exists only after the bodies.
             for each_body in opened:
                 each_body.owner = image
             if body is not None:

@@ -1,8 +1,8 @@
 """Run tasks on a Dask cluster, with the same results as in worker processes of this machine.
 
-The scheduler holds a window of tasks, however many there are. Every worker is first compared with
-this machine. If a worker disappears, Dask runs its task on another one; a task that ends several
-workers counts as one that killed its worker.
+The scheduler holds a window of tasks. Every worker is first compared with this machine. Dask
+repeats the task of a worker that disappears; a task that ends several workers counts as one that
+killed its worker.
 """
 
 from __future__ import annotations
@@ -137,8 +137,8 @@ def run_on_cluster(
 
 
 def work_there(run: Run, task: Task, here: Installation) -> Result:
-    """Run one task in a cluster's worker, from the user's folder; reject workers that joined with
-    other versions.
+    """Run one task in a cluster's worker, from the user's folder; reject a worker that joined later
+    with other versions.
     """
     faults = compare_workers(here, {host_name(): _describe_once()}, {})
     if faults:
@@ -197,7 +197,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _check_workers(client: Client) -> int:
-    """Return the number of threads of all workers. Raises SchedulerError; all faults are listed."""
+    """Return the threads of all workers. Raises SchedulerError; all faults are listed."""
     where = redact(client.scheduler.address)
     try:
         client.wait_for_workers(1, timeout=_PATIENCE)  # a worker that has ended starts again
@@ -219,7 +219,7 @@ def _check_workers(client: Client) -> int:
 
 @contextlib.contextmanager
 def _quiet_logs() -> Iterator[None]:
-    """Suppress the logs of distributed: its errors are reported as ours."""
+    """The errors of distributed are reported as ours."""
     logger = logging.getLogger("distributed")
     before = logger.level
     logger.setLevel(_SILENT)

@@ -35,8 +35,8 @@ class FleetOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options of a fleet: the folder of outputs, where and how many tasks run, repetitions, and
     limits per model.
 
-    ``prepare`` is called once in each worker process. ``time_limit`` is in seconds, ``max_memory``
-    in bytes or a text such as ``2G``.
+    ``prepare`` is called once in each worker. ``time_limit`` is in seconds, ``max_memory`` in bytes
+    or as ``2G``.
     """
 
     out: str = ""
@@ -171,8 +171,7 @@ def foreach(
     refuse_collisions(template, models, settings.out)
     manifest = Manifest(settings.manifest) if settings.manifest else None
 
-    # A killed run leaves objects that its manifest does not list; a run that continues it replaces
-    # them.
+    # A killed run leaves objects that its manifest does not list.
     overwrite = may_overwrite() or (manifest is not None and manifest.is_continued)
     # Workers of a cluster start in folders of their own.
     folder = os.getcwd() if settings.scheduler else ""
@@ -253,7 +252,7 @@ class _Runner(msgspec.Struct, frozen=True):
         killed: list[Task] = []
         with closing(self._start(pending(), self.settings.jobs)) as outcomes:
             for task, outcome in outcomes:
-                # The generator of tasks runs ahead, and meets finished models on its way.
+                # The generator of tasks meets finished models on its way.
                 yield from _drain(skipped)
                 if isinstance(outcome, Killed) and not outcome.timed_out:
                     killed.append(task)

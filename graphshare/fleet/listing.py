@@ -113,8 +113,8 @@ def _list_local(pattern: str, sieve: Sieve, kinds: Collection[Kind]) -> list[Fle
 def _list_folder(
     folder: str, sieve: Sieve, kinds: Collection[Kind], start: int
 ) -> list[FleetModel]:
-    """Return the models below a folder; the path of a folder that is a checkpoint begins at the
-    folder above.
+    """Return the models below a folder; if the folder itself is a checkpoint, its path begins at
+    the one above.
     """
     files = list_folder_models(folder, sieve, checkpoints="checkpoints" in kinds)
     models = [_make_model(model, start) for model in files if model.graph and "graphs" in kinds]
@@ -161,9 +161,7 @@ def _list_names(folder: str) -> dict[str, None]:
 
 
 def _list_remote(pattern: str, sieve: Sieve, kinds: Collection[Kind]) -> list[FleetModel]:
-    """Return the models of a URL: a glob, file, stem or folder. Raises InputError if it cannot be
-    listed.
-    """
+    """Raises InputError if the URL cannot be listed."""
     if is_pattern(pattern, stem_end=STEM_END):
         return _match_remote(pattern) if "graphs" in kinds else []
     folder, name = split(pattern)

@@ -72,8 +72,8 @@ class Manifest:
                 ) from None
 
     def _read(self) -> None:
-        """Note the place of each source's last line; complete the last line of the file, or cut it
-        off if it is torn.
+        """Note the place of each source's last line; complete the file's last line, or cut it off
+        if it is torn.
         """
         decode = msgspec.json.Decoder(_Source).decode
         offset = number = 0
@@ -116,7 +116,7 @@ class Manifest:
         return result if result.source == name else None
 
     def find_finished(self, task: Task) -> Result | None:
-        """Return the earlier result of a task if its command, files and outputs are unchanged, else
+        """Return the earlier result if the task's command, files and outputs are unchanged, else
         None.
         """
         result = self.find(task.model.graph)

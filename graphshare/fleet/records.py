@@ -21,12 +21,12 @@ ended.
 """
 
 
-# gc=False: there may be a million, and the garbage collector need not visit them.
+# gc=False: the garbage collector need not visit a million of these.
 class FleetModel(msgspec.Struct, frozen=True, gc=False):
     """A graph file and its parameter file (empty for none), or a checkpoint folder as ``graph``.
 
-    ``listed`` and ``listed_params`` are the files' entries in a listing of URLs. ``start`` is the
-    offset in ``graph`` of the path below the pattern's folder; a number takes less memory.
+    ``listed`` and ``listed_params`` are entries in a listing of URLs. ``start`` is the offset in
+    ``graph`` of the path below the pattern's folder.
     """
 
     graph: str
@@ -50,12 +50,11 @@ def is_checkpoint(path: str) -> bool:
 
 
 class Task(msgspec.Struct, frozen=True):
-    """One command for one model, ready to run in any process: its words, its ``outputs`` and its
-    limits.
+    """One command for one model, ready to run in any process.
 
-    The outputs are below ``out``. With ``folder`` relative paths start there. ``command`` is as the
-    user wrote it. With ``has_report`` stdout is JSON. ``overwrite`` allows existing objects at the
-    URLs of outputs to be replaced.
+    The ``outputs`` are below ``out``. With ``folder`` relative paths start there. ``command`` is as
+    the user wrote it. With ``has_report`` stdout is JSON. ``overwrite`` allows existing objects at
+    the URLs of outputs to be replaced.
     """
 
     model: FleetModel
@@ -71,7 +70,7 @@ class Task(msgspec.Struct, frozen=True):
 
 
 class Captured(msgspec.Struct, frozen=True):
-    """The result of a command: its exit code, its output, and the ``faults`` among its messages."""
+    """A command's exit code, its output, and the ``faults`` among its messages."""
 
     code: int
     stdout: bytes
@@ -135,7 +134,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def reason(self) -> str:
-        """Why the task is not done: the error, the report's verdict, or its first findings."""
+        """The error, the report's verdict, or its first findings."""
         findings = self.summary.findings
         errors = [finding.message for finding in findings if finding.level is Level.ERROR]
         messages = errors or [finding.message for finding in findings]

@@ -1,6 +1,4 @@
-"""Worker processes of this machine: N slots with one process each, so that a crash ends only one
-task.
-"""
+"""Worker processes of this machine, one in each slot, so that a crash ends only one task."""
 
 from __future__ import annotations
 
@@ -59,9 +57,7 @@ class _Running:
         self.tasks[slot.submit(task)] = slot, task, time.monotonic()
 
     def list_ready(self, seconds: float | None) -> list[Connection[Task, Result | None]]:
-        """Return the connections that have a message within ``seconds``; None waits without a
-        limit.
-        """
+        """Return the connections that have a message within ``seconds`` (None: any time)."""
         ready = wait(list(self.tasks), seconds)
         # wait() has an order of its own.
         return [connection for connection in self.tasks if connection in ready]
@@ -92,7 +88,7 @@ class _Running:
                 yield slot, task, Killed(reason, timed_out=True)
 
     def close(self) -> None:
-        """End all processes; those that still work, after an error or interrupt, clean up first."""
+        """End all processes; those that still work clean up first."""
         if os.getpid() != self._owner:  # a copy of the process that started them
             return
         for slot, _, _ in self.tasks.values():
@@ -116,9 +112,7 @@ class _Running:
 
 
 def _time_left(slot: Slot, task: Task, submitted: float, now: float) -> float | None:
-    """Return the seconds until a worker is ended, None without a limit; the start of its process
-    does not count.
-    """
+    """Return the seconds left, not counting the start of the process; None without a limit."""
     if task.time_limit is None:
         return None
     begun = max(submitted, slot.begun if slot.begun is not None else now)

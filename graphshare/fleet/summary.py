@@ -105,7 +105,7 @@ def _count_errors(result: Result) -> str:
 
 
 def all_figures(result: Result) -> dict[str, float]:
-    """Return the figures of a result, including its seconds."""
+    """Return the figures, including the seconds."""
     return {"seconds": result.seconds, **result.figures}
 
 
@@ -161,7 +161,7 @@ def describe_counts(summary: RunSummary) -> str:
 
 
 def _count_bins(summary: RunSummary, spool: Spool) -> list[tuple[str, Figure, list[int]]]:
-    """Return the figures that vary, with the counts of their values in bins of equal width."""
+    """Return the figures that vary, with counts of their values in bins of equal width."""
     chosen = [
         (name, figure) for name, figure in summary.figures.items() if figure.max > figure.min
     ][:_MOST_HISTOGRAMS]

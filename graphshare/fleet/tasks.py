@@ -118,7 +118,7 @@ def _place(template: Template, content: str, model: FleetModel, out: str) -> str
 
 
 def note_exports(template: Template, models: Sequence[FleetModel]) -> Template:
-    """Return the template with a note if ONNX models have the stems of symbol files."""
+    """Note whether ONNX models have the stems of symbol files."""
     has_exports = not all(leads_stem(model.graph) for model in models) and bool(
         _find_doubles(models)
     )
@@ -169,8 +169,7 @@ def refuse_escapes(template: Template, models: Iterable[FleetModel], out: str) -
 
 
 def refuse_collisions(template: Template, models: Sequence[FleetModel], out: str) -> None:
-    """Reject outputs that two models would write, and outputs that would replace another model's
-    file.
+    """Reject outputs that two models would write, or that would replace another model's file.
 
     Raises:
         RefusedError: the first collisions are listed.
@@ -217,7 +216,7 @@ def refuse_collisions(template: Template, models: Sequence[FleetModel], out: str
 def _find_doubles(
     models: Sequence[FleetModel], fold: Callable[[str], str] = str
 ) -> list[FleetModel]:
-    """Return the models that share a stem, so that their outputs could collide. Takes little memory
+    """Return the models that share a stem, so that their outputs could collide, with little memory
     per model.
     """
     seen: set[int] = set()
@@ -233,7 +232,7 @@ def _find_doubles(
 
 
 def _may_overlap(models: Iterable[FleetModel], out: str) -> bool:
-    """Whether an output could replace a source, because a source lies below ``out``."""
+    """Whether a source lies below ``out``, where an output could replace it."""
     top = join(real_path(out), "")
     folders = {split(model.graph)[0] for model in models}
     return any(join(real_path(folder), "").startswith(top) for folder in folders)

@@ -131,7 +131,7 @@ def _parse_report(stdout: bytes) -> msgspec.Raw | None:
 
 
 def _find_figures(report: object) -> dict[str, float]:
-    """Return the numbers at the top level of a report and in small objects there, such as counts."""
+    """Return the numbers at the top level of a report and in small objects there."""
     figures: dict[str, float] = {}
     for key, value in report.items() if isinstance(report, dict) else ():
         inner = value.items() if isinstance(value, dict) and len(value) <= _MOST_FIGURES else ()
@@ -172,9 +172,7 @@ def _limits(task: Task) -> Iterator[None]:
 
 @contextmanager
 def _limit_data(size: int | None) -> Iterator[None]:
-    """Let this process allocate ``size`` more bytes, so that use beyond every estimate raises
-    MemoryError.
-    """
+    """Let this process allocate ``size`` more bytes; more raises MemoryError."""
     if size is None or sys.platform != "linux":
         yield
         return

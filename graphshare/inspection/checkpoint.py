@@ -46,9 +46,9 @@ class CheckpointFacts(ShortRepr, msgspec.Struct, frozen=True):
     """A summary of the headers in a checkpoint folder.
 
     ``tied`` is the configuration's statement on ties, None if it is absent or contradictory;
-    ``statement`` quotes its place. ``tensors`` counts the names that a loader finds, ``numbers``
-    their elements, ``size`` their bytes; ``dtypes`` has the bytes by dtype. ``remarks`` are the
-    faults of index and shards.
+    ``statement`` quotes its place. ``index`` is the name of the index, or None. ``tensors`` counts
+    the names that a loader finds, ``numbers`` their elements, ``size`` their bytes; ``dtypes`` has
+    the bytes by dtype. ``remarks`` are the faults of index and shards.
     """
 
     folder: str

@@ -202,9 +202,7 @@ class _Walk:
 
 
 def _list_entries(node: Node, parts: list[tuple[str, _Part, Body]]) -> list[Entry | None]:
-    """Return the inputs of a node by position, then the values that its bodies capture, in the
-    order visited.
-    """
+    """Return the inputs by position, then the values that bodies capture, in the order visited."""
     operands = list_operands(node)
     while operands and operands[-1] is None:  # an absent input at the end is the same as none
         operands.pop()
@@ -214,7 +212,6 @@ def _list_entries(node: Node, parts: list[tuple[str, _Part, Body]]) -> list[Entr
 def _hash_weights(
     form: NormalForm, weights: Sequence[Node], parameters: ParameterFile | None
 ) -> str | None:
-    """Return the digest of weights, or None if their values are not available."""
     if parameters is None or any(map(parameters.lacks, parameters.records)):
         return None
     records = parameters.by_key()

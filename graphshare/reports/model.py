@@ -133,7 +133,6 @@ class FindingsReport(ShortRepr, msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def summary(self) -> str:
-        """The numbers of findings in one line."""
         counts = [format_count(n, level.value) for level in Level if (n := self.count(level))]
         text = ", ".join(counts) or (
             "no findings" if len(self.unchecked) < len(self.files) else "none was checked"

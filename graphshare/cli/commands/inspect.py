@@ -198,10 +198,9 @@ def _put_several(
     shared: bool,
     digests: bool,
 ) -> int:
-    """Print a line for each model, or describe a checkpoint folder; ``single`` has options for one
-    model.
+    """Print a line for each model, or describe a checkpoint folder; return the exit code.
 
-    Return the exit code.
+    ``single`` has options for one model.
     """
     graph = graphs[0]
     used = _list_used(single)
@@ -338,8 +337,8 @@ def _put_shared(models: list[ModelFiles], format_: str, sieve: Sieve) -> int:
 def _put_models(
     models: list[ModelFiles], folder: Mapping[str, str], format_: str, sieve: Sieve
 ) -> int:
-    """Print the facts of models, or of a whole ``folder``; return 2 if a model cannot be read, else
-    0.
+    """Return 2 if a model cannot be read, else 0; ``folder`` is set if the models are a whole
+    folder's.
     """
     width = min(_WIDEST, max(len(find_stem(model.path)) for model in models))
     if format_ == "text":
@@ -433,9 +432,7 @@ def _put_inspection(
 def _format_summary(
     inspection: Inspection, model: Checkpoint, *, with_layers: bool
 ) -> Iterator[str]:
-    """Yield inputs, outputs, parameters, multiply-adds, and the kind of file; operators unless the
-    layers follow.
-    """
+    """Operators are listed unless the layers follow."""
     file = model.parameter_file
     shapes = (
         {}

@@ -516,9 +516,7 @@ def _profile_lines(costs: Profile) -> Iterator[str]:
 def _rank_outputs(
     classes: _ClassOptions | None, outputs: Mapping[str, Any], feeds: Mapping[str, Any]
 ) -> list[Ranking] | None:
-    """Return the requested classes, by image file if one input is images; None if none are
-    requested.
-    """
+    """Return the requested classes, by image file if one input is images."""
     if classes is None:
         return None
     images = [value.paths for value in feeds.values() if isinstance(value, Images)]
@@ -528,7 +526,7 @@ def _rank_outputs(
 
 
 def _put_classes(rankings: Sequence[Ranking]) -> None:
-    """Print a row for each class of each sample, without columns that are empty or all equal."""
+    """Columns that are empty or all equal are left out."""
     rows = [
         {
             "output": ranking.output,

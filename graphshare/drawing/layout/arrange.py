@@ -27,9 +27,7 @@ _PlacedNeighbours = dict[
 
 
 def arrange(picture: Picture) -> Layout:
-    """Return the levels of ``picture`` with ordered rows; coordinates depend on which scopes are
-    open.
-    """
+    """Return the levels of ``picture`` with ordered rows."""
     layout = build_levels(picture)
     for number in reversed(range(len(layout.levels))):  # inside out
         _assign_layers(layout, number)
@@ -40,9 +38,7 @@ def arrange(picture: Picture) -> Layout:
 
 
 def _add_gutters(layout: Layout, number: int) -> None:
-    """Reserve a place in a row, right of the first consumer, for boxes that members of this row
-    share.
-    """
+    """Reserve a place in a row, right of the first consumer, for boxes that its members share."""
     level = layout.levels[number]
     place = {v: (row, i) for row, members in enumerate(level.rows) for i, v in enumerate(members)}
     by_place: dict[tuple[int, int], int] = {}
@@ -66,9 +62,7 @@ def _add_gutters(layout: Layout, number: int) -> None:
 
 
 def _mirror(layout: Layout, vertex: int) -> None:
-    """Reverse all rows inside a vertex left of a gutter, so that members beside its main path face
-    outward.
-    """
+    """Reverse all rows inside a vertex left of a gutter: members beside its main path face outward."""
     pending = [vertex]
     while pending:
         v = pending.pop()
@@ -148,9 +142,7 @@ class _LevelOrder:
         }
 
     def rank(self) -> dict[int, int]:
-        """Return the row of each vertex: entrances in the first, exits in the last, and others
-        below their inputs.
-        """
+        """Return the row of each vertex: entrances first, exits last, others below their inputs."""
         before, after, ports = self.before, self.after, self.entrances | self.exits
         first = 1 if self.entrances else 0
         rank: dict[int, int] = {}
@@ -200,7 +192,7 @@ def _spread_isolated(isolated: _Neighbours, rank: dict[int, int], level: ScopeLe
 def _add_links(
     layout: Layout, number: int, rank: Mapping[int, int], upward: set[tuple[int, int]]
 ) -> None:
-    """Add the links of a level; the edges of a net from one vertex share their points."""
+    """Add links; the edges of a net from one vertex share their points."""
     level = layout.levels[number]
     left = MOST_POINTS * min(len(level.members) + len(level.entrances), _MOST_MEMBERS) + 1000
     targets: dict[tuple[int, int, bool], dict[int, str]] = {}
@@ -231,7 +223,7 @@ def _add_links(
 
 
 def _order_rows(layout: Layout, number: int) -> None:
-    """Sort each row of a level so that few links cross; inner levels must be sorted before."""
+    """Sort each row so that few links cross; inner levels must be sorted before."""
     level = layout.levels[number]
     above: _PlacedNeighbours = {v: [] for row in level.rows for v in row}
     below: _PlacedNeighbours = {v: [] for row in level.rows for v in row}
@@ -251,16 +243,14 @@ def _order_rows(layout: Layout, number: int) -> None:
             break
         rows = _sweep(rows, above) if number % 2 == 0 else _sweep(rows[::-1], below)[::-1]
         crossings = count_crossings(rows, below)
-        # A sweep may also add crossings, so the best rows so far are kept.
+        # A sweep may also add crossings.
         if crossings < fewest:
             best, fewest = [list(row) for row in rows], crossings
     level.rows = [list(row) for row in best]
 
 
 def _find_ports(layout: Layout, vertex: int) -> dict[tuple[int, bool], float]:
-    """Return the places on a scope where each net enters (False) and leaves (True), from 0 at the
-    left to 1.
-    """
+    """Return where each net enters (False) and leaves (True) a scope, from 0 at the left to 1."""
     if layout.vertices[vertex].kind != "scope":
         return {}
     level = layout.levels[layout.vertices[vertex].content]
@@ -277,7 +267,7 @@ def _find_ports(layout: Layout, vertex: int) -> dict[tuple[int, bool], float]:
 def _walk_order(
     rows: Sequence[Sequence[int]], above: _PlacedNeighbours, below: _PlacedNeighbours
 ) -> list[list[int]]:
-    """Order the rows by a depth-first walk along the links, so that connected parts stay together."""
+    """Order the rows by a depth-first walk, so that connected parts stay together."""
     row_of = {v: number for number, row in enumerate(rows) for v in row}
     ordered: list[list[int]] = [[] for _ in rows]
     seen: set[int] = set()

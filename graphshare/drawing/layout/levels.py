@@ -94,7 +94,7 @@ class Layout(msgspec.Struct):
     at: list[int]
 
     def ancestors(self, vertex: int) -> list[int]:
-        """Return ``vertex`` and the vertices that contain it, up to the root level."""
+        """Return ``vertex`` and its enclosing vertices, up to the root level."""
         chain = [vertex]
         while (outer := self.levels[self.vertices[chain[-1]].level].vertex) >= 0:
             chain.append(outer)
@@ -140,7 +140,7 @@ def build_levels(picture: Picture) -> Layout:
 
 
 def _list_boxes(picture: Picture) -> list[Box]:
-    """Return the boxes; the shapes of their outputs are labels of the lines that start there."""
+    """Return the boxes; the shapes of their outputs become labels."""
     shapes: dict[int, dict[str, None]] = {}
     for line in picture.lines:
         if line.kind == "data" and picture.boxes[line.source].kind in ("operator", "scope"):
@@ -187,7 +187,7 @@ def _find_joint_boxes(picture: Picture) -> frozenset[int]:
 
 
 def _find_needed_branches(lines: Sequence[Line], own: Sequence[int]) -> list[int]:
-    """Return the branches that each box needs as bits; boxes without a branch pass none on."""
+    """Return the branches that each box needs, as bits; boxes without a branch pass none on."""
     needs = list(own)
     targets: dict[int, list[int]] = {}
     for line in lines:
@@ -250,7 +250,7 @@ def _port(layout: Layout, scope: int, net: int, side: str) -> int:
 
 
 def _add_shared(layout: Layout, vertex: int, consumers: Sequence[int]) -> None:
-    """Put a box of shared parameters into the innermost level that contains all its consumers."""
+    """Put a box of shared parameters into the innermost level with all its consumers."""
     chains = [layout.ancestors(consumer)[::-1] for consumer in consumers]
     depth = 0
     while (

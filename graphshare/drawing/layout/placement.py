@@ -64,9 +64,7 @@ class _Inner(msgspec.Struct):
 
 
 def place(layout: Layout, *, direction: str = "TB") -> VertexPlacement:
-    """Return the coordinates of ``layout`` with all scopes open; ``direction`` is the direction of
-    data flow.
-    """
+    """Return the coordinates of ``layout`` with all scopes open; data flow in ``direction``."""
     return _Placer(layout, direction).place()
 
 
@@ -80,7 +78,6 @@ class _Placer:
             shared for level in layout.levels for shared in level.shared if shared.gutter >= 0
         ):
             (width, height), box = self.size[shared.gutter], self.size[shared.vertex]
-            # Boxes in one gutter are stacked.
             self.size[shared.gutter] = (
                 max(width, box[0] + 2 * GUTTER_MARGIN),
                 height + box[1] + STACK_GAP,
@@ -197,7 +194,7 @@ class _Placer:
         return self.layout.vertices[v].kind == "point"
 
     def _offset(self, v: int, net: int, *, is_source: bool, is_reversed: bool) -> float:
-        """Return where the line of ``net`` meets a vertex, relative to its centre."""
+        """Return where the line of ``net`` meets a vertex, from its centre."""
         vertex = self.layout.vertices[v]
         if vertex.kind != "scope":
             return 0.0
@@ -216,8 +213,8 @@ class _Placer:
             inner.width = width
 
     def _place_shared(self, number: int, inner: _Inner) -> None:
-        """Place boxes of shared parameters as high as their consumers, in gutters of rows or right
-        of them all.
+        """Place boxes of shared parameters at the height of their consumers, in gutters of rows or
+        right of them all.
         """
         level = self.layout.levels[number]
         row_of = level.number_rows() if level.shared else {}
@@ -250,7 +247,7 @@ class _Placer:
             inner.shared.update({v: (x, y) for v, y in zip(vertices, at, strict=True)})
 
     def _height_inside(self, vertex: int, number: int) -> float:
-        """Return the y of a vertex in the coordinates of a level around it."""
+        """Return the y of a vertex in the coordinates of an enclosing level."""
         y = 0.0
         for v in self.layout.ancestors(vertex):
             level = self.layout.vertices[v].level
@@ -328,7 +325,6 @@ class _Placer:
                 )
 
     def _turn(self, rects: dict[int, Rect], routes: list[Route]) -> VertexPlacement:
-        """Turn the data flow from downwards to the requested direction."""
         width, height = self.inner[0].width, self.inner[0].height
 
         def turn(x: float, y: float) -> tuple[float, float]:
@@ -360,9 +356,7 @@ def measure_vertex(vertex: Vertex, is_flat: bool) -> tuple[float, float]:
 
 
 def split_label(rect: Rect, vertex: Vertex, direction: str) -> tuple[Rect, tuple[float, float]]:
-    """Return the rectangle of a vertex's box, and the middle of its label behind the box in the
-    flow.
-    """
+    """Return the rectangle of a vertex's box, and the middle of its label behind the box."""
     along = vertex.label if direction in ("LR", "RL") else LINE_STEP if vertex.label else 0.0
     x, y, width, height = rect.x, rect.y, rect.width, rect.height
     if direction in ("LR", "RL"):
@@ -405,7 +399,7 @@ def route_sideways(box: Rect, consumer: Rect) -> list[tuple[float, float]]:
 
 
 def _measure_gaps(level: ScopeLevel, x: dict[int, float]) -> list[float]:
-    """Return the heights between the rows: more where links lead far to the side."""
+    """Return the heights between rows, more where links lead far to the side."""
     row_of = level.number_rows()
     gaps = [ROW_GAP] * max(len(level.rows) - 1, 0)
     for link in level.links:
@@ -450,7 +444,7 @@ Pull = tuple[
 def _hold_spines(
     above: Mapping[int, list[Pull]], below: Mapping[int, list[Pull]]
 ) -> list[dict[int, list[Pull]]]:
-    """Return the pulls of the vertices without a straight link; the others are held where they are."""
+    """Return the pulls of the vertices without a straight link; the others are held."""
     straight = {
         v
         for side in (above, below)

@@ -20,9 +20,7 @@ _NARROW, _WIDE = frozenset("iljtfrI.,:;|!'()[]/ -`"), frozenset("mwMW@%")
 
 
 def shorten_middle(text: str, limit: int = LONGEST_TEXT) -> str:
-    """Return printable text of at most ``limit`` characters; the ends of a name tell more than its
-    middle.
-    """
+    """Return printable text of at most ``limit`` characters; the ends of a name tell most."""
     # Only the ends are shown, so megabytes between them need not be escaped.
     text = escape_control(text[:limit] + text[limit:][-limit:])
     if len(text) <= limit:
@@ -32,9 +30,7 @@ def shorten_middle(text: str, limit: int = LONGEST_TEXT) -> str:
 
 
 def estimate_width(text: str, size: float) -> float:
-    """Return the width in pixels in a sans-serif font of ``size`` pixels, rather too large than too
-    small.
-    """
+    """Return the width in pixels in a sans-serif font of ``size`` pixels, rather too large."""
     return size * sum(map(_relative_width, text))
 
 

@@ -58,7 +58,7 @@ def format_page(
     """Return the page of a picture whose scopes are all open; it first opens ``picture.depth``
     levels.
 
-    ``sections`` are the findings of a comparison of two graphs; the panel shows them first.
+    The panel first shows ``sections``, the findings of a comparison.
     """
     style = _read("page.css")
     script = "".join(map(_read, _SCRIPTS))
@@ -192,8 +192,7 @@ class Details(msgspec.Struct, frozen=True):
 
 
 def describe_boxes(graph: AnnotatedGraph, files: Sequence[ParameterFile]) -> Details:
-    """Return the details of every node; the arrays of ``files`` are read in pieces for their
-    statistics.
+    """Return the details of every node, with statistics of the arrays of ``files``, read in pieces.
 
     Of two arrays of one name, the first file's is described.
     """
