@@ -97,7 +97,7 @@ class ConfinedProcess:
             stdout=subprocess.PIPE,
             # Native code and the allocator print messages of their own there.
             stderr=subprocess.DEVNULL,
-            # Ctrl-C on the terminal reaches this process alone; it then ends the other one.
+            # Ctrl-C on the terminal reaches only this process; it then ends the other one.
             start_new_session=True,
         )
         self._end = weakref.finalize(self, _end, self._process, self._model, self.owner)
@@ -240,7 +240,7 @@ class ConfinedProcess:
 
 
 def _open_memory() -> IO[bytes] | None:
-    """Return a file in memory that the other process opens by its path, None where there is none."""
+    """Return a file in memory that the other process opens by its path, or None."""
     try:
         file = os.fdopen(os.memfd_create("model"), "wb")
     except (AttributeError, OSError):
@@ -267,9 +267,7 @@ if hasattr(os, "register_at_fork"):
 def find_process(
     module: str, name: str, *, seconds: float | None = None, idle: float | None = None
 ) -> ConfinedProcess:
-    """Return the process of a module, a new one where none goes on; a fork of this process has its
-    own.
-    """
+    """Return a module's process, a new one where none goes on; a fork of this process has its own."""
     with _finding:
         if module not in _kept or not _kept[module].goes_on:
             _kept[module] = ConfinedProcess(module, name, seconds=seconds, idle=idle)
@@ -286,8 +284,7 @@ def ask_process(
     model: Iterable[bytes | memoryview] | None = None,
     beside: Sequence[Any] = (),
 ) -> tuple[ConfinedProcess, Any, list[bytes]]:
-    """Return the process of a module, and its answer to a message, as :meth:`ConfinedProcess.ask`
-    does.
+    """Return a module's process, and its answer to a message, as :meth:`ConfinedProcess.ask` does.
 
     If another thread's model ended the process, a new one is asked.
     """

@@ -103,7 +103,7 @@ class Resources(Options, frozen=True, kw_only=True):
     time_limit: Seconds | None = None
 
     def limit(self) -> AbstractContextManager[None]:
-        """Return a context with these limits, see :func:`resource_limits`."""
+        """See :func:`resource_limits`."""
         return resource_limits(self.max_memory, self.time_limit)
 
 

@@ -24,9 +24,7 @@ _OWN_FILE, _SHARED_FILE = "graphshare.toml", "pyproject.toml"
 
 
 class CheckConfig(msgspec.Struct, frozen=True):
-    """A configuration. ``where`` is its file, ``folder`` the file's folder; both are empty without
-    a file.
-    """
+    """A configuration: its file ``where`` and the file's ``folder``, both empty without a file."""
 
     where: str = ""
     folder: str = ""
@@ -58,18 +56,13 @@ class CheckOptions(msgspec.Struct, frozen=True):
     shapes: Mapping[str, tuple[int | None, ...]] = {}
 
     def codes_for(self, path: str) -> frozenset[str]:
-        """Return the codes of the rules for a file. Raises UsageError for codes that belong to no
-        rule.
-        """
+        """Return the codes for a file. Raises UsageError for codes that belong to no rule."""
         ignored = (*self.ignore, *self.config.ignore, *self.config.list_ignored_codes(path))
         return select_codes(self.select or self.config.select, ignored)
 
 
 def find_config(start: str = ".") -> CheckConfig:
-    """Read the nearest configuration at ``start`` or above; it is empty if there is none.
-
-    Raises as :func:`read_config`.
-    """
+    """Read the nearest configuration at ``start`` or above, if any. Raises as :func:`read_config`."""
     folder = os.path.abspath(start)
     while True:
         own = os.path.join(folder, _OWN_FILE)

@@ -40,7 +40,7 @@ class NamedRecord:
     """A record of the parameter file that has a key.
 
     ``number`` is its position in the file, ``prefix`` is ``arg``, ``aux`` or empty, ``name`` the
-    rest of the key, and ``place`` the record's name in messages.
+    rest of the key, and ``place`` its name in messages.
     """
 
     __slots__ = ("key", "name", "number", "place", "prefix", "record")
@@ -177,9 +177,7 @@ class CheckContext:
         return node_ids(self.graph)
 
     def node_steps(self, node: Node | None) -> Steps:
-        """Return the place of a node of the outermost graph; the document's for None and unknown
-        nodes.
-        """
+        """Return the place of a node of the outermost graph, else the document's."""
         return ("nodes", self.ids[node]) if node is not None and node in self.ids else ()
 
     @cached_property
@@ -230,7 +228,9 @@ class CheckContext:
 
     @cached_property
     def expected_parameters(self) -> dict[str, Node | None]:
-        """The expected parameters, with their nodes (None for an implied variable)."""
+        """The parameters that a file should contain, with their nodes (None for an implied
+        variable).
+        """
         needed = set(self.reachable)
         # An initializer alone does not make an operator's data input a parameter: inputs may have
         # one, too.

@@ -86,7 +86,7 @@ def run_rules(
 def _find(
     context: CheckContext, rules: Iterable[CheckRule]
 ) -> Iterator[tuple[CheckRule, Violation]]:
-    """Yield violations, without a place at their nodes."""
+    """Yield violations, by default at their nodes."""
     for rule in rules:
         for violation in rule.find(context):
             yield (

@@ -52,9 +52,7 @@ def list_stated_types(
 
 
 def list_incomplete(graph: Graph) -> Iterator[tuple[str, Node, str]]:
-    """Yield the inputs and outputs whose dtype or rank the file does not state, with the node and
-    the missing part.
-    """
+    """Yield the inputs and outputs without a stated dtype or rank: node and missing part."""
     ends = [("input", node, find_stored(node.details).input) for node in graph.variables()]
     ends += [
         ("output", head.node, find_stored(head.node.details).values.results.get(head.index))

@@ -25,7 +25,7 @@ _STABLE_SINCE = 905  # loading files of this or a later version changes nothing 
 
 
 def find_shapes(context: CheckContext) -> Shapes | None:
-    """Return the shapes of a graph if some are known and no operator lacks attributes or inputs."""
+    """Return the shapes if some are known and no operator lacks attributes or inputs."""
     if not context.has_graph or not (
         context.params is not None or context.given_shapes or _declares_shapes(context)
     ):
@@ -36,13 +36,13 @@ def find_shapes(context: CheckContext) -> Shapes | None:
         find_reshapes_without_shape(context),
         find_wrong_input_counts(context),
     )
-    # One fault is enough: other rules report them, and inference would only repeat one.
+    # Other rules report these faults, and inference would only repeat one.
     return None if any(True for each in faults for _ in each) else Shapes(context)
 
 
 def _declares_shapes(context: CheckContext) -> bool:
-    """Whether a variable declares its shape, or operators that could disagree about it share a
-    parameter.
+    """Whether a variable declares its shape, or operators that share a parameter could disagree
+    about it.
     """
     declares = any("__shape__" in node.attrs for node in context.reachable if node.is_variable)
     return declares or bool(context.shared_parameters)
@@ -124,9 +124,7 @@ class Shapes:
 
     @cached_property
     def alone(self) -> Inference | Fault | None:
-        """The shapes without the parameter file: a Fault if they contradict each other, None if
-        none follow.
-        """
+        """A Fault if they contradict each other, None if none follow; without the parameter file."""
         return self._infer(self._select_given_shapes(), None)
 
     @cached_property

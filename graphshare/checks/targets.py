@@ -97,7 +97,7 @@ def _normalize(path: str) -> str:
 
 
 def _add_graph(target: Target, known: dict[str, dict[str, str]]) -> Target:
-    """Return a lone parameter file with the graph that its name implies, if any."""
+    """Find the graph of a lone parameter file by its name."""
     params = target.graph
     if target.params or not params.endswith(PARAMETER_ENDINGS):
         return target
@@ -167,7 +167,7 @@ def _find_model(argument: str, params: str | None, epoch: int | None) -> Target:
 
 
 def _find_named_format(path: str) -> ModelFormat | None:
-    """Return the format implied by a file's name; None for a name that any model may have."""
+    """None for a name that any model may have."""
     name = base_name(path)
     return next(
         (

@@ -80,7 +80,7 @@ def find(context: CheckContext) -> Violations:
 
 
 def _find_repeats(context: CheckContext, records: dict[str, Record]) -> Iterator[tuple[int, str]]:
-    """Yield the size and name of each weight with the bytes of another one, and that one's name."""
+    """Yield the size and name of each repeated weight, and the name of the first one."""
     from graphshare.rewrite.detect import detect  # start-up: it reads arrays and needs numpy
 
     for candidates in detect(context.graph, params=context.params):
